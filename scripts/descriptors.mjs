@@ -1,0 +1,23 @@
+// Writes the FileDescriptorSet of proto/ to the file named: what gRPC reflection answers from.
+import { writeFileSync } from 'node:fs';
+import protobuf from 'protobufjs';
+import descriptor from 'protobufjs/ext/descriptor.js';
+
+const root = new protobuf.Root();
+root.resolvePath = (_origin, target) =>
+  target.startsWith('google/') ? target : `proto/${target.replace(/^proto\//, '')}`;
+root.loadSync(['lineside.proto', 'serial.proto']).resolveAll();
+const set = root.toDescriptor('proto3');
+// protobufjs names files after packages and leaves out their imports: give both back.
+const files = {
+  'google.protobuf': { name: 'google/protobuf/empty.proto', dependency: [] },
+  serial: { name: 'serial.proto', dependency: ['google/protobuf/empty.proto'] },
+  'lineside.v1': { name: 'lineside.proto', dependency: ['google/protobuf/empty.proto', 'serial.proto'] },
+};
+for (const file of set.file) {
+  const known = files[file.package];
+  if (known === undefined) throw new Error(`unexpected package ${file.package}`);
+  Object.assign(file, known);
+}
+set.file.sort((a, b) => a.dependency.length - b.dependency.length);
+writeFileSync(process.argv[2], descriptor.FileDescriptorSet.encode(set).finish());

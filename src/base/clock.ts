@@ -1,0 +1,39 @@
+/**
+ * The two clocks and the timers, as a value that is handed in: tests advance a fake one and never sleep.
+ * The wall clock may jump by years (the Pi has no clock battery): it stamps, it never orders and never measures.
+ */
+export interface Clock {
+  /** Milliseconds since the Unix epoch; may step either way. */
+  wallMs(): number;
+  /** Milliseconds since some fixed moment; never steps. */
+  monoMs(): number;
+  /** Calls back once after delayMs of monotonic time. */
+  timer(delayMs: number, call: () => void): Timer;
+}
+
+export interface Timer {
+  cancel(): void;
+}
+
+export const systemClock: Clock = {
+  wallMs: () => Date.now(),
+  monoMs: () => performance.now(),
+  timer(delayMs, call) {
+    const handle = setTimeout(call, delayMs);
+    return { cancel: () => clearTimeout(handle) };
+  },
+};
+
+/** Resolves after delayMs, or at once when the signal fires (it does not reject: the caller looks at the signal). */
+export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const done = (): void => {
+      timer.cancel();
+      signal?.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = clock.timer(delayMs, done);
+    signal?.addEventListener('abort', done, { once: true });
+  });
+}

@@ -1,0 +1,53 @@
+import type { Clock, Timer } from './clock.ts';
+
+/** A clock for tests: time stands still until `advance`; `stepWall` moves the wall clock alone, as NTP does. */
+export class FakeClock implements Clock {
+  #wall = 1_700_000_000_000;
+  #mono = 0;
+  #timers: { at: number; call: () => void }[] = [];
+
+  wallMs(): number {
+    return this.#wall;
+  }
+
+  monoMs(): number {
+    return this.#mono;
+  }
+
+  timer(delayMs: number, call: () => void): Timer {
+    const entry = { at: this.#mono + delayMs, call };
+    this.#timers.push(entry);
+    return {
+      cancel: () => {
+        this.#timers = this.#timers.filter((t) => t !== entry);
+      },
+    };
+  }
+
+  get pendingTimers(): number {
+    return this.#timers.length;
+  }
+
+  stepWall(ms: number): void {
+    this.#wall += ms;
+  }
+
+  /** Runs every timer that falls due, in order. */
+  advance(ms: number): void {
+    const end = this.#mono + ms;
+    for (;;) {
+      const due = this.#timers.filter((t) => t.at <= end).sort((a, b) => a.at - b.at)[0];
+      if (due === undefined) break;
+      this.#timers = this.#timers.filter((t) => t !== due);
+      this.#move(due.at);
+      due.call();
+    }
+    this.#move(end);
+  }
+
+  #move(to: number): void {
+    if (to <= this.#mono) return;
+    this.#wall += to - this.#mono;
+    this.#mono = to;
+  }
+}

@@ -1,0 +1,34 @@
+/** What the serial log holds: entries in the order of their ids, and the ranges that could not be stored. */
+import type Long from 'long';
+
+/** The numbers of serial.SerialLogEntry.Direction. */
+export const TX = 0;
+export const RX = 1;
+export type Direction = typeof TX | typeof RX;
+
+/** A 64-bit unsigned number: a plain number where it is below 2^53, else a Long. Never a BigInt (protobufjs encodes it as 0). */
+export type Uint64 = number | Long;
+
+export interface NewEntry {
+  readonly dir: Direction;
+  /** Wall clock, milliseconds since the Unix epoch; stamps, never orders. */
+  readonly timestampMs: Uint64;
+  readonly data: Uint8Array;
+  readonly note: string;
+}
+
+export interface LogEntry extends NewEntry {
+  /** Strictly increasing from 1, below 2^53, never used twice in one log: the order of the log. */
+  readonly id: number;
+}
+
+/** A range of ids whose entries could not be stored. */
+export interface LogGap {
+  readonly firstId: number;
+  readonly lastId: number;
+  readonly entries: number;
+  readonly bytes: number;
+  readonly fromMs: Uint64;
+  readonly toMs: Uint64;
+  readonly reason: string;
+}

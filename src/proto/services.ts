@@ -1,0 +1,67 @@
+/**
+ * The generated protobufjs modules as typed nice-grpc service definitions. 64-bit fields are Long or, on the way
+ * out, numbers below 2^53: a BigInt would be encoded as 0 without a word, and the types keep it out.
+ */
+import type { MethodDefinition } from 'nice-grpc';
+import type { Writer } from 'protobufjs/minimal.js';
+import { google, lineside, serial } from '../gen/proto.js';
+
+interface Codec<In, Out> {
+  encode(message: In): Writer;
+  decode(bytes: Uint8Array): Out;
+}
+
+/** What pbjs attaches to each method of a generated service's prototype. */
+interface PbjsMethod {
+  readonly path: string;
+  readonly requestStream: true | undefined;
+  readonly responseStream: true | undefined;
+}
+
+type Flag<T> = T extends true ? true : false;
+
+function method<M extends PbjsMethod, QI, QO, RI, RO>(
+  m: M,
+  request: Codec<QI, QO>,
+  response: Codec<RI, RO>,
+): MethodDefinition<QI, QO, RI, RO, Flag<M['requestStream']>, Flag<M['responseStream']>> {
+  return {
+    path: m.path,
+    requestStream: (m.requestStream === true) as Flag<M['requestStream']>,
+    responseStream: (m.responseStream === true) as Flag<M['responseStream']>,
+    requestSerialize: (value) => request.encode(value).finish(),
+    requestDeserialize: (bytes) => request.decode(bytes),
+    responseSerialize: (value) => response.encode(value).finish(),
+    responseDeserialize: (bytes) => response.decode(bytes),
+    options: {},
+  };
+}
+
+const Empty = google.protobuf.Empty;
+const contract = serial.SerialService.prototype;
+const beyond = lineside.v1.LineService.prototype;
+const v1 = lineside.v1;
+
+/** The contract: every method of `serial.SerialService`. */
+export const SerialServiceDefinition = {
+  listDevices: method(contract.listDevices, Empty, serial.DeviceList),
+  open: method(contract.open, serial.SerialConfig, serial.ConfigResponse),
+  close: method(contract.close, Empty, serial.ConfigResponse),
+  getCurrentConfig: method(contract.getCurrentConfig, Empty, serial.SerialConfig),
+  sendPacket: method(contract.sendPacket, serial.Packet, serial.SendResponse),
+  receivePacket: method(contract.receivePacket, Empty, serial.Packet),
+  logRaw: method(contract.logRaw, serial.SerialLogEntry, Empty),
+  streamLog: method(contract.streamLog, serial.LogStreamRequest, serial.SerialLogEntry),
+} as const;
+
+/** Beyond the contract: every method of `lineside.v1.LineService`. */
+export const LineServiceDefinition = {
+  getStatus: method(beyond.getStatus, Empty, v1.LineStatus),
+  readLog: method(beyond.readLog, v1.ReadLogRequest, v1.LogBatch),
+  getModemLines: method(beyond.getModemLines, Empty, v1.ModemLines),
+  setModemLines: method(beyond.setModemLines, v1.SetModemLinesRequest, v1.ModemLines),
+  sendBreak: method(beyond.sendBreak, v1.SendBreakRequest, Empty),
+  session: method(beyond.session, v1.SessionRequest, v1.SessionResponse),
+} as const;
+
+export { lineside, serial };
