@@ -1,0 +1,227 @@
+/**
+ * The traffic of one open device, from its start to its end: received bytes become chunks, which go in one step to
+ * the receive buffer and to the log (its live tail and its store); packets to send take turns and are written whole,
+ * one after the other. Single-use, as the device is.
+ */
+import type { Clock, Timer } from '../base/clock.ts';
+import { LinesideError } from '../base/errors.ts';
+import { RX, TX } from '../log/entry.ts';
+import type { LineRecorder } from '../log/face.ts';
+import { type Chunk, ChunkCutter, defaultGapMs } from './chunks.ts';
+import type { Counters } from './counters.ts';
+import type { Device, WriteResult } from './device/device.ts';
+import type { SendRequest } from './face.ts';
+import type { PacketBuffer } from './packets.ts';
+import { type QueueLimits, SendQueue } from './send-queue.ts';
+import type { LineConfig } from './settings.ts';
+
+export interface TrafficOptions {
+  readonly device: Device;
+  readonly config: LineConfig;
+  readonly packets: PacketBuffer;
+  readonly log: LineRecorder;
+  readonly clock: Clock;
+  readonly counters: Counters;
+  /** undefined: 3.5 character times, at least 2 ms. */
+  readonly rxGapMs: number | undefined;
+  readonly txLimits: QueueLimits;
+  readonly writeTimeoutMs: number;
+  /** Packets were dropped from the full receive buffer. */
+  readonly onDropped: (packets: number) => void;
+}
+
+interface Sending {
+  readonly caller: string;
+  readonly payload: Uint8Array;
+  readonly settle: (error: LinesideError | undefined) => void;
+  /** Ends the write under way; the reason is a LinesideError. */
+  readonly abort: AbortController;
+}
+
+export class Traffic {
+  readonly #options: TrafficOptions;
+  readonly #cutter: ChunkCutter;
+  readonly #queue: SendQueue<Sending>;
+  #gapTimer: Timer | undefined;
+  #writing: Sending | undefined;
+  #paused = false;
+  #ended: LinesideError | undefined;
+
+  constructor(options: TrafficOptions) {
+    this.#options = options;
+    this.#cutter = new ChunkCutter(options.rxGapMs ?? defaultGapMs(options.config));
+    this.#queue = new SendQueue(options.txLimits);
+  }
+
+  get queuedPackets(): number {
+    return this.#queue.packets;
+  }
+
+  get queuedBytes(): number {
+    return this.#queue.bytes;
+  }
+
+  /** Takes bytes that arrived now. */
+  received(bytes: Uint8Array): void {
+    if (this.#ended !== undefined) return;
+    const { clock, counters } = this.#options;
+    counters.rxBytes += bytes.length;
+    const monoMs = clock.monoMs();
+    for (const chunk of this.#cutter.feed(bytes, clock.wallMs(), monoMs)) this.#deliver(chunk);
+    this.#armGapTimer(monoMs);
+    this.#pauseIfPressed();
+  }
+
+  /** Reading goes on: the log has room again. */
+  relieve(): void {
+    if (!this.#paused || this.#ended !== undefined) return;
+    this.#paused = false;
+    this.#options.device.resumeReading();
+  }
+
+  /** Resolves when the kernel has accepted every byte. */
+  send(request: SendRequest): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const refuse = (error: LinesideError): void => {
+        this.#options.counters.txFailedPackets += 1;
+        reject(error);
+      };
+      if (this.#ended !== undefined) return refuse(this.#ended);
+      if (request.signal.aborted) return refuse(cancelled());
+      const watch = { deadline: undefined as Timer | undefined };
+      const sending: Sending = {
+        caller: request.caller,
+        payload: request.payload,
+        abort: new AbortController(),
+        settle: (error) => {
+          watch.deadline?.cancel();
+          request.signal.removeEventListener('abort', onCancel);
+          if (error === undefined) resolve();
+          else refuse(error);
+        },
+      };
+      const onCancel = (): void => {
+        // Once its first byte is on the way it is sent whole: a cut packet would upset the device behind the line.
+        if (this.#queue.remove(sending)) sending.settle(cancelled());
+      };
+      if (!this.#queue.push(sending)) return refuse(this.#queueFull());
+      request.signal.addEventListener('abort', onCancel, { once: true });
+      watch.deadline = this.#watchDeadline(sending, request.deadlineMs);
+      void this.#pump();
+    });
+  }
+
+  /** Ends it: the open chunk is delivered, and every packet that was not sent whole fails with the reason. */
+  end(reason: LinesideError): void {
+    if (this.#ended !== undefined) return;
+    this.#gapTimer?.cancel();
+    for (const chunk of this.#cutter.silence()) this.#deliver(chunk);
+    this.#ended = reason;
+    this.#writing?.abort.abort(reason);
+    for (const sending of this.#queue.drain()) sending.settle(reason);
+  }
+
+  #deliver(chunk: Chunk): void {
+    const { counters, packets, log } = this.#options;
+    counters.rxChunks += 1;
+    log.record(RX, chunk.atMs, chunk.data);
+    const dropped = packets.add(chunk.data, chunk.atMs);
+    if (dropped.packets === 0) return;
+    counters.rxDroppedPackets += dropped.packets;
+    counters.rxDroppedBytes += dropped.bytes;
+    this.#options.onDropped(dropped.packets);
+  }
+
+  /** One timer at most, which looks again when bytes came meanwhile: re-arming it for each read would cost more. */
+  #armGapTimer(monoMs: number): void {
+    if (this.#gapTimer !== undefined) return;
+    const dueInMs = this.#cutter.dueInMs(monoMs);
+    if (dueInMs === undefined) return;
+    this.#gapTimer = this.#options.clock.timer(Math.max(0, dueInMs), () => {
+      this.#gapTimer = undefined;
+      const now = this.#options.clock.monoMs();
+      const stillMs = this.#cutter.dueInMs(now);
+      if (stillMs === undefined) return;
+      if (stillMs > 0) return this.#armGapTimer(now);
+      for (const chunk of this.#cutter.silence()) this.#deliver(chunk);
+    });
+  }
+
+  #pauseIfPressed(): void {
+    if (this.#paused || !this.#options.log.pressed) return;
+    this.#paused = true;
+    this.#options.counters.rxPauses += 1;
+    this.#options.device.pauseReading();
+  }
+
+  #watchDeadline(sending: Sending, deadlineMs: number | undefined): Timer | undefined {
+    if (deadlineMs === undefined) return undefined;
+    const { clock } = this.#options;
+    return clock.timer(Math.max(0, deadlineMs - clock.monoMs()), () => {
+      const reason = new LinesideError('WRITE_TIMEOUT', 'the line is stuck: the deadline passed');
+      if (this.#queue.remove(sending)) sending.settle(reason);
+      else sending.abort.abort(reason);
+    });
+  }
+
+  async #pump(): Promise<void> {
+    if (this.#writing !== undefined) return;
+    for (let sending = this.#queue.next(); sending !== undefined; sending = this.#queue.next()) {
+      this.#writing = sending;
+      sending.settle(await this.#write(sending));
+      this.#writing = undefined;
+    }
+  }
+
+  async #write(sending: Sending): Promise<LinesideError | undefined> {
+    const { device, clock, log, counters } = this.#options;
+    const limit = clock.timer(this.#writeLimitMs(sending.payload.length), () => {
+      sending.abort.abort(new LinesideError('WRITE_TIMEOUT', 'the line is stuck: nothing reads at the other end'));
+    });
+    const atMs = clock.wallMs();
+    const result = await device.write(sending.payload, sending.abort.signal);
+    limit.cancel();
+    counters.txBytes += result.accepted;
+    if (result.error === undefined) {
+      counters.txPackets += 1;
+      log.record(TX, atMs, sending.payload);
+      return undefined;
+    }
+    if (result.accepted > 0) {
+      const note = `incomplete: ${result.accepted} of ${sending.payload.length} bytes reached the port`;
+      log.record(TX, atMs, sending.payload.subarray(0, result.accepted), note);
+    }
+    return this.#writeFailure(sending, result, result.error);
+  }
+
+  #writeFailure(sending: Sending, result: WriteResult, error: Error): LinesideError {
+    const reason = sending.abort.signal.aborted ? sending.abort.signal.reason : undefined;
+    const [code, why] =
+      reason instanceof LinesideError
+        ? ([reason.code, reason.message] as const)
+        : (['PORT_IO', error.message] as const);
+    const done = `${result.accepted} of ${sending.payload.length} bytes had reached the port`;
+    return new LinesideError(code, `${why}; ${done}`, { cause: error });
+  }
+
+  /** The time the bytes take on the wire comes on top: 64 KiB at 300 baud are 36 minutes. */
+  #writeLimitMs(bytes: number): number {
+    // A frame has 12 bit times at most: start, 8 data, parity, 2 stop.
+    const wireMs = (bytes * 12 * 1_000) / this.#options.config.baudRate;
+    return Math.min(MAX_TIMER_MS, this.#options.writeTimeoutMs + wireMs);
+  }
+
+  #queueFull(): LinesideError {
+    const waiting = `${this.#queue.packets} packets, ${this.#queue.bytes} bytes`;
+    return new LinesideError('QUEUE_FULL', `the send queue is full (${waiting})`, {
+      hint: 'send again when earlier packets have been answered',
+    });
+  }
+}
+
+/** Longer timers fire at once in Node (32-bit milliseconds). */
+const MAX_TIMER_MS = 2_147_483_647;
+
+function cancelled(): LinesideError {
+  return new LinesideError('NOT_SENT', 'the caller went away before the packet reached the port');
+}

@@ -1,0 +1,52 @@
+/** Judges the arguments of Open, before any port is touched. Pure. */
+import { LinesideError } from '../base/errors.ts';
+import type { OpenRequest } from './face.ts';
+import type { DataBits, LineConfig, Parity, StopBits } from './settings.ts';
+
+/** The fastest UARTs in use (FT232H, FT2232H) end at 12 Mbaud. */
+export const MAX_BAUD_RATE = 12_000_000;
+/** The largest packet that SendPacket would take by default, too. */
+export const MAX_PACKET_SIZE = 65_536;
+/** Longer names than the kernel's PATH_MAX cannot be a port. */
+const MAX_PORT_NAME_CHARS = 4_096;
+
+const parityNumbers: readonly number[] = [0, 1, 2, 3, 4];
+const stopBitsNumbers: readonly number[] = [0, 1, 2];
+const dataBitsNumbers: readonly number[] = [5, 6, 7, 8];
+
+/** Throws INVALID_ARGUMENT that names every field at fault. */
+export function validateOpen(request: OpenRequest): LineConfig {
+  const faults = [
+    ...portNameFaults(request.portName),
+    inRange(request.baudRate, 1, MAX_BAUD_RATE) ? '' : `baud_rate: ${request.baudRate} is not 1 to ${MAX_BAUD_RATE}`,
+    dataBitsNumbers.includes(request.dataBits) ? '' : `data_bits: ${request.dataBits} is not 5, 6, 7 or 8`,
+    parityNumbers.includes(request.parity) ? '' : `parity: ${request.parity} is no Parity`,
+    stopBitsNumbers.includes(request.stopBits) ? '' : `stop_bits: ${request.stopBits} is no StopBits`,
+    request.stopBits === 1 && dataBitsNumbers.includes(request.dataBits) && request.dataBits !== 5
+      ? `stop_bits: 1.5 stop bits exist with 5 data bits only, not with ${request.dataBits}`
+      : '',
+    inRange(request.packetSize, 0, MAX_PACKET_SIZE)
+      ? ''
+      : `packet_size: ${request.packetSize} is not 0 to ${MAX_PACKET_SIZE}`,
+  ].filter((fault) => fault !== '');
+  if (faults.length > 0) throw new LinesideError('INVALID_ARGUMENT', faults.join('; '));
+  return {
+    portName: request.portName,
+    baudRate: request.baudRate,
+    dataBits: request.dataBits as DataBits,
+    parity: request.parity as Parity,
+    stopBits: request.stopBits as StopBits,
+    packetSize: request.packetSize,
+  };
+}
+
+function portNameFaults(name: string): string[] {
+  if (name === '') return ['port_name: is empty'];
+  if (name.length > MAX_PORT_NAME_CHARS) return [`port_name: is longer than ${MAX_PORT_NAME_CHARS} characters`];
+  if (name.includes('\0')) return ['port_name: contains a NUL character'];
+  return [];
+}
+
+function inRange(value: number, low: number, high: number): boolean {
+  return Number.isInteger(value) && value >= low && value <= high;
+}
