@@ -1,0 +1,201 @@
+/**
+ * struct termios2 of Linux (asm-generic/termbits.h; the same on x64 and arm64) and what the line's settings are in
+ * it. Pure: bytes in, bytes out.
+ */
+import { type DataBits, type LineSettings, Parity, StopBits } from '../settings.ts';
+
+export interface Termios {
+  readonly iflag: number;
+  readonly oflag: number;
+  readonly cflag: number;
+  readonly lflag: number;
+  /** Line discipline; 0 is the ordinary tty. */
+  readonly line: number;
+  /** NCCS bytes of control characters. */
+  readonly cc: Uint8Array;
+  readonly ispeed: number;
+  readonly ospeed: number;
+}
+
+/** Four flag words, c_line, c_cc[19], two speeds: no padding. */
+export const TERMIOS_BYTES = 44;
+const NCCS = 19;
+const LINE_AT = 16;
+const CC_AT = 17;
+const ISPEED_AT = 36;
+const OSPEED_AT = 40;
+const VTIME = 5;
+const VMIN = 6;
+
+// c_cflag, octal as in the kernel's header.
+const CBAUD = 0o010017;
+const BOTHER = 0o010000;
+const CSIZE = 0o000060;
+const CSTOPB = 0o000100;
+const CREAD = 0o000200;
+const PARENB = 0o000400;
+const PARODD = 0o001000;
+const CLOCAL = 0o004000;
+const CMSPAR = 0o10000000000;
+/** c_cflag shifted left by this is the input speed (CIBAUD); 0 there means: as the output speed. */
+const dataBitsFlag: Readonly<Record<DataBits, number>> = { 5: 0, 6: 0o20, 7: 0o40, 8: 0o60 };
+const parityFlags: Readonly<Record<Parity, number>> = {
+  [Parity.none]: 0,
+  [Parity.even]: PARENB,
+  [Parity.odd]: PARENB | PARODD,
+  [Parity.mark]: PARENB | CMSPAR | PARODD,
+  [Parity.space]: PARENB | CMSPAR,
+};
+const PARITY_MASK = PARENB | PARODD | CMSPAR;
+
+/** Rates with a code of their own; other programs that look at the port then see an ordinary rate. All others: BOTHER. */
+const rateCodes: ReadonlyMap<number, number> = new Map([
+  [50, 0o1],
+  [75, 0o2],
+  [110, 0o3],
+  [134, 0o4],
+  [150, 0o5],
+  [200, 0o6],
+  [300, 0o7],
+  [600, 0o10],
+  [1200, 0o11],
+  [1800, 0o12],
+  [2400, 0o13],
+  [4800, 0o14],
+  [9600, 0o15],
+  [19200, 0o16],
+  [38400, 0o17],
+  [57600, 0o10001],
+  [115200, 0o10002],
+  [230400, 0o10003],
+  [460800, 0o10004],
+  [500000, 0o10005],
+  [576000, 0o10006],
+  [921600, 0o10007],
+  [1000000, 0o10010],
+  [1152000, 0o10011],
+  [1500000, 0o10012],
+  [2000000, 0o10013],
+  [2500000, 0o10014],
+  [3000000, 0o10015],
+  [3500000, 0o10016],
+  [4000000, 0o10017],
+]);
+
+export function decodeTermios(bytes: Uint8Array): Termios {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, TERMIOS_BYTES);
+  return {
+    iflag: view.getUint32(0, true),
+    oflag: view.getUint32(4, true),
+    cflag: view.getUint32(8, true),
+    lflag: view.getUint32(12, true),
+    line: view.getUint8(LINE_AT),
+    cc: bytes.slice(CC_AT, CC_AT + NCCS),
+    ispeed: view.getUint32(ISPEED_AT, true),
+    ospeed: view.getUint32(OSPEED_AT, true),
+  };
+}
+
+export function encodeTermios(termios: Termios): Uint8Array {
+  const bytes = new Uint8Array(TERMIOS_BYTES);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, termios.iflag, true);
+  view.setUint32(4, termios.oflag, true);
+  view.setUint32(8, termios.cflag, true);
+  view.setUint32(12, termios.lflag, true);
+  view.setUint8(LINE_AT, termios.line);
+  bytes.set(termios.cc.subarray(0, NCCS), CC_AT);
+  view.setUint32(ISPEED_AT, termios.ispeed, true);
+  view.setUint32(OSPEED_AT, termios.ospeed, true);
+  return bytes;
+}
+
+/**
+ * A raw line with these settings. Whatever an earlier user left behind is cleared: HUPCL, CRTSCTS, CMSPAR, PARODD,
+ * XON/XOFF. With every input flag off a byte with a parity or framing error is delivered as it came and counted by
+ * the kernel, and a break reads as one NUL, as pyserial has it.
+ */
+export function rawTermios(settings: LineSettings, former: Termios): Termios {
+  const cc = Uint8Array.from(former.cc);
+  cc[VMIN] = 1;
+  cc[VTIME] = 0;
+  const stop = settings.stopBits === StopBits.one ? 0 : CSTOPB;
+  const rate = rateCodes.get(settings.baudRate) ?? BOTHER;
+  const cflag = rate | dataBitsFlag[settings.dataBits] | parityFlags[settings.parity] | stop | CREAD | CLOCAL;
+  return {
+    iflag: 0,
+    oflag: 0,
+    cflag: cflag >>> 0,
+    lflag: 0,
+    line: former.line,
+    cc,
+    ispeed: settings.baudRate,
+    ospeed: settings.baudRate,
+  };
+}
+
+/** What the kernel says the line is set to. `onePointFive`: whether CSTOPB with 5 data bits is 1.5 on this hardware. */
+export function settingsOf(termios: Termios, onePointFive: boolean): LineSettings {
+  const dataBits = dataBitsOf(termios.cflag);
+  return { baudRate: baudOf(termios), dataBits, parity: parityOf(termios.cflag), stopBits: stopOf() };
+
+  function stopOf(): StopBits {
+    if ((termios.cflag & CSTOPB) === 0) return StopBits.one;
+    return onePointFive && dataBits === 5 ? StopBits.onePointFive : StopBits.two;
+  }
+}
+
+function dataBitsOf(cflag: number): DataBits {
+  switch (cflag & CSIZE) {
+    case 0o00:
+      return 5;
+    case 0o20:
+      return 6;
+    case 0o40:
+      return 7;
+    default:
+      return 8;
+  }
+}
+
+function parityOf(cflag: number): Parity {
+  const bits = (cflag & PARITY_MASK) >>> 0;
+  if ((bits & PARENB) === 0) return Parity.none;
+  if ((bits & CMSPAR) === 0) return (bits & PARODD) === 0 ? Parity.even : Parity.odd;
+  return (bits & PARODD) === 0 ? Parity.space : Parity.mark;
+}
+
+function baudOf(termios: Termios): number {
+  const code = termios.cflag & CBAUD;
+  if (code === BOTHER) return termios.ospeed;
+  for (const [rate, known] of rateCodes) if (known === code) return rate;
+  return termios.ospeed;
+}
+
+/** 8N1 receivers sample wrongly past about 5 % between both ends: half of that for ours. */
+const SPEED_TOLERANCE = 0.025;
+
+const parityNames: Readonly<Record<Parity, string>> = {
+  [Parity.none]: 'none',
+  [Parity.even]: 'even',
+  [Parity.odd]: 'odd',
+  [Parity.mark]: 'mark',
+  [Parity.space]: 'space',
+};
+const stopNames: Readonly<Record<StopBits, string>> = {
+  [StopBits.one]: '1',
+  [StopBits.onePointFive]: '1.5',
+  [StopBits.two]: '2',
+};
+
+/** The first setting the driver did not take, in words; undefined when it took all. */
+export function settingNotTaken(asked: LineSettings, got: LineSettings): string | undefined {
+  const say = (setting: string, a: string | number, g: string | number): string =>
+    `the driver did not take ${setting}: asked ${a}, got ${g}`;
+  if (Math.abs(got.baudRate - asked.baudRate) > asked.baudRate * SPEED_TOLERANCE)
+    return say('the baud rate', asked.baudRate, got.baudRate);
+  if (got.dataBits !== asked.dataBits) return say('data bits', asked.dataBits, got.dataBits);
+  if (got.parity !== asked.parity) return say('parity', parityNames[asked.parity], parityNames[got.parity]);
+  if (got.stopBits !== asked.stopBits) return say('stop bits', stopNames[asked.stopBits], stopNames[got.stopBits]);
+  return undefined;
+}

@@ -1,0 +1,130 @@
+/** The ioctls of a Linux tty with names and types. Numbers: asm-generic/ioctls.h, the same on x64 and arm64. */
+import type { KernelCounters, ModemLines, OutgoingLines } from '../settings.ts';
+import { ioctl, ioctlValue } from './libc.ts';
+import { decodeTermios, encodeTermios, TERMIOS_BYTES, type Termios } from './termios.ts';
+
+const TCGETS2 = 0x802c542a;
+const TCSETS2 = 0x402c542b;
+const TCFLSH = 0x540b;
+const TIOCEXCL = 0x540c;
+const TIOCNXCL = 0x540d;
+const TIOCGEXCL = 0x80045440;
+const TIOCOUTQ = 0x5411;
+const TIOCMGET = 0x5415;
+const TIOCMBIS = 0x5416;
+const TIOCMBIC = 0x5417;
+const TIOCGSERIAL = 0x541e;
+const TIOCSSERIAL = 0x541f;
+const TIOCSBRK = 0x5427;
+const TIOCCBRK = 0x5428;
+const TIOCGICOUNT = 0x545d;
+
+const TCIFLUSH = 0;
+const TCIOFLUSH = 2;
+
+const TIOCM_DTR = 0x002;
+const TIOCM_RTS = 0x004;
+const TIOCM_CTS = 0x020;
+const TIOCM_CAR = 0x040;
+const TIOCM_RNG = 0x080;
+const TIOCM_DSR = 0x100;
+
+/** struct serial_struct on a 64-bit kernel, and its `flags` field. */
+const SERIAL_STRUCT_BYTES = 72;
+const SERIAL_FLAGS_AT = 16;
+const ASYNC_LOW_LATENCY = 1 << 13;
+/** struct serial_icounter_struct: eleven counters and nine spare ints. */
+const ICOUNTER_BYTES = 80;
+
+export function getTermios(fd: number): Termios {
+  const bytes = Buffer.alloc(TERMIOS_BYTES);
+  ioctl(fd, 'TCGETS2', TCGETS2, bytes);
+  return decodeTermios(bytes);
+}
+
+export function setTermios(fd: number, termios: Termios): void {
+  ioctl(fd, 'TCSETS2', TCSETS2, encodeTermios(termios));
+}
+
+export function discardInput(fd: number): void {
+  ioctlValue(fd, 'TCFLSH', TCFLSH, TCIFLUSH);
+}
+
+export function discardBoth(fd: number): void {
+  ioctlValue(fd, 'TCFLSH', TCFLSH, TCIOFLUSH);
+}
+
+export function setExclusive(fd: number, on: boolean): void {
+  ioctl(fd, on ? 'TIOCEXCL' : 'TIOCNXCL', on ? TIOCEXCL : TIOCNXCL, null);
+}
+
+export function isExclusive(fd: number): boolean {
+  return readInt(fd, 'TIOCGEXCL', TIOCGEXCL) !== 0;
+}
+
+/** Bytes the kernel has accepted and not yet sent. */
+export function untransmitted(fd: number): number {
+  return readInt(fd, 'TIOCOUTQ', TIOCOUTQ);
+}
+
+export function getModemLines(fd: number): ModemLines {
+  const bits = readInt(fd, 'TIOCMGET', TIOCMGET);
+  const has = (bit: number): boolean => (bits & bit) !== 0;
+  return {
+    dtr: has(TIOCM_DTR),
+    rts: has(TIOCM_RTS),
+    cts: has(TIOCM_CTS),
+    dsr: has(TIOCM_DSR),
+    dcd: has(TIOCM_CAR),
+    ri: has(TIOCM_RNG),
+  };
+}
+
+export function setOutgoingLines(fd: number, lines: OutgoingLines): void {
+  const bits = (wanted: boolean): number =>
+    (lines.dtr === wanted ? TIOCM_DTR : 0) | (lines.rts === wanted ? TIOCM_RTS : 0);
+  if (bits(true) !== 0) ioctl(fd, 'TIOCMBIS', TIOCMBIS, intBytes(bits(true)));
+  if (bits(false) !== 0) ioctl(fd, 'TIOCMBIC', TIOCMBIC, intBytes(bits(false)));
+}
+
+export function setBreak(fd: number, on: boolean): void {
+  ioctl(fd, on ? 'TIOCSBRK' : 'TIOCCBRK', on ? TIOCSBRK : TIOCCBRK, null);
+}
+
+export function getCounters(fd: number): KernelCounters {
+  const bytes = Buffer.alloc(ICOUNTER_BYTES);
+  ioctl(fd, 'TIOCGICOUNT', TIOCGICOUNT, bytes);
+  // Ints 0 to 3 count modem-line changes.
+  const [rx, tx, frame, overrun, parity, brk, bufOverrun] = [4, 5, 6, 7, 8, 9, 10].map((i) =>
+    bytes.readUInt32LE(i * 4),
+  );
+  return {
+    rx: rx ?? 0,
+    tx: tx ?? 0,
+    frame: frame ?? 0,
+    overrun: overrun ?? 0,
+    parity: parity ?? 0,
+    brk: brk ?? 0,
+    bufOverrun: bufOverrun ?? 0,
+  };
+}
+
+/** Asks the driver to pass bytes on at once (FTDI: latency timer 1 ms instead of 16). Throws where it cannot. */
+export function setLowLatency(fd: number): void {
+  const bytes = Buffer.alloc(SERIAL_STRUCT_BYTES);
+  ioctl(fd, 'TIOCGSERIAL', TIOCGSERIAL, bytes);
+  bytes.writeInt32LE(bytes.readInt32LE(SERIAL_FLAGS_AT) | ASYNC_LOW_LATENCY, SERIAL_FLAGS_AT);
+  ioctl(fd, 'TIOCSSERIAL', TIOCSSERIAL, bytes);
+}
+
+function readInt(fd: number, name: string, request: number): number {
+  const bytes = Buffer.alloc(4);
+  ioctl(fd, name, request, bytes);
+  return bytes.readInt32LE(0);
+}
+
+function intBytes(value: number): Uint8Array {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32LE(value);
+  return bytes;
+}

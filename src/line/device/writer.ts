@@ -1,0 +1,122 @@
+/**
+ * Writes to a non-blocking tty in pieces. `tty.WriteStream` blocked the event loop for 3.7 s on a stalled line; this
+ * never does: what the kernel does not take at once waits for a timer, so a stalled line costs no CPU and no reading.
+ */
+import { writeSync } from 'node:fs';
+import { clearImmediate as cancelTurn, setImmediate as nextTurn } from 'node:timers';
+import type { Clock, Timer } from '../../base/clock.ts';
+import { LinesideError, messageOf, systemCode } from '../../base/errors.ts';
+import type { WriteResult } from './device.ts';
+
+/** One write call; the kernel itself cuts tty writes into 2,048 bytes. */
+const PIECE_BYTES = 2_048;
+/** Written before the event loop gets its turn to read: about 50 us of system calls on a PTY. */
+const TURN_BYTES = 16_384;
+/** The kernel holds about 4 KiB for a UART: 12 ms at 3 Mbaud, so asking again after 1 ms leaves no pause on the wire. */
+const FIRST_RETRY_MS = 1;
+/** 4 KiB last 355 ms at 115,200 baud: 32 ms leaves no pause there either, and 31 wake-ups a second are no load. */
+const MAX_RETRY_MS = 32;
+/** A retry that placed so much shows that the line drains faster than we ask. */
+const GOOD_PROGRESS_BYTES = 512;
+
+interface Job {
+  readonly data: Uint8Array;
+  readonly signal: AbortSignal;
+  readonly resolve: (result: WriteResult) => void;
+  readonly onAbort: () => void;
+  accepted: number;
+  retryMs: number;
+}
+
+export interface WriterOptions {
+  readonly fd: number;
+  readonly clock: Clock;
+  /** The port itself is gone; called before the write's result is given. */
+  readonly onDead: (cause: Error) => void;
+  /** Replaced in tests only. */
+  readonly write?: (fd: number, data: Uint8Array, offset: number, length: number) => number;
+}
+
+export class TtyWriter {
+  readonly #options: WriterOptions;
+  readonly #write: (fd: number, data: Uint8Array, offset: number, length: number) => number;
+  #job: Job | undefined;
+  #timer: Timer | undefined;
+  #turn: NodeJS.Immediate | undefined;
+  #ended: Error | undefined;
+
+  constructor(options: WriterOptions) {
+    this.#options = options;
+    this.#write = options.write ?? writeSync;
+  }
+
+  /** One call at a time; never rejects. What fits at once is written before this returns. */
+  write(data: Uint8Array, signal: AbortSignal): Promise<WriteResult> {
+    if (this.#ended !== undefined) return Promise.resolve({ accepted: 0, error: this.#ended });
+    if (signal.aborted) return Promise.resolve({ accepted: 0, error: abandoned(signal) });
+    if (this.#job !== undefined)
+      return Promise.resolve({ accepted: 0, error: new LinesideError('INTERNAL', 'a write is already under way') });
+    return new Promise((resolve) => {
+      const onAbort = (): void => this.#finish(abandoned(signal));
+      this.#job = { data, signal, resolve, onAbort, accepted: 0, retryMs: FIRST_RETRY_MS };
+      this.#pump(this.#job);
+      // Most writes are done by now and need no listener.
+      if (this.#job !== undefined) signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  /** Ends the write under way, and every later one, with this error. */
+  end(cause: Error): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = cause;
+    this.#finish(cause);
+  }
+
+  #pump(job: Job): void {
+    const before = job.accepted;
+    const stop = Math.min(job.data.length, before + TURN_BYTES);
+    try {
+      while (job.accepted < stop) {
+        const length = Math.min(PIECE_BYTES, stop - job.accepted);
+        const taken = this.#write(this.#options.fd, job.data, job.accepted, length);
+        job.accepted += taken;
+        if (taken < length) break;
+      }
+    } catch (thrown) {
+      const code = systemCode(thrown);
+      if (code !== 'EAGAIN' && code !== 'EINTR') return this.#fail(thrown);
+    }
+    if (job.accepted === job.data.length) this.#finish(undefined);
+    else if (job.accepted === stop) this.#turn = nextTurn(() => this.#pump(job));
+    else this.#retryLater(job, job.accepted - before);
+  }
+
+  #retryLater(job: Job, progress: number): void {
+    job.retryMs = progress >= GOOD_PROGRESS_BYTES ? FIRST_RETRY_MS : job.retryMs;
+    this.#timer = this.#options.clock.timer(job.retryMs, () => this.#pump(job));
+    job.retryMs = Math.min(MAX_RETRY_MS, job.retryMs * 2);
+  }
+
+  #fail(thrown: unknown): void {
+    const error = new LinesideError('PORT_IO', `write failed: ${messageOf(thrown)}`, { cause: thrown });
+    this.#ended = error;
+    this.#options.onDead(error);
+    this.#finish(error);
+  }
+
+  #finish(error: Error | undefined): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    if (this.#turn !== undefined) cancelTurn(this.#turn);
+    this.#turn = undefined;
+    const job = this.#job;
+    if (job === undefined) return;
+    this.#job = undefined;
+    job.signal.removeEventListener('abort', job.onAbort);
+    job.resolve({ accepted: job.accepted, error });
+  }
+}
+
+function abandoned(signal: AbortSignal): LinesideError {
+  return new LinesideError('NOT_SENT', 'the write was ended by its caller', { cause: signal.reason });
+}
