@@ -8,6 +8,7 @@ import { constants, type Stats } from 'node:fs';
 import { open, readlink, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { LinesideError, systemCode } from '../../base/errors.ts';
+import { deviceNumber } from '../device-number.ts';
 import type { PortToOpen } from './device.ts';
 import { lockFileHolder, openHolder } from './holders.ts';
 import { openFlags, tryLock } from './libc.ts';
@@ -54,22 +55,14 @@ async function refuseNonTty(path: string, found: Stats): Promise<void> {
   if (found.isDirectory()) throw notASerialPort(path, 'a directory');
   if (found.isBlockDevice()) throw notASerialPort(path, 'a disk or other block device');
   if (!found.isCharacterDevice()) throw notASerialPort(path, 'not a device');
-  const number = `${major(found.rdev)}:${minor(found.rdev)}`;
+  const { major, minor } = deviceNumber(found.rdev);
   // PTY slaves have no entry there; TCGETS2 tells the rest apart.
-  const subsystem = await readlink(`/sys/dev/char/${number}/subsystem`).catch(() => 'tty');
+  const subsystem = await readlink(`/sys/dev/char/${major}:${minor}/subsystem`).catch(() => 'tty');
   if (basename(subsystem) !== 'tty') throw notASerialPort(path, `a device of the kind "${basename(subsystem)}"`);
 }
 
 function notASerialPort(path: string, what: string): LinesideError {
   return new LinesideError('PORT_IO', `cannot open ${path}: it is ${what}, not a serial port`);
-}
-
-// makedev of glibc: 12 + 20 bits of major and minor, interleaved.
-export function major(rdev: number): number {
-  return (Math.floor(rdev / 0x100) & 0xfff) | (Math.floor(rdev / 0x100000000) & 0xfffff000);
-}
-export function minor(rdev: number): number {
-  return (rdev & 0xff) | (Math.floor(rdev / 0x1000) & 0xfff00);
 }
 
 async function refuseLockFile(path: string): Promise<void> {

@@ -1,0 +1,66 @@
+/**
+ * serial.extra_ports: globs for PTYs, simulators and links of one's own. What a glob matches is listed only when it is a
+ * tty that can be a port: never a file, a directory, a disk or a console, whatever the pattern says.
+ */
+import { glob, lstat, readFile, readlink, realpath, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { deviceNumber } from './device-number.ts';
+
+export interface ExtraPort {
+  readonly portName: string;
+  readonly devicePath: string;
+  readonly isPty: boolean;
+  /** The tty's name in sysfs ("ttyUSB0"); '' for a PTY. */
+  readonly sysfsName: string;
+}
+
+// Documentation/admin-guide/devices.txt of the kernel.
+const PTY_SLAVE_MAJORS = { first: 136, last: 143 } as const;
+const CONSOLE_MAJOR = 4;
+/** Major 4: minors below are virtual terminals, from here on ttyS. */
+const FIRST_UART_MINOR = 64;
+/** /dev/tty, /dev/console, /dev/ptmx. */
+const ALTERNATE_TTY_MAJOR = 5;
+
+export function isPattern(path: string): boolean {
+  return /[*?[\]{}!()]/.test(path);
+}
+
+export async function extraPorts(patterns: readonly string[], sysRoot: string): Promise<readonly ExtraPort[]> {
+  const paths = new Set((await Promise.all(patterns.map(matches))).flat());
+  const ports = await Promise.all([...paths].map((path) => extraPort(path, sysRoot).catch(() => undefined)));
+  return ports.filter((port) => port !== undefined);
+}
+
+async function matches(pattern: string): Promise<string[]> {
+  if (!pattern.startsWith('/')) return [];
+  if (!isPattern(pattern)) return (await exists(pattern)) ? [pattern] : [];
+  const found: string[] = [];
+  try {
+    for await (const path of glob(pattern)) found.push(path);
+  } catch {
+    // A directory that cannot be read ends the search: what was found before it counts.
+  }
+  return found;
+}
+
+function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function extraPort(portName: string, sysRoot: string): Promise<ExtraPort | undefined> {
+  const devicePath = await realpath(portName);
+  const found = await stat(devicePath);
+  if (!found.isCharacterDevice()) return undefined;
+  const { major, minor } = deviceNumber(found.rdev);
+  if (major >= PTY_SLAVE_MAJORS.first && major <= PTY_SLAVE_MAJORS.last)
+    return { portName, devicePath, isPty: true, sysfsName: '' };
+  if (major === ALTERNATE_TTY_MAJOR || (major === CONSOLE_MAJOR && minor < FIRST_UART_MINOR)) return undefined;
+  const entry = await realpath(join(sysRoot, 'dev/char', `${major}:${minor}`));
+  if (basename(await readlink(join(entry, 'subsystem'))) !== 'tty') return undefined;
+  const type = await readFile(join(entry, 'type'), 'utf8').catch(() => '');
+  return type.trim() === '0' ? undefined : { portName, devicePath, isPty: false, sysfsName: basename(entry) };
+}
