@@ -34,8 +34,9 @@ export async function extraPorts(patterns: readonly string[], sysRoot: string): 
 
 async function matches(pattern: string): Promise<string[]> {
   if (!pattern.startsWith('/')) return [];
-  if (!isPattern(pattern)) return (await exists(pattern)) ? [pattern] : [];
-  const found: string[] = [];
+  // A path may also have the characters of a pattern in its name.
+  const found: string[] = (await exists(pattern)) ? [pattern] : [];
+  if (!isPattern(pattern)) return found;
   try {
     for await (const path of glob(pattern)) found.push(path);
   } catch {

@@ -18,7 +18,7 @@ export interface InventoryOptions {
   /** Globs of absolute paths. */
   readonly extraPorts: readonly string[];
   /** Descriptions of ports that have none of their own, by portName (the simulated line). */
-  readonly descriptions?: ReadonlyMap<string, string>;
+  readonly descriptions?: Readonly<Record<string, string>>;
 }
 
 export function createInventory(options: InventoryOptions): Inventory {
@@ -30,14 +30,14 @@ class SysfsInventory implements Inventory {
   readonly #devRoot: string;
   readonly #procRoot: string;
   readonly #patterns: readonly string[];
-  readonly #descriptions: ReadonlyMap<string, string>;
+  readonly #descriptions: Readonly<Record<string, string>>;
 
   constructor(options: InventoryOptions) {
     this.#sysRoot = options.sysRoot ?? '/sys';
     this.#devRoot = options.devRoot ?? '/dev';
     this.#procRoot = options.procRoot ?? '/proc';
     this.#patterns = options.extraPorts;
-    this.#descriptions = options.descriptions ?? new Map();
+    this.#descriptions = options.descriptions ?? {};
   }
 
   async list(): Promise<readonly Port[]> {
@@ -99,7 +99,7 @@ class SysfsInventory implements Inventory {
     return {
       portName: node,
       devicePath: node,
-      description: this.#descriptions.get(node) ?? descriptionOf(facts),
+      description: this.#descriptions[node] ?? descriptionOf(facts),
       hardwareId: hardwareIdOf(facts),
       driver: facts.driver || (await driverOfNode(node, drivers)),
       isPty: false,
@@ -113,7 +113,7 @@ class SysfsInventory implements Inventory {
     return {
       portName: extra.portName,
       devicePath: extra.devicePath,
-      description: this.#descriptions.get(extra.portName) ?? (behind === undefined ? '' : descriptionOf(behind)),
+      description: this.#descriptions[extra.portName] ?? (behind === undefined ? '' : descriptionOf(behind)),
       hardwareId: behind === undefined ? '' : hardwareIdOf(behind),
       driver: behind?.driver || (await driverOfNode(extra.devicePath, drivers)),
       isPty: extra.isPty,

@@ -9,7 +9,7 @@ const TCFLSH = 0x540b;
 const TIOCEXCL = 0x540c;
 const TIOCNXCL = 0x540d;
 const TIOCGEXCL = 0x80045440;
-const TIOCOUTQ = 0x5411;
+const FIONREAD = 0x541b;
 const TIOCMGET = 0x5415;
 const TIOCMBIS = 0x5416;
 const TIOCMBIC = 0x5417;
@@ -62,9 +62,9 @@ export function isExclusive(fd: number): boolean {
   return readInt(fd, 'TIOCGEXCL', TIOCGEXCL) !== 0;
 }
 
-/** Bytes the kernel has accepted and not yet sent. */
-export function untransmitted(fd: number): number {
-  return readInt(fd, 'TIOCOUTQ', TIOCOUTQ);
+/** Bytes that have arrived and were not read. */
+export function untaken(fd: number): number {
+  return readInt(fd, 'FIONREAD', FIONREAD);
 }
 
 export function getModemLines(fd: number): ModemLines {

@@ -8,11 +8,11 @@ import { SerialPort } from 'serialport';
 import { systemClock } from '../../base/clock.ts';
 import { LinesideError } from '../../base/errors.ts';
 import type { EffectiveSettings, LineSettings } from '../settings.ts';
+import { checkSettings, hasOnePointFive } from './check-settings.ts';
 import type { Device, PortToOpen } from './device.ts';
 import { duplicate } from './libc.ts';
 import { openError } from './open-error.ts';
 import { claimExclusive, guardPort, type PortGuard } from './port-guard.ts';
-import { hasOnePointFive, stopBitsRefused } from './stop-bits.ts';
 import { rawTermios, settingNotTaken, settingsOf, type Termios } from './termios.ts';
 import { TtyDevice } from './tty.ts';
 import { discardInput, getTermios, setLowLatency, setTermios } from './tty-ioctl.ts';
@@ -24,8 +24,7 @@ interface BoundPort {
 }
 
 export async function openTtyNow(port: PortToOpen, settings: LineSettings): Promise<Device> {
-  const refused = stopBitsRefused(port, settings);
-  if (refused !== undefined) throw new LinesideError('SETTING_REFUSED', `cannot open ${port.devicePath}: ${refused}`);
+  checkSettings(port, settings);
   const guard = await guardPort(port);
   try {
     const bound = await bind(port);

@@ -8,7 +8,7 @@ import { systemClock } from '../../base/clock.ts';
 import type { WriteResult } from '../device/device.ts';
 import { openMaster } from '../device/libc.ts';
 import { rawTermios } from '../device/termios.ts';
-import { getTermios, setTermios } from '../device/tty-ioctl.ts';
+import { getTermios, setTermios, untaken } from '../device/tty-ioctl.ts';
 import { TtyWriter } from '../device/writer.ts';
 import { Parity, StopBits } from '../settings.ts';
 
@@ -25,6 +25,8 @@ export interface Pty {
   resume(): void;
   /** Writes all of it unless the signal fires or the PTY is closed. */
   write(data: Uint8Array, signal?: AbortSignal): Promise<WriteResult>;
+  /** Bytes written here that the slave's user has not read (of those the terminal holds, 4,095 at most). */
+  unread(): number;
   /** Closes the master: for the slave's user the device is unplugged. Idempotent. */
   close(): void;
 }
@@ -47,6 +49,7 @@ export function openPty(): Pty {
     pause: () => void stream.pause(),
     resume: () => void stream.resume(),
     write: (data, signal) => writer.write(data, signal ?? never),
+    unread: () => (open ? untaken(slave) : 0),
     close() {
       if (!open) return;
       open = false;
