@@ -1,0 +1,75 @@
+/** Runs of the log as messages of bounded size. */
+import type { LogEntry, LogGap } from '../../log/entry.ts';
+import type { LogFace, LogRun, ReadRequest } from '../../log/face.ts';
+import { encodeBatch, encodeEntry } from './encode.ts';
+import { BATCH_BYTES, BATCH_ENTRIES } from './limits.ts';
+
+/**
+ * Encoded LogBatches of one reader; the subscription stands when this returns. The first carries the log's id; a
+ * read that finds nothing and does not follow ends with one empty batch.
+ */
+export function readBatches(
+  log: LogFace,
+  request: ReadRequest,
+  signal: AbortSignal,
+  isShared: () => boolean,
+): AsyncGenerator<Buffer, void, undefined> {
+  return batches(log, log.read(request, signal), request, isShared, signal);
+}
+
+async function* batches(
+  log: LogFace,
+  runs: AsyncIterable<LogRun>,
+  request: ReadRequest,
+  isShared: () => boolean,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer, void, undefined> {
+  let logId = log.logId;
+  for await (const run of runs) {
+    const shared = isShared();
+    for (const piece of pieces(run)) {
+      const entries = piece.entries.map((entry) => ({ id: entry.id, bytes: encodeEntry(entry, shared) }));
+      yield encodeBatch({ ...piece, entries, logId });
+      logId = '';
+    }
+  }
+  if (logId !== '' && !request.follow && !signal.aborted) {
+    const nextAfterId = typeof request.after === 'number' ? request.after : 0;
+    yield encodeBatch({ entries: [], gaps: [], logId, nextAfterId });
+  }
+}
+
+interface Piece {
+  readonly entries: readonly LogEntry[];
+  readonly gaps: readonly LogGap[];
+  readonly nextAfterId: number;
+}
+
+/** Cuts a run at the limits; each gap goes with the piece whose entries it lies before or between. */
+export function* pieces(run: LogRun): Generator<Piece> {
+  const { entries } = run;
+  let start = 0;
+  let gapsDone = 0;
+  let bytes = 0;
+  for (let i = 0; i < entries.length; i++) {
+    const entry = entries[i];
+    if (entry === undefined) break;
+    const full = i - start >= BATCH_ENTRIES || bytes + entry.data.length > BATCH_BYTES;
+    const last = entries[i - 1];
+    if (full && i > start && last !== undefined) {
+      const through = gapsBefore(run.gaps, last.id, gapsDone);
+      yield { entries: entries.slice(start, i), gaps: run.gaps.slice(gapsDone, through), nextAfterId: last.id };
+      gapsDone = through;
+      start = i;
+      bytes = 0;
+    }
+    bytes += entry.data.length;
+  }
+  yield { entries: entries.slice(start), gaps: run.gaps.slice(gapsDone), nextAfterId: run.nextAfterId };
+}
+
+function gapsBefore(gaps: readonly LogGap[], id: number, from: number): number {
+  let through = from;
+  for (let gap = gaps[through]; gap !== undefined && gap.firstId < id; gap = gaps[through]) through += 1;
+  return through;
+}

@@ -1,0 +1,58 @@
+/**
+ * What is behind a call: one connection, its certificate, its key for fairness. grpc-js gives an interceptor the peer's
+ * address, which is the same ("unknown") for everyone on a Unix socket, and would parse the certificate anew for each
+ * call. So this looks for the HTTP/2 session inside its call, and does without where a later version hides it.
+ */
+import type { ServerInterceptingCallInterface } from '@grpc/grpc-js';
+
+export interface Connection {
+  /** The same for all calls of a connection. */
+  readonly caller: string;
+  readonly peer: string;
+  /** Common name of a client certificate that the configured authority signed and that is valid; else undefined. */
+  readonly certificate: string | undefined;
+  /** Why the certificate that was shown does not count; undefined where it does, or none was shown. */
+  readonly certificateFault: string | undefined;
+}
+
+export class Connections {
+  readonly #known = new WeakMap<object, Connection>();
+  #count = 0;
+
+  of(call: ServerInterceptingCallInterface): Connection {
+    const session = property(property(call, 'stream'), 'session');
+    if (typeof session !== 'object' || session === null) return this.#describe(call, undefined);
+    let connection = this.#known.get(session);
+    if (connection === undefined) {
+      connection = this.#describe(call, session);
+      this.#known.set(session, connection);
+    }
+    return connection;
+  }
+
+  #describe(call: ServerInterceptingCallInterface, session: object | undefined): Connection {
+    const peer = call.getPeer();
+    this.#count += 1;
+    const certificate = call.getAuthContext().sslPeerCertificate;
+    const name = certificate?.subject.CN;
+    return {
+      caller: session === undefined ? peer : `c${this.#count}`,
+      peer,
+      // Two common names would let a certificate pick which one counts.
+      certificate: typeof name === 'string' ? name : undefined,
+      certificateFault: certificate === undefined ? faultOf(property(session, 'socket')) : undefined,
+    };
+  }
+}
+
+function faultOf(socket: unknown): string | undefined {
+  const fault = property(socket, 'authorizationError');
+  const shown = property(socket, 'getPeerCertificate');
+  if (typeof fault !== 'string' || typeof shown !== 'function') return undefined;
+  const certificate: unknown = Reflect.apply(shown, socket, []);
+  return property(certificate, 'raw') === undefined ? undefined : fault;
+}
+
+function property(of: unknown, name: string): unknown {
+  return typeof of === 'object' && of !== null ? Reflect.get(of, name) : undefined;
+}

@@ -1,0 +1,61 @@
+/** What a client may cost, each with the reason for its size. What a site may want to change is in the configuration. */
+import type { ChannelOptions } from 'nice-grpc';
+import type { Config } from '../../config/config.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** LogRaw's raw_data: 91 s of line at 115,200 baud in one entry. */
+export const MAX_RAW_DATA_BYTES = MIB;
+/** LogRaw's note, in UTF-8: a remark, not a document. */
+export const MAX_NOTE_BYTES = 4 * KIB;
+/**
+ * A message somewhat too large is still read, so that LogRaw can say which field is; far larger ones are refused by
+ * their length prefix before any of it is kept.
+ */
+export const MAX_RECEIVE_BYTES = MAX_RAW_DATA_BYTES + 64 * KIB;
+/** gRPC clients refuse more than 4 MiB unless told otherwise; the largest message of ours is an entry of 1 MiB. */
+export const MAX_SEND_BYTES = 4 * MIB;
+
+/** A batch of ReadLog ends at whichever comes first: large enough to amortise a message, small enough to flow. */
+export const BATCH_BYTES = 64 * KIB;
+export const BATCH_ENTRIES = 512;
+/** ReadLog's `last` is held in memory by the log, hence bounded. */
+export const MAX_LAST_ENTRIES = 100_000;
+
+/** Packets of one Session that may wait for their answers; then its stream is not read on. */
+export const MAX_SESSION_OUTSTANDING = 64;
+
+/** A client that does not answer a ping within this is gone: a frozen laptop, a pulled cable. */
+const KEEPALIVE_TIMEOUT_MS = 10_000;
+/** A connection without any call for so long is closed (clients reconnect by themselves): bounds who connects and stays. */
+const MAX_CONNECTION_IDLE_MS = 10 * 60_000;
+
+/** What unary calls under way get to finish when the service stops. */
+export const STOP_GRACE_MS = 1_000;
+
+/** Answering takes the way back to the client: SendPacket gives its answer this much before the client's deadline. */
+export const DEADLINE_MARGIN_MS = 100;
+/** ... but never more than this part of what there was. */
+export const DEADLINE_MARGIN_PART = 0.2;
+
+/** Refused callers are logged once per this, with a count: a scan must not fill the journal. */
+export const REFUSAL_LOG_MS = 60_000;
+
+/** Error texts travel in HTTP/2 trailers, which clients bound (8 KiB by default in some); three bytes a character at worst. */
+export const MAX_DETAILS_CHARS = 1_000;
+
+/**
+ * Metadata needs no limit of ours: Node's HTTP/2 ends a connection that sends more than 65,535 bytes or 128 fields of
+ * headers. Channelz stays on: grpc-js's forceShutdown() finds the connections to end only through it.
+ */
+export function serverOptions({ grpc }: Config): ChannelOptions {
+  return {
+    'grpc.max_receive_message_length': MAX_RECEIVE_BYTES,
+    'grpc.max_send_message_length': MAX_SEND_BYTES,
+    'grpc.max_concurrent_streams': grpc.maxStreamsPerConnection,
+    'grpc.keepalive_time_ms': grpc.keepaliveS * 1_000,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    'grpc.max_connection_idle_ms': MAX_CONNECTION_IDLE_MS,
+  };
+}

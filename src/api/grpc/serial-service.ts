@@ -1,0 +1,167 @@
+/** The contract: the eight methods of serial.SerialService. */
+import type { CallContext, ServiceImplementation } from 'nice-grpc';
+import type { Clock } from '../../base/clock.ts';
+import { LinesideError } from '../../base/errors.ts';
+import type { Line, OpenRequest } from '../../line/face.ts';
+import { type NewEntry, RX, TX } from '../../log/entry.ts';
+import type { LogFace } from '../../log/face.ts';
+import { serial } from '../../proto/services.ts';
+import { encodeEntry, fromU64, u64 } from './encode.ts';
+import { callerOf, deadlineMsOf } from './gate.ts';
+import { MAX_NOTE_BYTES, MAX_RAW_DATA_BYTES } from './limits.ts';
+import { OK, type Refusals } from './refusals.ts';
+import type { Subscriptions } from './subscriptions.ts';
+import type { SerialServer } from './wire.ts';
+
+export interface ServiceParts {
+  readonly line: Line;
+  readonly log: LogFace;
+  readonly clock: Clock;
+  readonly refusals: Refusals;
+  readonly subscriptions: Subscriptions;
+}
+
+/** Names the log in the response headers of its streams. */
+export const LOG_ID_HEADER = 'lineside-log-id';
+
+export function serialService(parts: ServiceParts): ServiceImplementation<typeof SerialServer> {
+  const { line, log, clock, refusals } = parts;
+  return {
+    async listDevices() {
+      try {
+        const ports = await line.ports();
+        return {
+          devices: ports.map(({ portName, description, hardwareId }) => ({ portName, description, hardwareId })),
+        };
+      } catch (error) {
+        throw refusals.asStatus(error);
+      }
+    },
+
+    async open(request: serial.SerialConfig) {
+      try {
+        await line.open(openRequest(request));
+        return OK;
+      } catch (error) {
+        return refusals.inContract(error);
+      }
+    },
+
+    async close() {
+      try {
+        await line.close();
+        return OK;
+      } catch (error) {
+        return refusals.inContract(error);
+      }
+    },
+
+    async getCurrentConfig() {
+      try {
+        return line.currentConfig() ?? {};
+      } catch (error) {
+        throw refusals.asStatus(error);
+      }
+    },
+
+    sendPacket: (request: serial.Packet, context: CallContext) =>
+      sendPacket(parts, request, callerOf(context), context.signal, deadlineMsOf(context)),
+
+    async receivePacket() {
+      try {
+        const { seqId, payload, receivedAtMs, droppedBefore } = line.receive();
+        const tags: Record<string, string> = { received_at_ms: String(receivedAtMs) };
+        if (droppedBefore > 0) tags.dropped_packets = String(droppedBefore);
+        return { seqId: u64(seqId), payload, tags };
+      } catch (error) {
+        throw refusals.asStatus(error);
+      }
+    },
+
+    async logRaw(request: serial.SerialLogEntry) {
+      try {
+        await log.store(newEntry(request, clock));
+        return {};
+      } catch (error) {
+        throw refusals.asStatus(error);
+      }
+    },
+
+    streamLog: (request: serial.LogStreamRequest, context: CallContext) => streamLog(parts, request, context),
+  };
+}
+
+function openRequest(request: serial.SerialConfig): OpenRequest {
+  const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
+  return { portName, baudRate, dataBits, parity, stopBits, packetSize };
+}
+
+/** The same for SendPacket and for a Session. Never rejects: every outcome is in the answer, with the seq_id. */
+export async function sendPacket(
+  { line, refusals }: Pick<ServiceParts, 'line' | 'refusals'>,
+  packet: serial.Packet,
+  caller: string,
+  signal: AbortSignal,
+  deadlineMs: number | undefined,
+): Promise<serial.SendResponse.$Properties> {
+  const echoSeqId = packet.seqId;
+  // Decoded bytes are a view on the received frame: the line keeps the payload, not the frame.
+  const payload = new Uint8Array(packet.payload);
+  try {
+    await line.send({ payload, caller, signal, deadlineMs });
+    return { ...OK, echoSeqId };
+  } catch (error) {
+    return { ...refusals.inContract(error), echoSeqId };
+  }
+}
+
+function newEntry({ dir, timestamp, rawData, note }: serial.SerialLogEntry, clock: Clock): NewEntry {
+  const direction: number = dir;
+  if (direction !== TX && direction !== RX) throw invalid(`dir: ${direction} is neither TX (0) nor RX (1)`);
+  if (rawData.length > MAX_RAW_DATA_BYTES) {
+    throw invalid(`raw_data: has ${rawData.length} bytes, more than ${MAX_RAW_DATA_BYTES}`);
+  }
+  const noteBytes = Buffer.byteLength(note);
+  if (noteBytes > MAX_NOTE_BYTES) throw invalid(`note: has ${noteBytes} bytes, more than ${MAX_NOTE_BYTES}`);
+  return {
+    dir: direction,
+    timestampMs: timestamp.isZero() ? clock.wallMs() : fromU64(timestamp),
+    data: new Uint8Array(rawData),
+    note,
+  };
+}
+
+function invalid(message: string): LinesideError {
+  return new LinesideError('INVALID_ARGUMENT', message);
+}
+
+async function* streamLog(
+  { log, subscriptions, refusals }: ServiceParts,
+  { fromStart }: serial.LogStreamRequest,
+  context: CallContext,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    const subscription = subscriptions.open(context.signal);
+    try {
+      const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, subscription.signal);
+      standing(context, log);
+      for await (const { entries } of runs) {
+        const shared = subscriptions.count > 1;
+        for (const entry of entries) yield encodeEntry(entry, shared);
+      }
+      subscription.checkStopping();
+    } finally {
+      subscription.close();
+    }
+  } catch (error) {
+    throw refusals.asStatus(error);
+  }
+}
+
+const wholeLog = { follow: true, dir: undefined, sinceMs: undefined, untilMs: undefined, limit: undefined } as const;
+
+/** Sends the response headers now: the client knows that its subscription stands. nice-grpc sends nothing for empty ones. */
+export function standing(context: CallContext, log: LogFace): void {
+  context.header.set(LOG_ID_HEADER, log.logId);
+  context.sendHeader();
+}

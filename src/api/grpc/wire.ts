@@ -1,0 +1,20 @@
+/** The service definitions as this server uses them: streams of the log are handed over encoded already. */
+import type { MethodDefinition } from 'nice-grpc';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../proto/services.ts';
+
+function encodedResponses<QI, QO, RI, RO, QS extends boolean, RS extends boolean>(
+  definition: MethodDefinition<QI, QO, RI, RO, QS, RS>,
+): MethodDefinition<QI, QO, Uint8Array, RO, QS, RS> {
+  return { ...definition, responseSerialize: (bytes) => bytes };
+}
+
+export const SerialServer = {
+  ...SerialServiceDefinition,
+  streamLog: encodedResponses(SerialServiceDefinition.streamLog),
+} as const;
+
+export const LineServer = {
+  ...LineServiceDefinition,
+  readLog: encodedResponses(LineServiceDefinition.readLog),
+  session: encodedResponses(LineServiceDefinition.session),
+} as const;

@@ -1,0 +1,218 @@
+/** Small stand-ins for the line and the log behind their faces, and a server around them. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type GrpcServers, startGrpcServers } from '../../src/api/grpc/server.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { LinesideError } from '../../src/base/errors.ts';
+import { type Logger, silentLogger } from '../../src/base/logger.ts';
+import type { Config } from '../../src/config/config.ts';
+import { parseConfig } from '../../src/config/parse.ts';
+import type {
+  Line,
+  LineCounters,
+  LineSnapshot,
+  OpenRequest,
+  ReceivedPacket,
+  SendRequest,
+} from '../../src/line/face.ts';
+import type { Port } from '../../src/line/ports.ts';
+import type { LineConfig, ModemLines, OutgoingLines } from '../../src/line/settings.ts';
+import type { Direction, LogEntry, NewEntry } from '../../src/log/entry.ts';
+import type { LogFace, LogRun, LogSnapshot, ReadRequest } from '../../src/log/face.ts';
+
+const counters: LineCounters = {
+  rxBytes: 2 ** 40,
+  txBytes: 2,
+  rxChunks: 3,
+  txPackets: 4,
+  rxDroppedPackets: 5,
+  rxDroppedBytes: 6,
+  txFailedPackets: 7,
+  rxBufferedPackets: 8,
+  rxBufferedBytes: 9,
+  txQueuedPackets: 10,
+  txQueuedBytes: 11,
+  losses: 12,
+  reopens: 13,
+  rxPauses: 14,
+};
+
+export class FakeLine implements Line {
+  config: LineConfig | undefined;
+  /** What the next failing call throws. */
+  failure: unknown;
+  received: ReceivedPacket[] = [];
+  opens: OpenRequest[] = [];
+  sends: SendRequest[] = [];
+  breaks: number[] = [];
+  lines: ModemLines = { dtr: true, rts: false, cts: true, dsr: false, dcd: true, ri: false };
+  /** Replaced by tests that hold a packet back. */
+  onSend: (request: SendRequest) => Promise<void> = async () => {};
+
+  async ports(): Promise<readonly Port[]> {
+    this.#fail();
+    const port = { portName: '/dev/ttyFAKE0', devicePath: '/dev/ttyFAKE0', description: 'A fake', driver: '' };
+    return [{ ...port, hardwareId: 'USB VID:PID=0403:6001', isPty: false, links: [], stableId: 'fake' }];
+  }
+  async open(request: OpenRequest): Promise<void> {
+    this.opens.push(request);
+    this.#fail();
+    this.config = { ...request, dataBits: 8, parity: 0, stopBits: 0 };
+  }
+  async close(): Promise<void> {
+    this.#fail();
+    this.config = undefined;
+  }
+  currentConfig(): LineConfig | undefined {
+    return this.config;
+  }
+  async send(request: SendRequest): Promise<void> {
+    this.sends.push(request);
+    this.#fail();
+    await this.onSend(request);
+  }
+  receive(): ReceivedPacket {
+    this.#fail();
+    const packet = this.received.shift();
+    if (packet === undefined) throw new LinesideError('BUFFER_EMPTY', 'no packet is waiting');
+    return packet;
+  }
+  modemLines(): ModemLines {
+    this.#fail();
+    return this.lines;
+  }
+  setModemLines(lines: OutgoingLines): ModemLines {
+    this.#fail();
+    this.lines = { ...this.lines, ...lines };
+    return this.lines;
+  }
+  async sendBreak(durationMs: number): Promise<void> {
+    this.#fail();
+    this.breaks.push(durationMs);
+  }
+  snapshot(): LineSnapshot {
+    const state = this.config === undefined ? 'closed' : 'open';
+    const rest = { effective: undefined, devicePath: '', error: '', kernel: undefined, counters };
+    return { state, stateAgeMs: 12.5, requested: this.config, ...rest };
+  }
+  #fail(): void {
+    if (this.failure !== undefined) throw this.failure;
+  }
+}
+
+/** Holds its entries in memory; readers take runs of at most `runEntries`. */
+export class FakeLog implements LogFace {
+  readonly logId = 'log-1';
+  readonly pressed = false;
+  entries: LogEntry[] = [];
+  requests: ReadRequest[] = [];
+  runEntries = 100;
+  readers = 0;
+  /** What readers throw next. */
+  failure: unknown;
+  #wakers = new Set<() => void>();
+
+  record(dir: Direction, timestampMs: number, data: Uint8Array, note = ''): void {
+    this.#append({ dir, timestampMs, data, note });
+  }
+  onRelieved(): void {}
+  async store(entry: NewEntry): Promise<LogEntry> {
+    if (this.failure !== undefined) throw this.failure;
+    return this.#append(entry);
+  }
+  fail(error: unknown): void {
+    this.failure = error;
+    this.#wake();
+  }
+  read(request: ReadRequest, signal: AbortSignal): AsyncIterable<LogRun> {
+    this.requests.push(request);
+    const start = request.after === 'live' ? this.entries.length : request.after === 'last' ? 0 : request.after;
+    return this.#run(request, start, signal);
+  }
+  async status(): Promise<LogSnapshot> {
+    const head = this.entries.length;
+    const ids = { firstId: head === 0 ? 0 : 1, lastId: head, headId: head };
+    const bytes = { usedBytes: 1, fileBytes: 2, maxBytes: 3, pendingEntries: 4, pendingBytes: 5 };
+    const rest = { lostEntries: 6, lostBytes: 7, gaps: [], prunedEntries: 8, setAside: '', commits: 9 };
+    return { state: 'ok', error: '', logId: this.logId, ...ids, ...bytes, ...rest };
+  }
+  async close(): Promise<void> {
+    this.fail(new LinesideError('SHUTTING_DOWN', 'the log is closing'));
+  }
+
+  async *#run(request: ReadRequest, start: number, signal: AbortSignal): AsyncGenerator<LogRun> {
+    let at = start;
+    this.readers += 1;
+    const wake = (): void => this.#wake();
+    signal.addEventListener('abort', wake, { once: true });
+    try {
+      while (!signal.aborted) {
+        if (this.failure !== undefined) throw this.failure;
+        const entries = this.entries.slice(at, at + this.runEntries);
+        at += entries.length;
+        if (entries.length > 0) yield { entries, gaps: [], nextAfterId: at };
+        else if (!request.follow) return;
+        else await new Promise<void>((resolve) => this.#wakers.add(resolve));
+      }
+    } finally {
+      this.readers -= 1;
+      signal.removeEventListener('abort', wake);
+    }
+  }
+  #append(entry: NewEntry): LogEntry {
+    const stored = { ...entry, id: this.entries.length + 1 };
+    this.entries.push(stored);
+    this.#wake();
+    return stored;
+  }
+  #wake(): void {
+    const wakers = [...this.#wakers];
+    this.#wakers.clear();
+    for (const waker of wakers) waker();
+  }
+}
+
+export interface TestServer extends AsyncDisposable {
+  readonly servers: GrpcServers;
+  readonly line: FakeLine;
+  readonly log: FakeLog;
+  readonly config: Config;
+  /** "127.0.0.1:PORT". */
+  readonly address: string;
+}
+
+/** `file`: the configuration as TOML would give it; by default one loopback listener on a free port. */
+export async function startTestServer(
+  file: Record<string, Record<string, unknown>> = {},
+  logger: Logger = silentLogger,
+): Promise<TestServer> {
+  const dir = await mkdtemp(join(tmpdir(), 'lineside-grpc-'));
+  const { config } = parseConfig(
+    { ...file, data: { runtime_dir: dir }, grpc: { listen: ['127.0.0.1:0'], ...file.grpc } },
+    {},
+  );
+  const line = new FakeLine();
+  const log = new FakeLog();
+  const servers = await startGrpcServers({ config, line, log, clock: systemClock, logger, version: '1.2.3' });
+  return {
+    servers,
+    line,
+    log,
+    config,
+    address: servers.addresses[0] ?? '',
+    [Symbol.asyncDispose]: async () => {
+      await servers.stop();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Polls a condition that no event tells of; fails after 5 s. */
+export async function until(what: string, holds: () => boolean): Promise<void> {
+  const end = performance.now() + 5_000;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`not within 5 s: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
