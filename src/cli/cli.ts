@@ -1,0 +1,89 @@
+/**
+ * The technician's command line: a client of the service over gRPC, on the box by its Unix socket, from a laptop by
+ * --host. main.ts calls runCli for every subcommand but `serve`; its own local commands are added through `local`.
+ */
+import { Command } from 'commander';
+import { exitStatusTable } from './failure.ts';
+import type { CliIo } from './io.ts';
+import { addLog } from './log-commands.ts';
+import { addBreak, addModem } from './modem-commands.ts';
+import { addMonitor } from './monitor-command.ts';
+import { addClose, addConfig, addDevices, addOpen } from './port-commands.ts';
+import { addReceive } from './receive-command.ts';
+import { addSend } from './send-command.ts';
+import { type LocalSocket, Shell } from './shell.ts';
+import { addStatus } from './status-command.ts';
+
+/** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */
+export interface LocalShell {
+  readonly io: CliIo;
+  /** The exit status, 0 unless set. */
+  setStatus(status: number): void;
+}
+
+export interface CliParts {
+  readonly version: string;
+  /** The Unix socket of the service that the configuration file (undefined: the usual one) describes. */
+  readonly localSocket: LocalSocket;
+  /** Adds the commands that need no service. */
+  readonly local?: (program: Command, shell: LocalShell) => void;
+}
+
+/** Runs one command line (without the program's name) and answers its exit status; never throws, never exits. */
+export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts): Promise<number> {
+  const shell = new Shell(io, argv.includes('--json'), parts.localSocket);
+  const program = buildProgram(shell, parts);
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return shell.status;
+  } catch (error) {
+    return await shell.report(error, commandName(program, argv));
+  } finally {
+    await shell.release();
+  }
+}
+
+function buildProgram(shell: Shell, parts: CliParts): Command {
+  const { io } = shell;
+  const program = new Command('lineside')
+    .description('One serial port over gRPC, with a durable log of every byte.')
+    .version(parts.version, '--version', 'print the version')
+    // Options belong to the command they follow: `log export --dir rx` is not `log --dir rx`.
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      // Reported once, by Shell.report, in the one form that errors have here.
+      outputError: () => undefined,
+      getOutHelpWidth: () => io.stdout.columns ?? 80,
+      getErrHelpWidth: () => io.stderr.columns ?? 80,
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+    })
+    .addHelpText('after', `\n${exitStatusTable()}`);
+  program.commandsGroup('The line:');
+  for (const add of [addDevices, addOpen, addClose, addConfig, addSend, addReceive, addMonitor, addModem, addBreak])
+    add(program, shell);
+  program.commandsGroup('The log and the state:');
+  for (const add of [addLog, addStatus]) add(program, shell);
+  program.commandsGroup('On this machine:');
+  parts.local?.(program, { io, setStatus: (status) => (shell.status = status) });
+  addExitStatus(program, io);
+  return program;
+}
+
+/** `lineside help exit-status`, and the same without "help". */
+function addExitStatus(program: Command, io: CliIo): void {
+  program
+    .command('exit-status')
+    .description('print what the exit statuses mean')
+    .addHelpText('after', `\n${exitStatusTable()}`)
+    .action(() => {
+      io.stdout.write(exitStatusTable());
+    });
+}
+
+function commandName(program: Command, argv: readonly string[]): string {
+  return program.commands.find((command) => argv.includes(command.name()))?.name() ?? '';
+}

@@ -1,0 +1,70 @@
+/** Runs the CLI inside a test: streams that remember, signals by call, the real clock. */
+import { PassThrough } from 'node:stream';
+import { systemClock } from '../base/clock.ts';
+import { runCli } from './cli.ts';
+import type { CliIo, StopSignal } from './io.ts';
+
+export interface Outcome {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly bytes: Buffer;
+}
+
+export interface Running {
+  readonly done: Promise<Outcome>;
+  stdout(): string;
+  stderr(): string;
+  signal(name: StopSignal): void;
+}
+
+export interface DriveOptions {
+  readonly stdin?: string | Uint8Array;
+  readonly env?: Record<string, string>;
+  readonly socket?: string;
+  readonly tty?: { readonly columns: number };
+}
+
+export function start(argv: readonly string[], options: DriveOptions = {}): Running {
+  const [stdin, stdout, stderr] = [new PassThrough(), collector(), collector()];
+  stdin.end(options.stdin ?? '');
+  const handlers = new Map<StopSignal, () => void>();
+  if (options.tty !== undefined) Object.assign(stdout.stream, { isTTY: true, columns: options.tty.columns });
+  const io: CliIo = {
+    stdin,
+    stdout: stdout.stream,
+    stderr: stderr.stream,
+    env: options.env ?? {},
+    clock: systemClock,
+    onSignal(name, call) {
+      handlers.set(name, call);
+      return () => handlers.delete(name);
+    },
+  };
+  const parts = { version: '0.0.0', localSocket: () => options.socket ?? '/nonexistent/lineside.sock' };
+  const done = runCli(argv, io, parts).then((status) => {
+    return { status, stdout: stdout.text(), stderr: stderr.text(), bytes: stdout.bytes() };
+  });
+  return { done, stdout: stdout.text, stderr: stderr.text, signal: (name) => handlers.get(name)?.() };
+}
+
+export function run(argv: readonly string[], options: DriveOptions = {}): Promise<Outcome> {
+  return start(argv, options).done;
+}
+
+function collector() {
+  const stream = new PassThrough();
+  const parts: Buffer[] = [];
+  stream.on('data', (part: Buffer) => parts.push(part));
+  const bytes = (): Buffer => Buffer.concat(parts);
+  return { stream, bytes, text: (): string => bytes().toString('utf8') };
+}
+
+/** Waits, within bounds, until the condition holds. */
+export async function until(what: string, holds: () => boolean): Promise<void> {
+  const end = performance.now() + 10_000;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`still not so: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}

@@ -1,0 +1,110 @@
+/** Where the service is: from options, environment and the configuration's socket to one endpoint. Pure. */
+import { usageFailure } from './failure.ts';
+
+/** The connection options of every command, as commander names them. */
+export interface ConnectionOptions {
+  readonly socket?: string;
+  readonly host?: string;
+  readonly tls?: boolean;
+  readonly plaintext?: boolean;
+  readonly ca?: string;
+  readonly tokenFile?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly serverName?: string;
+  readonly config?: string;
+}
+
+export interface TlsFiles {
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+  readonly serverName: string | undefined;
+}
+
+export type Endpoint =
+  | { readonly kind: 'unix'; readonly path: string }
+  | {
+      readonly kind: 'tcp';
+      readonly host: string;
+      readonly port: number;
+      /** undefined: plaintext. */
+      readonly tls: TlsFiles | undefined;
+      readonly tokenFile: string | undefined;
+    };
+
+/** The service's own default port. */
+export const defaultPort = 50_051;
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** The endpoint that options and environment name, or undefined: the socket of the configuration then. */
+export function chosenEndpoint(options: ConnectionOptions, env: Env): Endpoint | undefined {
+  if (options.socket !== undefined && options.host !== undefined) {
+    throw usageFailure('--socket and --host name two services', 'Give one of them.');
+  }
+  if (options.socket !== undefined) return { kind: 'unix', path: options.socket };
+  if (options.host !== undefined) return tcpEndpoint(options.host, options, env);
+  const only = (['tls', 'plaintext', 'ca', 'tokenFile', 'cert', 'key', 'serverName'] as const).find(
+    (name) => options[name],
+  );
+  const host = filled(env['LINESIDE_HOST']);
+  const socket = filled(env['LINESIDE_SOCKET']);
+  if (options.config === undefined && host !== undefined) {
+    if (socket === undefined) return tcpEndpoint(host, options, env);
+    throw usageFailure(
+      'LINESIDE_SOCKET and LINESIDE_HOST name two services',
+      'Set one of them, or give --socket or --host.',
+    );
+  }
+  if (only !== undefined) throw usageFailure('options for TLS and tokens go with --host', 'Give --host HOST[:PORT].');
+  return options.config === undefined && socket !== undefined ? { kind: 'unix', path: socket } : undefined;
+}
+
+function tcpEndpoint(text: string, options: ConnectionOptions, env: Env): Endpoint {
+  const { host, port } = parseHost(text);
+  if (options.plaintext === true && (options.tls ?? options.ca ?? options.cert) !== undefined) {
+    throw usageFailure('--plaintext and TLS options exclude each other', 'Drop --plaintext.');
+  }
+  if ((options.cert === undefined) !== (options.key === undefined)) {
+    throw usageFailure('--cert and --key go together', 'Give both.');
+  }
+  const local = isLoopback(host);
+  const wanted = options.tls === true || options.ca !== undefined || options.cert !== undefined;
+  const secure = wanted || (!local && options.plaintext !== true);
+  if (!secure && !local && options.tokenFile !== undefined) {
+    throw usageFailure('a token would cross the network readable by all', 'Drop --plaintext, or --token-file.');
+  }
+  const token = secure || local ? (options.tokenFile ?? filled(env['LINESIDE_TOKEN_FILE'])) : undefined;
+  return { kind: 'tcp', host, port, tls: secure ? tlsFiles(options, env) : undefined, tokenFile: token };
+}
+
+function tlsFiles(options: ConnectionOptions, env: Env): TlsFiles {
+  const { cert, key, serverName } = options;
+  return { ca: options.ca ?? filled(env['LINESIDE_CA']), cert, key, serverName };
+}
+
+/** box, box:50051, 192.0.2.1:50051, ::1, [::1]:50051 */
+export function parseHost(text: string): { host: string; port: number } {
+  const match = /^\[([0-9a-f:.%]+)\](?::(\d{1,5}))?$/i.exec(text) ?? /^([^:\s/[\]]+)(?::(\d{1,5}))?$/.exec(text);
+  const bare = match === null && /^[0-9a-f]*:[0-9a-f:.]+$/i.test(text);
+  const host = bare ? text : match?.[1];
+  const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
+  if (host === undefined || port < 1 || port > 65_535) {
+    throw usageFailure(`"${text}" is not a host`, 'Write HOST, HOST:PORT or [IPV6]:PORT.');
+  }
+  return { host, port };
+}
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+export function endpointText(endpoint: Endpoint): string {
+  if (endpoint.kind === 'unix') return endpoint.path;
+  return endpoint.host.includes(':') ? `[${endpoint.host}]:${endpoint.port}` : `${endpoint.host}:${endpoint.port}`;
+}
+
+function filled(text: string | undefined): string | undefined {
+  return text === '' ? undefined : text;
+}

@@ -1,0 +1,101 @@
+/** A command that did not succeed, said in three parts (what failed, why, what to do next), and its exit status. */
+
+/** The exit statuses, in one table: `lineside help exit-status` prints it. */
+export const exitStatus = {
+  ok: 0,
+  refused: 1,
+  usage: 2,
+  unreachable: 3,
+  denied: 4,
+  nothing: 5,
+  closed: 6,
+  lost: 7,
+} as const;
+export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus];
+
+export const exitMeaning: Readonly<Record<keyof typeof exitStatus, string>> = {
+  ok: 'Done. (`config` and `status` of a closed port too: the question was answered.)',
+  refused:
+    'The service refused or failed, or a local file could not be used. `status`: the port is lost, or the log is not being kept.',
+  usage: 'The command line is wrong.',
+  unreachable: 'The service cannot be reached, its certificate is not trusted, or it did not answer in time.',
+  denied: 'No valid token or certificate, or one without the role this needs.',
+  nothing: 'Nothing there: no such port, nothing received (or less than --count).',
+  closed: 'No port is open.',
+  lost: 'Log entries that were asked for are gone: removed by retention, or the log was replaced.',
+};
+
+/** Added to the signal's number when a signal ended a command: the shell's habit. */
+const signalBase = 128;
+const signalNumber: Readonly<Record<string, number>> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
+
+export function signalStatus(signal: string): number {
+  return signalBase + (signalNumber[signal] ?? 0);
+}
+
+export interface FailureParts {
+  readonly status: ExitStatus;
+  /** For scripts: a gRPC status, a status of the contract, or a word of the CLI's own. */
+  readonly code: string;
+  /** What could not be done: "cannot open /dev/ttyUSB0"; '' when the command's own phrase fits. */
+  readonly what?: string;
+  readonly why: string;
+  /** What to do next, a sentence; '' when there is nothing to say. */
+  readonly next?: string;
+  readonly cause?: unknown;
+}
+
+export class CliFailure extends Error {
+  override readonly name = 'CliFailure';
+  readonly status: ExitStatus;
+  readonly code: string;
+  readonly what: string;
+  readonly next: string;
+
+  constructor(parts: FailureParts) {
+    super(parts.why, parts.cause === undefined ? undefined : { cause: parts.cause });
+    this.status = parts.status;
+    this.code = parts.code;
+    this.what = parts.what ?? '';
+    this.next = parts.next ?? '';
+  }
+
+  /** The same failure with the phrase of what was being done, unless it has one. */
+  during(what: string): CliFailure {
+    if (this.what !== '') return this;
+    return new CliFailure({
+      status: this.status,
+      code: this.code,
+      what,
+      why: this.message,
+      next: this.next,
+      cause: this.cause,
+    });
+  }
+}
+
+export function usageFailure(why: string, next = ''): CliFailure {
+  return new CliFailure({ status: exitStatus.usage, code: 'USAGE', what: 'bad command line', why, next });
+}
+
+/** `lineside: what failed: why. What to do next.` */
+export function failureLine(failure: CliFailure): string {
+  const head = ['lineside', failure.what, stripped(failure.message)].filter((part) => part !== '').join(': ');
+  return failure.next === '' ? `${head}.\n` : `${head}. ${failure.next}\n`;
+}
+
+export function failureJson(failure: CliFailure): string {
+  const { code, what, message, next, status } = failure;
+  return `${JSON.stringify({ error: { code, what, message, next, exitStatus: status } })}\n`;
+}
+
+function stripped(text: string): string {
+  return text.replace(/[.\s]+$/, '');
+}
+
+export function exitStatusTable(): string {
+  const rows = Object.entries(exitStatus).map(([name, number]) => {
+    return `  ${number}  ${exitMeaning[name as keyof typeof exitStatus]}\n`;
+  });
+  return `Exit status:\n${rows.join('')}  128+n  Ended by signal n (130: Ctrl-C). \`log --follow\`, \`status --watch\` and \`monitor\` end with 0 on Ctrl-C.\n`;
+}

@@ -1,0 +1,33 @@
+/** What a command touches of the process: streams, environment, signals, clock. Handed in, so that tests drive it. */
+import type { Readable, Writable } from 'node:stream';
+import { type Clock, systemClock } from '../base/clock.ts';
+
+export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
+
+export type CliInput = Readable & { readonly isTTY?: boolean; setRawMode?(on: boolean): unknown };
+export type CliOutput = Writable & { readonly isTTY?: boolean; readonly columns?: number };
+
+export interface CliIo {
+  readonly stdin: CliInput;
+  readonly stdout: CliOutput;
+  readonly stderr: CliOutput;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  /** Calls back when the process gets the signal, instead of dying; returns what ends that. */
+  onSignal(signal: StopSignal, call: () => void): () => void;
+}
+
+/** The real process. */
+export function processIo(): CliIo {
+  return {
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+    env: process.env,
+    clock: systemClock,
+    onSignal(signal, call) {
+      process.on(signal, call);
+      return () => process.off(signal, call);
+    },
+  };
+}

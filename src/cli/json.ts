@@ -1,0 +1,162 @@
+/** Messages of the service as JSON for scripts: camelCase names, 64-bit numbers exact (a string from 2^53 on). Pure. */
+import type { lineside, serial } from '../proto/services.ts';
+import { plainHex } from './hex.ts';
+import { exact, type Uint64, utcTime } from './numbers.ts';
+import { parityName, stopBitsName } from './settings.ts';
+
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+
+export function jsonLine(value: Json): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
+export function deviceJson(device: serial.SerialDevice, open: boolean): Json {
+  const { portName, description, hardwareId } = device;
+  return { portName, description, hardwareId, open };
+}
+
+export function configJson(config: serial.SerialConfig): { [key: string]: Json } {
+  const { portName, packetSize } = config;
+  return { portName, ...settingsJson(config), packetSize };
+}
+
+export function settingsJson(line: { baudRate: number; dataBits: number; parity: number; stopBits: number }): {
+  [key: string]: Json;
+} {
+  const { baudRate, dataBits } = line;
+  return { baudRate, dataBits, parity: parityName(line.parity), stopBits: stopBitsName(line.stopBits) };
+}
+
+export function directionName(dir: number): string {
+  return dir === 0 ? 'tx' : dir === 1 ? 'rx' : String(dir);
+}
+
+export type DataForm = 'hex' | 'base64';
+
+export function dataJson(data: Uint8Array, form: DataForm): { [key: string]: Json } {
+  if (form === 'hex') return { hex: plainHex(data) };
+  return { base64: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64') };
+}
+
+export interface EntryFields {
+  readonly id: Uint64;
+  readonly entry: {
+    readonly dir: number;
+    readonly timestamp: Uint64;
+    readonly rawData: Uint8Array;
+    readonly note: string;
+  };
+}
+
+export function entryJson({ id, entry }: EntryFields, form: DataForm): Json {
+  return {
+    id: exact(id),
+    time: utcTime(entry.timestamp),
+    timestampMs: exact(entry.timestamp),
+    dir: directionName(entry.dir),
+    ...dataJson(entry.rawData, form),
+    ...(entry.note === '' ? {} : { note: entry.note }),
+  };
+}
+
+export interface GapFields {
+  readonly firstId: Uint64;
+  readonly lastId: Uint64;
+  readonly entries: Uint64;
+  readonly bytes: Uint64;
+  readonly fromMs: Uint64;
+  readonly toMs: Uint64;
+  readonly reason: string;
+}
+
+export function gapJson(gap: GapFields): { [key: string]: Json } {
+  return {
+    firstId: exact(gap.firstId),
+    lastId: exact(gap.lastId),
+    entries: exact(gap.entries),
+    bytes: exact(gap.bytes),
+    from: utcTime(gap.fromMs),
+    to: utcTime(gap.toMs),
+    reason: gap.reason,
+  };
+}
+
+const portStates: readonly string[] = ['unspecified', 'closed', 'opening', 'open', 'lost', 'reopening', 'closing'];
+const logStates: readonly string[] = ['unspecified', 'ok', 'failing'];
+
+export function portStateName(state: number): string {
+  return portStates[state] ?? String(state);
+}
+
+export function logStateName(state: number): string {
+  return logStates[state] ?? String(state);
+}
+
+/** 64-bit and 32-bit counters of a message, by name. */
+export function numbersJson<T extends object>(
+  message: T,
+  names: readonly (keyof T & string)[],
+): { [key: string]: Json } {
+  const pairs = names.map((name) => [name, exact(message[name] as Uint64)] as const);
+  return Object.fromEntries(pairs);
+}
+
+export const counterNames = [
+  ...([
+    'rxBytes',
+    'txBytes',
+    'rxChunks',
+    'txPackets',
+    'rxDroppedPackets',
+    'rxDroppedBytes',
+    'txFailedPackets',
+  ] as const),
+  ...([
+    'rxBufferedPackets',
+    'rxBufferedBytes',
+    'txQueuedPackets',
+    'txQueuedBytes',
+    'losses',
+    'reopens',
+    'rxPauses',
+  ] as const),
+];
+export const kernelNames = ['frame', 'overrun', 'parity', 'brk', 'bufOverrun', 'rx', 'tx'] as const;
+const logNames = [
+  ...(['firstId', 'lastId', 'headId', 'usedBytes', 'fileBytes', 'maxBytes', 'pendingEntries', 'pendingBytes'] as const),
+  ...(['lostEntries', 'lostBytes', 'prunedEntries', 'commits'] as const),
+];
+
+export function statusJson(status: lineside.v1.LineStatus, healthy: boolean): Json {
+  const { requested, effective, kernel, counters, log } = status;
+  return {
+    healthy,
+    portState: portStateName(status.portState),
+    portStateAgeMs: exact(status.portStateAgeMs),
+    portError: status.portError,
+    currentPortName: status.currentPortName,
+    requested: requested == null ? null : configJson(requested),
+    effective:
+      effective == null
+        ? null
+        : { ...settingsJson(effective), unverified: effective.unverified, driver: effective.driver },
+    counters: counters == null ? null : numbersJson(counters, counterNames),
+    kernel: kernel == null ? null : numbersJson(kernel, kernelNames),
+    log: log == null ? null : logJson(log),
+    uptimeMs: exact(status.uptimeMs),
+    version: status.version,
+    residentBytes: exact(status.residentBytes),
+    subscribers: status.subscribers,
+  };
+}
+
+function logJson(log: lineside.v1.LogStatus): Json {
+  return {
+    state: logStateName(log.state),
+    error: log.error,
+    logId: log.logId,
+    ...numbersJson(log, logNames),
+    gaps: log.gaps.map(gapJson),
+    setAside: log.setAside,
+  };
+}

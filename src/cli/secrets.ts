@@ -1,0 +1,67 @@
+/** The files behind a connection: certificates, and the token, which is never on a command line. */
+import { readFile } from 'node:fs/promises';
+import { messageOf, systemCode } from '../base/errors.ts';
+import type { Endpoint } from './endpoint.ts';
+import { CliFailure, exitStatus } from './failure.ts';
+
+export interface TlsMaterial {
+  readonly ca: Buffer | undefined;
+  readonly cert: Buffer | undefined;
+  readonly key: Buffer | undefined;
+  readonly serverName: string | undefined;
+}
+
+export interface Secrets {
+  /** undefined: plaintext. */
+  readonly tls: TlsMaterial | undefined;
+  readonly token: string | undefined;
+}
+
+export async function readSecrets(endpoint: Endpoint): Promise<Secrets> {
+  if (endpoint.kind === 'unix') return { tls: undefined, token: undefined };
+  const token = endpoint.tokenFile === undefined ? undefined : await readToken(endpoint.tokenFile);
+  if (endpoint.tls === undefined) return { tls: undefined, token };
+  const { ca, cert, key, serverName } = endpoint.tls;
+  const read = (path: string | undefined) => (path === undefined ? undefined : readNamed(path));
+  return { tls: { ca: await read(ca), cert: await read(cert), key: await read(key), serverName }, token };
+}
+
+async function readToken(path: string): Promise<string> {
+  const token = (await readNamed(path)).toString('utf8').trim();
+  // RFC 6750's token68: anything else cannot be what `lineside token add` printed, and must not reach a header.
+  if (/^[A-Za-z0-9._~+/=-]+$/.test(token)) return token;
+  throw new CliFailure({
+    status: exitStatus.refused,
+    code: 'BAD_TOKEN_FILE',
+    what: `cannot use ${path}`,
+    why: token === '' ? 'it is empty' : 'it does not hold one token and nothing else',
+    next: 'Put into it the last line that `lineside token add` printed.',
+  });
+}
+
+async function readNamed(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    throw fileFailure('read', path, error);
+  }
+}
+
+export function fileFailure(verb: string, path: string, error: unknown): CliFailure {
+  const code = systemCode(error);
+  const plain: Readonly<Record<string, string>> = {
+    ENOENT: 'there is no such file or directory',
+    EACCES: 'permission denied',
+    EISDIR: 'it is a directory',
+    ENOSPC: 'no space left on the device',
+    EROFS: 'the file system is read-only',
+  };
+  const why = plain[code] ?? messageOf(error);
+  return new CliFailure({
+    status: exitStatus.refused,
+    code: code || 'FILE',
+    what: `cannot ${verb} ${path}`,
+    why,
+    cause: error,
+  });
+}
