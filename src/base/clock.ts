@@ -37,3 +37,16 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     signal?.addEventListener('abort', done, { once: true });
   });
 }
+
+/** Waits for work, at most limitMs: true when it ended in time. Rejects when it rejects in time; what it does later is its own affair. */
+export async function endsWithin(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<boolean> {
+  let timer: Timer | undefined;
+  const limit = new Promise<false>((resolve) => {
+    timer = clock.timer(limitMs, () => resolve(false));
+  });
+  try {
+    return await Promise.race([work.then(() => true), limit]);
+  } finally {
+    timer?.cancel();
+  }
+}

@@ -4,7 +4,7 @@
  */
 import { glob, lstat, readFile, readlink, realpath, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { deviceNumber } from './device-number.ts';
+import { deviceNumber, isPtySlave, isTerminalOnly } from './device-number.ts';
 
 export interface ExtraPort {
   readonly portName: string;
@@ -13,14 +13,6 @@ export interface ExtraPort {
   /** The tty's name in sysfs ("ttyUSB0"); '' for a PTY. */
   readonly sysfsName: string;
 }
-
-// Documentation/admin-guide/devices.txt of the kernel.
-const PTY_SLAVE_MAJORS = { first: 136, last: 143 } as const;
-const CONSOLE_MAJOR = 4;
-/** Major 4: minors below are virtual terminals, from here on ttyS. */
-const FIRST_UART_MINOR = 64;
-/** /dev/tty, /dev/console, /dev/ptmx. */
-const ALTERNATE_TTY_MAJOR = 5;
 
 export function isPattern(path: string): boolean {
   return /[*?[\]{}!()]/.test(path);
@@ -56,11 +48,10 @@ async function extraPort(portName: string, sysRoot: string): Promise<ExtraPort |
   const devicePath = await realpath(portName);
   const found = await stat(devicePath);
   if (!found.isCharacterDevice()) return undefined;
-  const { major, minor } = deviceNumber(found.rdev);
-  if (major >= PTY_SLAVE_MAJORS.first && major <= PTY_SLAVE_MAJORS.last)
-    return { portName, devicePath, isPty: true, sysfsName: '' };
-  if (major === ALTERNATE_TTY_MAJOR || (major === CONSOLE_MAJOR && minor < FIRST_UART_MINOR)) return undefined;
-  const entry = await realpath(join(sysRoot, 'dev/char', `${major}:${minor}`));
+  const number = deviceNumber(found.rdev);
+  if (isPtySlave(number)) return { portName, devicePath, isPty: true, sysfsName: '' };
+  if (isTerminalOnly(number)) return undefined;
+  const entry = await realpath(join(sysRoot, 'dev/char', `${number.major}:${number.minor}`));
   if (basename(await readlink(join(entry, 'subsystem'))) !== 'tty') return undefined;
   const type = await readFile(join(entry, 'type'), 'utf8').catch(() => '');
   return type.trim() === '0' ? undefined : { portName, devicePath, isPty: false, sysfsName: basename(entry) };

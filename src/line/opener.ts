@@ -2,7 +2,7 @@
  * Opens devices for the owner, one at a time, without anyone having to wait: the outcome is reported once, unless the
  * attempt was abandoned meanwhile; then what it opened is closed again.
  */
-import { type Clock, pause } from '../base/clock.ts';
+import { type Clock, endsWithin } from '../base/clock.ts';
 import { asLinesideError, LinesideError } from '../base/errors.ts';
 import type { Device, OpenDevice } from './device/device.ts';
 import type { Port } from './ports.ts';
@@ -64,7 +64,7 @@ export class Opener {
 
   /** Resolves when nothing is under way any more (abandoned attempts included), within a limit. */
   async idle(): Promise<void> {
-    await this.#ended(this.#underWay);
+    await endsWithin(this.#clock, ABANDONED_LIMIT_MS, this.#underWay);
   }
 
   async #attempt(
@@ -74,7 +74,7 @@ export class Opener {
     before: Promise<void>,
   ): Promise<Outcome> {
     try {
-      await this.#ended(before);
+      await endsWithin(this.#clock, ABANDONED_LIMIT_MS, before);
       const port = await locate();
       if (port === undefined)
         throw new LinesideError('PORT_NOT_FOUND', `${target.config.portName} is not there`, { hint: 'plug it in' });
@@ -83,11 +83,5 @@ export class Opener {
     } catch (error) {
       return { kind: 'openFailed', attempt, error: asLinesideError(error) };
     }
-  }
-
-  async #ended(before: Promise<void>): Promise<void> {
-    const enough = new AbortController();
-    await Promise.race([before, pause(this.#clock, ABANDONED_LIMIT_MS, enough.signal)]);
-    enough.abort();
   }
 }

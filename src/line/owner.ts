@@ -3,7 +3,7 @@
  * pure state machine (state.ts); here its effects are carried out, one after the other.
  */
 import { backoffMs } from '../base/backoff.ts';
-import { type Clock, pause, type Timer } from '../base/clock.ts';
+import { type Clock, endsWithin, type Timer } from '../base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import type { LineRecorder } from '../log/face.ts';
@@ -212,7 +212,7 @@ export class PortOwner implements Line {
     let forgotten: Promise<void> | undefined;
     for (const effect of next.effects) {
       // Close has to end within 2 s: forgetting goes on beside the closing. Open waits: its OK outlives a power cut.
-      if (effect.kind === 'remember' && effect.config === undefined) forgotten = this.#remember(undefined);
+      if (effect.kind === 'remember' && input.kind === 'close') forgotten = this.#remember(undefined);
       else await this.#carryOut(effect);
     }
     await forgotten;
@@ -333,18 +333,13 @@ export class PortOwner implements Line {
 
   /** A disk that hangs or fails must not keep a port from opening or closing: it costs the resume, and is said. */
   async #remember(config: LineConfig | undefined): Promise<void> {
-    const written = this.#options.memory.remember(config).then(
-      () => true,
-      (error: unknown) => {
-        this.#options.logger.error('cannot remember what is open over a restart', { error: messageOf(error) });
-        return true;
-      },
-    );
-    const limit = pause(this.#options.clock, REMEMBER_LIMIT_MS).then(() => false);
-    if (!(await Promise.race([written, limit])))
-      this.#options.logger.warn('remembering what is open takes long: the disk is slow', {
-        limitMs: REMEMBER_LIMIT_MS,
-      });
+    const { clock, logger, memory } = this.#options;
+    try {
+      if (await endsWithin(clock, REMEMBER_LIMIT_MS, memory.remember(config))) return;
+      logger.warn('remembering what is open takes long: the disk is slow', { limitMs: REMEMBER_LIMIT_MS });
+    } catch (error) {
+      logger.error('cannot remember what is open over a restart', { error: messageOf(error) });
+    }
   }
 
   #report(before: State, now: State): void {
