@@ -8,7 +8,7 @@ import { constants, type Stats } from 'node:fs';
 import { open, readlink, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { LinesideError, systemCode } from '../../base/errors.ts';
-import { deviceNumber } from '../device-number.ts';
+import { deviceNumber, isTerminalOnly } from '../device-number.ts';
 import type { PortToOpen } from './device.ts';
 import { lockFileHolder, openHolder } from './holders.ts';
 import { openFlags, tryLock } from './libc.ts';
@@ -55,9 +55,10 @@ async function refuseNonTty(path: string, found: Stats): Promise<void> {
   if (found.isDirectory()) throw notASerialPort(path, 'a directory');
   if (found.isBlockDevice()) throw notASerialPort(path, 'a disk or other block device');
   if (!found.isCharacterDevice()) throw notASerialPort(path, 'not a device');
-  const { major, minor } = deviceNumber(found.rdev);
+  const number = deviceNumber(found.rdev);
+  if (isTerminalOnly(number)) throw notASerialPort(path, 'a terminal or console');
   // PTY slaves have no entry there; TCGETS2 tells the rest apart.
-  const subsystem = await readlink(`/sys/dev/char/${major}:${minor}/subsystem`).catch(() => 'tty');
+  const subsystem = await readlink(`/sys/dev/char/${number.major}:${number.minor}/subsystem`).catch(() => 'tty');
   if (basename(subsystem) !== 'tty') throw notASerialPort(path, `a device of the kind "${basename(subsystem)}"`);
 }
 

@@ -1,0 +1,134 @@
+/** Ports that may not be opened: held by another process, or no ports at all. Nothing about them may change. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, openSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Parity, StopBits } from '../settings.ts';
+import { openPty, type Pty } from '../simulated/pty.ts';
+import { eightNone, openDescriptors, openRig, ptyPort, until } from './pty-rig.ts';
+import { openTty } from './tty-device.ts';
+import { getTermios, isExclusive } from './tty-ioctl.ts';
+
+const settings = { baudRate: 300, dataBits: 7, parity: Parity.even, stopBits: StopBits.two } as const;
+
+/** Another program with the port open, which has done what the Python lines say to its `fd`. */
+async function holder(t: TestContext, pty: Pty, lines: string): Promise<ChildProcess> {
+  const script = `
+import fcntl, os, sys, termios
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+${lines}
+print("held", flush=True)
+sys.stdin.read()
+`;
+  const child = spawn('python3', ['-c', script, pty.slavePath], { stdio: ['pipe', 'pipe', 'inherit'] });
+  t.after(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  });
+  await once(child.stdout, 'data');
+  return child;
+}
+
+const holds: readonly (readonly [string, string])[] = [
+  ['flock', 'fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)'],
+  ['TIOCEXCL', 'fcntl.ioctl(fd, termios.TIOCEXCL)'],
+];
+
+for (const [how, lines] of holds)
+  test(`a port that another process holds by ${how} keeps its settings, and the holder is named`, async (t) => {
+    const pty = openPty();
+    t.after(() => pty.close());
+    const child = await holder(t, pty, lines);
+    const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
+    t.after(() => closeSync(fd));
+    const former = getTermios(fd);
+    await assert.rejects(openTty(ptyPort(pty), settings), {
+      code: 'PORT_BUSY',
+      message: new RegExp(`${child.pid} \\(python3`),
+    });
+    assert.deepEqual(getTermios(fd), former);
+  });
+
+test('a port left exclusive by a killed process can be opened again', async (t) => {
+  const pty = openPty();
+  t.after(() => pty.close());
+  const child = await holder(t, pty, 'fcntl.ioctl(fd, termios.TIOCEXCL); fcntl.flock(fd, fcntl.LOCK_EX)');
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  const device = await openTty(ptyPort(pty), eightNone);
+  await device.close();
+});
+
+test('a port that is open here cannot be opened a second time, and goes on', async (t) => {
+  const { pty, device, received } = await openRig();
+  t.after(() => pty.close());
+  await assert.rejects(openTty(ptyPort(pty), settings), { code: 'PORT_BUSY' });
+  await pty.write(Buffer.from('still there'));
+  await until('its bytes', () => received.bytes === 11);
+  await device.close();
+});
+
+test('another program cannot take the lock while the port is open', async (t) => {
+  const { pty, device } = await openRig();
+  t.after(() => pty.close());
+  const script =
+    'import fcntl, os, sys\nfcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY), fcntl.LOCK_EX | fcntl.LOCK_NB)';
+  const child = spawn('python3', ['-c', script, pty.slavePath], { stdio: 'ignore' });
+  const [status] = await once(child, 'exit');
+  assert.notEqual(status, 0);
+  await device.close();
+});
+
+test('after close the port is not exclusive any more', async (t) => {
+  const { pty, device } = await openRig();
+  t.after(() => pty.close());
+  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
+  t.after(() => closeSync(fd));
+  await device.close();
+  assert.equal(isExclusive(fd), false);
+});
+
+test('what is not a serial port is refused and left alone', async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), 'not-ports-'));
+  t.after(() => rm(directory, { recursive: true }));
+  const file = join(directory, 'file');
+  await writeFile(file, 'content');
+  const rows: readonly (readonly [string, string, RegExp])[] = [
+    [file, 'PORT_IO', /not a device/],
+    ['/etc/shadow', 'PORT_IO', /not a device/],
+    [directory, 'PORT_IO', /a directory/],
+    ['/dev/null', 'PORT_IO', /kind "mem"/],
+    ['/dev/ptmx', 'PORT_IO', /a terminal or console/],
+    ['/dev/tty0', 'PORT_IO', /a terminal or console/],
+    [join(directory, 'none'), 'PORT_NOT_FOUND', /no such port/],
+    ['/dev/ttyUSB250', 'PORT_NOT_FOUND', /no such port/],
+    [join(file, 'below'), 'PORT_IO', /ENOTDIR/],
+  ];
+  const before = openDescriptors();
+  for (const [devicePath, code, message] of rows)
+    await assert.rejects(openTty({ devicePath, driver: '', isPty: false }, eightNone), { code, message }, devicePath);
+  assert.equal(openDescriptors(), before);
+});
+
+test('a port without permission says which group helps', async (t) => {
+  if (process.getuid?.() !== 0) return t.skip('needs root, to become somebody else');
+  const pty = openPty();
+  t.after(() => pty.close());
+  // Reached without root's rights: a child that gives them up.
+  const script = `
+    process.setgroups([]); process.setgid(65534); process.setuid(65534);
+    const { openTty } = await import(process.argv[1]);
+    await openTty({ devicePath: process.argv[2], driver: '', isPty: true }, ${JSON.stringify(eightNone)}).catch(
+      (error) => console.log(error.code, error.hint));
+  `;
+  const url = new URL('./tty-device.ts', import.meta.url).href;
+  const args = ['--import', 'tsx', '--input-type=module', '-e', script, url, pty.slavePath];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const chunks = await child.stdout.toArray();
+  assert.match(Buffer.concat(chunks).toString(), /^PORT_PERMISSION .*dialout/);
+});

@@ -1,0 +1,84 @@
+/** For tests with real pseudo-terminals: a port, the far end of its line, and ways to wait without sleeping blindly. */
+import { createHash, type Hash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type LineSettings, Parity, StopBits } from '../settings.ts';
+import { openPty, type Pty } from '../simulated/pty.ts';
+import type { Device, PortToOpen } from './device.ts';
+import { openTty } from './tty-device.ts';
+
+export const eightNone: LineSettings = { baudRate: 115_200, dataBits: 8, parity: Parity.none, stopBits: StopBits.one };
+export const never = new AbortController().signal;
+
+export function ptyPort(pty: Pty): PortToOpen {
+  return { devicePath: pty.slavePath, driver: 'pty_slave', isPty: true };
+}
+
+export interface Rig {
+  readonly pty: Pty;
+  readonly device: Device;
+  readonly received: { bytes: number; readonly hash: Hash };
+  readonly losses: Error[];
+  readonly lost: Promise<Error>;
+}
+
+/** An open and started port with its far end. */
+export async function openRig(settings: LineSettings = eightNone): Promise<Rig> {
+  const pty = openPty();
+  const device = await openTty(ptyPort(pty), settings);
+  const received = { bytes: 0, hash: createHash('sha256') };
+  const losses: Error[] = [];
+  const { promise: lost, resolve } = Promise.withResolvers<Error>();
+  device.start({
+    data(bytes) {
+      received.bytes += bytes.length;
+      received.hash.update(bytes);
+    },
+    lost(cause) {
+      losses.push(cause);
+      resolve(cause);
+    },
+  });
+  return { pty, device, received, losses, lost };
+}
+
+/** Polls until it holds; fails after the limit with what was waited for. */
+export async function until(what: string, holds: () => boolean, limitMs = 5_000): Promise<void> {
+  const end = performance.now() + limitMs;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
+    await sleep(1);
+  }
+}
+
+export async function within<T>(what: string, promise: Promise<T>, limitMs = 5_000): Promise<T> {
+  const limit = new AbortController();
+  const late = sleep(limitMs, undefined, { signal: limit.signal }).then(
+    () => Promise.reject(new Error(`not within ${limitMs} ms: ${what}`)),
+    () => new Promise<never>(() => {}),
+  );
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    limit.abort();
+  }
+}
+
+export function openDescriptors(): number {
+  return readdirSync('/proc/self/fd').length;
+}
+
+/** Every byte value, in an order without a period that a buffer size could hide. */
+export function pattern(length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  let state = 1;
+  for (let i = 0; i < length; i++) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    bytes[i] = state >>> 24;
+  }
+  return bytes;
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
