@@ -1,0 +1,73 @@
+/** The commands that need no running service: they work on this machine's configuration and tokens file. */
+import type { Command } from 'commander';
+import { systemClock } from './base/clock.ts';
+import { LinesideError } from './base/errors.ts';
+import type { LocalShell } from './cli/cli.ts';
+import { describeConfig, load } from './config/load.ts';
+import { addToken, listTokens, revokeToken, roles } from './config/tokens.ts';
+
+/** The Unix socket of the service that a configuration file describes. */
+export function localSocket(configFile: string | undefined): string {
+  const { config } = load(configFile, process.env);
+  const unix = config.grpc.listen.find((address) => address.kind === 'unix');
+  if (unix === undefined)
+    throw new LinesideError('CONFIG_INVALID', 'grpc.listen names no Unix socket', { hint: 'use --host or --socket' });
+  return unix.path;
+}
+
+export function addLocalCommands(program: Command, shell: LocalShell): void {
+  addConfigCheck(program, shell);
+  addTokenCommands(program, shell);
+  program
+    .command('serve')
+    .description('run the service in the foreground (lineside serve --help)')
+    .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)');
+}
+
+function addConfigCheck(program: Command, { io }: LocalShell): void {
+  const config = program.commands.find((command) => command.name() === 'config') ?? program.command('config');
+  config
+    .command('check')
+    .description('check the configuration file and print every key with its value; exit status 2 on a fault')
+    .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)')
+    .action((options: { config?: string }) => {
+      const loaded = load(options.config, process.env);
+      io.stdout.write(`# ${loaded.file ?? 'no configuration file: environment and defaults'}\n`);
+      for (const line of describeConfig(loaded)) io.stdout.write(`${line}\n`);
+    });
+}
+
+function addTokenCommands(program: Command, { io }: LocalShell): void {
+  const token = program.command('token').description('bearer tokens for access from the network');
+  const tokensFile = (options: { config?: string }): string => load(options.config, process.env).config.auth.tokensFile;
+  const withConfig = (command: Command): Command =>
+    command.option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)');
+  const collect = (role: string, before: string[]): string[] => [...before, role];
+
+  withConfig(token.command('add <name>'))
+    .description('store a new token and print it once, as the last line; only its hash is kept')
+    .requiredOption('--role <role>', `one of ${roles.join(', ')}; repeatable`, collect, [])
+    .action((name: string, options: { config?: string; role: string[] }) => {
+      const file = tokensFile(options);
+      const secret = addToken(file, name, options.role, new Date(systemClock.wallMs()));
+      io.stdout.write(`${name} (${options.role.join(', ')}) may use this token. It is shown this once:\n${secret}\n`);
+    });
+  withConfig(token.command('list'))
+    .description('names, roles and ages; no secrets are kept')
+    .option('--json', 'print JSON')
+    .action((options: { config?: string; json?: boolean }) => {
+      const shown = listTokens(tokensFile(options)).map((t) => ({
+        name: t.name,
+        roles: t.roles,
+        createdAt: t.createdAt,
+      }));
+      if (options.json === true) io.stdout.write(`${JSON.stringify(shown)}\n`);
+      else for (const t of shown) io.stdout.write(`${t.name}\t${t.roles.join(',')}\t${t.createdAt}\n`);
+    });
+  withConfig(token.command('revoke <name>'))
+    .description('end a token at once, also for the running service')
+    .action((name: string, options: { config?: string }) => {
+      revokeToken(tokensFile(options), name);
+      io.stdout.write(`${name} is revoked\n`);
+    });
+}
