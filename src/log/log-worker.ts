@@ -1,0 +1,59 @@
+/** The log worker: owns the only write connection of log.db. Runs as a worker thread. */
+import { serve } from '../storage/worker-serve.ts';
+import { openStoreFile } from './open-store.ts';
+import { Store } from './store.ts';
+import type { Opened, OpenRequest, StoreCalls } from './store-face.ts';
+
+let store: Store | undefined;
+
+function opened(): Store {
+  if (store === undefined) throw new Error('the log is not open');
+  return store;
+}
+
+function open(request: OpenRequest): Opened {
+  store?.abandon();
+  store = undefined;
+  const file = openStoreFile(request.dir, request.setAsideFor);
+  try {
+    store = new Store(file.connection, request);
+  } catch (error) {
+    file.connection.close();
+    throw error;
+  }
+  const { setAside, setAsideReason, unchecked } = file;
+  return {
+    ...store.sizes(),
+    ...store.history(),
+    logId: store.logId,
+    nextId: store.nextId,
+    setAside,
+    setAsideReason,
+    unchecked,
+  };
+}
+
+serve<StoreCalls>({
+  open: (request) => ({ value: open(request) }),
+  append(request) {
+    const sizes = opened().append(request);
+    // After the answer: carrying the write-ahead log over is nothing the caller of a commit waits for.
+    setImmediate(() => store?.checkpointIfDue());
+    return { value: sizes };
+  },
+  read(request) {
+    const page = opened().read(request);
+    return { value: page, transfer: [page.batch.buffer] };
+  },
+  startOfLast: ({ entries, upTo }) => ({ value: opened().startOfLast(entries, upTo) }),
+  prune(request) {
+    const pruned = opened().prune(request);
+    setImmediate(() => store?.checkpointIfDue());
+    return { value: pruned };
+  },
+  close({ headId, uptimeMs }) {
+    store?.close(headId, uptimeMs);
+    store = undefined;
+    return { value: true };
+  },
+});

@@ -1,0 +1,141 @@
+/**
+ * Blocks: runs of entries with consecutive ids as bytes, the one form in which entries cross to the worker, lie in
+ * the file and come back. A block is columns (widest first, so each is aligned), then data and note of each entry:
+ *
+ *   high u32 x n | low u32 x n | dataLength u32 x n | noteLength u32 x n | dir u8 x n | bytes
+ *
+ * little-endian, n and the first id beside it. A batch is blocks one after the other in one buffer (one transfer).
+ */
+import { type Direction, type LogEntry, RX, TX } from './entry.ts';
+import { fromHalves, highOf, lowOf } from './uint64.ts';
+
+/** Limits of a block: a reader that wants one entry loads a whole block; a larger entry is a block by itself. */
+export const maxBlockEntries = 1_000;
+export const maxBlockBytes = 64 * 1024;
+
+const columnBytes = 4 * 4 + 1;
+
+export interface BlockIndex {
+  readonly firstId: number;
+  readonly count: number;
+  /** In the batch's buffer; a multiple of 4. */
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** A plain object that goes through postMessage, its buffer transferred. */
+export interface Batch {
+  readonly blocks: readonly BlockIndex[];
+  readonly buffer: ArrayBuffer;
+}
+
+export interface Columns {
+  readonly highs: Uint32Array;
+  readonly lows: Uint32Array;
+  readonly dataLengths: Uint32Array;
+  readonly noteLengths: Uint32Array;
+  readonly dirs: Uint8Array;
+  readonly bytes: Buffer;
+}
+
+export function columnsOf(buffer: ArrayBuffer, { count, offset, length }: BlockIndex): Columns {
+  const at = (column: number): number => offset + 4 * column * count;
+  return {
+    highs: new Uint32Array(buffer, at(0), count),
+    lows: new Uint32Array(buffer, at(1), count),
+    dataLengths: new Uint32Array(buffer, at(2), count),
+    noteLengths: new Uint32Array(buffer, at(3), count),
+    dirs: new Uint8Array(buffer, at(4), count),
+    bytes: Buffer.from(buffer, offset + columnBytes * count, length - columnBytes * count),
+  };
+}
+
+export function aligned(length: number): number {
+  return (length + 3) & ~3;
+}
+
+export function pack(entries: readonly LogEntry[]): Batch {
+  const blocks = divide(entries);
+  const last = blocks.at(-1);
+  const buffer = new ArrayBuffer(last === undefined ? 0 : last.offset + aligned(last.length));
+  let from = 0;
+  for (const block of blocks) {
+    fill(columnsOf(buffer, block), entries, from);
+    from += block.count;
+  }
+  return { blocks, buffer };
+}
+
+function divide(entries: readonly LogEntry[]): BlockIndex[] {
+  const blocks: BlockIndex[] = [];
+  let open = { firstId: 0, count: 0, offset: 0, length: 0 };
+  for (const entry of entries) {
+    const bytes = columnBytes + entry.data.length + Buffer.byteLength(entry.note);
+    const full = open.count === maxBlockEntries || open.length + bytes > maxBlockBytes;
+    if (open.count > 0 && (full || open.firstId + open.count !== entry.id)) {
+      blocks.push(open);
+      open = { firstId: 0, count: 0, offset: open.offset + aligned(open.length), length: 0 };
+    }
+    if (open.count === 0) open.firstId = entry.id;
+    open.count++;
+    open.length += bytes;
+  }
+  if (open.count > 0) blocks.push(open);
+  return blocks;
+}
+
+function fill(columns: Columns, entries: readonly LogEntry[], from: number): void {
+  let offset = 0;
+  for (let i = 0; i < columns.dirs.length; i++) {
+    const entry = entries[from + i];
+    if (entry === undefined) return;
+    columns.highs[i] = highOf(entry.timestampMs);
+    columns.lows[i] = lowOf(entry.timestampMs);
+    columns.dirs[i] = entry.dir;
+    columns.dataLengths[i] = entry.data.length;
+    columns.bytes.set(entry.data, offset);
+    offset += entry.data.length;
+    const noteLength = entry.note === '' ? 0 : columns.bytes.write(entry.note, offset);
+    columns.noteLengths[i] = noteLength;
+    offset += noteLength;
+  }
+}
+
+/** Entries with an id above `after`, up to `upTo`. Their data are views of the batch: fit to be passed on, not kept. */
+export function unpack(batch: Batch, after: number, upTo: number): LogEntry[] {
+  const entries: LogEntry[] = [];
+  for (const block of batch.blocks) unpackBlock(batch.buffer, block, after, upTo, entries);
+  return entries;
+}
+
+function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, after: number, upTo: number, into: LogEntry[]): void {
+  const { highs, lows, dataLengths, noteLengths, dirs, bytes } = columnsOf(buffer, block);
+  let offset = 0;
+  for (let i = 0; i < block.count; i++) {
+    const dataEnd = offset + (dataLengths[i] ?? 0);
+    const noteEnd = dataEnd + (noteLengths[i] ?? 0);
+    const id = block.firstId + i;
+    if (id > upTo) return;
+    if (id > after) {
+      into.push({
+        id,
+        dir: directionOf(dirs[i]),
+        timestampMs: fromHalves(highs[i] ?? 0, lows[i] ?? 0),
+        data: bytes.subarray(offset, dataEnd),
+        note: noteEnd === dataEnd ? '' : bytes.toString('utf8', dataEnd, noteEnd),
+      });
+    }
+    offset = noteEnd;
+  }
+}
+
+export function directionOf(value: number | undefined): Direction {
+  return value === TX ? TX : RX;
+}
+
+/** True when the columns fit the bytes: what every block read from the file must pass. */
+export function isSound(columns: Columns): boolean {
+  let bytes = 0;
+  for (let i = 0; i < columns.dirs.length; i++) bytes += (columns.dataLengths[i] ?? 0) + (columns.noteLengths[i] ?? 0);
+  return bytes === columns.bytes.length;
+}

@@ -1,0 +1,30 @@
+/** The schema of log.db. */
+import type { Migrations } from '../storage/open.ts';
+
+export const migrations: Migrations = [
+  `
+  -- Runs of entries with consecutive ids, first_id to first_id + entries - 1; body as packed.ts says.
+  CREATE TABLE blocks (
+    first_id INTEGER PRIMARY KEY,
+    entries  INTEGER NOT NULL,
+    -- Seconds that the service had run, over all its starts, when this was stored: the age that retention counts.
+    ran_s    INTEGER NOT NULL,
+    -- 0: body as it is; 1: raw deflate.
+    codec    INTEGER NOT NULL,
+    body     BLOB NOT NULL
+  );
+  -- Ranges of ids that hold no entry. entries > 0: they could not be stored. entries = 0: never used (unclean stop).
+  CREATE TABLE gaps (
+    first_id INTEGER PRIMARY KEY,
+    last_id  INTEGER NOT NULL,
+    entries  INTEGER NOT NULL,
+    bytes    INTEGER NOT NULL,
+    from_ms  INTEGER NOT NULL,
+    to_ms    INTEGER NOT NULL,
+    reason   TEXT NOT NULL
+  );
+  -- log_id; ceiling_id (no later start hands out an id up to it); removed_to (the last id that retention removed);
+  -- ran_ms (how long the service has run, over all its starts); lost_entries and lost_bytes.
+  CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+  `,
+];

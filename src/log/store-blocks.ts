@@ -1,0 +1,196 @@
+/** The SQL of the blocks of entries. */
+import type { Connection } from '../storage/open.ts';
+import { decode, encode } from './codec.ts';
+import { DamagedError } from './damage.ts';
+import { anyMatches, type Filter, filtersAnything } from './filter.ts';
+import { aligned, type Batch, type BlockIndex, columnsOf, isSound } from './packed.ts';
+
+/** A page of stored entries for a reader: what 100 readers hold at once must stay small. */
+const pageBytes = 256 * 1024;
+const pageEntries = 4_000;
+/** Blocks looked at in one call, so that a filter that matches nothing never holds the worker long (about 5 ms). */
+const scanBlocks = 500;
+const scanBytes = 2 * 1024 * 1024;
+/** One step of retention: below 5 ms also with a body on 130 pages each. */
+const pruneBlocks = 64;
+const pruneBytes = 512 * 1024;
+
+interface BlockRow {
+  first: number;
+  entries: number;
+  codec: number;
+  body: Buffer;
+}
+
+interface PruneRow {
+  first: number;
+  entries: number;
+  ran: number;
+  bytes: number;
+}
+
+export interface Scan {
+  readonly batch: Batch;
+  /** Last id looked at; undefined when there was nothing more. */
+  readonly lastId: number | undefined;
+}
+
+export interface Removal {
+  readonly lastId: number;
+  readonly entries: number;
+  readonly full: boolean;
+}
+
+export class BlockTable {
+  readonly #insert;
+  readonly #holding;
+  readonly #from;
+  readonly #backwards;
+  readonly #first;
+  readonly #last;
+  readonly #lastRan;
+  readonly #dropAfter;
+  readonly #oldest;
+  readonly #dropUpTo;
+
+  constructor(connection: Connection) {
+    const row = 'first_id AS first, entries, codec, body';
+    this.#insert = connection.prepare<[number, number, number, number, Uint8Array]>(
+      'INSERT INTO blocks VALUES (?, ?, ?, ?, ?)',
+    );
+    this.#holding = connection
+      .prepare<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?')
+      .pluck();
+    this.#from = connection.prepare<[number, number], BlockRow>(
+      `SELECT ${row} FROM blocks WHERE first_id >= ? AND first_id <= ? ORDER BY first_id`,
+    );
+    this.#backwards = connection.prepare<[number], { first: number; entries: number }>(
+      'SELECT first_id AS first, entries FROM blocks WHERE first_id <= ? ORDER BY first_id DESC',
+    );
+    this.#first = connection.prepare<[], number | null>('SELECT min(first_id) FROM blocks').pluck();
+    this.#last = connection
+      .prepare<[], number>('SELECT first_id + entries - 1 FROM blocks ORDER BY first_id DESC LIMIT 1')
+      .pluck();
+    this.#lastRan = connection.prepare<[], number>('SELECT ran_s FROM blocks ORDER BY first_id DESC LIMIT 1').pluck();
+    this.#dropAfter = connection.prepare<[number]>('DELETE FROM blocks WHERE first_id > ?');
+    this.#oldest = connection.prepare<[number], PruneRow>(
+      'SELECT first_id AS first, entries, ran_s AS ran, length(body) AS bytes FROM blocks ORDER BY first_id LIMIT ?',
+    );
+    this.#dropUpTo = connection.prepare<[number]>('DELETE FROM blocks WHERE first_id <= ?');
+  }
+
+  get firstId(): number {
+    return this.#first.get() ?? 0;
+  }
+
+  get lastId(): number {
+    return this.#last.get() ?? 0;
+  }
+
+  get lastRanS(): number {
+    return this.#lastRan.get() ?? 0;
+  }
+
+  /** Returns the bytes written. */
+  add({ blocks, buffer }: Batch, ranS: number, compress: boolean): number {
+    let written = 0;
+    for (const { firstId, count, offset, length } of blocks) {
+      const { codec, body } = encode(Buffer.from(buffer, offset, length), compress);
+      this.#insert.run(firstId, count, ranS, codec, body);
+      written += body.length;
+    }
+    return written;
+  }
+
+  dropAfter(id: number): void {
+    this.#dropAfter.run(id);
+  }
+
+  read(after: number, upTo: number, filter: Filter): Scan {
+    const filtered = filtersAnything(filter);
+    const parts = new Parts();
+    let lastId: number | undefined;
+    let looked = 0;
+    let lookedBytes = 0;
+    for (const row of this.#from.iterate(this.#holding.get(after + 1) ?? 0, upTo)) {
+      const end = row.first + row.entries - 1;
+      if (end <= after) continue;
+      const body = decode(row.codec, row.body);
+      parts.offer(row, body, filtered ? filter : undefined);
+      lastId = end;
+      looked++;
+      lookedBytes += body.length;
+      if (parts.full || looked >= scanBlocks || lookedBytes >= scanBytes) return { batch: parts.join(), lastId };
+    }
+    return { batch: parts.join(), lastId: undefined };
+  }
+
+  /** The id after which the last `wanted` entries up to `upTo` begin. */
+  startOfLast(wanted: number, upTo: number): number {
+    let missing = wanted;
+    for (const { first, entries } of this.#backwards.iterate(upTo)) {
+      const last = Math.min(first + entries - 1, upTo);
+      const here = last - first + 1;
+      if (here >= missing) return last - missing;
+      missing -= here;
+    }
+    return 0;
+  }
+
+  /** Removes the oldest blocks: at least `bytes` of them, and all that were stored before `ranS`; a bounded step. */
+  removeOldest(bytes: number, ranS: number): Removal {
+    let removedBytes = 0;
+    let entries = 0;
+    let last: PruneRow | undefined;
+    let full = false;
+    for (const row of this.#oldest.all(pruneBlocks)) {
+      if (removedBytes >= bytes && row.ran >= ranS) break;
+      if (full) break;
+      last = row;
+      entries += row.entries;
+      removedBytes += row.bytes;
+      full = removedBytes >= pruneBytes;
+    }
+    if (last === undefined) return { lastId: 0, entries: 0, full: false };
+    this.#dropUpTo.run(last.first);
+    return { lastId: last.first + last.entries - 1, entries, full: true };
+  }
+}
+
+/** Gathers blocks, then joins them into one buffer. */
+class Parts {
+  readonly #bodies: Buffer[] = [];
+  readonly #blocks: BlockIndex[] = [];
+  #length = 0;
+  #entries = 0;
+
+  get full(): boolean {
+    return this.#length >= pageBytes || this.#entries >= pageEntries;
+  }
+
+  offer(row: BlockRow, body: Buffer, filter: Filter | undefined): void {
+    const own = { firstId: row.first, count: row.entries, offset: 0, length: body.length };
+    if (row.entries * 17 > body.length) throw new DamagedError(`the block of entry ${row.first} is too short`);
+    const columns = columnsOf(ownMemory(body), own);
+    if (!isSound(columns)) throw new DamagedError(`the block of entry ${row.first} is not whole`);
+    if (filter !== undefined && !anyMatches(columns, filter)) return;
+    this.#blocks.push({ ...own, offset: this.#length });
+    this.#bodies.push(body);
+    this.#length += aligned(body.length);
+    this.#entries += row.entries;
+  }
+
+  join(): Batch {
+    const buffer = new ArrayBuffer(this.#length);
+    const bytes = Buffer.from(buffer);
+    for (const [i, body] of this.#bodies.entries()) bytes.set(body, this.#blocks[i]?.offset ?? 0);
+    return { blocks: this.#blocks, buffer };
+  }
+}
+
+/** The bytes at the start of an ArrayBuffer, as the columns' alignment wants them. */
+function ownMemory(body: Buffer): ArrayBuffer {
+  const { buffer, byteOffset, byteLength } = body;
+  if (buffer instanceof ArrayBuffer && byteOffset === 0) return buffer;
+  return new Uint8Array(body).buffer.slice(0, byteLength);
+}

@@ -1,0 +1,218 @@
+/** An open log.db: what the log worker does with it, one transaction a call. */
+import { randomUUID } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import { LinesideError } from '../base/errors.ts';
+import { type Connection, closeQuietly } from '../storage/open.ts';
+import { walLimitBytes } from './open-store.ts';
+import { BlockTable } from './store-blocks.ts';
+import {
+  type AppendRequest,
+  idBlock,
+  type OpenRequest,
+  type Page,
+  type Pruned,
+  type PruneRequest,
+  type ReadPageRequest,
+  type StoredGap,
+  type StoreSizes,
+} from './store-face.ts';
+import { GapTable } from './store-gaps.ts';
+import { MetaTable } from './store-meta.ts';
+
+/** Batches above this come at a rate where time is dearer than the card's wear; below, deflate takes under a millisecond. */
+const compressBatchBytes = 64 * 1024;
+/** Pages beside the blocks' own that a commit writes: leaf, parent, page 1, frame headers (measured, 512-byte pages). */
+const commitOverheadBytes = 2_048;
+/** A write-ahead log that cannot be carried over for so long is a failing disk. */
+const walAlarmBytes = 16 * walLimitBytes;
+/** Retention removes a little more than it must, so that it works in steps and not at every commit. */
+const slackDivisor = 64;
+const maxSlackBytes = 4 * 1024 * 1024;
+/** How often the time the service ran is noted while nothing is removed. */
+const ranNoteMs = 3_600_000;
+
+export class Store {
+  readonly #connection: Connection;
+  readonly #blocks: BlockTable;
+  readonly #gaps: GapTable;
+  readonly #meta: MetaTable;
+  readonly #pageCount;
+  readonly #freeCount;
+  readonly #pageSize: number;
+  #decidedId = 0;
+  #ceilingId = 0;
+  #removedTo = 0;
+  /** ran_ms less uptimeMs: constant within a run. */
+  #ranBeforeMs = 0;
+  #ranNotedMs = 0;
+  #walBytes = 0;
+  #lowering = false;
+  readonly logId: string;
+  readonly nextId: number;
+
+  constructor(connection: Connection, request: OpenRequest) {
+    this.#connection = connection;
+    this.#blocks = new BlockTable(connection);
+    this.#gaps = new GapTable(connection);
+    this.#meta = new MetaTable(connection);
+    this.#pageCount = connection.prepare<[], number>('PRAGMA page_count').pluck();
+    this.#freeCount = connection.prepare<[], number>('PRAGMA freelist_count').pluck();
+    this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
+    this.nextId = connection.transaction(() => this.#begin(request)).immediate();
+    this.logId = this.#meta.logId;
+  }
+
+  /** Identifies a new file, decides the ids of the run before, and reserves ids for this one. Returns the next id. */
+  #begin(request: OpenRequest): number {
+    const known = this.#meta.logId;
+    if (known === '') {
+      this.#meta.logId = randomUUID();
+      this.#meta.setNumber('removed_to', request.decidedId);
+    } else if (request.headId > 0) {
+      if (known !== request.logId) throw changed(this.#connection.name);
+      this.#blocks.dropAfter(request.decidedId);
+      this.#gaps.dropAfter(request.decidedId);
+    }
+    this.#removedTo = this.#meta.number('removed_to');
+    this.#decidedId = Math.max(this.#blocks.lastId, this.#gaps.lastId, this.#removedTo);
+    const reserved = this.#meta.number('ceiling_id');
+    if (request.headId === 0 && reserved > this.#decidedId) {
+      this.#gaps.addUnused(this.#decidedId + 1, reserved);
+      this.#decidedId = reserved;
+    }
+    const nextId = Math.max(request.headId, this.#decidedId) + 1;
+    this.#ceilingId = Math.max(reserved, nextId - 1 + idBlock);
+    this.#meta.setNumber('ceiling_id', this.#ceilingId);
+    // What was noted last, or the newest block's own note: never ahead of the truth, so nothing is removed early.
+    this.#ranNotedMs = Math.max(this.#meta.number('ran_ms'), this.#blocks.lastRanS * 1000);
+    this.#ranBeforeMs = this.#ranNotedMs - request.uptimeMs;
+    return nextId;
+  }
+
+  append({ batch, gaps, ceilingId, uptimeMs }: AppendRequest): StoreSizes {
+    if (this.#walBytes > walAlarmBytes) this.#checkpointOrThrow();
+    const ranMs = this.#ranBeforeMs + uptimeMs;
+    const ceiling = Math.max(ceilingId, this.#ceilingId);
+    const written = this.#connection
+      .transaction(() => {
+        const bytes = this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
+        for (const gap of gaps) this.#addGap(gap);
+        if (ceiling > this.#ceilingId) this.#meta.setNumber('ceiling_id', ceiling);
+        return bytes;
+      })
+      .immediate();
+    this.#ceilingId = ceiling;
+    const lastBlock = batch.blocks.at(-1);
+    const lastStored = lastBlock === undefined ? 0 : lastBlock.firstId + lastBlock.count - 1;
+    this.#decidedId = Math.max(this.#decidedId, lastStored, gaps.at(-1)?.lastId ?? 0);
+    this.#walBytes += written + commitOverheadBytes;
+    return this.sizes();
+  }
+
+  #addGap(gap: StoredGap): void {
+    this.#gaps.add(gap);
+    this.#meta.setNumber('lost_entries', this.#meta.number('lost_entries') + gap.entries);
+    this.#meta.setNumber('lost_bytes', this.#meta.number('lost_bytes') + gap.bytes);
+  }
+
+  read({ after, upTo, filter, fresh }: ReadPageRequest): Page {
+    const removedTo = this.#removedTo;
+    const from = Math.max(after, removedTo);
+    const removedEntries = fresh || after >= removedTo ? 0 : removedTo - after - this.#gaps.missing(after, removedTo);
+    const { batch, lastId } = this.#blocks.read(from, upTo, filter);
+    const nextAfterId = lastId ?? Math.max(from, this.#decidedId);
+    return { batch, gaps: this.#gaps.between(from, nextAfterId), nextAfterId, removedEntries, removedTo };
+  }
+
+  startOfLast(entries: number, upTo: number): number {
+    return this.#blocks.startOfLast(entries, upTo);
+  }
+
+  prune({ maxBytes, maxAgeMs, uptimeMs }: PruneRequest): Pruned {
+    const ranMs = this.#ranBeforeMs + uptimeMs;
+    const used = this.sizes().usedBytes;
+    const slack = Math.min(maxSlackBytes, Math.floor(maxBytes / slackDivisor));
+    this.#lowering = used > (this.#lowering ? maxBytes - slack : maxBytes);
+    const surplus = this.#lowering ? used - (maxBytes - slack) : 0;
+    const oldestS = Math.floor((ranMs - maxAgeMs) / 1000);
+    const removal = this.#connection
+      .transaction(() => {
+        const removed = this.#blocks.removeOldest(surplus, oldestS);
+        if (removed.entries > 0) {
+          this.#meta.setNumber('removed_to', removed.lastId);
+          this.#gaps.dropSurplus();
+        }
+        if (removed.entries > 0 || ranMs - this.#ranNotedMs >= ranNoteMs) {
+          this.#meta.setNumber('ran_ms', ranMs);
+          this.#ranNotedMs = ranMs;
+        }
+        return removed;
+      })
+      .immediate();
+    this.#removedTo = Math.max(this.#removedTo, removal.lastId);
+    if (removal.entries > 0) this.#walBytes += commitOverheadBytes;
+    return { ...this.sizes(), entries: removal.entries, more: removal.full };
+  }
+
+  /** Carries the write-ahead log over when it has grown; a failure is tried again after the next commit. */
+  checkpointIfDue(): void {
+    if (this.#walBytes < walLimitBytes) return;
+    try {
+      this.#checkpointOrThrow();
+    } catch {
+      // What was committed is safe in the write-ahead log; append fails once that grows past walAlarmBytes.
+    }
+  }
+
+  #checkpointOrThrow(): void {
+    this.#connection.pragma('wal_checkpoint(PASSIVE)');
+    this.#walBytes = 0;
+  }
+
+  sizes(): StoreSizes {
+    const pages = this.#pageCount.get() ?? 0;
+    const free = this.#freeCount.get() ?? 0;
+    return {
+      firstId: this.#blocks.firstId,
+      lastId: this.#blocks.lastId,
+      decidedId: this.#decidedId,
+      usedBytes: (pages - free) * this.#pageSize,
+      fileBytes: sizeOf(this.#connection.name) + sizeOf(`${this.#connection.name}-wal`),
+      ceilingId: this.#ceilingId,
+    };
+  }
+
+  history(): { gaps: readonly StoredGap[]; lostEntries: number; lostBytes: number } {
+    return {
+      gaps: this.#gaps.latest(16),
+      lostEntries: this.#meta.number('lost_entries'),
+      lostBytes: this.#meta.number('lost_bytes'),
+    };
+  }
+
+  /** A clean end: the next start goes on with the id after headId. */
+  close(headId: number, uptimeMs: number): void {
+    this.#connection
+      .transaction(() => {
+        this.#meta.setNumber('ceiling_id', headId);
+        this.#meta.setNumber('ran_ms', this.#ranBeforeMs + uptimeMs);
+      })
+      .immediate();
+    this.#connection.pragma('wal_checkpoint(TRUNCATE)');
+    this.#connection.close();
+  }
+
+  abandon(): void {
+    closeQuietly(this.#connection);
+  }
+}
+
+function changed(path: string): LinesideError {
+  return new LinesideError('INTERNAL', `${path} is another log than the one this service opened`, {
+    hint: 'Restart lineside to go on with the file that is there now.',
+  });
+}
+
+function sizeOf(path: string): number {
+  return existsSync(path) ? statSync(path).size : 0;
+}

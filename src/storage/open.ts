@@ -1,0 +1,79 @@
+/** How a SQLite file is opened, the same way each time; nothing about its contents. */
+import Database from 'better-sqlite3';
+import { LinesideError } from '../base/errors.ts';
+
+export type Connection = Database.Database;
+
+/** SQL that takes a database from one version to the next; the version is the place in the list, counted from 1. */
+export type Migrations = readonly string[];
+
+export interface OpenOptions {
+  readonly path: string;
+  /** Bytes; takes effect in a new file only. */
+  readonly pageSize: number;
+  readonly migrations: Migrations;
+  /** Page cache, KiB. */
+  readonly cacheKib: number;
+  /** After a burst the write-ahead log is cut back to this at its next restart. */
+  readonly walLimitBytes: number;
+}
+
+/** Another process (a backup, the sqlite3 shell) may hold a lock for a moment. */
+const busyTimeoutMs = 2_000;
+
+/**
+ * Opens for writing. Every commit is on the medium when it returns (synchronous=FULL: a WAL commit with an fsync).
+ * Checkpoints are the caller's: an automatic one would run inside a commit and hide its failure.
+ */
+export function openDatabase(options: OpenOptions): Connection {
+  const connection = new Database(options.path, { timeout: busyTimeoutMs });
+  try {
+    // The order matters: page_size is silently ignored once the file is in WAL mode, synchronous is never stored.
+    connection.pragma(`page_size = ${options.pageSize}`);
+    connection.pragma('journal_mode = WAL');
+    connection.pragma('synchronous = FULL');
+    connection.pragma('wal_autocheckpoint = 0');
+    connection.pragma(`journal_size_limit = ${options.walLimitBytes}`);
+    connection.pragma(`cache_size = -${options.cacheKib}`);
+    migrate(connection, options.migrations);
+    return connection;
+  } catch (error) {
+    closeQuietly(connection);
+    throw error;
+  }
+}
+
+/** Opens for reading alone, beside the writer, as a check does. */
+export function openReadOnly(path: string): Connection {
+  return new Database(path, { readonly: true, fileMustExist: true, timeout: busyTimeoutMs });
+}
+
+/** '' when the file is sound, else what the check found first. */
+export function quickCheck(connection: Connection): string {
+  const found: unknown = connection.prepare('PRAGMA quick_check(1)').pluck().get();
+  return found === 'ok' ? '' : String(found);
+}
+
+export function closeQuietly(connection: Connection): void {
+  try {
+    connection.close();
+  } catch {
+    // Closing is all that was wanted; what failed before is what the caller reports.
+  }
+}
+
+function migrate(connection: Connection, migrations: Migrations): void {
+  const version = Number(connection.pragma('user_version', { simple: true }));
+  if (version > migrations.length) {
+    throw new LinesideError(
+      'INTERNAL',
+      `${connection.name} has schema version ${version}, this program knows ${migrations.length}`,
+      { hint: 'It was written by a newer lineside: install that version, or move the file away.' },
+    );
+  }
+  if (version === migrations.length) return;
+  connection.transaction(() => {
+    for (const sql of migrations.slice(version)) connection.exec(sql);
+    connection.pragma(`user_version = ${migrations.length}`);
+  })();
+}

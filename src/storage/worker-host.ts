@@ -1,0 +1,79 @@
+/** The caller's side of a worker thread: methods as async calls. Every pending call is rejected when the worker ends. */
+import { type Transferable, Worker } from 'node:worker_threads';
+import { type AnswerMessage, type CallMessage, type Contract, WorkerError } from './worker-messages.ts';
+
+interface Waiting {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+export class WorkerHost<C extends Contract<C>> {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  #calls = 0;
+  #failure: WorkerError | undefined;
+  readonly exited: Promise<void>;
+
+  constructor(url: URL, data: unknown = undefined) {
+    this.#worker = new Worker(url, { workerData: data });
+    this.#worker.on('message', (message: AnswerMessage) => this.#settle(message));
+    this.#worker.on('messageerror', (error) => this.#fail(`a message could not be read: ${error.message}`));
+    this.#worker.on('error', (error) => this.#fail(error instanceof Error ? error.message : String(error)));
+    this.exited = new Promise((resolve) => {
+      this.#worker.once('exit', (status) => {
+        this.#fail(`it ended with status ${status}`);
+        resolve();
+      });
+    });
+  }
+
+  get alive(): boolean {
+    return this.#failure === undefined;
+  }
+
+  call<M extends keyof C & string>(
+    method: M,
+    request: C[M]['request'],
+    transfer: readonly Transferable[] = [],
+  ): Promise<C[M]['response']> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    const call = ++this.#calls;
+    return new Promise<unknown>((resolve, reject) => {
+      this.#waiting.set(call, { resolve, reject });
+      const message: CallMessage = { call, method, request };
+      this.#worker.postMessage(message, transfer);
+    });
+  }
+
+  /** Ends the worker whatever it does. One held by a hung system call cannot be ended: it is left behind after limitMs. */
+  async terminate(limitMs: number): Promise<void> {
+    this.#fail('it was told to end');
+    const asked = this.#worker.terminate();
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, limitMs);
+    });
+    await Promise.race([asked, limit]);
+    clearTimeout(timer);
+    this.#worker.unref();
+  }
+
+  #settle(message: AnswerMessage): void {
+    const waiting = this.#waiting.get(message.call);
+    this.#waiting.delete(message.call);
+    if (message.ok) waiting?.resolve(message.value);
+    else waiting?.reject(new WorkerError(message.error));
+  }
+
+  #fail(reason: string): void {
+    this.#failure ??= new WorkerError({ message: `the worker is gone: ${reason}`, code: 'WORKER_EXITED', hint: '' });
+    for (const waiting of this.#waiting.values()) waiting.reject(this.#failure);
+    this.#waiting.clear();
+  }
+}
+
+/** A worker's file beside the caller's: .ts when run from source, .js when compiled. */
+export function besideModule(name: string, importMetaUrl: string): URL {
+  const extension = importMetaUrl.endsWith('.ts') ? '.ts' : '.js';
+  return new URL(`./${name}${extension}`, importMetaUrl);
+}

@@ -1,0 +1,48 @@
+/** The worker's side: answers calls one at a time, in the order they came. */
+import { type MessagePort, parentPort, type Transferable } from 'node:worker_threads';
+import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
+import type { AnswerMessage, CallMessage, CarriedError, Contract } from './worker-messages.ts';
+
+export interface Answer<T> {
+  readonly value: T;
+  /** Buffers whose memory goes over to the caller instead of being copied. */
+  readonly transfer?: readonly Transferable[];
+}
+
+export type Handlers<C extends Contract<C>> = {
+  readonly [M in keyof C]: (request: C[M]['request']) => Answer<C[M]['response']>;
+};
+
+export function serve<C extends Contract<C>>(handlers: Handlers<C>, port: MessagePort = ownPort()): void {
+  port.on('message', (message: CallMessage) => {
+    const answer = run(handlers, message);
+    port.postMessage(answer.message, answer.transfer);
+  });
+}
+
+function run<C extends Contract<C>>(
+  handlers: Handlers<C>,
+  { call, method, request }: CallMessage,
+): { message: AnswerMessage; transfer: readonly Transferable[] } {
+  try {
+    if (!isMethod(handlers, method)) throw new Error(`no method ${method}`);
+    const { value, transfer } = handlers[method](request);
+    return { message: { call, ok: true, value }, transfer: transfer ?? [] };
+  } catch (error) {
+    return { message: { call, ok: false, error: carried(error) }, transfer: [] };
+  }
+}
+
+function isMethod<C extends Contract<C>>(handlers: Handlers<C>, method: string): method is keyof C & string {
+  return Object.hasOwn(handlers, method);
+}
+
+function carried(thrown: unknown): CarriedError {
+  const hint = thrown instanceof LinesideError ? thrown.hint : '';
+  return { message: messageOf(thrown), code: systemCode(thrown), hint };
+}
+
+function ownPort(): MessagePort {
+  if (parentPort === null) throw new Error('this file runs as a worker thread');
+  return parentPort;
+}
