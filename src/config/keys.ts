@@ -323,6 +323,7 @@ export function variableOf(key: Key): string {
 /** Variables that are no keys: LINESIDE_CONFIG names the file, the others are the command line's own. */
 export const reservedVariables: readonly string[] = [
   'LINESIDE_CONFIG',
+  'LINESIDE_SOCKET',
   'LINESIDE_HOST',
   'LINESIDE_TOKEN_FILE',
   'LINESIDE_CA',

@@ -78,7 +78,7 @@ function show(raw: unknown): string {
 
 /** The name most like an unknown one, where one is near enough to have been meant. */
 export function nearest(unknown: string, known: readonly string[]): string | undefined {
-  const limit = Math.max(1, Math.floor(unknown.length / 4));
+  const limit = Math.max(2, Math.floor(unknown.length / 4));
   let best: string | undefined;
   let bestDistance = limit + 1;
   for (const name of known) {

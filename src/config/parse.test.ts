@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { parse } from 'smol-toml';
+import { exposureFaults } from './exposure.ts';
+import { type Key, keys, variableOf } from './keys.ts';
+import { isLoopback, parseListen, showListen } from './listen.ts';
+import { type Environment, parseConfig } from './parse.ts';
+
+function config(toml: string, env: Environment = {}) {
+  return parseConfig(parse(toml), env);
+}
+function faults(toml: string, env: Environment = {}): string[] {
+  return config(toml, env).faults.map(({ path, message }) => `${path}: ${message}`);
+}
+
+test('an empty file and environment give the defaults of the decisions', () => {
+  const parsed = config('');
+  assert.deepEqual(parsed.faults, []);
+  assert.deepEqual(parsed.config, {
+    data: { dir: '/var/lib/lineside', runtimeDir: '/run/lineside' },
+    serial: {
+      extraPorts: [],
+      simulate: false,
+      atStart: 'resume',
+      line: undefined,
+      maxPayloadBytes: 65_536,
+      rxBufferBytes: 1_048_576,
+      rxBufferPackets: 65_536,
+      rxGapMs: undefined,
+      txQueuePackets: 256,
+      txQueueBytes: 1_048_576,
+      writeTimeoutMs: 10_000,
+    },
+    log: {
+      commitMs: 1_000,
+      maxBytes: 1_073_741_824,
+      maxAgeDays: 30,
+      queueBytes: 16_777_216,
+      tailBytes: 1_048_576,
+    },
+    grpc: {
+      listen: [
+        { kind: 'tcp', host: '127.0.0.1', port: 50_051, loopback: true },
+        { kind: 'unix', path: '/run/lineside/grpc.sock' },
+      ],
+      insecure: false,
+      maxStreamsPerConnection: 128,
+      maxSubscribers: 256,
+      keepaliveS: 30,
+    },
+    tls: { certFile: '', keyFile: '', clientCaFile: '' },
+    auth: { tokensFile: '/etc/lineside/tokens.json', operatorCerts: [], viewerCerts: [] },
+  });
+});
+
+test('every default is within its own limits', () => {
+  for (const key of keys) {
+    const [section, name] = splitPath(key);
+    assert.deepEqual(faults(`[${section}]\n${name} = ${JSON.stringify(key.default)}`), [], key.path);
+  }
+});
+
+test('the file goes before the default, the environment before the file', () => {
+  const file = '[serial]\nrx_buffer_bytes = 8192\nsimulate = true\n[serial.line]\nport = "/dev/ttyS1"\nstop_bits = 2';
+  const { config: got, settings } = config(file, { LINESIDE_SERIAL_RX_BUFFER_BYTES: '16384' });
+  assert.equal(got.serial.rxBufferBytes, 16_384);
+  assert.equal(got.serial.simulate, true);
+  assert.deepEqual(got.serial.line, {
+    portName: '/dev/ttyS1',
+    baudRate: 115_200,
+    dataBits: 8,
+    parity: 0,
+    stopBits: 2,
+    packetSize: 0,
+  });
+  assert.equal(settings.get('serial.rx_buffer_bytes')?.source, 'environment');
+  assert.equal(settings.get('serial.simulate')?.source, 'file');
+  assert.equal(settings.get('log.commit_ms')?.source, 'default');
+});
+
+test('every kind of key can come from the environment', () => {
+  const { config: got, faults: found } = config('', {
+    LINESIDE_SERIAL_EXTRA_PORTS: '/dev/pts/1, /tmp/line*',
+    LINESIDE_SERIAL_SIMULATE: 'true',
+    LINESIDE_SERIAL_RX_GAP_MS: '0',
+    LINESIDE_SERIAL_LINE_PORT: '/dev/ttyS0',
+    LINESIDE_SERIAL_LINE_PARITY: 'mark',
+    LINESIDE_GRPC_LISTEN: '[::1]:1234,unix:/tmp/x.sock',
+    LINESIDE_HOST: 'box',
+    LINESIDE_CONFIG: '/x',
+    STATE_DIRECTORY: '/var/lib/a:/var/lib/b',
+    RUNTIME_DIRECTORY: '/run/b',
+  });
+  assert.deepEqual(found, []);
+  assert.deepEqual(got.serial.extraPorts, ['/dev/pts/1', '/tmp/line*']);
+  assert.deepEqual([got.serial.simulate, got.serial.rxGapMs, got.serial.line?.parity], [true, 0, 3]);
+  assert.deepEqual(got.data, { dir: '/var/lib/a', runtimeDir: '/run/b' });
+  assert.deepEqual(got.grpc.listen, [
+    { kind: 'tcp', host: '::1', port: 1234, loopback: true },
+    { kind: 'unix', path: '/tmp/x.sock' },
+  ]);
+});
+
+test('all faults are named at once, each with its path', () => {
+  const file = `
+    top = 1
+    [serial]
+    rx_buffer_byts = 1
+    simulate = "yes"
+    rx_gap_ms = 1001
+    line = 5
+    [log]
+    commit_ms = 9.5
+    max_bytes = 1048575
+    [grcp]
+    listen = []
+    [auth]
+    tokens_file = "tokens.json"
+    viewer_certs = [1]`;
+  const env = { LINESIDE_SERIAL_SIMULTE: '1', LINESIDE_GRPC_INSECURE: 'true', LINESIDE_GRPC_KEEPALIVE_S: 'x' };
+  assert.deepEqual(faults(file, env), [
+    'top: no such key',
+    'serial.rx_buffer_byts: no such key; did you mean serial.rx_buffer_bytes?',
+    'serial.line: is a section: write [serial.line]',
+    'grcp: no such section; did you mean grpc?',
+    'LINESIDE_SERIAL_SIMULTE: no such variable; did you mean LINESIDE_SERIAL_SIMULATE?',
+    'serial.simulate: must be true or false, not "yes"',
+    'serial.rx_gap_ms: must be a whole number from 0 to 1000, or "auto", not 1001',
+    'log.commit_ms: must be a whole number from 10 to 60000, not 9.5',
+    'log.max_bytes: must be a whole number from 1048576 to 1099511627776, not 1048575',
+    'LINESIDE_GRPC_INSECURE: can only be set in the file (grpc.insecure)',
+    'LINESIDE_GRPC_KEEPALIVE_S: must be a whole number from 1 to 3600, not "x" (grpc.keepalive_s)',
+    'auth.tokens_file: must be an absolute path, not "tokens.json"',
+    'auth.viewer_certs: must hold texts only, not 1',
+  ]);
+});
+
+const together: [string, string, RegExp][] = [
+  ['at_start "open" without a port', '[serial]\nat_start = "open"', /^serial.line.port: must name a port/],
+  ['1.5 stop bits with 8 data bits', '[serial.line]\nstop_bits = "1.5"', /^serial.line.stop_bits: .* not with 8$/],
+  [
+    'packets larger than may be sent',
+    '[serial]\nmax_payload_bytes = 10\n[serial.line]\nport = "x"\npacket_size = 11',
+    /^serial.line.packet_size/,
+  ],
+  ['a queue smaller than a packet', '[serial]\ntx_queue_bytes = 10', /^serial.tx_queue_bytes: must be at least/],
+  ['no address', '[grpc]\nlisten = []', /^grpc.listen: must name/],
+  ['an address twice', '[grpc]\nlisten = ["127.0.0.1:1", "127.0.0.1:1"]', /listed twice/],
+  ['a certificate without key', '[tls]\ncert_file = "/a"', /^tls.key_file/],
+  ['a key without certificate', '[tls]\nkey_file = "/a"', /^tls.cert_file/],
+  ['a client authority without TLS', '[tls]\nclient_ca_file = "/a"', /^tls.cert_file/],
+  ['certificate names without authority', '[auth]\nviewer_certs = ["a"]', /^tls.client_ca_file/],
+];
+for (const [what, toml, expected] of together) {
+  test(`refuses ${what}`, () => {
+    const found = faults(toml);
+    assert.equal(found.length, 1, found.join('; '));
+    assert.match(found[0] ?? '', expected);
+  });
+}
+
+const listenTable: [string, string | RegExp, boolean?][] = [
+  ['127.0.0.1:50051', '127.0.0.1:50051', true],
+  ['127.9.9.9:1', '127.9.9.9:1', true],
+  ['localhost:1', 'localhost:1', true],
+  ['[::1]:1', '[::1]:1', true],
+  ['[0:0:0:0:0:0:0:1]:1', '[0:0:0:0:0:0:0:1]:1', true],
+  ['0.0.0.0:1', '0.0.0.0:1', false],
+  ['[::]:1', '[::]:1', false],
+  ['[::ffff:127.0.0.1]:1', '[::ffff:127.0.0.1]:1', false],
+  ['192.168.1.2:1', '192.168.1.2:1', false],
+  ['127.0.0.1.example.com:1', '127.0.0.1.example.com:1', false],
+  ['localhost.example.com:1', 'localhost.example.com:1', false],
+  ['box:1', 'box:1', false],
+  ['unix:/run/x', 'unix:/run/x'],
+  ['unix:///run/x', 'unix:/run/x'],
+  ['unix:x.sock', 'unix:/run/lineside/x.sock'],
+  ['unix:', /names no path/],
+  [`unix:/${'x'.repeat(107)}`, /at most 107/],
+  ['127.0.0.1', /is not/],
+  ['127.0.0.1:65536', /above 65535/],
+  ['::1:50051', /is not/],
+  ['a b:1', /is not/],
+  ['http://x:1', /is not/],
+];
+test('judges listen addresses', () => {
+  for (const [text, expected, loopback] of listenTable) {
+    const address = parseListen(text, '/run/lineside');
+    if (typeof address === 'string') {
+      assert.ok(expected instanceof RegExp, `${text}: ${address}`);
+      assert.match(address, expected);
+    } else {
+      assert.equal(showListen(address), expected);
+      assert.equal(address.kind === 'tcp' ? address.loopback : undefined, loopback, text);
+    }
+  }
+  assert.equal(isLoopback('::2'), false);
+});
+
+const tls = '[tls]\ncert_file = "/c"\nkey_file = "/k"\n';
+const lan = '[grpc]\nlisten = ["0.0.0.0:1"]\n';
+const exposed: [string, string, number, RegExp[]][] = [
+  ['this machine only', '', 0, []],
+  ['the LAN with nothing', lan, 0, [/needs TLS/, /needs credentials/]],
+  ['the LAN with a token but no TLS', lan, 1, [/needs TLS/]],
+  ['the LAN with TLS but no credentials', lan + tls, 0, [/needs credentials/]],
+  ['the LAN with TLS and a token', lan + tls, 1, []],
+  ['an authority without any name', `${lan}${tls}client_ca_file = "/a"`, 0, [/needs credentials/]],
+  ['an authority and a name', `${lan}${tls}client_ca_file = "/a"\n[auth]\nviewer_certs = ["*"]`, 0, []],
+  ['the LAN, insecure on purpose', `${lan}insecure = true`, 0, []],
+];
+for (const [what, toml, tokens, expected] of exposed) {
+  test(`${expected.length === 0 ? 'starts' : 'refuses to start'} on ${what}`, () => {
+    const found = exposureFaults(config(toml).config, tokens);
+    assert.equal(found.length, expected.length);
+    for (const [i, pattern] of expected.entries()) assert.match(found[i]?.message ?? '', pattern);
+  });
+}
+
+test('the example file, uncommented, gives every key its default', () => {
+  const example = readFileSync(new URL('../../systemd/lineside.toml', import.meta.url), 'utf8');
+  assert.deepEqual(config(example).faults, []);
+  const { faults: found, settings } = config(example.replaceAll(/^#(?=[a-z_]+ = )/gm, ''));
+  assert.deepEqual(found, []);
+  for (const key of keys) {
+    assert.deepEqual(settings.get(key.path), { value: key.default, source: 'file' }, key.path);
+    assert.ok(example.includes(`# ${key.meaning}`), `the example explains ${key.path} in the table's words`);
+  }
+});
+
+test('no two keys share a variable', () => {
+  assert.equal(new Set(keys.map(variableOf)).size, keys.length);
+});
+
+function splitPath(key: Key): [string, string] {
+  const dot = key.path.lastIndexOf('.');
+  return [key.path.slice(0, dot), key.path.slice(dot + 1)];
+}

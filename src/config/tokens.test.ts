@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { LinesideError } from '../base/errors.ts';
+import { FakeClock } from '../base/fake-clock.ts';
+import { silentLogger } from '../base/logger.ts';
+import { TokenReader } from './token-reader.ts';
+import { addToken, listTokens, revokeToken } from './tokens.ts';
+
+const at = new Date('2026-01-02T03:04:05Z');
+let dir = '';
+let file = '';
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'lineside-tokens-'));
+  file = join(dir, 'tokens.json');
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+function refused(pattern: RegExp): (error: unknown) => boolean {
+  return (error) => error instanceof LinesideError && pattern.test(`${error.code} ${error.message}`);
+}
+
+test('adds, lists and revokes; the file holds the hash only', () => {
+  const token = addToken(file, 'laptop-1', ['viewer', 'operator', 'viewer'], at);
+  assert.match(token, /^lsd_[A-Za-z0-9_-]{43}$/);
+  const other = addToken(file, 'hub', ['reader'], at);
+  assert.notEqual(token, other);
+  const [first] = listTokens(file);
+  assert.deepEqual(
+    [first?.name, first?.roles, first?.createdAt],
+    ['laptop-1', ['viewer', 'operator'], at.toISOString()],
+  );
+  assert.ok(!readFileSync(file, 'utf8').includes(token.slice(4)));
+  assert.equal(statSync(file).mode & 0o777, 0o640);
+  revokeToken(file, 'laptop-1');
+  assert.deepEqual(
+    listTokens(file).map(({ name }) => name),
+    ['hub'],
+  );
+  assert.deepEqual(readdirSync(dir), ['tokens.json'], 'no temporary file stays');
+});
+
+test('refuses names, roles and files that are none', () => {
+  addToken(file, 'a', ['viewer'], at);
+  assert.throws(() => addToken(file, 'a', ['viewer'], at), refused(/INVALID_ARGUMENT .*already/));
+  for (const name of ['', 'A', 'a b', 'x'.repeat(65), '../x']) {
+    assert.throws(() => addToken(file, name, ['viewer'], at), refused(/INVALID_ARGUMENT .*no name/), name);
+  }
+  assert.throws(() => addToken(file, 'b', ['root'], at), refused(/no such role: "root"/));
+  assert.throws(() => addToken(file, 'b', [], at), refused(/needs a role/));
+  assert.throws(() => revokeToken(file, 'b'), refused(/no token named "b"/));
+  for (const text of [
+    '',
+    '[]',
+    '{"tokens": [{}]}',
+    '{"tokens": [{"name":"x","roles":["viewer"],"sha256":"0","createdAt":""}]}',
+  ]) {
+    writeFileSync(file, text);
+    assert.throws(() => addToken(file, 'b', ['viewer'], at), refused(/CONFIG_INVALID/), text);
+  }
+});
+
+test('a file that cannot be written keeps what it held', () => {
+  assert.throws(
+    () => addToken(join(dir, 'none', 'tokens.json'), 'a', ['viewer'], at),
+    refused(/CONFIG_INVALID cannot write/),
+  );
+});
+
+test('the reader sees added and revoked tokens within a second', async () => {
+  const clock = new FakeClock();
+  const reader = new TokenReader(file, clock, silentLogger);
+  assert.equal(await reader.find('lsd_x'), undefined);
+  const token = addToken(file, 'laptop', ['viewer'], at);
+  assert.equal(await reader.find(token), undefined, 'looks at most once a second');
+  clock.advance(1_000);
+  assert.equal((await reader.find(token))?.name, 'laptop');
+  assert.equal(await reader.find(`${token}x`), undefined);
+  revokeToken(file, 'laptop');
+  clock.advance(1_000);
+  assert.equal(await reader.find(token), undefined);
+});
+
+test('a damaged file lets nobody in, and is reported once', async () => {
+  const clock = new FakeClock();
+  const errors: string[] = [];
+  const reader = new TokenReader(file, clock, { ...silentLogger, error: (message) => errors.push(message) });
+  const token = addToken(file, 'laptop', ['viewer'], at);
+  assert.equal((await reader.find(token))?.name, 'laptop');
+  writeFileSync(file, '{');
+  for (let i = 0; i < 3; i++) {
+    clock.advance(1_000);
+    assert.equal(await reader.find(token), undefined);
+  }
+  assert.equal(errors.length, 1);
+});
