@@ -46,7 +46,7 @@ export function hardwareIdOf(facts: PortFacts): string {
   if (facts.pciId !== '') return `PCI VID:PID=${facts.pciId.toUpperCase()} LOCATION=${facts.busName}`;
   if (facts.busName === '') return '';
   // The Pi's PL011 is on the bus "amba", its mini-UART on "platform": to a technician both are the board's own.
-  return facts.bus === 'amba' || facts.bus === 'platform' || facts.bus === ''
+  return facts.bus === 'amba' || facts.bus === 'platform'
     ? `platform:${facts.busName}`
     : `${facts.bus}:${facts.busName}`;
 }

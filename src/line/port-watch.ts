@@ -12,6 +12,9 @@ const SETTLE_MS = 5;
 /** A directory that could not be watched (limit of inotify instances reached) is tried again after this long. */
 const REWATCH_MS = 5_000;
 
+/** More levels than the deepest directory here (/dev/serial/by-id) has. */
+const MAX_PASSES = 5;
+
 interface Watched {
   readonly watcher: FSWatcher;
   /** Device and inode: a directory that was removed and made again is another one. */
@@ -75,13 +78,21 @@ export class PortWatch {
 
   /** Brings the watchers in line with the directories there are now. */
   #rewatch(): void {
+    // A directory made just before its parent was watched gave no event: so looked at again until nothing is new.
+    for (let pass = 0; pass < MAX_PASSES && this.#rewatchOnce(); pass++);
+  }
+
+  /** True when watchers were added. */
+  #rewatchOnce(): boolean {
     const wanted = new Map<string, string>();
     for (const directory of this.#directories()) {
       const existing = nearestExisting(directory);
       wanted.set(existing.path, existing.identity);
     }
     for (const [path, { identity }] of this.#watched) if (wanted.get(path) !== identity) this.#drop(path);
-    for (const [path, identity] of wanted) if (!this.#watched.has(path)) this.#add(path, identity);
+    const missing = [...wanted].filter(([path]) => !this.#watched.has(path));
+    for (const [path, identity] of missing) this.#add(path, identity);
+    return missing.length > 0;
   }
 
   #add(path: string, identity: string): void {

@@ -1,0 +1,86 @@
+/** For tests: a /sys and a /dev in a temporary directory, with devices laid out as real kernels lay them out. */
+import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+
+export class FixtureTree {
+  readonly root: string;
+  readonly sysRoot: string;
+  readonly devRoot: string;
+
+  private constructor(root: string) {
+    this.root = root;
+    this.sysRoot = join(root, 'sys');
+    this.devRoot = join(root, 'dev');
+  }
+
+  static async make(): Promise<FixtureTree> {
+    const tree = new FixtureTree(await realpath(await mkdtemp(join(tmpdir(), 'ports-'))));
+    await mkdir(join(tree.sysRoot, 'class/tty'), { recursive: true });
+    await mkdir(join(tree.sysRoot, 'devices'));
+    await mkdir(tree.devRoot);
+    return tree;
+  }
+
+  remove(): Promise<void> {
+    return rm(this.root, { recursive: true, force: true });
+  }
+
+  /** A file below the root. */
+  async file(path: string, content = ''): Promise<void> {
+    await mkdir(dirname(join(this.root, path)), { recursive: true });
+    await writeFile(join(this.root, path), content);
+  }
+
+  /** A link below the root to another path below it; the target need not be there. */
+  async link(path: string, target: string): Promise<void> {
+    await mkdir(dirname(join(this.root, path)), { recursive: true });
+    await symlink(relative(dirname(join(this.root, path)), join(this.root, target)), join(this.root, path));
+  }
+
+  /** A device in /sys/devices with its attributes, its bus and its driver. */
+  async device(
+    path: string,
+    attributes: Readonly<Record<string, string>>,
+    names: { readonly bus?: string; readonly driver?: string } = {},
+  ): Promise<void> {
+    const at = `sys/devices/${path}`;
+    await mkdir(join(this.root, at), { recursive: true });
+    for (const [name, value] of Object.entries(attributes)) await this.file(`${at}/${name}`, value);
+    if (names.bus !== undefined) await this.link(`${at}/subsystem`, `sys/bus/${names.bus}`);
+    if (names.driver !== undefined) await this.link(`${at}/driver`, `sys/bus/x/drivers/${names.driver}`);
+  }
+
+  /** The tty `name` of the device at `path`, in class tty, with its node in /dev. */
+  async tty(name: string, path: string, attributes: Readonly<Record<string, string>> = {}): Promise<void> {
+    const at = `sys/devices/${path}/tty/${name}`;
+    await this.file(`${at}/dev`, '4:64\n');
+    for (const [key, value] of Object.entries(attributes)) await this.file(`${at}/${key}`, value);
+    await this.link(`${at}/device`, `sys/devices/${path}`);
+    await this.link(`sys/class/tty/${name}`, at);
+    await this.file(`dev/${name}`);
+  }
+
+  /** A USB adapter with one usb-serial port, as ftdi_sio makes it. */
+  async usbSerial(
+    name: string,
+    location: string,
+    attributes: Readonly<Record<string, string>>,
+    driver: string,
+  ): Promise<void> {
+    const device = `platform/usb1/${location}`;
+    await this.device(device, { bNumInterfaces: ' 1\n', ...attributes }, { bus: 'usb', driver: 'usb' });
+    await this.device(`${device}/${location}:1.0`, { bInterfaceNumber: '00\n' }, { bus: 'usb', driver });
+    const port = `${device}/${location}:1.0/${name}`;
+    await this.device(port, { port_number: '0\n' }, { bus: 'usb-serial', driver });
+    await this.tty(name, port);
+  }
+}
+
+export const ftdi = {
+  idVendor: '0403\n',
+  idProduct: '6001\n',
+  serial: 'A50285BI\n',
+  manufacturer: 'FTDI\n',
+  product: 'FT232R USB UART\n',
+} as const;
