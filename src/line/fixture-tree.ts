@@ -22,6 +22,10 @@ export class FixtureTree {
     return tree;
   }
 
+  get roots(): { readonly sysRoot: string; readonly devRoot: string } {
+    return { sysRoot: this.sysRoot, devRoot: this.devRoot };
+  }
+
   remove(): Promise<void> {
     return rm(this.root, { recursive: true, force: true });
   }

@@ -11,7 +11,7 @@ import { openPty } from './simulated/pty.ts';
 async function setup(t: TestContext, extraPorts: readonly string[] = []) {
   const tree = await FixtureTree.make();
   t.after(() => tree.remove());
-  const inventory = createInventory({ ...tree, procRoot: join(tree.root, 'proc'), extraPorts });
+  const inventory = createInventory({ ...tree.roots, procRoot: join(tree.root, 'proc'), extraPorts });
   return { tree, inventory };
 }
 
@@ -145,6 +145,16 @@ test('8250 by PNP, below the serial core of new kernels and of old ones', async 
   }
 });
 
+test('a card in a PCI slot: its id and its place', async (t) => {
+  const { tree, inventory } = await setup(t);
+  const card = 'pci0000:00/0000:00:16.3';
+  await tree.device(card, { vendor: '0x8086\n', device: '0x8c3d\n' }, { bus: 'pci', driver: 'serial' });
+  await tree.device(`${card}/0000:00:16.3:0`, {}, { bus: 'serial-base', driver: 'ctrl' });
+  await tree.device(`${card}/0000:00:16.3:0/0000:00:16.3:0.0`, {}, { bus: 'serial-base', driver: 'port' });
+  await tree.tty('ttyS4', `${card}/0000:00:16.3:0/0000:00:16.3:0.0`, { type: '4\n' });
+  assert.equal((await only(inventory)).hardwareId, 'PCI VID:PID=8086:8C3D LOCATION=0000:00:16.3');
+});
+
 test('placeholders, consoles and ports without a node are not listed', async (t) => {
   const { tree, inventory } = await setup(t);
   await tree.device('platform/serial8250', {}, { bus: 'platform', driver: 'serial8250' });
@@ -208,7 +218,7 @@ test('extra ports: a PTY by its path, by a glob and by a link; never a file, a d
     '/dev/*',
     '/dev/vda',
   ];
-  const inventory = createInventory({ ...tree, extraPorts, descriptions: { [link]: 'Simulated line' } });
+  const inventory = createInventory({ ...tree.roots, extraPorts, descriptions: { [link]: 'Simulated line' } });
   const ports = await inventory.list();
   assert.ok(
     ports.every((port) => /^\/dev\/pts\/\d+$/.test(port.devicePath) || /^\/dev\/ttyS\d+$/.test(port.devicePath)),
@@ -234,7 +244,7 @@ test('an extra port is found again where its link leads now', async (t) => {
   t.after(() => second.close());
   const { tree } = await setup(t);
   const link = join(tree.root, 'line');
-  const inventory = createInventory({ ...tree, extraPorts: [link] });
+  const inventory = createInventory({ ...tree.roots, extraPorts: [link] });
   await symlink(first.slavePath, link);
   const known = await inventory.find(link);
   assert.equal(known?.devicePath, first.slavePath);
@@ -252,7 +262,7 @@ test('watch: nodes, links, permissions, directories that come, go and come again
   const tree = await FixtureTree.make();
   t.after(() => tree.remove());
   const deep = join(tree.root, 'run/sim');
-  const inventory = createInventory({ ...tree, extraPorts: [join(deep, 'line*')] });
+  const inventory = createInventory({ ...tree.roots, extraPorts: [join(deep, 'line*')] });
   let calls = 0;
   const watch = inventory.watch(() => void (calls += 1));
   t.after(() => watch.close());

@@ -32,15 +32,8 @@ async function climb(name: string, device: string, top: string): Promise<PortFac
     const bus = await linkName(at, 'subsystem');
     // Since Linux 6.5 the serial core puts two devices of its own ("port", "ctrl") in between.
     if (bus === 'serial-base') continue;
-    facts.driver ||= await linkName(at, 'driver');
-    facts.treeName ||= await treeName(at);
+    await readDevice(at, bus, facts);
     usb.portNumber ||= await attribute(at, 'port_number');
-    if (facts.busName === '' && bus !== '' && bus !== 'usb-serial') {
-      facts.bus = bus;
-      facts.busName = basename(at);
-    }
-    if (bus === 'pnp') facts.pnpId ||= (await attribute(at, 'id')).split('\n')[0] ?? '';
-    if (bus === 'pci' && facts.busName === basename(at)) facts.pciId = await pciId(at);
     if (usb.interfaceNumber === '') await readInterface(at, usb);
     const vendorId = await attribute(at, 'idVendor');
     if (vendorId !== '') return { ...facts, usb: await usbFacts(at, vendorId, usb) };
@@ -48,9 +41,23 @@ async function climb(name: string, device: string, top: string): Promise<PortFac
   return { ...facts, usb: undefined };
 }
 
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
+type DeviceFacts = Omit<PortFacts, 'name' | 'usb'>;
+
+/** The lowest device that has something to say wins. */
+async function readDevice(at: string, bus: string, into: Writable<DeviceFacts>): Promise<void> {
+  into.driver ||= await linkName(at, 'driver');
+  into.treeName ||= await treeName(at);
+  if (bus === 'pnp') into.pnpId ||= (await attribute(at, 'id')).split('\n')[0] ?? '';
+  if (into.busName !== '' || bus === '' || bus === 'usb-serial') return;
+  into.bus = bus;
+  into.busName = basename(at);
+  if (bus === 'pci') into.pciId = await pciId(at);
+}
+
 type InterfaceFacts = Pick<UsbFacts, 'interfaceName' | 'interfaceNumber' | 'interfaceLocation' | 'portNumber'>;
 
-async function readInterface(at: string, into: { -readonly [K in keyof InterfaceFacts]: string }): Promise<void> {
+async function readInterface(at: string, into: Writable<InterfaceFacts>): Promise<void> {
   const number = await attribute(at, 'bInterfaceNumber');
   if (number === '') return;
   into.interfaceNumber = number;
@@ -93,6 +100,5 @@ async function attribute(at: string, name: string): Promise<string> {
 }
 
 function clean(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
-  return text.replace(/[\u0000-\u001f\u007f]+/g, ' ').trim();
+  return text.replace(/\p{Cc}+/gu, ' ').trim();
 }

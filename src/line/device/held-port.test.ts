@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, constants, openSync } from 'node:fs';
+import { chmodSync, closeSync, constants, openSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -93,6 +93,30 @@ test('after close the port is not exclusive any more', async (t) => {
   assert.equal(isExclusive(fd), false);
 });
 
+test('a setting that the driver drops is named, and the line gets its former settings back', async (t) => {
+  const pty = openPty();
+  t.after(() => pty.close());
+  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
+  t.after(() => closeSync(fd));
+  const former = getTermios(fd);
+  const descriptors = openDescriptors();
+  // A PTY taken for a real port: its driver keeps neither data bits nor parity, as some real ones.
+  const port = { ...ptyPort(pty), isPty: false };
+  const rows = [
+    [{ ...eightNone, dataBits: 7 }, /data bits: asked 7, got 8/],
+    [{ ...eightNone, parity: Parity.even }, /parity: asked even, got none/],
+    [{ ...eightNone, parity: Parity.space }, /parity: asked space, got none/],
+  ] as const;
+  for (const [asked, message] of rows) await assert.rejects(openTty(port, asked), { code: 'SETTING_REFUSED', message });
+  assert.deepEqual(getTermios(fd), former);
+  assert.equal(isExclusive(fd), false);
+  assert.equal(openDescriptors(), descriptors);
+  const device = await openTty(port, { ...eightNone, stopBits: StopBits.two, baudRate: 31_250 });
+  const { dataBits, parity, stopBits, baudRate, unverified } = device.effective;
+  assert.deepEqual([dataBits, parity, stopBits, baudRate, unverified], [8, Parity.none, StopBits.two, 31_250, false]);
+  await device.close();
+});
+
 test('what is not a serial port is refused and left alone', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'not-ports-'));
   t.after(() => rm(directory, { recursive: true }));
@@ -115,20 +139,33 @@ test('what is not a serial port is refused and left alone', async (t) => {
   assert.equal(openDescriptors(), before);
 });
 
-test('a port without permission says which group helps', async (t) => {
-  if (process.getuid?.() !== 0) return t.skip('needs root, to become somebody else');
-  const pty = openPty();
-  t.after(() => pty.close());
-  // Reached without root's rights: a child that gives them up.
+/** Opens the port in a child that has given up root's rights, and prints what `then` says about `opened`. */
+async function asNobody(pty: Pty, then: string): Promise<string> {
   const script = `
     process.setgroups([]); process.setgid(65534); process.setuid(65534);
     const { openTty } = await import(process.argv[1]);
-    await openTty({ devicePath: process.argv[2], driver: '', isPty: true }, ${JSON.stringify(eightNone)}).catch(
-      (error) => console.log(error.code, error.hint));
+    const port = { devicePath: process.argv[2], driver: '', isPty: true };
+    ${then}
   `;
   const url = new URL('./tty-device.ts', import.meta.url).href;
   const args = ['--import', 'tsx', '--input-type=module', '-e', script, url, pty.slavePath];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const chunks = await child.stdout.toArray();
-  assert.match(Buffer.concat(chunks).toString(), /^PORT_PERMISSION .*dialout/);
+  return Buffer.concat(await child.stdout.toArray()).toString();
+}
+
+test('a port without permission says which group helps', async (t) => {
+  if (process.getuid?.() !== 0) return t.skip('needs root, to become somebody else');
+  const pty = openPty();
+  t.after(() => pty.close());
+  const then = `await openTty(port, ${JSON.stringify(eightNone)}).catch((error) => console.log(error.code, error.hint));`;
+  assert.match(await asNobody(pty, then), /^PORT_PERMISSION .*dialout/);
+});
+
+test('killed without the rights of root, a PTY can be opened again', async (t) => {
+  if (process.getuid?.() !== 0) return t.skip('needs root, to become somebody else');
+  const pty = openPty();
+  t.after(() => pty.close());
+  chmodSync(pty.slavePath, 0o666);
+  const then = `await openTty(port, ${JSON.stringify(eightNone)}); console.log('open'); process.kill(process.pid, 'SIGKILL');`;
+  for (let round = 0; round < 2; round++) assert.equal(await asNobody(pty, then), 'open\n');
 });

@@ -6,7 +6,7 @@ import { closeSync } from 'node:fs';
 import { ReadStream } from 'node:tty';
 import { SerialPort } from 'serialport';
 import { systemClock } from '../../base/clock.ts';
-import { LinesideError } from '../../base/errors.ts';
+import { LinesideError, systemCode } from '../../base/errors.ts';
 import type { EffectiveSettings, LineSettings } from '../settings.ts';
 import { checkSettings, hasOnePointFive } from './check-settings.ts';
 import type { Device, PortToOpen } from './device.ts';
@@ -39,11 +39,11 @@ export async function openTtyNow(port: PortToOpen, settings: LineSettings): Prom
       }
       return new TtyDevice({ port, effective, guard, bound, stream, clock: systemClock });
     } catch (thrown) {
-      restore(guard.fd, guard.former);
       await bound.close().catch(() => {});
       throw thrown;
     }
   } catch (thrown) {
+    restore(guard.fd, guard.former);
     await guard.close().catch(() => {});
     throw openError(port.devicePath, thrown);
   }
@@ -65,6 +65,7 @@ function configure(port: PortToOpen, settings: LineSettings, guard: PortGuard): 
   try {
     setTermios(guard.fd, rawTermios(settings, guard.former));
   } catch (thrown) {
+    if (systemCode(thrown) !== 'EINVAL') throw thrown;
     const text = `cannot open ${port.devicePath}: the driver refused the settings`;
     throw new LinesideError('SETTING_REFUSED', text, { cause: thrown });
   }
