@@ -126,7 +126,7 @@ export class FakeService {
   #line() {
     return {
       getStatus: async () => this.status,
-      readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) => this.#read(request, context.signal),
+      readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) => this.#read(request, context),
       getModemLines: async () => this.modem,
       setModemLines: async (request: lineside.v1.SetModemLinesRequest) => {
         if (request.dtr != null) this.modem.dtr = request.dtr === true;
@@ -138,17 +138,19 @@ export class FakeService {
         return {};
       },
       session: (requests: AsyncIterable<lineside.v1.SessionRequest>, context: CallContext) =>
-        this.#session(requests, context.signal),
+        this.#session(requests, context),
     };
   }
 
   async *#read(
     request: lineside.v1.ReadLogRequest,
-    signal: AbortSignal,
+    context: CallContext,
   ): AsyncGenerator<lineside.v1.LogBatch.$Properties> {
+    const { signal } = context;
     this.reads.push(request);
     if (request.logId !== '' && request.logId !== this.logId)
       throw new ServerError(Status.OUT_OF_RANGE, 'this is another log');
+    standing(context);
     let after = request.liveOnly ? (this.entries.at(-1)?.id ?? 0) : request.afterId.toNumber();
     if (request.last) after = (this.entries.at(-1)?.id ?? 0) - request.limit.toNumber();
     let logId = this.logId;
@@ -203,9 +205,11 @@ export class FakeService {
 
   async *#session(
     requests: AsyncIterable<lineside.v1.SessionRequest>,
-    signal: AbortSignal,
+    context: CallContext,
   ): AsyncGenerator<lineside.v1.SessionResponse.$Properties> {
+    const { signal } = context;
     this.sessions += 1;
+    standing(context);
     const answers: lineside.v1.SessionResponse.$Properties[] = [];
     let reading: lineside.v1.ReadLogRequest | undefined;
     let ended = false;
@@ -222,18 +226,21 @@ export class FakeService {
         ended = true;
         for (const wake of this.#wakers) wake();
       });
-    let after = this.entries.at(-1)?.id ?? 0;
+    let after: number | undefined;
     while (!signal.aborted) {
       const answer = answers.shift();
       if (answer !== undefined) {
         yield answer;
         continue;
       }
-      const fresh = reading === undefined ? [] : this.entries.filter(({ id }) => id > after);
+      after ??= reading?.afterId.toNumber();
+      const from = after;
+      const fresh = from === undefined ? [] : this.entries.filter(({ id }) => id > from);
       if (fresh.length > 0) {
-        after = fresh.at(-1)?.id ?? after;
+        const next = fresh.at(-1)?.id ?? 0;
+        after = next;
         const entries = fresh.map(({ id, ...entry }) => ({ id: u64(id), entry }));
-        yield { response: 'log', log: { entries, logId: this.logId, nextAfterId: u64(after) } };
+        yield { response: 'log', log: { entries, logId: this.logId, nextAfterId: u64(next) } };
       } else if (ended) return;
       else await this.#wake(signal);
     }
@@ -241,6 +248,12 @@ export class FakeService {
 }
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
+
+/** The response headers now: nice-grpc sends none that are empty. */
+function standing(context: CallContext): void {
+  context.header.set('standing', '1');
+  context.sendHeader();
+}
 
 function credentials({ cert, key, clientCa }: FakeTls): ServerCredentials {
   return ServerCredentials.createSsl(

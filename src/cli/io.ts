@@ -17,8 +17,9 @@ export interface CliIo {
   onSignal(signal: StopSignal, call: () => void): () => void;
 }
 
-/** The real process. */
+/** The real process. Node's deprecation warnings (gRPC names IP addresses in TLS) are nothing a technician can act on. */
 export function processIo(): CliIo {
+  process.noDeprecation = true;
   return {
     stdin: process.stdin,
     stdout: process.stdout,
