@@ -1,0 +1,138 @@
+/**
+ * A gRPC client that costs next to nothing: node:http2 and length prefixes alone. With grpc-js on the receiving side
+ * as well, most rows would measure the client. Round trips use grpc-js itself (grpc-client.ts): there it belongs.
+ */
+import { connect, type IncomingHttpHeaders } from 'node:http2';
+
+const PREFIX_BYTES = 5;
+const ENTRY_DIR = 0x08;
+const ENTRY_TIMESTAMP = 0x10;
+const ENTRY_DATA = 0x1a;
+
+export interface LeanStream {
+  /** Resolves when the server has ended the stream well; rejects on any status but OK, unless close() was called. */
+  readonly ended: Promise<void>;
+  /** Resolves with the response headers. */
+  readonly open: Promise<void>;
+  pause(): void;
+  close(): Promise<void>;
+}
+
+/** Calls back with each message as a range of a buffer that is good during the call only. */
+export type OnMessage = (buffer: Buffer, from: number, to: number) => void;
+
+export function serverStream(address: string, path: string, request: Uint8Array, onMessage: OnMessage): LeanStream {
+  const session = connect(`http://${address}`);
+  const call = session.request({
+    ':method': 'POST',
+    ':path': path,
+    'content-type': 'application/grpc',
+    te: 'trailers',
+  });
+  const splitter = messageSplitter(onMessage);
+  let closing = false;
+  const open = new Promise<void>((resolve) => call.once('response', () => resolve()));
+  const ended = new Promise<void>((resolve, reject) => {
+    let status = 'no status';
+    const see = (headers: IncomingHttpHeaders): void => {
+      const code = headers['grpc-status'];
+      if (typeof code === 'string') status = `${code} ${headers['grpc-message']?.toString() ?? ''}`.trim();
+    };
+    call.on('response', see);
+    call.on('trailers', see);
+    call.on('data', splitter);
+    const end = (error?: Error): void =>
+      closing || status === '0' ? resolve() : reject(error ?? new Error(`${path}: ${status}`));
+    call.once('close', () => end());
+    call.once('error', end);
+    session.once('error', end);
+  });
+  // Who awaits it sees it; a stream that fails while nobody looks shows as missing entries.
+  ended.catch(() => {});
+  call.end(framed(request));
+  return {
+    ended,
+    open,
+    pause: () => void call.pause(),
+    async close() {
+      closing = true;
+      const gone = new Promise<void>((resolve) => session.once('close', resolve));
+      session.destroy();
+      await gone;
+    },
+  };
+}
+
+function framed(message: Uint8Array): Buffer {
+  const frame = Buffer.alloc(PREFIX_BYTES + message.length);
+  frame.writeUInt32BE(message.length, 1);
+  frame.set(message, PREFIX_BYTES);
+  return frame;
+}
+
+function messageSplitter(onMessage: OnMessage): (piece: Buffer) => void {
+  let rest: Buffer | undefined;
+  return (piece) => {
+    const buffer = rest === undefined ? piece : Buffer.concat([rest, piece]);
+    let at = 0;
+    while (buffer.length - at >= PREFIX_BYTES) {
+      const end = at + PREFIX_BYTES + buffer.readUInt32BE(at + 1);
+      if (end > buffer.length) break;
+      onMessage(buffer, at + PREFIX_BYTES, end);
+      at = end;
+    }
+    rest = at === buffer.length ? undefined : buffer.subarray(at);
+  };
+}
+
+export interface LeanEntry {
+  dir: number;
+  dataFrom: number;
+  dataTo: number;
+}
+
+/** Reads direction and data of a serial.SerialLogEntry without making an object of each: `into` is reused. */
+export function readEntry(buffer: Buffer, from: number, to: number, into: LeanEntry): void {
+  into.dir = 0;
+  into.dataFrom = into.dataTo = from;
+  let at = from;
+  while (at < to) {
+    const tag = buffer[at++];
+    let value = 0;
+    let scale = 1;
+    for (;;) {
+      const byte = buffer[at++] ?? 0;
+      value += (byte & 0x7f) * scale;
+      scale *= 128;
+      if (byte < 0x80) break;
+    }
+    if (tag === ENTRY_DIR) into.dir = value;
+    else if (tag !== ENTRY_TIMESTAMP) {
+      if (tag === ENTRY_DATA) {
+        into.dataFrom = at;
+        into.dataTo = at + value;
+      }
+      at += value;
+    }
+  }
+}
+
+/** The first field of a lineside.v1.LogBatch repeats: how many entries it holds. */
+export function countBatch(buffer: Buffer, from: number, to: number): number {
+  let entries = 0;
+  let at = from;
+  while (at < to) {
+    const tag = buffer[at++] ?? 0;
+    let value = 0;
+    let scale = 1;
+    for (;;) {
+      const byte = buffer[at++] ?? 0;
+      value += (byte & 0x7f) * scale;
+      scale *= 128;
+      if (byte < 0x80) break;
+    }
+    if (tag === 0x0a) entries++;
+    if ((tag & 7) === 2) at += value;
+  }
+  return entries;
+}

@@ -1,0 +1,104 @@
+/** Compiles and steers pty-driver.c: a pseudo-terminal with a device behind it that floods, paces or echoes. */
+import { type ChildProcess, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { lineReader, start, stop, temporaryDirectory } from './processes.ts';
+
+/** What the drivers send, over and over: 1 MiB, so that a lost, doubled or moved byte changes the SHA-256. */
+export const CONTENT_BYTES = 1_048_576;
+/** The driver's ACK_BYTES. */
+export const ACK_BYTES = 4_096;
+
+interface Built {
+  readonly binary: string;
+  readonly contentFile: string;
+  readonly content: Buffer;
+}
+
+let built: Built | undefined;
+
+function build(): Built {
+  if (built !== undefined && existsSync(built.binary)) return built;
+  const dir = temporaryDirectory();
+  const binary = join(dir, 'pty-driver');
+  const source = join(import.meta.dirname, 'pty-driver.c');
+  const compiler = spawnSync('cc', ['-O2', '-o', binary, source, '-lutil'], { encoding: 'utf8' });
+  if (compiler.status !== 0)
+    throw new Error(
+      `the benchmark needs a C compiler (apt-get install gcc libc6-dev): ${compiler.error?.message ?? compiler.stderr}`,
+    );
+  const contentFile = join(dir, 'content');
+  const content = randomBytes(CONTENT_BYTES);
+  writeFileSync(contentFile, content);
+  built = { binary, contentFile, content };
+  return built;
+}
+
+export function content(): Buffer {
+  return build().content;
+}
+
+export interface Driven {
+  readonly bytes: number;
+  /** CLOCK_MONOTONIC, as process.hrtime has it. */
+  readonly startNs: number;
+  readonly endNs: number;
+  /** How far the driver fell behind its schedule: its own delay or a reader that left the line full. */
+  readonly worstLateMs: number;
+}
+
+export class PtyDriver {
+  readonly slavePath: string;
+  readonly #child: ChildProcess;
+  readonly #next: () => Promise<string | undefined>;
+
+  private constructor(child: ChildProcess, slavePath: string, next: () => Promise<string | undefined>) {
+    this.#child = child;
+    this.slavePath = slavePath;
+    this.#next = next;
+  }
+
+  static async open(): Promise<PtyDriver> {
+    const child = start(build().binary, [], { stdio: ['pipe', 'pipe', 'inherit'] });
+    if (child.stdout === null) throw new Error('no pipe to the PTY driver');
+    const next = lineReader(child.stdout);
+    const path = await next();
+    if (path === undefined) throw new Error('the PTY driver ended at once');
+    return new PtyDriver(child, path, next);
+  }
+
+  flood(bytes: number, writeBytes: number): Promise<Driven> {
+    return this.#run(`flood ${build().contentFile} ${bytes} ${writeBytes}`);
+  }
+
+  pace(bytes: number, writeBytes: number, bytesPerSecond: number): Promise<Driven> {
+    return this.#run(`pace ${build().contentFile} ${bytes} ${writeBytes} ${bytesPerSecond}`);
+  }
+
+  stamps(count: number, size: number, bytesPerSecond: number): Promise<Driven> {
+    return this.#run(`stamps ${count} ${size} ${bytesPerSecond}`);
+  }
+
+  records(count: number, size: number, windowBytes: number, fifo: string): Promise<Driven> {
+    return this.#run(`records ${build().contentFile} ${count} ${size} ${windowBytes} ${fifo}`);
+  }
+
+  /** Echoes until the driver is closed. */
+  async echo(): Promise<void> {
+    await this.#run('echo');
+  }
+
+  close(): Promise<void> {
+    return stop(this.#child);
+  }
+
+  async #run(command: string): Promise<Driven> {
+    this.#child.stdin?.write(`${command}\n`);
+    const answer = await this.#next();
+    if (answer === undefined) throw new Error(`the PTY driver ended during: ${command}`);
+    const result = JSON.parse(answer) as Driven & { error?: string };
+    if (result.error !== undefined) throw new Error(`${command}: ${result.error}`);
+    return result;
+  }
+}

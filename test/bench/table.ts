@@ -1,0 +1,68 @@
+/** One line of the table: a figure of lineside's, what it is held against, and whether the aim is met. */
+import { readFileSync } from 'node:fs';
+import { cpus, release } from 'node:os';
+
+export type Verdict = 'met' | 'missed' | 'shown' | 'SKIPPED';
+
+export interface Line {
+  readonly row: string;
+  readonly lineside: string;
+  readonly against: string;
+  readonly ratio: string;
+  readonly aim: string;
+  readonly verdict: Verdict;
+}
+
+export interface Context {
+  /** Shorter windows and smaller logs: to see that everything runs. */
+  readonly quick: boolean;
+  readonly say: (text: string) => void;
+}
+
+/** A row of the issue's table; it may take several lines. */
+export interface Row {
+  readonly name: string;
+  run(context: Context): Promise<readonly Line[]>;
+}
+
+/** Held against a peer: `ratio` is lineside's figure divided by the peer's. */
+export function judge(ok: boolean): Verdict {
+  return ok ? 'met' : 'missed';
+}
+
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
+}
+
+export function times(ratio: number): string {
+  return `${ratio.toFixed(2)} x`;
+}
+
+export function machine(): readonly string[] {
+  const models = cpus();
+  const memory = /MemTotal:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1];
+  return [
+    `${models.length} cores, ${models[0]?.model.trim() ?? 'unknown CPU'}, ${(Number(memory) / 1_048_576).toFixed(1)} GiB`,
+    `Linux ${release()}, Node ${process.version}`,
+  ];
+}
+
+const header: Line = {
+  row: 'row',
+  lineside: 'lineside',
+  against: 'against',
+  ratio: 'ratio',
+  aim: 'aim',
+  verdict: 'shown',
+};
+
+export function render(lines: readonly Line[]): string {
+  const cells = (line: Line, verdict: string): string =>
+    `| ${[line.row, line.lineside, line.against, line.ratio, line.aim, verdict].join(' | ')} |`;
+  return [cells(header, ''), '|---|---|---|---|---|---|', ...lines.map((line) => cells(line, line.verdict))].join('\n');
+}
