@@ -2,6 +2,7 @@
  * The C library through koffi: the few system calls that Node has no name for. Loading it takes about 12 ms, so
  * only files that are themselves loaded at the first Open (or for the simulated line) import it.
  */
+import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
 import koffi from 'koffi';
 
@@ -23,6 +24,11 @@ const callFcntl: (fd: number, command: number, argument: number) => number = lib
   'int',
   'int',
   'long',
+]);
+const callWrite: (fd: number, data: Uint8Array, length: number) => number = library.func('write', 'intptr_t', [
+  'int',
+  'void *',
+  'size_t',
 ]);
 const callOpenPt: (flags: number) => number = library.func('posix_openpt', 'int', ['int']);
 const callGrantPt: (fd: number) => number = library.func('grantpt', 'int', ['int']);
@@ -75,6 +81,18 @@ export function tryLock(fd: number): boolean {
   const error = new SystemCallError('flock', koffi.errno());
   if (error.code === 'EAGAIN') return false;
   throw error;
+}
+
+/**
+ * write() to a non-blocking file: the bytes it took, 0 when it takes none now. fs.writeSync would make an exception
+ * for each of these refusals.
+ */
+export function writeSome(fd: number, data: Uint8Array): number {
+  const taken = callWrite(fd, data, data.length);
+  if (taken !== -1) return taken;
+  const errno = koffi.errno();
+  if (errno === constants.errno.EAGAIN || errno === constants.errno.EINTR) return 0;
+  throw new SystemCallError('write', errno);
 }
 
 /** A second descriptor of the same open file. */

@@ -7,6 +7,7 @@ import type { Clock, Timer } from '../../base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../base/errors.ts';
 import type { EffectiveSettings, KernelCounters, ModemLines, OutgoingLines } from '../settings.ts';
 import { CLOSE_LIMIT_MS, type Device, type DeviceEvents, type PortToOpen, type WriteResult } from './device.ts';
+import { writeSome } from './libc.ts';
 import type { PortGuard } from './port-guard.ts';
 import {
   discardBoth,
@@ -47,7 +48,8 @@ export class TtyDevice implements Device {
     this.path = parts.port.devicePath;
     this.effective = parts.effective;
     this.#parts = parts;
-    this.#writer = new TtyWriter({ fd: parts.guard.fd, clock: parts.clock, onDead: (cause) => this.#lose(cause) });
+    const write = (data: Uint8Array): number => writeSome(parts.guard.fd, data);
+    this.#writer = new TtyWriter({ write, clock: parts.clock, onDead: (cause) => this.#lose(cause) });
     parts.stream.on('error', (cause) => this.#lose(cause));
     parts.stream.on('end', () => this.#lose(new Error('the line hung up')));
     parts.stream.on('close', () => this.#lose(new Error('the line hung up')));

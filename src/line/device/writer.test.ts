@@ -5,26 +5,20 @@ import { TtyWriter } from './writer.ts';
 
 const never = new AbortController().signal;
 
-function eagain(): Error {
-  return Object.assign(new Error('EAGAIN'), { code: 'EAGAIN' });
-}
-
 /** A kernel that has room for so many bytes. */
 function setup(room: number) {
   const clock = new FakeClock();
   const kernel = { room, taken: [] as number[], calls: 0, fault: undefined as Error | undefined };
   const deaths: Error[] = [];
   const writer = new TtyWriter({
-    fd: -1,
     clock,
     onDead: (cause) => deaths.push(cause),
-    write: (_fd, data, offset, length) => {
+    write: (data) => {
       kernel.calls += 1;
       if (kernel.fault !== undefined) throw kernel.fault;
-      const taken = Math.min(length, kernel.room);
-      if (taken === 0) throw eagain();
+      const taken = Math.min(data.length, kernel.room);
       kernel.room -= taken;
-      kernel.taken.push(...data.subarray(offset, offset + taken));
+      kernel.taken.push(...data.subarray(0, taken));
       return taken;
     },
   });

@@ -2,10 +2,9 @@
  * Writes to a non-blocking tty in pieces. `tty.WriteStream` blocked the event loop for 3.7 s on a stalled line; this
  * never does: what the kernel does not take at once waits for a timer, so a stalled line costs no CPU and no reading.
  */
-import { writeSync } from 'node:fs';
 import { clearImmediate as cancelTurn, setImmediate as nextTurn } from 'node:timers';
 import type { Clock, Timer } from '../../base/clock.ts';
-import { LinesideError, messageOf, systemCode } from '../../base/errors.ts';
+import { LinesideError, messageOf } from '../../base/errors.ts';
 import type { WriteResult } from './device.ts';
 
 /** One write call; the kernel itself cuts tty writes into 2,048 bytes. */
@@ -14,8 +13,11 @@ const PIECE_BYTES = 2_048;
 const TURN_BYTES = 16_384;
 /** The kernel holds about 4 KiB for a UART: 12 ms at 3 Mbaud, so asking again after 1 ms leaves no pause on the wire. */
 const FIRST_RETRY_MS = 1;
-/** 4 KiB last 355 ms at 115,200 baud: 32 ms leaves no pause there either, and 31 wake-ups a second are no load. */
-const MAX_RETRY_MS = 32;
+/**
+ * Reached only by a line slower than 80 kbaud (see below), which leaves the driver's 1 to 4 KiB at least 128 ms of work;
+ * and 16 wake-ups a second are no load (0.3 % of a core).
+ */
+const MAX_RETRY_MS = 64;
 /** A retry that placed so much shows that the line drains faster than we ask. */
 const GOOD_PROGRESS_BYTES = 512;
 
@@ -29,17 +31,15 @@ interface Job {
 }
 
 export interface WriterOptions {
-  readonly fd: number;
   readonly clock: Clock;
   /** The port itself is gone; called before the write's result is given. */
   readonly onDead: (cause: Error) => void;
-  /** Replaced in tests only. */
-  readonly write?: (fd: number, data: Uint8Array, offset: number, length: number) => number;
+  /** Writes to the non-blocking tty: the bytes it took, 0 for none now; throws when it is gone (libc.ts, writeSome). */
+  readonly write: (data: Uint8Array) => number;
 }
 
 export class TtyWriter {
   readonly #options: WriterOptions;
-  readonly #write: (fd: number, data: Uint8Array, offset: number, length: number) => number;
   #job: Job | undefined;
   #timer: Timer | undefined;
   #turn: NodeJS.Immediate | undefined;
@@ -47,7 +47,6 @@ export class TtyWriter {
 
   constructor(options: WriterOptions) {
     this.#options = options;
-    this.#write = options.write ?? writeSync;
   }
 
   /** One call at a time; never rejects. What fits at once is written before this returns. */
@@ -78,13 +77,12 @@ export class TtyWriter {
     try {
       while (job.accepted < stop) {
         const length = Math.min(PIECE_BYTES, stop - job.accepted);
-        const taken = this.#write(this.#options.fd, job.data, job.accepted, length);
+        const taken = this.#options.write(job.data.subarray(job.accepted, job.accepted + length));
         job.accepted += taken;
         if (taken < length) break;
       }
     } catch (thrown) {
-      const code = systemCode(thrown);
-      if (code !== 'EAGAIN' && code !== 'EINTR') return this.#fail(thrown);
+      return this.#fail(thrown);
     }
     if (job.accepted === job.data.length) this.#finish(undefined);
     else if (job.accepted === stop) this.#turn = nextTurn(() => this.#pump(job));

@@ -6,7 +6,7 @@ import { closeSync, constants, openSync } from 'node:fs';
 import { ReadStream } from 'node:tty';
 import { systemClock } from '../../base/clock.ts';
 import type { WriteResult } from '../device/device.ts';
-import { openMaster } from '../device/libc.ts';
+import { openMaster, writeSome } from '../device/libc.ts';
 import { rawTermios } from '../device/termios.ts';
 import { getTermios, setTermios, untaken } from '../device/tty-ioctl.ts';
 import { TtyWriter } from '../device/writer.ts';
@@ -38,7 +38,7 @@ export function openPty(): Pty {
   setTermios(slave, rawTermios(rawLine, getTermios(slave)));
   // libuv does not reopen a master: the stream has this very descriptor, and closes it.
   const stream = new ReadStream(master);
-  const writer = new TtyWriter({ fd: master, clock: systemClock, onDead: () => {} });
+  const writer = new TtyWriter({ write: (data) => writeSome(master, data), clock: systemClock, onDead: () => {} });
   const never = new AbortController().signal;
   stream.on('error', () => {});
   let open = true;
