@@ -272,7 +272,7 @@ const grpc: readonly Key[] = [
     default: 30,
     min: 1,
     max: 3_600,
-    meaning: 'Seconds between pings to a client; one that does not answer within 10 s is disconnected.',
+    meaning: 'Seconds between pings to a client; one that stays silent as long again (10 s at most) is disconnected.',
   },
 ];
 

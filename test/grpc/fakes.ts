@@ -194,7 +194,13 @@ export async function startTestServer(
   );
   const line = new FakeLine();
   const log = new FakeLog();
-  const servers = await startGrpcServers({ config, line, log, clock: systemClock, logger, version: '1.2.3' });
+  let servers: GrpcServers;
+  try {
+    servers = await startGrpcServers({ config, line, log, clock: systemClock, logger, version: '1.2.3' });
+  } catch (error) {
+    await rm(dir, { recursive: true, force: true });
+    throw error;
+  }
   return {
     servers,
     line,

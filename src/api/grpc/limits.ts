@@ -26,8 +26,8 @@ export const MAX_LAST_ENTRIES = 100_000;
 /** Packets of one Session that may wait for their answers; then its stream is not read on. */
 export const MAX_SESSION_OUTSTANDING = 64;
 
-/** A client that does not answer a ping within this is gone: a frozen laptop, a pulled cable. */
-const KEEPALIVE_TIMEOUT_MS = 10_000;
+/** A client that does not answer a ping within this (or one interval) is gone: a frozen laptop, a pulled cable. */
+const MAX_KEEPALIVE_TIMEOUT_MS = 10_000;
 /** A connection without any call for so long is closed (clients reconnect by themselves): bounds who connects and stays. */
 const MAX_CONNECTION_IDLE_MS = 10 * 60_000;
 
@@ -55,7 +55,7 @@ export function serverOptions({ grpc }: Config): ChannelOptions {
     'grpc.max_send_message_length': MAX_SEND_BYTES,
     'grpc.max_concurrent_streams': grpc.maxStreamsPerConnection,
     'grpc.keepalive_time_ms': grpc.keepaliveS * 1_000,
-    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    'grpc.keepalive_timeout_ms': Math.min(grpc.keepaliveS * 1_000, MAX_KEEPALIVE_TIMEOUT_MS),
     'grpc.max_connection_idle_ms': MAX_CONNECTION_IDLE_MS,
   };
 }

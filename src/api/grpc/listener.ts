@@ -1,6 +1,7 @@
 /** One address to listen on: its credentials, the Unix socket's file. */
 import { chmod, lstat, readFile, unlink } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { createSecureContext } from 'node:tls';
 import { experimental, ServerCredentials } from '@grpc/grpc-js';
 import { LinesideError, messageOf, systemCode } from '../../base/errors.ts';
 import type { Config, ListenAddress } from '../../config/config.ts';
@@ -17,19 +18,33 @@ export function isTrusted(address: ListenAddress, config: Config): boolean {
 export async function credentialsFor(address: ListenAddress, { tls }: Config): Promise<ServerCredentials> {
   if (address.kind === 'unix' || address.loopback || tls.certFile === '') return ServerCredentials.createInsecure();
   const [certificate, privateKey] = await Promise.all([read(tls.certFile), read(tls.keyFile)]);
-  if (tls.clientCaFile === '') {
+  const ca = tls.clientCaFile === '' ? undefined : await read(tls.clientCaFile);
+  checkPair(certificate, privateKey, ca, tls);
+  if (ca === undefined) {
     return ServerCredentials.createSsl(null, [{ cert_chain: certificate, private_key: privateKey }], false);
   }
   // createSsl() knows only "no client certificate" and "none else": a token must do instead of one.
-  const ca = { caCertificate: await read(tls.clientCaFile) };
   const identity = { certificate, privateKey };
+  // Told in a later step: grpc-js listens to its own credentials only after it has listened to these.
   const provider: experimental.CertificateProvider = {
-    addCaCertificateListener: (listener) => listener(ca),
+    addCaCertificateListener: (listener) => queueMicrotask(() => listener({ caCertificate: ca })),
     removeCaCertificateListener: () => {},
-    addIdentityCertificateListener: (listener) => listener(identity),
+    addIdentityCertificateListener: (listener) => queueMicrotask(() => listener(identity)),
     removeIdentityCertificateListener: () => {},
   };
   return experimental.createCertificateProviderServerCredentials(provider, provider, false);
+}
+
+/** grpc-js would only log that they do not fit, and then drop every connection. */
+function checkPair(cert: Buffer, key: Buffer, ca: Buffer | undefined, tls: Config['tls']): void {
+  try {
+    createSecureContext({ cert, key, ...(ca !== undefined && { ca }) });
+  } catch (error) {
+    throw new LinesideError('CONFIG_INVALID', `tls: the certificate or key cannot be used: ${messageOf(error)}`, {
+      cause: error,
+      hint: `see ${tls.certFile}, ${tls.keyFile} and tls.client_ca_file`,
+    });
+  }
 }
 
 async function read(file: string): Promise<Buffer> {

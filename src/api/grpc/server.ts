@@ -1,4 +1,5 @@
 /** The gRPC servers: one for each address, each with its own access policy, all with the same services. */
+import { setLogger } from '@grpc/grpc-js';
 import { createServer, type Server } from 'nice-grpc';
 import { type Clock, pause } from '../../base/clock.ts';
 import { LinesideError, messageOf } from '../../base/errors.ts';
@@ -40,6 +41,8 @@ export interface GrpcServers {
 
 export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const { config, clock, logger } = parts;
+  // What grpc-js would write to standard error by itself.
+  setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
   const refusals = new Refusals(logger);
   const subscriptions = new Subscriptions(config.grpc.maxSubscribers);
   const services = { ...parts, refusals, subscriptions };

@@ -2,7 +2,6 @@
  * Health and reflection, for standard gRPC tools. Both packages are loaded at the first call (25 ms and 2.5 MB that
  * most boxes never need), so the methods are declared here by their paths and exchange bytes.
  */
-import { readFile } from 'node:fs/promises';
 import type { CallContext, MethodDefinition, Server } from 'nice-grpc';
 import type { HealthState } from 'nice-grpc-server-health';
 import type { Refusals } from './refusals.ts';
@@ -111,12 +110,12 @@ export function standardServices(subscriptions: Subscriptions, refusals: Refusal
 }
 
 async function loadReflection() {
-  const [{ ServerReflection, ServerReflectionService }, descriptors] = await Promise.all([
+  const [{ ServerReflection, ServerReflectionService }, { descriptorsBase64 }] = await Promise.all([
     import('nice-grpc-server-reflection'),
-    readFile(new URL('../../gen/descriptors.bin', import.meta.url)),
+    import('../../gen/descriptors.js'),
   ]);
   return {
-    service: ServerReflection(new Uint8Array(descriptors), SERVICES),
+    service: ServerReflection(new Uint8Array(Buffer.from(descriptorsBase64, 'base64')), SERVICES),
     codec: ServerReflectionService.serverReflectionInfo,
   };
 }

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Client, credentials } from '@grpc/grpc-js';
+import descriptorPb from 'google-protobuf/google/protobuf/descriptor_pb.js';
+import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
+import { HealthDefinition } from 'nice-grpc-server-health';
+import { ServerReflectionService } from 'nice-grpc-server-reflection';
+import reflectionPb from 'nice-grpc-server-reflection/lib/proto/grpc/reflection/v1/reflection_pb.js';
+import { startTestServer } from '../../../test/grpc/fakes.ts';
+
+const SERVING = 1;
+const NOT_SERVING = 2;
+
+test('health says SERVING for the whole and for both services, NOT_FOUND for others', async () => {
+  await using s = await startTestServer();
+  const channel = createChannel(s.address);
+  try {
+    const health = createClient(HealthDefinition, channel);
+    for (const service of ['', 'serial.SerialService', 'lineside.v1.LineService']) {
+      assert.equal((await health.check({ service })).status, SERVING, service);
+    }
+    await assert.rejects(health.check({ service: 'x' }), (error: ClientError) => error.code === Status.NOT_FOUND);
+    s.servers.setServing(false);
+    assert.equal((await health.check({ service: 'serial.SerialService' })).status, NOT_SERVING);
+  } finally {
+    channel.close();
+  }
+});
+
+test('a health watcher hears NOT_SERVING, then UNAVAILABLE, when the service stops', async () => {
+  const s = await startTestServer();
+  const channel = createChannel(s.address);
+  try {
+    const watch = createClient(HealthDefinition, channel).watch({ service: '' })[Symbol.asyncIterator]();
+    assert.equal((await watch.next()).value?.status, SERVING);
+    s.servers.setServing(false);
+    assert.equal((await watch.next()).value?.status, NOT_SERVING);
+    s.servers.setServing(true);
+    assert.equal((await watch.next()).value?.status, SERVING);
+    const ended = assert.rejects(
+      async () => {
+        for (let i = 0; i < 2; i++) assert.equal((await watch.next()).value?.status, NOT_SERVING);
+      },
+      (error: ClientError) => error.code === Status.UNAVAILABLE,
+    );
+    await s.servers.stop();
+    await ended;
+  } finally {
+    channel.close();
+    await s[Symbol.asyncDispose]();
+  }
+});
+
+for (const version of ['v1', 'v1alpha']) {
+  test(`reflection ${version} lists both services and gives the file of every symbol`, async () => {
+    await using s = await startTestServer();
+    const client = new Client(s.address, credentials.createInsecure());
+    const { serverReflectionInfo: method } = ServerReflectionService;
+    const ask = (request: InstanceType<typeof reflectionPb.ServerReflectionRequest>) =>
+      new Promise<InstanceType<typeof reflectionPb.ServerReflectionResponse>>((resolve, reject) => {
+        const call = client.makeBidiStreamRequest(
+          method.path.replace('v1', version),
+          method.requestSerialize,
+          method.responseDeserialize,
+        );
+        call.on('data', resolve);
+        call.on('error', reject);
+        call.write(request);
+        call.end();
+      });
+    try {
+      const list = await ask(new reflectionPb.ServerReflectionRequest().setListServices('*'));
+      assert.deepEqual(
+        list
+          .getListServicesResponse()
+          ?.getServiceList()
+          .map((service) => service.getName()),
+        ['serial.SerialService', 'lineside.v1.LineService'],
+      );
+      const symbols = [
+        ['serial.SerialService', 'serial.proto', ['google/protobuf/empty.proto'], 8],
+        ['lineside.v1.LineService', 'lineside.proto', ['google/protobuf/empty.proto', 'serial.proto'], 6],
+        ['serial.SerialLogEntry.Direction', 'serial.proto', ['google/protobuf/empty.proto'], 8],
+        ['google.protobuf.Empty', 'google/protobuf/empty.proto', [], 0],
+      ] as const;
+      for (const [symbol, name, imports, methods] of symbols) {
+        const found = await ask(new reflectionPb.ServerReflectionRequest().setFileContainingSymbol(symbol));
+        const [bytes] = found.getFileDescriptorResponse()?.getFileDescriptorProtoList_asU8() ?? [];
+        const file = descriptorPb.FileDescriptorProto.deserializeBinary(bytes ?? new Uint8Array());
+        assert.equal(file.getName(), name);
+        assert.equal(file.getSyntax(), 'proto3');
+        assert.deepEqual(file.getDependencyList(), [...imports]);
+        assert.equal(file.getServiceList()[0]?.getMethodList().length ?? 0, methods);
+      }
+      const byName = await ask(new reflectionPb.ServerReflectionRequest().setFileByFilename('serial.proto'));
+      assert.equal(byName.getFileDescriptorResponse()?.getFileDescriptorProtoList().length, 1);
+      const none = await ask(new reflectionPb.ServerReflectionRequest().setFileContainingSymbol('no.Such'));
+      assert.equal(none.getErrorResponse()?.getErrorCode(), Status.NOT_FOUND);
+    } finally {
+      client.close();
+    }
+  });
+}
