@@ -1,4 +1,4 @@
-// Writes the FileDescriptorSet of proto/ to the file named: what gRPC reflection answers from.
+// Writes the FileDescriptorSet of proto/ as a module to the file named: what gRPC reflection answers from.
 import { writeFileSync } from 'node:fs';
 import protobuf from 'protobufjs';
 import descriptor from 'protobufjs/ext/descriptor.js';
@@ -20,4 +20,6 @@ for (const file of set.file) {
   Object.assign(file, known);
 }
 set.file.sort((a, b) => a.dependency.length - b.dependency.length);
-writeFileSync(process.argv[2], descriptor.FileDescriptorSet.encode(set).finish());
+const bytes = Buffer.from(descriptor.FileDescriptorSet.encode(set).finish());
+writeFileSync(process.argv[2], `export const descriptorsBase64 = '${bytes.toString('base64')}';\n`);
+writeFileSync(process.argv[2].replace(/\.js$/, '.d.ts'), 'export const descriptorsBase64: string;\n');
