@@ -9,7 +9,7 @@ import type { WriteResult } from './device.ts';
 
 /** One write call; the kernel itself cuts tty writes into 2,048 bytes. */
 const PIECE_BYTES = 2_048;
-/** Written before the event loop gets its turn to read: about 50 us of system calls on a PTY. */
+/** Written before the event loop gets its turn to read: about 70 us on a PTY. */
 const TURN_BYTES = 16_384;
 /** The kernel holds about 4 KiB for a UART: 12 ms at 3 Mbaud, so asking again after 1 ms leaves no pause on the wire. */
 const FIRST_RETRY_MS = 1;
