@@ -1,0 +1,253 @@
+/**
+ * The compiled daemon as a process of its own, in a directory of its own, for end-to-end tests. Whatever a test does
+ * or fails to do, the processes and directories started here are gone when its file ends.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after } from 'node:test';
+import { Channel, ChannelCredentials } from '@grpc/grpc-js';
+import { createClient } from 'nice-grpc';
+import { parse, stringify } from 'smol-toml';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../src/proto/services.ts';
+import { until, within } from './wait.ts';
+
+export const ROOT = resolve(import.meta.dirname, '../..');
+/** Another build than build/ may be tested: LINESIDE_E2E_BUILD=DIRECTORY. */
+export const BUILD = process.env['LINESIDE_E2E_BUILD'] ?? join(ROOT, 'build');
+export const MAIN = join(BUILD, 'main.js');
+export const NODE = process.execPath;
+
+/** Sections of the configuration file, as in TOML: { serial: { extra_ports: [...], line: { port: ... } } }. */
+export type Toml = { readonly [key: string]: string | number | boolean | readonly string[] | Toml };
+
+export interface DaemonOptions {
+  /** What differs from the defaults below: TOML text, or the same as an object. */
+  readonly config?: string | Toml;
+  readonly env?: Readonly<Record<string, string>>;
+  /** A command that runs the daemon: ['strace', '-f', '-o', file], ['ip', 'netns', 'exec', name], ... */
+  readonly wrapper?: readonly string[];
+  readonly nodeOptions?: readonly string[];
+  /** The directory of an earlier daemon: its log and memory are found again. */
+  readonly dir?: string;
+}
+
+export interface Daemon {
+  /** Of the daemon itself, also under a wrapper. */
+  readonly pid: number;
+  readonly process: ChildProcess;
+  readonly dir: string;
+  readonly dataDir: string;
+  readonly configFile: string;
+  /** Path of the Unix socket; '' where the configuration listens on none. */
+  readonly socket: string;
+  /** host:port of the first TCP listener, port 0 resolved; '' where there is none. */
+  readonly address: string;
+  readonly client: Client;
+  /** What it wrote to standard error, line by line. */
+  readonly logLines: readonly string[];
+  /** The first log line, from the `from`-th on, that matches; waits for it. */
+  waitFor(pattern: RegExp, from?: number): Promise<string>;
+  /** SIGTERM, and its exit status when it has ended. */
+  stop(): Promise<number>;
+  /** SIGKILL, and until it has ended. */
+  kill(): Promise<void>;
+  /** Resolves with the exit status, or the signal's name, when it has ended. */
+  readonly ended: Promise<number | string>;
+}
+
+export type Client = ReturnType<typeof connectTo>;
+
+const children = new Set<ChildProcess>();
+const directories = new Set<string>();
+const closers = new Set<() => void>();
+
+/** Typed clients of one channel to "unix:PATH" or "host:port". */
+export function connectTo(target: string) {
+  // Not createChannel(): it takes the path of a Unix socket for a host and adds a port.
+  const options = { 'grpc.max_receive_message_length': 64 * 1024 * 1024, 'grpc.use_local_subchannel_pool': 1 };
+  const channel = new Channel(target, ChannelCredentials.createInsecure(), options);
+  const close = (): void => {
+    closers.delete(close);
+    channel.close();
+  };
+  closers.add(close);
+  return {
+    serial: createClient(SerialServiceDefinition, channel),
+    line: createClient(LineServiceDefinition, channel),
+    close,
+  };
+}
+
+export function temporaryDirectory(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-e2e-'));
+  directories.add(dir);
+  return dir;
+}
+
+/** A process in a group of its own that ends with the test file, with all it started. */
+export function startProcess(command: string, args: readonly string[], env = environment()): ChildProcess {
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], env, detached: true });
+  children.add(child);
+  child.once('close', () => children.delete(child));
+  child.on('error', () => children.delete(child));
+  return child;
+}
+
+/** Nothing of the caller's own LINESIDE_ settings. */
+export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_') && name !== 'NODE_OPTIONS');
+  return { ...Object.fromEntries(kept), NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile'), ...more };
+}
+
+/** Writes the configuration file without starting anything. */
+export function writeConfig(dir: string, config: string | Toml = {}): string {
+  const defaults: Toml = {
+    data: { dir: join(dir, 'data'), runtime_dir: join(dir, 'run') },
+    serial: { at_start: 'closed' },
+    grpc: { listen: ['127.0.0.1:0', 'unix:grpc.sock'] },
+    auth: { tokens_file: join(dir, 'tokens.json') },
+  };
+  const given = typeof config === 'string' ? (parse(config) as Toml) : config;
+  const file = join(dir, 'lineside.toml');
+  writeFileSync(file, stringify(merged(defaults, given)));
+  return file;
+}
+
+/** Runs the daemon until it ends by itself: for starts that are to be refused. */
+export async function runDaemonToEnd(options: DaemonOptions = {}): Promise<{ status: number | string; log: string }> {
+  const { child, logLines, ended } = launch(options);
+  try {
+    return { status: await within('the daemon ends by itself', ended), log: logLines.join('\n') };
+  } finally {
+    killGroup(child);
+  }
+}
+
+export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> {
+  const { child, dir, configFile, logLines, ended, waitFor } = launch(options);
+  try {
+    const ready = await waitFor(/ info ready /);
+    const listening = /listen=(?:"([^"]*)"|(\S+))/.exec(ready);
+    const addresses = (listening?.[1] ?? listening?.[2] ?? '').split(' ');
+    const socket = addresses.find((one) => one.startsWith('unix:'))?.slice('unix:'.length) ?? '';
+    const address = addresses.find((one) => !one.startsWith('unix:')) ?? '';
+    const pid = await until('the pid of the daemon', () => daemonPid(child.pid ?? 0));
+    const client = connectTo(socket === '' ? address : `unix:${socket}`);
+    const end = async (signal: 'SIGTERM' | 'SIGKILL'): Promise<number | string> => {
+      signalPid(pid, signal);
+      const how = await within(`the daemon ends after ${signal}`, ended);
+      client.close();
+      return how;
+    };
+    return {
+      pid,
+      process: child,
+      dir,
+      dataDir: join(dir, 'data'),
+      configFile,
+      socket,
+      address,
+      client,
+      logLines,
+      ended,
+      waitFor,
+      async stop() {
+        const how = await end('SIGTERM');
+        if (typeof how === 'string') throw new Error(`the daemon was ended by ${how}:\n${logLines.join('\n')}`);
+        return how;
+      },
+      kill: async () => void (await end('SIGKILL')),
+    };
+  } catch (error) {
+    killGroup(child);
+    throw error;
+  }
+}
+
+function launch(options: DaemonOptions) {
+  if (!existsSync(MAIN)) throw new Error(`${MAIN} is missing: run scripts/build first`);
+  const dir = options.dir ?? temporaryDirectory();
+  mkdirSync(dir, { recursive: true });
+  const earlier = join(dir, 'lineside.toml');
+  const kept = options.config === undefined && existsSync(earlier);
+  const configFile = kept ? earlier : writeConfig(dir, options.config);
+  const args = [...(options.nodeOptions ?? []), MAIN, 'serve', '--config', configFile];
+  const [command = NODE, ...rest] = [...(options.wrapper ?? []), NODE, ...args];
+  const child = startProcess(command, rest, environment(options.env));
+  const logLines: string[] = [];
+  if (child.stderr !== null) createInterface({ input: child.stderr }).on('line', (line) => logLines.push(line));
+  child.stdout?.resume();
+  let over = false;
+  const ended = once(child, 'close').then(([code, signal]: (number | string | null)[]) => {
+    over = true;
+    return code ?? signal ?? 'unknown';
+  });
+  // Looked at by whoever waits for it.
+  ended.catch(() => {});
+  const waitFor = (pattern: RegExp, from = 0): Promise<string> =>
+    until(`${pattern} in the log of the daemon:\n${logLines.join('\n')}`, () => {
+      const found = logLines.slice(from).find((line) => pattern.test(line));
+      if (found === undefined && over) throw new Error(`ended without ${pattern}:\n${logLines.join('\n')}`);
+      return found;
+    });
+  return { child, dir, configFile, logLines, ended, waitFor };
+}
+
+/** The node process that runs main.js: the child itself, or somewhere below its wrapper. */
+function daemonPid(pid: number): number | undefined {
+  try {
+    const [program = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    if (/(^|\/)node$/.test(program) && args.includes(MAIN)) return pid;
+    for (const task of readdirSync(`/proc/${pid}/task`)) {
+      const below = readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8').trim();
+      for (const one of below === '' ? [] : below.split(' ')) {
+        const found = daemonPid(Number(one));
+        if (found !== undefined) return found;
+      }
+    }
+  } catch {
+    // It ended meanwhile.
+  }
+  return undefined;
+}
+
+function signalPid(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // Gone already.
+  }
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid !== undefined) signalPid(-child.pid, 'SIGKILL');
+}
+
+function merged(base: Toml, over: Toml): Toml {
+  const result: Record<string, Toml[string]> = { ...base };
+  for (const [key, value] of Object.entries(over)) {
+    const before = result[key];
+    result[key] = isTable(before) && isTable(value) ? merged(before, value) : value;
+  }
+  return result;
+}
+
+function isTable(value: Toml[string] | undefined): value is Toml {
+  return typeof value === 'object' && !Array.isArray(value);
+}
+
+function cleanUp(): void {
+  for (const close of closers) close();
+  for (const child of children) killGroup(child);
+  children.clear();
+  for (const dir of directories) rmSync(dir, { recursive: true, force: true });
+  directories.clear();
+}
+
+after(cleanUp);
+// A test file that is cut off by its time limit leaves nothing behind either.
+process.once('exit', cleanUp);

@@ -1,0 +1,46 @@
+/** Pseudo-terminals behind names that stay the same, to offer as ports by serial.extra_ports. */
+import { renameSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { openPty, type Pty } from '../../src/line/simulated/pty.ts';
+
+const open = new Set<Pty>();
+after(() => {
+  for (const pty of open) pty.close();
+});
+
+export interface NamedPty extends Pty {
+  /** The link, which is the port's name. */
+  readonly portName: string;
+  /** What the service has written, as far as it was read here (reading begins with collect()). */
+  readonly received: () => Buffer;
+}
+
+/** A PTY behind the link `dir/name`. With `collect`, what the service writes is read; without, nobody reads it. */
+export function namedPty(dir: string, name = 'port0', collect = true): NamedPty {
+  const pty = openPty();
+  open.add(pty);
+  const portName = join(dir, name);
+  point(portName, pty.slavePath);
+  const parts: Buffer[] = [];
+  if (collect) pty.onData((bytes) => parts.push(Buffer.from(bytes)));
+  const close = (): void => {
+    open.delete(pty);
+    pty.close();
+  };
+  return { ...pty, close, portName, received: () => Buffer.concat(parts) };
+}
+
+/** Makes the link, or moves it to another device, in one step. */
+export function point(link: string, target: string): void {
+  const fresh = `${link}.new`;
+  rmSync(fresh, { force: true });
+  symlinkSync(target, fresh);
+  renameSync(fresh, link);
+}
+
+/** As if the cable were pulled out: the device hangs up and its name is gone. */
+export function unplug(pty: NamedPty): void {
+  rmSync(pty.portName, { force: true });
+  pty.close();
+}
