@@ -217,6 +217,7 @@ export class GroupCommit {
     this.#logId = opened.logId;
     this.#note(opened);
     this.#o.onOpened(opened);
+    this.#headAtCommit = this.#o.headId();
   }
 
   async #commit(): Promise<void> {

@@ -14,7 +14,7 @@ export class WorkerHost<C extends Contract<C>> {
   #failure: WorkerError | undefined;
   readonly exited: Promise<void>;
 
-  constructor(url: URL, data: unknown = undefined) {
+  constructor(url: URL, data?: unknown) {
     this.#worker = new Worker(url, { workerData: data });
     this.#worker.on('message', (message: AnswerMessage) => this.#settle(message));
     this.#worker.on('messageerror', (error) => this.#fail(`a message could not be read: ${error.message}`));

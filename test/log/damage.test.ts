@@ -1,0 +1,175 @@
+/** Whatever lies where log.db should be: the log goes on, and a damaged file is set aside, never deleted. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import Database from 'better-sqlite3';
+import { idsOf, iteratorOf, newEntry, openLog, readAll, temporaryDir, textsOf, until } from './support.ts';
+
+async function filledLog(t: TestContext, dir: string, entries = 200): Promise<string> {
+  const log = await openLog(t, dir);
+  for (let i = 0; i < entries; i++) log.record(1, i, Buffer.alloc(400, i));
+  await log.close();
+  return log.logId;
+}
+
+async function expectNewLog(t: TestContext, dir: string, oldId: string, content: Buffer): Promise<void> {
+  const log = await openLog(t, dir);
+  const status = await log.status();
+  assert.equal(status.state, 'ok');
+  assert.notEqual(status.logId, oldId);
+  assert.equal(status.setAside, join(dir, 'log.db.damaged-1'));
+  assert.ok(readFileSync(status.setAside).equals(content), 'the damaged file is kept as it was');
+  assert.equal((await log.store(newEntry('new'))).id, 1);
+}
+
+const damages: Record<string, (path: string) => void> = {
+  'a text file': (path) => writeFileSync(path, 'this is no database\n'.repeat(500)),
+  'a file cut in the middle': (path) => truncateSync(path, Math.floor(statSync(path).size / 2 / 512) * 512 - 100),
+  'a file with garbage in its pages': (path) => {
+    const bytes = readFileSync(path);
+    bytes.fill(0xa5, 1024, bytes.length - 2048);
+    writeFileSync(path, bytes);
+  },
+  'a header of zeros': (path) => {
+    const bytes = readFileSync(path);
+    bytes.fill(0, 0, 512);
+    writeFileSync(path, bytes);
+  },
+};
+
+for (const [name, damage] of Object.entries(damages)) {
+  test(`${name} is set aside and a new log begun`, async (t) => {
+    const dir = temporaryDir(t);
+    const oldId = await filledLog(t, dir);
+    const path = join(dir, 'log.db');
+    damage(path);
+    await expectNewLog(t, dir, oldId, readFileSync(path));
+  });
+}
+
+test('another database in its place keeps its tables and is set aside', async (t) => {
+  const dir = temporaryDir(t);
+  const other = new Database(join(dir, 'log.db'));
+  other.exec('CREATE TABLE meta (other TEXT); PRAGMA user_version = 1');
+  other.close();
+  const log = await openLog(t, dir);
+  const { setAside } = await log.status();
+  assert.equal(setAside, join(dir, 'log.db.damaged-1'));
+  const kept = new Database(setAside, { readonly: true });
+  t.after(() => kept.close());
+  assert.deepEqual(kept.prepare('SELECT other FROM meta').all(), []);
+});
+
+test('an empty file becomes a log; with a write-ahead log beside it, both are set aside', async (t) => {
+  const dir = temporaryDir(t);
+  writeFileSync(join(dir, 'log.db'), '');
+  const log = await openLog(t, dir);
+  assert.equal((await log.store(newEntry('x'))).id, 1);
+  assert.equal((await log.status()).setAside, '');
+  await log.close();
+  writeFileSync(join(dir, 'log.db'), '');
+  writeFileSync(join(dir, 'log.db-wal'), 'all there is');
+  const next = await openLog(t, dir);
+  assert.equal((await next.status()).setAside, join(dir, 'log.db.damaged-1'));
+  assert.equal(readFileSync(join(dir, 'log.db.damaged-1-wal'), 'utf8'), 'all there is');
+});
+
+test('a file of a newer version is left alone: the log is failing and says so', async (t) => {
+  const dir = temporaryDir(t);
+  await filledLog(t, dir);
+  const path = join(dir, 'log.db');
+  const connection = new Database(path);
+  connection.pragma('user_version = 99');
+  connection.close();
+  const log = await openLog(t, dir);
+  const status = await log.status();
+  assert.equal(status.state, 'failing');
+  assert.match(status.error, /newer lineside/);
+  assert.deepEqual(
+    readdirSync(dir).filter((name) => name.includes('damaged')),
+    [],
+  );
+});
+
+test('a directory in its place: live entries go on; once it is moved away everything pending is stored', async (t) => {
+  const dir = temporaryDir(t);
+  mkdirSync(join(dir, 'log.db'));
+  const log = await openLog(t, dir);
+  assert.match((await log.status()).error, /is a directory/);
+  const live = iteratorOf(log, { after: 'live', follow: true });
+  log.record(1, 1, Buffer.from('a'));
+  assert.deepEqual(textsOf((await live.next()).value?.entries ?? []), ['a']);
+  await assert.rejects(log.store(newEntry('refused')), { code: 'LOG_NOT_STORED' });
+  rmdirSync(join(dir, 'log.db'));
+  await until(async () => (await log.status()).state === 'ok');
+  log.record(1, 2, Buffer.from('b'));
+  assert.deepEqual(textsOf((await live.next()).value?.entries ?? []), ['b']);
+  await log.store(newEntry('c'));
+  assert.deepEqual(textsOf((await readAll(log)).entries), ['a', 'b', 'c']);
+  await live.return?.();
+});
+
+test('a directory that cannot be made at start: an existing log is joined without a clash of ids once it can', async (t) => {
+  const dir = temporaryDir(t);
+  const data = join(dir, 'data');
+  await filledLog(t, data, 5);
+  const away = join(dir, 'away');
+  const { renameSync } = await import('node:fs');
+  renameSync(data, away);
+  writeFileSync(data, 'a file in the way');
+  const log = await openLog(t, data);
+  assert.equal((await log.status()).state, 'failing');
+  const live = iteratorOf(log, { after: 'live', follow: true });
+  for (let i = 0; i < 3; i++) log.record(1, i, Buffer.from(`p${i}`));
+  assert.deepEqual(textsOf((await live.next()).value?.entries ?? []), ['p0', 'p1', 'p2']);
+  unlinkSync(data);
+  renameSync(away, data);
+  await until(async () => (await log.status()).state === 'ok');
+  log.record(1, 9, Buffer.from('p3'));
+  const next = await live.next();
+  assert.deepEqual(idsOf(next.value?.entries ?? []), [9], 'exactly the next entry, under its id in the joined log');
+  await log.store(newEntry('end'));
+  assert.deepEqual(idsOf((await readAll(log)).entries), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  await live.return?.();
+});
+
+test('damage found while running: a new log takes what is pending, a waiting caller is not refused', async (t) => {
+  const dir = temporaryDir(t);
+  const log = await openLog(t, dir, { commitMs: 60_000, tailBytes: 1_000 });
+  // More than SQLite's page cache: what is read comes from the file.
+  for (let i = 0; i < 1000; i++) log.record(1, i, randomBytes(4096));
+  await log.store(newEntry('last of the old'));
+  const before = log.logId;
+  const follower = iteratorOf(log, { after: 10, follow: true });
+  const path = join(dir, 'log.db');
+  for (const file of [path, `${path}-wal`]) {
+    if (existsSync(file)) writeFileSync(file, Buffer.alloc(statSync(file).size, 0x5a));
+  }
+  await readAll(log);
+  await until(async () => (await log.status()).setAside !== '');
+  const stored = await log.store(newEntry('first of the new'));
+  assert.notEqual(log.logId, before);
+  assert.equal(stored.id, 1002, 'ids go on');
+  const later = await log.store(newEntry('later'));
+  assert.ok(later.id > stored.id);
+  await assert.rejects(
+    async () => {
+      for (;;) if ((await follower.next()).done) return;
+    },
+    { code: 'LOG_LOST' },
+  );
+  assert.equal((await log.status()).state, 'ok');
+  assert.ok(textsOf((await readAll(log)).entries).includes('later'));
+});

@@ -1,0 +1,112 @@
+/** Retention by size and by age, and the readers it overtakes. */
+import assert from 'node:assert/strict';
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { FakeClock } from '../../src/base/fake-clock.ts';
+import { idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, until } from './support.ts';
+
+async function removedSoFar(log: Awaited<ReturnType<typeof openLog>>): Promise<number> {
+  return (await log.status()).prunedEntries;
+}
+
+test('the log stays below max_bytes, the file keeps its size, and a new reader begins at the oldest entry', async (t) => {
+  const log = await openLog(t, temporaryDir(t), { maxBytes: MiB, tailBytes: 10_000 });
+  for (let round = 0; round < 150; round++) {
+    for (let i = 0; i < 20; i++) log.record(1, i, randomLike(4096, round * 20 + i));
+    await log.store(newEntry('end of round'));
+  }
+  await until(async () => (await log.status()).usedBytes <= MiB);
+  const status = await log.status();
+  assert.ok(status.usedBytes > MiB / 2, `${status.usedBytes} is still used`);
+  // 12 MiB went through; beside the entries there is the write-ahead log of about 4 MiB.
+  assert.ok(status.fileBytes < 8 * MiB, `${status.fileBytes} bytes of files`);
+  const { entries } = await readAll(log);
+  assert.equal(entries[0]?.id, status.prunedEntries + 1);
+  assert.equal(entries.length + status.prunedEntries, 150 * 21);
+});
+
+test('a reader overtaken by retention is told the exact number of entries it lost', async (t) => {
+  const log = await openLog(t, temporaryDir(t), { maxBytes: MiB, tailBytes: 10_000 });
+  for (let i = 1; i < 100; i++) log.record(1, i, randomLike(4096, i));
+  await log.store(newEntry('100'));
+  const reader = iteratorOf(log, { after: 3, follow: true });
+  while ((await removedSoFar(log)) < 50) {
+    for (let i = 0; i < 20; i++) log.record(1, i, randomLike(4096, i));
+    await log.store(newEntry('more'));
+  }
+  const removed = await quiet(() => removedSoFar(log));
+  const message = new RegExp(`^DATA_LOSS: ${removed - 3} entries \\(ids 4 to ${removed}\\) were removed by retention`);
+  await assert.rejects(reader.next(), { code: 'LOG_LOST', message });
+  assert.equal(log.readers, 0);
+});
+
+test('ids that were never used are no losses', async (t) => {
+  const dir = temporaryDir(t);
+  const killed = join(dir, 'killed');
+  const first = await openLog(t, join(dir, 'a'));
+  for (let i = 1; i < 5; i++) first.record(1, i, randomLike(4096, i));
+  await first.store(newEntry('5'));
+  // What kill -9 leaves: the files as they are, without a close.
+  cpSync(join(dir, 'a'), killed, { recursive: true });
+  const log = await openLog(t, killed, { maxBytes: MiB, tailBytes: 10_000 });
+  const next = await log.store(newEntry('after the kill'));
+  assert.ok(next.id > 5, `${next.id} was not handed out before`);
+  assert.deepEqual(idsOf((await readAll(log)).entries), [1, 2, 3, 4, 5, next.id]);
+  const reader = iteratorOf(log, { after: 2, follow: true });
+  let total = 6;
+  while ((await removedSoFar(log)) < 20) {
+    for (let i = 0; i < 20; i++) log.record(1, i, randomLike(4096, i));
+    await log.store(newEntry('more'));
+    total += 21;
+  }
+  const removed = await quiet(() => removedSoFar(log));
+  assert.ok(removed < total);
+  await assert.rejects(reader.next(), { code: 'LOG_LOST', message: new RegExp(`^DATA_LOSS: ${removed - 2} entries`) });
+});
+
+test('age is the time the service has run: a clock that jumps removes nothing, time that passes does', async (t) => {
+  const clock = new FakeClock();
+  const log = await openLog(t, temporaryDir(t), { clock, maxAgeDays: 2 });
+  const day = 86_400_000;
+  const aged = (removed: number) => async (): Promise<boolean> => {
+    clock.advance(60_000);
+    return (await removedSoFar(log)) === removed;
+  };
+  await log.store(newEntry('old'));
+  clock.stepWall(3650 * day);
+  clock.advance(day);
+  await log.store(newEntry('a day later'));
+  clock.stepWall(-7300 * day);
+  assert.equal((await readAll(log)).entries.length, 2);
+  clock.advance(day + 120_000);
+  await until(aged(1));
+  assert.equal((await log.status()).firstId, 2);
+  clock.advance(day);
+  await until(aged(2));
+  assert.equal((await log.status()).firstId, 0);
+});
+
+/** Waits until a number stands still over ten looks. */
+async function quiet(look: () => Promise<number>): Promise<number> {
+  let last = await look();
+  let same = 0;
+  await until(async () => {
+    const now = await look();
+    same = now === last ? same + 1 : 0;
+    last = now;
+    return same > 10;
+  });
+  return last;
+}
+
+/** Bytes that do not compress, the same for the same seed. */
+function randomLike(length: number, seed: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  let state = (seed * 2654435761 + 1) >>> 0;
+  for (let i = 0; i < length; i++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    bytes[i] = state >>> 24;
+  }
+  return bytes;
+}

@@ -1,0 +1,137 @@
+/** The seam between stored and live: every id exactly once, in order, whatever the interleaving. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { LogFace, LogRun } from '../../src/log/face.ts';
+import { iteratorOf, newEntry, openLog, temporaryDir, until } from './support.ts';
+
+type Step =
+  | { readonly do: 'record'; readonly count: number; readonly size: number }
+  | { readonly do: 'store' }
+  | { readonly do: 'turn' }
+  | { readonly do: 'join'; readonly back: number }
+  | { readonly do: 'read'; readonly reader: number; readonly runs: number }
+  | { readonly do: 'resume'; readonly reader: number };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({
+    do: fc.constant('record' as const),
+    count: fc.integer({ min: 1, max: 60 }),
+    size: fc.integer({ min: 0, max: 900 }),
+  }),
+  fc.constant({ do: 'store' as const }),
+  fc.constant({ do: 'turn' as const }),
+  fc.record({ do: fc.constant('join' as const), back: fc.integer({ min: 0, max: 200 }) }),
+  fc.record({ do: fc.constant('read' as const), reader: fc.nat(9), runs: fc.integer({ min: 1, max: 4 }) }),
+  fc.record({ do: fc.constant('resume' as const), reader: fc.nat(9) }),
+);
+
+class Follower {
+  readonly #log: LogFace;
+  #reader: AsyncIterator<LogRun>;
+  /** A call of next() that was not awaited to its end: the consumer is slow, not gone. */
+  #open: Promise<IteratorResult<LogRun>> | undefined;
+  cursor: number;
+
+  constructor(log: LogFace, after: number) {
+    this.#log = log;
+    this.cursor = after;
+    this.#reader = iteratorOf(log, { after, follow: true });
+  }
+
+  async read(): Promise<void> {
+    this.#open ??= this.#reader.next();
+    const result = await this.#open;
+    this.#open = undefined;
+    assert.equal(result.done, false);
+    for (const { id } of result.value.entries) assert.equal(id, ++this.cursor);
+    assert.equal(result.value.nextAfterId, this.cursor);
+  }
+
+  ask(): void {
+    this.#open ??= this.#reader.next();
+  }
+
+  async resume(): Promise<void> {
+    await this.leave();
+    this.#open = undefined;
+    this.#reader = iteratorOf(this.#log, { after: this.cursor, follow: true });
+  }
+
+  async leave(): Promise<void> {
+    await this.#reader.return?.();
+  }
+}
+
+test('random appends, commits, slow readers and resumes', async (t) => {
+  // A tail of about 20 entries: readers cross the seam all the time, and lag behind what is not yet committed.
+  const log = await openLog(t, temporaryDir(t), { tailBytes: 8_000, commitMs: 2 });
+  await log.store(newEntry('first'));
+  let head = 1;
+  const run = async (steps: readonly Step[]): Promise<void> => {
+    const followers: Follower[] = [new Follower(log, head)];
+    for (const s of steps) {
+      const follower = followers['reader' in s ? s.reader % followers.length : 0];
+      if (s.do === 'record') {
+        for (let i = 0; i < s.count; i++) log.record(1, ++head, Buffer.alloc(s.size));
+      } else if (s.do === 'store') {
+        assert.equal((await log.store(newEntry('stored'))).id, ++head);
+      } else if (s.do === 'turn') {
+        await new Promise((resolve) => setImmediate(resolve));
+      } else if (s.do === 'join') {
+        followers.push(new Follower(log, Math.max(1, head - s.back)));
+      } else if (s.do === 'resume') {
+        await follower?.resume();
+      } else {
+        for (let i = 0; i < s.runs && follower !== undefined && follower.cursor < head; i++) await follower.read();
+        follower?.ask();
+      }
+    }
+    for (const follower of followers) {
+      while (follower.cursor < head) await follower.read();
+      await follower.leave();
+    }
+  };
+  await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60 }), run), { numRuns: 80 });
+  assert.equal(log.readers, 0);
+});
+
+test('100 readers, half of which never read, hold no memory and lose nothing', async (t) => {
+  const log = await openLog(t, temporaryDir(t), { tailBytes: 256 * 1024, queueBytes: 4 * 1024 * 1024 });
+  const total = 100_000;
+  const silent = Array.from({ length: 50 }, () => iteratorOf(log, { after: 0, follow: true }));
+  await Promise.all(silent.slice(0, 25).map((reader, i) => (i === 0 ? undefined : startThenStall(log, reader))));
+  const readers = Array.from({ length: 50 }, () => new Follower(log, 0));
+  const reading = Promise.all(
+    readers.map(async (reader) => {
+      while (reader.cursor < total) await reader.read();
+    }),
+  );
+  const bytes = Buffer.alloc(100, 7);
+  let most = 0;
+  const before = memory();
+  const first = (await log.status()).headId;
+  for (let i = first; i < total; i++) {
+    log.record(1, i, Uint8Array.prototype.slice.call(bytes));
+    if (i % 200 === 0) await until(() => !log.pressed);
+    if (i % 200 === 0) await new Promise((resolve) => setImmediate(resolve));
+    if (i % 5_000 === 0) most = Math.max(most, memory());
+  }
+  await reading;
+  assert.ok(most - before < 60 * 1024 * 1024, `grew by ${Math.round((most - before) / 1024 / 1024)} MiB`);
+  assert.equal((await log.status()).lostEntries, 0);
+  for (const reader of [...silent, ...readers]) await ('leave' in reader ? reader.leave() : reader.return?.());
+  assert.equal(log.readers, 0);
+});
+
+/** A subscriber that takes one run and then never asks again. */
+async function startThenStall(log: LogFace, reader: AsyncIterator<LogRun>): Promise<void> {
+  log.record(1, 1, Buffer.from('x'));
+  await reader.next();
+}
+
+/** Heap and buffers in use; the garbage of a moment counts too, so the bound is generous. */
+function memory(): number {
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}

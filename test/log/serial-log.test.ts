@@ -1,0 +1,156 @@
+/** The serial log on a real file: what is stored, what is read, what survives. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import Long from 'long';
+import { everything, idsOf, iteratorOf, newEntry, openLog, readAll, temporaryDir, textsOf, until } from './support.ts';
+
+test('a stored entry comes back as it was given, exact to 2^64 - 1', async (t) => {
+  const log = await openLog(t, temporaryDir(t));
+  const times = [0, 2 ** 53 - 1, Long.fromString('9007199254740993', true), Long.MAX_UNSIGNED_VALUE];
+  for (const [i, timestampMs] of times.entries()) {
+    const stored = await log.store(
+      newEntry(`e${i}`, { timestampMs, note: i % 2 ? 'п\u0000 note' : '', dir: i % 2 ? 1 : 0 }),
+    );
+    assert.equal(stored.id, i + 1);
+  }
+  const { entries } = await readAll(log);
+  assert.deepEqual(
+    entries.map((e) => String(e.timestampMs)),
+    times.map(String),
+  );
+  assert.deepEqual(textsOf(entries), ['e0', 'e1', 'e2', 'e3']);
+  assert.deepEqual(
+    entries.map((e) => e.note),
+    ['', 'п\u0000 note', '', 'п\u0000 note'],
+  );
+  assert.equal(typeof entries[1]?.timestampMs, 'number');
+});
+
+test('ids go on after a clean stop, without a hole', async (t) => {
+  const dir = temporaryDir(t);
+  const first = await openLog(t, dir);
+  for (let i = 0; i < 10; i++) first.record(1, i, Buffer.from(`a${i}`));
+  await first.close();
+  const second = await openLog(t, dir);
+  assert.equal(second.logId, first.logId);
+  assert.equal((await second.store(newEntry('next'))).id, 11);
+  assert.deepEqual(idsOf((await readAll(second)).entries), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+});
+
+test('empty data, one megabyte and a thousand small entries share one order', async (t) => {
+  const dir = temporaryDir(t);
+  const log = await openLog(t, dir, { tailBytes: 1 });
+  const big = Buffer.alloc(1024 * 1024, 'x');
+  log.record(0, 1, Buffer.alloc(0));
+  log.record(1, 2, big);
+  for (let i = 0; i < 1000; i++) log.record(i % 2 === 0 ? 0 : 1, 3 + i, Buffer.from(String(i)));
+  await log.store(newEntry('end'));
+  const { entries } = await readAll(log);
+  assert.equal(entries.length, 1003);
+  assert.deepEqual(
+    idsOf(entries),
+    Array.from({ length: 1003 }, (_, i) => i + 1),
+  );
+  assert.ok(Buffer.from(entries[1]?.data ?? []).equals(big));
+  assert.equal(Buffer.from(entries[1001]?.data ?? []).toString(), '999');
+});
+
+test('filters apply to stored and live entries alike', async (t) => {
+  const log = await openLog(t, temporaryDir(t), { tailBytes: 4_000 });
+  const huge = Long.MAX_UNSIGNED_VALUE;
+  for (let i = 1; i <= 100; i++) log.record(i % 2 === 0 ? 0 : 1, i * 10, Buffer.from('x'));
+  await log.store(newEntry('far', { timestampMs: huge, dir: 0 }));
+  const ids = async (request: Parameters<typeof readAll>[1]): Promise<number[]> =>
+    idsOf((await readAll(log, request)).entries);
+  assert.deepEqual(await ids({ sinceMs: 500, untilMs: 531 }), [50, 51, 52, 53]);
+  assert.deepEqual(await ids({ sinceMs: 970, dir: 0 }), [98, 100, 101]);
+  assert.deepEqual(await ids({ sinceMs: Long.fromString('9223372036854775808', true) }), [101]);
+  assert.deepEqual(await ids({ untilMs: 30, limit: 1 }), [1]);
+  assert.deepEqual(await ids({ dir: 1, limit: 3, after: 90 }), [91, 93, 95]);
+  assert.deepEqual(await ids({ after: 'last', limit: 3 }), [99, 100, 101]);
+  assert.deepEqual(await ids({ after: 'last', limit: 90, dir: 0, untilMs: 160 }), [12, 14]);
+  assert.equal((await ids({ after: 'last', limit: 1_000 })).length, 101);
+});
+
+test('the last entries include those that are not committed yet', async (t) => {
+  const log = await openLog(t, temporaryDir(t), { tailBytes: 1_000, commitMs: 60_000 });
+  for (let i = 1; i <= 20; i++) log.record(1, i, Buffer.from('stored'));
+  await log.store(newEntry('21'));
+  for (let i = 22; i <= 30; i++) log.record(1, i, Buffer.from('pending'));
+  const reader = iteratorOf(log, { after: 'last', limit: 12, follow: true });
+  const ids: number[] = [];
+  const reading = (async () => {
+    while (ids.length < 13) ids.push(...idsOf((await reader.next()).value?.entries ?? []));
+  })();
+  await log.store(newEntry('31'));
+  await reading;
+  assert.deepEqual(ids, [19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31]);
+  await reader.return?.();
+});
+
+test('a reader stands from the call on, and ends with its signal or its return', async (t) => {
+  const log = await openLog(t, temporaryDir(t));
+  log.record(1, 1, Buffer.from('before'));
+  const control = new AbortController();
+  const live = iteratorOf(log, { after: 'live', follow: true }, control.signal);
+  log.record(1, 2, Buffer.from('after'));
+  assert.deepEqual(textsOf((await live.next()).value?.entries ?? []), ['after']);
+  assert.equal(log.readers, 1);
+  const waiting = live.next();
+  control.abort();
+  assert.equal((await waiting).done, true);
+  const other = iteratorOf(log, { after: 'live', follow: true });
+  const alsoWaiting = other.next();
+  await other.return?.();
+  assert.equal((await alsoWaiting).done, true);
+  assert.equal(log.readers, 0);
+  assert.equal((await iteratorOf(log, { follow: true }, AbortSignal.abort()).next()).done, true);
+});
+
+test('close stores what is pending and ends readers after what they were still to get', async (t) => {
+  const dir = temporaryDir(t);
+  const log = await openLog(t, dir, { commitMs: 60_000 });
+  const seen: string[] = [];
+  const reading = (async () => {
+    for await (const run of log.read({ ...everything, after: 'live', follow: true }, new AbortController().signal)) {
+      seen.push(...textsOf(run.entries));
+    }
+  })();
+  const idle = iteratorOf(log, { after: 'live', follow: true });
+  for (let i = 0; i < 5; i++) log.record(1, i, Buffer.from(String(i)));
+  const closing = log.close();
+  await assert.rejects(reading, { code: 'SHUTTING_DOWN' });
+  await closing;
+  await assert.rejects(
+    async () => {
+      for (;;) await idle.next();
+    },
+    { code: 'SHUTTING_DOWN' },
+  );
+  assert.deepEqual(seen, ['0', '1', '2', '3', '4']);
+  await assert.rejects(log.store(newEntry('late')), { code: 'LOG_NOT_STORED' });
+  assert.equal((await readAll(await openLog(t, dir))).entries.length, 5);
+});
+
+test('no jump of the wall clock changes the order or removes an entry', async (t) => {
+  const dir = temporaryDir(t);
+  const year = 31_557_600_000;
+  const log = await openLog(t, dir, { maxAgeDays: 1 });
+  const now = Date.now();
+  for (const at of [now, now + 10 * year, 0, now + 1, now - 20 * year]) log.record(1, at, Buffer.from(String(at)));
+  await log.store(newEntry('end'));
+  await log.close();
+  const again = await openLog(t, dir, { maxAgeDays: 1 });
+  assert.deepEqual(idsOf((await readAll(again)).entries), [1, 2, 3, 4, 5, 6]);
+});
+
+test('status tells what is stored and pending', async (t) => {
+  const log = await openLog(t, temporaryDir(t), { commitMs: 60_000 });
+  await log.store(newEntry('one'));
+  log.record(1, 1, Buffer.from('two'));
+  const status = await log.status();
+  assert.equal(status.state, 'ok');
+  assert.deepEqual([status.firstId, status.lastId, status.headId, status.pendingEntries], [1, 1, 2, 1]);
+  assert.ok(status.usedBytes > 0 && status.fileBytes >= status.usedBytes);
+  await until(async () => (await log.status()).commits === 1);
+});

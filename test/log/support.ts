@@ -1,0 +1,92 @@
+/** Real logs in real directories for the tests of the log room. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLogger } from '../../src/base/logger.ts';
+import type { LogEntry, LogGap, NewEntry } from '../../src/log/entry.ts';
+import type { LogFace, LogRun, ReadRequest } from '../../src/log/face.ts';
+import { openSerialLog, type SerialLogOptions } from '../../src/log/serial-log.ts';
+
+export const MiB = 1024 * 1024;
+
+export function temporaryDir(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-log-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+export function optionsFor(dir: string, changes: Partial<SerialLogOptions> = {}): SerialLogOptions {
+  return {
+    dir,
+    maxBytes: 1024 * MiB,
+    maxAgeDays: 30,
+    commitMs: 20,
+    queueBytes: 8 * MiB,
+    tailBytes: MiB,
+    clock: systemClock,
+    logger: silentLogger,
+    ...changes,
+  };
+}
+
+/** Closed at the end of the test, however it ends. */
+export async function openLog(t: TestContext, dir: string, changes: Partial<SerialLogOptions> = {}): Promise<LogFace> {
+  const log = await openSerialLog(optionsFor(dir, changes));
+  t.after(() => log.close());
+  return log;
+}
+
+export function newEntry(text: string, changes: Partial<NewEntry> = {}): NewEntry {
+  return { dir: 1, timestampMs: 1_700_000_000_000, data: Buffer.from(text), note: '', ...changes };
+}
+
+export const everything: ReadRequest = {
+  after: 0,
+  follow: false,
+  dir: undefined,
+  sinceMs: undefined,
+  untilMs: undefined,
+  limit: undefined,
+};
+
+export interface Collected {
+  readonly entries: LogEntry[];
+  readonly gaps: LogGap[];
+}
+
+/** Reads to the end of a request that has one. */
+export async function readAll(log: LogFace, request: Partial<ReadRequest> = {}): Promise<Collected> {
+  const collected: Collected = { entries: [], gaps: [] };
+  for await (const run of log.read({ ...everything, ...request }, new AbortController().signal)) {
+    collected.entries.push(...run.entries);
+    collected.gaps.push(...run.gaps);
+  }
+  return collected;
+}
+
+export function iteratorOf(
+  log: LogFace,
+  request: Partial<ReadRequest>,
+  signal: AbortSignal = new AbortController().signal,
+): AsyncIterator<LogRun> {
+  return log.read({ ...everything, ...request }, signal)[Symbol.asyncIterator]();
+}
+
+export function idsOf(entries: readonly LogEntry[]): number[] {
+  return entries.map(({ id }) => id);
+}
+
+export function textsOf(entries: readonly LogEntry[]): string[] {
+  return entries.map(({ data }) => Buffer.from(data).toString());
+}
+
+/** Polls until the condition holds; fails after limitMs. */
+export async function until(condition: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
+  const end = performance.now() + limitMs;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${condition}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
