@@ -1,7 +1,7 @@
 /** Holds proto/serial.proto to the tables of the specification, copied here word for word: all of it, and nothing more. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import protobuf from 'protobufjs';
 import { SerialServiceDefinition } from '../src/proto/services.ts';
 
@@ -70,9 +70,7 @@ function rows(table: string): string[][] {
 
 const root = new protobuf.Root();
 const { package: packageName } = protobuf.parse(
-  await import('node:fs/promises').then(({ readFile }) =>
-    readFile(fileURLToPath(new URL('../proto/serial.proto', import.meta.url)), 'utf8'),
-  ),
+  readFileSync(new URL('../proto/serial.proto', import.meta.url), 'utf8'),
   root,
   { keepCase: true },
 );

@@ -145,7 +145,7 @@ const together: [string, string, RegExp][] = [
     /^serial.line.packet_size/,
   ],
   ['a queue smaller than a packet', '[serial]\ntx_queue_bytes = 10', /^serial.tx_queue_bytes: must be at least/],
-  ['no address', '[grpc]\nlisten = []', /^grpc.listen: must name/],
+  ['no address at all', '[grpc]\nlisten = []', /^grpc.listen: must name/],
   ['an address twice', '[grpc]\nlisten = ["127.0.0.1:1", "127.0.0.1:1"]', /listed twice/],
   ['a certificate without key', '[tls]\ncert_file = "/a"', /^tls.key_file/],
   ['a key without certificate', '[tls]\nkey_file = "/a"', /^tls.cert_file/],

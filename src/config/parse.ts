@@ -68,7 +68,8 @@ function flatten(
 }
 
 function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+  // Dates of TOML and lists are objects too, but not plain ones.
+  return typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value));
 }
 
 function suggestion(name: string, known: readonly string[]): string {
@@ -190,25 +191,50 @@ function addresses(written: readonly string[], runtimeDir: string, faults: Fault
   return found;
 }
 
+/** What no key can say by itself: [broken, path, message]. */
 function crossCheck(config: Config, settings: ReadonlyMap<string, Setting>, faults: Fault[]): void {
-  const fault = (path: string, message: string): void => {
-    faults.push({ path, message });
-  };
   const { serial, grpc, tls, auth } = config;
-  if (serial.atStart === 'open' && serial.line === undefined)
-    fault('serial.line.port', 'must name a port, since serial.at_start is "open"');
   const dataBits = settings.get('serial.line.data_bits')?.value;
-  if (settings.get('serial.line.stop_bits')?.value === '1.5' && dataBits !== 5)
-    fault('serial.line.stop_bits', `1.5 stop bits exist with 5 data bits only, not with ${String(dataBits)}`);
-  if ((serial.line?.packetSize ?? 0) > serial.maxPayloadBytes)
-    fault('serial.line.packet_size', 'must not be above serial.max_payload_bytes: nothing could be sent');
-  if (serial.txQueueBytes < serial.maxPayloadBytes)
-    fault('serial.tx_queue_bytes', `must be at least serial.max_payload_bytes (${serial.maxPayloadBytes})`);
-  if (grpc.listen.length === 0) fault('grpc.listen', 'must name at least one address');
-  if (tls.certFile !== '' && tls.keyFile === '') fault('tls.key_file', 'must be set, since tls.cert_file is');
-  if (tls.keyFile !== '' && tls.certFile === '') fault('tls.cert_file', 'must be set, since tls.key_file is');
-  if (tls.clientCaFile !== '' && tls.certFile === '')
-    fault('tls.cert_file', 'must be set, since tls.client_ca_file is: client certificates need TLS');
-  if (tls.clientCaFile === '' && auth.operatorCerts.length + auth.viewerCerts.length > 0)
-    fault('tls.client_ca_file', 'must be set, since auth.operator_certs or auth.viewer_certs names certificates');
+  const oneAndAHalf = settings.get('serial.line.stop_bits')?.value === '1.5';
+  const packetSize = serial.line?.packetSize ?? 0;
+  const hasCert = tls.certFile !== '';
+  const hasKey = tls.keyFile !== '';
+  const hasCa = tls.clientCaFile !== '';
+  const namedCerts = auth.operatorCerts.length + auth.viewerCerts.length;
+  const rules: readonly [broken: boolean, path: string, message: string][] = [
+    [
+      serial.atStart === 'open' && serial.line === undefined,
+      'serial.line.port',
+      'must name a port, since serial.at_start is "open"',
+    ],
+    [
+      oneAndAHalf && dataBits !== 5,
+      'serial.line.stop_bits',
+      `1.5 stop bits exist with 5 data bits only, not with ${String(dataBits)}`,
+    ],
+    [
+      packetSize > serial.maxPayloadBytes,
+      'serial.line.packet_size',
+      'must not be above serial.max_payload_bytes: nothing could be sent',
+    ],
+    [
+      serial.txQueueBytes < serial.maxPayloadBytes,
+      'serial.tx_queue_bytes',
+      `must be at least serial.max_payload_bytes (${serial.maxPayloadBytes})`,
+    ],
+    [grpc.listen.length === 0 && !hasFault(faults, 'grpc.listen'), 'grpc.listen', 'must name at least one address'],
+    [hasCert && !hasKey, 'tls.key_file', 'must be set, since tls.cert_file is'],
+    [hasKey && !hasCert, 'tls.cert_file', 'must be set, since tls.key_file is'],
+    [hasCa && !hasCert, 'tls.cert_file', 'must be set, since tls.client_ca_file is: client certificates need TLS'],
+    [
+      namedCerts > 0 && !hasCa,
+      'tls.client_ca_file',
+      'must be set, since auth.operator_certs or auth.viewer_certs names certificates',
+    ],
+  ];
+  for (const [broken, path, message] of rules) if (broken) faults.push({ path, message });
+}
+
+function hasFault(faults: readonly Fault[], path: string): boolean {
+  return faults.some((fault) => fault.path === path);
 }

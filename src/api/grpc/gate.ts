@@ -59,7 +59,7 @@ export function createGate(clock: Clock, refused: RefusalLog): Gate {
 function deadlineOf(call: ServerInterceptingCallInterface, clock: Clock): number | undefined {
   const deadline = Number(call.getDeadline());
   if (!Number.isFinite(deadline)) return undefined;
-  const remaining = Math.max(0, deadline - Date.now());
+  const remaining = Math.max(0, deadline - clock.wallMs());
   return clock.monoMs() + remaining - Math.min(DEADLINE_MARGIN_MS, remaining * DEADLINE_MARGIN_PART);
 }
 

@@ -157,7 +157,7 @@ test('ReadLog hands its filters to the log', async () => {
 
 const badReads: [string, lineside.v1.ReadLogRequest.$Properties, Status, RegExp][] = [
   ['another log', { logId: 'log-0' }, Status.OUT_OF_RANGE, /log-0/],
-  ['an unknown direction', { dirs: [2 as serial.SerialLogEntry.Direction] }, Status.INVALID_ARGUMENT, /dirs: 2/],
+  ['an unknown direction', lineside.v1.ReadLogRequest.fromObject({ dirs: [2] }), Status.INVALID_ARGUMENT, /dirs: 2/],
   [
     'since after until',
     { sinceMs: Long.fromNumber(2, true), untilMs: Long.fromNumber(1, true) },

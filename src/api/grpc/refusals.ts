@@ -1,6 +1,6 @@
 /** How a failure appears to a client: as a gRPC status, or inside a response of the contract. */
 import { ServerError, Status } from 'nice-grpc';
-import { asLinesideError, errorCatalogue, LinesideError } from '../../base/errors.ts';
+import { asLinesideError, errorCatalogue, type LinesideError } from '../../base/errors.ts';
 import type { Logger } from '../../base/logger.ts';
 import { serial } from '../../proto/services.ts';
 import { MAX_DETAILS_CHARS } from './limits.ts';

@@ -50,7 +50,9 @@ test('lists devices, opens, reports the configuration, closes', async () => {
 
 test('hands unknown enum numbers and the largest numbers to the line as they are', async () => {
   await using s = await setUp();
-  await s.client.open({ portName: 'x', baudRate: 4294967295, dataBits: 99, parity: 77 as serial.Parity });
+  await s.client.open(
+    serial.SerialConfig.fromObject({ portName: 'x', baudRate: 4294967295, dataBits: 99, parity: 77 }),
+  );
   assert.deepEqual(s.line.opens[0], {
     portName: 'x',
     baudRate: 4294967295,
@@ -187,7 +189,7 @@ test('LogRaw stores the entry as given, exact to the largest timestamp', async (
 });
 
 const badEntries: [string, serial.SerialLogEntry.$Properties, RegExp][] = [
-  ['an unknown direction', { dir: 2 as serial.SerialLogEntry.Direction }, /dir: 2/],
+  ['an unknown direction', serial.SerialLogEntry.fromObject({ dir: 2 }), /dir: 2/],
   ['too much data', { rawData: Buffer.alloc(1_048_577) }, /raw_data/],
   ['too long a note', { note: 'ä'.repeat(2_049) }, /note: has 4098 bytes/],
 ];

@@ -5,11 +5,12 @@ import { LinesideError } from '../../base/errors.ts';
 import type { Line, OpenRequest } from '../../line/face.ts';
 import { type NewEntry, RX, TX } from '../../log/entry.ts';
 import type { LogFace } from '../../log/face.ts';
-import { serial } from '../../proto/services.ts';
+import type { serial } from '../../proto/services.ts';
 import { encodeEntry, fromU64, u64 } from './encode.ts';
 import { callerOf, deadlineMsOf } from './gate.ts';
 import { MAX_NOTE_BYTES, MAX_RAW_DATA_BYTES } from './limits.ts';
 import { OK, type Refusals } from './refusals.ts';
+import { configMessage } from './status.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import type { SerialServer } from './wire.ts';
 
@@ -58,7 +59,8 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
 
     async getCurrentConfig() {
       try {
-        return line.currentConfig() ?? {};
+        const config = line.currentConfig();
+        return config === undefined ? {} : configMessage(config);
       } catch (error) {
         throw refusals.asStatus(error);
       }

@@ -1,7 +1,8 @@
 /** The state of the line and its log as lineside.v1.LineStatus. */
 import type { LineCounters, LineSnapshot, LineState } from '../../line/face.ts';
+import type { EffectiveSettings, LineConfig, Parity, StopBits } from '../../line/settings.ts';
 import type { LogSnapshot } from '../../log/face.ts';
-import { lineside } from '../../proto/services.ts';
+import { lineside, serial } from '../../proto/services.ts';
 import { gapMessage, u64 } from './encode.ts';
 
 const { PortState, LogState } = lineside.v1;
@@ -14,6 +15,44 @@ const portStates: Readonly<Record<LineState, lineside.v1.PortState>> = {
   reopening: PortState.PORT_STATE_REOPENING,
   closing: PortState.PORT_STATE_CLOSING,
 };
+
+const parities: Readonly<Record<Parity, serial.Parity>> = {
+  0: serial.Parity.PARITY_NONE,
+  1: serial.Parity.PARITY_EVEN,
+  2: serial.Parity.PARITY_ODD,
+  3: serial.Parity.PARITY_MARK,
+  4: serial.Parity.PARITY_SPACE,
+};
+
+const stopBits: Readonly<Record<StopBits, serial.StopBits>> = {
+  0: serial.StopBits.STOPBITS_ONE,
+  1: serial.StopBits.STOPBITS_ONE_POINT_FIVE,
+  2: serial.StopBits.STOPBITS_TWO,
+};
+
+export function configMessage(config: LineConfig): serial.SerialConfig.$Properties {
+  const { portName, baudRate, dataBits, packetSize } = config;
+  return {
+    portName,
+    baudRate,
+    dataBits,
+    parity: parities[config.parity],
+    stopBits: stopBits[config.stopBits],
+    packetSize,
+  };
+}
+
+function effectiveMessage(settings: EffectiveSettings): lineside.v1.EffectiveSettings.$Properties {
+  const { baudRate, dataBits, unverified, driver } = settings;
+  return {
+    baudRate,
+    dataBits,
+    parity: parities[settings.parity],
+    stopBits: stopBits[settings.stopBits],
+    unverified,
+    driver,
+  };
+}
 
 export interface ServiceFacts {
   readonly uptimeMs: number;
@@ -29,8 +68,8 @@ export function lineStatus(
 ): lineside.v1.LineStatus.$Properties {
   return {
     portState: portStates[snapshot.state],
-    ...(snapshot.requested !== undefined && { requested: snapshot.requested }),
-    ...(snapshot.effective !== undefined && { effective: snapshot.effective }),
+    ...(snapshot.requested !== undefined && { requested: configMessage(snapshot.requested) }),
+    ...(snapshot.effective !== undefined && { effective: effectiveMessage(snapshot.effective) }),
     portError: snapshot.error,
     currentPortName: snapshot.devicePath,
     portStateAgeMs: whole(snapshot.stateAgeMs),
