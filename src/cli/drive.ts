@@ -60,6 +60,11 @@ function collector() {
   return { stream, bytes, text: (): string => bytes().toString('utf8') };
 }
 
+/** Whether anything in the text could drive a terminal: C0 and C1 controls, and Unicode's invisible and direction marks. */
+export function drivesTerminal(text: string): boolean {
+  return /[\p{Cc}\p{Cf}]/u.test(text);
+}
+
 /** Waits, within bounds, until the condition holds. */
 export async function until(what: string, holds: () => boolean): Promise<void> {
   const end = performance.now() + 10_000;

@@ -66,17 +66,18 @@ function tcpEndpoint(text: string, options: ConnectionOptions, env: Env): Endpoi
   if (options.plaintext === true && (options.tls ?? options.ca ?? options.cert) !== undefined) {
     throw usageFailure('--plaintext and TLS options exclude each other', 'Drop --plaintext.');
   }
-  if ((options.cert === undefined) !== (options.key === undefined)) {
-    throw usageFailure('--cert and --key go together', 'Give both.');
-  }
   const local = isLoopback(host);
-  const wanted = options.tls === true || options.ca !== undefined || options.cert !== undefined;
-  const secure = wanted || (!local && options.plaintext !== true);
+  const secure = wantsTls(options) || (!local && options.plaintext !== true);
   if (!secure && !local && options.tokenFile !== undefined) {
     throw usageFailure('a token would cross the network readable by all', 'Drop --plaintext, or --token-file.');
   }
   const token = secure || local ? (options.tokenFile ?? filled(env['LINESIDE_TOKEN_FILE'])) : undefined;
   return { kind: 'tcp', host, port, tls: secure ? tlsFiles(options, env) : undefined, tokenFile: token };
+}
+
+function wantsTls({ tls, ca, cert, key }: ConnectionOptions): boolean {
+  if ((cert === undefined) !== (key === undefined)) throw usageFailure('--cert and --key go together', 'Give both.');
+  return tls === true || ca !== undefined || cert !== undefined;
 }
 
 function tlsFiles(options: ConnectionOptions, env: Env): TlsFiles {

@@ -1,10 +1,11 @@
 /** log export: the log as raw bytes, JSON lines or a Wireshark capture, in constant memory. */
 import type { Command } from 'commander';
 import type { lineside } from '../proto/services.ts';
+import { announcer } from './announcer.ts';
 import type { Service } from './connect.ts';
 import { logItems } from './entries.ts';
 import { exitStatus, usageFailure } from './failure.ts';
-import { announcer, jsonLines } from './log-commands.ts';
+import { jsonLines } from './json-lines.ts';
 import { type RangeOptions, rangeQuery, withRange } from './log-options.ts';
 import { byteSize, counted, exact, grouped, systemZone } from './numbers.ts';
 import { captureGap, captureHead, capturePackets } from './pcapng.ts';

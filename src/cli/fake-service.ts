@@ -2,7 +2,9 @@
 import { ServerCredentials } from '@grpc/grpc-js';
 import Long from 'long';
 import { type CallContext, createServer, ServerError, Status } from 'nice-grpc';
-import { LineServiceDefinition, type lineside, SerialServiceDefinition, type serial } from '../proto/services.ts';
+import { LineServiceDefinition, lineside, SerialServiceDefinition, serial } from '../proto/services.ts';
+
+const { v1 } = lineside;
 
 type Config = serial.SerialConfig.$Properties;
 type Entry = { id: number; dir: 0 | 1; timestamp: Long; rawData: Uint8Array; note?: string };
@@ -24,7 +26,7 @@ export class FakeService {
   incoming: { payload: Uint8Array; tags?: Record<string, string> }[] = [];
   modem = { dtr: true, rts: true, cts: false, dsr: false, dcd: false, ri: false };
   breaks: number[] = [];
-  status: lineside.v1.LineStatus.$Properties = {};
+  #status: Record<string, unknown> = {};
   entries: Entry[] = [];
   gaps: lineside.v1.LogGap.$Properties[] = [];
   logId = 'log-1';
@@ -54,6 +56,15 @@ export class FakeService {
     this.#server = server;
     this.#address = address.endsWith(':0') ? address.replace(/0$/, String(port)) : address;
     return port;
+  }
+
+  /** Enumerations by number, as they come over the wire. */
+  setStatus(fields: Record<string, unknown>): void {
+    this.#status = fields;
+  }
+
+  patchStatus(fields: Record<string, unknown>): void {
+    this.#status = { ...this.#status, ...fields };
   }
 
   stop(): void {
@@ -92,14 +103,14 @@ export class FakeService {
         return { devices: this.devices };
       },
       open: async (request: serial.SerialConfig) => {
-        if (this.answer !== undefined) return this.answer;
+        if (this.answer !== undefined) return serial.ConfigResponse.fromObject(this.answer);
         this.opened.push(request);
         this.config = request;
         return {};
       },
       close: async () => {
         this.config = {};
-        return this.answer ?? {};
+        return serial.ConfigResponse.fromObject(this.answer ?? {});
       },
       getCurrentConfig: async () => this.config,
       sendPacket: async (request: serial.Packet) => this.#send(request),
@@ -117,7 +128,7 @@ export class FakeService {
 
   #send(request: serial.Packet): serial.SendResponse.$Properties {
     const { seqId, payload } = request;
-    if (this.answer !== undefined) return { ...this.answer, echoSeqId: seqId };
+    if (this.answer !== undefined) return serial.SendResponse.fromObject({ ...this.answer, echoSeqId: seqId });
     this.sent.push({ seqId: seqId.toString(), payload: Buffer.from(payload) });
     this.log(0, Buffer.from(payload));
     return { echoSeqId: seqId };
@@ -125,12 +136,12 @@ export class FakeService {
 
   #line() {
     return {
-      getStatus: async () => this.status,
+      getStatus: async () => v1.LineStatus.fromObject(this.#status),
       readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) => this.#read(request, context),
       getModemLines: async () => this.modem,
       setModemLines: async (request: lineside.v1.SetModemLinesRequest) => {
-        if (request.dtr != null) this.modem.dtr = request.dtr === true;
-        if (request.rts != null) this.modem.rts = request.rts === true;
+        if (request.dtr != null) this.modem.dtr = request.dtr;
+        if (request.rts != null) this.modem.rts = request.rts;
         return this.modem;
       },
       sendBreak: async ({ durationMs }: lineside.v1.SendBreakRequest) => {
@@ -148,11 +159,8 @@ export class FakeService {
   ): AsyncGenerator<lineside.v1.LogBatch.$Properties> {
     const { signal } = context;
     this.reads.push(request);
-    if (request.logId !== '' && request.logId !== this.logId)
-      throw new ServerError(Status.OUT_OF_RANGE, 'this is another log');
+    let after = this.#begin(request);
     standing(context);
-    let after = request.liveOnly ? (this.entries.at(-1)?.id ?? 0) : request.afterId.toNumber();
-    if (request.last) after = (this.entries.at(-1)?.id ?? 0) - request.limit.toNumber();
     let logId = this.logId;
     for (;;) {
       const found = this.entries.filter((entry) => entry.id > after).slice(0, this.batchSize);
@@ -170,6 +178,14 @@ export class FakeService {
       } else if (!request.follow || signal.aborted) return;
       else await this.#wake(signal);
     }
+  }
+
+  #begin(request: lineside.v1.ReadLogRequest): number {
+    if (request.logId !== '' && request.logId !== this.logId) {
+      throw new ServerError(Status.OUT_OF_RANGE, 'this is another log');
+    }
+    const head = this.entries.at(-1)?.id ?? 0;
+    return request.last ? head - request.limit.toNumber() : request.afterId.toNumber();
   }
 
   #takeBreak(): ServerError {

@@ -2,15 +2,16 @@
 import type { Command } from 'commander';
 import Long from 'long';
 import type { lineside } from '../proto/services.ts';
+import { announcer } from './announcer.ts';
 import type { Service } from './connect.ts';
 import { type DataView, EntryPrinter, logItems } from './entries.ts';
 import { addExport } from './export-command.ts';
-import { exitStatus, failureLine, usageFailure } from './failure.ts';
-import { type DataForm, entryJson, gapJson, jsonLine } from './json.ts';
+import { exitStatus, usageFailure } from './failure.ts';
+import { jsonLines } from './json-lines.ts';
 import { type LogOptions, logQuery, withLast, withRange } from './log-options.ts';
 import { systemZone } from './numbers.ts';
 import { loadPosition, savePosition } from './position-file.ts';
-import { type LogQuery, LogReader, type Position, type ReaderEvents } from './reader.ts';
+import { type LogQuery, LogReader, type Position } from './reader.ts';
 import type { Call, Shell } from './shell.ts';
 
 export function addLog(program: Command, shell: Shell): void {
@@ -102,18 +103,6 @@ async function fromNow(call: Call<LogOptions>, service: Service, query: LogQuery
   return { ...query, last: undefined, afterId: log?.headId ?? Long.UZERO, logId: log?.logId ?? '' };
 }
 
-/** What happens to the connection, on standard error. */
-export function announcer(call: Call<object>, outcome: { lost: boolean }): ReaderEvents {
-  return {
-    broken: (failure) => call.err.write(`lineside: connection lost: ${failure.message}. Trying again.\n`),
-    restored: () => call.err.write('lineside: connected again.\n'),
-    lost: async (failure) => {
-      outcome.lost = true;
-      await call.err.write(failureLine(failure.during('entries are gone')));
-    },
-  };
-}
-
 function renderer(call: Call<LogOptions>): (batch: lineside.v1.LogBatch) => string {
   const { options, out, io } = call;
   const views = (['hex', 'text', 'both'] as const).filter((view) => options[view] === true);
@@ -127,13 +116,4 @@ function renderer(call: Call<LogOptions>): (batch: lineside.v1.LogBatch) => stri
     for (const item of logItems(batch)) text += printer.item(item);
     return text;
   };
-}
-
-/** An entry or {"gap": ...} to a line. */
-export function jsonLines(batch: lineside.v1.LogBatch, form: DataForm): string {
-  let text = '';
-  for (const { kind, value } of logItems(batch)) {
-    text += jsonLine(kind === 'gap' ? { gap: gapJson(value) } : entryJson(value, form));
-  }
-  return text;
 }

@@ -6,11 +6,11 @@ import type { Service } from './connect.ts';
 import { EntryPrinter, logItems } from './entries.ts';
 import { exitStatus } from './failure.ts';
 import { liveText, safeText } from './hex.ts';
-import { portStateName } from './json.ts';
+import { directionName, portStateName } from './json.ts';
 import { LiveSession } from './live-session.ts';
 import { systemZone } from './numbers.ts';
 import type { Position } from './reader.ts';
-import { checkAnswer } from './service-errors.ts';
+import { checkAnswer, isRefusal } from './service-errors.ts';
 import { settingsText } from './settings.ts';
 import type { Call } from './shell.ts';
 import { keysToSend, LineSplitter, RawTerminal } from './terminal.ts';
@@ -154,7 +154,7 @@ export class Monitor {
   }
 
   async #answered(answer: serial.SendResponse): Promise<void> {
-    const refused = Number(answer.status) !== 0;
+    const refused = isRefusal(answer);
     if (refused && !this.#refused) await this.#notice(`not sent: ${safeText(answer.error)}`);
     if (refused && !this.#terminal.isTerminal) this.#status = exitStatus.refused;
     this.#refused = refused;
@@ -163,7 +163,7 @@ export class Monitor {
   async #show(batch: lineside.v1.LogBatch): Promise<void> {
     const { hex, echo } = this.#call.options;
     for (const item of logItems(batch)) {
-      const sent = item.kind === 'entry' && Number(item.value.entry.dir) === 0;
+      const sent = item.kind === 'entry' && directionName(item.value.entry.dir) === 'tx';
       if (item.kind === 'gap') await this.#notice(this.#printer.item(item).trim());
       else if (hex === true) {
         if (!sent || echo === true) await this.#call.out.write(this.#printer.item(item));

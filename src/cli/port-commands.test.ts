@@ -10,17 +10,18 @@ import { FakeService } from './fake-service.ts';
 let dir: string;
 let socket: string;
 let service: FakeService;
+let count = 0;
 
 before(async () => {
   dir = await mkdtemp(join(tmpdir(), 'lineside-cli-'));
 });
 after(() => rm(dir, { recursive: true }));
-beforeEach(async (t) => {
+beforeEach(async () => {
+  count += 1;
   service = new FakeService();
-  socket = join(dir, `${Math.abs(hash(t.name))}.sock`);
+  socket = join(dir, `${count}.sock`);
   await service.listen(`unix:${socket}`);
 });
-const hash = (text: string): number => [...text].reduce((sum, char) => (sum * 31 + char.charCodeAt(0)) | 0, 7);
 const stopAfter = (call: () => Promise<void>) => async (): Promise<void> => {
   try {
     await call();
@@ -38,7 +39,7 @@ describe('the port', () => {
         { portName: '/dev/ttyUSB0', description: 'FT232R \x1b[31mred', hardwareId: 'USB VID:PID=0403:6001' },
         { portName: '/dev/ttyAMA0', description: '', hardwareId: 'platform:fe201000.serial' },
       ];
-      service.status = { currentPortName: '/dev/ttyAMA0', effective: {} };
+      service.setStatus({ currentPortName: '/dev/ttyAMA0', effective: {} });
       const { status, stdout } = await cli('devices');
       assert.equal(status, 0);
       const lines = stdout.split('\n');

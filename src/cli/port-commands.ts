@@ -90,7 +90,11 @@ function choice(program: Command, flags: string, text: string, choices: readonly
 async function open(call: Call<OpenOptions>, [port = '', short]: readonly string[]): Promise<number> {
   const config = openConfig(port, short, call.options);
   const service = await call.service();
-  const answer = await service.call(call.timeoutMs, call.stop, ({ serial }, signal) => serial.open(config, { signal }));
+  const { serial: contract } = await import('../proto/services.ts');
+  const request = contract.SerialConfig.fromObject(config);
+  const answer = await service.call(call.timeoutMs, call.stop, ({ serial }, signal) =>
+    serial.open(request, { signal }),
+  );
   checkAnswer(answer, `cannot open ${safeText(port)}`);
   const now = await currentConfig(call, service);
   await call.out.write(call.json ? jsonLine({ open: true, ...configJson(now) }) : `open: ${configText(now)}\n`);

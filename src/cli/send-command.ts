@@ -139,7 +139,7 @@ async function sendPacket(
     });
   checkAnswer(answer, sending(tally));
   if (!answer.echoSeqId.equals(seqId)) {
-    const why = `the service answered packet ${answer.echoSeqId} instead of ${seqId}`;
+    const why = `the service answered packet ${exact(answer.echoSeqId)} instead of ${exact(seqId)}`;
     throw new CliFailure({ status: exitStatus.refused, code: 'ECHO_MISMATCH', what: sending(tally), why });
   }
   tally.packets += 1;

@@ -67,9 +67,13 @@ const contractMeanings: Readonly<Record<number, Meaning>> = {
   4: { code: 'NOT_CONNECTED', status: exitStatus.closed, next: openFirst },
 };
 
+export function isRefusal(answer: { readonly status: number }): boolean {
+  return answer.status !== 0;
+}
+
 /** Throws unless the answer's status is OK. The set of codes may grow: an unknown one is a refusal. */
 export function checkAnswer(answer: { readonly status: number; readonly error: string }, what: string): void {
-  if (answer.status === 0) return;
+  if (!isRefusal(answer)) return;
   const meaning = contractMeanings[answer.status] ?? {
     code: `STATUS_${answer.status}`,
     status: exitStatus.refused,

@@ -120,7 +120,11 @@ export class Shell {
   async report(error: unknown, commandName: string): Promise<number> {
     const failure = asFailure(error, commandName);
     if (typeof failure === 'number') return failure;
-    await this.err.write(this.#json ? failureJson(failure) : failureLine(failure)).catch(() => undefined);
+    try {
+      await this.err.write(this.#json ? failureJson(failure) : failureLine(failure));
+    } catch {
+      // Nobody reads standard error: the status says it alone.
+    }
     return failure.status;
   }
 
