@@ -15,7 +15,7 @@ export interface ConnectionOptions {
   readonly config?: string;
 }
 
-export interface TlsFiles {
+interface TlsFiles {
   readonly ca: string | undefined;
   readonly cert: string | undefined;
   readonly key: string | undefined;
@@ -34,7 +34,7 @@ export type Endpoint =
     };
 
 /** The service's own default port. */
-export const defaultPort = 50_051;
+const defaultPort = 50_051;
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -97,7 +97,7 @@ export function parseHost(text: string): { host: string; port: number } {
   return { host, port };
 }
 
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 

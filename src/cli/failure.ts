@@ -13,7 +13,7 @@ export const exitStatus = {
 } as const;
 export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus];
 
-export const exitMeaning: Readonly<Record<keyof typeof exitStatus, string>> = {
+const exitMeaning: Readonly<Record<keyof typeof exitStatus, string>> = {
   ok: 'Done. (`config` and `status` of a closed port too: the question was answered.)',
   refused:
     'The service refused or failed, or a local file could not be used. `status`: the port is lost, or the log is not being kept.',

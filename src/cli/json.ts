@@ -20,7 +20,7 @@ export function configJson(config: serial.SerialConfig): { [key: string]: Json }
   return { portName, ...settingsJson(config), packetSize };
 }
 
-export function settingsJson(line: { baudRate: number; dataBits: number; parity: number; stopBits: number }): {
+function settingsJson(line: { baudRate: number; dataBits: number; parity: number; stopBits: number }): {
   [key: string]: Json;
 } {
   const { baudRate, dataBits } = line;
@@ -93,15 +93,12 @@ export function logStateName(state: number): string {
 }
 
 /** 64-bit and 32-bit counters of a message, by name. */
-export function numbersJson<T extends object>(
-  message: T,
-  names: readonly (keyof T & string)[],
-): { [key: string]: Json } {
+function numbersJson<T extends object>(message: T, names: readonly (keyof T & string)[]): { [key: string]: Json } {
   const pairs = names.map((name) => [name, exact(message[name] as Uint64)] as const);
   return Object.fromEntries(pairs);
 }
 
-export const counterNames = [
+const counterNames = [
   ...([
     'rxBytes',
     'txBytes',

@@ -22,7 +22,7 @@ const epbFlags = 2;
 const millisecondResolution = 3;
 const headerBytes = 12;
 /** Wireshark refuses a file with a packet above 262,144 bytes; an entry can have 1 MiB and is split. */
-export const maxDataBytes = 262_144 - headerBytes;
+const maxDataBytes = 262_144 - headerBytes;
 
 const eventStatusChange = 0;
 const eventTxStart = 1;

@@ -37,8 +37,9 @@ async function devices(call: Call<object>): Promise<number> {
     serial.listDevices({}, { signal }),
   );
   const status = await service.call(call.timeoutMs, call.stop, ({ line }, signal) => line.getStatus({}, { signal }));
-  const openName = status.effective == null ? '' : status.currentPortName;
-  const isOpen = (device: serial.SerialDevice): boolean => device.portName === openName;
+  // The port may be listed under the link it was opened by, or under the name it has now.
+  const names = status.effective == null ? [] : [status.currentPortName, status.requested?.portName];
+  const isOpen = (device: serial.SerialDevice): boolean => names.includes(device.portName);
   if (call.json) {
     await call.out.write(jsonLine({ devices: found.devices.map((device) => deviceJson(device, isOpen(device))) }));
   } else if (found.devices.length === 0) {

@@ -154,6 +154,6 @@ function sending(tally: Tally): string {
 }
 
 /** How long the line needs for so many bytes; 0 when it is closed. */
-export function lineTimeMs(line: Line, bytes: number): number {
+function lineTimeMs(line: Line, bytes: number): number {
   return line.baudRate === 0 ? 0 : Math.ceil((bytes * bitsPerByte(line) * 1000) / line.baudRate);
 }

@@ -46,13 +46,12 @@ const grpcMeanings: Readonly<Record<number, Meaning>> = {
 
 export const grpcUnavailable = 14;
 export const grpcCancelled = 1;
-export const grpcNotFound = 5;
 export const grpcOutOfRange = 11;
 export const grpcDataLoss = 15;
 
 export function grpcFailure(number: number, details: string, cause: unknown): CliFailure {
   const meaning = grpcMeanings[number] ?? { code: `GRPC_${number}`, status: exitStatus.refused, next: '' };
-  const why = details === '' ? meaning.code : safeText(details);
+  const why = details === '' ? meaning.code : safeText(details.replace(/^NOT_CONNECTED: /, ''));
   if (details.startsWith('NOT_CONNECTED')) {
     return new CliFailure({ status: exitStatus.closed, code: 'NOT_CONNECTED', why, next: openFirst, cause });
   }

@@ -9,7 +9,7 @@ import { secondsAsMs } from './numbers.ts';
 import { Output, OutputClosed } from './output.ts';
 
 /** A signal asked the command to end. */
-export class Interrupted extends Error {
+class Interrupted extends Error {
   override readonly name = 'Interrupted';
   readonly signal: StopSignal;
 

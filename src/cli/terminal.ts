@@ -2,7 +2,7 @@
 import type { CliInput } from './io.ts';
 
 /** Ctrl-] leaves, as in telnet: it is the one key that no device's prompt needs. */
-export const leaveKey = 0x1d;
+const leaveKey = 0x1d;
 
 export class RawTerminal {
   readonly #input: CliInput;
