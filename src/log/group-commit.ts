@@ -33,7 +33,7 @@ export interface GroupCommitOptions {
   readonly onLost: (entries: number, bytes: number) => void;
 }
 
-/** So much is worth a commit of its own. */
+/** So much is worth a commit of its own; less where the queue is small. */
 const flushBytes = 256 * 1024;
 /** A slow card (10 MB/s, everything written twice) takes a batch of this size in 0.2 s. */
 const maxBatchBytes = 1024 * 1024;
@@ -52,6 +52,7 @@ export class GroupCommit {
   readonly #o: GroupCommitOptions;
   readonly #queue = new PendingQueue();
   readonly #pressure: Pressure;
+  readonly #flushBytes: number;
   #state: State = { kind: 'starting' };
   #inFlight: Taken | undefined;
   /** A call that changes the store is under way. */
@@ -74,6 +75,7 @@ export class GroupCommit {
 
   constructor(options: GroupCommitOptions) {
     this.#o = options;
+    this.#flushBytes = Math.min(flushBytes, options.queueBytes / 4);
     this.#pressure = new Pressure(options.clock, options.queueBytes);
   }
 
@@ -174,7 +176,7 @@ export class GroupCommit {
 
   #pump(): void {
     if (this.#busy || this.#state.kind !== 'ok' || this.#queue.empty) return;
-    if (!this.#due && this.#queue.waiting === 0 && this.#queue.cost < flushBytes) return;
+    if (!this.#due && this.#queue.waiting === 0 && this.#queue.cost < this.#flushBytes) return;
     void this.#attempt();
   }
 

@@ -86,7 +86,7 @@ export function textsOf(entries: readonly LogEntry[]): string[] {
 export async function until(condition: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!(await condition())) {
-    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${condition}`);
+    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${condition.toString()}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import Long from 'long';
+import { type Filter, matcher } from './filter.ts';
+import { columnsOf, isSound, maxBlockBytes, maxBlockEntries, pack, unpack } from './packed.ts';
+import { compareUint64, fromHalves, highOf, lowOf, normalised } from './uint64.ts';
+
+const uint64 = fc.oneof(
+  fc.maxSafeNat(),
+  fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((n) => Long.fromString(String(n), true)),
+);
+
+const entries = fc
+  .array(
+    fc.record({
+      dir: fc.constantFrom(0 as const, 1 as const),
+      timestampMs: uint64,
+      data: fc.uint8Array({ maxLength: 300 }),
+      note: fc.string({ unit: 'grapheme', maxLength: 20 }),
+      step: fc.oneof(
+        { weight: 9, arbitrary: fc.constant(1) },
+        { weight: 1, arbitrary: fc.integer({ min: 2, max: 99 }) },
+      ),
+    }),
+    { maxLength: 50 },
+  )
+  .map((list) => {
+    let id = 0;
+    return list.map(({ step, ...entry }) => ({ ...entry, id: (id += step) }));
+  });
+
+test('what is packed comes back, ids with holes included', () => {
+  fc.assert(
+    fc.property(entries, (list) => {
+      const batch = pack(list);
+      for (const block of batch.blocks) assert.ok(isSound(columnsOf(batch.buffer, block)));
+      const back = unpack(batch, 0, Number.POSITIVE_INFINITY);
+      assert.deepEqual(
+        back.map((e) => ({ ...e, data: [...e.data], timestampMs: String(e.timestampMs) })),
+        list.map((e) => ({ ...e, data: [...e.data], timestampMs: String(e.timestampMs) })),
+      );
+    }),
+  );
+});
+
+test('a part of a batch is its entries after one id up to another', () => {
+  fc.assert(
+    fc.property(entries, fc.nat(100), fc.nat(100), (list, after, upTo) => {
+      assert.deepEqual(
+        unpack(pack(list), after, upTo).map(({ id }) => id),
+        list.map(({ id }) => id).filter((id) => id > after && id <= upTo),
+      );
+    }),
+  );
+});
+
+test('blocks stay within their limits, but for an entry that is larger by itself', () => {
+  const entry = (id: number, bytes: number) => ({
+    id,
+    dir: 1 as const,
+    timestampMs: 1,
+    data: new Uint8Array(bytes),
+    note: '',
+  });
+  const small = pack(Array.from({ length: 2_500 }, (_, i) => entry(i + 1, 1)));
+  assert.deepEqual(
+    small.blocks.map(({ count }) => count),
+    [maxBlockEntries, maxBlockEntries, 500],
+  );
+  const large = pack([entry(1, 10), entry(2, 1024 * 1024), entry(3, 10)]);
+  assert.deepEqual(
+    large.blocks.map(({ count }) => count),
+    [1, 1, 1],
+  );
+  for (const { length } of pack(Array.from({ length: 100 }, (_, i) => entry(i + 1, 4096))).blocks) {
+    assert.ok(length <= maxBlockBytes);
+  }
+});
+
+test('64-bit numbers keep their value, order and one form', () => {
+  fc.assert(
+    fc.property(uint64, uint64, (a, b) => {
+      assert.equal(String(fromHalves(highOf(a), lowOf(a))), String(a));
+      const [x, y] = [BigInt(String(a)), BigInt(String(b))];
+      assert.equal(Math.sign(compareUint64(a, b)), x < y ? -1 : x > y ? 1 : 0);
+      assert.equal(typeof normalised(a) === 'number', x < 2n ** 53n);
+    }),
+  );
+});
+
+test('a filter takes from since to before until, unsigned', () => {
+  const bound = (n: bigint) => ({ high: Number(n >> 32n), low: Number(n & 0xffffffffn) });
+  const filter: Filter = { dir: 1, since: bound(2n ** 63n), until: bound(2n ** 64n - 1n) };
+  const matches = matcher(filter);
+  const at = (n: bigint, dir: 0 | 1 = 1) => matches({ dir, timestampMs: Long.fromString(String(n), true) });
+  assert.deepEqual(
+    [at(2n ** 63n - 1n), at(2n ** 63n), at(2n ** 64n - 2n), at(2n ** 64n - 1n)],
+    [false, true, true, false],
+  );
+  assert.equal(at(2n ** 63n, 0), false);
+});

@@ -1,0 +1,22 @@
+/** A worker for the tests of the worker host. */
+import { serve } from './worker-serve.ts';
+
+export interface EchoCalls {
+  echo: { request: string; response: string };
+  size: { request: ArrayBuffer; response: number };
+  fail: { request: string; response: never };
+  die: { request: string; response: never };
+  spin: { request: boolean; response: never };
+}
+
+serve<EchoCalls>({
+  echo: (text) => ({ value: text }),
+  size: (buffer) => ({ value: buffer.byteLength }),
+  fail(code) {
+    throw Object.assign(new Error('told to fail'), { code });
+  },
+  die: () => process.exit(3),
+  spin(on) {
+    for (;;) if (!on) throw new Error('never');
+  },
+});
