@@ -8,7 +8,7 @@ import { PassThrough } from 'node:stream';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { runCli } from './cli.ts';
-import { type Outcome, run } from './drive.ts';
+import { cleanEnv, type Outcome, run } from './drive.ts';
 import { FakeService, type FakeTls } from './fake-service.ts';
 import { processIo } from './io.ts';
 
@@ -234,7 +234,7 @@ describe('the command line', () => {
     const tsx = import.meta.resolve('tsx');
     const command =
       'node="$1"; shift; { "$node" --import "$TSX" --input-type=module -e "$SCRIPT" -- log --from-start; echo "status $?" >&2; } | head -n 1';
-    const env = { ...process.env, TSX: tsx, SCRIPT: script };
+    const env = cleanEnv({ TSX: tsx, SCRIPT: script });
     const result = await new Promise<{ stdout: string; stderr: string }>((resolve, reject) =>
       execFile('sh', ['-c', command, 'sh', process.execPath], { env }, (error, stdout, stderr) =>
         error ? reject(error) : resolve({ stdout, stderr }),

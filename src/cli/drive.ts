@@ -73,3 +73,9 @@ export async function until(what: string, holds: () => boolean): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
+
+/** The environment of a child process that runs the CLI: nothing of the developer's own settings. */
+export function cleanEnv(more: Record<string, string> = {}): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_'));
+  return { ...Object.fromEntries(kept), ...more };
+}

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
-import { drivesTerminal, run, start, until } from './drive.ts';
+import { cleanEnv, drivesTerminal, run, start, until } from './drive.ts';
 import { FakeService } from './fake-service.ts';
 import { keysToSend, LineSplitter } from './terminal.ts';
 
@@ -50,7 +50,7 @@ class Terminal {
       process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(socket)}});`;
     const node = [process.execPath, '--import', import.meta.resolve('tsx'), '--input-type=module', '-e', script, '--'];
     const host = fileURLToPath(new URL('./terminal-host.py', import.meta.url));
-    this.#child = spawn('python3', [host, ...node, 'monitor', ...options]);
+    this.#child = spawn('python3', [host, ...node, 'monitor', ...options], { env: cleanEnv() });
     terminals.push(this);
     this.#child.stdout.on('data', (part: Buffer) => {
       this.#screen += part.toString('latin1');
