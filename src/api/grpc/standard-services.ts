@@ -56,7 +56,7 @@ export function standardServices(subscriptions: Subscriptions, refusals: Refusal
     for (const service of ['', ...SERVICES]) state?.setStatus(serving ? 'healthy' : 'unhealthy', service);
   };
   const health = once(async () => {
-    const { HealthDefinition, HealthServiceImpl, HealthState } = await import('nice-grpc-server-health');
+    const { HealthDefinition, HealthServiceImpl, HealthState } = await import('./health-package.ts');
     state = HealthState();
     // One listener for each Watch; their number is bounded by max_subscribers.
     state.setMaxListeners(0);
@@ -111,7 +111,7 @@ export function standardServices(subscriptions: Subscriptions, refusals: Refusal
 
 async function loadReflection() {
   const [{ ServerReflection, ServerReflectionService }, { descriptorsBase64 }] = await Promise.all([
-    import('nice-grpc-server-reflection'),
+    import('./reflection-package.ts'),
     import('../../gen/descriptors.js'),
   ]);
   return {
