@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import {
+  closeSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmdirSync,
@@ -11,11 +13,13 @@ import {
   truncateSync,
   unlinkSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { idsOf, iteratorOf, newEntry, openLog, readAll, temporaryDir, textsOf, until } from './support.ts';
+import { FakeClock } from '../../src/base/fake-clock.ts';
+import { idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, textsOf, until } from './support.ts';
 
 async function filledLog(t: TestContext, dir: string, entries = 200): Promise<string> {
   const log = await openLog(t, dir);
@@ -172,4 +176,26 @@ test('damage found while running: a new log takes what is pending, a waiting cal
   );
   assert.equal((await log.status()).state, 'ok');
   assert.ok(textsOf((await readAll(log)).entries).includes('later'));
+});
+
+test('a large file opens at once and is checked afterwards: damage is found without a reader', async (t) => {
+  const dir = temporaryDir(t);
+  const path = join(dir, 'log.db');
+  const old = await openLog(t, dir, { queueBytes: 64 * MiB });
+  const bytes = randomBytes(64 * 1024);
+  for (let i = 0; i < 600; i++) old.record(1, i, bytes);
+  await old.close();
+  const size = statSync(path).size;
+  assert.ok(size > 32 * MiB);
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.alloc(64 * 1024, 0xa5), 0, 64 * 1024, Math.floor(size / 2));
+  closeSync(file);
+  const clock = new FakeClock();
+  const log = await openLog(t, dir, { clock });
+  assert.equal(log.logId, old.logId);
+  assert.equal((await log.status()).setAside, '');
+  clock.advance(5_000);
+  await until(async () => (await log.status()).setAside !== '');
+  assert.notEqual(log.logId, old.logId);
+  assert.equal((await log.store(newEntry('goes on'))).id, 601);
 });
