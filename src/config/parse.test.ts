@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { parse } from 'smol-toml';
 import { exposureFaults } from './exposure.ts';
@@ -227,6 +227,13 @@ test('the example file, uncommented, gives every key its default', () => {
     assert.deepEqual(settings.get(key.path), { value: key.default, source: 'file' }, key.path);
     assert.ok(example.includes(`# ${key.meaning}`), `the example explains ${key.path} in the table's words`);
   }
+});
+
+test('a table of keys in the README names every key and no other', () => {
+  const file = new URL('../../README.md', import.meta.url);
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  const named = [...text.matchAll(/^\| `([a-z]+(?:\.[a-z_]+)+)`/gm)].map(([, path]) => path);
+  if (named.length > 0) assert.deepEqual(named.sort(), keys.map(({ path }) => path).sort());
 });
 
 test('no two keys share a variable', () => {

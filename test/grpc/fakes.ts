@@ -109,6 +109,8 @@ export class FakeLog implements LogFace {
   requests: ReadRequest[] = [];
   runEntries = 100;
   readers = 0;
+  /** Entries that readers have taken. */
+  delivered = 0;
   /** What readers throw next. */
   failure: unknown;
   #wakers = new Set<() => void>();
@@ -151,6 +153,7 @@ export class FakeLog implements LogFace {
         if (this.failure !== undefined) throw this.failure;
         const entries = this.entries.slice(at, at + this.runEntries);
         at += entries.length;
+        this.delivered += entries.length;
         if (entries.length > 0) yield { entries, gaps: [], nextAfterId: at };
         else if (!request.follow) return;
         else await new Promise<void>((resolve) => this.#wakers.add(resolve));

@@ -2,7 +2,8 @@
 import type { LogEntry, LogGap } from '../../log/entry.ts';
 import type { LogFace, LogRun, ReadRequest } from '../../log/face.ts';
 import { encodeBatch, encodeEntry } from './encode.ts';
-import { BATCH_BYTES, BATCH_ENTRIES } from './limits.ts';
+import { BATCH_BYTES, BATCH_ENTRIES, HANDFUL_BYTES, HANDFUL_ENTRIES } from './limits.ts';
+import type { Handful } from './wire.ts';
 
 /**
  * Encoded LogBatches of one reader; the subscription stands when this returns. The first carries the log's id; a
@@ -37,6 +38,22 @@ async function* batches(
     const nextAfterId = typeof request.after === 'number' ? request.after : 0;
     yield encodeBatch({ entries: [], gaps: [], logId, nextAfterId });
   }
+}
+
+/** Encoded entries of a run, by the handful. */
+export function* handfuls(entries: readonly LogEntry[], shared: boolean): Generator<Handful> {
+  let handful: Buffer[] = [];
+  let bytes = 0;
+  for (const entry of entries) {
+    const encoded = encodeEntry(entry, shared);
+    handful.push(encoded);
+    bytes += encoded.length;
+    if (bytes < HANDFUL_BYTES && handful.length < HANDFUL_ENTRIES) continue;
+    yield handful;
+    handful = [];
+    bytes = 0;
+  }
+  if (handful.length > 0) yield handful;
 }
 
 interface Piece {

@@ -20,6 +20,12 @@ export const MAX_SEND_BYTES = 4 * MIB;
 /** A batch of ReadLog ends at whichever comes first: large enough to amortise a message, small enough to flow. */
 export const BATCH_BYTES = 64 * KIB;
 export const BATCH_ENTRIES = 512;
+/**
+ * StreamLog hands over so many entries at a time, for speed alone. grpc-js queues 16 handfuls for a client that does
+ * not read: 128 KiB at most, larger entries aside.
+ */
+export const HANDFUL_BYTES = 8 * KIB;
+export const HANDFUL_ENTRIES = 64;
 /** ReadLog's `last` is held in memory by the log, hence bounded. */
 export const MAX_LAST_ENTRIES = 100_000;
 

@@ -6,13 +6,14 @@ import type { Line, OpenRequest } from '../../line/face.ts';
 import { type NewEntry, RX, TX } from '../../log/entry.ts';
 import type { LogFace } from '../../log/face.ts';
 import type { serial } from '../../proto/services.ts';
-import { encodeEntry, fromU64, u64 } from './encode.ts';
+import { handfuls } from './batches.ts';
+import { fromU64, u64 } from './encode.ts';
 import { callerOf, deadlineMsOf } from './gate.ts';
 import { MAX_NOTE_BYTES, MAX_RAW_DATA_BYTES } from './limits.ts';
 import { OK, type Refusals } from './refusals.ts';
 import { configMessage } from './status.ts';
 import type { Subscriptions } from './subscriptions.ts';
-import type { SerialServer } from './wire.ts';
+import type { Handful, SerialServer } from './wire.ts';
 
 export interface ServiceParts {
   readonly line: Line;
@@ -141,15 +142,14 @@ async function* streamLog(
   { log, subscriptions, refusals }: ServiceParts,
   { fromStart }: serial.LogStreamRequest,
   context: CallContext,
-): AsyncGenerator<Uint8Array, void, undefined> {
+): AsyncGenerator<Handful, void, undefined> {
   try {
     const subscription = subscriptions.open(context.signal);
     try {
       const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, subscription.signal);
       standing(context, log);
       for await (const { entries } of runs) {
-        const shared = subscriptions.count > 1;
-        for (const entry of entries) yield encodeEntry(entry, shared);
+        for (const handful of handfuls(entries, subscriptions.count > 1)) yield handful;
       }
       subscription.checkStopping();
     } finally {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { createServer as createHttp2Server } from 'node:http2';
+import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
 import { createServer as createNetServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -134,6 +134,43 @@ async function spawnReader(address: string): Promise<ChildProcess> {
   await new Promise((resolve) => child.stdout.once('data', resolve));
   return child;
 }
+
+test('a client that does not read stops its reader, and gets every entry in order when it does', async () => {
+  await using s = await startTestServer();
+  const total = 60_000;
+  for (let i = 0; i < total; i++) s.log.record(1, i + 1, Buffer.alloc(100, i));
+  // grpc-js as a client reads on by itself until its first message is asked for: HTTP/2 by hand does not.
+  const session = connectHttp2(`http://${s.address}`);
+  try {
+    const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
+    const call = session.request({ ...headers, ':path': SerialServiceDefinition.streamLog.path });
+    call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1]));
+    let before = -1;
+    let settled = 0;
+    await until('it has stopped', () => {
+      settled = s.log.delivered > 0 && s.log.delivered === before ? settled + 1 : 0;
+      before = s.log.delivered;
+      return settled === 20;
+    });
+    assert.ok(before < 10_000, `${before} entries of 100 bytes are under way`);
+    let rest = Buffer.alloc(0);
+    let expected = 0;
+    for await (const chunk of call) {
+      rest = Buffer.concat([rest, chunk]);
+      for (let length = 0; rest.length >= 5; rest = rest.subarray(5 + length)) {
+        length = rest.readUInt32BE(1);
+        if (rest.length < 5 + length) break;
+        expected += 1;
+        const entry = SerialServiceDefinition.streamLog.responseDeserialize(rest.subarray(5, 5 + length));
+        assert.equal(entry.timestamp.toNumber(), expected);
+      }
+      if (expected === total) break;
+    }
+    assert.equal(expected, total);
+  } finally {
+    session.destroy();
+  }
+});
 
 test('garbage is answered with an error, and the server lives', async () => {
   await using s = await startTestServer();
