@@ -320,9 +320,10 @@ export function variableOf(key: Key): string {
   return `LINESIDE_${key.path.replaceAll('.', '_').toUpperCase()}`;
 }
 
-/** Variables that are no keys: LINESIDE_CONFIG names the file, the others are the command line's own. */
+/** Variables that are no keys: LINESIDE_CONFIG names the file, LINESIDE_DEBUG says more, the others are the command line's own. */
 export const reservedVariables: readonly string[] = [
   'LINESIDE_CONFIG',
+  'LINESIDE_DEBUG',
   'LINESIDE_SOCKET',
   'LINESIDE_HOST',
   'LINESIDE_TOKEN_FILE',

@@ -54,6 +54,7 @@ test('a token of a gRPC role is credentials enough, one of another interface is 
     path,
     `[grpc]\nlisten = ["0.0.0.0:1"]\n[tls]\ncert_file = "${key}"\nkey_file = "${key}"\n[auth]\ntokens_file = "${tokens}"`,
   );
+  assert.equal(load(path, {}, 'look').config.auth.tokensFile, tokens, 'the first token can be added');
   addToken(tokens, 'hub', ['admin'], new Date());
   assert.throws(() => load(path, {}), invalid(/has a fault:\n {2}grpc.listen: .* needs credentials/));
   addToken(tokens, 'laptop', ['operator'], new Date());

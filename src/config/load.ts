@@ -19,13 +19,18 @@ export interface Loaded {
   readonly file: string | undefined;
 }
 
-/** `named`: --config; else LINESIDE_CONFIG; else the default file, which may be missing. Throws CONFIG_INVALID with every fault. */
-export function load(named: string | undefined, env: Environment): Loaded {
+/**
+ * `named`: --config; else LINESIDE_CONFIG; else the default file, which may be missing. Throws CONFIG_INVALID with every
+ * fault. `purpose` 'look' is for commands that only want to know where something is: it leaves out whether the service
+ * could start, since the first token is added before it can, and a technician may not read its private key.
+ */
+export function load(named: string | undefined, env: Environment, purpose: 'serve' | 'look' = 'serve'): Loaded {
   const wanted = named ?? env.LINESIDE_CONFIG;
   const file = wanted ?? DEFAULT_FILE;
   const text = readText(file, wanted !== undefined);
   const { config, settings, faults } = parseConfig(text === undefined ? {} : parseToml(file, text), env);
-  const all = [...faults, ...fileFaults(config), ...exposureFaults(config, countTokens(config))];
+  const startFaults = purpose === 'look' ? [] : [...fileFaults(config), ...exposureFaults(config, countTokens(config))];
+  const all = [...faults, ...startFaults];
   if (all.length > 0) throw invalid(file, all);
   return { config, settings, file: text === undefined ? undefined : file };
 }

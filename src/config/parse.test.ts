@@ -233,7 +233,7 @@ test('a table of keys in the README names every key and no other', () => {
   const file = new URL('../../README.md', import.meta.url);
   const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
   const named = [...text.matchAll(/^\| `([a-z]+(?:\.[a-z_]+)+)`/gm)].map(([, path]) => path);
-  if (named.length > 0) assert.deepEqual(named.sort(), keys.map(({ path }) => path).sort());
+  if (named.length > 0) assert.deepEqual(new Set(named), new Set(keys.map(({ path }) => path)));
 });
 
 test('no two keys share a variable', () => {
