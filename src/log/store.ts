@@ -91,6 +91,8 @@ export class Store {
 
   append({ batch, gaps, ceilingId, uptimeMs }: AppendRequest): StoreSizes {
     if (this.#walBytes > walAlarmBytes) this.#checkpointOrThrow();
+    // Calls that come without a pause leave no moment after an answer.
+    else if (this.#walBytes > 2 * walLimitBytes) this.checkpointIfDue();
     const ranMs = this.#ranBeforeMs + uptimeMs;
     const ceiling = Math.max(ceilingId, this.#ceilingId);
     const written = this.#connection
