@@ -11,7 +11,7 @@ interface Common {
   readonly meaning: string;
 }
 
-export interface TextKey extends Common {
+interface TextKey extends Common {
   readonly kind: 'text';
   readonly default: string;
   /** A variable that systemd sets (StateDirectory=, RuntimeDirectory=), which goes before the default. */
@@ -19,7 +19,7 @@ export interface TextKey extends Common {
   /** True where the value must be an absolute path (or empty, where the default is). */
   readonly isPath?: boolean;
 }
-export interface IntegerKey extends Common {
+interface IntegerKey extends Common {
   readonly kind: 'integer';
   readonly default: number | 'auto';
   readonly min: number;
@@ -27,18 +27,18 @@ export interface IntegerKey extends Common {
   /** Also accepts the word "auto". */
   readonly auto?: boolean;
 }
-export interface SwitchKey extends Common {
+interface SwitchKey extends Common {
   readonly kind: 'switch';
   readonly default: boolean;
   /** Only the file may set it: a stray variable must not open the service to the network. */
   readonly fileOnly?: boolean;
 }
-export interface ChoiceKey extends Common {
+interface ChoiceKey extends Common {
   readonly kind: 'choice';
   readonly default: string;
   readonly choices: readonly string[];
 }
-export interface ListKey extends Common {
+interface ListKey extends Common {
   readonly kind: 'list';
   readonly default: readonly string[];
 }
@@ -49,7 +49,7 @@ const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 
 /** Largest SerialConfig.packet_size that the contract's decision table allows. */
-export const MAX_PACKET_SIZE = 65_536;
+const MAX_PACKET_SIZE = 65_536;
 
 const data: readonly Key[] = [
   {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { parse } from 'smol-toml';
 import { exposureFaults } from './exposure.ts';
-import { type Key, keys, variableOf } from './keys.ts';
+import { type Key, keys, reservedVariables, variableOf } from './keys.ts';
 import { isLoopback, parseListen, showListen } from './listen.ts';
 import { type Environment, parseConfig } from './parse.ts';
 
@@ -244,3 +244,8 @@ function splitPath(key: Key): [string, string] {
   const dot = key.path.lastIndexOf('.');
   return [key.path.slice(0, dot), key.path.slice(dot + 1)];
 }
+
+test('variables that are no keys are let through', () => {
+  for (const name of reservedVariables) assert.deepEqual(faults('', { [name]: 'x' }), [], name);
+  assert.ok(reservedVariables.includes('LINESIDE_DEBUG'), 'what serve.ts reads');
+});
