@@ -21,6 +21,9 @@ describe('the arguments of Open', () => {
     { dataBits: 7, parity: 3, stopBits: 2 },
     { parity: 4 },
     { packetSize: 65_536 },
+    // No port has such a name: that is for the inventory to say.
+    { portName: 'x'.repeat(5_000) },
+    { portName: '/dev/tty\0' },
   ];
   for (const change of accepted)
     it(`accepts ${JSON.stringify(change)}`, () =>
@@ -28,8 +31,6 @@ describe('the arguments of Open', () => {
 
   const refused: [Partial<OpenRequest>, RegExp][] = [
     [{ portName: '' }, /^port_name: is empty$/],
-    [{ portName: 'x'.repeat(5_000) }, /^port_name: /],
-    [{ portName: '/dev/tty\0' }, /^port_name: /],
     [{ baudRate: 0 }, /^baud_rate: 0 is not 1 to 12000000$/],
     [{ baudRate: 12_000_001 }, /^baud_rate: /],
     [{ baudRate: 4_294_967_295 }, /^baud_rate: /],

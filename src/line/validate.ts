@@ -7,9 +7,6 @@ import type { DataBits, LineConfig, Parity, StopBits } from './settings.ts';
 export const MAX_BAUD_RATE = 12_000_000;
 /** The largest packet that SendPacket would take by default, too. */
 export const MAX_PACKET_SIZE = 65_536;
-/** Longer names than the kernel's PATH_MAX cannot be a port. */
-const MAX_PORT_NAME_CHARS = 4_096;
-
 const parityNumbers: readonly number[] = [0, 1, 2, 3, 4];
 const stopBitsNumbers: readonly number[] = [0, 1, 2];
 const dataBitsNumbers: readonly number[] = [5, 6, 7, 8];
@@ -17,7 +14,8 @@ const dataBitsNumbers: readonly number[] = [5, 6, 7, 8];
 /** Throws INVALID_ARGUMENT that names every field at fault. */
 export function validateOpen(request: OpenRequest): LineConfig {
   const faults = [
-    ...portNameFaults(request.portName),
+    // Whatever else it is: a name that is not listed is NOT_FOUND.
+    request.portName === '' ? 'port_name: is empty' : '',
     inRange(request.baudRate, 1, MAX_BAUD_RATE) ? '' : `baud_rate: ${request.baudRate} is not 1 to ${MAX_BAUD_RATE}`,
     dataBitsNumbers.includes(request.dataBits) ? '' : `data_bits: ${request.dataBits} is not 5, 6, 7 or 8`,
     parityNumbers.includes(request.parity) ? '' : `parity: ${request.parity} is no Parity`,
@@ -38,13 +36,6 @@ export function validateOpen(request: OpenRequest): LineConfig {
     stopBits: request.stopBits as StopBits,
     packetSize: request.packetSize,
   };
-}
-
-function portNameFaults(name: string): string[] {
-  if (name === '') return ['port_name: is empty'];
-  if (name.length > MAX_PORT_NAME_CHARS) return [`port_name: is longer than ${MAX_PORT_NAME_CHARS} characters`];
-  if (name.includes('\0')) return ['port_name: contains a NUL character'];
-  return [];
 }
 
 function inRange(value: number, low: number, high: number): boolean {
