@@ -248,6 +248,7 @@ function cleanUp(): void {
   directories.clear();
 }
 
-after(cleanUp);
+// Hooks of the file itself come first: they run in the order in which they were registered.
+setImmediate(() => after(cleanUp));
 // A test file that is cut off by its time limit leaves nothing behind either.
 process.once('exit', cleanUp);

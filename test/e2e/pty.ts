@@ -5,9 +5,12 @@ import { after } from 'node:test';
 import { openPty, type Pty } from '../../src/line/simulated/pty.ts';
 
 const open = new Set<Pty>();
-after(() => {
-  for (const pty of open) pty.close();
-});
+// After the hooks of the file itself, as in daemon.ts.
+setImmediate(() =>
+  after(() => {
+    for (const pty of open) pty.close();
+  }),
+);
 
 export interface NamedPty extends Pty {
   /** The link, which is the port's name. */
