@@ -9,7 +9,7 @@ import { showListen } from './listen.ts';
 import { type Environment, type Fault, parseConfig, type Setting } from './parse.ts';
 import { listTokens } from './tokens.ts';
 
-export const DEFAULT_FILE = '/etc/lineside/lineside.toml';
+const DEFAULT_FILE = '/etc/lineside/lineside.toml';
 
 export interface Loaded {
   readonly config: Config;
@@ -46,7 +46,7 @@ export function describeConfig(loaded: Loaded): string[] {
 }
 
 /** As TOML writes it. */
-export function showValue(value: Value): string {
+function showValue(value: Value): string {
   return typeof value === 'object'
     ? `[${value.map((item) => JSON.stringify(item)).join(', ')}]`
     : JSON.stringify(value);

@@ -13,7 +13,7 @@ export interface Fault {
   readonly message: string;
 }
 
-export type Source = 'file' | 'environment' | 'default';
+type Source = 'file' | 'environment' | 'default';
 
 export interface Setting {
   readonly value: Value;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
-import { FakeClock } from '../base/fake-clock.ts';
+import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
 import { TokenReader } from './token-reader.ts';
 import { addToken, listTokens, revokeToken } from './tokens.ts';

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { Authority, type Pair } from '../../../test/grpc/certificates.ts';
 import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
-import { FakeClock } from '../../base/fake-clock.ts';
+import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { silentLogger } from '../../base/logger.ts';
 import { addToken, revokeToken } from '../../config/tokens.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../proto/services.ts';

@@ -13,9 +13,9 @@ export const MAX_NOTE_BYTES = 4 * KIB;
  * A message somewhat too large is still read, so that LogRaw can say which field is; far larger ones are refused by
  * their length prefix before any of it is kept.
  */
-export const MAX_RECEIVE_BYTES = MAX_RAW_DATA_BYTES + 64 * KIB;
+const MAX_RECEIVE_BYTES = MAX_RAW_DATA_BYTES + 64 * KIB;
 /** gRPC clients refuse more than 4 MiB unless told otherwise; the largest message of ours is an entry of 1 MiB. */
-export const MAX_SEND_BYTES = 4 * MIB;
+const MAX_SEND_BYTES = 4 * MIB;
 
 /** A batch of ReadLog ends at whichever comes first: large enough to amortise a message, small enough to flow. */
 export const BATCH_BYTES = 64 * KIB;

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Client, credentials } from '@grpc/grpc-js';
-import descriptorPb from 'google-protobuf/google/protobuf/descriptor_pb.js';
 import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
 import { HealthDefinition } from 'nice-grpc-server-health';
 import { ServerReflectionService } from 'nice-grpc-server-reflection';
 import reflectionPb from 'nice-grpc-server-reflection/lib/proto/grpc/reflection/v1/reflection_pb.js';
+import descriptor from 'protobufjs/ext/descriptor.js';
 import { startTestServer } from '../../../test/grpc/fakes.ts';
 
 const SERVING = 1;
@@ -86,11 +86,14 @@ for (const version of ['v1', 'v1alpha']) {
       for (const [symbol, name, imports, methods] of symbols) {
         const found = await ask(new reflectionPb.ServerReflectionRequest().setFileContainingSymbol(symbol));
         const [bytes] = found.getFileDescriptorResponse()?.getFileDescriptorProtoList_asU8() ?? [];
-        const file = descriptorPb.FileDescriptorProto.deserializeBinary(bytes ?? new Uint8Array());
-        assert.equal(file.getName(), name);
-        assert.equal(file.getSyntax(), 'proto3');
-        assert.deepEqual(file.getDependencyList(), [...imports]);
-        assert.equal(file.getServiceList()[0]?.getMethodList().length ?? 0, methods);
+        const file = descriptor.FileDescriptorProto.toObject(
+          descriptor.FileDescriptorProto.decode(bytes ?? new Uint8Array()),
+          { arrays: true },
+        );
+        assert.equal(file.name, name);
+        assert.equal(file.syntax, 'proto3');
+        assert.deepEqual(file.dependency, [...imports]);
+        assert.equal(file.service[0]?.method.length ?? 0, methods);
       }
       const byName = await ask(new reflectionPb.ServerReflectionRequest().setFileByFilename('serial.proto'));
       assert.equal(byName.getFileDescriptorResponse()?.getFileDescriptorProtoList().length, 1);
