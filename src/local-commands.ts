@@ -8,7 +8,7 @@ import { addToken, listTokens, revokeToken, roles } from './config/tokens.ts';
 
 /** The Unix socket of the service that a configuration file describes. */
 export function localSocket(configFile: string | undefined): string {
-  const { config } = load(configFile, process.env);
+  const { config } = load(configFile, process.env, 'look');
   const unix = config.grpc.listen.find((address) => address.kind === 'unix');
   if (unix === undefined)
     throw new LinesideError('CONFIG_INVALID', 'grpc.listen names no Unix socket', { hint: 'use --host or --socket' });
@@ -39,7 +39,8 @@ function addConfigCheck(program: Command, { io }: LocalShell): void {
 
 function addTokenCommands(program: Command, { io }: LocalShell): void {
   const token = program.command('token').description('bearer tokens for access from the network');
-  const tokensFile = (options: { config?: string }): string => load(options.config, process.env).config.auth.tokensFile;
+  const tokensFile = (options: { config?: string }): string =>
+    load(options.config, process.env, 'look').config.auth.tokensFile;
   const withConfig = (command: Command): Command =>
     command.option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)');
   const collect = (role: string, before: string[]): string[] => [...before, role];

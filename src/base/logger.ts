@@ -2,8 +2,8 @@
  * The operator's log: one line for each thing that matters, to standard error, which systemd's journal keeps.
  * `level message key=value ...`; values with spaces are quoted. Not to be mixed up with the serial log.
  */
-export type Level = 'debug' | 'info' | 'warn' | 'error';
-export type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
+type Level = 'debug' | 'info' | 'warn' | 'error';
+type Fields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export interface Logger {
   debug(message: string, fields?: Fields): void;

@@ -8,8 +8,8 @@ import { PassThrough } from 'node:stream';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { runCli } from './cli.ts';
-import { cleanEnv, type Outcome, run } from './drive.ts';
-import { FakeService, type FakeTls } from './fake-service.ts';
+import { cleanEnv, type Outcome, run } from './drive.fixture.ts';
+import { FakeService, type FakeTls } from './fake-service.fixture.ts';
 import { processIo } from './io.ts';
 
 let dir: string;

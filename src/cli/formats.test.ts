@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import Long from 'long';
 import { lineside, serial } from '../proto/services.ts';
-import { drivesTerminal } from './drive.ts';
+import { drivesTerminal } from './drive.fixture.ts';
 import { chosenEndpoint, parseHost } from './endpoint.ts';
 import { EntryPrinter, type LogItem, logItems, rowBytes } from './entries.ts';
 import { CliFailure, exitStatus, exitStatusTable, failureLine } from './failure.ts';

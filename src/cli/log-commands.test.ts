@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import Long from 'long';
 import { ServerError, Status } from 'nice-grpc';
-import { type DriveOptions, run, start, until } from './drive.ts';
-import { FakeService } from './fake-service.ts';
+import { type DriveOptions, run, start, until } from './drive.fixture.ts';
+import { FakeService } from './fake-service.fixture.ts';
 
 let dir: string;
 let socket: string;

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { ServerError, Status } from 'nice-grpc';
-import { run, start, until } from './drive.ts';
-import { FakeService } from './fake-service.ts';
+import { run, start, until } from './drive.fixture.ts';
+import { FakeService } from './fake-service.fixture.ts';
 
 let dir: string;
 let socket: string;

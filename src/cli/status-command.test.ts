@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import Long from 'long';
 import { runCli } from './cli.ts';
-import { run, start, until } from './drive.ts';
-import { FakeService } from './fake-service.ts';
+import { run, start, until } from './drive.fixture.ts';
+import { FakeService } from './fake-service.fixture.ts';
 import { processIo } from './io.ts';
 
 let dir: string;

@@ -148,7 +148,7 @@ const serial: readonly Key[] = [
     min: 100,
     max: 600_000,
     meaning:
-      'Milliseconds without the line taking a byte until a packet fails: flow control may hold a line for seconds.',
+      'Milliseconds that a packet may take beyond its time on the wire until it fails: flow control may hold a line so long.',
   },
 ];
 

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { until } from './device/pty-rig.ts';
-import { FixtureTree, ftdi } from './fixture-tree.ts';
+import { until } from './device/pty-rig.fixture.ts';
 import { createInventory } from './inventory.ts';
 import type { Inventory, Port } from './ports.ts';
 import { openPty } from './simulated/pty.ts';
+import { FixtureTree, ftdi } from './sysfs-tree.fixture.ts';
 
 async function setup(t: TestContext, extraPorts: readonly string[] = []) {
   const tree = await FixtureTree.make();

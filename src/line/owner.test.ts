@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
-import { FakeClock } from '../base/fake-clock.ts';
+import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
 import type { Direction } from '../log/entry.ts';
+import type { LineRecorder } from '../log/face.ts';
 import type { Device, DeviceEvents, WriteResult } from './device/device.ts';
 import type { OpenRequest } from './face.ts';
 import { LineMemory } from './memory.ts';
@@ -138,17 +139,17 @@ class World {
     });
   }
 
-  recorder() {
-    const world = this;
+  recorder(): LineRecorder {
+    const isPressed = (): boolean => this.pressed;
     return {
-      record(dir: Direction, _atMs: number, data: Uint8Array, note = ''): void {
-        world.recorded.push({ dir, data: Buffer.from(data).toString(), note });
+      record: (dir, _atMs, data, note = '') => {
+        this.recorded.push({ dir, data: Buffer.from(data).toString(), note });
       },
       get pressed() {
-        return world.pressed;
+        return isPressed();
       },
-      onRelieved(call: () => void): void {
-        world.relieved = call;
+      onRelieved: (call) => {
+        this.relieved = call;
       },
     };
   }

@@ -20,7 +20,7 @@ export interface Target {
 }
 
 /** What stood when Open came, and what a refused Open goes back to. */
-export type Previous =
+type Previous =
   | { readonly kind: 'nothing' }
   /** Another port, which stays open until the new one is. */
   | { readonly kind: 'standing'; readonly target: Target }

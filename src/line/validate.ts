@@ -4,9 +4,9 @@ import type { OpenRequest } from './face.ts';
 import type { DataBits, LineConfig, Parity, StopBits } from './settings.ts';
 
 /** The fastest UARTs in use (FT232H, FT2232H) end at 12 Mbaud. */
-export const MAX_BAUD_RATE = 12_000_000;
+const MAX_BAUD_RATE = 12_000_000;
 /** The largest packet that SendPacket would take by default, too. */
-export const MAX_PACKET_SIZE = 65_536;
+const MAX_PACKET_SIZE = 65_536;
 const parityNumbers: readonly number[] = [0, 1, 2, 3, 4];
 const stopBitsNumbers: readonly number[] = [0, 1, 2];
 const dataBitsNumbers: readonly number[] = [5, 6, 7, 8];

@@ -3,8 +3,8 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { messageOf } from '../base/errors.ts';
 import { DamagedError } from './damage.ts';
 
-export const plain = 0;
-export const deflated = 1;
+const plain = 0;
+const deflated = 1;
 
 /** Smaller bodies fit beside others on a page: nothing to save. */
 const worthwhileBytes = 256;

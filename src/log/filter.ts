@@ -11,7 +11,7 @@ export interface Filter {
   readonly until: Halves | undefined;
 }
 
-export interface Halves {
+interface Halves {
   readonly high: number;
   readonly low: number;
 }

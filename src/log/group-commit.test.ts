@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../base/fake-clock.ts';
+import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
 import type { LogEntry } from './entry.ts';
 import { GroupCommit } from './group-commit.ts';

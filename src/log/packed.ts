@@ -129,7 +129,7 @@ function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, after: number, upTo
   }
 }
 
-export function directionOf(value: number | undefined): Direction {
+function directionOf(value: number | undefined): Direction {
   return value === TX ? TX : RX;
 }
 

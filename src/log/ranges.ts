@@ -2,7 +2,7 @@
 import type { LogEntry, LogGap } from './entry.ts';
 
 /** What an entry takes in memory beside its bytes: the object, its array and that one's buffer, its places in the queues. */
-export const entryOverheadBytes = 256;
+const entryOverheadBytes = 256;
 
 export function costOf(entry: LogEntry): number {
   return entry.data.length + 2 * entry.note.length + entryOverheadBytes;

@@ -50,7 +50,7 @@ export async function openSerialLog(options: SerialLogOptions): Promise<LogFace>
   return log;
 }
 
-export class SerialLog implements LogFace {
+class SerialLog implements LogFace {
   readonly #o: SerialLogOptions;
   readonly #store: RemoteStore;
   readonly #commit: GroupCommit;

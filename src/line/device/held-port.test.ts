@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Parity, StopBits } from '../settings.ts';
 import { openPty, type Pty } from '../simulated/pty.ts';
-import { eightNone, openDescriptors, openRig, ptyPort, until } from './pty-rig.ts';
+import { eightNone, openDescriptors, openRig, ptyPort, until } from './pty-rig.fixture.ts';
 import { openTty } from './tty-device.ts';
 import { getTermios, isExclusive } from './tty-ioctl.ts';
 

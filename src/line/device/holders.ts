@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { systemCode } from '../../base/errors.ts';
 
 /** Where programs of the UUCP tradition (minicom, cu, pppd) leave LCK..<name> with their pid. */
-export const LOCK_DIRECTORY = '/run/lock';
+const LOCK_DIRECTORY = '/run/lock';
 
 /** "process 812 (minicom)" that has the path open, other than this one; undefined when none is seen (or may be seen). */
 export async function openHolder(path: string, procRoot = '/proc'): Promise<string | undefined> {

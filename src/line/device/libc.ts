@@ -49,7 +49,7 @@ const LOCK_NB = 4;
 const PTS_NAME_BYTES = 128;
 
 /** A system call that failed; `code` is its name ("EIO"), as on Node's own errors. */
-export class SystemCallError extends Error {
+class SystemCallError extends Error {
   override readonly name = 'SystemCallError';
   readonly code: string;
 

@@ -7,7 +7,17 @@ import { pause, systemClock } from '../../base/clock.ts';
 import { type DataBits, Parity, StopBits } from '../settings.ts';
 import { openPty } from '../simulated/pty.ts';
 import { CLOSE_LIMIT_MS } from './device.ts';
-import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, sha256, until, within } from './pty-rig.ts';
+import {
+  eightNone,
+  never,
+  openDescriptors,
+  openRig,
+  pattern,
+  ptyPort,
+  sha256,
+  until,
+  within,
+} from './pty-rig.fixture.ts';
 import { settingsOf } from './termios.ts';
 import { openTty } from './tty-device.ts';
 import { getTermios } from './tty-ioctl.ts';

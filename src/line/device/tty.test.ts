@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { ReadStream } from 'node:tty';
-import { FakeClock } from '../../base/fake-clock.ts';
+import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { openPty } from '../simulated/pty.ts';
 import { CLOSE_LIMIT_MS } from './device.ts';
 import { duplicate } from './libc.ts';
 import { guardPort } from './port-guard.ts';
-import { eightNone, ptyPort } from './pty-rig.ts';
+import { eightNone, ptyPort } from './pty-rig.fixture.ts';
 import { TtyDevice } from './tty.ts';
 
 test('close ends within its limit although the last close of the port hangs', async (t) => {

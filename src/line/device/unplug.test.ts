@@ -2,7 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openPty } from '../simulated/pty.ts';
-import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, type Rig, until, within } from './pty-rig.ts';
+import {
+  eightNone,
+  never,
+  openDescriptors,
+  openRig,
+  pattern,
+  ptyPort,
+  type Rig,
+  until,
+  within,
+} from './pty-rig.fixture.ts';
 import { openTty } from './tty-device.ts';
 
 const ROUNDS = 40;

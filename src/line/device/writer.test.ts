@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../base/fake-clock.ts';
+import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { TtyWriter } from './writer.ts';
 
 const never = new AbortController().signal;

@@ -23,7 +23,7 @@ const MAX_UNREAD_BYTES = 2_048;
 /** How soon "SET RATE" after a pause is noticed when reports are off. */
 const IDLE_LOOK_MS = 1_000;
 
-export function simulatedPortName(runtimeDir: string): string {
+function simulatedPortName(runtimeDir: string): string {
   return join(runtimeDir, LINK_NAME);
 }
 

@@ -1,0 +1,71 @@
+/** What the fault tests share: the port, the log and the process as seen from outside. */
+import { spawn } from 'node:child_process';
+import { closeSync, constants, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Long from 'long';
+import { setExclusive } from '../../src/line/device/tty-ioctl.ts';
+import { lineside, serial } from '../../src/proto/services.ts';
+import { type Client, type Daemon, environment, MAIN, NODE } from './daemon.ts';
+
+export const { LOG_STATE_OK, LOG_STATE_FAILING } = lineside.v1.LogState;
+export const { RX, TX } = serial.SerialLogEntry.Direction;
+
+/** 115,200 8N1 unless said otherwise; fails when the answer is not OK. */
+export async function openPort(
+  client: Client,
+  portName: string,
+  changes: serial.SerialConfig.$Properties = {},
+): Promise<void> {
+  const answer = await client.serial.open({ portName, baudRate: 115_200, dataBits: 8, ...changes });
+  if (answer.status !== serial.StatusCode.OK) throw new Error(`Open ${portName}: ${answer.error}`);
+}
+
+export async function logStatus(client: Client): Promise<lineside.v1.LogStatus.$Shape> {
+  const { log } = await client.line.getStatus({});
+  if (log == null) throw new Error('GetStatus without a log');
+  return log;
+}
+
+/** Every entry that is there now, after the id. */
+export async function everythingAfter(client: Client, afterId: number): Promise<lineside.v1.LogEntry.$Shape[]> {
+  const found: lineside.v1.LogEntry.$Shape[] = [];
+  for await (const { entries } of client.line.readLog({ afterId: Long.fromNumber(afterId, true) }))
+    found.push(...entries);
+  return found;
+}
+
+/** A technician's command; resolves with what it printed. */
+export async function cli(
+  { socket }: Daemon,
+  ...args: readonly string[]
+): Promise<{ readonly status: number; readonly out: string; readonly err: string }> {
+  const env = environment({ LINESIDE_SOCKET: socket });
+  const child = spawn(NODE, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env });
+  const text = { out: '', err: '' };
+  child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+    text.out += piece;
+  });
+  child.stderr.setEncoding('utf8').on('data', (piece: string) => {
+    text.err += piece;
+  });
+  const status = await new Promise<number>((done) => child.once('close', (code) => done(code ?? -1)));
+  return { status, ...text };
+}
+
+export function residentMiB(pid: number): number {
+  const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(join('/proc', String(pid), 'status'), 'utf8'))?.[1];
+  return Number(kib ?? Number.NaN) / 1024;
+}
+
+/**
+ * What the kernel does with a real port when its last user is killed: the exclusive use ends. The tests' own end keeps a
+ * pseudo-terminal alive, and with it the flag.
+ */
+export function endExclusiveUse(devicePath: string): void {
+  const fd = openSync(devicePath, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK);
+  try {
+    setExclusive(fd, false);
+  } finally {
+    closeSync(fd);
+  }
+}
