@@ -43,4 +43,7 @@ test('finds who has a path open, among processes that vanish and cannot be read'
   await writeFile(join(proc, 'uptime'), '');
   assert.equal(await openHolder('/dev/ttyUSB7', proc), 'process 12 (minicom)');
   assert.equal(await openHolder('/dev/ttyUSB8', proc), undefined);
+  await writeFile(join(proc, '12/comm'), 'MainThread\n');
+  await writeFile(join(proc, '12/cmdline'), '/usr/bin/node\0server.js\0');
+  assert.equal(await openHolder('/dev/ttyUSB7', proc), 'process 12 (node)', 'Node names its main thread, not itself');
 });

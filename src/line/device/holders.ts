@@ -48,6 +48,9 @@ function isAlive(pid: number): boolean {
 }
 
 async function nameProcess(pid: number, procRoot = '/proc'): Promise<string> {
-  const name = (await readFile(join(procRoot, String(pid), 'comm'), 'utf8').catch(() => '')).trim();
+  const own = (file: string): Promise<string> => readFile(join(procRoot, String(pid), file), 'utf8').catch(() => '');
+  const command = (await own('comm')).trim();
+  // Node calls its main thread so, whatever the program is.
+  const name = command === 'MainThread' ? basename((await own('cmdline')).split('\0')[0] ?? '') : command;
   return name === '' ? `process ${pid}` : `process ${pid} (${name})`;
 }
