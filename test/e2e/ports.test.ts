@@ -1,0 +1,258 @@
+/** One daemon, real pseudo-terminals: who holds the port, whose turn it is, and what a line that takes nothing costs. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, chownSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import Long from 'long';
+import { serial } from '../../src/proto/services.ts';
+import { connectTo, type Daemon, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
+import { type NamedPty, namedPty } from './pty.ts';
+import { tailLog } from './tail.ts';
+import { until, within } from './wait.ts';
+
+const { OK, INTERNAL_ERROR, NOT_CONNECTED } = serial.StatusCode;
+const NOBODY = 65_534;
+const usual = { baudRate: 115_200, dataBits: 8 };
+/** The contract's 2 s, and room for a machine that is busy with other tests. */
+const CLOSE_LIMIT_MS = 2_000 + 4_000;
+
+let dir: string;
+let daemon: Daemon;
+let pty: NamedPty;
+let other: NamedPty;
+
+before(async () => {
+  dir = temporaryDirectory();
+  [pty, other] = [namedPty(dir, 'port0'), namedPty(dir, 'port1')];
+  daemon = await startDaemon({
+    config: {
+      serial: { extra_ports: [`${dir}/port?`], rx_gap_ms: 200, rx_buffer_bytes: 4_096, write_timeout_ms: 1_500 },
+    },
+  });
+});
+after(async () => {
+  assert.equal(await daemon.stop(), 0);
+});
+
+async function open(portName = pty.portName, more: object = {}, using = daemon): Promise<void> {
+  const answer = await using.client.serial.open({ ...usual, portName, ...more });
+  assert.equal(answer.status, OK, answer.error);
+}
+
+/** Fresh PTYs of this test alone, found by the daemon's glob. */
+function deviceThatNeverReads(name: string): NamedPty {
+  return namedPty(dir, name, false);
+}
+
+/** Tries to open a path for reading as a user without privileges, and says what happened: "opened" or the error's name. */
+function openAsNobody(path: string): string {
+  const code = [
+    'import errno, os, sys',
+    'try:',
+    '    os.close(os.open(sys.argv[1], os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)); print("opened")',
+    'except OSError as error:',
+    '    print(errno.errorcode[error.errno])',
+  ].join('\n');
+  const user = ['--reuid', String(NOBODY), '--regid', String(NOBODY), '--clear-groups'];
+  return spawnSync('setpriv', [...user, '/usr/bin/python3', '-c', code, path], { encoding: 'utf8' }).stdout.trim();
+}
+
+test('another program cannot open the port while it is held here, and can afterwards', async () => {
+  chmodSync(pty.slavePath, 0o666);
+  assert.equal(openAsNobody(pty.slavePath), 'opened', 'nothing else stands in its way');
+  await open();
+  assert.equal(openAsNobody(pty.slavePath), 'EBUSY');
+  await daemon.client.serial.close({});
+  assert.equal(openAsNobody(pty.slavePath), 'opened');
+});
+
+test('a port that another program has locked is refused with a name, and opens once that is gone', async () => {
+  const code =
+    'import fcntl, os, sys\nfd = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)\nfcntl.flock(fd, fcntl.LOCK_EX)\nprint("held", flush=True)\nsys.stdin.read()';
+  const holder = startProcess('/usr/bin/python3', ['-c', code, other.slavePath]);
+  if (holder.stdout === null) throw new Error('no pipe');
+  await within('the lock', once(holder.stdout, 'data'));
+  await open();
+  const refused = await daemon.client.serial.open({ ...usual, portName: other.portName });
+  assert.equal(refused.status, INTERNAL_ERROR);
+  // This very process has the terminal open too, to play the device, and may be the one that is seen.
+  assert.match(refused.error, /process \d+ \((python3.*|node)\) holds it/);
+  assert.equal((await daemon.client.serial.getCurrentConfig({})).portName, pty.portName);
+  holder.stdin?.end();
+  await within('the end of the holder', once(holder, 'close'));
+  await open(other.portName);
+  await daemon.client.serial.close({});
+});
+
+test('a port without permission is refused, and says which group helps', async () => {
+  const port = namedPty(dir, 'port2');
+  // Root without the right to pass over permissions: a user of its own may not be able to read this checkout.
+  const wrapper = ['setpriv', '--bounding-set=-dac_override,-dac_read_search'];
+  const limited = await startDaemon({ config: { serial: { extra_ports: [port.portName] } }, wrapper });
+  chownSync(port.slavePath, NOBODY, NOBODY);
+  chmodSync(port.slavePath, 0o600);
+  const answer = await limited.client.serial.open({ ...usual, portName: port.portName });
+  assert.equal(answer.status, INTERNAL_ERROR);
+  assert.match(answer.error, /permission denied.*dialout/);
+  assert.equal(await limited.stop(), 0);
+  port.close();
+});
+
+test('refused Opens disturb no byte that is on its way', async () => {
+  await open(pty.portName, { packetSize: 0 });
+  const tail = await tailLog(daemon.client);
+  const before = pty.received().length;
+  const sent = Buffer.from(Array.from({ length: 20_000 }, (_, i) => i % 251));
+  let done = false;
+  const traffic = (async () => {
+    for (let at = 0; at < sent.length; at += 500) {
+      await pty.write(sent.subarray(at, at + 500));
+      const answer = await daemon.client.serial.sendPacket({ payload: sent.subarray(at, at + 500) });
+      assert.equal(answer.status, OK, answer.error);
+    }
+    done = true;
+  })();
+  let refusals = 0;
+  while (!done) {
+    for (const wrong of [{ baudRate: 0 }, { stopBits: 1 }, { portName: '/dev/null' }, { portName: `${dir}/port9` }]) {
+      const answer = await daemon.client.serial.open({ ...usual, portName: pty.portName, ...wrong });
+      assert.notEqual(answer.status, OK);
+      refusals += 1;
+    }
+  }
+  await traffic;
+  await until('all bytes at the device', () => pty.received().length - before >= sent.length);
+  await until('all bytes in the log', () => tail.bytes('RX').length >= sent.length);
+  assert.ok(refusals >= 4);
+  assert.deepEqual(pty.received().subarray(before), sent);
+  assert.deepEqual(tail.bytes('RX'), sent);
+  await tail.end();
+  await daemon.client.serial.close({});
+});
+
+test('packets of 20 callers never interleave', async () => {
+  await open();
+  const before = pty.received().length;
+  const callers = Array.from({ length: 20 }, () => connectTo(daemon.address));
+  const size = 997;
+  const answers = await Promise.all(
+    callers.flatMap(({ serial: client }, caller) =>
+      [0, 1, 2].map((n) =>
+        client.sendPacket({ seqId: Long.fromNumber(caller * 10 + n, true), payload: Buffer.alloc(size, 65 + caller) }),
+      ),
+    ),
+  );
+  assert.ok(answers.every(({ status }) => status === OK));
+  await until('all packets', () => pty.received().length - before >= 60 * size);
+  const line = pty.received().subarray(before);
+  const seen = Array.from({ length: 60 }, (_, i) => new Set(line.subarray(i * size, (i + 1) * size)));
+  assert.ok(
+    seen.every((bytes) => bytes.size === 1),
+    'every packet is whole',
+  );
+  for (const { close } of callers) close();
+  await daemon.client.serial.close({});
+});
+
+test('a caller who floods delays another by a packet, not by all of its own', async () => {
+  const stalled = deviceThatNeverReads('port3');
+  await open(stalled.portName);
+  const [flooder, modest] = [connectTo(daemon.address), connectTo(daemon.address)];
+  const size = 4_096;
+  let accepted = 0;
+  const flood = Array.from({ length: 60 }, () =>
+    flooder.serial.sendPacket({ payload: Buffer.alloc(size, 0x46) }).then((answer) => {
+      if (answer.status === OK) accepted += 1;
+    }),
+  );
+  await until('a queue before the line', async () => {
+    const { counters } = await daemon.client.line.getStatus({});
+    return Number(counters?.txQueuedPackets ?? 0) >= 10;
+  });
+  const one = modest.serial.sendPacket({ payload: Buffer.alloc(size, 0x4d) });
+  await until('the packet in the queue', async () => {
+    const { counters } = await daemon.client.line.getStatus({});
+    // All 61 but the one that is being written.
+    return Number(counters?.txQueuedPackets ?? 0) + accepted >= 60;
+  });
+  const before = accepted;
+  const parts: Buffer[] = [];
+  stalled.onData((bytes) => parts.push(Buffer.from(bytes)));
+  assert.equal((await one).status, OK);
+  await Promise.all(flood);
+  await until('everything', () => Buffer.concat(parts).length >= 61 * size);
+  const place = Buffer.concat(parts).indexOf(0x4d) / size;
+  // Those that the kernel had, the one being written, one more whose turn had come.
+  assert.ok(place <= before + 3, `packet ${place} on the line, ${before} had been accepted`);
+  flooder.close();
+  modest.close();
+  await daemon.client.serial.close({});
+  stalled.close();
+});
+
+test('a peer that never reads: SendPacket says how much was taken, receiving goes on, Close ends', async () => {
+  const stalled = deviceThatNeverReads('port4');
+  // Fast, so that write_timeout_ms and not the time on the wire decides.
+  await open(stalled.portName, { baudRate: 4_000_000 });
+  const tail = await tailLog(daemon.client);
+  const send = () => {
+    const signal = AbortSignal.timeout(15_000);
+    return daemon.client.serial.sendPacket(
+      { seqId: Long.MAX_UNSIGNED_VALUE, payload: Buffer.alloc(65_536, 1) },
+      { signal },
+    );
+  };
+  let answer = await send();
+  while (answer.status === OK) answer = await send();
+  assert.equal(answer.status, INTERNAL_ERROR);
+  assert.equal(answer.echoSeqId.toString(), Long.MAX_UNSIGNED_VALUE.toString());
+  assert.match(answer.error, /\d+ of 65536 bytes/);
+  const stuck = send();
+  await stalled.write(Buffer.from('heard while stuck'));
+  await until('what the device says', () => tail.bytes('RX').toString() === 'heard while stuck');
+  assert.equal((await stuck).status, INTERNAL_ERROR);
+  const waiting = daemon.client.serial.sendPacket({ payload: Buffer.alloc(65_536, 2) });
+  const began = performance.now();
+  assert.equal((await daemon.client.serial.close({})).status, OK);
+  assert.ok(performance.now() - began < CLOSE_LIMIT_MS);
+  const late = await within('the answer of the packet under way', waiting);
+  assert.ok([INTERNAL_ERROR, NOT_CONNECTED].includes(late.status as never), late.error);
+  await tail.end();
+  stalled.close();
+});
+
+test('chunks end with silence on the line', async () => {
+  await open();
+  const tail = await tailLog(daemon.client);
+  for (const text of ['one', 'two', 'three']) {
+    await pty.write(Buffer.from(text.slice(0, 1)));
+    await pty.write(Buffer.from(text.slice(1)));
+    await until(`a chunk with ${text}`, () => tail.bytes('RX').toString().endsWith(text));
+  }
+  assert.deepEqual(
+    tail.entries.map(({ rawData }) => Buffer.from(rawData).toString()),
+    ['one', 'two', 'three'],
+  );
+  await tail.end();
+  await daemon.client.serial.close({});
+});
+
+test('a receive buffer that overflows says so to the caller, in the status and in the log of the service', async () => {
+  await open(pty.portName, { packetSize: 512 });
+  const before = (await daemon.client.line.getStatus({})).counters;
+  const tail = await tailLog(daemon.client);
+  for (let i = 0; i < 11; i++) await pty.write(Buffer.alloc(512, i));
+  await until('everything', () => tail.bytes('RX').length === 11 * 512);
+  const packet = await daemon.client.serial.receivePacket({});
+  assert.equal(packet.tags['dropped_packets'], '3');
+  assert.equal(packet.seqId.toNumber(), 4);
+  assert.equal(packet.payload[0], 3);
+  // Said at once, then at most once a minute: an earlier test may have been the first.
+  await daemon.waitFor(/warn receive buffer full: oldest packets dropped.*packets=\d+/);
+  const { counters } = await daemon.client.line.getStatus({});
+  assert.equal(Number(counters?.rxDroppedPackets) - Number(before?.rxDroppedPackets), 3);
+  assert.equal(Number(counters?.rxDroppedBytes) - Number(before?.rxDroppedBytes), 3 * 512);
+  await tail.end();
+  await daemon.client.serial.close({});
+});
