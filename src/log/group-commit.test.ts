@@ -5,7 +5,7 @@ import { silentLogger } from '../base/logger.ts';
 import type { LogEntry } from './entry.ts';
 import { GroupCommit } from './group-commit.ts';
 import { unpack } from './packed.ts';
-import type { AppendRequest, Opened, Page, Pruned, RemoteStore, StoreSizes } from './store-face.ts';
+import type { AppendRequest, Opened, OpenRequest, Page, Pruned, RemoteStore, StoreSizes } from './store-face.ts';
 
 const nothing: Opened = {
   firstId: 0,
@@ -30,9 +30,11 @@ class FakeStore implements RemoteStore {
   #settle: { ok(sizes: StoreSizes): void; fail(error: Error): void } | undefined;
   #decided = 0;
   opens = 0;
+  setAsides = 0;
 
-  open(): Promise<Opened> {
+  open({ setAsideFor }: OpenRequest): Promise<Opened> {
     this.opens++;
+    if (setAsideFor !== '') this.setAsides++;
     return Promise.resolve(nothing);
   }
 
@@ -244,12 +246,26 @@ test('a store that hangs refuses those who come, and takes back nothing that it 
   assert.equal(commit.failure, '');
 });
 
-test('damage is mended by a new file at once, without refusing anyone', async () => {
+test('damage that is there at a second look is mended by a new file at once, without refusing anyone', async () => {
   const { store, commit, entry } = await started();
   const waiting = commit.addAndWait(entry());
   await store.fail('SQLITE_CORRUPT');
-  assert.equal(store.opens, 2);
-  assert.deepEqual(store.ids, [[1], [1]]);
+  assert.deepEqual([store.opens, store.setAsides], [2, 0]);
+  await store.fail('SQLITE_CORRUPT');
+  assert.deepEqual([store.opens, store.setAsides], [3, 1]);
+  assert.deepEqual(store.ids, [[1], [1], [1]]);
   await store.commit();
   assert.equal((await waiting).id, 1);
+});
+
+test('damage that is gone at a second look, or comes back much later, costs no file', async () => {
+  const { clock, store, commit, entry } = await started();
+  for (let i = 0; i < 3; i++) {
+    const waiting = commit.addAndWait(entry());
+    await store.fail('SQLITE_CORRUPT');
+    await store.commit();
+    await waiting;
+    clock.advance(60_000);
+  }
+  assert.deepEqual([store.opens, store.setAsides], [4, 0]);
 });

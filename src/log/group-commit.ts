@@ -41,6 +41,8 @@ const firstRetryMs = 250;
 const maxRetryMs = 5_000;
 /** After so many failures in a row the file is opened afresh: an I/O error may have wedged the connection. */
 const reopenEvery = 4;
+/** Damage that is met again so soon, on a connection opened afresh in between, is in the file. */
+const damageAgainMs = 60_000;
 /** SD cards take up to 5 s for an fsync; longer is a hang. */
 const stallMs = 10_000;
 
@@ -65,6 +67,7 @@ export class GroupCommit {
   #stallTimer: Timer | undefined;
   #mustOpen = true;
   #setAsideFor = '';
+  #damageSeenMs = Number.NEGATIVE_INFINITY;
   #logId = '';
   #decidedId = 0;
   #ceilingId = 0;
@@ -134,11 +137,11 @@ export class GroupCommit {
     return new Promise((resolve, reject) => this.#push(entry, { resolve, reject }));
   }
 
-  /** A reader or retention met a failure: damage and a dead worker are mended here. */
-  report(error: unknown): void {
+  /** A reader or retention met a failure: damage and a dead worker are mended here. `checked`: the whole file was. */
+  report(error: unknown, checked = false): void {
     if (this.#state.kind === 'closed' || this.#mustOpen) return;
     if (!isDamage(error) && systemCode(error) !== 'WORKER_EXITED') return;
-    if (isDamage(error)) this.#setAsideFor = describeFailure(error, this.#o.dir).text;
+    if (isDamage(error)) this.#noteDamage(describeFailure(error, this.#o.dir).text, checked);
     this.#mustOpen = true;
     this.#next();
   }
@@ -292,22 +295,30 @@ export class GroupCommit {
     if (this.#state.kind === 'closed') return;
     const { code, text } = describeFailure(error, this.#o.dir);
     if (isDamage(error) && this.#setAsideFor === '' && this.#state.kind !== 'failing') {
-      // A new file takes what is pending, the waiting callers' entries too: nothing has failed for them.
+      // The file opened afresh, or a new one, takes what is pending, the waiting callers' entries too: nothing has
+      // failed for them.
+      this.#noteDamage(text);
       this.#mustOpen = true;
-      this.#setAsideFor = text;
       return;
     }
     const attempt = this.#state.kind === 'failing' ? this.#state.attempt + 1 : 0;
     const lostBefore = this.#state.kind === 'failing' ? this.#state.lostBefore : this.#lost;
     if (attempt === 0) this.#o.logger.error(text);
     this.#state = { kind: 'failing', text, attempt, lostBefore };
-    if (isDamage(error)) this.#setAsideFor = text;
+    if (isDamage(error)) this.#noteDamage(text);
     const wedged = attempt % reopenEvery === reopenEvery - 1 && code !== 'SQLITE_FULL';
     this.#mustOpen ||= wedged || code === 'WORKER_EXITED' || isDamage(error);
     this.#refuseWaiting(text);
     this.#limit();
     this.#measurePressure();
     this.#retryTimer = this.#o.clock.timer(backoffMs(attempt, firstRetryMs, maxRetryMs), () => void this.#attempt());
+  }
+
+  /** A disk that cannot be read for a moment makes a sound file look damaged (measured): the second look decides. */
+  #noteDamage(text: string, checked = false): void {
+    const nowMs = this.#o.clock.monoMs();
+    if (checked || nowMs - this.#damageSeenMs < damageAgainMs) this.#setAsideFor = text;
+    this.#damageSeenMs = nowMs;
   }
 
   #refuseWaiting(reason: string): void {

@@ -1,6 +1,6 @@
 /** The log worker: owns the only write connection of log.db. Runs as a worker thread. */
 import { serve } from '../storage/worker-serve.ts';
-import { openStoreFile } from './open-store.ts';
+import { discardBegun, openStoreFile } from './open-store.ts';
 import { Store } from './store.ts';
 import type { Opened, OpenRequest, StoreCalls } from './store-face.ts';
 
@@ -19,6 +19,7 @@ function open(request: OpenRequest): Opened {
     store = new Store(file.connection, request);
   } catch (error) {
     file.connection.close();
+    if (file.setAside !== '') discardBegun(request.dir);
     throw error;
   }
   const { setAside, setAsideReason, unchecked } = file;

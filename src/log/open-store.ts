@@ -1,11 +1,11 @@
 /** Opens log.db, checks it, and begins a new file where the old one is damaged. Runs in the log worker. */
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { type Connection, closeQuietly, openDatabase, quickCheck } from '../storage/open.ts';
 import { DamagedError, isDamage } from './damage.ts';
 import { migrations } from './schema.ts';
-import { setAside } from './set-aside.ts';
+import { companions, setAside } from './set-aside.ts';
 
 export const logFileName = 'log.db';
 
@@ -43,7 +43,17 @@ export function openStoreFile(dir: string, setAsideFor: string): OpenedFile {
     }
   }
   const target = setAside(path);
-  return { ...openSound(path), setAside: target, setAsideReason: damage };
+  try {
+    return { ...openSound(path), setAside: target, setAsideReason: damage };
+  } catch (error) {
+    discardBegun(dir);
+    throw error;
+  }
+}
+
+/** A new file that could not be begun is empty: it must not be one more to set aside at each try. */
+export function discardBegun(dir: string): void {
+  for (const suffix of companions) rmSync(join(dir, logFileName + suffix), { force: true });
 }
 
 function openSound(path: string): { connection: Connection; unchecked: boolean } {

@@ -192,7 +192,7 @@ class SerialLog implements LogFace {
 
   #startCheck(): void {
     const { dir, clock, logger } = this.#o;
-    const onDamage = (found: string): void => this.#commit.report(new DamagedError(found));
+    const onDamage = (found: string): void => this.#commit.report(new DamagedError(found), true);
     this.#check = new BackgroundCheck({ dir, clock, logger, onDamage });
   }
 

@@ -2,12 +2,14 @@
 import { existsSync, renameSync } from 'node:fs';
 
 /** The log and its companions; the main file last, so that a crash in between leaves nothing that looks new. */
-const companions = ['-wal', '-shm', ''];
+export const companions = ['-wal', '-shm', ''];
 
-/** Returns where the file is now. */
+/** Returns where the file is now; where there is none (its replacement could not be begun), where the last one is. */
 export function setAside(path: string): string {
+  const exists = (file: string): boolean => companions.some((suffix) => existsSync(file + suffix));
   let n = 1;
-  while (companions.some((suffix) => existsSync(`${path}.damaged-${n}${suffix}`))) n++;
+  while (exists(`${path}.damaged-${n}`)) n++;
+  if (!exists(path)) return n === 1 ? '' : `${path}.damaged-${n - 1}`;
   const target = `${path}.damaged-${n}`;
   for (const suffix of companions) {
     if (existsSync(path + suffix)) renameSync(path + suffix, target + suffix);

@@ -48,10 +48,21 @@ export function openReadOnly(path: string): Connection {
   return new Database(path, { readonly: true, fileMustExist: true, timeout: busyTimeoutMs });
 }
 
-/** '' when the file is sound, else what the check found first. */
+/** '' when the file is sound, else what the check found first. Throws when the file cannot be read. */
 export function quickCheck(connection: Connection): string {
-  const found: unknown = connection.prepare('PRAGMA quick_check(1)').pluck().get();
-  return found === 'ok' ? '' : String(found);
+  const found = String(connection.prepare('PRAGMA quick_check(1)').pluck().get());
+  if (found === 'ok') return '';
+  // The check reports a read that failed as if it were a finding: "unable to get the page. error code=266".
+  const code = Number(/error code[ =](\d+)/.exec(found)?.[1] ?? 0);
+  if ((code & 0xff) === SQLITE_IOERR) throw new Unreadable(found);
+  return found;
+}
+
+/** The primary result code in the low byte of SQLite's extended ones. */
+const SQLITE_IOERR = 10;
+
+class Unreadable extends Error {
+  readonly code = 'SQLITE_IOERR';
 }
 
 export function closeQuietly(connection: Connection): void {
