@@ -5,7 +5,17 @@ import { join } from 'node:path';
 import Long from 'long';
 import { setExclusive } from '../../src/line/device/tty-ioctl.ts';
 import { lineside, serial } from '../../src/proto/services.ts';
-import { type Client, type Daemon, environment, MAIN, NODE } from './daemon.ts';
+import {
+  type Client,
+  type Daemon,
+  environment,
+  MAIN,
+  NODE,
+  startDaemon,
+  type Toml,
+  temporaryDirectory,
+} from './daemon.ts';
+import { type NamedPty, namedPty } from './pty.ts';
 
 export const { LOG_STATE_OK, LOG_STATE_FAILING } = lineside.v1.LogState;
 export const { RX, TX } = serial.SerialLogEntry.Direction;
@@ -18,6 +28,27 @@ export async function openPort(
 ): Promise<void> {
   const answer = await client.serial.open({ portName, baudRate: 115_200, dataBits: 8, ...changes });
   if (answer.status !== serial.StatusCode.OK) throw new Error(`Open ${portName}: ${answer.error}`);
+}
+
+export interface Box {
+  readonly daemon: Daemon;
+  readonly pty: NamedPty;
+}
+
+/** A daemon with an open port; commits soon, so that tests need not wait. */
+export async function startBox(config: Toml = {}, dir = temporaryDirectory()): Promise<Box> {
+  const pty = namedPty(dir);
+  const { serial: serialSection = {}, log: logSection = {}, ...others } = config as Readonly<Record<string, Toml>>;
+  const daemon = await startDaemon({
+    dir,
+    config: {
+      serial: { extra_ports: [pty.portName], ...serialSection },
+      log: { commit_ms: 50, ...logSection },
+      ...others,
+    },
+  });
+  await openPort(daemon.client, pty.portName);
+  return { daemon, pty };
 }
 
 export async function logStatus(client: Client): Promise<lineside.v1.LogStatus.$Shape> {

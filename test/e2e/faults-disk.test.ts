@@ -1,0 +1,155 @@
+/** The disk under the log hangs, fails or is full, while the line goes on: strace makes the system calls fail. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { ClientError, Status } from 'nice-grpc-common';
+import type { lineside } from '../../src/proto/services.ts';
+import { type Client, startDaemon } from './daemon.ts';
+import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, RX, startBox } from './faults.ts';
+import { LiveReader } from './live-reader.ts';
+import { inject, straceWorks } from './strace.ts';
+import { until, within } from './wait.ts';
+
+const skip = straceWorks() ? false : 'strace cannot trace here';
+const KIB = 1024;
+
+async function isUnavailable(call: Promise<unknown>): Promise<void> {
+  await assert.rejects(call, (error) => error instanceof ClientError && error.code === Status.UNAVAILABLE);
+}
+
+function logState(client: Client, state: lineside.v1.LogState): Promise<true> {
+  return until(`log state ${state}`, async () => (await logStatus(client)).state === state);
+}
+
+test('each fsync takes 500 ms: bytes and answers flow meanwhile, LogRaw alone waits', { skip }, async (t) => {
+  const { daemon, pty } = await startBox();
+  const { client } = daemon;
+  const reader = await LiveReader.start(client);
+  const injection = await inject(daemon.pid, 'fsync:delay_exit=500000');
+  let [answered, bytes] = [0, 0];
+  for (let i = 0; i < 3; i++) {
+    const asked = performance.now();
+    const logRaw = { stored: false };
+    const storing = client.serial.logRaw({ dir: RX, note: `slow ${i}` }).then(() => {
+      logRaw.stored = true;
+    });
+    for (;;) {
+      await client.serial.sendPacket({ payload: randomBytes(20) });
+      if (logRaw.stored) break;
+      answered += 1;
+      const before = reader.rxBytes;
+      await pty.write(randomBytes(50));
+      await reader.has(before + 50);
+      if (logRaw.stored) break;
+      bytes += 50;
+    }
+    await storing;
+    assert.ok(performance.now() - asked >= 500, 'LogRaw was answered before its fsync was done');
+  }
+  await injection.end();
+  t.diagnostic(`while three LogRaw calls waited: ${answered} SendPacket answers, ${bytes} bytes received and seen`);
+  // One of each would show that they do not wait; a handful shows that nothing is paced by the disk.
+  assert.ok(answered >= 15, `${answered} answers`);
+  assert.ok(bytes >= 15 * 50, `${bytes} bytes`);
+  assert.equal(await daemon.stop(), 0);
+});
+
+test('fsync fails for a while: the state says so, LogRaw is refused for good, storing resumes', { skip }, async () => {
+  const { daemon, pty } = await startBox();
+  const { client } = daemon;
+  await client.serial.logRaw({ dir: RX, note: 'before' });
+  const reader = await LiveReader.start(client);
+  const injection = await inject(daemon.pid, 'fsync:error=EIO');
+  await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused 1' }));
+  await logState(client, LOG_STATE_FAILING);
+  await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused 2' }));
+  const { error } = await logStatus(client);
+  assert.match(error ?? '', /not being stored.*SQLITE_IOERR.*dmesg/);
+  await pty.write(Buffer.from('the line goes on'));
+  await reader.has('the line goes on'.length);
+  await injection.end();
+  await logState(client, LOG_STATE_OK);
+  await client.serial.logRaw({ dir: RX, note: 'after' });
+  await daemon.kill();
+
+  const again = await startDaemon({ dir: daemon.dir });
+  const entries = await everythingAfter(again.client, 0);
+  assert.deepEqual(
+    entries.map(({ entry }) => entry?.note || Buffer.from(entry?.rawData ?? []).toString()),
+    ['before', 'the line goes on', 'after'],
+  );
+  assert.equal((await logStatus(again.client)).setAside, '');
+  await again.stop();
+});
+
+test('the disk is full for a while: line and readers go on, the lost range is counted and shown', {
+  skip,
+}, async (t) => {
+  const { daemon, pty } = await startBox({ log: { queue_bytes: 64 * KIB, commit_ms: 50 } });
+  const { client } = daemon;
+  await client.serial.logRaw({ dir: RX, note: 'before' });
+  const reader = await LiveReader.start(client);
+  const injection = await inject(daemon.pid, 'pwrite64:error=ENOSPC:when=5+');
+  const flood = 400 * KIB;
+  await pty.write(randomBytes(flood));
+  await reader.has(flood);
+  await logState(client, LOG_STATE_FAILING);
+  const failing = await logStatus(client);
+  assert.match(failing.error ?? '', /SQLITE_FULL.*Free space/);
+  assert.ok(Number(failing.lostEntries) > 0 && Number(failing.lostBytes) > 200 * KIB, String(failing.lostBytes));
+  await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused' }));
+  const shown = await cli(daemon, 'status');
+  assert.match(shown.out, /Free space/);
+  await injection.end();
+  await logState(client, LOG_STATE_OK);
+  await client.serial.logRaw({ dir: RX, note: 'after' });
+
+  const status = await logStatus(client);
+  const lost = (status.gaps ?? []).reduce((sum, gap) => sum + Number(gap.entries), 0);
+  assert.equal(lost, Number(status.lostEntries));
+  assert.equal(reader.ended, '', 'the live reader lost nothing');
+  assert.equal(await daemon.stop(), 0);
+
+  // What is lost was still in memory for readers; after a restart there is only what was stored.
+  const again = await startDaemon({ dir: daemon.dir });
+  const entries = await everythingAfter(again.client, 0);
+  assert.equal(entries.length + lost, Number(status.headId), 'each id is an entry or lost');
+  const stored = entries.reduce((sum, { entry }) => sum + (entry?.rawData?.length ?? 0), 0);
+  assert.equal(stored + Number(status.lostBytes), flood);
+  assert.deepEqual(
+    entries.flatMap(({ entry }) => entry?.note || []),
+    ['before', 'after'],
+  );
+  const { out } = await cli(again, 'log', '--from-start');
+  const line = out.split('\n').find((one) => one.startsWith('-- '));
+  t.diagnostic(line ?? 'no gap line');
+  assert.match(line ?? '', /not stored|lost|missing/i);
+  await again.stop();
+});
+
+test('reading the log fails with EIO: the line and storing go on, and reading works again afterwards', {
+  skip,
+}, async () => {
+  const { daemon, pty } = await startBox();
+  const { client } = daemon;
+  const bytes = 4 * KIB * KIB;
+  const reader = await LiveReader.start(client);
+  await pty.write(randomBytes(bytes));
+  await reader.has(bytes);
+  await client.serial.logRaw({ dir: RX, note: 'stored' });
+  const injection = await inject(daemon.pid, 'pread64:error=EIO');
+  // It fails, or waits for the disk.
+  const reading = everythingAfter(client, 0).catch(String);
+  await Promise.race([reading, logState(client, LOG_STATE_FAILING)]);
+  await pty.write(Buffer.from('still here'));
+  await reader.has(bytes + 10);
+  await injection.end();
+  await logState(client, LOG_STATE_OK);
+  await within('the reader is answered', reading);
+  await client.serial.logRaw({ dir: RX, note: 'again' });
+  const entries = await everythingAfter(client, 0);
+  const total = entries.reduce((sum, { entry }) => sum + (entry?.rawData?.length ?? 0), 0);
+  assert.equal(total, bytes + 10);
+  assert.equal((await logStatus(client)).setAside, '', 'a disk that cannot be read is no damaged file');
+  await daemon.stop();
+});

@@ -1,0 +1,115 @@
+/**
+ * kill -9 on the whole daemon at random moments under traffic both ways, restarted on the same data each time: no LogRaw
+ * that was answered OK is ever missing, nothing is torn, order is kept, no id is used twice, the port is open again.
+ */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { lineside } from '../../src/proto/services.ts';
+import { type Client, type Daemon, environment, MAIN, NODE, startDaemon, startProcess } from '../e2e/daemon.ts';
+import { endExclusiveUse, everythingAfter, logStatus, openPort } from '../e2e/faults.ts';
+import { namedPty } from '../e2e/pty.ts';
+import { until } from '../e2e/wait.ts';
+import { Ledger } from './ledger.ts';
+import { seeded } from './random.ts';
+import { device, follower, logRawCaller, names, sender, type Traffic } from './traffic.ts';
+
+const { PORT_STATE_OPEN } = lineside.v1.PortState;
+const LOGRAW_CALLERS = 3;
+const SENDERS = 2;
+/** Longest life under traffic: several commits of the timer, and many that callers wait for. */
+const LIFE_MS = 700;
+/** Every so many rounds one more kill comes during the start, which takes about this long. */
+const START_KILL_EVERY = 5;
+const START_MS = 500;
+const COMMIT_MS = 100;
+
+export interface KillReport {
+  readonly rounds: number;
+  readonly killsAtStart: number;
+  readonly figures: Ledger['figures'];
+}
+
+export async function killRounds(
+  dir: string,
+  rounds: number,
+  seed: number,
+  say: (line: string) => void,
+): Promise<KillReport> {
+  const random = seeded(seed);
+  const campaign: Traffic = { random, ledger: new Ledger(), pty: namedPty(dir, 'port0', false), numbers: new Map() };
+  // What arrives there is not kept.
+  campaign.pty.onData(() => {});
+  let daemon = await startDaemon({
+    dir,
+    config: {
+      serial: { extra_ports: [campaign.pty.portName], at_start: 'resume' },
+      log: { commit_ms: COMMIT_MS },
+      grpc: { listen: ['unix:grpc.sock'] },
+    },
+  });
+  await openPort(daemon.client, campaign.pty.portName);
+  let killsAtStart = 0;
+  for (let round = 1; round <= rounds; round++) {
+    await oneLife(daemon, campaign);
+    if (round % START_KILL_EVERY === 0) {
+      await killAtStart(daemon, campaign.pty.slavePath, random.between(0, START_MS));
+      killsAtStart += 1;
+    }
+    daemon = await startDaemon({ dir });
+    await isBack(daemon, campaign);
+    await check(daemon.client, campaign.ledger);
+    const lives = round + killsAtStart;
+    assert.ok(campaign.ledger.jumps <= lives, `${campaign.ledger.jumps} jumps of the ids in ${lives} lives`);
+    if (round % 20 === 0) say(`round ${round} of ${rounds}: ${JSON.stringify(campaign.ledger.figures)}`);
+  }
+  const whole = await everythingAfter(daemon.client, 0);
+  campaign.ledger.again(whole.map(({ id }) => Number(id)));
+  assert.equal(await daemon.stop(), 0);
+  campaign.pty.close();
+  return { rounds, killsAtStart, figures: campaign.ledger.figures };
+}
+
+/** Traffic from all sides until the kill. */
+async function oneLife(daemon: Daemon, campaign: Traffic): Promise<void> {
+  const { client } = daemon;
+  const over = new AbortController();
+  const work = [
+    device(campaign, over.signal),
+    follower(client, campaign, over.signal),
+    ...names('L', LOGRAW_CALLERS).map((name) => logRawCaller(name, client, campaign, over.signal)),
+    ...names('T', SENDERS).map((name) => sender(name, client, campaign, over.signal)),
+  ];
+  await sleep(campaign.random.between(20, LIFE_MS));
+  await daemon.kill();
+  endExclusiveUse(campaign.pty.slavePath);
+  over.abort();
+  await Promise.all(work);
+}
+
+async function killAtStart(daemon: Daemon, devicePath: string, afterMs: number): Promise<void> {
+  const child = startProcess(NODE, [MAIN, 'serve', '--config', daemon.configFile], environment());
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  child.stderr?.resume();
+  await sleep(afterMs);
+  child.kill('SIGKILL');
+  await ended;
+  endExclusiveUse(devicePath);
+}
+
+/** What must hold after every restart, whatever the kill interrupted. */
+async function isBack({ client, logLines }: Daemon, { pty }: Traffic): Promise<void> {
+  await until(`the port is open again:\n${logLines.join('\n')}`, async () => {
+    return (await client.line.getStatus({})).portState === PORT_STATE_OPEN;
+  });
+  const config = await client.serial.getCurrentConfig({});
+  assert.equal(config.portName, pty.portName);
+  const log = await logStatus(client);
+  assert.equal(log.setAside, '', 'the log was taken for damaged');
+  assert.equal(Number(log.lostEntries), 0);
+  assert.equal(log.error, '');
+}
+
+async function check(client: Client, ledger: Ledger): Promise<void> {
+  for (const entry of await everythingAfter(client, ledger.lastId)) ledger.stored(entry);
+  ledger.settle();
+}

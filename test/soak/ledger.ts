@@ -1,0 +1,155 @@
+/**
+ * What the log owes: everything that callers were told and readers were shown, held against what is stored. Throws at
+ * the first thing that does not hold.
+ */
+import assert from 'node:assert/strict';
+import { type lineside, serial } from '../../src/proto/services.ts';
+import { decodeNote, decodeRecord, digest, RecordStream } from './records.ts';
+
+const { RX } = serial.SerialLogEntry.Direction;
+
+/** Of forget(): far more than any reader lags behind. */
+const REMEMBERED_IDS = 200_000;
+
+export interface Figures {
+  readonly entries: number;
+  readonly logRaw: number;
+  readonly logRawUnanswered: number;
+  readonly sent: number;
+  readonly sentAnswered: number;
+  readonly received: number;
+}
+
+export class Ledger {
+  /** By id: a digest of the content, as first seen live or stored. */
+  readonly #contents = new Map<number, string>();
+  readonly #stored = new Set<number>();
+  /** Sender and number of every LogRaw that was answered OK, and whether it was found. */
+  readonly #promised = new Map<string, boolean>();
+  readonly #lastOf = new Map<string, number>();
+  readonly #rx = new RecordStream();
+  #lastId = 0;
+  #jumps = 0;
+  #entries = 0;
+  #logRaw = 0;
+  #unanswered = 0;
+  #sent = 0;
+  #received = 0;
+  sentAnswered = 0;
+
+  get lastId(): number {
+    return this.#lastId;
+  }
+
+  /** Ids are consecutive within a life of the daemon: each jump is the end of one. */
+  get jumps(): number {
+    return this.#jumps;
+  }
+
+  get figures(): Figures {
+    return {
+      entries: this.#entries,
+      logRaw: this.#logRaw,
+      logRawUnanswered: this.#unanswered,
+      sent: this.#sent,
+      sentAnswered: this.sentAnswered,
+      received: this.#received,
+    };
+  }
+
+  /** LogRaw was answered OK. */
+  promised(sender: string, number: number): void {
+    this.#promised.set(`${sender} ${number}`, false);
+  }
+
+  /** A live reader was shown it; it may never be stored, but its id is spent. */
+  shown({ id, entry }: lineside.v1.LogEntry.$Properties): void {
+    this.#known(Number(id), fingerprint(entry));
+  }
+
+  /** The next stored entry in the order of the log. */
+  stored({ id: wide, entry }: lineside.v1.LogEntry.$Properties): void {
+    const id = Number(wide);
+    assert.ok(id > this.#lastId, `id ${id} comes after ${this.#lastId}`);
+    this.#known(id, fingerprint(entry));
+    if (id !== this.#lastId + 1 && this.#lastId > 0) {
+      this.#jumps += 1;
+      this.#rx.cut();
+    }
+    this.#lastId = id;
+    this.#stored.add(id);
+    this.#entries += 1;
+    const data = entry?.rawData ?? new Uint8Array();
+    if (entry?.note !== undefined && entry.note !== '')
+      this.#logRawEntry(id, entry.note, data, Number(entry.timestamp));
+    else if (entry?.dir === RX) this.#receivedEntry(id, data);
+    else this.#sentEntry(id, data);
+  }
+
+  /** Every promise must have been found by now. */
+  settle(): void {
+    const missing = [...this.#promised].filter(([, found]) => !found).map(([what]) => what);
+    assert.deepEqual(missing, [], 'LogRaw answered OK but not in the log');
+  }
+
+  /** In runs of hours: only the latest ids are still held to account. */
+  forget(): void {
+    for (const [key, found] of this.#promised) if (found) this.#promised.delete(key);
+    for (const ids of [this.#contents, this.#stored]) {
+      for (const id of ids.keys()) {
+        if (ids.size <= REMEMBERED_IDS) break;
+        ids.delete(id);
+      }
+    }
+  }
+
+  /** The whole log once more, from its start: all that was ever found in it is still there, and nothing else. */
+  again(ids: readonly number[]): void {
+    assert.deepEqual(ids, [...this.#stored]);
+  }
+
+  #known(id: number, content: string): void {
+    const before = this.#contents.get(id);
+    assert.ok(before === undefined || before === content, `id ${id} was used for two entries, or was changed`);
+    this.#contents.set(id, content);
+  }
+
+  #logRawEntry(id: number, note: string, data: Uint8Array, timestamp: number): void {
+    const found = decodeNote(note);
+    assert.ok(found, `entry ${id} has a torn note: ${note}`);
+    assert.equal(digest(data), found.sum, `entry ${id} is torn`);
+    assert.equal(timestamp, found.number, `entry ${id} has its own timestamp`);
+    this.#inOrder(found.sender, found.number);
+    this.#logRaw += 1;
+    const key = `${found.sender} ${found.number}`;
+    if (this.#promised.has(key)) this.#promised.set(key, true);
+    else this.#unanswered += 1;
+  }
+
+  #receivedEntry(id: number, data: Uint8Array): void {
+    for (const record of this.#rx.feed(data)) {
+      assert.equal(record.sender, 'R', `entry ${id}`);
+      this.#inOrder('R', record.number, record.follows);
+      this.#received += 1;
+    }
+  }
+
+  #sentEntry(id: number, data: Uint8Array): void {
+    const record = decodeRecord(Buffer.from(data).toString('latin1').replace(/\n$/, ''));
+    assert.ok(record, `TX entry ${id} is torn`);
+    this.#inOrder(record.sender, record.number);
+    this.#sent += 1;
+  }
+
+  #inOrder(sender: string, number: number, gapless = false): void {
+    const last = this.#lastOf.get(sender) ?? 0;
+    if (gapless) assert.equal(number, last + 1, `${sender}: record after ${last}`);
+    else assert.ok(number > last, `${sender}: ${number} comes after ${last}`);
+    this.#lastOf.set(sender, number);
+  }
+}
+
+function fingerprint(entry: lineside.v1.LogEntry.$Properties['entry']): string {
+  const { dir, timestamp, rawData, note } = entry ?? {};
+  return `${dir} ${String(timestamp)} ${note} ${digest(rawData ?? new Uint8Array())}`;
+}

@@ -1,0 +1,73 @@
+/**
+ * Long campaigns against the compiled daemon: `npm run soak -- CAMPAIGN [N]`. Run scripts/build first. A failure prints
+ * the SEED that replays it.
+ *   kill [ROUNDS]    kill -9 at random moments under traffic (200)
+ *   steady [MINUTES] traffic for hours, memory, descriptors and every entry watched (60)
+ *   faults [TIMES]   the fault tests, over and over (5)
+ *   fuzz [COUNT]     malformed requests (20,000)
+ *   all              one after the other, each with its usual length
+ */
+import { spawn } from 'node:child_process';
+import { globSync } from 'node:fs';
+import { test } from 'node:test';
+import { NODE, ROOT, temporaryDirectory } from '../e2e/daemon.ts';
+import { killRounds } from './kill.ts';
+import { chosenSeed } from './random.ts';
+import { steadyTraffic } from './steady.ts';
+
+interface Campaign {
+  readonly usual: number;
+  readonly run: (count: number) => Promise<void>;
+}
+
+const campaigns: Readonly<Record<string, Campaign>> = {
+  kill: {
+    usual: 200,
+    async run(rounds) {
+      const seed = chosenSeed();
+      say(`kill: ${rounds} rounds, SEED=${seed}`);
+      say(JSON.stringify(await killRounds(temporaryDirectory(), rounds, seed, say)));
+    },
+  },
+  steady: { usual: 60, run: (minutes) => steadyTraffic(temporaryDirectory(), minutes, chosenSeed(), say) },
+  faults: {
+    usual: 5,
+    async run(times) {
+      for (let i = 1; i <= times; i++) {
+        say(`faults: ${i} of ${times}`);
+        await runTests('test/e2e/faults-*.test.ts', {});
+      }
+    },
+  },
+  // The generator of the end-to-end test, with more to do.
+  fuzz: { usual: 20_000, run: (count) => runTests('test/e2e/*bad-input*.test.ts', { SOAK: String(count) }) },
+};
+
+function runTests(pattern: string, env: Readonly<Record<string, string>>): Promise<void> {
+  const files = globSync(pattern, { cwd: ROOT });
+  if (files.length === 0) throw new Error(`no test file ${pattern}`);
+  const args = ['--import', 'tsx', '--test', '--test-concurrency=1', ...files];
+  // A test runner inside a test runner reports in a form of its own unless it does not know.
+  const { NODE_TEST_CONTEXT: _, ...own } = process.env;
+  const child = spawn(NODE, args, { cwd: ROOT, stdio: 'inherit', env: { ...own, ...env } });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (status) => (status === 0 ? resolve() : reject(new Error(`${pattern} failed`))));
+  });
+}
+
+function say(line: string): void {
+  process.stdout.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`);
+}
+
+const [name = '', count] = process.argv.slice(2);
+const chosen = name === 'all' ? Object.keys(campaigns) : [name];
+for (const one of chosen) {
+  const campaign = campaigns[one];
+  if (campaign === undefined) {
+    process.stderr.write(`usage: npm run soak -- ${Object.keys(campaigns).join('|')}|all [N]\n`);
+    process.exit(2);
+  }
+  const amount = count === undefined ? campaign.usual : Number(count);
+  test(`${one} ${amount}`, { timeout: Number.POSITIVE_INFINITY }, () => campaign.run(amount));
+}

@@ -1,0 +1,72 @@
+/**
+ * Steady traffic for minutes or hours: a live reader holds every entry to account, and memory and descriptors are
+ * watched. One line a minute.
+ */
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Client, startDaemon } from '../e2e/daemon.ts';
+import { everythingAfter, logStatus, openPort, residentMiB } from '../e2e/faults.ts';
+import { namedPty } from '../e2e/pty.ts';
+import { Ledger } from './ledger.ts';
+import { seeded } from './random.ts';
+import { device, follower, logRawCaller, names, sender, type Traffic } from './traffic.ts';
+
+const MINUTE_MS = 60_000;
+/** Memory settles within the first minutes: caches, compiled code, the tail. */
+const WARM_UP_MINUTES = 5;
+/** Garbage collection moves the resident size by tens of MiB; a leak of a byte an entry would pass this in hours. */
+const GROWTH_MIB = 60;
+
+export async function steadyTraffic(
+  dir: string,
+  minutes: number,
+  seed: number,
+  say: (line: string) => void,
+): Promise<void> {
+  say(`steady: ${minutes} minutes, SEED=${seed}`);
+  const pty = namedPty(dir, 'port0', false);
+  pty.onData(() => {});
+  const traffic: Traffic = { random: seeded(seed), ledger: new Ledger(), pty, numbers: new Map() };
+  const daemon = await startDaemon({
+    dir,
+    config: { serial: { extra_ports: [pty.portName] }, grpc: { listen: ['unix:grpc.sock'] } },
+  });
+  const { client, pid } = daemon;
+  await openPort(client, pty.portName);
+  const over = new AbortController();
+  const work = Promise.all([
+    device(traffic, over.signal),
+    follower(client, traffic, over.signal),
+    ...names('L', 2).map((name) => logRawCaller(name, client, traffic, over.signal, 50)),
+    ...names('T', 2).map((name) => sender(name, client, traffic, over.signal, 20)),
+  ]);
+  // Looked at when it is awaited.
+  work.catch(() => {});
+  let settled: { residentMiB: number; descriptors: number } | undefined;
+  for (let minute = 1; minute <= minutes; minute++) {
+    await sleep(MINUTE_MS);
+    await check(client, traffic.ledger);
+    traffic.ledger.forget();
+    const now = { residentMiB: Math.round(residentMiB(pid)), descriptors: readdirSync(`/proc/${pid}/fd`).length };
+    say(`minute ${minute}: ${JSON.stringify({ ...now, ...traffic.ledger.figures })}`);
+    if (minute === Math.min(WARM_UP_MINUTES, minutes)) settled = now;
+    if (settled === undefined) continue;
+    assert.ok(now.residentMiB < settled.residentMiB + GROWTH_MIB, `memory grew from ${settled.residentMiB} MiB`);
+    assert.ok(now.descriptors <= settled.descriptors + 5, `descriptors grew from ${settled.descriptors}`);
+  }
+  over.abort();
+  await work;
+  assert.equal(await daemon.stop(), 0);
+  pty.close();
+}
+
+/** Nothing was lost, and what was shown live is what is stored. */
+async function check(client: Client, ledger: Ledger): Promise<void> {
+  for (const entry of await everythingAfter(client, ledger.lastId)) ledger.stored(entry);
+  ledger.settle();
+  assert.equal(ledger.jumps, 0, 'ids were left out');
+  const log = await logStatus(client);
+  assert.equal(Number(log.lostEntries), 0);
+  assert.equal(log.error, '');
+}

@@ -1,0 +1,98 @@
+/** Traffic from all sides, each of whose records says by itself what it is. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import Long from 'long';
+import { serial } from '../../src/proto/services.ts';
+import type { Client } from '../e2e/daemon.ts';
+import { RX, TX } from '../e2e/faults.ts';
+import type { NamedPty } from '../e2e/pty.ts';
+import type { Ledger } from './ledger.ts';
+import type { Random } from './random.ts';
+import { encodeRecord, noteFor } from './records.ts';
+
+export interface Traffic {
+  readonly random: Random;
+  readonly ledger: Ledger;
+  readonly pty: NamedPty;
+  /** The last number of each sender: they go on over restarts. */
+  readonly numbers: Map<string, number>;
+}
+
+/** The device behind the line talks without a pause. */
+export async function device({ pty, random, numbers }: Traffic, over: AbortSignal): Promise<void> {
+  while (!over.aborted) {
+    await pty.write(encodeRecord('R', next(numbers, 'R'), random, random.between(0, 9) === 0 ? 3_000 : 100), over);
+    await sleep(random.between(0, 3));
+  }
+}
+
+export async function follower(client: Client, { ledger }: Traffic, over: AbortSignal): Promise<void> {
+  try {
+    for await (const { entries } of client.line.readLog({ liveOnly: true, follow: true }, { signal: over })) {
+      for (const entry of entries ?? []) ledger.shown(entry);
+    }
+  } catch (error) {
+    unlessKilled(error);
+  }
+}
+
+export async function logRawCaller(
+  name: string,
+  client: Client,
+  traffic: Traffic,
+  over: AbortSignal,
+  pauseMs = 0,
+): Promise<void> {
+  const { random, numbers, ledger } = traffic;
+  while (!over.aborted) {
+    const number = next(numbers, name);
+    const rawData = random.bytes(random.between(0, random.between(0, 19) === 0 ? 60_000 : 300));
+    try {
+      await client.serial.logRaw({
+        dir: number % 2 === 0 ? TX : RX,
+        timestamp: Long.fromNumber(number, true),
+        rawData,
+        note: noteFor(name, number, rawData),
+      });
+      ledger.promised(name, number);
+      if (pauseMs > 0) await sleep(pauseMs);
+    } catch (error) {
+      return unlessKilled(error);
+    }
+  }
+}
+
+export async function sender(
+  name: string,
+  client: Client,
+  traffic: Traffic,
+  over: AbortSignal,
+  pauseMs = 0,
+): Promise<void> {
+  const { random, numbers, ledger } = traffic;
+  while (!over.aborted) {
+    try {
+      const payload = encodeRecord(name, next(numbers, name), random, 200);
+      const answer = await client.serial.sendPacket({ payload });
+      if (answer.status === serial.StatusCode.OK) ledger.sentAnswered += 1;
+      if (pauseMs > 0) await sleep(pauseMs);
+    } catch (error) {
+      return unlessKilled(error);
+    }
+  }
+}
+
+/** A killed daemon is UNAVAILABLE to its clients; an ended test cancels. Anything else is a failure. */
+function unlessKilled(error: unknown): void {
+  const text = String(error);
+  if (!/UNAVAILABLE|CANCELLED|AbortError|aborted/i.test(text)) throw error;
+}
+
+export function names(letter: string, count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `${letter}${i + 1}`);
+}
+
+function next(numbers: Map<string, number>, name: string): number {
+  const number = (numbers.get(name) ?? 0) + 1;
+  numbers.set(name, number);
+  return number;
+}
