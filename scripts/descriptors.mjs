@@ -19,7 +19,18 @@ for (const file of set.file) {
   if (known === undefined) throw new Error(`unexpected package ${file.package}`);
   Object.assign(file, known);
 }
+for (const message of set.file.flatMap((file) => file.messageType)) nameMapEntries(message);
 set.file.sort((a, b) => a.dependency.length - b.dependency.length);
 const bytes = Buffer.from(descriptor.FileDescriptorSet.encode(set).finish());
 writeFileSync(process.argv[2], `export const descriptorsBase64 = '${bytes.toString('base64')}';\n`);
 writeFileSync(process.argv[2].replace(/\.js$/, '.d.ts'), 'export const descriptorsBase64: string;\n');
+
+/** Clients insist on protoc's name for the entry type of a map: TagsEntry for tags. protobufjs gives it another. */
+function nameMapEntries(message) {
+  for (const entry of message.nestedType.filter(({ options }) => options?.mapEntry === true)) {
+    const field = message.field.find(({ typeName }) => typeName?.split('.').at(-1) === entry.name);
+    if (field === undefined) throw new Error(`no field has the map entry ${message.name}.${entry.name}`);
+    entry.name = `${field.name.replaceAll(/(?:^|_)([a-z0-9])/g, (_, letter) => letter.toUpperCase())}Entry`;
+    field.typeName = [...field.typeName.split('.').slice(0, -1), entry.name].join('.');
+  }
+}
