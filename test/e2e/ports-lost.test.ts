@@ -1,0 +1,213 @@
+/** Ports that vanish and come back, and services that end and start again, with the compiled daemon. */
+import assert from 'node:assert/strict';
+import { closeSync, constants, openSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setExclusive } from '../../src/line/device/tty-ioctl.ts';
+import { lineside, serial } from '../../src/proto/services.ts';
+import { type Daemon, startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
+import { type NamedPty, namedPty, point, unplug } from './pty.ts';
+import { tailLog } from './tail.ts';
+import { until, within } from './wait.ts';
+
+const { OK, INTERNAL_ERROR, NOT_CONNECTED } = serial.StatusCode;
+const { PORT_STATE_LOST, PORT_STATE_OPEN } = lineside.v1.PortState;
+const settings = { baudRate: 19_200, dataBits: 7, parity: 1, stopBits: 2, packetSize: 4 };
+
+function start(ports: string, serialSection: Toml = {}, dir?: string): Promise<Daemon> {
+  const config = { serial: { extra_ports: [`${ports}/*`], ...serialSection } };
+  return startDaemon(dir === undefined ? { config } : { config, dir });
+}
+
+async function open(daemon: Daemon, portName: string): Promise<void> {
+  const answer = await daemon.client.serial.open({ ...settings, portName });
+  assert.equal(answer.status, OK, answer.error);
+}
+
+async function isOpen(daemon: Daemon, portName: string): Promise<void> {
+  await until('the port open', async () => {
+    const config = await daemon.client.serial.getCurrentConfig({});
+    return config.portName === portName && config.baudRate === settings.baudRate && config.packetSize === 4;
+  });
+}
+
+async function isLost(daemon: Daemon): Promise<void> {
+  await until('the port lost', async () => (await daemon.client.serial.getCurrentConfig({})).portName === '');
+}
+
+async function bytesFlow(daemon: Daemon, pty: NamedPty, text: string): Promise<void> {
+  const before = pty.received().length;
+  const answer = await daemon.client.serial.sendPacket({ payload: Buffer.from(text) });
+  assert.equal(answer.status, OK, answer.error);
+  await until(`${text} at the device`, () => pty.received().subarray(before).toString() === text);
+  await pty.write(Buffer.from(text));
+  const packet = await until(`${text} from the device`, () =>
+    daemon.client.serial.receivePacket({}).catch(() => undefined),
+  );
+  assert.equal(Buffer.from(packet.payload).toString(), text);
+}
+
+test('a port that vanishes while open is not connected, and comes back under another node with the same settings', async () => {
+  const ports = temporaryDirectory();
+  let pty = namedPty(ports);
+  const daemon = await start(ports);
+  await open(daemon, pty.portName);
+  await bytesFlow(daemon, pty, 'one.');
+  for (const [loss, text] of [
+    [1, 'two.'],
+    [2, 'thr.'],
+  ] as const) {
+    const former = pty.slavePath;
+    // Opened before the old one goes: so it cannot get the same number.
+    const next = namedPty(temporaryDirectory(), 'next');
+    unplug(pty);
+    await isLost(daemon);
+    const answer = await daemon.client.serial.sendPacket({ payload: Buffer.from('lost') });
+    assert.equal(answer.status, NOT_CONNECTED);
+    await assert.rejects(daemon.client.serial.receivePacket({}), /FAILED_PRECONDITION: NOT_CONNECTED/);
+    const lost = await daemon.client.line.getStatus({});
+    assert.ok(lost.portState >= PORT_STATE_LOST, 'lost, or trying again just now');
+    assert.notEqual(lost.portError, '');
+    assert.equal(lost.requested?.portName, pty.portName, 'what is waited for');
+    assert.notEqual(next.slavePath, former);
+    point(pty.portName, next.slavePath);
+    await isOpen(daemon, pty.portName);
+    pty = { ...next, portName: pty.portName };
+    await bytesFlow(daemon, pty, text);
+    const back = await daemon.client.line.getStatus({});
+    assert.equal(back.portState, PORT_STATE_OPEN);
+    assert.deepEqual([Number(back.counters?.losses), Number(back.counters?.reopens)], [loss, loss]);
+  }
+  assert.equal(await daemon.stop(), 0);
+});
+
+test('a port that vanishes while a write is stalled fails that packet and those behind it, and then serves again', async () => {
+  const ports = temporaryDirectory();
+  const pty = namedPty(ports, 'port0', false);
+  const daemon = await start(ports);
+  const answer = await daemon.client.serial.open({ portName: pty.portName, baudRate: 115_200, dataBits: 8 });
+  assert.equal(answer.status, OK);
+  const tail = await tailLog(daemon.client);
+  const packets = Array.from({ length: 5 }, () =>
+    daemon.client.serial.sendPacket({ payload: Buffer.alloc(65_536, 7) }),
+  );
+  await until('a stalled queue', async () => {
+    const { counters } = await daemon.client.line.getStatus({});
+    return Number(counters?.txQueuedPackets) >= 1;
+  });
+  unplug(pty);
+  const answers = await within('every answer', Promise.all(packets));
+  const failed = answers.filter(({ status }) => status !== OK);
+  assert.ok(failed.length >= 2);
+  for (const { status, error } of failed) {
+    assert.ok([INTERNAL_ERROR, NOT_CONNECTED].includes(status as never), error);
+    assert.notEqual(error, '');
+  }
+  // What reached the port of the cut packet is in the log, and says that it is not all.
+  await until('the entry of the cut packet', () => tail.entries.some(({ note }) => /^incomplete: /.test(note)));
+  const back = namedPty(ports);
+  await until(
+    'the port back',
+    async () => (await daemon.client.serial.getCurrentConfig({})).portName === back.portName,
+  );
+  assert.equal((await daemon.client.serial.sendPacket({ payload: Buffer.from('again') })).status, OK);
+  await until('only the new packet on the new line', () => back.received().toString() === 'again');
+  await tail.end();
+  assert.equal(await daemon.stop(), 0);
+});
+
+test('a port lost while nobody listens is forgotten by Close', async () => {
+  const ports = temporaryDirectory();
+  const pty = namedPty(ports);
+  const daemon = await start(ports);
+  await open(daemon, pty.portName);
+  unplug(pty);
+  await isLost(daemon);
+  assert.equal((await daemon.client.serial.close({})).status, OK);
+  const before = daemon.logLines.length;
+  const back = namedPty(ports);
+  // The return is noticed: another Open finds it. Until then nothing was opened.
+  const other = namedPty(ports, 'port1');
+  await open(daemon, other.portName);
+  await daemon.client.serial.close({});
+  assert.ok(daemon.logLines.slice(before).every((line) => !line.includes(`port open port=${back.portName}`)));
+  assert.equal(await daemon.stop(), 0);
+});
+
+/** A real port loses the flag with its last close; this terminal is still open here, where the device is played. */
+function forgetExclusive(pty: NamedPty): void {
+  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK);
+  setExclusive(fd, false);
+  closeSync(fd);
+}
+
+for (const how of ['SIGTERM', 'kill -9'] as const) {
+  test(`what was open is open again after ${how} and a start`, async () => {
+    const ports = temporaryDirectory();
+    const pty = namedPty(ports);
+    const first = await start(ports, { at_start: 'resume' });
+    await open(first, pty.portName);
+    await bytesFlow(first, pty, 'pre.');
+    if (how === 'SIGTERM') assert.equal(await first.stop(), 0);
+    else {
+      await first.kill();
+      forgetExclusive(pty);
+    }
+    const second = await start(ports, { at_start: 'resume' }, first.dir);
+    await isOpen(second, pty.portName);
+    await bytesFlow(second, pty, 'post');
+    assert.equal((await second.client.serial.close({})).status, OK);
+    assert.equal(await second.stop(), 0);
+
+    const third = await start(ports, { at_start: 'resume' }, first.dir);
+    assert.equal((await third.client.line.getStatus({})).requested, null, 'closed is remembered too');
+    assert.equal(await third.stop(), 0);
+  });
+}
+
+test('what was open and is not there at the start is opened when it comes', async () => {
+  const ports = temporaryDirectory();
+  const pty = namedPty(ports);
+  const first = await start(ports, { at_start: 'resume' });
+  await open(first, pty.portName);
+  await first.kill();
+  unplug(pty);
+  const second = await start(ports, { at_start: 'resume' }, first.dir);
+  assert.equal((await second.client.serial.getCurrentConfig({})).portName, '');
+  const back = namedPty(ports);
+  await isOpen(second, back.portName);
+  await bytesFlow(second, back, 'back');
+  assert.equal(await second.stop(), 0);
+});
+
+test('at_start = "closed" starts closed, and "open" with [serial.line]', async () => {
+  const ports = temporaryDirectory();
+  const pty = namedPty(ports);
+  const first = await start(ports, { at_start: 'resume' });
+  await open(first, pty.portName);
+  assert.equal(await first.stop(), 0);
+
+  const closed = await start(ports, { at_start: 'closed' }, first.dir);
+  assert.equal((await closed.client.line.getStatus({})).requested, null);
+  assert.equal(await closed.stop(), 0);
+
+  const line = { port: pty.portName, baud_rate: 19_200, data_bits: 7, parity: 'even', stop_bits: '2', packet_size: 4 };
+  const opened = await start(ports, { at_start: 'open', line }, first.dir);
+  await isOpen(opened, pty.portName);
+  assert.deepEqual(
+    { ...(await opened.client.serial.getCurrentConfig({})) },
+    { ...serial.SerialConfig.decode(serial.SerialConfig.encode({ ...settings, portName: pty.portName }).finish()) },
+  );
+  assert.equal(await opened.stop(), 0);
+});
+
+test('a damaged memory of what was open does not keep the service from starting', async () => {
+  const ports = temporaryDirectory();
+  const first = await start(ports, { at_start: 'resume' });
+  assert.equal(await first.stop(), 0);
+  // A link to a place that cannot be read as a file.
+  symlinkSync('/proc/self', join(first.dataDir, 'line-state.json'));
+  const second = await start(ports, { at_start: 'resume' }, first.dir);
+  await second.waitFor(/error cannot tell what was open before/);
+  assert.equal(await second.stop(), 0);
+});
