@@ -22,9 +22,9 @@ const same = (bytes: Buffer): Buffer => bytes;
 export class RawClient {
   readonly #client: Client;
 
-  constructor(target: string, options: ChannelOptions = {}) {
+  constructor(target: string, options: ChannelOptions = {}, channelCredentials = credentials.createInsecure()) {
     const Raw = makeGenericClientConstructor({}, 'raw');
-    this.#client = new Raw(target, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1, ...options });
+    this.#client = new Raw(target, channelCredentials, { 'grpc.use_local_subchannel_pool': 1, ...options });
   }
 
   unary(path: string, message: Buffer, metadata = new Metadata()): Promise<RawAnswer> {
@@ -37,9 +37,10 @@ export class RawClient {
   }
 
   /** Any method as a stream: sends the messages, takes the first answer (or the end), and cancels. */
-  stream(path: string, messages: readonly Buffer[]): Promise<RawAnswer> {
+  stream(path: string, messages: readonly Buffer[], metadata = new Metadata()): Promise<RawAnswer> {
     return new Promise((resolve) => {
-      const call = this.#client.makeBidiStreamRequest(path, same, same, { deadline: Date.now() + LIMIT_MS });
+      const options = { deadline: Date.now() + LIMIT_MS };
+      const call = this.#client.makeBidiStreamRequest(path, same, same, metadata, options);
       call.on('data', (message: Buffer) => {
         resolve(answerOf(null, message));
         call.cancel();

@@ -1,0 +1,224 @@
+/** From another machine: nothing without TLS and credentials, and each role what is its own. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { credentials, Metadata } from '@grpc/grpc-js';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../src/proto/services.ts';
+import { Authority, type Pair } from '../grpc/certificates.ts';
+import { type Daemon, runDaemonToEnd, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { makeLan } from './lan.ts';
+import { type RawAnswer, RawClient } from './raw-client.ts';
+import { runCli } from './run-cli.ts';
+import { until } from './wait.ts';
+
+const lan = makeLan();
+const skip = typeof lan === 'string' ? `no network of its own here: ${lan}` : false;
+const address = typeof lan === 'string' ? '198.18.0.2' : lan.address;
+const wrapper = typeof lan === 'string' ? [] : lan.wrapper;
+
+const files = temporaryDirectory();
+const authority = new Authority(files, 'site-ca');
+const server = authority.issue('server', '/CN=box');
+const clientAuthority = new Authority(files, 'client-ca');
+const laptop = clientAuthority.issue('laptop', '/CN=laptop');
+const display = clientAuthority.issue('display', '/CN=display');
+const stranger = new Authority(files, 'other-ca').issue('stranger', '/CN=laptop');
+
+const listen = [`${address}:0`, 'unix:grpc.sock'];
+const tls = { cert_file: server.certFile, key_file: server.keyFile };
+
+const viewerMethods = ['ListDevices', 'GetCurrentConfig', 'StreamLog', 'GetStatus', 'ReadLog', 'GetModemLines'];
+const contract = [...Object.values(SerialServiceDefinition), ...Object.values(LineServiceDefinition)].map(
+  ({ path }) => path,
+);
+const standard = ['/grpc.health.v1.Health/Check', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'];
+
+async function addToken(dir: string, name: string, role: string): Promise<string> {
+  const made = await runCli(['token', 'add', name, '--role', role, '--config', join(dir, 'lineside.toml')]);
+  assert.equal(made.status, 0, made.stderr);
+  const token = made.stdout.trim().split('\n').at(-1) ?? '';
+  const file = join(dir, `${name}.token`);
+  writeFileSync(file, `${token}\n`, { mode: 0o600 });
+  return token;
+}
+
+/** The tokens have to be there before the service starts on such an address: made with a file that listens nowhere. */
+async function guarded(more: Toml = {}): Promise<{ dir: string; config: Toml; tokens: Record<string, string> }> {
+  const dir = temporaryDirectory();
+  writeConfig(dir);
+  const tokens = {
+    viewer: await addToken(dir, 'viewer', 'viewer'),
+    operator: await addToken(dir, 'operator', 'operator'),
+  };
+  return { dir, config: { grpc: { listen }, tls, ...more }, tokens };
+}
+
+function client(target: string, certificate?: Pair): RawClient {
+  const channel = credentials.createSsl(authority.root.cert, certificate?.key ?? null, certificate?.cert ?? null);
+  return new RawClient(target, { 'grpc.ssl_target_name_override': 'localhost' }, channel);
+}
+
+function bearer(token: string | undefined): Metadata {
+  const metadata = new Metadata();
+  if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
+  return metadata;
+}
+
+/** Close, LogRaw and the like are called for real: what counts here is who may. */
+async function verdicts(raw: RawClient, token?: string): Promise<Map<string, RawAnswer>> {
+  const found = new Map<string, RawAnswer>();
+  for (const path of [...contract, ...standard])
+    found.set(path, await raw.stream(path, [Buffer.alloc(0)], bearer(token)));
+  return found;
+}
+
+function refusedWith(code: string, answers: Map<string, RawAnswer>): string[] {
+  return [...answers].filter(([, answer]) => answer.code === code).map(([path]) => path);
+}
+
+const everything = [...contract, ...standard];
+const forOperators = contract.filter((path) => !viewerMethods.includes(path.split('/')[2] ?? ''));
+
+describe('an address that other machines reach', { skip }, () => {
+  test('is refused without TLS and credentials, both said at once, with exit status 2', async () => {
+    const { status, log } = await runDaemonToEnd({ config: { grpc: { listen } }, wrapper });
+    assert.equal(status, 2, log);
+    assert.match(log, /needs TLS: set tls\.cert_file and tls\.key_file/);
+    assert.match(log, /needs credentials: add a token/);
+  });
+
+  test('is refused with TLS alone', async () => {
+    const { status, log } = await runDaemonToEnd({ config: { grpc: { listen }, tls }, wrapper });
+    assert.equal(status, 2, log);
+    assert.match(log, /needs credentials/);
+    assert.doesNotMatch(log, /needs TLS/);
+  });
+
+  test('is refused with a token alone', async () => {
+    const { dir } = await guarded();
+    const { status, log } = await runDaemonToEnd({ dir, config: { grpc: { listen } }, wrapper });
+    assert.equal(status, 2, log);
+    assert.match(log, /needs TLS/);
+    assert.doesNotMatch(log, /needs credentials/);
+  });
+
+  test('is refused when only the environment says insecure', async () => {
+    const env = { LINESIDE_GRPC_INSECURE: 'true' };
+    const { status, log } = await runDaemonToEnd({ config: { grpc: { listen } }, wrapper, env });
+    assert.equal(status, 2, log);
+  });
+});
+
+describe('TLS and tokens', { skip }, () => {
+  let daemon: Daemon;
+  let tokens: Record<string, string>;
+  after(async () => {
+    assert.equal(await daemon.stop(), 0);
+  });
+
+  test('the service starts', async () => {
+    const made = await guarded();
+    tokens = made.tokens;
+    daemon = await startDaemon({ ...made, wrapper });
+    assert.match(daemon.address, new RegExp(`^${address.replaceAll('.', '\\.')}:\\d+$`));
+  });
+
+  for (const [who, token] of [
+    ['nobody', undefined],
+    ['a wrong token', `lsd_${'A'.repeat(43)}`],
+  ] as const) {
+    test(`${who} may call nothing`, async () => {
+      const raw = client(daemon.address);
+      assert.deepEqual(refusedWith('UNAUTHENTICATED', await verdicts(raw, token)), everything);
+      raw.close();
+    });
+  }
+
+  test('a viewer may look and not touch', async () => {
+    const raw = client(daemon.address);
+    const answers = await verdicts(raw, tokens['viewer']);
+    assert.deepEqual(refusedWith('PERMISSION_DENIED', answers), forOperators);
+    assert.deepEqual(refusedWith('UNAUTHENTICATED', answers), []);
+    raw.close();
+  });
+
+  test('an operator may do everything', async () => {
+    const raw = client(daemon.address);
+    const answers = await verdicts(raw, tokens['operator']);
+    assert.deepEqual(refusedWith('PERMISSION_DENIED', answers), []);
+    assert.deepEqual(refusedWith('UNAUTHENTICATED', answers), []);
+    raw.close();
+  });
+
+  test('neither plaintext nor a client that trusts another authority gets through', async () => {
+    const plain = new RawClient(daemon.address);
+    assert.equal((await plain.unary('/serial.SerialService/ListDevices', Buffer.alloc(0))).code, 'UNAVAILABLE');
+    plain.close();
+    const host = ['--host', daemon.address, '--server-name', 'localhost'];
+    const untrusting = await runCli(['status', ...host, '--ca', stranger.certFile]);
+    assert.equal(untrusting.status, 3);
+    assert.match(untrusting.stderr, /certificate is not trusted here.*--ca/);
+  });
+
+  test('the command line reaches it with --ca and --token-file', async () => {
+    const host = ['--host', daemon.address, '--server-name', 'localhost', '--ca', authority.root.certFile];
+    const file = (name: string): string[] => ['--token-file', join(daemon.dir, `${name}.token`)];
+    const listed = await runCli(['devices', '--json', ...host, ...file('viewer')]);
+    assert.equal(listed.status, 0, listed.stderr);
+    assert.ok(Array.isArray((JSON.parse(listed.stdout) as { devices: unknown }).devices));
+    assert.equal((await runCli(['close', ...host, ...file('operator')])).status, 0);
+    const denied = await runCli(['close', ...host, ...file('viewer')]);
+    assert.equal(denied.status, 4);
+    assert.match(denied.stderr, /operator/);
+    assert.equal((await runCli(['close', ...host])).status, 4, 'without a token');
+  });
+
+  test('a revoked token is refused soon, without a restart', async () => {
+    const raw = client(daemon.address);
+    const ask = () => raw.unary('/serial.SerialService/ListDevices', Buffer.alloc(0), bearer(tokens['viewer']));
+    assert.equal((await ask()).code, 'OK');
+    const revoked = await runCli(['token', 'revoke', 'viewer', '--config', daemon.configFile]);
+    assert.equal(revoked.status, 0, revoked.stderr);
+    await until('the refusal', async () => (await ask()).code === 'UNAUTHENTICATED');
+    raw.close();
+  });
+
+  test('the Unix socket of the same service needs nothing', async () => {
+    assert.equal((await runCli(['close', '--socket', daemon.socket])).status, 0);
+  });
+});
+
+describe('client certificates', { skip }, () => {
+  test('have the roles that the configuration gives their names, and a stranger has none', async () => {
+    const auth = { operator_certs: ['laptop'], viewer_certs: ['*'] };
+    const config = { grpc: { listen }, tls: { ...tls, client_ca_file: clientAuthority.root.certFile }, auth };
+    const daemon = await startDaemon({ config, wrapper });
+    const asked = async (certificate?: Pair): Promise<Map<string, RawAnswer>> => {
+      const raw = client(daemon.address, certificate);
+      const answers = await verdicts(raw);
+      raw.close();
+      return answers;
+    };
+    const operator = await asked(laptop);
+    assert.deepEqual([refusedWith('PERMISSION_DENIED', operator), refusedWith('UNAUTHENTICATED', operator)], [[], []]);
+    assert.deepEqual(refusedWith('PERMISSION_DENIED', await asked(display)), forOperators);
+    assert.deepEqual(refusedWith('UNAUTHENTICATED', await asked()), everything);
+    assert.deepEqual(refusedWith('UNAUTHENTICATED', await asked(stranger)), everything);
+    const host = ['--host', daemon.address, '--server-name', 'localhost', '--ca', authority.root.certFile];
+    const closed = await runCli(['close', ...host, '--cert', laptop.certFile, '--key', laptop.keyFile]);
+    assert.equal(closed.status, 0, closed.stderr);
+    assert.equal(await daemon.stop(), 0);
+  });
+});
+
+describe('insecure = true', { skip }, () => {
+  test('opens the address to whoever reaches it', async () => {
+    const daemon = await startDaemon({ config: { grpc: { listen, insecure: true } }, wrapper });
+    const closed = await runCli(['close', '--host', daemon.address, '--plaintext']);
+    assert.equal(closed.status, 0, closed.stderr);
+    const secure = await runCli(['close', '--host', daemon.address]);
+    assert.equal(secure.status, 3, 'TLS unless told otherwise');
+    assert.equal(await daemon.stop(), 0);
+  });
+});
