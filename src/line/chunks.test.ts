@@ -33,8 +33,8 @@ describe('chunks', () => {
   it('ends a chunk by silence also when the timer comes late', () => {
     const cutter = new ChunkCutter(2);
     cutter.feed(bytes(1), 1_000, 10);
-    assert.deepEqual(cutter.feed(bytes(2), 1_005, 15), [{ data: bytes(1), atMs: 1_000 }]);
-    assert.deepEqual(cutter.silence(), [{ data: bytes(2), atMs: 1_005 }]);
+    assert.deepEqual(cutter.feed(bytes(2), 1_005, 15), [{ data: Buffer.from([1]), atMs: 1_000 }]);
+    assert.deepEqual(cutter.silence(), [{ data: Buffer.from([2]), atMs: 1_005 }]);
   });
 
   it('measures silence by the monotonic clock: a wall clock that jumps back by years cuts nothing', () => {
@@ -48,6 +48,18 @@ describe('chunks', () => {
     const cutter = new ChunkCutter(0);
     assert.deepEqual(cutter.feed(bytes(1), 5, 1), [{ data: bytes(1), atMs: 5 }]);
     assert.equal(cutter.dueInMs(1), undefined);
+  });
+
+  it('looks for silence at once in a young chunk, and less often in one that grows long', () => {
+    const cutter = new ChunkCutter(2);
+    assert.equal(cutter.lookInMs(0), undefined);
+    cutter.feed(bytes(1), 1_000, 0);
+    assert.equal(cutter.lookInMs(0), 2);
+    for (let at = 1; at <= 40; at += 1) cutter.feed(bytes(1), 1_000, at);
+    assert.equal(cutter.dueInMs(40), 2);
+    assert.equal(cutter.lookInMs(40), 10);
+    for (let at = 41; at <= 300; at += 1) cutter.feed(bytes(1), 1_000, at);
+    assert.equal(cutter.lookInMs(300), 20);
   });
 
   it('keeps every byte in order, in chunks of 4,096 bytes at most that are full unless silence ended them', () => {

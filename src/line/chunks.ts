@@ -10,6 +10,13 @@ export const CHUNK_BYTES = 4_096;
 const GAP_CHARACTERS = 3.5;
 /** Below this, a timer of the process is no measure of silence on the line. */
 const MIN_GAP_MS = 2;
+/**
+ * A chunk that has been growing for a while is looked at after this part of its age, so that a busy line does not wake
+ * the process once for each read to find no silence (at 115,200 baud that was half of the CPU time).
+ */
+const LOOK_PART = 1 / 4;
+/** The latest that the end of a long burst is noticed, when nothing follows it. */
+const MAX_LOOK_MS = 20;
 
 export interface Chunk {
   readonly data: Uint8Array;
@@ -27,9 +34,11 @@ export function defaultGapMs(settings: LineSettings): number {
 
 export class ChunkCutter {
   readonly #gapMs: number;
-  #parts: Uint8Array[] = [];
+  /** The open chunk's bytes: copied here, the arrays of many small reads die young instead of waiting for its end. */
+  readonly #open = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   #bytes = 0;
   #firstAtMs = 0;
+  #firstMonoMs = 0;
   #lastMonoMs = 0;
 
   /** gapMs 0: every read is a chunk of its own (or several, when it is longer than a chunk). */
@@ -39,15 +48,19 @@ export class ChunkCutter {
 
   /** Takes bytes that just arrived and gives the chunks that they complete. */
   feed(bytes: Uint8Array, wallMs: number, monoMs: number): Chunk[] {
+    if (this.#gapMs === 0 && bytes.length > 0 && bytes.length <= CHUNK_BYTES) return [{ data: bytes, atMs: wallMs }];
     const done: Chunk[] = [];
     // The timer may be late: silence that is over counts all the same.
     if (this.#bytes > 0 && monoMs - this.#lastMonoMs >= this.#gapMs) this.#cut(done);
     this.#lastMonoMs = monoMs;
     let from = 0;
     while (from < bytes.length) {
-      if (this.#bytes === 0) this.#firstAtMs = wallMs;
+      if (this.#bytes === 0) {
+        this.#firstAtMs = wallMs;
+        this.#firstMonoMs = monoMs;
+      }
       const to = Math.min(bytes.length, from + CHUNK_BYTES - this.#bytes);
-      this.#parts.push(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to));
+      this.#open.set(bytes.subarray(from, to), this.#bytes);
       this.#bytes += to - from;
       from = to;
       if (this.#bytes === CHUNK_BYTES) this.#cut(done);
@@ -61,6 +74,13 @@ export class ChunkCutter {
     return this.#bytes === 0 ? undefined : this.#lastMonoMs + this.#gapMs - monoMs;
   }
 
+  /** Milliseconds after which to ask dueInMs: never before silence can have come, but later for a chunk that grows long. */
+  lookInMs(monoMs: number): number | undefined {
+    const dueInMs = this.dueInMs(monoMs);
+    if (dueInMs === undefined) return undefined;
+    return Math.max(dueInMs, Math.min(MAX_LOOK_MS, (monoMs - this.#firstMonoMs) * LOOK_PART));
+  }
+
   /** Ends the open chunk, if any: silence came, or the port closes. */
   silence(): Chunk[] {
     const done: Chunk[] = [];
@@ -70,9 +90,10 @@ export class ChunkCutter {
 
   #cut(done: Chunk[]): void {
     if (this.#bytes === 0) return;
-    const only = this.#parts.length === 1 ? this.#parts[0] : undefined;
-    done.push({ data: only ?? Buffer.concat(this.#parts, this.#bytes), atMs: this.#firstAtMs });
-    this.#parts = [];
+    // An array of its own: one from Buffer's pool would keep 64 KiB in memory as long as the log's tail holds the chunk.
+    const data = Buffer.allocUnsafeSlow(this.#bytes);
+    data.set(this.#open.subarray(0, this.#bytes));
+    done.push({ data, atMs: this.#firstAtMs });
     this.#bytes = 0;
   }
 }

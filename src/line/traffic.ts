@@ -135,9 +135,9 @@ export class Traffic {
   /** One timer at most, which looks again when bytes came meanwhile: re-arming it for each read would cost more. */
   #armGapTimer(monoMs: number): void {
     if (this.#gapTimer !== undefined) return;
-    const dueInMs = this.#cutter.dueInMs(monoMs);
-    if (dueInMs === undefined) return;
-    this.#gapTimer = this.#options.clock.timer(Math.max(0, dueInMs), () => {
+    const lookInMs = this.#cutter.lookInMs(monoMs);
+    if (lookInMs === undefined) return;
+    this.#gapTimer = this.#options.clock.timer(Math.max(0, lookInMs), () => {
       this.#gapTimer = undefined;
       const now = this.#options.clock.monoMs();
       const stillMs = this.#cutter.dueInMs(now);
