@@ -16,6 +16,10 @@ import { openSerialLog } from './log/serial-log.ts';
 
 /** What a step of the shutdown may take at most; systemd's own limit comes after all of them. */
 const STOP_STEP_LIMIT_MS = 6_000;
+/** A stop that took longer met a disk or a driver that hangs. */
+const LONG_STOP_MS = 3_000;
+/** Half of what gRPC gives calls under way: packets on a stalled line fail early enough for their callers to hear of it. */
+const SEND_GRACE_MS = 500;
 
 export interface LineProcess {
   /** Where it listens: "unix:/run/lineside/grpc.sock", "127.0.0.1:50051". */
@@ -67,11 +71,21 @@ async function build(config: Config, logger: Logger, version: string, onStop: On
     clock,
     logger,
   });
-  onStop('port', () => owner.stop());
+  let stopping: Promise<void> | undefined;
+  const stopPort = (): Promise<void> => {
+    stopping ??= owner.stop();
+    return stopping;
+  };
+  onStop('port', stopPort);
   await resume(owner, memory, config, logger);
 
   const servers = await startGrpcServers({ config, line: owner, log, clock, logger, version });
-  onStop('gRPC', () => servers.stop());
+  onStop('gRPC', async () => {
+    // What it rejects with is heard of in the port's own step.
+    const grace = clock.timer(SEND_GRACE_MS, () => void stopPort().catch(() => undefined));
+    await servers.stop();
+    grace.cancel();
+  });
   return servers.addresses;
 }
 
@@ -85,6 +99,16 @@ async function resume(owner: PortOwner, memory: LineMemory, config: Config, logg
   } catch (error) {
     logger.error('cannot tell what was open before: starting closed', { error: messageOf(error) });
   }
+}
+
+/**
+ * After the stop: the process would end only when its last thread does, and one of them may sit in a system call of a
+ * disk or a driver for as long as that hangs. `tookMs`: the stop.
+ */
+export async function endThreads(status: number, tookMs: number): Promise<void> {
+  if (tookMs < LONG_STOP_MS) return;
+  const { exitNow } = await import('./line/device/libc.ts');
+  exitNow(status);
 }
 
 /** Every step runs, whatever the others did, each with a limit. */

@@ -5,7 +5,7 @@ import { asLinesideError, messageOf } from './base/errors.ts';
 import { createLogger, type Logger } from './base/logger.ts';
 import type { Config } from './config/config.ts';
 import { load } from './config/load.ts';
-import { type LineProcess, startLine } from './line-process.ts';
+import { endThreads, type LineProcess, startLine } from './line-process.ts';
 
 const EXIT_OK = 0;
 const EXIT_FAILED = 1;
@@ -33,7 +33,10 @@ export async function serve(argv: readonly string[], version: string): Promise<n
     logger.info('ready', { version, listen: line.addresses.join(' ') });
     const why = await stopped;
     logger.info('stopping', { why });
-    return await stop(line, logger);
+    const fromMs = systemClock.monoMs();
+    const status = await stop(line, logger);
+    await endThreads(status, systemClock.monoMs() - fromMs);
+    return status;
   } catch (error) {
     const { message, hint, code } = asLinesideError(error);
     logger.error('cannot start', { error: message, ...(hint === '' ? {} : { hint }) });

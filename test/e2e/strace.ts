@@ -13,10 +13,19 @@ export interface Injection {
 }
 
 /** Attaches to every thread, those to come included; resolves when the faults are in force. */
-export async function inject(pid: number, ...faults: readonly string[]): Promise<Injection> {
+export function inject(pid: number, ...faults: readonly string[]): Promise<Injection> {
+  return attach(pid, faults, []);
+}
+
+/** Only in calls that concern the file at this path. */
+export function injectAt(path: string, pid: number, ...faults: readonly string[]): Promise<Injection> {
+  return attach(pid, faults, ['-P', path]);
+}
+
+async function attach(pid: number, faults: readonly string[], filter: readonly string[]): Promise<Injection> {
   const names = faults.map((fault) => fault.slice(0, fault.indexOf(':')));
   const injections = faults.flatMap((fault) => ['-e', `inject=${fault}`]);
-  const args = ['-f', '-o', '/dev/null', '-e', `trace=${names.join(',')}`, ...injections, '-p', String(pid)];
+  const args = ['-f', '-o', '/dev/null', '-e', `trace=${names.join(',')}`, ...injections, ...filter, '-p', String(pid)];
   const strace = spawn('strace', args, { stdio: ['ignore', 'ignore', 'pipe'] });
   const ended = once(strace, 'exit');
   let said = '';

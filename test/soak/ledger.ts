@@ -92,6 +92,12 @@ export class Ledger {
     assert.deepEqual(missing, [], 'LogRaw answered OK but not in the log');
   }
 
+  /** Holds after an orderly end only: what a reader was shown is stored. */
+  settleShown(): void {
+    const missing = [...this.#contents.keys()].filter((id) => !this.#stored.has(id));
+    assert.deepEqual(missing, [], 'shown to a reader but not in the log');
+  }
+
   /** In runs of hours: only the latest ids are still held to account. */
   forget(): void {
     for (const [key, found] of this.#promised) if (found) this.#promised.delete(key);

@@ -30,6 +30,7 @@ const callWrite: (fd: number, data: Uint8Array, length: number) => number = libr
   'void *',
   'size_t',
 ]);
+const callExit: (status: number) => void = library.func('_exit', 'void', ['int']);
 const callOpenPt: (flags: number) => number = library.func('posix_openpt', 'int', ['int']);
 const callGrantPt: (fd: number) => number = library.func('grantpt', 'int', ['int']);
 const callUnlockPt: (fd: number) => number = library.func('unlockpt', 'int', ['int']);
@@ -114,4 +115,9 @@ export function openMaster(flags: number): { readonly master: number; readonly s
   const errno = callPtsName(master, name, name.length);
   if (errno !== 0) throw new SystemCallError('ptsname_r', errno);
   return { master, slavePath: name.toString('utf8', 0, name.indexOf(0)) };
+}
+
+/** Ends the process without waiting for its other threads, as far as the kernel lets go of them. */
+export function exitNow(status: number): void {
+  callExit(status);
 }
