@@ -1,0 +1,338 @@
+/** The technician's commands against the compiled daemon: what each does, its main failure, its exit status. */
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type Daemon, environment, MAIN, NODE, ROOT, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
+import { type NamedPty, namedPty, unplug } from './pty.ts';
+import { type CliOutcome, remember, runCli, startCli } from './run-cli.ts';
+import { until, within } from './wait.ts';
+
+interface EntryJson {
+  readonly id: number;
+  readonly time: string;
+  readonly dir: string;
+  readonly hex: string;
+  readonly note?: string;
+}
+
+let dir: string;
+let daemon: Daemon;
+let pty: NamedPty;
+
+before(async () => {
+  dir = temporaryDirectory();
+  pty = namedPty(dir);
+  daemon = await startDaemon({ config: { serial: { extra_ports: [`${dir}/port*`], simulate: true, rx_gap_ms: 50 } } });
+});
+after(async () => {
+  assert.equal(await daemon.stop(), 0);
+});
+
+const cli = (...args: string[]): Promise<CliOutcome> => runCli(args, { env: { LINESIDE_SOCKET: daemon.socket } });
+const sim = (): string => join(daemon.dir, 'run', 'sim0');
+
+async function ok(...args: string[]): Promise<CliOutcome> {
+  const outcome = await cli(...args);
+  assert.equal(outcome.status, 0, `lineside ${args.join(' ')}: ${outcome.stderr}`);
+  assert.equal(outcome.stderr, '');
+  return outcome;
+}
+
+/** The one error line says what failed and what to do, and with --json the same for scripts. */
+async function refused(status: number, text: RegExp, ...args: string[]): Promise<void> {
+  const [plain, json] = await Promise.all([cli(...args), cli(...args, '--json')]);
+  assert.equal(plain.status, status, plain.stderr);
+  assert.match(plain.stderr, text);
+  assert.match(plain.stderr, /^lineside: .*\n$/);
+  assert.equal(json.status, status);
+  const { error } = JSON.parse(json.stderr) as { error: { exitStatus: number; message: string } };
+  assert.equal(error.exitStatus, status);
+  assert.notEqual(error.message, '');
+}
+
+const parsed = (outcome: CliOutcome): Record<string, unknown> => JSON.parse(outcome.stdout) as Record<string, unknown>;
+const lines = (outcome: CliOutcome): EntryJson[] =>
+  outcome.stdout
+    .trim()
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as EntryJson);
+
+describe('with no port open', () => {
+  test('config says closed, and is no failure', async () => {
+    assert.equal((await ok('config')).stdout, 'closed\n');
+    assert.deepEqual(parsed(await ok('config', '--json')), { open: false });
+  });
+  test('close is done', async () => {
+    assert.equal((await ok('close')).stdout, 'closed\n');
+    assert.deepEqual(parsed(await ok('close', '--json')), { open: false });
+  });
+  test('send, receive, modem, break and monitor exit with 6 and say to open one', async () => {
+    for (const args of [['send', 'x'], ['receive'], ['modem'], ['break']])
+      await refused(6, /no port is open.*lineside open/s, ...args);
+    const monitor = await cli('monitor');
+    assert.equal(monitor.status, 6, monitor.stderr);
+    assert.match(monitor.stderr, /no port is open.*lineside open/);
+  });
+  test('status is healthy', async () => {
+    assert.match((await ok('status')).stdout, /closed/);
+    const status = parsed(await ok('status', '--json'));
+    assert.deepEqual([status['healthy'], status['portState'], status['requested']], [true, 'closed', null]);
+  });
+});
+
+describe('devices and open', () => {
+  test('devices lists the ports, with the open one marked', async () => {
+    const listed = parsed(await ok('devices', '--json'))['devices'] as { portName: string; description: string }[];
+    assert.equal(listed.find(({ portName }) => portName === sim())?.description, 'Simulated line');
+    await ok('open', pty.portName, '9600,7E2', '--packet-size', '4');
+    const marked = (await ok('devices')).stdout.split('\n').find((line) => line.startsWith('*'));
+    assert.match(marked ?? '', new RegExp(pty.portName));
+  });
+  test('open and config show what is open', async () => {
+    assert.match((await ok('config')).stdout, /9600,7E2 packets of 4 bytes/);
+    const config = parsed(await ok('config', '--json'));
+    assert.deepEqual(config, {
+      open: true,
+      portName: pty.portName,
+      baudRate: 9_600,
+      dataBits: 7,
+      parity: 'even',
+      stopBits: '2',
+      packetSize: 4,
+    });
+  });
+  test('open fails with 5 for no such port and 1 for settings that cannot be', async () => {
+    await refused(5, /no serial port is called.*lineside devices/s, 'open', '/dev/ttyNOSUCH0');
+    await refused(1, /baud_rate/, 'open', pty.portName, '--baud', '0');
+    await refused(1, /stop_bits: 1\.5/, 'open', pty.portName, '9600,8N1.5');
+    await refused(2, /are not line settings/, 'open', pty.portName, '9600,9X9');
+    assert.equal(parsed(await ok('config', '--json'))['dataBits'], 7, 'the old configuration stands');
+  });
+  test('close closes', async () => {
+    await ok('close');
+    assert.equal((await ok('config')).stdout, 'closed\n');
+  });
+});
+
+describe('send and receive', () => {
+  before(() => ok('open', pty.portName, '115200'));
+
+  test('text, escapes, hex, a file and standard input reach the device', async () => {
+    const before = pty.received().length;
+    await ok('send', 'plain;');
+    await ok('send', '--crlf', 'crlf;');
+    await ok('send', '--escape', '\\x00\\xff;');
+    await ok('send', '--hex', '01 03 00 0a');
+    const file = join(dir, 'firmware.bin');
+    writeFileSync(file, Buffer.alloc(30_000, 0x55));
+    const sent = parsed(await ok('send', '--file', file, '--json'));
+    assert.equal(sent['bytes'], 30_000);
+    const piped = await runCli(['send', '--file', '-'], { env: { LINESIDE_SOCKET: daemon.socket }, stdin: 'piped' });
+    assert.equal(piped.status, 0, piped.stderr);
+    const short = Buffer.from('plain;crlf;\r\n\x00\xff;\x01\x03\x00\x0a', 'latin1');
+    const wanted = Buffer.concat([short, Buffer.alloc(30_000, 0x55), Buffer.from('piped')]);
+    await until('all of it', () => pty.received().length - before >= wanted.length);
+    assert.deepEqual(pty.received().subarray(before), wanted);
+  });
+  test('seq_id is exact to its end', async () => {
+    const sent = parsed(await ok('send', 'q', '--seq', '18446744073709551615', '--json'));
+    assert.equal(sent['firstSeqId'], '18446744073709551615');
+  });
+  test('send fails with 2 for nothing or two things to send, and 1 for a wrong packet size', async () => {
+    await refused(2, /exactly one of/, 'send');
+    await refused(2, /hex/, 'send', '--hex', 'xyz');
+    await ok('open', pty.portName, '--packet-size', '8');
+    await refused(1, /packet_size/, 'send', 'seven77');
+    await ok('open', pty.portName);
+  });
+  test('receive takes a packet, waits for one, and exits with 5 when none came', async () => {
+    await refused(5, /nothing was received/, 'receive');
+    const waiting = startCli(['receive', '--wait', '20', '--hex'], { LINESIDE_SOCKET: daemon.socket });
+    await pty.write(Buffer.from('answer'));
+    await until('the packet', () => waiting.stdout() === '61 6e 73 77 65 72\n');
+    await pty.write(Buffer.from([0, 255]));
+    const raw = await cli('receive', '--wait', '20', '--raw');
+    assert.deepEqual(raw.bytes, Buffer.from([0, 255]));
+  });
+  test('modem lines and break are not of a pseudo-terminal: status 1', async () => {
+    await refused(1, /modem|pseudo|PTY|terminal/i, 'modem');
+    await refused(1, /break|pseudo|PTY|terminal/i, 'break');
+  });
+});
+
+describe('status of a lost port', () => {
+  test('exits with 1 until it is back', async () => {
+    await ok('open', pty.portName);
+    unplug(pty);
+    await until('the loss', async () => (await cli('status')).status === 1);
+    assert.match((await cli('status')).stdout, /LOST|REOPENING/);
+    assert.equal(parsed(await cli('status', '--json'))['healthy'], false);
+    pty = namedPty(dir);
+    await until('the return', async () => (await cli('status')).status === 0);
+  });
+});
+
+describe('log', () => {
+  test('shows entries to people and scripts, filtered', async () => {
+    await ok('open', pty.portName);
+    await ok('send', 'log me');
+    await pty.write(Buffer.from('heard'));
+    const all = await until('both in the stored log', async () => {
+      const entries = lines(await ok('log', '--json', '--from-start'));
+      return entries.some(({ hex }) => hex === Buffer.from('heard').toString('hex')) ? entries : undefined;
+    });
+    const mine = all.find(({ hex }) => hex === Buffer.from('log me').toString('hex'));
+    assert.equal(mine?.dir, 'tx');
+    assert.match((await ok('log', '--text')).stdout, /TX.*log me[\s\S]*RX.*heard/);
+    assert.ok(lines(await ok('log', '--json', '--dir', 'rx')).every(({ dir: found }) => found === 'rx'));
+    assert.deepEqual(lines(await ok('log', '--json', '--after', String(all.at(-1)?.id))), []);
+    assert.equal(lines(await ok('log', '--json', '--last', '1')).length, 1);
+    assert.deepEqual(lines(await ok('log', '--json', '--until', '1h')), []);
+    assert.equal(lines(await ok('log', '--json', '--since', '1h')).length, all.length);
+    await refused(2, /--since is after --until/, 'log', '--since', '1m', '--until', '2m');
+  });
+
+  test('export as raw bytes, JSON lines and pcapng that Wireshark reads', async () => {
+    const all = lines(await ok('log', '--json', '--from-start'));
+    const file = (name: string): string => join(dir, name);
+    await ok('log', 'export', '--format', 'raw', '--dir', 'tx', '-o', file('tx.bin'));
+    const sent = all.filter((entry) => entry.dir === 'tx').map(({ hex }) => hex);
+    assert.equal(readFileSync(file('tx.bin')).toString('hex'), sent.join(''));
+
+    const exported = await ok('log', 'export', '--format', 'jsonl');
+    assert.deepEqual(lines(exported), all);
+
+    await ok('log', 'export', '--format', 'pcapng', '-o', file('line.pcapng'));
+    const fields = ['-T', 'fields', '-e', 'frame.time_epoch', '-e', 'frame.len'];
+    const tshark = execFileSync('tshark', ['-r', file('line.pcapng'), ...fields], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const frames = tshark.trim().split('\n');
+    assert.ok(frames.length >= all.length, `${frames.length} frames, ${all.length} entries`);
+    const first = Number(frames[0]?.split('\t')[0]) * 1_000;
+    assert.ok(Math.abs(first - Date.parse(all[0]?.time ?? '')) < 1, 'the time of the first entry');
+    // Each frame is the bytes behind a header of 12 (LINKTYPE_RTAC_SERIAL).
+    const captured = frames.reduce((sum, frame) => sum + Number(frame.split('\t')[1]) - 12, 0);
+    assert.equal(
+      captured,
+      all.reduce((sum, { hex }) => sum + hex.length / 2, 0),
+    );
+    const protocols = execFileSync('tshark', ['-r', file('line.pcapng'), '-T', 'fields', '-e', 'frame.protocols'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    assert.deepEqual(
+      [
+        ...new Set(
+          protocols
+            .trim()
+            .split('\n')
+            .map((one) => one.split(':')[0]),
+        ),
+      ],
+      ['rtacser'],
+    );
+
+    await refused(2, /--format/, 'log', 'export');
+    await refused(1, /no such file or directory/, 'log', 'export', '--format', 'raw', '-o', '/nonexistent/x');
+    assert.ok(!existsSync('/nonexistent/x'));
+  });
+
+  test('--follow survives a restart of the service, and misses nothing', async () => {
+    const follow = startCli(['log', '--follow', '--text', '--last', '0'], { LINESIDE_SOCKET: daemon.socket });
+    const sendUntilSeen = async (text: string): Promise<void> => {
+      await ok('send', text);
+      await until(`${text} in the log that is followed`, () => follow.stdout().includes(text));
+    };
+    await until('the follower stands', async () => {
+      const status = parsed(await ok('status', '--json'));
+      return Number(status['subscribers']) >= 1;
+    });
+    await sendUntilSeen('before the restart');
+    assert.equal(await daemon.stop(), 0);
+    await until('the loss is said', () => follow.stderr().includes('connection lost'));
+    daemon = await startDaemon({ dir: daemon.dir });
+    await ok('open', pty.portName);
+    await ok('send', 'while it was away');
+    await until('the return is said', () => follow.stderr().includes('connected again'));
+    await sendUntilSeen('after the restart');
+    assert.ok(follow.stdout().includes('while it was away'));
+    assert.equal(await follow.end('SIGINT'), 0);
+  });
+});
+
+describe('monitor', () => {
+  test('in a terminal: PING on the simulated line is answered with PONG, Ctrl-] leaves and restores', async () => {
+    await ok('open', sim(), '115200');
+    const host = join(ROOT, 'src/cli/terminal-host.py');
+    const env = environment({ LINESIDE_SOCKET: daemon.socket, TERM: 'xterm' });
+    const terminal = startProcess('python3', [host, NODE, MAIN, 'monitor', '--enter', 'crlf'], env);
+    const [screen, report] = [remember(terminal.stdout), remember(terminal.stderr)];
+    await until('the greeting', () => screen().includes('Ctrl-] leaves'));
+    terminal.stdin?.write('ID?\r');
+    await until('who it is', () => screen().includes('LINESIDE-SIM'));
+    terminal.stdin?.write('PING\r');
+    await until('PONG', () => screen().includes('PONG'));
+    terminal.stdin?.write('\x1d');
+    await until('the end', () => /status 0 restored/.test(report()));
+  });
+
+  test('in a script: lines in, answers out', async () => {
+    const env = { LINESIDE_SOCKET: daemon.socket };
+    const outcome = await runCli(['monitor', '--enter', 'crlf', '--wait', '2'], { env, stdin: 'PING\n' });
+    assert.equal(outcome.status, 0, outcome.stderr);
+    assert.match(outcome.stdout, /PONG/);
+  });
+});
+
+describe('on this machine', () => {
+  test('config check lists every key, and every fault with exit status 2', async () => {
+    const good = await cli('config', 'check', '--config', daemon.configFile);
+    assert.equal(good.status, 0, good.stderr);
+    assert.match(good.stdout, /serial\.simulate = true {2}\(from file\)/);
+    const file = join(dir, 'bad.toml');
+    writeFileSync(file, '[serial]\nat_start = "never"\nsped = 1\n[log]\nmax_bytes = "much"\n');
+    const bad = await cli('config', 'check', '--config', file);
+    assert.equal(bad.status, 2);
+    for (const path of ['serial.at_start', 'serial.sped', 'log.max_bytes']) assert.ok(bad.stderr.includes(path), path);
+  });
+
+  test('token add, list and revoke', async () => {
+    const config = ['--config', daemon.configFile];
+    const added = await cli('token', 'add', 'laptop', '--role', 'viewer', ...config);
+    assert.match(added.stdout.trim().split('\n').at(-1) ?? '', /^lsd_[\w-]{43}$/);
+    assert.match((await cli('token', 'list', ...config)).stdout, /^laptop\tviewer\t/);
+    assert.equal((await cli('token', 'add', 'laptop', '--role', 'viewer', ...config)).status, 1);
+    assert.equal((await cli('token', 'revoke', 'laptop', ...config)).status, 0);
+    assert.equal((await cli('token', 'revoke', 'laptop', ...config)).status, 1);
+  });
+
+  test('no service: status 3, and what to do', async () => {
+    const outcome = await runCli(['status', '--socket', join(dir, 'none.sock')]);
+    assert.equal(outcome.status, 3);
+    assert.match(outcome.stderr, /there is no such socket.*Is the service running/);
+  });
+
+  test('a wrong command line: status 2; help and version: 0', async () => {
+    assert.equal((await cli('explode')).status, 2);
+    assert.equal((await cli('--help')).status, 0);
+    assert.match((await cli('--version')).stdout, /^\d+\.\d+\.\d+\n$/);
+  });
+
+  test('a reader that goes away ends the command quietly', () => {
+    const env = environment({ LINESIDE_SOCKET: daemon.socket });
+    const piped = spawnSync('sh', ['-c', `'${NODE}' '${MAIN}' log --from-start | head -c 1 >/dev/null`], { env });
+    assert.equal(piped.status, 0);
+    assert.equal(piped.stderr.toString(), '');
+  });
+
+  test('the command of a service that stops while it is asked ends', async () => {
+    const watch = startCli(['status', '--watch'], { LINESIDE_SOCKET: daemon.socket });
+    await until('a first look', () => watch.stdout() !== '');
+    assert.equal(await within('Ctrl-C', watch.end('SIGINT')), 0);
+  });
+});
