@@ -1,6 +1,7 @@
 /** SIGTERM on bad days: under traffic, while the disk hangs, while a write is stalled, while Open hangs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { lineside } from '../../src/proto/services.ts';
 import { Ledger } from '../soak/ledger.ts';
 import { seeded } from '../soak/random.ts';
 import { device, follower, logRawCaller, sender, type Traffic } from '../soak/traffic.ts';
@@ -11,6 +12,7 @@ import { namedPty } from './pty.ts';
 import { inject, injectAt, straceWorks } from './strace.ts';
 import { until, within } from './wait.ts';
 
+const { PORT_STATE_OPENING } = lineside.v1.PortState;
 const skip = straceWorks() ? false : 'strace cannot trace here';
 /** systemd waits 90 s by default; the promise is about 10 s, and these machines are slow and busy. */
 const BOUND_MS = 15_000;
@@ -140,8 +142,10 @@ test('SIGTERM while Open hangs in the kernel', { skip }, async (t) => {
     ({ status, error }) => `${status} ${error}`,
     (error: unknown) => String(error),
   );
-  const OPENING = 2;
-  await until('Open is under way', async () => Number((await again.client.line.getStatus({})).portState) === OPENING);
+  await until(
+    'Open is under way',
+    async () => (await again.client.line.getStatus({})).portState === PORT_STATE_OPENING,
+  );
   const { how, ms } = await terminated(again);
   t.diagnostic(`ended in ${ms} ms: ${how}; the caller: ${await opening}`);
   assert.doesNotMatch(await opening, /^OK/);

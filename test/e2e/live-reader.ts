@@ -7,6 +7,8 @@ import { until } from './wait.ts';
 
 export class LiveReader {
   readonly ids: number[] = [];
+  /** Timestamps, in milliseconds. */
+  readonly stamps: number[] = [];
   /** Notes of LogRaw entries. */
   readonly notes: string[] = [];
   readonly #rx = createHash('sha256');
@@ -58,6 +60,7 @@ export class LiveReader {
 
   #take(id: number, entry: lineside.v1.LogEntry.$Shape['entry']): void {
     this.ids.push(id);
+    this.stamps.push(Number(entry?.timestamp));
     if (entry?.note !== undefined && entry.note !== '') this.notes.push(entry.note);
     else if (entry?.dir === RX && entry.rawData !== undefined) {
       this.rxBytes += entry.rawData.length;

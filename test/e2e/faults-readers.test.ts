@@ -1,0 +1,160 @@
+/** Readers that do not read, freeze, are too many, or are overtaken by retention: they cost the others nothing. */
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { ClientError, Status } from 'nice-grpc-common';
+import { type Client, connectTo, type Daemon, environment, MAIN, NODE, startProcess } from './daemon.ts';
+import { logStatus, RX, residentMiB, startBox } from './faults.ts';
+import { LiveReader } from './live-reader.ts';
+import { until } from './wait.ts';
+
+const MIB = 1024 * 1024;
+const READERS = 50;
+const SLEEPERS = 50;
+/** Streams of one connection: as a gateway that serves several people has them. */
+const PER_CONNECTION = 10;
+const FLOOD_BYTES = 4 * MIB;
+/** A whole flood for each sleeper would be 200 MiB; what their connections hold in the kernel does not count here. */
+const GROWTH_MIB = 100;
+
+interface Reading {
+  bytes: number;
+  readonly sha256: ReturnType<typeof createHash>;
+}
+
+/** A StreamLog that is read to the end of the test, or (asleep) not at all. */
+async function subscribe(client: Client, asleep: boolean, over: AbortSignal): Promise<Reading> {
+  const reading: Reading = { bytes: 0, sha256: createHash('sha256') };
+  const { promise: standing, resolve } = Promise.withResolvers<void>();
+  const stream = client.serial.streamLog({}, { signal: over, onHeader: () => resolve() });
+  const run = async (): Promise<void> => {
+    for await (const { rawData } of stream) {
+      reading.bytes += rawData.length;
+      reading.sha256.update(rawData);
+      if (asleep) await new Promise((done) => over.addEventListener('abort', done, { once: true }));
+    }
+  };
+  // Ended by the signal.
+  run().catch(() => {});
+  await standing;
+  return reading;
+}
+
+function connections(daemon: Daemon, count: number): Client[] {
+  return Array.from({ length: count }, () => connectTo(`unix:${daemon.socket}`));
+}
+
+test('100 subscribers, half of which never read: the readers get every byte once, memory stays bounded', async (t) => {
+  const { daemon, pty } = await startBox();
+  const over = new AbortController();
+  const flood = randomBytes(FLOOD_BYTES);
+  const run = async (readings: readonly Reading[], from: number): Promise<number> => {
+    const start = performance.now();
+    await pty.write(flood);
+    const all = from + FLOOD_BYTES;
+    await until('every reader has it all', () => readings.every(({ bytes }) => bytes >= all), 60_000);
+    return performance.now() - start;
+  };
+  const readers: Reading[] = [];
+  for (const client of connections(daemon, READERS / PER_CONNECTION))
+    for (let i = 0; i < PER_CONNECTION; i++) readers.push(await subscribe(client, false, over.signal));
+  const alone = await run(readers, 0);
+  const before = residentMiB(daemon.pid);
+  for (const client of connections(daemon, SLEEPERS / PER_CONNECTION))
+    for (let i = 0; i < PER_CONNECTION; i++) await subscribe(client, true, over.signal);
+  assert.equal((await daemon.client.line.getStatus({})).subscribers, READERS + SLEEPERS);
+  const beside = await run(readers, FLOOD_BYTES);
+  const after = residentMiB(daemon.pid);
+  t.diagnostic(`flood to ${READERS} readers: ${Math.round(alone)} ms alone, ${Math.round(beside)} ms beside sleepers`);
+  t.diagnostic(`resident: ${Math.round(before)} MiB before, ${Math.round(after)} MiB after`);
+  assert.ok(after < before + GROWTH_MIB);
+  // Generous: two floods on a machine with other work.
+  assert.ok(beside < 4 * alone + 1_000, 'sleepers slow nobody down');
+  const expected = createHash('sha256').update(flood).update(flood).digest('hex');
+  for (const { sha256 } of readers) assert.equal(sha256.digest('hex'), expected);
+  over.abort();
+  await until('all are gone', async () => (await daemon.client.line.getStatus({})).subscribers === 0);
+  assert.equal(await daemon.stop(), 0);
+});
+
+test('a client that is frozen is noticed by keepalive and freed', async (t) => {
+  const { daemon } = await startBox({ grpc: { keepalive_s: 1 } });
+  const frozen = startProcess(NODE, [MAIN, 'log', '--follow'], environment({ LINESIDE_SOCKET: daemon.socket }));
+  const subscribers = async (): Promise<number> => (await daemon.client.line.getStatus({})).subscribers;
+  let shown = '';
+  frozen.stdout?.setEncoding('utf8').on('data', (piece: string) => {
+    shown += piece;
+  });
+  await until('it follows', async () => {
+    await daemon.client.serial.logRaw({ dir: RX, note: 'to be shown' });
+    return shown.includes('to be shown');
+  });
+  assert.equal(await subscribers(), 1);
+  frozen.kill('SIGSTOP');
+  const from = performance.now();
+  await until('it is freed', async () => (await subscribers()) === 0, 40_000);
+  t.diagnostic(`after ${Math.round((performance.now() - from) / 1_000)} s`);
+  frozen.kill('SIGKILL');
+  assert.equal(await daemon.stop(), 0);
+});
+
+test('one subscriber too many gets RESOURCE_EXHAUSTED, and its place when another leaves', async () => {
+  const { daemon } = await startBox({ grpc: { max_subscribers: 3 } });
+  const { client } = daemon;
+  const three = await Promise.all([1, 2, 3].map(() => LiveReader.start(client)));
+  const one = async (): Promise<void> => {
+    for await (const _ of client.serial.streamLog({})) return;
+  };
+  await assert.rejects(one(), (error) => {
+    assert.ok(error instanceof ClientError);
+    assert.equal(error.code, Status.RESOURCE_EXHAUSTED);
+    assert.match(error.details, /3 log streams.*grpc\.max_subscribers/);
+    return true;
+  });
+  await three[0]?.stop();
+  await until('a place', async () => (await client.line.getStatus({})).subscribers === 2);
+  const fourth = await LiveReader.start(client);
+  await client.serial.logRaw({ dir: RX, note: 'for all three' });
+  await until('it reads', () => fourth.ids.length === 1);
+  await daemon.stop();
+});
+
+test('retention overtakes a slow reader: its stream ends with DATA_LOSS and the number of entries', async (t) => {
+  const { daemon, pty } = await startBox({ log: { max_bytes: MIB, tail_bytes: 65_536, commit_ms: 50 } });
+  const { client } = daemon;
+  const fast = await LiveReader.start(client);
+  const slow = client.line.readLog({ follow: true })[Symbol.asyncIterator]();
+  await pty.write(randomBytes(600_000));
+  await fast.has(600_000);
+  let last = 0;
+  const take = async (): Promise<boolean> => {
+    const { done, value } = await slow.next();
+    if (value !== undefined) for (const { id } of value.entries) last = Number(id);
+    return done !== true;
+  };
+  await take();
+  const flood = 6 * MIB;
+  await pty.write(randomBytes(flood));
+  await fast.has(600_000 + flood);
+  await until('retention', async () => Number((await logStatus(client)).firstId) > 800);
+  await assert.rejects(
+    async () => {
+      while (await take());
+    },
+    (error) => {
+      assert.ok(error instanceof ClientError);
+      assert.equal(error.code, Status.DATA_LOSS);
+      t.diagnostic(error.details);
+      const [, entries, from, to] = (/(\d+) entries \(ids (\d+) to (\d+)\)/.exec(error.details) ?? []).map(Number);
+      assert.equal(from, last + 1, 'everything before was delivered');
+      assert.equal(entries, (to ?? 0) - last, 'the number of what was not');
+      return true;
+    },
+  );
+  assert.equal(fast.ended, '');
+  assert.ok(
+    fast.ids.every((id, i) => id === i + 1),
+    'another reader lost nothing',
+  );
+  await daemon.stop();
+});
