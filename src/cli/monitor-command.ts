@@ -17,11 +17,11 @@ export function addMonitor(program: Command, shell: Shell): void {
     .option('--echo', 'show what is typed')
     .addOption(enterOption(program))
     .option('--raw', 'let the line drive this terminal: colours, cursor, and whatever else it sends')
-    .option(
-      '--wait <seconds>',
-      'input that is no terminal: go on so long after its end',
-      secondsAsMs(longestWaitSeconds),
-      usualWaitMs,
+    .addOption(
+      program
+        .createOption('--wait <seconds>', 'input that is no terminal: go on so long after its end')
+        .argParser(secondsAsMs(longestWaitSeconds))
+        .default(usualWaitMs, String(usualWaitMs / 1000)),
     )
     .addHelpText(
       'after',

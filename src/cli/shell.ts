@@ -179,10 +179,10 @@ function withConnection(command: Command): Command {
     .option('--cert <file>', 'client certificate, with --key')
     .option('--key <file>', 'key of the client certificate')
     .option('--server-name <name>', 'name in the certificate of the service, when it is not the host')
-    .option(
-      '--timeout <seconds>',
-      'give up a call after so long',
-      secondsAsMs(longestTimeoutSeconds),
-      usualTimeoutSeconds * 1000,
+    .addOption(
+      command
+        .createOption('--timeout <seconds>', 'give up a call after so long')
+        .argParser(secondsAsMs(longestTimeoutSeconds))
+        .default(usualTimeoutSeconds * 1000, String(usualTimeoutSeconds)),
     );
 }
