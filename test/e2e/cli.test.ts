@@ -320,6 +320,9 @@ describe('on this machine', () => {
   test('a wrong command line: status 2; help and version: 0', async () => {
     assert.equal((await cli('explode')).status, 2);
     assert.equal((await cli('--help')).status, 0);
+    const help = (await cli('monitor', '--help')).stdout.replace(/\s+/g, ' ');
+    assert.match(help, /--wait <seconds> [^(]*\(default: 1\)/);
+    assert.match(help, /--timeout <seconds> [^(]*\(default: 10\)/);
     assert.match((await cli('--version')).stdout, /^\d+\.\d+\.\d+\n$/);
   });
 

@@ -36,7 +36,7 @@ export async function tailLog(client: Client, fromStart = false): Promise<Tail> 
     entries,
     ended,
     bytes: (direction) =>
-      Buffer.concat(entries.filter(({ dir }) => Number(dir) === numbers[direction]).map(({ rawData }) => rawData)),
+      Buffer.concat(entries.filter(({ dir }) => dir === numbers[direction]).map(({ rawData }) => rawData)),
     async end() {
       stop.abort();
       await ended;
