@@ -36,13 +36,13 @@ export function serverStream(address: string, path: string, request: Uint8Array,
     let status = 'no status';
     const see = (headers: IncomingHttpHeaders): void => {
       const code = headers['grpc-status'];
-      if (typeof code === 'string') status = `${code} ${headers['grpc-message']?.toString() ?? ''}`.trim();
+      if (typeof code === 'string') status = `${code} ${headers['grpc-message']?.toString() ?? ''}`;
     };
     call.on('response', see);
     call.on('trailers', see);
     call.on('data', splitter);
     const end = (error?: Error): void =>
-      closing || status === '0' ? resolve() : reject(error ?? new Error(`${path}: ${status}`));
+      closing || status.startsWith('0 ') ? resolve() : reject(error ?? new Error(`${path}: ${status}`));
     call.once('close', () => end());
     call.once('error', end);
     session.once('error', end);

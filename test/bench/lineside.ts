@@ -31,7 +31,8 @@ export interface Lineside {
 const START_LIMIT_MS = 20_000;
 /** Short against the 50 ms that Node alone takes. */
 const LOOK_MS = 2;
-const MAIN = join(ROOT, 'build', 'main.js');
+/** BENCH_BUILD names another build than build/: to hold two against each other. */
+const MAIN = join(process.env['BENCH_BUILD'] ?? join(ROOT, 'build'), 'main.js');
 
 export function requireBuild(): void {
   if (!existsSync(MAIN)) throw new Error('build/main.js is missing: run scripts/build first');
@@ -71,10 +72,9 @@ export async function prepare(options: LinesideOptions = {}): Promise<Prepared> 
 export async function startLineside(options: LinesideOptions = {}): Promise<Lineside> {
   const { args, address, dataDir, dir } = await prepare(options);
   const [command = NODE, ...rest] = [...(options.wrapper ?? []), NODE, ...args];
-  const child = start(command, rest, {
-    stdio: ['ignore', 'pipe', process.env['BENCH_DEBUG'] === undefined ? 'ignore' : 'inherit'],
-    env: environment(),
-  });
+  const heard = process.env['BENCH_DEBUG'] === undefined ? 'ignore' : 'inherit';
+  const output = options.wrapper === undefined ? heard : 'pipe';
+  const child = start(command, rest, { stdio: ['ignore', output, heard], env: environment() });
   await listening(address, child);
   const client = new GrpcClient(address);
   await client.ready();

@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,6 +29,9 @@
 #include <unistd.h>
 
 #define ACK_BYTES 4096
+/* Short enough not to be the limit, long enough to leave the core to the others. */
+#define LOOK_NS 5000
+#define HANDOVER_NS 300000
 #define MAX_FILE (8 << 20)
 #define MAX_RECORD 4096
 
@@ -108,6 +112,12 @@ static void put(int64_t bytes, size_t size, double rate, int stamps) {
   report(bytes, from, worst);
 }
 
+static int waiting_bytes(void) {
+  int waiting = 0;
+  if (ioctl(slave, FIONREAD, &waiting) < 0) die("FIONREAD");
+  return waiting;
+}
+
 static void records(int64_t count, size_t size, int64_t window, const char *fifo) {
   uint8_t acks[4096];
   int64_t acknowledged = 0, from = now_ns();
@@ -116,15 +126,15 @@ static void records(int64_t count, size_t size, int64_t window, const char *fifo
   if (in < 0) die(fifo);
   for (int64_t i = 0; i < count; i++) {
     for (;;) {
-      int waiting = 0;
       ssize_t n = read(in, acks, sizeof acks);
       if (n > 0) acknowledged += n * ACK_BYTES;
-      if (ioctl(slave, FIONREAD, &waiting) < 0) die("FIONREAD");
-      if (waiting == 0 && i * (int64_t)size - acknowledged < window) break;
-      /* Short enough not to be the limit, long enough to leave the core to the others. */
-      sleep_until(now_ns() + 10000);
+      if (waiting_bytes() == 0 && i * (int64_t)size - acknowledged < window) break;
+      sleep_until(now_ns() + LOOK_NS);
     }
     write_content(&at, size);
+    /* The kernel hands it over a moment later: until then it does not count as waiting. */
+    int64_t limit = now_ns() + HANDOVER_NS;
+    while (waiting_bytes() == 0 && now_ns() < limit) sched_yield();
   }
   close(in);
   report(count * (int64_t)size, from, 0);

@@ -8,9 +8,9 @@ import { allStored } from '../contenders.ts';
 import { serverStream } from '../grpc-lean.ts';
 import { startLineside } from '../lineside.ts';
 import { pidOf } from '../peers/peers.ts';
-import { NODE, residentMegabytes, sleep, start, stop, temporaryDirectory } from '../processes.ts';
+import { anonymousMegabytes, NODE, residentMegabytes, sleep, start, stop, temporaryDirectory } from '../processes.ts';
 import { PtyDriver } from '../pty-driver.ts';
-import { judge, type Row } from '../table.ts';
+import { judge, type Line, type Row } from '../table.ts';
 
 const IDLE_AIM_MB = 35;
 const LOADED_AIM_MB = 60;
@@ -21,6 +21,14 @@ const RECORDS_AT_ONCE = 50_000;
 /** What the start left behind has been collected by then, or stays. */
 const SETTLE_MS = 5_000;
 
+interface Resident {
+  readonly all: number;
+  readonly anonymous: number;
+}
+
+const residentOf = (pid: number): Resident => ({ all: residentMegabytes(pid), anonymous: anonymousMegabytes(pid) });
+const show = ({ all, anonymous }: Resident): string => `${all.toFixed(1)} MB, ${anonymous.toFixed(1)} of it anonymous`;
+
 export const memory: Row = {
   name: 'memory',
   async run({ quick, say }) {
@@ -30,7 +38,7 @@ export const memory: Row = {
     const lineside = await startLineside({ serial: { rx_gap_ms: 0 } });
     await lineside.open(driver.slavePath, BAUD);
     await sleep(SETTLE_MS);
-    const idle = residentMegabytes(lineside.pid);
+    const idle = residentOf(lineside.pid);
     const streams = Array.from({ length: SUBSCRIBERS }, () =>
       serverStream(lineside.address, STREAM_LOG, streamLogRequest(false), () => {}),
     );
@@ -51,18 +59,18 @@ export const memory: Row = {
       say(`${logged} entries: ${now.toFixed(1)} MB`);
     }
     await allStored(lineside);
-    const loaded = residentMegabytes(lineside.pid);
+    const loaded = residentOf(lineside.pid);
     closeSync(fd);
     for (const stream of streams) await stream.close();
     await lineside.close();
     await driver.close();
-    const line = (row: string, figure: number, aim: number, more = '') => ({
+    const line = (row: string, figure: Resident, aim: number, more = ''): Line => ({
       row,
-      lineside: `${figure.toFixed(1)} MB${more}`,
-      against: `Node alone: ${node.toFixed(1)} MB`,
-      ratio: `+${(figure - node).toFixed(1)} MB`,
+      lineside: `${show(figure)}${more}`,
+      against: `Node alone: ${show(node)}`,
+      ratio: `+${(figure.all - node.all).toFixed(1)} MB (anonymous +${(figure.anonymous - node.anonymous).toFixed(1)})`,
       aim: `at most +${aim} MB`,
-      verdict: judge(figure - node <= aim),
+      verdict: judge(figure.all - node.all <= aim),
     });
     return [
       line('resident memory, idle, port open', idle, IDLE_AIM_MB),
@@ -76,10 +84,10 @@ export const memory: Row = {
   },
 };
 
-async function nodeAlone(): Promise<number> {
+async function nodeAlone(): Promise<Resident> {
   const child = start(NODE, ['-e', 'setInterval(() => {}, 1e9)'], { stdio: 'ignore' });
   await sleep(SETTLE_MS);
-  const megabytes = residentMegabytes(pidOf(child));
+  const resident = residentOf(pidOf(child));
   await stop(child);
-  return megabytes;
+  return resident;
 }
