@@ -79,16 +79,17 @@ test('100 subscribers, half of which never read: the readers get every byte once
 
 test('a client that is frozen is noticed by keepalive and freed', async (t) => {
   const { daemon } = await startBox({ grpc: { keepalive_s: 1 } });
+  // Shows history, then follows.
   const frozen = startProcess(NODE, [MAIN, 'log', '--follow'], environment({ LINESIDE_SOCKET: daemon.socket }));
   const subscribers = async (): Promise<number> => (await daemon.client.line.getStatus({})).subscribers;
   let shown = '';
   frozen.stdout?.setEncoding('utf8').on('data', (piece: string) => {
     shown += piece;
   });
-  await until('it follows', async () => {
-    await daemon.client.serial.logRaw({ dir: RX, note: 'to be shown' });
-    return shown.includes('to be shown');
-  });
+  await daemon.client.serial.logRaw({ dir: RX, note: 'history' });
+  await until('it shows what there is', () => shown.includes('history'));
+  await daemon.client.serial.logRaw({ dir: RX, note: 'live' });
+  await until('it follows', () => shown.includes('live'));
   assert.equal(await subscribers(), 1);
   frozen.kill('SIGSTOP');
   const from = performance.now();
