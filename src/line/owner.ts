@@ -15,11 +15,12 @@ import type { LineMemory } from './memory.ts';
 import { Opener, type Outcome } from './opener.ts';
 import { PacketBuffer } from './packets.ts';
 import type { Inventory, Port } from './ports.ts';
+import { reportStep } from './report.ts';
 import type { LineConfig, LineSettings, ModemLines, OutgoingLines } from './settings.ts';
 import { snapshotOf } from './snapshot.ts';
 import { type Effect, type Input, type State, step, type Target } from './state.ts';
 import { Traffic } from './traffic.ts';
-import { validateOpen } from './validate.ts';
+import { payloadFault, validateOpen } from './validate.ts';
 
 /** A lost port is tried again after 0.25 s, then after twice the time, up to 5 s; at once when a port appears. */
 const RETRY_FIRST_MS = 250;
@@ -120,7 +121,11 @@ export class PortOwner implements Line {
 
   async send(request: SendRequest): Promise<void> {
     const current = this.#connected();
-    this.#checkPayload(request.payload, current.target.config.packetSize);
+    const fault = payloadFault(request.payload.length, current.target.config.packetSize, this.#options.maxPayloadBytes);
+    if (fault !== undefined) {
+      this.#counters.txFailedPackets += 1;
+      throw fault;
+    }
     await current.traffic.send(request);
   }
 
@@ -162,21 +167,6 @@ export class PortOwner implements Line {
     throw new LinesideError('NOT_CONNECTED', `no port is open${lost}`, { hint: 'open a port first' });
   }
 
-  #checkPayload(payload: Uint8Array, packetSize: number): void {
-    const max = this.#options.maxPayloadBytes;
-    const fault =
-      payload.length === 0
-        ? 'is empty'
-        : payload.length > max
-          ? `has ${payload.length} bytes, more than ${max} (serial.max_payload_bytes)`
-          : packetSize !== 0 && payload.length !== packetSize
-            ? `has ${payload.length} bytes, not ${packetSize} (packet_size)`
-            : undefined;
-    if (fault === undefined) return;
-    this.#counters.txFailedPackets += 1;
-    throw new LinesideError('INVALID_ARGUMENT', `payload: ${fault}`);
-  }
-
   async #open(request: OpenRequest): Promise<void> {
     const config = validateOpen(request);
     const port = await this.#options.inventory.find(config.portName);
@@ -216,7 +206,7 @@ export class PortOwner implements Line {
       else await this.#carryOut(effect);
     }
     await forgotten;
-    this.#report(before, next.state);
+    reportStep(this.#options.logger, before, next.state, this.#current?.device.path ?? '');
   }
 
   #move(state: State): void {
@@ -339,27 +329,6 @@ export class PortOwner implements Line {
       logger.warn('remembering what is open takes long: the disk is slow', { limitMs: REMEMBER_LIMIT_MS });
     } catch (error) {
       logger.error('cannot remember what is open over a restart', { error: messageOf(error) });
-    }
-  }
-
-  #report(before: State, now: State): void {
-    if (before.kind === now.kind) return;
-    const { logger } = this.#options;
-    if (now.kind === 'open') {
-      const { portName, baudRate } = now.target.config;
-      logger.info('port open', { port: portName, device: this.#current?.device.path, baud: baudRate });
-    } else if (now.kind === 'lost' && before.kind !== 'reopening') {
-      logger.warn('port lost, waiting for it to return', {
-        port: now.target.config.portName,
-        error: now.error.message,
-      });
-    } else if (now.kind === 'lost' && now.attempt === 1) {
-      logger.warn('port cannot be opened yet, trying again', {
-        port: now.target.config.portName,
-        error: now.error.message,
-      });
-    } else if (now.kind === 'closed') {
-      logger.info('port closed');
     }
   }
 }
