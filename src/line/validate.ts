@@ -38,6 +38,19 @@ export function validateOpen(request: OpenRequest): LineConfig {
   };
 }
 
+/** Why a payload of so many bytes cannot be sent; undefined when it can. packetSize 0: any size. */
+export function payloadFault(bytes: number, packetSize: number, maxBytes: number): LinesideError | undefined {
+  const fault =
+    bytes === 0
+      ? 'is empty'
+      : bytes > maxBytes
+        ? `has ${bytes} bytes, more than ${maxBytes} (serial.max_payload_bytes)`
+        : packetSize !== 0 && bytes !== packetSize
+          ? `has ${bytes} bytes, not ${packetSize} (packet_size)`
+          : undefined;
+  return fault === undefined ? undefined : new LinesideError('INVALID_ARGUMENT', `payload: ${fault}`);
+}
+
 function inRange(value: number, low: number, high: number): boolean {
   return Number.isInteger(value) && value >= low && value <= high;
 }
