@@ -52,7 +52,7 @@ for (const [name, damage] of Object.entries(damages)) {
     assert.equal(status.setAside, `${path}.damaged-1`);
     assert.ok(readFileSync(`${path}.damaged-1`).equals(content), 'kept as it was');
     assert.match(daemon.logLines.join('\n'), /error the log file is damaged: it was set aside .*damaged-1/);
-    assert.match((await cli(daemon, 'status')).out, /damaged-1/);
+    assert.match((await cli(daemon, 'status')).stdout, /damaged-1/);
     await serves(daemon, pty);
     await daemon.client.serial.logRaw({ dir: RX, note: 'new' });
     const notes = (await everythingAfter(daemon.client, 0)).map(({ entry }) => entry?.note);

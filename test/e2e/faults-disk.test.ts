@@ -99,7 +99,7 @@ test('the disk is full for a while: line and readers go on, the lost range is co
   assert.ok(Number(failing.lostEntries) > 0 && Number(failing.lostBytes) > 200 * KIB, String(failing.lostBytes));
   await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused' }));
   const shown = await cli(daemon, 'status');
-  assert.match(shown.out, /Free space/);
+  assert.match(shown.stdout, /Free space/);
   await injection.end();
   await logState(client, LOG_STATE_OK);
   await client.serial.logRaw({ dir: RX, note: 'after' });
@@ -120,8 +120,8 @@ test('the disk is full for a while: line and readers go on, the lost range is co
     entries.flatMap(({ entry }) => entry?.note || []),
     ['before', 'after'],
   );
-  const { out } = await cli(again, 'log', '--from-start');
-  const line = out.split('\n').find((one) => one.startsWith('-- '));
+  const { stdout } = await cli(again, 'log', '--from-start');
+  const line = stdout.split('\n').find((one) => one.startsWith('-- '));
   t.diagnostic(line ?? 'no gap line');
   assert.match(line ?? '', /not stored|lost|missing/i);
   await again.stop();

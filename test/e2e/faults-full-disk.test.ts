@@ -59,7 +59,7 @@ test('a full disk: the line goes on, the loss is counted, and storing resumes wh
   // Close and Open want to write what is open, too: they must not depend on it.
   await client.serial.close({});
   await openPort(client, pty.portName);
-  assert.notEqual((await cli(daemon, 'status')).out.match(/Free space/), null);
+  assert.notEqual((await cli(daemon, 'status')).stdout.match(/Free space/), null);
   rmSync(join(data, 'filler'));
   await until('it is stored again', async () => (await logStatus(client)).state === LOG_STATE_OK);
   await client.serial.logRaw({ dir: RX, note: 'after' });

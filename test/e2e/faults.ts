@@ -1,21 +1,12 @@
 /** What the fault tests share: the port, the log and the process as seen from outside. */
-import { spawn } from 'node:child_process';
 import { closeSync, constants, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Long from 'long';
 import { setExclusive } from '../../src/line/device/tty-ioctl.ts';
 import { lineside, serial } from '../../src/proto/services.ts';
-import {
-  type Client,
-  type Daemon,
-  environment,
-  MAIN,
-  NODE,
-  startDaemon,
-  type Toml,
-  temporaryDirectory,
-} from './daemon.ts';
+import { type Client, type Daemon, startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty } from './pty.ts';
+import { type CliOutcome, runCli } from './run-cli.ts';
 
 export const { LOG_STATE_OK, LOG_STATE_FAILING } = lineside.v1.LogState;
 export const { RX, TX } = serial.SerialLogEntry.Direction;
@@ -65,22 +56,9 @@ export async function everythingAfter(client: Client, afterId: number): Promise<
   return found;
 }
 
-/** A technician's command; resolves with what it printed. */
-export async function cli(
-  { socket }: Daemon,
-  ...args: readonly string[]
-): Promise<{ readonly status: number; readonly out: string; readonly err: string }> {
-  const env = environment({ LINESIDE_SOCKET: socket });
-  const child = spawn(NODE, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env });
-  const text = { out: '', err: '' };
-  child.stdout.setEncoding('utf8').on('data', (piece: string) => {
-    text.out += piece;
-  });
-  child.stderr.setEncoding('utf8').on('data', (piece: string) => {
-    text.err += piece;
-  });
-  const status = await new Promise<number>((done) => child.once('close', (code) => done(code ?? -1)));
-  return { status, ...text };
+/** A technician's command to this daemon. */
+export function cli({ socket }: Daemon, ...args: readonly string[]): Promise<CliOutcome> {
+  return runCli(args, { env: { LINESIDE_SOCKET: socket } });
 }
 
 export function residentMiB(pid: number): number {
