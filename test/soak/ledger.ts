@@ -32,7 +32,8 @@ export class Ledger {
   #jumps = 0;
   #entries = 0;
   #logRaw = 0;
-  #unanswered = 0;
+  /** LogRaw entries in the log whose callers have not been answered, or never were. */
+  readonly #unanswered = new Set<string>();
   #sent = 0;
   #received = 0;
   sentAnswered = 0;
@@ -50,7 +51,7 @@ export class Ledger {
     return {
       entries: this.#entries,
       logRaw: this.#logRaw,
-      logRawUnanswered: this.#unanswered,
+      logRawUnanswered: this.#unanswered.size,
       sent: this.#sent,
       sentAnswered: this.sentAnswered,
       received: this.#received,
@@ -59,7 +60,8 @@ export class Ledger {
 
   /** LogRaw was answered OK. */
   promised(sender: string, number: number): void {
-    this.#promised.set(`${sender} ${number}`, false);
+    const key = `${sender} ${number}`;
+    this.#promised.set(key, this.#unanswered.delete(key));
   }
 
   /** A live reader was shown it; it may never be stored, but its id is spent. */
@@ -86,9 +88,14 @@ export class Ledger {
     else this.#sentEntry(id, data);
   }
 
-  /** Every promise must have been found by now. */
-  settle(): void {
-    const missing = [...this.#promised].filter(([, found]) => !found).map(([what]) => what);
+  /** Promises that have not been found yet. */
+  get owed(): readonly string[] {
+    return [...this.#promised].filter(([, found]) => !found).map(([what]) => what);
+  }
+
+  /** These (what was owed before the log was read; by default all) must have been found by now. */
+  settle(owed = this.owed): void {
+    const missing = owed.filter((what) => this.#promised.get(what) === false);
     assert.deepEqual(missing, [], 'LogRaw answered OK but not in the log');
   }
 
@@ -129,7 +136,7 @@ export class Ledger {
     this.#logRaw += 1;
     const key = `${found.sender} ${found.number}`;
     if (this.#promised.has(key)) this.#promised.set(key, true);
-    else this.#unanswered += 1;
+    else this.#unanswered.add(key);
   }
 
   #receivedEntry(id: number, data: Uint8Array): void {
