@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ClientError, Status } from 'nice-grpc-common';
+import { ClientError, Status } from 'nice-grpc';
 import { startDaemon, temporaryDirectory } from './daemon.ts';
 import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, openPort, RX, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { ClientError, Status } from 'nice-grpc-common';
+import { ClientError, Status } from 'nice-grpc';
 import { type Client, connectTo, type Daemon, environment, MAIN, NODE, startProcess } from './daemon.ts';
 import { logStatus, RX, residentMiB, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
