@@ -50,7 +50,7 @@ describe('the receive buffer', () => {
     const buffer = new PacketBuffer(1, { maxBytes: 1_000, maxPackets: 3 });
     assert.deepEqual(buffer.add(bytes(1, 2, 3, 4, 5), 1), { packets: 2, bytes: 2 });
     assert.equal(buffer.packets, 3);
-    assert.deepEqual(buffer.take(), { seqId: 3, payload: Buffer.from([3]), receivedAtMs: 1, droppedBefore: 2 });
+    assert.deepEqual(buffer.take(), { seqId: 3, payload: Uint8Array.of(3), receivedAtMs: 1, droppedBefore: 2 });
   });
 
   it('takes a chunk of one-byte packets, thousands at a time, without losing one', () => {

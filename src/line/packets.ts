@@ -4,6 +4,7 @@
  * memory beyond its bytes); when full the oldest packet goes, and is counted.
  */
 import { ByteLengthParser } from '@serialport/parser-byte-length';
+import { PacketRing } from './packet-ring.ts';
 
 export interface BufferLimits {
   readonly maxBytes: number;
@@ -17,41 +18,31 @@ export interface BufferedPacket {
   readonly droppedBefore: number;
 }
 
-interface Waiting {
-  readonly seqId: number;
-  readonly payload: Uint8Array;
-  readonly receivedAtMs: number;
-}
-
 export interface Dropped {
   readonly packets: number;
   readonly bytes: number;
 }
 
 export class PacketBuffer {
-  readonly #limits: BufferLimits;
   readonly #packetSize: number;
   #framer: ByteLengthParser | undefined;
-  #waiting: Waiting[] = [];
-  /** Index of the oldest in #waiting: shifting a long array for each packet would cost its length. */
-  #head = 0;
-  #bytes = 0;
+  readonly #store: PacketRing;
   #seqId = 0;
   #droppedBefore = 0;
 
   /** packetSize 0: any size. */
   constructor(packetSize: number, limits: BufferLimits) {
     this.#packetSize = packetSize;
-    this.#limits = limits;
+    this.#store = new PacketRing(limits);
     this.restartFraming();
   }
 
   get packets(): number {
-    return this.#waiting.length - this.#head;
+    return this.#store.packets;
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#store.bytes;
   }
 
   /** Drops the beginning of an unfinished packet: what comes next belongs to another connection. */
@@ -72,13 +63,17 @@ export class PacketBuffer {
     let bytes = 0;
     for (const payload of this.#frame(chunk)) {
       this.#seqId += 1;
-      this.#waiting.push({ seqId: this.#seqId, payload, receivedAtMs });
-      this.#bytes += payload.length;
-      while (this.#bytes > this.#limits.maxBytes || this.packets > this.#limits.maxPackets) {
-        const oldest = this.#shift();
+      while (!this.#store.fits(payload.length)) {
+        const oldest = this.#store.drop();
         if (oldest === undefined) break;
         packets += 1;
-        bytes += oldest.payload.length;
+        bytes += oldest;
+      }
+      if (this.#store.fits(payload.length)) this.#store.push(payload, receivedAtMs);
+      else {
+        // Larger than the whole buffer.
+        packets += 1;
+        bytes += payload.length;
       }
     }
     this.#droppedBefore += packets;
@@ -86,20 +81,19 @@ export class PacketBuffer {
   }
 
   take(): BufferedPacket | undefined {
-    const oldest = this.#shift();
+    const seqId = this.#seqId - this.#store.packets + 1;
+    const oldest = this.#store.take();
     if (oldest === undefined) return undefined;
     const droppedBefore = this.#droppedBefore;
     this.#droppedBefore = 0;
-    return { ...oldest, droppedBefore };
+    return { ...oldest, seqId, droppedBefore };
   }
 
   /** Ends it: nothing can be taken any more. */
   clear(): void {
     this.#framer?.destroy();
     this.#framer = undefined;
-    this.#waiting = [];
-    this.#head = 0;
-    this.#bytes = 0;
+    this.#store.clear();
   }
 
   #frame(chunk: Uint8Array): Uint8Array[] {
@@ -110,18 +104,5 @@ export class PacketBuffer {
     framer.write(chunk);
     for (let packet = framer.read(); packet !== null; packet = framer.read()) packets.push(packet);
     return packets;
-  }
-
-  #shift(): Waiting | undefined {
-    const oldest = this.#waiting[this.#head];
-    if (oldest === undefined) return undefined;
-    this.#head += 1;
-    this.#bytes -= oldest.payload.length;
-    // Give the taken part back once it is the larger one: constant cost a packet.
-    if (this.#head > 64 && this.#head * 2 > this.#waiting.length) {
-      this.#waiting = this.#waiting.slice(this.#head);
-      this.#head = 0;
-    }
-    return oldest;
   }
 }
