@@ -1,9 +1,10 @@
 /** The same line served by lineside and by its peers, each on a PTY of its own, with a receiver at the other end. */
 import { type Lineside, type LinesideOptions, startLineside } from './lineside.ts';
 import { startBare, startSer2net } from './peers/peers.ts';
-import { cpuSeconds, until } from './processes.ts';
+import { cpuSeconds, Skipped, until } from './processes.ts';
 import { PtyDriver } from './pty-driver.ts';
 import { Receiver, receiveLog, receiveSocket } from './receiver.ts';
+import type { Line } from './table.ts';
 
 export interface Contender {
   readonly name: string;
@@ -62,7 +63,7 @@ export async function bareContender(gapMs: number): Promise<Contender> {
   };
 }
 
-export async function ser2netContender(kind: 'as shipped' | 'tuned', baud: number): Promise<Contender> {
+async function ser2netContender(kind: 'as shipped' | 'tuned', baud: number): Promise<Contender> {
   const driver = await PtyDriver.open();
   const peer = await startSer2net(driver.slavePath, baud, kind);
   const receiver = new Receiver();
@@ -80,6 +81,24 @@ export async function ser2netContender(kind: 'as shipped' | 'tuned', baud: numbe
       await driver.close();
     },
   };
+}
+
+/** As shipped and tuned, or none and why. */
+export async function ser2netContenders(baud: number): Promise<{ ser2net: readonly Contender[]; missing: string }> {
+  try {
+    return {
+      ser2net: [await ser2netContender('as shipped', baud), await ser2netContender('tuned', baud)],
+      missing: '',
+    };
+  } catch (error) {
+    if (!(error instanceof Skipped)) throw error;
+    return { ser2net: [], missing: error.message };
+  }
+}
+
+/** The line that stands where ser2net's would. */
+export function skipped(row: string, missing: string): readonly Line[] {
+  return missing === '' ? [] : [{ row, lineside: '', against: missing, ratio: '', aim: '', verdict: 'SKIPPED' }];
 }
 
 /** Nothing waits to be stored and nothing was lost: what follows a run belongs to its cost. */
