@@ -1,6 +1,6 @@
 /** The compiled daemon as a process of its own, with a configuration of its own. */
 import type { ChildProcess } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { GrpcClient } from './grpc-client.ts';
@@ -121,7 +121,14 @@ function accepts(port: number): Promise<boolean> {
 /** Nothing of the caller's own LINESIDE_ settings; the compile cache as scripts/lineside has it. */
 export function environment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_'));
-  return { ...Object.fromEntries(kept), NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile') };
+  return { ...Object.fromEntries(kept), ...ofTheService(), NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile') };
+}
+
+/** What the unit and scripts/lineside run it with. */
+function ofTheService(): Readonly<Record<string, string>> {
+  const text = readFileSync(join(ROOT, 'systemd', 'lineside.env'), 'utf8');
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return Object.fromEntries(lines.map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string]));
 }
 
 async function onlyChild(parent: number): Promise<number> {

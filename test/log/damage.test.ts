@@ -18,7 +18,7 @@ import {
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { FakeClock } from '../../src/base/fake-clock.ts';
+import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
 import { idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, textsOf, until } from './support.ts';
 
 async function filledLog(t: TestContext, dir: string, entries = 200): Promise<string> {

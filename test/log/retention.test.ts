@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { cpSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { FakeClock } from '../../src/base/fake-clock.ts';
+import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
 import { idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, until } from './support.ts';
 
 async function removedSoFar(log: Awaited<ReturnType<typeof openLog>>): Promise<number> {
