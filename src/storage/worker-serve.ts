@@ -3,7 +3,7 @@ import { type MessagePort, parentPort, type Transferable } from 'node:worker_thr
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import type { AnswerMessage, CallMessage, CarriedError, Contract } from './worker-messages.ts';
 
-export interface Answer<T> {
+interface Answer<T> {
   readonly value: T;
   /** Buffers whose memory goes over to the caller instead of being copied. */
   readonly transfer?: readonly Transferable[];
