@@ -139,17 +139,21 @@ test('what is not a serial port is refused and left alone', async (t) => {
   assert.equal(openDescriptors(), before);
 });
 
-/** Opens the port in a child that has given up root's rights, and prints what `then` says about `opened`. */
+/** Gives up root's rights but that to read: the checkout may lie in a home that others cannot enter. */
+const NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups'];
+const MAY_READ = ['--inh-caps=+dac_read_search', '--ambient-caps=+dac_read_search'];
+
+/** Opens the port in a child that is not root, and answers what `then` prints. */
 async function asNobody(pty: Pty, then: string): Promise<string> {
   const script = `
-    process.setgroups([]); process.setgid(65534); process.setuid(65534);
     const { openTty } = await import(process.argv[1]);
     const port = { devicePath: process.argv[2], driver: '', isPty: true };
     ${then}
   `;
   const url = new URL('./tty-device.ts', import.meta.url).href;
   const args = ['--import', 'tsx', '--input-type=module', '-e', script, url, pty.slavePath];
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const command = [...NOBODY, ...MAY_READ, process.execPath, ...args];
+  const child = spawn('setpriv', command, { stdio: ['ignore', 'pipe', 'inherit'] });
   return Buffer.concat(await child.stdout.toArray()).toString();
 }
 
