@@ -1,8 +1,9 @@
 /** The compiled daemon as a process of its own, with a configuration of its own. */
 import type { ChildProcess } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { serviceEnvironment } from '../service-environment.ts';
 import { GrpcClient } from './grpc-client.ts';
 import { freePort } from './peers/peers.ts';
 import { childrenOf, NODE, ROOT, removeDirectory, sleep, start, stop, temporaryDirectory, until } from './processes.ts';
@@ -121,14 +122,7 @@ function accepts(port: number): Promise<boolean> {
 /** Nothing of the caller's own LINESIDE_ settings; the compile cache as scripts/lineside has it. */
 export function environment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_'));
-  return { ...Object.fromEntries(kept), ...ofTheService(), NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile') };
-}
-
-/** What the unit and scripts/lineside run it with. */
-function ofTheService(): Readonly<Record<string, string>> {
-  const text = readFileSync(join(ROOT, 'systemd', 'lineside.env'), 'utf8');
-  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-  return Object.fromEntries(lines.map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string]));
+  return { ...Object.fromEntries(kept), ...serviceEnvironment(), NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile') };
 }
 
 async function onlyChild(parent: number): Promise<number> {

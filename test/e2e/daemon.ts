@@ -13,6 +13,7 @@ import { Channel, ChannelCredentials } from '@grpc/grpc-js';
 import { createClient } from 'nice-grpc';
 import { parse, stringify } from 'smol-toml';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/proto/services.ts';
+import { serviceEnvironment } from '../service-environment.ts';
 import { until, within } from './wait.ts';
 
 export const ROOT = resolve(import.meta.dirname, '../..');
@@ -100,7 +101,8 @@ export function startProcess(command: string, args: readonly string[], env = env
 /** Nothing of the caller's own LINESIDE_ settings. */
 export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_') && name !== 'NODE_OPTIONS');
-  return { ...Object.fromEntries(kept), NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile'), ...more };
+  const cache = { NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile') };
+  return { ...Object.fromEntries(kept), ...serviceEnvironment(), ...cache, ...more };
 }
 
 /** Writes the configuration file without starting anything. */
