@@ -68,7 +68,7 @@ export interface LineCounters {
 /** Failures are LinesideErrors; their codes are named at each method. */
 export interface Line {
   ports(): Promise<readonly Port[]>;
-  /** INVALID_ARGUMENT, SETTING_REFUSED, PORT_NOT_FOUND, PORT_BUSY, PORT_PERMISSION, PORT_IO, NOT_SENT (superseded by a later Open or Close). */
+  /** INVALID_ARGUMENT, SETTING_REFUSED, PORT_NOT_FOUND, PORT_BUSY, PORT_PERMISSION, PORT_IO, NOT_SENT (Close came meanwhile), QUEUE_FULL. */
   open(request: OpenRequest): Promise<void>;
   /** Idempotent; ends within 2 s whatever the line does; never fails. */
   close(): Promise<void>;

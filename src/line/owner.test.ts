@@ -261,6 +261,15 @@ describe('the port owner', () => {
     assert.equal(world.owner.snapshot().state, 'closed');
   });
 
+  it('lets 16 calls of Open wait, refuses more, and takes them again afterwards', async () => {
+    const opens = Array.from({ length: 17 }, () => world.owner.open(request('/dev/a')));
+    const outcomes = await Promise.allSettled(opens);
+    const codes = outcomes.map((o) => (o.status === 'rejected' ? (o.reason as LinesideError).code : 'open'));
+    assert.deepEqual(codes, [...Array.from({ length: 16 }, () => 'open'), 'QUEUE_FULL']);
+    await world.owner.open(request('/dev/b'));
+    assert.equal(world.device.path, '/dev/b');
+  });
+
   it('gives up an open that hangs, after 10 s', async () => {
     let letGo = (): void => undefined;
     world.judge = () => new Promise((resolve) => (letGo = resolve));

@@ -25,8 +25,10 @@ import { payloadFault, validateOpen } from './validate.ts';
 /** A lost port is tried again after 0.25 s, then after twice the time, up to 5 s; at once when a port appears. */
 const RETRY_FIRST_MS = 250;
 const RETRY_MAX_MS = 5_000;
-/** Remembering waits for the disk no longer than this: Close has to end within 2 s. */
-const REMEMBER_LIMIT_MS = 1_500;
+/** Remembering waits for the disk no longer than this: a Close behind an Open waits for two of them, and has 2 s. */
+const REMEMBER_LIMIT_MS = 900;
+/** Opens that wait for the one under way: people who press a key again, not a load. */
+const MAX_WAITING_OPENS = 16;
 /** The longest break that makes sense on any line (a break is a few hundred milliseconds at most). */
 const MAX_BREAK_MS = 5_000;
 
@@ -70,6 +72,7 @@ export class PortOwner implements Line {
   #retry: Timer | undefined;
   #inputs: Promise<void> = Promise.resolve();
   #opens: Promise<unknown> = Promise.resolve();
+  #waitingOpens = 0;
   readonly #watch: { close(): void };
 
   constructor(options: OwnerOptions) {
@@ -106,8 +109,15 @@ export class PortOwner implements Line {
   }
 
   open(request: OpenRequest): Promise<void> {
+    if (this.#waitingOpens >= MAX_WAITING_OPENS)
+      return Promise.reject(new LinesideError('QUEUE_FULL', `${MAX_WAITING_OPENS} calls of Open are waiting already`));
+    this.#waitingOpens += 1;
     const turn = this.#opens.then(() => this.#open(request));
-    this.#opens = turn.catch(() => undefined);
+    this.#opens = turn
+      .catch(() => undefined)
+      .then(() => {
+        this.#waitingOpens -= 1;
+      });
     return turn;
   }
 
