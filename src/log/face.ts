@@ -63,7 +63,7 @@ export interface LogSnapshot {
 
 export interface LogFace extends LineRecorder {
   readonly logId: string;
-  /** Stores one entry as given and resolves with it once it is committed (fsync done). Rejects with LOG_NOT_STORED: then it is not stored and never will be. */
+  /** Stores one entry as given and resolves with it once it is committed (fsync done). Rejects with LOG_NOT_STORED: then it is not stored (but if fsync failed and the process is killed before the next good commit, it may appear after all). */
   store(entry: NewEntry): Promise<LogEntry>;
   /**
    * Reads the log as runs, in order, without a gap or repeat between stored and live. The subscription stands when
