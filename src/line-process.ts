@@ -5,6 +5,7 @@ import { startGrpcServers } from './api/grpc/server.ts';
 import { systemClock } from './base/clock.ts';
 import { messageOf } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
+import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
 import { checkSettings } from './line/device/check-settings.ts';
 import { openTty } from './line/device/tty-device.ts';
@@ -14,8 +15,6 @@ import { PortOwner } from './line/owner.ts';
 import { SIMULATED_DESCRIPTION, startSimulatedLine } from './line/simulated/simulated-line.ts';
 import { openSerialLog } from './log/serial-log.ts';
 
-/** What a step of the shutdown may take at most; systemd's own limit comes after all of them. */
-const STOP_STEP_LIMIT_MS = 6_000;
 /** A stop that took longer met a disk or a driver that hangs. */
 const LONG_STOP_MS = 3_000;
 /** Half of what gRPC gives calls under way: packets on a stalled line fail early enough for their callers to hear of it. */
@@ -29,7 +28,7 @@ export interface LineProcess {
 }
 
 export async function startLine(config: Config, logger: Logger, version: string): Promise<LineProcess> {
-  const stops: { what: string; stop: () => Promise<void> }[] = [];
+  const stops: StopStep[] = [];
   const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
   try {
     const addresses = await build(config, logger, version, (what, stopIt) => stops.push({ what, stop: stopIt }));
@@ -109,23 +108,4 @@ export async function endThreads(status: number, tookMs: number): Promise<void> 
   if (tookMs < LONG_STOP_MS) return;
   const { exitNow } = await import('./line/device/libc.ts');
   exitNow(status);
-}
-
-/** Every step runs, whatever the others did, each with a limit. */
-async function stopAll(steps: readonly { what: string; stop: () => Promise<void> }[]): Promise<void> {
-  const failures: Error[] = [];
-  for (const { what, stop } of steps) {
-    let timer: NodeJS.Timeout | undefined;
-    const limit = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`did not stop within ${STOP_STEP_LIMIT_MS} ms`)), STOP_STEP_LIMIT_MS);
-    });
-    try {
-      await Promise.race([stop(), limit]);
-    } catch (error) {
-      failures.push(new Error(`${what}: ${messageOf(error)}`, { cause: error }));
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-  if (failures.length > 0) throw new AggregateError(failures, failures.map((failure) => failure.message).join('; '));
 }

@@ -3,28 +3,38 @@ import type { Command } from 'commander';
 import { systemClock } from './base/clock.ts';
 import { LinesideError } from './base/errors.ts';
 import type { LocalShell } from './cli/cli.ts';
+import type { ListenAddress } from './config/config.ts';
 import { describeConfig, load } from './config/load.ts';
 import { addToken, listTokens, revokeToken, roles } from './config/tokens.ts';
 
-/** The Unix socket of the service that a configuration file describes. */
+/** The Unix socket of the line that a configuration file describes. */
 export function localSocket(configFile: string | undefined): string {
-  const { config } = load(configFile, process.env, 'look');
-  const unix = config.grpc.listen.find((address) => address.kind === 'unix');
+  return firstSocket(load(configFile, process.env, 'look').config.grpc.listen, 'grpc.listen');
+}
+
+/** The Unix socket of the hub that a configuration file describes. */
+export function localHttpSocket(configFile: string | undefined): string {
+  return firstSocket(load(configFile, process.env, 'look').config.http.listen, 'http.listen');
+}
+
+function firstSocket(listen: readonly ListenAddress[], key: string): string {
+  const unix = listen.find((address) => address.kind === 'unix');
   if (unix === undefined)
-    throw new LinesideError('CONFIG_INVALID', 'grpc.listen names no Unix socket', { hint: 'use --host or --socket' });
+    throw new LinesideError('CONFIG_INVALID', `${key} names no Unix socket`, { hint: 'use --host or --socket' });
   return unix.path;
 }
 
 export function addLocalCommands(program: Command, shell: LocalShell): void {
-  addConfigCheck(program, shell);
+  addConfigCommands(program, shell);
   addTokenCommands(program, shell);
   program
     .command('serve')
     .description('run the service in the foreground (lineside serve --help)')
-    .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)');
+    .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)')
+    .option('--role <role>', 'only one process of it: line or hub');
 }
 
-function addConfigCheck(program: Command, { io }: LocalShell): void {
+function addConfigCommands(program: Command, { io }: LocalShell): void {
   const config = program.commands.find((command) => command.name() === 'config') ?? program.command('config');
   config
     .command('check')
@@ -34,6 +44,13 @@ function addConfigCheck(program: Command, { io }: LocalShell): void {
       const loaded = load(options.config, process.env);
       io.stdout.write(`# ${loaded.file ?? 'no configuration file: environment and defaults'}\n`);
       for (const line of describeConfig(loaded)) io.stdout.write(`${line}\n`);
+    });
+  config
+    .command('schema')
+    .description('print the JSON Schema of the configuration file, for editors and checks elsewhere')
+    .action(async () => {
+      const { configSchema } = await import('./config/json-schema.ts');
+      io.stdout.write(`${JSON.stringify(configSchema(), null, 2)}\n`);
     });
 }
 

@@ -10,16 +10,59 @@ import { describe, it } from 'node:test';
 const src = resolve(import.meta.dirname, '../src');
 
 /** Longest first: a file belongs to the first room whose path begins its own. */
-const rooms = ['api/grpc', 'base', 'cli', 'config', 'gen', 'line', 'log', 'proto', 'storage'];
+const rooms = [
+  'api/grpc',
+  'api/http',
+  'base',
+  'cli',
+  'config',
+  'device-facts',
+  'gen',
+  'kafka',
+  'line',
+  'log',
+  'outbox',
+  'proto',
+  'refdata',
+  'storage',
+];
 /** Files that stand in src itself. */
-const roots = ['main.ts', 'serve.ts', 'line-process.ts', 'local-commands.ts'];
+const roots = [
+  'main.ts',
+  'serve.ts',
+  'line-process.ts',
+  'local-commands.ts',
+  'hub-process.ts',
+  'hub-broker.ts',
+  'hub-child.ts',
+  'hub-lock.ts',
+  'hub-migrations.ts',
+  'hub-orphan.ts',
+  'hub-states.ts',
+];
+/** What each of the two processes is made of; the other one's process has none of it. */
+const lineRooms = ['line-process.ts', 'line', 'log', 'api/grpc'];
+const hubRooms = [
+  'hub-process.ts',
+  'hub-broker.ts',
+  'hub-lock.ts',
+  'hub-migrations.ts',
+  'refdata',
+  'outbox',
+  'kafka',
+  'api/http',
+  'device-facts',
+];
 
 const arrows: Readonly<Record<string, { may: readonly string[]; because: string }>> = {
   'main.ts': {
     may: ['serve.ts', 'local-commands.ts', 'cli'],
     because: 'main only turns argv into a subcommand and an exit status',
   },
-  'serve.ts': { may: ['line-process.ts', 'config'], because: 'serve runs processes and loads their configuration' },
+  'serve.ts': {
+    may: ['line-process.ts', 'hub-process.ts', 'hub-child.ts', 'hub-orphan.ts', 'config'],
+    because: 'serve runs processes and loads their configuration',
+  },
   'local-commands.ts': {
     may: ['config', 'cli'],
     because: 'commands that need no daemon work on the configuration alone',
@@ -28,15 +71,51 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: ['line', 'log', 'api/grpc', 'config'],
     because: 'the composition root of the line knows the rooms of the line, and no room of the hub or the CLI',
   },
+  'hub-process.ts': {
+    may: [...hubRooms.filter((room) => room !== 'kafka'), 'storage', 'config', 'hub-orphan.ts'],
+    because: 'the composition root of the hub knows the rooms of the hub, and no room of the line or the CLI',
+  },
+  'hub-broker.ts': {
+    may: ['config', 'kafka', 'outbox'],
+    because: 'it turns the configuration into a broker, and the outbox gets it by its interface',
+  },
+  'hub-child.ts': {
+    may: ['hub-orphan.ts', 'hub-states.ts'],
+    because: 'who starts the hub knows it as a process, and nothing of its inside: it runs in the line process',
+  },
+  'hub-lock.ts': { may: [], because: 'the lock is taken before anything of the hub is there' },
+  'hub-migrations.ts': {
+    may: ['outbox', 'refdata', 'storage'],
+    because: 'it only puts the tables of the rooms together',
+  },
+  'hub-orphan.ts': { may: [], because: 'it is read by the hub and by who starts it' },
+  'hub-states.ts': { may: [], because: 'a table of states needs nothing' },
   'api/grpc': {
     may: ['line', 'log', 'proto', 'gen', 'config'],
     because: 'the API serves the line and the log; it opens no database and no device itself',
   },
   line: { may: ['log'], because: 'the line knows of the log only how to append to it, and never waits for it' },
   log: { may: ['storage'], because: 'the log is above storage and knows neither the line nor who reads it' },
+  'api/http': {
+    may: ['refdata', 'outbox', 'config'],
+    because: 'the HTTP interface serves the reference data and the outbox by their faces; it runs no SQL',
+  },
+  refdata: {
+    may: ['outbox', 'storage'],
+    because: 'a change and its outbox rows are one transaction; who sends them, and who asks, is not its affair',
+  },
+  outbox: {
+    may: ['storage', 'kafka'],
+    because: 'the outbox knows rows, not records: it would publish those of any other room alike',
+  },
+  kafka: { may: [], because: 'the broker takes messages and knows nothing of what they mean' },
+  'device-facts': {
+    may: ['refdata', 'outbox', 'proto', 'gen'],
+    because: "the device's facts come from the line as any gRPC client has them, and go where any change goes",
+  },
   storage: { may: [], because: 'storage opens SQLite files and knows nothing about their contents' },
   config: { may: [], because: 'configuration is read by everyone and reads no one' },
-  cli: { may: ['proto', 'gen'], because: 'the CLI is a client of gRPC, with nothing of the daemon inside' },
+  cli: { may: ['proto', 'gen'], because: 'the CLI is a client of gRPC and HTTP, with nothing of the daemon inside' },
   proto: { may: ['gen'], because: 'the protocol room only types what is generated' },
   gen: { may: [], because: 'generated code stands alone' },
   base: { may: [], because: 'base imports nothing' },
@@ -45,9 +124,18 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
 /** The faces of rooms that are open to one room only in part. */
 const faces: Readonly<Record<string, readonly string[]>> = {
   'line -> log': ['log/face.ts', 'log/entry.ts'],
+  'outbox -> kafka': ['kafka/face.ts'],
+  'device-facts -> refdata': ['refdata/face.ts'],
+  'device-facts -> outbox': ['outbox/event.ts'],
+  'api/http -> refdata': ['refdata/face.ts'],
+  'api/http -> outbox': ['outbox/face.ts', 'outbox/event.ts'],
+  'hub-process.ts -> device-facts': ['device-facts/device-facts.ts'],
+  'hub-process.ts -> api/http': ['api/http/server.ts'],
+  'hub-broker.ts -> kafka': ['kafka/broker.ts', 'kafka/face.ts'],
+  'hub-broker.ts -> outbox': ['outbox/event.ts'],
 };
 
-/** No I/O, clock, timer, randomness or process in these: they take time and chance as values. */
+/** No I/O, clock, timer, randomness or process in these: they take time and chance as values. They say so: "Pure." */
 const pure = [
   'line/state.ts',
   'line/chunks.ts',
@@ -63,12 +151,46 @@ const pure = [
   'log/store-failure.ts',
   'config/parse.ts',
   'config/keys.ts',
+  'config/key.ts',
+  'config/values.ts',
+  'config/assemble.ts',
+  'config/cross-checks.ts',
+  'config/exposure.ts',
   'cli/pcapng.ts',
   'base/backoff.ts',
   'base/errors.ts',
+  'base/instant.ts',
+  'base/exact-json.ts',
+  'base/same-json.ts',
+  'hub-states.ts',
+  'refdata/access.ts',
+  'refdata/bundle-split.ts',
+  'refdata/draft-state.ts',
+  'refdata/record-data.ts',
+  'refdata/schema-rules.ts',
+  'refdata/validity.ts',
+  'outbox/alerts.ts',
+  'outbox/backlog.ts',
+  'outbox/envelope.ts',
+  'outbox/event.ts',
+  'outbox/held-rows.ts',
+  'outbox/in-hand.ts',
+  'outbox/lane.ts',
+  'outbox/lanes.ts',
+  'outbox/read-ahead.ts',
+  'outbox/reading.ts',
+  'outbox/storage-errors.ts',
+  'outbox/topics.ts',
+  'kafka/settings.ts',
+  'kafka/topic-wish.ts',
+  'kafka/verdict.ts',
+  'api/http/access.ts',
+  'device-facts/mapping.ts',
+  'device-facts/changes.ts',
 ];
+/** Date as a calendar (new Date(ms), Date.parse) is a function of its argument; as a clock it is not. */
 const impure =
-  /from 'node:(?!util')|\bDate\b|\bset(Timeout|Interval|Immediate)\b|Math\.random|\bprocess\b|\bperformance\b/;
+  /from 'node:(?!util)|\bDate\.now\b|\bnew Date\(\)|\bset(Timeout|Interval|Immediate)\b|Math\.random|\bprocess\.|\bperformance\./;
 
 const files = sources();
 const imports = new Map(files.map((file) => [file, importsOf(file)]));
@@ -96,8 +218,20 @@ describe('the house', () => {
     assert.deepEqual(cycles(), []);
   });
 
+  it('keeps the two processes apart', () => {
+    const crossing = files.flatMap((file) => {
+      const others = lineRooms.includes(roomOf(file)) ? hubRooms : hubRooms.includes(roomOf(file)) ? lineRooms : [];
+      return reachedFrom(file).flatMap((to) => (others.includes(roomOf(to)) ? [`${file} reaches ${to}`] : []));
+    });
+    assert.deepEqual(crossing, []);
+    assert.ok(reachedFrom('hub-process.ts').includes('outbox/schema.ts'), 'nothing is reached: is the walk right?');
+  });
+
   it('keeps its pure files pure', () => {
-    for (const file of pure) {
+    const claim = /^\/\*\*(?:(?!\*\/)[\s\S])*\bPure\.(?:(?!\*\/)[\s\S])*\*\//;
+    const claimed = files.filter((file) => claim.test(readFileSync(join(src, file), 'utf8')));
+    assert.ok(claimed.length > 30, 'hardly any file calls itself pure: is the pattern right?');
+    for (const file of new Set([...pure, ...claimed])) {
       const code = readFileSync(join(src, file), 'utf8').replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
       const found = impure.exec(code);
       assert.equal(found?.[0], undefined, `${file} is to be pure, and has ${found?.[0]}`);
@@ -115,6 +249,20 @@ function judged(from: string, to: string): string[] {
   return face === undefined || face.includes(to)
     ? []
     : [`${from} -> ${to}: only ${face.join(' and ')} are ${b}'s face to ${a}`];
+}
+
+/** Every file that comes along with one, over any number of imports. */
+function reachedFrom(file: string): string[] {
+  const found = new Set<string>();
+  const visit = (from: string): void => {
+    for (const to of imports.get(from) ?? []) {
+      if (found.has(to)) continue;
+      found.add(to);
+      visit(to);
+    }
+  };
+  visit(file);
+  return [...found];
 }
 
 function cycles(): string[] {

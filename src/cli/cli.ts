@@ -1,17 +1,22 @@
 /**
- * The technician's command line: a client of the service over gRPC, on the box by its Unix socket, from a laptop by
- * --host. main.ts calls runCli for every subcommand but `serve`; its own local commands are added through `local`.
+ * The technician's command line: a client of the line over gRPC and of the hub over HTTP, on the box by their Unix
+ * sockets, from a laptop by --host. main.ts calls runCli for every subcommand but `serve`; its own local commands are added through `local`.
  */
 import { Command } from 'commander';
+import { addAlerts, addAudit } from './audit-commands.ts';
+import { addDict } from './dict-commands.ts';
 import { exitStatusTable } from './failure.ts';
+import { addImport } from './import-command.ts';
 import type { CliIo } from './io.ts';
 import { addLog } from './log-commands.ts';
 import { addBreak, addModem } from './modem-commands.ts';
 import { addMonitor } from './monitor-command.ts';
+import { addOutbox } from './outbox-command.ts';
 import { addClose, addConfig, addDevices, addOpen } from './port-commands.ts';
 import { addReceive } from './receive-command.ts';
+import { addRecord } from './record-commands.ts';
 import { addSend } from './send-command.ts';
-import { type LocalSocket, Shell } from './shell.ts';
+import { type LocalSockets, Shell } from './shell.ts';
 import { addStatus } from './status-command.ts';
 
 /** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */
@@ -21,17 +26,15 @@ export interface LocalShell {
   setStatus(status: number): void;
 }
 
-export interface CliParts {
+export interface CliParts extends LocalSockets {
   readonly version: string;
-  /** The Unix socket of the service that the configuration file (undefined: the usual one) describes. */
-  readonly localSocket: LocalSocket;
   /** Adds the commands that need no service. */
   readonly local?: (program: Command, shell: LocalShell) => void;
 }
 
 /** Runs one command line (without the program's name) and answers its exit status; never throws, never exits. */
 export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts): Promise<number> {
-  const shell = new Shell(io, argv.includes('--json'), parts.localSocket);
+  const shell = new Shell(io, argv.includes('--json'), parts);
   const program = buildProgram(shell, parts);
   try {
     await program.parseAsync([...argv], { from: 'user' });
@@ -46,7 +49,9 @@ export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts
 function buildProgram(shell: Shell, parts: CliParts): Command {
   const { io } = shell;
   const program = new Command('lineside')
-    .description('One serial port over gRPC, with a durable log of every byte.')
+    .description(
+      'The box beside the line: one serial port with a durable log of every byte, and the reference data of the site.',
+    )
     .version(parts.version, '--version', 'print the version')
     // Options belong to the command they follow: `log export --dir rx` is not `log --dir rx`.
     .enablePositionalOptions()
@@ -67,6 +72,10 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
     add(program, shell);
   program.commandsGroup('The log and the state:');
   for (const add of [addLog, addStatus]) add(program, shell);
+  program.commandsGroup('Reference data:');
+  for (const add of [addDict, addRecord, addImport]) add(program, shell);
+  program.commandsGroup('Delivery:');
+  for (const add of [addOutbox, addAlerts, addAudit]) add(program, shell);
   program.commandsGroup('On this machine:');
   parts.local?.(program, { io, setStatus: (status) => (shell.status = status) });
   addExitStatus(program, io);
@@ -85,5 +94,6 @@ function addExitStatus(program: Command, io: CliIo): void {
 }
 
 function commandName(program: Command, argv: readonly string[]): string {
-  return program.commands.find((command) => argv.includes(command.name()))?.name() ?? '';
+  const names = new Set(program.commands.map((command) => command.name()));
+  return argv.find((word) => names.has(word)) ?? '';
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
+import { makeCa, signed } from './certificates.fixture.ts';
 import { runCli } from './cli.ts';
 import { cleanEnv, type Outcome, run } from './drive.fixture.ts';
 import { FakeService, type FakeTls } from './fake-service.fixture.ts';
@@ -18,49 +19,13 @@ const at = (name: string): string => join(dir, name);
 
 before(async () => {
   dir = await mkdtemp(join(tmpdir(), 'lineside-connect-'));
-  certificate('ca', ['-x509', '-subj', '/CN=Test CA', '-addext', 'basicConstraints=critical,CA:TRUE']);
-  signed('box', 'subjectAltName=DNS:box.test,IP:127.0.0.1');
-  signed('client', 'subjectAltName=DNS:client.test');
+  makeCa(dir);
+  signed(dir, 'box', 'DNS:box.test,IP:127.0.0.1');
+  signed(dir, 'client', 'DNS:client.test');
 });
 after(() => rm(dir, { recursive: true }));
 afterEach(() => service.stop());
 
-function openssl(...args: string[]): void {
-  execFileSync('openssl', args, { cwd: dir, stdio: 'pipe' });
-}
-function certificate(name: string, more: string[]): void {
-  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
-  openssl(
-    'req',
-    ...curve,
-    '-days',
-    '2',
-    '-keyout',
-    `${name}.key`,
-    '-out',
-    more[0] === '-x509' ? `${name}.pem` : `${name}.csr`,
-    ...more,
-  );
-}
-function signed(name: string, extension: string): void {
-  certificate(name, ['-subj', `/CN=${name}`, '-addext', extension]);
-  openssl(
-    'x509',
-    '-req',
-    '-in',
-    `${name}.csr`,
-    '-CA',
-    'ca.pem',
-    '-CAkey',
-    'ca.key',
-    '-days',
-    '2',
-    '-copy_extensions',
-    'copy',
-    '-out',
-    `${name}.pem`,
-  );
-}
 async function tls(clientCa = false): Promise<FakeTls> {
   const [cert, key, ca] = await Promise.all(['box.pem', 'box.key', 'ca.pem'].map((name) => readFile(at(name))));
   assert.ok(cert !== undefined && key !== undefined && ca !== undefined);
@@ -138,8 +103,9 @@ describe('on the box', () => {
     await chmod(at('locked.sock'), 0o600);
     await chmod(dir, 0o711);
     const script = `const {unreachable}=await import(${JSON.stringify(new URL('./diagnose.ts', import.meta.url).href)});
+      const {lineFace}=await import(${JSON.stringify(new URL('./endpoint.ts', import.meta.url).href)});
       process.setuid(65534);
-      const failure=await unreachable({kind:'unix',path:${JSON.stringify(at('locked.sock'))}},undefined,'');
+      const failure=await unreachable({kind:'unix',path:${JSON.stringify(at('locked.sock'))}},undefined,'',lineFace);
       console.log(failure.code,failure.message);`;
     const tsx = import.meta.resolve('tsx');
     const text = execFileSync(process.execPath, ['--import', tsx, '--input-type=module', '-e', script], {
@@ -161,6 +127,7 @@ describe('on the box', () => {
         if (file === 'bad.toml') throw new LinesideError('CONFIG_INVALID', 'grpc.listen: bad', { hint: 'Mend it.' });
         return at('own.sock');
       },
+      localHttpSocket: () => at('none.sock'),
     };
     const quiet = { ...io, stdout: devNull(), stderr: devNull() };
     assert.equal(await runCli(['config'], quiet, parts), 0);
@@ -230,7 +197,7 @@ describe('the command line', () => {
     for (let n = 0; n < 2000; n += 1) service.log(1, Buffer.alloc(100, n));
     const script = `const {runCli}=await import(${JSON.stringify(new URL('./cli.ts', import.meta.url).href)});
       const {processIo}=await import(${JSON.stringify(new URL('./io.ts', import.meta.url).href)});
-      process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(at('pipe.sock'))}});`;
+      process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(at('pipe.sock'))},localHttpSocket:()=>'/nonexistent/http.sock'});`;
     const tsx = import.meta.resolve('tsx');
     const command =
       'node="$1"; shift; { "$node" --import "$TSX" --input-type=module -e "$SCRIPT" -- log --from-start; echo "status $?" >&2; } | head -n 1';

@@ -1,7 +1,7 @@
 /** From a command's options to a service it can call, and from what a call throws to a failure people can act on. */
 import type { OpenedChannel } from './channel.ts';
 import { unreachable } from './diagnose.ts';
-import { type ConnectionOptions, chosenEndpoint, type Endpoint } from './endpoint.ts';
+import { type ConnectionOptions, chosenEndpoint, type Endpoint, lineFace } from './endpoint.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { OutputClosed } from './output.ts';
 import { readSecrets, type Secrets } from './secrets.ts';
@@ -26,7 +26,7 @@ export class Service {
   }
 
   static async find(settings: ConnectSettings): Promise<Service> {
-    const endpoint = chosenEndpoint(settings.options, settings.env) ?? (await ownSocket(settings));
+    const endpoint = chosenEndpoint(settings.options, settings.env, lineFace) ?? (await ownSocket(settings));
     return new Service(endpoint, await readSecrets(endpoint));
   }
 
@@ -64,7 +64,7 @@ export class Service {
     const { grpcStatus } = await import('./channel.ts');
     const status = grpcStatus(error);
     if (status === undefined) return error;
-    if (status.code === grpcUnavailable) return unreachable(this.endpoint, this.#secrets.tls, status.details);
+    if (status.code === grpcUnavailable) return unreachable(this.endpoint, this.#secrets.tls, status.details, lineFace);
     return grpcFailure(status.code, status.details, error);
   }
 }
@@ -73,7 +73,7 @@ async function ownSocket(settings: ConnectSettings): Promise<Endpoint> {
   return { kind: 'unix', path: await settings.localSocket(settings.options.config) };
 }
 
-function tooSlow(limitMs: number): CliFailure {
+export function tooSlow(limitMs: number): CliFailure {
   return new CliFailure({
     status: exitStatus.unreachable,
     code: 'TIMEOUT',

@@ -2,7 +2,7 @@
 import { connect as connectTcp } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { messageOf, systemCode } from '../base/errors.ts';
-import { type Endpoint, endpointText } from './endpoint.ts';
+import { type Endpoint, endpointText, type Face } from './endpoint.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { safeText } from './hex.ts';
 import type { TlsMaterial } from './secrets.ts';
@@ -11,9 +11,9 @@ import type { TlsMaterial } from './secrets.ts';
 const tryForMs = 3000;
 
 /** The error of one attempt to connect, or undefined when it stood. */
-function attempt(endpoint: Endpoint, material: TlsMaterial | undefined): Promise<unknown> {
+function attempt(endpoint: Endpoint, material: TlsMaterial | undefined, face: Face): Promise<unknown> {
   return new Promise((resolve) => {
-    const socket = openSocket(endpoint, material);
+    const socket = openSocket(endpoint, material, face);
     const done = (error: unknown): void => {
       socket.destroy();
       resolve(error);
@@ -24,7 +24,7 @@ function attempt(endpoint: Endpoint, material: TlsMaterial | undefined): Promise
   });
 }
 
-function openSocket(endpoint: Endpoint, material: TlsMaterial | undefined) {
+function openSocket(endpoint: Endpoint, material: TlsMaterial | undefined, face: Face) {
   if (endpoint.kind === 'unix') return connectTcp({ path: endpoint.path });
   const { host, port } = endpoint;
   if (material === undefined) return connectTcp({ host, port });
@@ -33,7 +33,7 @@ function openSocket(endpoint: Endpoint, material: TlsMaterial | undefined) {
   return connectTls({
     host,
     port,
-    ALPNProtocols: ['h2'],
+    ALPNProtocols: [face.alpn],
     ...(servername === undefined ? {} : { servername }),
     ...(material.ca === undefined ? {} : { ca: material.ca }),
     ...(material.cert === undefined ? {} : { cert: material.cert }),
@@ -41,10 +41,20 @@ function openSocket(endpoint: Endpoint, material: TlsMaterial | undefined) {
   });
 }
 
-const running = 'Is the service running? See: systemctl status lineside.';
-const adviceByCode: Readonly<Record<string, readonly [why: string, next: string]>> = {
-  ENOENT: ['there is no such socket', `${running} Another place: --socket PATH; another machine: --host HOST.`],
-  ECONNREFUSED: ['connection refused', running],
+type Advice = readonly [why: string, next: string];
+
+function running(face: Face): string {
+  return `Is the service running? See: systemctl status ${face.unit}.`;
+}
+
+function adviceFor(code: string, face: Face): Advice | undefined {
+  if (code === 'ENOENT') {
+    return ['there is no such socket', `${running(face)} Another place: --socket PATH; another machine: --host HOST.`];
+  }
+  return code === 'ECONNREFUSED' ? ['connection refused', running(face)] : adviceByCode[code];
+}
+
+const adviceByCode: Readonly<Record<string, Advice>> = {
   EACCES: ['permission denied on the socket', 'Use sudo, or join the group that owns the socket and log in again.'],
   ENOTFOUND: ['no such host name', 'Check the name, or use the address.'],
   EAI_AGAIN: ['the name cannot be resolved now', 'Check the network, or use the address.'],
@@ -71,24 +81,25 @@ const untrusted = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** `grpcWhy` is what gRPC said: the answer when the connection stands after all. */
+/** `saidWhy` is what the failed call said: the answer when the connection stands after all. */
 export async function unreachable(
   endpoint: Endpoint,
   material: TlsMaterial | undefined,
-  grpcWhy: string,
+  saidWhy: string,
+  face: Face,
 ): Promise<CliFailure> {
-  const error = await attempt(endpoint, material);
+  const error = await attempt(endpoint, material, face);
   const what = `cannot reach the service at ${endpointText(endpoint)}`;
   const status = exitStatus.unreachable;
   if (error === undefined) {
     const next = 'Try again: the service may be starting or stopping. On a plaintext connection it may want --tls.';
-    return new CliFailure({ status, code: 'UNAVAILABLE', what, why: safeText(grpcWhy), next });
+    return new CliFailure({ status, code: 'UNAVAILABLE', what, why: safeText(saidWhy), next });
   }
   const code = systemCode(error);
   if (untrusted.has(code)) {
     const next = 'Name the certificate of the authority that signed it: --ca FILE, or LINESIDE_CA.';
     return new CliFailure({ status, code, what, why: 'its certificate is not trusted here', next, cause: error });
   }
-  const [why, next] = adviceByCode[code] ?? [safeText(messageOf(error)), running];
+  const [why, next] = adviceFor(code, face) ?? [safeText(messageOf(error)), running(face)];
   return new CliFailure({ status, code: code === '' ? 'UNAVAILABLE' : code, what, why, next, cause: error });
 }

@@ -1,6 +1,6 @@
 /** Runs the CLI inside a test: streams that remember, signals by call, the real clock. */
 import { PassThrough } from 'node:stream';
-import { systemClock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 import { runCli } from './cli.ts';
 import type { CliIo, StopSignal } from './io.ts';
 
@@ -19,29 +19,41 @@ export interface Running {
 }
 
 export interface DriveOptions {
-  readonly stdin?: string | Uint8Array;
+  /** A stream is read as it is, and ended by the test. */
+  readonly stdin?: string | Uint8Array | PassThrough;
   readonly env?: Record<string, string>;
   readonly socket?: string;
+  readonly clock?: Clock;
+  /** Of the hub. */
+  readonly httpSocket?: string;
   readonly tty?: { readonly columns: number };
+  /** Standard error is a terminal. */
+  readonly errorTty?: { readonly columns: number };
 }
 
 export function start(argv: readonly string[], options: DriveOptions = {}): Running {
-  const [stdin, stdout, stderr] = [new PassThrough(), collector(), collector()];
-  stdin.end(options.stdin ?? '');
+  const [stdout, stderr] = [collector(), collector()];
+  const stdin = options.stdin instanceof PassThrough ? options.stdin : new PassThrough();
+  if (stdin !== options.stdin) stdin.end(options.stdin ?? '');
   const handlers = new Map<StopSignal, () => void>();
   if (options.tty !== undefined) Object.assign(stdout.stream, { isTTY: true, columns: options.tty.columns });
+  if (options.errorTty !== undefined) Object.assign(stderr.stream, { isTTY: true, columns: options.errorTty.columns });
   const io: CliIo = {
     stdin,
     stdout: stdout.stream,
     stderr: stderr.stream,
     env: options.env ?? {},
-    clock: systemClock,
+    clock: options.clock ?? systemClock,
     onSignal(name, call) {
       handlers.set(name, call);
       return () => handlers.delete(name);
     },
   };
-  const parts = { version: '0.0.0', localSocket: () => options.socket ?? '/nonexistent/lineside.sock' };
+  const parts = {
+    version: '0.0.0',
+    localSocket: () => options.socket ?? '/nonexistent/lineside.sock',
+    localHttpSocket: () => options.httpSocket ?? '/nonexistent/http.sock',
+  };
   const done = runCli(argv, io, parts).then((status) => {
     return { status, stdout: stdout.text(), stderr: stderr.text(), bytes: stdout.bytes() };
   });

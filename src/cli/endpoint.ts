@@ -33,27 +33,49 @@ export type Endpoint =
       readonly tokenFile: string | undefined;
     };
 
-/** The service's own default port. */
-const defaultPort = 50_051;
+/** One of the two interfaces of the service. The environment's host serves both; its port is the line's. */
+export interface Face {
+  /** The service's own default. */
+  readonly defaultPort: number;
+  readonly socketVariable: 'LINESIDE_SOCKET' | 'LINESIDE_HTTP_SOCKET';
+  readonly alpn: 'h2' | 'http/1.1';
+  /** What systemd calls the process behind it. */
+  readonly unit: string;
+}
+
+/** The line: gRPC. */
+export const lineFace: Face = {
+  defaultPort: 50_051,
+  socketVariable: 'LINESIDE_SOCKET',
+  alpn: 'h2',
+  unit: 'lineside',
+};
+/** The hub: reference data, outbox. */
+export const hubFace: Face = {
+  defaultPort: 8080,
+  socketVariable: 'LINESIDE_HTTP_SOCKET',
+  alpn: 'http/1.1',
+  unit: 'lineside-hub',
+};
 
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** The endpoint that options and environment name, or undefined: the socket of the configuration then. */
-export function chosenEndpoint(options: ConnectionOptions, env: Env): Endpoint | undefined {
+export function chosenEndpoint(options: ConnectionOptions, env: Env, face: Face): Endpoint | undefined {
   if (options.socket !== undefined && options.host !== undefined) {
     throw usageFailure('--socket and --host name two services', 'Give one of them.');
   }
   if (options.socket !== undefined) return { kind: 'unix', path: options.socket };
-  if (options.host !== undefined) return tcpEndpoint(options.host, options, env);
+  if (options.host !== undefined) return tcpEndpoint(parseHost(options.host, face.defaultPort), options, env);
   const only = (['tls', 'plaintext', 'ca', 'tokenFile', 'cert', 'key', 'serverName'] as const).find(
     (name) => options[name],
   );
   const host = filled(env['LINESIDE_HOST']);
-  const socket = filled(env['LINESIDE_SOCKET']);
+  const socket = filled(env[face.socketVariable]);
   if (options.config === undefined && host !== undefined) {
-    if (socket === undefined) return tcpEndpoint(host, options, env);
+    if (socket === undefined) return tcpEndpoint(environmentHost(host, face), options, env);
     throw usageFailure(
-      'LINESIDE_SOCKET and LINESIDE_HOST name two services',
+      `${face.socketVariable} and LINESIDE_HOST name two services`,
       'Set one of them, or give --socket or --host.',
     );
   }
@@ -61,8 +83,17 @@ export function chosenEndpoint(options: ConnectionOptions, env: Env): Endpoint |
   return options.config === undefined && socket !== undefined ? { kind: 'unix', path: socket } : undefined;
 }
 
-function tcpEndpoint(text: string, options: ConnectionOptions, env: Env): Endpoint {
-  const { host, port } = parseHost(text);
+interface Host {
+  readonly host: string;
+  readonly port: number;
+}
+
+function environmentHost(text: string, face: Face): Host {
+  const named = parseHost(text, face.defaultPort);
+  return face === lineFace ? named : { ...named, port: face.defaultPort };
+}
+
+function tcpEndpoint({ host, port }: Host, options: ConnectionOptions, env: Env): Endpoint {
   if (options.plaintext === true && (options.tls ?? options.ca ?? options.cert) !== undefined) {
     throw usageFailure('--plaintext and TLS options exclude each other', 'Drop --plaintext.');
   }
@@ -86,7 +117,7 @@ function tlsFiles(options: ConnectionOptions, env: Env): TlsFiles {
 }
 
 /** box, box:50051, 192.0.2.1:50051, ::1, [::1]:50051 */
-export function parseHost(text: string): { host: string; port: number } {
+export function parseHost(text: string, defaultPort: number): Host {
   const match = /^\[([0-9a-f:.%]+)\](?::(\d{1,5}))?$/i.exec(text) ?? /^([^:\s/[\]]+)(?::(\d{1,5}))?$/.exec(text);
   const bare = match === null && /^[0-9a-f]*:[0-9a-f:.]+$/i.test(text);
   const host = bare ? text : match?.[1];

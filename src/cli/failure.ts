@@ -16,11 +16,11 @@ export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus];
 const exitMeaning: Readonly<Record<keyof typeof exitStatus, string>> = {
   ok: 'Done. (`config` and `status` of a closed port too: the question was answered.)',
   refused:
-    'The service refused or failed, or a local file could not be used. `status`: the port is lost, or the log is not being kept.',
+    'The service refused or failed, or a local file could not be used. `status`: the port is lost, or the log is not being kept. `alerts`: there is one.',
   usage: 'The command line is wrong.',
   unreachable: 'The service cannot be reached, its certificate is not trusted, or it did not answer in time.',
   denied: 'No valid token or certificate, or one without the role this needs.',
-  nothing: 'Nothing there: no such port, nothing received (or less than --count).',
+  nothing: 'Nothing there: no such port, dictionary or record, nothing received (or less than --count).',
   closed: 'No port is open.',
   lost: 'Log entries that were asked for are gone: removed by retention, or the log was replaced.',
 };
@@ -42,6 +42,8 @@ export interface FailureParts {
   readonly why: string;
   /** What to do next, a sentence; '' when there is nothing to say. */
   readonly next?: string;
+  /** Every single fault, where there may be several: a line each below the failure. */
+  readonly reasons?: readonly string[];
   readonly cause?: unknown;
 }
 
@@ -51,6 +53,7 @@ export class CliFailure extends Error {
   readonly code: string;
   readonly what: string;
   readonly next: string;
+  readonly reasons: readonly string[];
 
   constructor(parts: FailureParts) {
     super(parts.why, parts.cause === undefined ? undefined : { cause: parts.cause });
@@ -58,6 +61,7 @@ export class CliFailure extends Error {
     this.code = parts.code;
     this.what = parts.what ?? '';
     this.next = parts.next ?? '';
+    this.reasons = parts.reasons ?? [];
   }
 
   /** The same failure with the phrase of what was being done, unless it has one. */
@@ -69,6 +73,7 @@ export class CliFailure extends Error {
       what,
       why: this.message,
       next: this.next,
+      reasons: this.reasons,
       cause: this.cause,
     });
   }
@@ -78,15 +83,19 @@ export function usageFailure(why: string, next = ''): CliFailure {
   return new CliFailure({ status: exitStatus.usage, code: 'USAGE', what: 'bad command line', why, next });
 }
 
-/** `lineside: what failed: why. What to do next.` */
+/** `lineside: what failed: why. What to do next.`, and below it the reasons. */
 export function failureLine(failure: CliFailure): string {
   const head = ['lineside', failure.what, stripped(failure.message)].filter((part) => part !== '').join(': ');
-  return failure.next === '' ? `${head}.\n` : `${head}. ${failure.next}\n`;
+  const first = failure.next === '' ? `${head}.\n` : `${head}. ${failure.next}\n`;
+  // A single one is often the message itself.
+  const reasons = failure.reasons.length === 1 ? failure.reasons.filter((one) => !head.includes(one)) : failure.reasons;
+  return first + reasons.map((reason) => `  ${reason}\n`).join('');
 }
 
 export function failureJson(failure: CliFailure): string {
-  const { code, what, message, next, status } = failure;
-  return `${JSON.stringify({ error: { code, what, message, next, exitStatus: status } })}\n`;
+  const { code, what, message, next, reasons, status } = failure;
+  const listed = reasons.length === 0 ? {} : { reasons };
+  return `${JSON.stringify({ error: { code, what, message, next, ...listed, exitStatus: status } })}\n`;
 }
 
 function stripped(text: string): string {
@@ -97,5 +106,5 @@ export function exitStatusTable(): string {
   const rows = Object.entries(exitStatus).map(([name, number]) => {
     return `  ${number}  ${exitMeaning[name as keyof typeof exitStatus]}\n`;
   });
-  return `Exit status:\n${rows.join('')}  128+n  Ended by signal n (130: Ctrl-C). \`log --follow\`, \`status --watch\` and \`monitor\` end with 0 on Ctrl-C.\n`;
+  return `Exit status:\n${rows.join('')}  128+n  Ended by signal n (130: Ctrl-C). \`log --follow\`, \`status --watch\`, \`outbox --watch\` and \`monitor\` end with 0 on Ctrl-C.\n`;
 }

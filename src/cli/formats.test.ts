@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import Long from 'long';
 import { lineside, serial } from '../proto/services.ts';
 import { drivesTerminal } from './drive.fixture.ts';
-import { chosenEndpoint, parseHost } from './endpoint.ts';
+import { chosenEndpoint, hubFace, lineFace, parseHost } from './endpoint.ts';
 import { EntryPrinter, type LogItem, logItems, rowBytes } from './entries.ts';
 import { CliFailure, exitStatus, exitStatusTable, failureLine } from './failure.ts';
 import { asciiColumn, escapedText, liveText, parseHex, plainHex, safeText, spacedHex, textBytes } from './hex.ts';
@@ -201,7 +201,7 @@ describe('where the service is', () => {
   ];
   for (const [options, env, expected] of cases) {
     it(`${JSON.stringify(options)} with ${JSON.stringify(env)}`, () => {
-      const found = chosenEndpoint(options, env);
+      const found = chosenEndpoint(options, env, lineFace);
       const shown =
         found === undefined
           ? undefined
@@ -223,10 +223,15 @@ describe('where the service is', () => {
       { host: 'box:0' },
       { host: 'box:70000' },
     ]) {
-      assert.throws(() => chosenEndpoint(options, {}), isUsage, JSON.stringify(options));
+      assert.throws(() => chosenEndpoint(options, {}, lineFace), isUsage, JSON.stringify(options));
     }
-    assert.throws(() => chosenEndpoint({}, { LINESIDE_HOST: 'a', LINESIDE_SOCKET: '/b' }), isUsage);
-    assert.deepEqual(parseHost('fe80::1'), { host: 'fe80::1', port: 50_051 });
+    assert.throws(() => chosenEndpoint({}, { LINESIDE_HOST: 'a', LINESIDE_SOCKET: '/b' }, lineFace), isUsage);
+    assert.deepEqual(parseHost('fe80::1', 50_051), { host: 'fe80::1', port: 50_051 });
+    const box = { LINESIDE_HOST: '127.0.0.1:50052', LINESIDE_SOCKET: '/line' };
+    const hub = chosenEndpoint({}, box, hubFace);
+    assert.deepEqual(hub, { kind: 'tcp', host: '127.0.0.1', port: 8080, tls: undefined, tokenFile: undefined });
+    assert.deepEqual(chosenEndpoint({}, { LINESIDE_HTTP_SOCKET: '/hub' }, hubFace), { kind: 'unix', path: '/hub' });
+    assert.throws(() => chosenEndpoint({}, { LINESIDE_HOST: 'a', LINESIDE_HTTP_SOCKET: '/b' }, hubFace), isUsage);
   });
 });
 
@@ -395,6 +400,10 @@ describe('tables, failures and positions', () => {
     const failure = new CliFailure({ status: 1, code: 'X', why: 'it broke.', next: 'Mend it.' });
     assert.equal(failureLine(failure.during('cannot sing')), 'lineside: cannot sing: it broke. Mend it.\n');
     assert.equal(failureLine(failure.during('a').during('b')), 'lineside: a: it broke. Mend it.\n');
+    const many = new CliFailure({ status: 1, code: 'X', why: '2 faults', reasons: ['line 1: a', 'line 2: b'] });
+    assert.equal(failureLine(many.during('cannot')), 'lineside: cannot: 2 faults.\n  line 1: a\n  line 2: b\n');
+    const one = new CliFailure({ status: 1, code: 'X', why: 'refused: line 1: a', reasons: ['line 1: a'] });
+    assert.equal(failureLine(one), 'lineside: refused: line 1: a.\n');
     for (const number of Object.values(exitStatus))
       assert.match(exitStatusTable(), new RegExp(`^ {2}${number} {2}\\S`, 'm'));
   });

@@ -4,10 +4,20 @@ import { plainHex } from './hex.ts';
 import { exact, type Uint64, utcTime } from './numbers.ts';
 import { parityName, stopBitsName } from './settings.ts';
 
-export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+export interface JsonObject {
+  readonly [key: string]: Json;
+}
+export type Json = string | number | boolean | null | readonly Json[] | JsonObject;
 
 export function jsonLine(value: Json): string {
   return `${JSON.stringify(value)}\n`;
+}
+
+/** JSON for a terminal: what could drive it is an escape. It stands inside strings only, so the JSON stays the same. */
+export function shownJson(value: Json, indent = 0): string {
+  return JSON.stringify(value, null, indent).replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} \n]/gu, (char) =>
+    Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''),
+  );
 }
 
 export function deviceJson(device: serial.SerialDevice, open: boolean): Json {

@@ -1,6 +1,7 @@
 /** Standard output and error of a command: waits when the reader is slow, and ends quietly when the reader has gone. */
 import { systemCode } from '../base/errors.ts';
 import type { CliOutput } from './io.ts';
+import { fileFailure } from './secrets.ts';
 
 /** The reader of standard output has gone (`| head`): the command has nothing left to do, and nothing to complain about. */
 export class OutputClosed extends Error {
@@ -29,7 +30,7 @@ export class Output {
     return this.isTerminal ? (this.#stream.columns ?? usualColumns) : 0;
   }
 
-  /** Resolves when more may be written. Throws OutputClosed, or the error of the stream. */
+  /** Resolves when more may be written. Throws OutputClosed, or a CliFailure that says what is wrong with the stream. */
   async write(data: string | Uint8Array): Promise<void> {
     this.#check();
     if (data.length === 0 || this.#stream.write(data)) return;
@@ -62,6 +63,6 @@ export class Output {
 
   #check(): void {
     if (this.#error === undefined) return;
-    throw systemCode(this.#error) === 'EPIPE' ? new OutputClosed() : this.#error;
+    throw systemCode(this.#error) === 'EPIPE' ? new OutputClosed() : fileFailure('write', 'the output', this.#error);
   }
 }

@@ -2,8 +2,9 @@
 import { type Command, CommanderError } from 'commander';
 import { asLinesideError, LinesideError } from '../base/errors.ts';
 import { Service } from './connect.ts';
-import type { ConnectionOptions } from './endpoint.ts';
+import { type ConnectionOptions, type Face, hubFace, lineFace } from './endpoint.ts';
 import { CliFailure, exitStatus, failureJson, failureLine, signalStatus, usageFailure } from './failure.ts';
+import { Hub } from './hub.ts';
 import type { CliIo, StopSignal } from './io.ts';
 import { secondsAsMs } from './numbers.ts';
 import { Output, OutputClosed } from './output.ts';
@@ -25,8 +26,8 @@ export interface CommonOptions extends ConnectionOptions {
   readonly timeout: number;
 }
 
-/** One command being run. */
-export interface Call<Options> {
+/** One command being run, whatever it talks to. */
+export interface AnyCall<Options> {
   readonly io: CliIo;
   readonly out: Output;
   readonly err: Output;
@@ -35,19 +36,41 @@ export interface Call<Options> {
   /** Aborted, with Interrupted as its reason, by Ctrl-C and the like. */
   readonly stop: AbortSignal;
   readonly timeoutMs: number;
+}
+
+/** A command of the line. */
+export interface Call<Options> extends AnyCall<Options> {
   service(): Promise<Service>;
 }
 
-export interface CommandSpec<Options> {
+/** A command of the hub. */
+export interface HubCall<Options> extends AnyCall<Options> {
+  hub(): Promise<Hub>;
+}
+
+export interface CommandSpec<Options, C = Call<Options>> {
   /** What is being done, for errors: "cannot list the ports". */
   readonly what: string | ((args: readonly string[]) => string);
   /** Ctrl-C is the usual way to end it: status 0. */
   readonly endsOnCtrlC?: (options: Options) => boolean;
+  /** --timeout where it is not given; default usualTimeoutSeconds. */
+  readonly timeoutSeconds?: number;
   /** Answers the exit status. */
-  readonly run: (call: Call<Options>, args: readonly string[]) => Promise<number>;
+  readonly run: (call: C, args: readonly string[]) => Promise<number>;
 }
 
-export type LocalSocket = (configFile: string | undefined) => string | Promise<string>;
+/** The Unix sockets of the service that the configuration file (undefined: the usual one) describes. */
+export interface LocalSockets {
+  readonly localSocket: LocalSocket;
+  readonly localHttpSocket: LocalSocket;
+}
+
+type LocalSocket = (configFile: string | undefined) => string | Promise<string>;
+
+interface Connected<C> {
+  readonly call: C;
+  readonly release: () => void;
+}
 
 /** Seconds without an answer after which a call is given up. The service itself answers, or refuses, well within that. */
 const usualTimeoutSeconds = 10;
@@ -61,42 +84,76 @@ export class Shell {
   readonly err: Output;
   status: number = exitStatus.ok;
   readonly #json: boolean;
-  readonly #localSocket: LocalSocket;
+  readonly #sockets: LocalSockets;
 
-  constructor(io: CliIo, json: boolean, localSocket: LocalSocket) {
+  constructor(io: CliIo, json: boolean, sockets: LocalSockets) {
     this.io = io;
     this.out = new Output(io.stdout);
     this.err = new Output(io.stderr);
     this.#json = json;
-    this.#localSocket = localSocket;
+    this.#sockets = sockets;
   }
 
-  /** Adds the options that every command of the service takes, and runs it. */
+  /** Adds the options that every command of the line takes, and runs it. */
   remote<Options extends object>(command: Command, spec: CommandSpec<Options>): Command {
-    return withConnection(command).action(async (...all: unknown[]) => {
-      const args = all.slice(0, -2).filter((arg) => typeof arg === 'string');
-      this.status = await this.#run(command.opts<CommonOptions & Options>(), spec, args);
+    return this.#add(command, lineFace, spec, (base) => {
+      let service: Service | undefined;
+      const { options } = base;
+      const settings = { options, env: this.io.env, localSocket: this.#sockets.localSocket };
+      const find = async (): Promise<Service> => {
+        service ??= await Service.find(settings);
+        return service;
+      };
+      return { call: { ...base, service: find }, release: () => service?.drop() };
     });
   }
 
-  async #run<Options>(options: CommonOptions & Options, spec: CommandSpec<Options>, args: string[]): Promise<number> {
+  /** The same for a command of the hub. */
+  hub<Options extends object>(command: Command, spec: CommandSpec<Options, HubCall<Options>>): Command {
+    return this.#add(command, hubFace, spec, (base) => {
+      let hub: Hub | undefined;
+      const { options, stop, timeoutMs } = base;
+      const settings = { options, env: this.io.env, localSocket: this.#sockets.localHttpSocket };
+      const find = async (): Promise<Hub> => {
+        hub ??= await Hub.find(settings, { stop, timeoutMs, clock: this.io.clock });
+        return hub;
+      };
+      return { call: { ...base, hub: find }, release: () => undefined };
+    });
+  }
+
+  #add<Options extends object, C>(
+    command: Command,
+    face: Face,
+    spec: CommandSpec<Options, C>,
+    connect: (base: AnyCall<Options>) => Connected<C>,
+  ): Command {
+    return withConnection(command, face, spec.timeoutSeconds ?? usualTimeoutSeconds).action(
+      async (...all: unknown[]) => {
+        const args = all.slice(0, -2).filter((arg) => typeof arg === 'string');
+        this.status = await this.#run(command.opts<CommonOptions & Options>(), spec, args, connect);
+      },
+    );
+  }
+
+  async #run<Options, C>(
+    options: CommonOptions & Options,
+    spec: CommandSpec<Options, C>,
+    args: string[],
+    connect: (base: AnyCall<Options>) => Connected<C>,
+  ): Promise<number> {
     const stop = new AbortController();
     const unhook = this.#hook(stop);
-    let service: Service | undefined;
     const { io, out, err } = this;
-    const settings = { options, env: io.env, localSocket: this.#localSocket };
-    const find = async (): Promise<Service> => {
-      service ??= await Service.find(settings);
-      return service;
-    };
-    const call = { io, out, err, json: options.json === true, options, stop: stop.signal, timeoutMs: options.timeout };
+    const base = { io, out, err, json: options.json === true, options, stop: stop.signal, timeoutMs: options.timeout };
+    const { call, release } = connect(base);
     try {
-      return await spec.run({ ...call, service: find }, args);
+      return await spec.run(call, args);
     } catch (error) {
       return endStatus(error, stop.signal, spec.endsOnCtrlC?.(options) === true, phrase(spec, args));
     } finally {
       unhook();
-      service?.drop();
+      release();
     }
   }
 
@@ -135,7 +192,7 @@ export class Shell {
   }
 }
 
-function phrase<Options>(spec: CommandSpec<Options>, args: readonly string[]): string {
+function phrase(spec: Pick<CommandSpec<never>, 'what'>, args: readonly string[]): string {
   return typeof spec.what === 'string' ? spec.what : spec.what(args);
 }
 
@@ -164,14 +221,19 @@ function asFailure(error: unknown, commandName: string): CliFailure | number {
   return new CliFailure({ status, code: known.code, why: known.message, next, cause: error });
 }
 
-function withConnection(command: Command): Command {
+function hostHelp(face: Face): string {
+  const variable = face === lineFace ? 'LINESIDE_HOST' : "LINESIDE_HOST, whose port is the line's";
+  return `service on another machine (${variable}); port ${face.defaultPort}; TLS unless it is loopback`;
+}
+
+function withConnection(command: Command, face: Face, timeoutSeconds: number): Command {
   return command
     .optionsGroup('Output:')
     .option('--json', 'print JSON for scripts; errors too')
     .optionsGroup('Connection (default: the socket of the service on this machine):')
-    .option('--socket <path>', 'Unix socket of the service (LINESIDE_SOCKET)')
+    .option('--socket <path>', `Unix socket of the service (${face.socketVariable})`)
     .option('--config <file>', 'use the socket that this configuration file names')
-    .option('--host <host[:port]>', 'service on another machine (LINESIDE_HOST); TLS unless it is loopback')
+    .option('--host <host[:port]>', hostHelp(face))
     .option('--tls', 'use TLS on loopback too')
     .option('--plaintext', 'no TLS: only where the service has insecure = true')
     .option('--ca <file>', 'certificate of the authority to trust (LINESIDE_CA)')
@@ -183,6 +245,6 @@ function withConnection(command: Command): Command {
       command
         .createOption('--timeout <seconds>', 'give up a call after so long')
         .argParser(secondsAsMs(longestTimeoutSeconds))
-        .default(usualTimeoutSeconds * 1000, String(usualTimeoutSeconds)),
+        .default(timeoutSeconds * 1000, String(timeoutSeconds)),
     );
 }

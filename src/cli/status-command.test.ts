@@ -88,6 +88,7 @@ describe('local commands', () => {
     const parts = {
       version: '1',
       localSocket: () => socket,
+      localHttpSocket: () => socket,
       local: (
         program: Parameters<NonNullable<Parameters<typeof runCli>[2]['local']>>[0],
         shell: { setStatus(status: number): void },

@@ -24,3 +24,32 @@ export function labelled(rows: readonly (readonly [string, string])[], width: nu
   const label = Math.max(...rows.map(([name]) => name.length));
   return rows.map(([name, value]) => `${cut(`${name.padEnd(label)}  ${value}`, width)}\n`).join('');
 }
+
+/** The same with long values on several lines, broken between words: where the end of a line matters. */
+export function labelledWrapped(rows: readonly (readonly [string, string])[], width: number): string {
+  const label = Math.max(...rows.map(([name]) => name.length));
+  const room = width === 0 ? Number.POSITIVE_INFINITY : Math.max(leastWrap, width - label - 2);
+  return rows.map(([name, value]) => wrappedRow(name.padEnd(label), wrap(value, room))).join('');
+}
+
+/** Columns below which wrapping makes nothing easier to read. */
+const leastWrap = 20;
+
+function wrappedRow(label: string, lines: readonly string[]): string {
+  return lines
+    .map((line, at) => `${at === 0 ? label : ' '.repeat(label.length)}  ${line}`.trimEnd())
+    .join('\n')
+    .concat('\n');
+}
+
+function wrap(text: string, room: number): string[] {
+  const lines: string[] = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) ?? '';
+    const longer = line === '' ? word : `${line} ${word}`;
+    if (longer.length <= room) lines[lines.length - 1] = longer;
+    else if (line === '') lines[0] = word;
+    else lines.push(word);
+  }
+  return lines;
+}

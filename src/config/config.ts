@@ -5,8 +5,14 @@
 import type { LineConfig } from './line-config.ts';
 
 export interface Config {
+  readonly device: {
+    /** Names the box in event headers and in its own facts; made from the machine id where the file names none. */
+    readonly id: string;
+    /** Whether the box keeps its own facts as dictionaries (device.ports, device.line). */
+    readonly inventory: boolean;
+  };
   readonly data: {
-    /** Holds log.db and line-state.json. */
+    /** Holds log.db, line-state.json and refdata.db. */
     readonly dir: string;
     /** Holds the Unix socket and the simulated line's link; emptied by a reboot. */
     readonly runtimeDir: string;
@@ -39,6 +45,47 @@ export interface Config {
     readonly maxStreamsPerConnection: number;
     readonly maxSubscribers: number;
     readonly keepaliveS: number;
+  };
+  readonly http: {
+    readonly listen: readonly ListenAddress[];
+    readonly insecure: boolean;
+    /** Largest body of a request but an import's. */
+    readonly maxBodyBytes: number;
+    /** Largest bundle of POST /imports. */
+    readonly maxImportBytes: number;
+    readonly maxConnections: number;
+    /** A request that has not arrived whole by then is ended. */
+    readonly requestTimeoutMs: number;
+  };
+  readonly kafka: {
+    /** "host:port,host:port"; '': no broker, rows wait. */
+    readonly bootstrap: string;
+    readonly securityProtocol: 'plaintext' | 'ssl' | 'sasl_plaintext' | 'sasl_ssl';
+    readonly username: string;
+    /** Path of the file that holds the password; '' when not set. */
+    readonly passwordFile: string;
+    readonly caFile: string;
+    readonly topicPrefix: string;
+    readonly createTopics: boolean;
+    readonly partitions: number;
+    /** -1: the broker's default. */
+    readonly replicationFactor: number;
+    readonly compression: 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
+    readonly messageTimeoutMs: number;
+    readonly maxMessageBytes: number;
+  };
+  readonly outbox: {
+    /** Refusals by a broker that was reached until a row is a dead letter. */
+    readonly maxAttempts: number;
+    /** Bytes refdata.db may hold. */
+    readonly maxBytes: number;
+    /** Free bytes on the disk below which changes are refused. */
+    readonly minFreeBytes: number;
+    /** Bytes that may be on their way to the broker, unacknowledged. */
+    readonly inFlightBytes: number;
+    readonly keepPublishedDays: number;
+    /** How long a stop waits for what is on its way. */
+    readonly drainMs: number;
   };
   readonly tls: {
     /** Paths; '' when not set. */

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
-import { describeConfig, load } from './load.ts';
+import { deviceIdOf } from './device-id.ts';
+import { describeConfig, load, readPassword } from './load.ts';
 import { addToken } from './tokens.ts';
 
 let dir = '';
@@ -67,4 +68,57 @@ test('describes every key with its value and where it is from', () => {
   assert.ok(lines.includes('log.commit_ms = 50  (from environment)'));
   assert.ok(lines.includes('serial.rx_gap_ms = "auto"  (from default)'));
   assert.ok(lines.includes('grpc.listen = ["127.0.0.1:50051", "unix:/run/lineside/grpc.sock"]  (from default)'));
+});
+
+const kafka = '[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\n';
+
+test("the password of the broker must be there and not empty, but not for the line's process", () => {
+  const password = join(dir, 'password');
+  const path = file(`${kafka}password_file = "${password}"`);
+  assert.throws(() => load(path, {}), invalid(/ {2}kafka.password_file: cannot be read/));
+  writeFileSync(password, '\n');
+  assert.throws(() => load(path, {}, 'hub'), invalid(/ {2}kafka.password_file: .*password is empty/));
+  load(path, {}, 'line');
+  load(path, {}, 'look');
+  writeFileSync(password, ' s3cret \r\n');
+  assert.equal(readPassword(load(path, {}).config.kafka.passwordFile), ' s3cret ', 'spaces are the password');
+  writeFileSync(path, `${kafka}password_file = "${dir}"`);
+  assert.throws(() => load(path, {}), invalid(/kafka.password_file: cannot be read: EISDIR/));
+});
+
+test('each process judges its own addresses', () => {
+  const path = file('[http]\nlisten = ["0.0.0.0:1"]\n[grpc]\nlisten = ["0.0.0.0:2"]');
+  const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'tokens.json') };
+  assert.throws(() => load(path, env, 'line'), invalid(/has 2 faults:\n {2}grpc.*\n {2}grpc/));
+  assert.throws(() => load(path, env, 'hub'), invalid(/has 2 faults:\n {2}http.*\n {2}http/));
+  assert.throws(() => load(path, env), invalid(/has 4 faults/));
+});
+
+test('a token that opens a scope alone is no credential for the HTTP interface', () => {
+  const tokens = join(dir, 'tokens.json');
+  const key = file('');
+  const path = join(dir, 'exposed.toml');
+  const tls = `[tls]\ncert_file = "${key}"\nkey_file = "${key}"\n[auth]\ntokens_file = "${tokens}"`;
+  writeFileSync(path, `[http]\nlisten = ["0.0.0.0:1"]\n${tls}`);
+  addToken(tokens, 'a', ['refdata-internal', 'operator'], new Date());
+  assert.throws(() => load(path, {}), invalid(/has a fault:\n {2}http.listen: .* needs credentials/));
+  addToken(tokens, 'b', ['reader'], new Date());
+  load(path, {});
+});
+
+test('the box has the name it was given, or one that does not reveal the machine id', () => {
+  assert.equal(load(file('[device]\nid = "gate-7"'), {}).config.device.id, 'gate-7');
+  const made = load(file(''), {});
+  assert.notEqual(made.config.device.id, '');
+  assert.ok(describeConfig(made).includes(`device.id = "${made.config.device.id}"  (from default)`));
+  const machineId = '0123456789abcdef0123456789abcdef';
+  const id = deviceIdOf(`${machineId}\n`, 'box');
+  assert.match(id, /^lineside-[0-9a-f]{16}$/);
+  assert.ok(!machineId.includes(id.slice(-16)));
+  assert.equal(deviceIdOf(machineId, 'other'), id);
+  assert.notEqual(deviceIdOf(machineId.replace('0', '1'), 'box'), id);
+  assert.equal(deviceIdOf('uninitialized\n', 'box_1.lan'), 'box_1.lan');
+  assert.equal(deviceIdOf('', '-a b'), 'a-b');
+  assert.equal(deviceIdOf('', '(none)'), 'none-');
+  assert.equal(deviceIdOf('', ''), 'lineside');
 });

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { parse } from 'smol-toml';
-import { exposureFaults } from './exposure.ts';
-import { type Key, keys, reservedVariables, variableOf } from './keys.ts';
+import { exposureFaults, httpExposureFaults } from './exposure.ts';
+import { configSchema } from './json-schema.ts';
+import type { Key } from './key.ts';
+import { keys, reservedVariables, variableOf } from './keys.ts';
 import { isLoopback, parseListen, showListen } from './listen.ts';
 import { type Environment, parseConfig } from './parse.ts';
 
@@ -18,6 +21,7 @@ test('an empty file and environment give the defaults of the decisions', () => {
   const parsed = config('');
   assert.deepEqual(parsed.faults, []);
   assert.deepEqual(parsed.config, {
+    device: { id: '', inventory: true },
     data: { dir: '/var/lib/lineside', runtimeDir: '/run/lineside' },
     serial: {
       extraPorts: [],
@@ -49,6 +53,39 @@ test('an empty file and environment give the defaults of the decisions', () => {
       maxSubscribers: 256,
       keepaliveS: 30,
     },
+    http: {
+      listen: [
+        { kind: 'tcp', host: '127.0.0.1', port: 8_080, loopback: true },
+        { kind: 'unix', path: '/run/lineside/http.sock' },
+      ],
+      insecure: false,
+      maxBodyBytes: 1_048_576,
+      maxImportBytes: 67_108_864,
+      maxConnections: 256,
+      requestTimeoutMs: 60_000,
+    },
+    kafka: {
+      bootstrap: '',
+      securityProtocol: 'plaintext',
+      username: '',
+      passwordFile: '',
+      caFile: '',
+      topicPrefix: 'refdata.cuod.events',
+      createTopics: true,
+      partitions: 3,
+      replicationFactor: -1,
+      compression: 'zstd',
+      messageTimeoutMs: 30_000,
+      maxMessageBytes: 1_000_000,
+    },
+    outbox: {
+      maxAttempts: 1_000,
+      maxBytes: 2_147_483_648,
+      minFreeBytes: 67_108_864,
+      inFlightBytes: 4_194_304,
+      keepPublishedDays: 7,
+      drainMs: 5_000,
+    },
     tls: { certFile: '', keyFile: '', clientCaFile: '' },
     auth: { tokensFile: '/etc/lineside/tokens.json', operatorCerts: [], viewerCerts: [] },
   });
@@ -57,7 +94,7 @@ test('an empty file and environment give the defaults of the decisions', () => {
 test('every default is within its own limits', () => {
   for (const key of keys) {
     const [section, name] = splitPath(key);
-    assert.deepEqual(faults(`[${section}]\n${name} = ${JSON.stringify(key.default)}`), [], key.path);
+    assert.deepEqual(faults(`[${section}]\n${name} = ${JSON.stringify(key.schema.default)}`), [], key.path);
   }
 });
 
@@ -136,6 +173,7 @@ test('all faults are named at once, each with its path', () => {
   ]);
 });
 
+const sasl = '[kafka]\nsecurity_protocol = "sasl_ssl"\n';
 const together: [string, string, RegExp][] = [
   ['at_start "open" without a port', '[serial]\nat_start = "open"', /^serial.line.port: must name a port/],
   ['1.5 stop bits with 8 data bits', '[serial.line]\nstop_bits = "1.5"', /^serial.line.stop_bits: .* not with 8$/],
@@ -150,6 +188,29 @@ const together: [string, string, RegExp][] = [
   ['a certificate without key', '[tls]\ncert_file = "/a"', /^tls.key_file/],
   ['a key without certificate', '[tls]\nkey_file = "/a"', /^tls.cert_file/],
   ['a client authority without TLS', '[tls]\nclient_ca_file = "/a"', /^tls.cert_file/],
+  ['no address of the HTTP interface', '[http]\nlisten = []', /^http.listen: must name/],
+  [
+    'one socket for two interfaces',
+    '[grpc]\nlisten = ["unix:a"]\n[http]\nlisten = ["unix:/run/lineside/a"]',
+    /^http.listen: unix:\/run\/lineside\/a is in grpc.listen too/,
+  ],
+  ['a broker without a port', '[kafka]\nbootstrap = "broker"', /^kafka.bootstrap: must be "host:port" .*not "broker"$/],
+  ['brokers with a space between', '[kafka]\nbootstrap = "a:1, b:2"', /^kafka.bootstrap: must be "host:port"/],
+  ['a broker written as a URL', '[kafka]\nbootstrap = "kafka://a:1"', /^kafka.bootstrap: must be "host:port"/],
+  ["a broker's port that is none", '[kafka]\nbootstrap = "a:1,b:65536"', /^kafka.bootstrap: "b:65536".*above 65535/],
+  ['SCRAM without a user', `${sasl}password_file = "/p"`, /^kafka.username: must be set, since .* is "sasl_ssl"/],
+  ['SCRAM without a password', `${sasl}username = "u"`, /^kafka.password_file: must be set/],
+  ['a user that would not be asked for', '[kafka]\nusername = "u"', /^kafka.security_protocol: must be "sasl_ssl"/],
+  ['authorities without TLS', '[kafka]\nca_file = "/a"', /^kafka.security_protocol: must be "ssl"/],
+  ['a prefix that no topic may have', '[kafka]\ntopic_prefix = "a/b"', /^kafka.topic_prefix: must be 1 to 238 of/],
+  ['a prefix that leaves no room', `[kafka]\ntopic_prefix = "${'x'.repeat(239)}"`, /^kafka.topic_prefix: must be 1 to/],
+  ['no replicas at all', '[kafka]\nreplication_factor = 0', /^kafka.replication_factor: must be -1/],
+  [
+    'less in flight than one message',
+    '[outbox]\nin_flight_bytes = 65536',
+    /^outbox.in_flight_bytes: must be at least kafka.max_message_bytes \(1000000\)/,
+  ],
+  ['a name of the box with a space', '[device]\nid = "box 1"', /^device.id: must be 1 to 128 of/],
   ['certificate names without authority', '[auth]\nviewer_certs = ["a"]', /^tls.client_ca_file/],
 ];
 for (const [what, toml, expected] of together) {
@@ -218,14 +279,53 @@ for (const [what, toml, tokens, expected] of exposed) {
   });
 }
 
+const webLan = '[http]\nlisten = ["0.0.0.0:1"]\n';
+const exposedWeb: [string, string, number, RegExp[]][] = [
+  ['this machine only', '', 0, []],
+  ['the LAN with nothing', webLan, 0, [/^http.listen: .*needs TLS/, /^http.listen: .*--role reader/]],
+  ['the LAN with a token but no TLS', webLan, 1, [/needs TLS/]],
+  ['the LAN with TLS and certificate names', `${webLan}${tls}client_ca_file = "/a"`, 0, [/needs credentials/]],
+  ['the LAN with TLS and a token', webLan + tls, 1, []],
+  ['the LAN, insecure on purpose', `${webLan}insecure = true`, 0, []],
+];
+for (const [what, toml, tokens, expected] of exposedWeb) {
+  test(`the HTTP interface ${expected.length === 0 ? 'starts' : 'refuses to start'} on ${what}`, () => {
+    const found = httpExposureFaults(config(toml).config, tokens).map(({ path, message }) => `${path}: ${message}`);
+    assert.equal(found.length, expected.length);
+    for (const [i, pattern] of expected.entries()) assert.match(found[i] ?? '', pattern);
+  });
+}
+
+test('only the file may open the HTTP interface', () => {
+  assert.deepEqual(faults('', { LINESIDE_HTTP_INSECURE: 'true' }), [
+    'LINESIDE_HTTP_INSECURE: can only be set in the file (http.insecure)',
+  ]);
+});
+
+test('the printed JSON Schema takes the example, and refuses what the parser refuses', () => {
+  const validate = new Ajv2020({ strict: false, allErrors: true }).compile(configSchema());
+  const example = readFileSync(new URL('../../systemd/lineside.toml', import.meta.url), 'utf8');
+  assert.ok(validate(parse(example.replaceAll(/^#(?=[a-z_]+ = )/gm, ''))), JSON.stringify(validate.errors));
+  for (const toml of [
+    '[log]\ncommit_ms = 9',
+    '[serial]\nat_start = "x"',
+    '[grcp]',
+    '[data]\ndir = "a"',
+    'serial = 1',
+  ]) {
+    assert.equal(validate(parse(toml)), false, toml);
+    assert.equal(faults(toml).length, 1, toml);
+  }
+});
+
 test('the example file, uncommented, gives every key its default', () => {
   const example = readFileSync(new URL('../../systemd/lineside.toml', import.meta.url), 'utf8');
   assert.deepEqual(config(example).faults, []);
   const { faults: found, settings } = config(example.replaceAll(/^#(?=[a-z_]+ = )/gm, ''));
   assert.deepEqual(found, []);
   for (const key of keys) {
-    assert.deepEqual(settings.get(key.path), { value: key.default, source: 'file' }, key.path);
-    assert.ok(example.includes(`# ${key.meaning}`), `the example explains ${key.path} in the table's words`);
+    assert.deepEqual(settings.get(key.path), { value: key.schema.default, source: 'file' }, key.path);
+    assert.ok(example.includes(`# ${key.schema.description}`), `the example explains ${key.path} in the table's words`);
   }
 });
 

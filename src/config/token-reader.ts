@@ -9,7 +9,7 @@ import { messageOf, systemCode } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { digestOf, parseTokens, type Role } from './tokens.ts';
 
-/** How long a revoked token may still be accepted; also bounds the cost of looking. */
+/** How long a revoked token may still be accepted; also bounds the cost of looking. (For an unknown one it looks at once.) */
 const RECHECK_MS = 1_000;
 
 export interface TokenOwner {
@@ -40,6 +40,15 @@ export class TokenReader {
   /** Whose token it is; undefined: nobody's. */
   async find(token: string): Promise<TokenOwner | undefined> {
     if (this.#clock.monoMs() - this.#checkedAtMs >= RECHECK_MS) await this.#refresh();
+    const owner = this.#ownerOf(token);
+    if (owner !== undefined) return owner;
+    // It may have been added a moment ago. Only a look that begins now is sure to see it; one that is under way may not be.
+    await this.#checking;
+    await this.#refresh();
+    return this.#ownerOf(token);
+  }
+
+  #ownerOf(token: string): TokenOwner | undefined {
     const digest = digestOf(token);
     let owner: Known | undefined;
     // Every entry is compared, in constant time each.

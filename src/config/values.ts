@@ -1,47 +1,89 @@
-/** One value against its key: of the right type and within its limits, or a sentence that says what is wrong. Pure. */
-import type { Key, Value } from './keys.ts';
+/** One value against its key's schema: of the right type and within its limits, or a sentence that says what is wrong. Pure. */
+import type { Key, Value } from './key.ts';
 
 export type Judged = { readonly value: Value } | { readonly fault: string };
 
+/** What is read of a TypeBox schema, which is a JSON Schema; its own checker would cost the line's process 5 MB. */
+interface Schema {
+  readonly type?: string;
+  readonly const?: string;
+  readonly enum?: readonly string[];
+  readonly anyOf?: readonly Schema[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly pattern?: string;
+  readonly errorMessage?: string;
+  readonly [other: string]: unknown;
+}
+
 /** A value as TOML gave it. */
 export function judge(key: Key, raw: unknown): Judged {
-  switch (key.kind) {
-    case 'text':
-      return judgeText(raw, key.isPath === true);
+  return judgeBy(key.schema, raw);
+}
+
+function judgeBy(schema: Schema, raw: unknown): Judged {
+  if (schema.anyOf !== undefined) return judgeAny(schema.anyOf, raw);
+  if (schema.const !== undefined) return raw === schema.const ? { value: raw } : unlike(schema, raw);
+  if (schema.enum !== undefined) return judgeChoice(schema, schema.enum, raw);
+  switch (schema.type) {
+    case 'string':
+      return judgeText(schema, raw);
     case 'integer':
-      return judgeInteger(raw, key.min, key.max, key.auto === true);
-    case 'switch':
-      return typeof raw === 'boolean' ? { value: raw } : { fault: `must be true or false, not ${show(raw)}` };
-    case 'choice':
-      return judgeChoice(raw, key.choices);
-    case 'list':
-      return judgeList(raw);
+      return typeof raw === 'number' && Number.isInteger(raw) && isWithin(schema, raw)
+        ? { value: raw }
+        : unlike(schema, raw);
+    case 'boolean':
+      return typeof raw === 'boolean' ? { value: raw } : unlike(schema, raw);
+    case 'array':
+      return judgeList(schema, raw);
+    default:
+      throw new TypeError(`no rule for a schema of type ${schema.type}`);
   }
 }
 
-function judgeText(raw: unknown, isPath: boolean): Judged {
-  if (typeof raw !== 'string') return { fault: `must be a text in quotes, not ${show(raw)}` };
+function unlike(schema: Schema, raw: unknown): Judged {
+  return { fault: `must be ${wanted(schema)}, not ${show(raw)}` };
+}
+
+function wanted(schema: Schema): string {
+  const { type, anyOf, minimum, maximum } = schema;
+  if (anyOf !== undefined) return anyOf.map(wanted).join(', or ');
+  if (schema.const !== undefined) return show(schema.const);
+  if (schema.enum !== undefined) return `one of ${schema.enum.map(show).join(', ')}`;
+  if (type === 'integer') return `a whole number from ${minimum} to ${maximum}`;
+  if (type === 'boolean') return 'true or false';
+  return type === 'array' ? 'a list of texts' : 'a text in quotes';
+}
+
+function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, value: number): boolean {
+  return value >= minimum && value <= maximum;
+}
+
+function judgeAny(schemas: readonly Schema[], raw: unknown): Judged {
+  for (const schema of schemas) {
+    const judged = judgeBy(schema, raw);
+    if ('value' in judged) return judged;
+  }
+  return unlike({ anyOf: schemas }, raw);
+}
+
+function judgeText(schema: Schema, raw: unknown): Judged {
+  if (typeof raw !== 'string') return unlike(schema, raw);
   if (raw.includes('\0')) return { fault: 'must not contain a NUL' };
-  if (isPath && raw !== '' && !raw.startsWith('/')) return { fault: `must be an absolute path, not ${show(raw)}` };
+  const { pattern, errorMessage = `must look like ${pattern}` } = schema;
+  if (pattern !== undefined && !new RegExp(pattern, 'u').test(raw))
+    return { fault: `${errorMessage}, not ${show(raw)}` };
   return { value: raw };
 }
 
-function judgeInteger(raw: unknown, min: number, max: number, auto: boolean): Judged {
-  if (auto && raw === 'auto') return { value: 'auto' };
-  const wanted = `a whole number from ${min} to ${max}${auto ? ', or "auto"' : ''}`;
-  if (typeof raw !== 'number' || !Number.isInteger(raw)) return { fault: `must be ${wanted}, not ${show(raw)}` };
-  return raw < min || raw > max ? { fault: `must be ${wanted}, not ${raw}` } : { value: raw };
-}
-
-function judgeChoice(raw: unknown, choices: readonly string[]): Judged {
+function judgeChoice(schema: Schema, choices: readonly string[], raw: unknown): Judged {
   // stop_bits = 2 means what it says, quotes or not.
-  const text = typeof raw === 'number' ? String(raw) : raw;
-  if (typeof text === 'string' && choices.includes(text)) return { value: text };
-  return { fault: `must be one of ${choices.map((c) => `"${c}"`).join(', ')}, not ${show(raw)}` };
+  const value = typeof raw === 'number' ? String(raw) : raw;
+  return typeof value === 'string' && choices.includes(value) ? { value } : unlike(schema, raw);
 }
 
-function judgeList(raw: unknown): Judged {
-  if (!Array.isArray(raw)) return { fault: `must be a list of texts, not ${show(raw)}` };
+function judgeList(schema: Schema, raw: unknown): Judged {
+  if (!Array.isArray(raw)) return unlike(schema, raw);
   const items: string[] = [];
   for (const item of raw) {
     if (typeof item !== 'string' || item === '') return { fault: `must hold texts only, not ${show(item)}` };
@@ -52,24 +94,20 @@ function judgeList(raw: unknown): Judged {
 
 /** A value as the environment gave it: text, to be read as the key's type. */
 export function fromEnvironment(key: Key, text: string): Judged {
-  switch (key.kind) {
-    case 'integer':
-      return judge(key, /^-?\d+$/.test(text) ? Number(text) : text);
-    case 'switch':
-      if (key.fileOnly === true) return { fault: 'can only be set in the file' };
-      return judge(key, text === 'true' ? true : text === 'false' ? false : text);
-    case 'list':
-      return judge(
-        key,
-        text
-          .split(',')
-          .map((item) => item.trim())
-          .filter((item) => item !== ''),
-      );
-    case 'text':
-    case 'choice':
-      return judge(key, text);
-  }
+  if (key.fileOnly === true) return { fault: 'can only be set in the file' };
+  return judge(key, read(key.schema, text));
+}
+
+function read(schema: Schema, text: string): unknown {
+  const { type, anyOf } = schema;
+  if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text;
+  const isNumber = type === 'integer' || anyOf?.some((one) => one.type === 'integer');
+  if (isNumber === true) return /^-?\d+$/.test(text) ? Number(text) : text;
+  if (type !== 'array') return text;
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
 }
 
 function show(raw: unknown): string {

@@ -6,8 +6,7 @@ import { type Connection, closeQuietly, openDatabase, quickCheck } from '../stor
 import { DamagedError, isDamage } from './damage.ts';
 import { migrations } from './schema.ts';
 import { companions, setAside } from './set-aside.ts';
-
-export const logFileName = 'log.db';
+import { logFileName } from './store-face.ts';
 
 /**
  * Bytes. Measured, random payload, 115,200 baud with a commit a second: 512 writes 2.5 bytes a logged byte, 1024 2.6,

@@ -3,10 +3,11 @@
  * No call waits for the disk but store() and close().
  */
 import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import { type Clock, pause } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
-import { BackgroundCheck } from './background-check.ts';
+import { BackgroundCheck } from '../storage/background-check.ts';
 import { DamagedError } from './damage.ts';
 import type { Direction, LogEntry, LogGap, NewEntry, Uint64 } from './entry.ts';
 import type { LogFace, LogRun, LogSnapshot, ReadRequest } from './face.ts';
@@ -15,7 +16,7 @@ import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
 import { Retention } from './retention.ts';
 import { StoreClient } from './store-client.ts';
-import type { Opened, Pruned, RemoteStore, StoreSizes } from './store-face.ts';
+import { logFileName, type Opened, type Pruned, type RemoteStore, type StoreSizes } from './store-face.ts';
 import { notStored } from './store-failure.ts';
 import { fromStored } from './stored-gap.ts';
 import { Tail } from './tail.ts';
@@ -193,7 +194,7 @@ class SerialLog implements LogFace {
   #startCheck(): void {
     const { dir, clock, logger } = this.#o;
     const onDamage = (found: string): void => this.#commit.report(new DamagedError(found), true);
-    this.#check = new BackgroundCheck({ dir, clock, logger, onDamage });
+    this.#check = new BackgroundCheck({ path: join(dir, logFileName), clock, logger, onDamage });
   }
 
   #committed(sizes: StoreSizes, gaps: readonly LogGap[]): void {

@@ -2,6 +2,8 @@
 import type { Filter } from './filter.ts';
 import type { Batch } from './packed.ts';
 
+export const logFileName = 'log.db';
+
 /** Ids reserved ahead, so that an id a live reader has seen is not handed out again after a power cut. */
 export const idBlock = 16_384;
 

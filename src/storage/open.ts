@@ -28,19 +28,39 @@ const busyTimeoutMs = 2_000;
 export function openDatabase(options: OpenOptions): Connection {
   const connection = new Database(options.path, { timeout: busyTimeoutMs });
   try {
-    // The order matters: page_size is silently ignored once the file is in WAL mode, synchronous is never stored.
+    // The order matters: page_size is silently ignored once the file is in WAL mode.
     connection.pragma(`page_size = ${options.pageSize}`);
     connection.pragma('journal_mode = WAL');
-    connection.pragma('synchronous = FULL');
-    connection.pragma('wal_autocheckpoint = 0');
-    connection.pragma(`journal_size_limit = ${options.walLimitBytes}`);
-    connection.pragma(`cache_size = -${options.cacheKib}`);
+    settle(connection, options);
     migrate(connection, options.migrations);
     return connection;
   } catch (error) {
     closeQuietly(connection);
     throw error;
   }
+}
+
+/** Opens one more connection for writing to a file that openDatabase has made; nothing is created or migrated. */
+export function openExisting(options: Pick<OpenOptions, 'path' | 'cacheKib' | 'walLimitBytes'>): Connection {
+  const connection = new Database(options.path, { fileMustExist: true, timeout: busyTimeoutMs });
+  try {
+    settle(connection, options);
+    return connection;
+  } catch (error) {
+    closeQuietly(connection);
+    throw error;
+  }
+}
+
+/** What a file does not store: SQLite forgets it with the connection. */
+function settle(
+  connection: Connection,
+  { cacheKib, walLimitBytes }: Pick<OpenOptions, 'cacheKib' | 'walLimitBytes'>,
+): void {
+  connection.pragma('synchronous = FULL');
+  connection.pragma('wal_autocheckpoint = 0');
+  connection.pragma(`journal_size_limit = ${walLimitBytes}`);
+  connection.pragma(`cache_size = -${cacheKib}`);
 }
 
 /** Opens for reading alone, beside the writer, as a check does. */

@@ -1,17 +1,19 @@
 /**
- * npm run bench -- line [row ...] [--quick] [--save] [--json FILE]
- * Prints one table: each row of the line against its peer or limit, measured in the same run. Needs scripts/build, cc,
- * strace and ser2net; rows whose tools are missing say so. Run it on a quiet machine.
+ * npm run bench -- line|outbox [row ...] [--quick] [--save] [--json FILE]
+ * Prints one table: each row against its peer or limit, measured in the same run. Needs scripts/build; the line's rows
+ * cc, strace and ser2net, the outbox's Java and Maven (Apache Kafka); rows whose tools are missing say so. Run it on a
+ * quiet machine.
  */
 import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { lineRows } from './line/rows.ts';
+import { outboxRows } from './outbox/rows.ts';
 import { cleanUp, Skipped } from './processes.ts';
 import { type Context, type Line, machine, type Row, render } from './table.ts';
 
-const suites: Readonly<Record<string, readonly Row[]>> = { line: lineRows };
+const suites: Readonly<Record<string, readonly Row[]>> = { line: lineRows, outbox: outboxRows };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -62,7 +64,7 @@ async function measured(row: Row): Promise<readonly Line[]> {
 }
 
 function usage(why: string): never {
-  console.error(`${why}\nusage: npm run bench -- line [row ...] [--quick] [--save] [--json FILE]`);
+  console.error(`${why}\nusage: npm run bench -- line|outbox [row ...] [--quick] [--save] [--json FILE]`);
   for (const [name, known] of Object.entries(suites))
     console.error(`rows of ${name}: ${known.map((row) => row.name).join(', ')}`);
   process.exit(2);

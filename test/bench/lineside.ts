@@ -67,7 +67,12 @@ export async function prepare(options: LinesideOptions = {}): Promise<Prepared> 
   ].join('\n');
   const config = join(dir, 'lineside.toml');
   writeFileSync(config, toml);
-  return { args: [...(options.nodeOptions ?? []), MAIN, 'serve', '--config', config], address, dataDir, dir };
+  return {
+    args: [...(options.nodeOptions ?? []), MAIN, 'serve', '--role', 'line', '--config', config],
+    address,
+    dataDir,
+    dir,
+  };
 }
 
 export async function startLineside(options: LinesideOptions = {}): Promise<Lineside> {

@@ -34,6 +34,8 @@ export interface DaemonOptions {
   readonly nodeOptions?: readonly string[];
   /** The directory of an earlier daemon: its log and memory are found again. */
   readonly dir?: string;
+  /** Default: the line alone. 'both' is what `lineside serve` does: the line, and the hub as its child. */
+  readonly role?: 'line' | 'hub' | 'both';
 }
 
 export interface Daemon {
@@ -111,6 +113,7 @@ export function writeConfig(dir: string, config: string | Toml = {}): string {
     data: { dir: join(dir, 'data'), runtime_dir: join(dir, 'run') },
     serial: { at_start: 'closed' },
     grpc: { listen: ['127.0.0.1:0', 'unix:grpc.sock'] },
+    http: { listen: ['127.0.0.1:0', 'unix:http.sock'] },
     auth: { tokens_file: join(dir, 'tokens.json') },
   };
   const given = typeof config === 'string' ? (parse(config) as Toml) : config;
@@ -132,12 +135,8 @@ export async function runDaemonToEnd(options: DaemonOptions = {}): Promise<{ sta
 export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> {
   const { child, dir, configFile, logLines, ended, waitFor } = launch(options);
   try {
-    const ready = await waitFor(/ info ready /);
-    const listening = /listen=(?:"([^"]*)"|(\S+))/.exec(ready);
-    const addresses = (listening?.[1] ?? listening?.[2] ?? '').split(' ');
-    const socket = addresses.find((one) => one.startsWith('unix:'))?.slice('unix:'.length) ?? '';
-    const address = addresses.find((one) => !one.startsWith('unix:')) ?? '';
-    const pid = await until('the pid of the daemon', () => daemonPid(child.pid ?? 0));
+    const { socket, address } = listening(await waitFor(/ info ready /));
+    const pid = await until('the pid of the daemon', () => daemonPid(child.pid));
     const client = connectTo(socket === '' ? address : `unix:${socket}`);
     const end = async (signal: 'SIGTERM' | 'SIGKILL'): Promise<number | string> => {
       signalPid(pid, signal);
@@ -170,14 +169,25 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   }
 }
 
-function launch(options: DaemonOptions) {
+/** The Unix socket and the first TCP address of a "ready" line; '' where there is none. */
+export function listening(ready: string): { socket: string; address: string } {
+  const found = /listen=(?:"([^"]*)"|(\S+))/.exec(ready);
+  const addresses = (found?.[1] ?? found?.[2] ?? '').split(' ');
+  const socket = addresses.find((one) => one.startsWith('unix:'))?.slice('unix:'.length) ?? '';
+  return { socket, address: addresses.find((one) => !one.startsWith('unix:')) ?? '' };
+}
+
+/** Starts the compiled daemon and follows its log, without waiting for anything. */
+export function launch(options: DaemonOptions) {
   if (!existsSync(MAIN)) throw new Error(`${MAIN} is missing: run scripts/build first`);
   const dir = options.dir ?? temporaryDirectory();
   mkdirSync(dir, { recursive: true });
   const earlier = join(dir, 'lineside.toml');
   const kept = options.config === undefined && existsSync(earlier);
   const configFile = kept ? earlier : writeConfig(dir, options.config);
-  const args = [...(options.nodeOptions ?? []), MAIN, 'serve', '--config', configFile];
+  const { role = 'line' } = options;
+  const roleArgs = role === 'both' ? [] : ['--role', role];
+  const args = [...(options.nodeOptions ?? []), MAIN, 'serve', '--config', configFile, ...roleArgs];
   const [command = NODE, ...rest] = [...(options.wrapper ?? []), NODE, ...args];
   const child = startProcess(command, rest, environment(options.env));
   const logLines: string[] = [];
@@ -200,7 +210,8 @@ function launch(options: DaemonOptions) {
 }
 
 /** The node process that runs main.js: the child itself, or somewhere below its wrapper. */
-function daemonPid(pid: number): number | undefined {
+export function daemonPid(pid: number | undefined): number | undefined {
+  if (pid === undefined) return undefined;
   try {
     const [program = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
     if (/(^|\/)node$/.test(program) && args.includes(MAIN)) return pid;
@@ -217,7 +228,7 @@ function daemonPid(pid: number): number | undefined {
   return undefined;
 }
 
-function signalPid(pid: number, signal: NodeJS.Signals): void {
+export function signalPid(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
@@ -225,7 +236,7 @@ function signalPid(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-function killGroup(child: ChildProcess): void {
+export function killGroup(child: ChildProcess): void {
   if (child.pid !== undefined) signalPid(-child.pid, 'SIGKILL');
 }
 

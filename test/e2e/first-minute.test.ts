@@ -1,11 +1,13 @@
 /** What a newcomer does: scripts/run in a fresh checkout, a second terminal, Ctrl-C. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { brokerMissing } from '../kafka/broker.ts';
 import { environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
 import { remember } from './run-cli.ts';
 import { until, within } from './wait.ts';
@@ -27,6 +29,9 @@ function freshCheckout(): string {
   }
   for (const name of readdirSync(join(ROOT, 'node_modules')))
     if (name !== '.lineside-stamp') symlinkSync(join(ROOT, 'node_modules', name), join(checkout, 'node_modules', name));
+  // The broker's jars, which brokerMissing has brought.
+  mkdirSync(join(checkout, '.cache'));
+  if (brokerMissing === false) symlinkSync(join(ROOT, '.cache/kafka'), join(checkout, '.cache/kafka'));
   // As scripts/bootstrap writes it; a wrong one would only make it install again, into the copy.
   const stamp = 'printf "%s\\n" "$(sha256sum package-lock.json .npmrc | sha256sum)" >node_modules/.lineside-stamp';
   execFileSync('bash', ['-c', stamp], { cwd: checkout });
@@ -50,11 +55,16 @@ function alive(group: number): string[] {
     });
 }
 
-test('scripts/run shows a talking line, PING is answered with PONG, and Ctrl-C leaves nothing behind', async () => {
+test('scripts/run shows a talking line and reference data, and Ctrl-C leaves nothing behind', async () => {
   const checkout = freshCheckout();
-  // The one thing that is not as a newcomer has it: another service may have the usual TCP port here.
-  const env = environment({ LINESIDE_GRPC_LISTEN: '127.0.0.1:0,unix:grpc.sock' });
-  const run = startProcess('bash', [join(checkout, 'scripts/run')], env);
+  // The one thing that is not as a newcomer has it: another service may have the usual TCP ports here.
+  const env = environment({
+    LINESIDE_GRPC_LISTEN: '127.0.0.1:0,unix:grpc.sock',
+    LINESIDE_HTTP_LISTEN: '127.0.0.1:0,unix:http.sock',
+  });
+  const kafkaPort = 20_000 + 2 * randomInt(5_000);
+  const args = brokerMissing === false ? ['--kafka-port', String(kafkaPort)] : ['--kafka', 'none'];
+  const run = startProcess('bash', [join(checkout, 'scripts/run'), ...args], env);
   const [out, err] = [remember(run.stdout), remember(run.stderr)];
   let over: unknown;
   const closed = once(run, 'close').then(([status]: unknown[]) => {
@@ -87,11 +97,37 @@ test('scripts/run shows a talking line, PING is answered with PONG, and Ctrl-C l
   await until('PONG in the log', async () => /PONG/.test(await second('log', '--last', '20', '--text')));
   await until('PONG in the first terminal', () => /PONG/.test(out()));
 
+  await second('dict', 'create', 'tools', '--title', 'Tools of the site', '--scope', 'PUBLIC');
+  await second('record', 'create', 'tools', 'T-1', '{"name": "Torque wrench", "newtonMetres": 40}');
+  assert.match(await second('record', 'get', 'tools', 'T-1'), /Torque wrench/);
+  if (brokerMissing === false) {
+    await until(
+      'the event at the broker',
+      () => /EVENT refdata\.cuod\.events\.public .*"T-1"/.test(out()),
+      START_LIMIT_MS,
+    );
+    await until('an empty outbox', async () => /^Waiting +nothing/m.test(await second('outbox')));
+  } else {
+    assert.match(await second('outbox'), /none is configured/);
+    assert.doesNotMatch(await second('outbox'), /^Waiting +nothing/m, 'the event waits for a broker');
+  }
+  await until('what the device tells of itself', async () =>
+    /sim0/.test(await second('record', 'list', 'device.ports')),
+  );
+  const token = readFileSync(join(checkout, '.run/token'), 'utf8').trim();
+  const address = /hub ready .*listen="([\d.]+:\d+) /.exec(err())?.[1];
+  const url = `http://${address}/api/v1/dictionaries/tools/records`;
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+  assert.equal(answer.status, 200, 'with the token that it made, over TCP');
+  assert.match(await answer.text(), /"newtonMetres":40/);
+  assert.equal((await fetch(url)).status, 401);
+
   // As the terminal does it: to everything that runs in the foreground.
   const group = run.pid ?? 0;
   process.kill(-group, 'SIGINT');
   assert.equal(await within('the end after Ctrl-C', closed), 0);
   await until(`the end of all: ${alive(group).join('\n')}`, () => alive(group).length === 0);
-  assert.ok(!existsSync(join(checkout, '.run/run/grpc.sock')), 'the socket is gone');
+  for (const socket of ['grpc.sock', 'http.sock'])
+    assert.ok(!existsSync(join(checkout, '.run/run', socket)), `${socket} is gone`);
   assert.doesNotMatch(err(), / error /);
 });

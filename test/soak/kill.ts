@@ -87,7 +87,7 @@ async function oneLife(daemon: Daemon, campaign: Traffic): Promise<void> {
 }
 
 async function killAtStart(daemon: Daemon, devicePath: string, afterMs: number): Promise<void> {
-  const child = startProcess(NODE, [MAIN, 'serve', '--config', daemon.configFile], environment());
+  const child = startProcess(NODE, [MAIN, 'serve', '--role', 'line', '--config', daemon.configFile], environment());
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
   child.stderr?.resume();
   await sleep(afterMs);

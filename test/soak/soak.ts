@@ -5,6 +5,7 @@
  *   steady [MINUTES] traffic for hours, memory, descriptors and every entry watched (60)
  *   faults [TIMES]   the fault tests, over and over (5)
  *   fuzz [COUNT]     malformed requests (20,000)
+ *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load (200)
  *   all              one after the other, each with its usual length
  */
 import { spawn } from 'node:child_process';
@@ -37,6 +38,19 @@ const campaigns: Readonly<Record<string, Campaign>> = {
         say(`faults: ${i} of ${times}`);
         await runTests('test/e2e/faults-*.test.ts', {});
       }
+    },
+  },
+  outbox: {
+    usual: 200,
+    async run(rounds) {
+      // The broker is looked for only where it is wanted: that takes a second.
+      const { startBroker } = await import('../kafka/broker.ts');
+      const { killable } = await import('../e2e/hub-support.ts');
+      const { outboxRounds } = await import('./outbox.ts');
+      const seed = chosenSeed();
+      say(`outbox: ${rounds} rounds, SEED=${seed}`);
+      const broker = await startBroker(killable);
+      say(JSON.stringify(await outboxRounds(temporaryDirectory(), broker, rounds, seed, say)));
     },
   },
   // The generator of the end-to-end test, with more to do.

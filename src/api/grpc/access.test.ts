@@ -8,11 +8,10 @@ import { Authority, type Pair } from '../../../test/grpc/certificates.ts';
 import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { silentLogger } from '../../base/logger.ts';
+import { REFUSAL_LOG_MS, RefusalLog } from '../../base/refusal-log.ts';
 import { addToken, revokeToken } from '../../config/tokens.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../proto/services.ts';
 import { certificateRoles, mayCall, roleNeeded } from './access.ts';
-import { REFUSAL_LOG_MS } from './limits.ts';
-import { RefusalLog } from './refusal-log.ts';
 
 const methods = [...Object.values(SerialServiceDefinition), ...Object.values(LineServiceDefinition)];
 const viewer = [

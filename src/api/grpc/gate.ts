@@ -13,10 +13,10 @@ import {
 import type { CallContext } from 'nice-grpc';
 import type { Clock } from '../../base/clock.ts';
 import { errorCatalogue, LinesideError } from '../../base/errors.ts';
+import type { RefusalLog } from '../../base/refusal-log.ts';
 import { type Connection, Connections } from './connection.ts';
 import type { Judge, Refusal } from './credentials.ts';
 import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART } from './limits.ts';
-import type { RefusalLog } from './refusal-log.ts';
 
 /** Removed from what a client sends, then set here. */
 const CALLER = 'lineside-internal-caller';

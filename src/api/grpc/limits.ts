@@ -45,9 +45,6 @@ export const DEADLINE_MARGIN_MS = 100;
 /** ... but never more than this part of what there was. */
 export const DEADLINE_MARGIN_PART = 0.2;
 
-/** Refused callers are logged once per this, with a count: a scan must not fill the journal. */
-export const REFUSAL_LOG_MS = 60_000;
-
 /** Error texts travel in HTTP/2 trailers, which clients bound (8 KiB by default in some); three bytes a character at worst. */
 export const MAX_DETAILS_CHARS = 1_000;
 

@@ -4,6 +4,8 @@ import { createServer, type Server } from 'nice-grpc';
 import { type Clock, pause } from '../../base/clock.ts';
 import { LinesideError, messageOf } from '../../base/errors.ts';
 import type { Logger } from '../../base/logger.ts';
+import { RefusalLog } from '../../base/refusal-log.ts';
+import { clearStaleSocket, protectSocket, removeSocket } from '../../base/socket-file.ts';
 import type { Config, ListenAddress } from '../../config/config.ts';
 import { showListen } from '../../config/listen.ts';
 import { TokenReader } from '../../config/token-reader.ts';
@@ -13,8 +15,7 @@ import { judgeBy } from './credentials.ts';
 import { createGate, type Gate } from './gate.ts';
 import { STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
-import { clearStaleSocket, credentialsFor, isTrusted, protectSocket, removeSocket } from './listener.ts';
-import { RefusalLog } from './refusal-log.ts';
+import { credentialsFor, isTrusted } from './listener.ts';
 import { Refusals } from './refusals.ts';
 import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
@@ -81,7 +82,7 @@ interface Running {
 
 async function listen(server: Server, address: ListenAddress, config: Config): Promise<Running> {
   const credentials = await credentialsFor(address, config);
-  if (address.kind === 'unix') await clearStaleSocket(address.path);
+  if (address.kind === 'unix') await clearStaleSocket(address.path, 'grpc.listen');
   let port: number;
   try {
     port = await server.listen(showListen(address), credentials);

@@ -1,0 +1,178 @@
+/**
+ * Checks a request against its route's schemas: every fault at once, each naming its field in words. Compiled when a
+ * route is first asked for; loaded then, too.
+ */
+import type { ErrorObject, ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { LinesideError } from '../../base/errors.ts';
+import { judgedDeeper } from './judged-deeper.ts';
+import { MAX_BODY_FIELDS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
+
+export interface RouteSchemas {
+  readonly body?: object;
+  readonly querystring?: object;
+}
+
+export interface Asked {
+  readonly body: unknown;
+  readonly query: Readonly<Record<string, unknown>>;
+}
+
+const ajv = new Ajv2020({ allErrors: true, verbose: true, strict: false, validateFormats: false });
+const compiled = new WeakMap<object, ValidateFunction>();
+
+function checkOf(schema: object): ValidateFunction {
+  let check = compiled.get(schema);
+  if (check === undefined) {
+    check = ajv.compile(schema);
+    compiled.set(schema, check);
+  }
+  return check;
+}
+
+/** INVALID_ARGUMENT with every reason; or the request as its handler gets it. */
+export function check(schemas: RouteSchemas, asked: Asked): Asked {
+  // A body that may be empty may also be left out.
+  const body = schemas.body === undefined ? asked.body : (asked.body ?? {});
+  const query = schemas.querystring === undefined ? asked.query : converted(schemas.querystring, asked.query);
+  refuseManyFields(body);
+  const errors = {
+    body: schemas.body === undefined ? [] : faults(schemas.body, body),
+    query: schemas.querystring === undefined ? [] : faults(schemas.querystring, query),
+  };
+  if (errors.query.length === 0 && errors.body.every(isJudgedDeeper)) return { body, query };
+  const reasons = [...told(errors.body, 'the body', 'field'), ...told(errors.query, 'the query', 'parameter')];
+  const listed = reasons.length <= MAX_REASONS ? reasons : reasons.slice(0, MAX_REASONS);
+  if (listed.length < reasons.length) listed.push(`and ${reasons.length - listed.length} more`);
+  throw new LinesideError(
+    'INVALID_ARGUMENT',
+    reasons.length === 1 ? (reasons[0] ?? '') : `${reasons.length} faults, see reasons`,
+    {
+      reasons: listed,
+    },
+  );
+}
+
+/** 1 MiB of unknown fields would take a second to tell of. */
+function refuseManyFields(body: unknown): void {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return;
+  const count = Object.keys(body).length;
+  if (count <= MAX_BODY_FIELDS) return;
+  const reason = `the body has ${count} fields; no request has more than a handful`;
+  throw new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
+}
+
+/** Parameters are texts: what is to be a number, and looks like one, becomes one. */
+function converted(schema: object, query: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const properties = propertiesOf(schema);
+  return Object.fromEntries(
+    Object.entries(query).map(([name, value]) => {
+      const isNumber =
+        typeOf(properties[name]) === 'integer' && typeof value === 'string' && /^-?\d{1,15}$/.test(value);
+      return [name, isNumber ? Number(value) : value];
+    }),
+  );
+}
+
+function faults(schema: object, value: unknown): readonly ErrorObject[] {
+  const check = checkOf(schema);
+  return check(value) ? [] : (check.errors ?? []);
+}
+
+function isJudgedDeeper({ keyword, parentSchema }: ErrorObject): boolean {
+  return keyword !== 'type' && parentSchema !== undefined && Object.hasOwn(parentSchema, judgedDeeper);
+}
+
+function told(errors: readonly ErrorObject[], whole: string, kind: string): readonly string[] {
+  return [...new Set(errors.map((error) => inWords(error, whole, kind)))];
+}
+
+function inWords(error: ErrorObject, whole: string, kind: string): string {
+  const name = nameOf(error.instancePath);
+  const params: Readonly<Record<string, unknown>> = error.params;
+  switch (error.keyword) {
+    case 'required':
+      return `${inside(name, String(params.missingProperty))} is missing`;
+    case 'additionalProperties': {
+      const known = Object.keys(propertiesOf(error.parentSchema)).join(', ');
+      return `${whole} has no ${kind} ${quoted(inside(name, String(params.additionalProperty)))}; it may have: ${known}`;
+    }
+    default:
+      return `${name === '' ? whole : name} ${demand(error.keyword, error.parentSchema, params)}, not ${shown(error.data)}`;
+  }
+}
+
+function demand(keyword: string, schema: object | undefined, params: Readonly<Record<string, unknown>>): string {
+  const limit = Number(params.limit);
+  switch (keyword) {
+    case 'type':
+      return `must be ${[params.type]
+        .flat()
+        .map((type) => typeNames[String(type)] ?? String(type))
+        .join(' or ')}`;
+    case 'enum':
+      return `must be one of ${[params.allowedValues].flat().join(', ')}`;
+    case 'minimum':
+    case 'maximum':
+      return `must be a whole number from ${Number(property(schema, 'minimum'))} to ${Number(property(schema, 'maximum'))}`;
+    case 'minLength':
+      return 'must not be empty';
+    case 'maxLength':
+      return `must have at most ${limit} characters`;
+    case 'minItems':
+      return `must have at least ${limit} item`;
+    case 'maxItems':
+      return `must have at most ${limit} items`;
+    default:
+      return `must obey ${keyword}`;
+  }
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  string: 'a text',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+  null: 'null',
+};
+
+function shown(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return `a list of ${value.length}`;
+  if (typeof value === 'object') return 'an object';
+  const characters = typeof value === 'string' ? Array.from(value).length : 0;
+  if (characters > MAX_QUOTED_CHARS) return `a text of ${characters} characters`;
+  return JSON.stringify(value) ?? 'nothing';
+}
+
+/** "/businessKeys/3" as "businessKeys[3]". */
+function nameOf(pointer: string): string {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((name, part) => (/^\d+$/.test(part) ? `${name}[${part}]` : inside(name, part)), '');
+}
+
+function inside(name: string, part: string): string {
+  return name === '' ? part : `${name}.${part}`;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length <= MAX_QUOTED_CHARS ? text : `${text.slice(0, MAX_QUOTED_CHARS)}...`);
+}
+
+function propertiesOf(schema: unknown): Readonly<Record<string, unknown>> {
+  const properties = property(schema, 'properties');
+  return typeof properties === 'object' && properties !== null ? { ...properties } : {};
+}
+
+function typeOf(schema: unknown): unknown {
+  return property(schema, 'type');
+}
+
+function property(of: unknown, name: string): unknown {
+  return typeof of === 'object' && of !== null ? Reflect.get(of, name) : undefined;
+}

@@ -1,0 +1,42 @@
+/** What request headers say beyond credentials: the version meant, the reason, the request's id. Pure. */
+
+import { LinesideError } from '../../base/errors.ts';
+import { decodeUtf8 } from '../../base/exact-json.ts';
+import { MAX_CHANGE_REASON_CHARS, MAX_REQUEST_ID_CHARS } from './limits.ts';
+
+/** The version that If-Match names; undefined: there is none. MALFORMED: it is not one version in quotes. */
+export function ifMatch(header: string | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  const version = /^"(\d{1,15})"$/.exec(header.trim())?.[1];
+  if (version === undefined) {
+    throw new LinesideError('MALFORMED', 'If-Match is not one version in quotes', {
+      hint: 'send the ETag that reading gave, for example If-Match: "3"',
+    });
+  }
+  return Number(version);
+}
+
+export function etag(version: number): string {
+  return `"${version}"`;
+}
+
+/**
+ * X-Change-Reason: plain text, its bytes read as UTF-8 (Node hands header bytes over as Latin-1). '' where there is none.
+ * MALFORMED: no UTF-8; INVALID_ARGUMENT: too long.
+ */
+export function changeReason(header: string | readonly string[] | undefined): string {
+  if (header === undefined) return '';
+  const text = decodeUtf8(Uint8Array.from(String(header), (character) => character.charCodeAt(0)));
+  if (text === undefined) throw new LinesideError('MALFORMED', 'X-Change-Reason is not UTF-8');
+  if (Array.from(text).length > MAX_CHANGE_REASON_CHARS) {
+    const reason = `X-Change-Reason must have at most ${MAX_CHANGE_REASON_CHARS} characters`;
+    throw new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
+  }
+  return text;
+}
+
+/** The client's own X-Request-Id where it can stand in a log line and a header; undefined: one is made. */
+export function requestId(header: string | readonly string[] | undefined): string | undefined {
+  if (typeof header !== 'string' || header.length > MAX_REQUEST_ID_CHARS) return undefined;
+  return /^[\w.:/+=@-]+$/.test(header) ? header : undefined;
+}

@@ -1,0 +1,70 @@
+/** What a client may cost, each with the reason for its size. What a site may want to change is in the configuration. */
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** Request line and headers: a key of 256 code points is 3 KiB in a path; the rest is room for proxies' headers. */
+export const MAX_HEADER_BYTES = 16 * KIB;
+/** Far beyond what any client sends; each costs an entry in three maps. */
+export const MAX_HEADERS = 100;
+/** No route knows more than a handful. */
+export const MAX_QUERY_PARAMETERS = 32;
+/** Of a body itself, not of what is in it: no route knows more than a handful, and each unknown one is a fault to tell. */
+export const MAX_BODY_FIELDS = 100;
+/** RFC 9110 sets none; long enough for UUIDs and trace ids, short enough for a log line. */
+export const MAX_REQUEST_ID_CHARS = 128;
+
+/** Headers that have not arrived by then never will: a request of 16 KiB takes 13 s at 9,600 bit/s, and nobody is so slow. */
+const MAX_HEADERS_MS = 15_000;
+/** A TLS handshake takes two round trips. */
+const MAX_HANDSHAKE_MS = 10_000;
+/** How long an idle connection is kept: browsers and pools use it again within seconds. */
+const MAX_KEEP_ALIVE_MS = 60_000;
+/** A client that takes nothing of its answer for so long is gone. */
+const MAX_STALLED_MS = 30_000;
+/** How often Node looks for requests past their limits; late by so much at most. */
+export const LIMITS_CHECK_MS = 1_000;
+
+export interface TimeLimits {
+  readonly handshakeMs: number;
+  readonly headersMs: number;
+  readonly keepAliveMs: number;
+  readonly stalledMs: number;
+}
+
+/** None is longer than what http.request_timeout_ms gives a whole request. */
+export function timeLimits(requestTimeoutMs: number): TimeLimits {
+  return {
+    handshakeMs: Math.min(MAX_HANDSHAKE_MS, requestTimeoutMs),
+    headersMs: Math.min(MAX_HEADERS_MS, requestTimeoutMs),
+    keepAliveMs: Math.min(MAX_KEEP_ALIVE_MS, requestTimeoutMs),
+    stalledMs: Math.min(MAX_STALLED_MS, requestTimeoutMs),
+  };
+}
+
+/**
+ * Bodies held in memory at one time, by what they say they are: 256 connections with 1 MiB each would be a quarter of
+ * a small box. The largest single body goes in any case.
+ */
+export const MAX_BODIES_BYTES = 16 * MIB;
+/** What is left of a body whose request was refused is read away for so long, so that the client gets to read its answer. */
+export const LINGER_MS = 5_000;
+
+/** A changeReason, in the body or X-Change-Reason. */
+export const MAX_CHANGE_REASON_CHARS = 1_000;
+/** Faults of one body that are listed; more are counted. */
+export const MAX_REASONS = 1_000;
+/** Characters of what a client wrote that an answer quotes. */
+export const MAX_QUOTED_CHARS = 60;
+
+export const DEFAULT_PAGE = 100;
+export const MAX_PAGE = 1_000;
+export const MAX_BULK_CLOSE_KEYS = 10_000;
+
+/** What requests under way get to finish when the service stops. */
+export const STOP_GRACE_MS = 5_000;
+
+/** The longest hold of the event loop is of the last one to two of these. */
+export const HOLD_WINDOW_MS = 60_000;
+/** Holds shorter than this are not seen; ten wake-ups a second. */
+export const HOLD_RESOLUTION_MS = 100;

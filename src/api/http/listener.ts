@@ -1,0 +1,113 @@
+/** One address to listen on: TLS or not, the Unix socket's file, the limits of its connections. */
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { Server as TlsServer } from 'node:tls';
+import type { Clock } from '../../base/clock.ts';
+import { LinesideError, messageOf } from '../../base/errors.ts';
+import { clearStaleSocket, protectSocket, removeSocket } from '../../base/socket-file.ts';
+import type { Config, ListenAddress } from '../../config/config.ts';
+import { showListen } from '../../config/listen.ts';
+import { readTlsFiles } from '../../config/tls-files.ts';
+import { Connections } from './connections.ts';
+import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, timeLimits } from './limits.ts';
+
+export interface Listener {
+  /** With the port that port 0 became. */
+  readonly address: ListenAddress;
+  /** No new connections; resolves when the last one has ended. */
+  close(): Promise<void>;
+  /** Ends those that are left. */
+  cut(): void;
+}
+
+export interface ListenerEvents {
+  readonly clock: Clock;
+  readonly request: RequestListener;
+  /** A request that could not be read. */
+  readonly broken: (status: number) => void;
+  /** A connection beyond http.max_connections. */
+  readonly dropped: (peer: string) => void;
+}
+
+export async function listen(address: ListenAddress, config: Config, events: ListenerEvents): Promise<Listener> {
+  const server = await serverFor(address, config);
+  const { maxConnections, requestTimeoutMs } = config.http;
+  server.maxConnections = maxConnections;
+  server.maxHeadersCount = MAX_HEADERS;
+  const { stalledMs } = timeLimits(requestTimeoutMs);
+  const { clock, broken } = events;
+  const connections = new Connections(server, server instanceof TlsServer, { stalledMs, clock, broken });
+  server.on('request', events.request);
+  // The app lets a client go on once it knows that it wants the body; other expectations are not worth a refusal.
+  server.on('checkContinue', events.request);
+  server.on('checkExpectation', events.request);
+  server.on('drop', (data) => events.dropped(data?.remoteAddress ?? 'unix'));
+  try {
+    if (address.kind === 'unix') await clearStaleSocket(address.path, 'http.listen');
+    await bind(server, address);
+    if (address.kind === 'unix') await protectSocket(address.path);
+  } catch (error) {
+    connections.stop();
+    server.close();
+    throw error;
+  }
+  return {
+    address: withPort(server, address),
+    close: async () => {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      connections.endSilent();
+      await closed;
+      connections.stop();
+      if (address.kind === 'unix') await removeSocket(address.path);
+    },
+    cut: () => connections.cut(),
+  };
+}
+
+/** TLS where it is configured and the address is reached from other machines; this machine's own need none. */
+async function serverFor(address: ListenAddress, { http, tls }: Config): Promise<Server> {
+  const { handshakeMs, headersMs, keepAliveMs } = timeLimits(http.requestTimeoutMs);
+  const options = {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    requestTimeout: http.requestTimeoutMs,
+    headersTimeout: headersMs,
+    keepAliveTimeout: keepAliveMs,
+    connectionsCheckingInterval: LIMITS_CHECK_MS,
+    noDelay: true,
+  };
+  if (address.kind === 'unix' || address.loopback) return createServer(options);
+  if (tls.certFile !== '') {
+    const { cert, key } = await readTlsFiles(tls);
+    const https = await import('node:https');
+    return https.createServer({ ...options, cert, key, handshakeTimeout: handshakeMs, minVersion: 'TLSv1.2' });
+  }
+  if (http.insecure) return createServer(options);
+  throw new LinesideError('CONFIG_INVALID', `${showListen(address)} can be reached from other machines and needs TLS`, {
+    hint: 'set tls.cert_file and tls.key_file',
+  });
+}
+
+function bind(server: Server, address: ListenAddress): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const failed = (error: Error): void =>
+      reject(
+        new LinesideError('CONFIG_INVALID', `cannot listen on ${showListen(address)}: ${messageOf(error)}`, {
+          cause: error,
+          hint: 'is it taken by another process? see http.listen',
+        }),
+      );
+    server.once('error', failed);
+    const ready = (): void => {
+      server.off('error', failed);
+      resolve();
+    };
+    if (address.kind === 'unix') server.listen(address.path, ready);
+    else server.listen(address.port, address.host, ready);
+  });
+}
+
+function withPort(server: Server, address: ListenAddress): ListenAddress {
+  const bound = server.address();
+  return address.kind === 'tcp' && typeof bound === 'object' && bound !== null
+    ? { ...address, port: bound.port }
+    : address;
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { describe, it } from 'node:test';
+import { until } from '../../../test/e2e/wait.ts';
+import { FakeClock } from '../../base/fake-clock.fixture.ts';
+import { Metrics } from './metrics.ts';
+import { FakeOutbox, startTestServer } from './server.fixture.ts';
+
+const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
+const storage = () => ({ usedBytes: 8_192, limitBytes: 2 ** 31, freeBytes: 2 ** 40 });
+
+function valueOf(text: string, series: string): number | undefined {
+  const line = text.split('\n').find((line) => line.startsWith(`${series} `));
+  return line === undefined ? undefined : Number(line.slice(series.length + 1));
+}
+
+describe('metrics', () => {
+  it('show what the outbox, the store and the process say', async (t) => {
+    const { call, outbox } = await startTestServer(t, { parts: { storage } });
+    const { text, headers } = await call('GET', '/metrics');
+    assert.match(headers['content-type'] ?? '', /^text\/plain; version=0\.0\.4/);
+    const expected = {
+      lineside_outbox_waiting: 7,
+      lineside_outbox_oldest_seconds: 12.5,
+      lineside_outbox_in_flight: 2,
+      lineside_outbox_in_flight_bytes: 900,
+      lineside_outbox_published_total: 41,
+      lineside_outbox_refused_total: 5,
+      lineside_outbox_unreached_total: 6,
+      lineside_outbox_dead_letters: 3,
+      lineside_outbox_blocked_keys: 1,
+      lineside_kafka_connected: 1,
+      lineside_refdata_bytes: 8_192,
+      lineside_refdata_limit_bytes: 2 ** 31,
+      lineside_refdata_free_bytes: 2 ** 40,
+    };
+    for (const [name, value] of Object.entries(expected)) assert.equal(valueOf(text, name), value, name);
+    assert.ok((valueOf(text, 'lineside_hub_resident_bytes') ?? 0) > 1e7);
+    assert.ok((valueOf(text, 'lineside_hub_loop_longest_hold_seconds') ?? -1) >= 0);
+    outbox.now = { ...outbox.now, publishedTotal: 42, oldest: undefined };
+    const later = (await call('GET', '/metrics')).text;
+    assert.equal(valueOf(later, 'lineside_outbox_published_total'), 42);
+    assert.equal(valueOf(later, 'lineside_outbox_oldest_seconds'), 0);
+  });
+
+  it('count requests by pattern, never by path, however many paths there are', async (t) => {
+    const { ask, call } = await startTestServer(t);
+    for (let i = 0; i < 30; i += 1) {
+      await ask('GET', `/api/v1/dictionaries/secret-${i}`);
+      await call('GET', `/nothing/secret-${i}`);
+      await call('GET', `/api/v1/dictionaries/secret-${i}/%zz`);
+    }
+    for (const method of ['PROPFIND', 'SEARCH', 'TRACE']) await call(method, '/healthz');
+    const { text } = await call('GET', '/metrics');
+    assert.doesNotMatch(text, /secret/);
+    assert.equal(
+      valueOf(text, 'lineside_http_requests_total{route="/api/v1/dictionaries/:name",method="GET",status="404"}'),
+      30,
+    );
+    assert.equal(valueOf(text, 'lineside_http_requests_total{route="none",method="GET",status="404"}'), 30);
+    assert.equal(valueOf(text, 'lineside_http_requests_total{route="none",method="other",status="405"}'), 3);
+    assert.equal(valueOf(text, 'lineside_http_request_seconds_count{route="/api/v1/dictionaries/:name"}'), 30);
+  });
+
+  it('pass "promtool check metrics"', { skip: hasPromtool ? false : 'promtool is not installed' }, async (t) => {
+    const { call } = await startTestServer(t, { parts: { storage } });
+    await call('GET', '/healthz');
+    const checked = spawnSync('promtool', ['check', 'metrics'], {
+      input: (await call('GET', '/metrics')).text,
+      encoding: 'utf8',
+    });
+    assert.equal(checked.stdout + checked.stderr, '');
+    assert.equal(checked.status, 0);
+  });
+
+  it('see how long the event loop was held, until a window or two later', async (t) => {
+    const clock = new FakeClock();
+    const metrics = new Metrics({ outbox: () => new FakeOutbox().status(), storage: () => undefined, clock });
+    t.after(() => metrics.stop());
+    const longest = async (): Promise<number> =>
+      valueOf(await metrics.text(), 'lineside_hub_loop_longest_hold_seconds') ?? -1;
+    // A hold is seen once a tick was before it.
+    await until('a hold of 0.3 s to be seen', async () => {
+      const end = performance.now() + 300;
+      while (performance.now() < end);
+      return (await longest()) > 0.1;
+    });
+    clock.advance(60_000);
+    assert.ok((await longest()) > 0.1);
+    assert.ok((await longest()) > 0.1);
+    clock.advance(60_000);
+    await longest();
+    assert.ok((await longest()) < 0.1);
+    assert.equal(valueOf(await metrics.text(), 'lineside_refdata_bytes'), undefined);
+  });
+});

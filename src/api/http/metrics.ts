@@ -1,0 +1,185 @@
+/** Numbers for Prometheus. What others count is asked for when somebody looks; labels come from fixed sets only. */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { Clock } from '../../base/clock.ts';
+import type { OutboxStatus } from '../../outbox/face.ts';
+import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from './limits.ts';
+
+/** Sizes of refdata.db, in bytes. */
+export interface StorageFigures {
+  readonly usedBytes: number;
+  readonly limitBytes: number;
+  /** Free on its disk. */
+  readonly freeBytes: number;
+}
+
+export interface MetricSources {
+  readonly outbox: () => OutboxStatus;
+  /** undefined: not known. */
+  readonly storage: () => StorageFigures | undefined;
+  readonly clock: Clock;
+}
+
+/** What one look at the sources gave. */
+interface Now {
+  readonly outbox: OutboxStatus;
+  readonly storage: StorageFigures | undefined;
+}
+
+/** From a read in memory to an import of 100,000 records. */
+const SECONDS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60];
+const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+/** The route label of what reached none. */
+export const NO_ROUTE = 'none';
+
+export class Metrics {
+  readonly #sources: MetricSources;
+  readonly #registry = new Registry();
+  readonly #requests: Counter<'route' | 'method' | 'status'>;
+  readonly #seconds: Histogram<'route'>;
+  readonly #holds: LongestHold;
+  readonly #readings: ((now: Now) => void)[] = [];
+
+  constructor(sources: MetricSources) {
+    this.#sources = sources;
+    this.#holds = new LongestHold(sources.clock);
+    const registers = [this.#registry];
+    this.#requests = new Counter({
+      name: 'lineside_http_requests_total',
+      help: 'HTTP requests answered.',
+      labelNames: ['route', 'method', 'status'],
+      registers,
+    });
+    this.#seconds = new Histogram({
+      name: 'lineside_http_request_seconds',
+      help: 'Seconds from a request to the end of its answer.',
+      labelNames: ['route'],
+      buckets: SECONDS,
+      registers,
+    });
+    this.#outboxReadings();
+    this.#processReadings();
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** `route`: the pattern, never the path. */
+  answered(route: string, method: string, status: number, seconds: number): void {
+    this.#requests.inc({ route, method: METHODS.has(method) ? method : 'other', status: String(status) });
+    this.#seconds.observe({ route }, seconds);
+  }
+
+  async text(): Promise<string> {
+    const now = { outbox: this.#sources.outbox(), storage: this.#sources.storage() };
+    for (const read of this.#readings) read(now);
+    return this.#registry.metrics();
+  }
+
+  stop(): void {
+    this.#holds.stop();
+  }
+
+  #outboxReadings(): void {
+    this.#gauge('lineside_outbox_waiting', 'Rows the broker has still to acknowledge.', ({ outbox }) => outbox.waiting);
+    this.#gauge(
+      'lineside_outbox_oldest_seconds',
+      'Age of the oldest waiting row.',
+      ({ outbox }) => outbox.oldest?.ageSeconds ?? 0,
+    );
+    this.#gauge('lineside_outbox_in_flight', 'Rows on their way to the broker.', ({ outbox }) => outbox.inFlight);
+    this.#gauge(
+      'lineside_outbox_in_flight_bytes',
+      'Bytes on their way to the broker.',
+      ({ outbox }) => outbox.inFlightBytes,
+    );
+    this.#gauge('lineside_outbox_dead_letters', 'Rows that cannot be published.', ({ outbox }) => outbox.deadLetters);
+    this.#gauge(
+      'lineside_outbox_blocked_keys',
+      'Keys whose first waiting row was refused.',
+      ({ outbox }) => outbox.blockedKeyCount,
+    );
+    this.#gauge('lineside_kafka_connected', '1: there is a connection to a broker.', ({ outbox }) =>
+      Number(outbox.broker.connected),
+    );
+    this.#counter(
+      'lineside_outbox_published_total',
+      'Rows acknowledged since the start.',
+      ({ outbox }) => outbox.publishedTotal,
+    );
+    this.#counter(
+      'lineside_outbox_refused_total',
+      'Refusals by a broker that was reached.',
+      ({ outbox }) => outbox.refusedTotal,
+    );
+    this.#counter(
+      'lineside_outbox_unreached_total',
+      'Sendings that reached nobody.',
+      ({ outbox }) => outbox.unreachedTotal,
+    );
+  }
+
+  #processReadings(): void {
+    this.#gauge('lineside_hub_resident_bytes', 'Resident memory of the hub.', () => process.memoryUsage.rss());
+    this.#gauge(
+      'lineside_hub_loop_longest_hold_seconds',
+      'Longest hold of the event loop in the last minute or two.',
+      () => this.#holds.seconds(),
+    );
+    this.#gauge('lineside_refdata_bytes', 'Bytes that refdata.db uses.', ({ storage }) => storage?.usedBytes);
+    this.#gauge('lineside_refdata_limit_bytes', 'Bytes that refdata.db may use.', ({ storage }) => storage?.limitBytes);
+    this.#gauge(
+      'lineside_refdata_free_bytes',
+      'Free bytes on the disk of refdata.db.',
+      ({ storage }) => storage?.freeBytes,
+    );
+  }
+
+  #gauge(name: string, help: string, read: (now: Now) => number | undefined): void {
+    const gauge = new Gauge({ name, help, registers: [this.#registry] });
+    this.#readings.push((now) => {
+      const value = read(now);
+      if (value === undefined) gauge.remove();
+      else gauge.set(value);
+    });
+  }
+
+  #counter(name: string, help: string, read: (now: Now) => number): void {
+    const counter = new Counter({ name, help, registers: [this.#registry] });
+    this.#readings.push((now) => {
+      counter.reset();
+      counter.inc(read(now));
+    });
+  }
+}
+
+/** Of the window that runs and the one before, so that no scrape takes it from another. */
+class LongestHold {
+  readonly #clock: Clock;
+  readonly #delays = monitorEventLoopDelay({ resolution: HOLD_RESOLUTION_MS });
+  #windowAtMs: number;
+  #before = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#windowAtMs = clock.monoMs();
+    this.#delays.enable();
+  }
+
+  seconds(): number {
+    // What is measured is the time from tick to tick; of that, one resolution is no delay.
+    const now = Math.max(0, this.#delays.max / 1e9 - HOLD_RESOLUTION_MS / 1e3);
+    const longest = Math.max(now, this.#before);
+    if (this.#clock.monoMs() - this.#windowAtMs >= HOLD_WINDOW_MS) {
+      this.#windowAtMs = this.#clock.monoMs();
+      this.#before = now;
+      this.#delays.reset();
+    }
+    return longest;
+  }
+
+  stop(): void {
+    this.#delays.disable();
+  }
+}

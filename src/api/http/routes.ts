@@ -1,0 +1,21 @@
+/** Every route, for the app that serves them and for the one that describes them. */
+import { type App, type RouteParts } from './route.ts';
+import { dictionaryRoutes } from './routes-dictionaries.ts';
+import { draftRoutes, draftStepRoutes } from './routes-drafts.ts';
+import { importRoutes } from './routes-imports.ts';
+import { outboxRoutes, oversightRoutes } from './routes-outbox.ts';
+import { ownRoutes } from './routes-own.ts';
+import { recordChangeRoutes, recordCloseRoutes, recordReadRoutes } from './routes-records.ts';
+
+export async function registerRoutes(app: App, parts: RouteParts): Promise<void> {
+  ownRoutes(app, parts);
+  dictionaryRoutes(app, parts);
+  draftRoutes(app, parts);
+  draftStepRoutes(app, parts);
+  recordReadRoutes(app, parts);
+  recordChangeRoutes(app, parts);
+  recordCloseRoutes(app, parts);
+  outboxRoutes(app, parts);
+  oversightRoutes(app, parts);
+  await app.register(async (scope) => importRoutes(scope as App, parts));
+}

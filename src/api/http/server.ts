@@ -1,0 +1,99 @@
+/** The HTTP interface: one app on several listeners. */
+import type { IncomingMessage } from 'node:http';
+import { type Clock, endsWithin } from '../../base/clock.ts';
+import { type LinesideError } from '../../base/errors.ts';
+import type { Logger } from '../../base/logger.ts';
+import { RefusalLog } from '../../base/refusal-log.ts';
+import type { Config, ListenAddress } from '../../config/config.ts';
+import { showListen } from '../../config/listen.ts';
+import { TokenReader } from '../../config/token-reader.ts';
+import type { OutboxAdmin } from '../../outbox/face.ts';
+import type { Refdata } from '../../refdata/face.ts';
+import { buildApp, stopping } from './app.ts';
+import { STOP_GRACE_MS } from './limits.ts';
+import { type Listener, listen } from './listener.ts';
+import { Metrics, NO_ROUTE, type StorageFigures } from './metrics.ts';
+import type { RouteParts } from './route.ts';
+
+export interface HttpParts {
+  readonly config: Config;
+  readonly refdata: Refdata;
+  readonly outbox: OutboxAdmin;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly version: string;
+  /** Why the hub cannot do its work now (a damaged store), for /readyz; undefined: it can. */
+  readonly trouble?: () => LinesideError | undefined;
+  /** Sizes of refdata.db for /metrics. */
+  readonly storage?: () => StorageFigures | undefined;
+}
+
+export interface HttpServer {
+  /** Where it listens, with the ports that port 0 became. */
+  readonly addresses: readonly string[];
+  /** Answers under way get STOP_GRACE_MS, new requests 503; then what is left is cut. */
+  stop(): Promise<void>;
+}
+
+/** CONFIG_INVALID: an address cannot be listened on, or the TLS files cannot be used. */
+export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
+  const { config, clock, logger, outbox, trouble } = parts;
+  let isStopping = false;
+  const local = new WeakSet<IncomingMessage>();
+  const refusals = new RefusalLog(clock, logger);
+  const metrics = new Metrics({ outbox: () => outbox.status(), storage: parts.storage ?? (() => undefined), clock });
+  let document: Promise<string> | undefined;
+  const routeParts: RouteParts = {
+    refdata: parts.refdata,
+    outbox,
+    metrics,
+    clock,
+    version: parts.version,
+    maxImportBytes: config.http.maxImportBytes,
+    trouble: () => (isStopping ? stopping() : trouble?.()),
+    openapi: () => {
+      document ??= import('./openapi.ts').then(({ openapiDocument }) => openapiDocument(routeParts));
+      return document;
+    },
+  };
+  const app = await buildApp({
+    ...routeParts,
+    tokens: new TokenReader(config.auth.tokensFile, clock, logger),
+    refusals,
+    logger,
+    maxBodyBytes: config.http.maxBodyBytes,
+    isLocal: (request) => local.has(request),
+    isStopping: () => isStopping,
+  });
+
+  const listeners: Listener[] = [];
+  const stop = async (): Promise<void> => {
+    isStopping = true;
+    await closeAll(listeners.splice(0), clock);
+    metrics.stop();
+    await app.close();
+  };
+  const eventsOf = (address: ListenAddress) => ({
+    clock,
+    request: (...[request, response]: Parameters<typeof app.routing>) => {
+      if (address.kind === 'unix') local.add(request);
+      app.routing(request, response);
+    },
+    broken: (status: number) => metrics.answered(NO_ROUTE, 'other', status, 0),
+    dropped: (peer: string) => refusals.note('connect', peer, 'more connections than http.max_connections'),
+  });
+  try {
+    for (const address of config.http.listen) listeners.push(await listen(address, config, eventsOf(address)));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { addresses: listeners.map(({ address }) => showListen(address)), stop };
+}
+
+async function closeAll(listeners: readonly Listener[], clock: Clock): Promise<void> {
+  const closed = Promise.all(listeners.map((listener) => listener.close()));
+  if (await endsWithin(clock, STOP_GRACE_MS, closed)) return;
+  for (const listener of listeners) listener.cut();
+  await closed;
+}

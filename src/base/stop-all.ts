@@ -1,0 +1,31 @@
+/** The shutdown of a process: every step in reverse order of the start, each with a limit, all failures told at once. */
+import { messageOf } from './errors.ts';
+
+/** What a step may take at most unless it says otherwise; systemd's own limit comes after all of them. */
+const STEP_LIMIT_MS = 6_000;
+
+export interface StopStep {
+  readonly what: string;
+  readonly stop: () => Promise<void>;
+  /** Default: 6 s. */
+  readonly limitMs?: number;
+}
+
+/** Every step runs, whatever the others did. Rejects with all failures at once. */
+export async function stopAll(steps: readonly StopStep[]): Promise<void> {
+  const failures: Error[] = [];
+  for (const { what, stop, limitMs = STEP_LIMIT_MS } of steps) {
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`did not stop within ${limitMs} ms`)), limitMs);
+    });
+    try {
+      await Promise.race([stop(), limit]);
+    } catch (error) {
+      failures.push(new Error(`${what}: ${messageOf(error)}`, { cause: error }));
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+  if (failures.length > 0) throw new AggregateError(failures, failures.map((failure) => failure.message).join('; '));
+}

@@ -1,0 +1,211 @@
+/** import: a bundle of records, in one transaction, all or nothing; streamed, so its size costs no memory here. */
+import { createReadStream } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { type Command, Option } from 'commander';
+import { Fields } from './answers.ts';
+import { tooSlow } from './connect.ts';
+import { CliFailure, exitStatus, usageFailure } from './failure.ts';
+import { safeText } from './hex.ts';
+import { apiPath } from './hub.ts';
+import { jsonLine } from './json.ts';
+import { readable } from './json-input.ts';
+import { grouped } from './numbers.ts';
+import { type ReasonOption, timeText, withReason } from './refdata-options.ts';
+import { fileFailure } from './secrets.ts';
+import type { HubCall, Shell } from './shell.ts';
+import { UploadProgress } from './upload-progress.ts';
+
+interface ImportOptions extends ReasonOption {
+  readonly format?: 'ndjson' | 'json';
+}
+
+const mediaTypes = { ndjson: 'application/x-ndjson', json: 'application/json' } as const;
+
+/**
+ * Without a sign from the service. It reads a bundle when those before it are done (up to four, at most two minutes each),
+ * and answers when all of it is checked and stored: minutes on a slow card.
+ */
+const usualTimeoutSeconds = 600;
+
+export function addImport(program: Command, shell: Shell): void {
+  const command = program
+    .command('import <file>')
+    .description('import a bundle of records (-: standard input): one transaction, all or nothing')
+    .addOption(new Option('--format <format>', 'default: json for *.json, else ndjson').choices(['ndjson', 'json']))
+    .addHelpText(
+      'after',
+      '\nA line each (ndjson): {"dictionary": "pumps", "businessKey": "P-101", "data": {...}}, where it is wanted with\n"validFrom" and "action" (upsert, the default, or close); or JSON: {"items": [...]}. When anything is wrong with it,\nnothing is imported and every fault is listed. The service takes bundles one after the other;\n--timeout is how long it may give no sign.\n\nExamples:\n  lineside import site.ndjson --reason "from the planning office"\n  zcat site.ndjson.gz | lineside import -\n',
+    );
+  shell.hub<ImportOptions>(withReason(command), {
+    what: ([file = '']) => `cannot import ${file === '-' ? 'standard input' : safeText(file)}`,
+    timeoutSeconds: usualTimeoutSeconds,
+    run: importBundle,
+  });
+}
+
+async function importBundle(call: HubCall<ImportOptions>, [file = '']: readonly string[]): Promise<number> {
+  const { options } = call;
+  const format = options.format ?? (file.endsWith('.json') ? 'json' : 'ndjson');
+  const headers = { 'content-type': mediaTypes[format], ...reasonHeader(options) };
+  const hub = await call.hub();
+  const source = await openSource(call, file);
+  const upload = new Upload(call, source);
+  try {
+    const chunks = await upload.begin();
+    const length = source.bytes === undefined ? {} : { 'content-length': String(source.bytes) };
+    const request = {
+      method: 'POST',
+      path: apiPath('imports'),
+      headers: { ...headers, ...length },
+      body: chunks,
+    } as const;
+    const answer = await hub.upload(request, upload.ended);
+    await upload.finish();
+    await call.out.write(call.json ? jsonLine(answer) : resultText(new Fields(answer, 'the result')));
+    return exitStatus.ok;
+  } catch (error) {
+    throw await upload.failure(error);
+  } finally {
+    source.stream.destroy();
+  }
+}
+
+/** Header bytes are read as UTF-8 on the other side; Node takes them as Latin-1. */
+function reasonHeader({ reason }: ReasonOption): Record<string, string> {
+  if (reason === undefined) return {};
+  if (/\p{Cc}/u.test(reason)) throw usageFailure('the reason of an import is one line, with no control characters');
+  return { 'x-change-reason': Buffer.from(reason, 'utf8').toString('latin1') };
+}
+
+interface Source {
+  readonly stream: Readable;
+  readonly name: string;
+  /** undefined: not known before its end. */
+  readonly bytes: number | undefined;
+}
+
+async function openSource(call: HubCall<object>, path: string): Promise<Source> {
+  if (path === '-') return { stream: call.io.stdin, name: 'standard input', bytes: undefined };
+  let handle: FileHandle;
+  try {
+    handle = await open(path);
+  } catch (error) {
+    throw fileFailure('read', path, error);
+  }
+  const info = await handle.stat();
+  // A pipe or a device has no size; a file that grows meanwhile is read up to the size it has now.
+  if (!info.isFile()) return { stream: handle.createReadStream(), name: path, bytes: undefined };
+  if (info.size === 0) {
+    await handle.close();
+    throw emptyFailure();
+  }
+  const stream = createReadStream(path, { fd: handle, start: 0, end: info.size - 1 });
+  return { stream, name: path, bytes: info.size };
+}
+
+function emptyFailure(): CliFailure {
+  return new CliFailure({ status: exitStatus.refused, code: 'EMPTY', why: 'there is nothing in it' });
+}
+
+/** The bundle on its way: what was sent, and who is waiting for whom. */
+class Upload {
+  readonly #call: HubCall<object>;
+  readonly #source: Source;
+  readonly #progress: UploadProgress;
+  readonly #limit = new AbortController();
+  #timer: { cancel(): void } | undefined;
+  /** What went wrong with the source, not with the service. */
+  #fault: unknown;
+  #whole = false;
+  /** There is an answer, or none is waited for: it may come while the source is still being read. */
+  #over = false;
+
+  constructor(call: HubCall<object>, source: Source) {
+    this.#call = call;
+    this.#source = source;
+    this.#progress = new UploadProgress(call, source.bytes);
+  }
+
+  /** Aborted when the service takes nothing more, or does not answer, for too long; or with the source's fault. */
+  get ended(): AbortSignal {
+    return this.#limit.signal;
+  }
+
+  /** Throws where there is nothing to send at all. */
+  async begin(): Promise<AsyncGenerator<Uint8Array>> {
+    const { stream, name } = this.#source;
+    const chunks = readable(stream, name, this.#call.stop);
+    const first = await chunks.next();
+    if (first.done === true) throw emptyFailure();
+    return this.#send(first.value, chunks);
+  }
+
+  async *#send(first: Uint8Array, rest: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
+    const { name, bytes } = this.#source;
+    let sent = 0;
+    try {
+      for (let next: IteratorResult<Uint8Array> = { value: first }; next.done !== true; next = await rest.next()) {
+        // The service has so long to take this; what the source takes to give is its own affair.
+        this.#watch();
+        yield next.value;
+        this.#timer?.cancel();
+        sent += next.value.length;
+        await this.#progress.sent(next.value.length);
+      }
+      if (bytes !== undefined && sent !== bytes) {
+        const why = `${safeText(name)} became shorter while it was read; nothing was imported`;
+        throw new CliFailure({ status: exitStatus.refused, code: 'FILE_CHANGED', why });
+      }
+      this.#whole = true;
+      this.#watch();
+      await this.#progress.waiting();
+    } catch (error) {
+      this.#fault = error;
+      this.#limit.abort(error);
+      throw error;
+    }
+  }
+
+  #watch(): void {
+    const { io, timeoutMs } = this.#call;
+    this.#timer?.cancel();
+    if (this.#over) return;
+    this.#timer = io.clock.timer(timeoutMs, () => this.#limit.abort(tooSlow(timeoutMs)));
+  }
+
+  async finish(): Promise<void> {
+    this.#over = true;
+    this.#timer?.cancel();
+    await this.#progress.end();
+  }
+
+  /** What to throw for an error, with what may be said of the import's effect. */
+  async failure(error: unknown): Promise<unknown> {
+    await this.finish();
+    const { stop, err, json } = this.#call;
+    const doubt = this.#whole
+      ? 'The bundle had been sent whole: it may have been imported. Look before you try again.'
+      : '';
+    if (stop.aborted) {
+      if (!json) await err.write(`lineside: import ended. ${doubt || 'Nothing was imported.'}\n`);
+      return error;
+    }
+    if (this.#fault !== undefined) return this.#fault;
+    if (!(error instanceof CliFailure) || error.status !== exitStatus.unreachable) return error;
+    const { status, code, what, message, next, cause } = error;
+    const told = this.#whole ? doubt : `${brokenOff.has(code) ? brokenNext : next} Nothing was imported.`;
+    return new CliFailure({ status, code, what, why: message, next: told, cause });
+  }
+}
+
+/** What a service does that refuses a body without reading it, or that stops. */
+const brokenOff: ReadonlySet<string> = new Set(['UNAVAILABLE', 'BROKEN_ANSWER']);
+const brokenNext = 'It may be stopping, or not take so much: see journalctl -u lineside-hub.';
+
+function resultText(result: Fields): string {
+  const counts = (['created', 'updated', 'closed', 'unchanged'] as const).map(
+    (name) => `${grouped(result.number(name))} ${name}`,
+  );
+  return `imported: ${counts.join(', ')} (${timeText(result.text('txTime'))})\n`;
+}

@@ -1,0 +1,102 @@
+/** The outbox for people, for one at 3 a.m. with a torch too: what waits, why, since when, and whether anything is lost. Pure. */
+import { Fields } from './answers.ts';
+import { safeText } from './hex.ts';
+import { counted, grouped, spanText } from './numbers.ts';
+import { timeText } from './refdata-options.ts';
+import { labelledWrapped } from './table.ts';
+
+type Row = readonly [string, string];
+
+export function outboxText(outbox: Fields, width: number): string {
+  const broker = outbox.object('broker');
+  const rows: Row[] = [
+    ['Broker', brokerText(broker)],
+    ['Waiting', waitingText(outbox)],
+  ];
+  const ease = easeText(outbox, broker);
+  if (ease !== '') rows.push(['', ease]);
+  rows.push(['In flight', inFlightText(outbox)], ...blockedRows(outbox), deadRow(outbox.number('deadLetters')));
+  for (const topic of broker.objects('topics')) rows.push(topicRow(new Fields(topic, 'the topic')));
+  rows.push(['Since start', sinceStartText(outbox)]);
+  return labelledWrapped(oncePerLabel(rows), width);
+}
+
+/** connected for 2 h 3 min; OFFLINE for 3 h 0 min: cannot reach 10.0.0.5:9093 (connection refused) */
+function brokerText(broker: Fields): string {
+  if (!broker.truth('configured')) return 'none is configured (kafka.bootstrap is empty): changes are kept on this box';
+  const span = spanText(Math.round(broker.number('forSeconds') * 1000));
+  const reason = safeText(broker.text('reason'));
+  if (broker.truth('connected')) return `connected for ${span}${reason === '' ? '' : `; ${reason}`}`;
+  return `OFFLINE for ${span}${reason === '' ? '' : `: ${reason}`}`;
+}
+
+function waitingText(outbox: Fields): string {
+  const waiting = outbox.number('waiting');
+  if (waiting === 0) return 'nothing: every change has been acknowledged by the broker';
+  const verb = waiting === 1 ? 'waits' : 'wait';
+  return `${counted(waiting, 'change')} ${verb}${oldestText(outbox.objectOr('oldest', undefined), waiting)}`;
+}
+
+function oldestText(oldest: Fields | undefined, waiting: number): string {
+  if (oldest === undefined) return '';
+  const age = spanText(Math.round(oldest.number('ageSeconds') * 1000));
+  return `${waiting === 1 ? ',' : ', the oldest'} since ${timeText(oldest.text('txTime'))} (${age})`;
+}
+
+/** What an engineer wants to hear when changes wait and the broker is away. */
+function easeText(outbox: Fields, broker: Fields): string {
+  if (broker.truth('connected') || outbox.number('waiting') === 0) return '';
+  return broker.truth('configured')
+    ? 'nothing is lost: they are stored on this box and go out by themselves when the broker is back'
+    : 'nothing is lost: they are stored on this box and go out when a broker is configured';
+}
+
+function inFlightText(outbox: Fields): string {
+  const inFlight = outbox.number('inFlight');
+  return inFlight === 0 ? 'nothing' : `${counted(inFlight, 'change')} on the way, not acknowledged yet`;
+}
+
+function blockedRows(outbox: Fields): Row[] {
+  const all = outbox.number('blockedKeyCount');
+  if (all === 0) return [];
+  const keys = outbox.objects('blockedKeys');
+  const rows: Row[] = [['Blocked', `${counted(all, 'key')}: the broker refused a change, what comes after it waits`]];
+  for (const raw of keys) {
+    const key = new Fields(raw, 'the blocked key');
+    const tries = counted(key.number('attempts'), 'attempt');
+    const next = spanText(Math.max(0, Math.round(key.number('nextAttemptInSeconds') * 1000)));
+    const reason = safeText(key.text('reason'));
+    rows.push([
+      '',
+      `${safeText(key.text('key'))} (${safeText(key.text('topic'))}): ${reason}; ${tries}, next in ${next}`,
+    ]);
+  }
+  if (all > keys.length) rows.push(['', `... and ${grouped(all - keys.length)} more`]);
+  return rows;
+}
+
+function deadRow(dead: number): Row {
+  if (dead === 0) return ['Dead letters', 'none'];
+  const verb = dead === 1 ? 'is' : 'are';
+  return [
+    'Dead letters',
+    `${counted(dead, 'change')} could not be sent and ${verb} set aside: lineside outbox dead-letters`,
+  ];
+}
+
+function topicRow(topic: Fields): Row {
+  const lacks = topic.texts('lacks').map(safeText);
+  const partitions = counted(topic.number('partitions'), 'partition');
+  const name = safeText(topic.text('name'));
+  return ['Topics', `${name}, ${partitions}${lacks.length === 0 ? '' : `; LACKS: ${lacks.join('; ')}`}`];
+}
+
+function sinceStartText(outbox: Fields): string {
+  const published = grouped(outbox.number('publishedTotal'));
+  const refused = grouped(outbox.number('refusedTotal'));
+  return `${published} published, ${refused} refused by the broker, ${grouped(outbox.number('unreachedTotal'))} tries that did not reach it`;
+}
+
+function oncePerLabel(rows: readonly Row[]): Row[] {
+  return rows.map(([label, value], at) => [label === rows[at - 1]?.[0] ? '' : label, value]);
+}

@@ -1,0 +1,28 @@
+/** A view of the service once, or again and again (--watch). */
+import { pause } from '../base/clock.ts';
+import type { AnyCall } from './shell.ts';
+
+export interface WatchOptions {
+  /** Milliseconds; true: the usual interval. */
+  readonly watch?: number | true;
+}
+
+const usualWatchMs = 1000;
+const leastWatchMs = 100;
+export const longestWatchSeconds = 86_400;
+/** Cursor to the top left, and everything below it cleared. */
+const clearScreen = '\x1b[H\x1b[J';
+
+/** `show` writes its `lead`, then the view, and answers the exit status of a single one. */
+export async function watched(call: AnyCall<WatchOptions>, show: (lead: string) => Promise<number>): Promise<number> {
+  const { watch } = call.options;
+  if (watch === undefined) return show('');
+  const everyMs = Math.max(leastWatchMs, watch === true ? usualWatchMs : watch);
+  const lead = call.out.isTerminal && !call.json ? clearScreen : '';
+  for (;;) {
+    await show(lead);
+    if (lead === '' && !call.json) await call.out.write('\n');
+    await pause(call.io.clock, everyMs, call.stop);
+    call.stop.throwIfAborted();
+  }
+}

@@ -1,0 +1,102 @@
+/** What no key can say by itself: rules between keys. Pure. */
+import type { Config } from './config.ts';
+import { showListen } from './listen.ts';
+import type { Fault, Settings } from './settings.ts';
+
+type Rule = readonly [broken: boolean, path: string, message: string];
+
+/** `before`: the faults of single keys; an address list that is empty for those is not reported twice. */
+export function crossCheck(config: Config, settings: Settings, before: readonly Fault[]): Fault[] {
+  const rules = [
+    ...lineRules(config, settings),
+    ...listenRules(config, before),
+    ...kafkaRules(config),
+    ...tlsRules(config),
+  ];
+  return rules.flatMap(([broken, path, message]) => (broken ? [{ path, message }] : []));
+}
+
+function lineRules({ serial }: Config, settings: Settings): Rule[] {
+  const dataBits = settings.get('serial.line.data_bits')?.value;
+  const oneAndAHalf = settings.get('serial.line.stop_bits')?.value === '1.5';
+  const packetSize = serial.line?.packetSize ?? 0;
+  return [
+    [
+      serial.atStart === 'open' && serial.line === undefined,
+      'serial.line.port',
+      'must name a port, since serial.at_start is "open"',
+    ],
+    [
+      oneAndAHalf && dataBits !== 5,
+      'serial.line.stop_bits',
+      `1.5 stop bits exist with 5 data bits only, not with ${String(dataBits)}`,
+    ],
+    [
+      packetSize > serial.maxPayloadBytes,
+      'serial.line.packet_size',
+      'must not be above serial.max_payload_bytes: nothing could be sent',
+    ],
+    [
+      serial.txQueueBytes < serial.maxPayloadBytes,
+      'serial.tx_queue_bytes',
+      `must be at least serial.max_payload_bytes (${serial.maxPayloadBytes})`,
+    ],
+  ];
+}
+
+function listenRules({ grpc, http }: Config, before: readonly Fault[]): Rule[] {
+  const sound = (path: string): boolean => !before.some((fault) => fault.path === path);
+  const ofGrpc = grpc.listen.map(showListen).filter((address) => !address.endsWith(':0'));
+  const shared = http.listen.map(showListen).filter((address) => ofGrpc.includes(address));
+  return [
+    [grpc.listen.length === 0 && sound('grpc.listen'), 'grpc.listen', 'must name at least one address'],
+    [http.listen.length === 0 && sound('http.listen'), 'http.listen', 'must name at least one address'],
+    [shared.length > 0, 'http.listen', `${shared.join(', ')} is in grpc.listen too`],
+  ];
+}
+
+function kafkaRules({ kafka, outbox }: Config): Rule[] {
+  const sasl = kafka.securityProtocol.startsWith('sasl_');
+  const tls = kafka.securityProtocol.endsWith('ssl');
+  const protocol = `kafka.security_protocol is "${kafka.securityProtocol}"`;
+  const badPort = kafka.bootstrap.split(',').find((broker) => Number(/:(\d+)$/.exec(broker)?.[1] ?? 1) > 65_535);
+  return [
+    [badPort !== undefined, 'kafka.bootstrap', `"${badPort}": the port is above 65535`],
+    [sasl && kafka.username === '', 'kafka.username', `must be set, since ${protocol}`],
+    [sasl && kafka.passwordFile === '', 'kafka.password_file', `must be set, since ${protocol}`],
+    [
+      !sasl && kafka.username !== '',
+      'kafka.security_protocol',
+      `must be "sasl_ssl" or "sasl_plaintext", since kafka.username is set, not "${kafka.securityProtocol}"`,
+    ],
+    [
+      !tls && kafka.caFile !== '',
+      'kafka.security_protocol',
+      `must be "ssl" or "sasl_ssl", since kafka.ca_file is set, not "${kafka.securityProtocol}"`,
+    ],
+    [kafka.topicPrefix.startsWith('.'), 'kafka.topic_prefix', 'must not begin with a dot'],
+    [kafka.replicationFactor === 0, 'kafka.replication_factor', "must be -1 (the broker's default) or at least 1"],
+    [
+      outbox.inFlightBytes < kafka.maxMessageBytes,
+      'outbox.in_flight_bytes',
+      `must be at least kafka.max_message_bytes (${kafka.maxMessageBytes})`,
+    ],
+  ];
+}
+
+function tlsRules({ tls, auth }: Config): Rule[] {
+  const hasCert = tls.certFile !== '';
+  const hasKey = tls.keyFile !== '';
+  const hasCa = tls.clientCaFile !== '';
+  const namedCerts = auth.operatorCerts.length + auth.viewerCerts.length;
+  return [
+    [hasCert && !hasKey, 'tls.key_file', 'must be set, since tls.cert_file is'],
+    [hasKey && !hasCert, 'tls.cert_file', 'must be set, since tls.key_file is'],
+    [hasCa && !hasCert, 'tls.cert_file', 'must be set, since tls.client_ca_file is: client certificates need TLS'],
+    [
+      namedCerts > 0 && !hasCa,
+      'tls.client_ca_file',
+      'must be set, since auth.operator_certs or auth.viewer_certs names certificates',
+    ],
+  ];
+}

@@ -1,0 +1,127 @@
+/** The keys of the hub: reference data over HTTP, its outbox, the broker. */
+import { choice, GIB, integer, type Key, KIB, list, MIB, path, text, toggle } from './key.ts';
+
+/** Kafka's limit for a topic's name is 249; the longest name is the prefix and ".restricted". */
+const MAX_TOPIC_PREFIX = 238;
+
+const http: readonly Key[] = [
+  list(
+    'http.listen',
+    ['127.0.0.1:8080', 'unix:http.sock'],
+    'Addresses to listen on, as grpc.listen; a bearer token is needed everywhere but on the Unix socket.',
+  ),
+  toggle(
+    'http.insecure',
+    false,
+    'true: addresses beyond this machine need no TLS, and tokens travel for all to read; they are still asked for.',
+    { fileOnly: true },
+  ),
+  integer('http.max_body_bytes', MIB, [KIB, 64 * MIB], 'Bytes: largest body of a request, imports aside.'),
+  integer(
+    'http.max_import_bytes',
+    64 * MIB,
+    [KIB, GIB],
+    'Bytes: largest bundle of POST /imports; 50,000 records of 1 KiB are 50 MiB.',
+  ),
+  integer('http.max_connections', 256, [1, 65_536], 'Connections open at a time on each address; more are refused.'),
+  integer(
+    'http.request_timeout_ms',
+    60_000,
+    [1_000, 3_600_000],
+    'Milliseconds within which a request must have arrived whole: 64 MiB need about 9 Mbit/s.',
+  ),
+];
+
+const kafka: readonly Key[] = [
+  text(
+    'kafka.bootstrap',
+    '',
+    'Brokers to begin with, "host:port,host:port"; empty: no broker, changes wait in the outbox.',
+    {
+      pattern: String.raw`^$|^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}(,(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5})*$`,
+      errorMessage: 'must be "host:port" or a list of them with commas between',
+    },
+  ),
+  choice(
+    'kafka.security_protocol',
+    'plaintext',
+    ['plaintext', 'ssl', 'sasl_plaintext', 'sasl_ssl'],
+    'How to talk to the brokers; sasl_*: with SCRAM-SHA-512, *ssl: over TLS.',
+  ),
+  text('kafka.username', '', 'User of SCRAM-SHA-512; needed by sasl_*.'),
+  path(
+    'kafka.password_file',
+    '',
+    'File that holds its password and nothing else (a systemd credential); read at start.',
+  ),
+  path(
+    'kafka.ca_file',
+    '',
+    "Certificate authorities (PEM) of the brokers; empty: the system's. The broker's name is always checked.",
+  ),
+  text('kafka.topic_prefix', 'refdata.cuod.events', 'Topics are this and ".public", ".internal", ".restricted".', {
+    pattern: `^[A-Za-z0-9._-]{1,${MAX_TOPIC_PREFIX}}$`,
+    errorMessage: `must be 1 to ${MAX_TOPIC_PREFIX} of A-Z, a-z, 0-9, ".", "_", "-"`,
+  }),
+  toggle(
+    'kafka.create_topics',
+    true,
+    'Creates missing topics (7 days of retention); an existing one is never changed, what it lacks is reported.',
+  ),
+  integer('kafka.partitions', 3, [3, 1_000], 'Partitions of a topic that is created.'),
+  integer('kafka.replication_factor', -1, [-1, 100], "Replicas of a topic that is created; -1: the broker's default."),
+  choice(
+    'kafka.compression',
+    'zstd',
+    ['none', 'gzip', 'snappy', 'lz4', 'zstd'],
+    'Compression of what goes to the broker; zstd is the smallest, for links that are paid by the byte.',
+  ),
+  integer(
+    'kafka.message_timeout_ms',
+    30_000,
+    [1_000, 900_000],
+    'Milliseconds that a message may wait for its acknowledgement; then it is offered again, which costs no attempt.',
+  ),
+  integer(
+    'kafka.max_message_bytes',
+    1_000_000,
+    [1_000, 100_000_000],
+    "Bytes: largest message offered; not above the broker's message.max.bytes (1,048,588 by default).",
+  ),
+];
+
+const outbox: readonly Key[] = [
+  integer(
+    'outbox.max_attempts',
+    1_000,
+    [1, 1_000_000],
+    'Refusals by a broker that was reached until a change is a dead letter; being offline costs none.',
+  ),
+  integer(
+    'outbox.max_bytes',
+    2 * GIB,
+    [MIB, 1_024 * GIB],
+    'Bytes that refdata.db may hold: records, history, outbox; beyond that changes are refused, nothing is dropped.',
+  ),
+  integer(
+    'outbox.min_free_bytes',
+    64 * MIB,
+    [0, 1_024 * GIB],
+    'Bytes to leave free on the disk: below it changes are refused, so that the serial log and what waits have room.',
+  ),
+  integer(
+    'outbox.in_flight_bytes',
+    4 * MIB,
+    [64 * KIB, GIB],
+    'Bytes that may be on their way to the broker, unacknowledged; at least kafka.max_message_bytes.',
+  ),
+  integer('outbox.keep_published_days', 7, [0, 3_650], 'Days that a published change stays in the outbox.'),
+  integer(
+    'outbox.drain_ms',
+    5_000,
+    [0, 60_000],
+    'Milliseconds that a stop waits for what is on its way to the broker.',
+  ),
+];
+
+export const hubKeys: readonly Key[] = [...http, ...kafka, ...outbox];

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LinesideError } from './base/errors.ts';
+import { hubMigrations } from './hub-migrations.ts';
+import { openRefdataFile } from './outbox/open-file.ts';
+
+function directory(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-hub-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+test('a file of a newer version is refused by its number and kept; the newer program reads it again', (t) => {
+  const dir = directory(t);
+  const newer = [...hubMigrations, "INSERT INTO audit VALUES (1, '', 'me', 'a', 's', '{}')"];
+  openRefdataFile(dir, newer).connection.close();
+  assert.throws(
+    () => openRefdataFile(dir, hubMigrations),
+    (error) =>
+      error instanceof LinesideError &&
+      /refdata.db has schema version 2, this program knows 1/.test(error.message) &&
+      /newer lineside/.test(error.hint),
+  );
+  const { connection } = openRefdataFile(dir, newer);
+  t.after(() => connection.close());
+  assert.equal(connection.prepare('SELECT count(*) FROM audit').pluck().get(), 1);
+});
+
+test("yesterday's file is brought up with what it holds", (t) => {
+  const dir = directory(t);
+  const yesterday = openRefdataFile(dir, hubMigrations).connection;
+  yesterday.exec("INSERT INTO audit VALUES (1, '', 'me', 'a', 's', '{}')");
+  yesterday.close();
+  const today = [...hubMigrations, "ALTER TABLE audit ADD COLUMN place TEXT NOT NULL DEFAULT 'here'"];
+  const { connection } = openRefdataFile(dir, today);
+  t.after(() => connection.close());
+  assert.deepEqual(connection.prepare('SELECT actor, place FROM audit').all(), [{ actor: 'me', place: 'here' }]);
+});
+
+/** CPU time of a process in 10 ms: what counts without end is at work. */
+function userTicks(pid = 0): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[11]);
+}
+
+test('killed while the tables are made: the next start makes them', async (t) => {
+  const dir = directory(t);
+  const path = join(dir, 'refdata.db');
+  // The real tables, then work that does not end before the kill.
+  const never = 'WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n';
+  const program = `
+    import { openDatabase } from './src/storage/open.ts';
+    import { hubMigrations } from './src/hub-migrations.ts';
+    const migrations = [...hubMigrations, ${JSON.stringify(never)}];
+    openDatabase({ path: ${JSON.stringify(path)}, pageSize: 4096, cacheKib: 16, walLimitBytes: 1 << 20, migrations });`;
+  const args = ['--import', 'tsx', '--input-type=module', '-e', program];
+  const child = spawn(process.execPath, args, { cwd: join(import.meta.dirname, '..'), stdio: 'inherit' });
+  const ended = once(child, 'exit');
+  t.after(() => child.kill('SIGKILL'));
+  const look = async (what: () => boolean): Promise<void> => {
+    while (!what()) {
+      assert.equal(child.exitCode, null, 'it ended by itself');
+      await sleep(10);
+    }
+  };
+  await look(() => existsSync(`${path}-wal`));
+  const before = userTicks(child.pid);
+  await look(() => userTicks(child.pid) > before + 10);
+  child.kill('SIGKILL');
+  await ended;
+  const { connection } = openRefdataFile(dir, hubMigrations);
+  t.after(() => connection.close());
+  assert.equal(connection.pragma('user_version', { simple: true }), 1);
+  assert.equal(connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 0);
+});

@@ -1,0 +1,144 @@
+/** Composition root of the hub: builds its parts from one Config, starts them in order and stops them in reverse. */
+import { statfsSync } from 'node:fs';
+import { chmod, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type HttpParts, startHttpServer } from './api/http/server.ts';
+import { systemClock } from './base/clock.ts';
+import { LinesideError, messageOf } from './base/errors.ts';
+import type { Logger } from './base/logger.ts';
+import { type StopStep, stopAll } from './base/stop-all.ts';
+import type { Config } from './config/config.ts';
+import { openBroker, topicOf } from './hub-broker.ts';
+import { takeHubLock } from './hub-lock.ts';
+import { hubMigrations } from './hub-migrations.ts';
+import { removePid, writePid } from './hub-orphan.ts';
+import { createOutboxAdmin } from './outbox/admin.ts';
+import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
+import type { Scope } from './outbox/event.ts';
+import { openRefdataFile, refdataFileName } from './outbox/open-file.ts';
+import { createPublisher } from './outbox/publisher.ts';
+import type { Refdata } from './refdata/face.ts';
+import { openRefdata } from './refdata/refdata.ts';
+import { closeQuietly } from './storage/open.ts';
+
+/** After its limit the broker is let go of within a second, and what it acknowledged is written. */
+const AFTER_DRAIN_MS = 6_000;
+
+export interface HubProcess {
+  /** Where it listens: "unix:/run/lineside/http.sock", "127.0.0.1:8080". */
+  readonly addresses: readonly string[];
+  /** Ends requests, gives what is on its way to the broker outbox.drain_ms, closes the file. Rejects with all failures at once. */
+  stop(): Promise<void>;
+}
+
+export interface HubStart {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly version: string;
+  /** Started by `lineside serve`, whose successor is to find it. */
+  readonly isChild: boolean;
+}
+
+/** Throws CONFLICT where another hub is at work on the same data, and the errors of openRefdataFile. */
+export async function startHub(start: HubStart): Promise<HubProcess> {
+  const stops: StopStep[] = [];
+  const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
+  try {
+    const addresses = await build(start, (step) => stops.push(step));
+    return { addresses, stop };
+  } catch (error) {
+    await stop().catch((also: unknown) =>
+      start.logger.error('stopping after a failed start', { error: messageOf(also) }),
+    );
+    throw error;
+  }
+}
+
+async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]> {
+  const { config, logger, version, isChild } = start;
+  const { dir, runtimeDir } = config.data;
+  const clock = systemClock;
+  await mkdir(runtimeDir, { recursive: true });
+  await mkdir(dir, { recursive: true });
+  await chmod(dir, 0o750);
+  const lock = takeHubLock(dir);
+  onStop({ what: 'lock', stop: async () => lock.release() });
+  if (isChild) {
+    writePid(runtimeDir);
+    onStop({ what: 'pid file', stop: async () => removePid(runtimeDir) });
+  }
+
+  const store = openStore(start, onStop);
+  const path = join(dir, refdataFileName);
+  const { maxImportBytes } = config.http;
+  const refdata = openRefdata({ store, path, maxBytes: config.outbox.maxBytes, maxImportBytes, clock, logger });
+
+  const broker = await openBroker(config, clock, logger);
+  const { maxAttempts, inFlightBytes, keepPublishedDays, drainMs } = config.outbox;
+  const topic = (scope: Scope): string => topicOf(config, scope);
+  const publisher = createPublisher({
+    store,
+    broker,
+    topicOf: topic,
+    deviceId: config.device.id,
+    maxAttempts,
+    inFlightBytes,
+    keepPublishedDays,
+    clock,
+    logger,
+  });
+  publisher.start();
+  onStop({ what: 'publisher', stop: () => publisher.stop(drainMs), limitMs: drainMs + AFTER_DRAIN_MS });
+  // Before the publisher: while an import holds the write slot, what the broker acknowledged cannot be marked.
+  onStop({ what: 'imports', stop: () => refdata.close() });
+
+  const outbox = createOutboxAdmin({ store, publisher, broker, topicOf: topic, clock });
+  const http = await startHttpServer({ config, refdata, outbox, clock, logger, version, ...views(store, config) });
+  onStop({ what: 'HTTP', stop: () => http.stop() });
+
+  if (config.device.inventory) await startFacts(start, refdata, onStop);
+  return http.addresses;
+}
+
+type OnStop = (step: StopStep) => void;
+
+function openStore({ config, logger }: HubStart, onStop: OnStop): ChangeStore {
+  const { dir } = config.data;
+  const { maxBytes, minFreeBytes } = config.outbox;
+  const { connection, unchecked } = openRefdataFile(dir, hubMigrations);
+  try {
+    const options = { connection, unchecked, dir, maxBytes, minFreeBytes, clock: systemClock, logger };
+    const store = openChangeStore(options);
+    onStop({ what: 'refdata.db', stop: () => store.close() });
+    return store;
+  } catch (error) {
+    closeQuietly(connection);
+    throw error;
+  }
+}
+
+/** What /readyz and /metrics say of the store. */
+function views(store: ChangeStore, { data, outbox }: Config): Pick<HttpParts, 'trouble' | 'storage'> {
+  return {
+    storage() {
+      const { bavail, bsize } = statfsSync(data.dir);
+      return { usedBytes: store.health().usedBytes, limitBytes: outbox.maxBytes, freeBytes: bavail * bsize };
+    },
+    trouble() {
+      const { damage } = store.health();
+      return damage === '' ? undefined : new LinesideError('STORAGE_DAMAGED', damage);
+    },
+  };
+}
+
+async function startFacts({ config, logger }: HubStart, refdata: Refdata, onStop: OnStop): Promise<void> {
+  const unix = config.grpc.listen.find((address) => address.kind === 'unix');
+  if (unix === undefined) {
+    logger.warn('device.ports and device.line are not kept: grpc.listen names no Unix socket to ask the line on');
+    return;
+  }
+  const { startDeviceFacts } = await import('./device-facts/device-facts.ts');
+  const deviceId = config.device.id;
+  const facts = startDeviceFacts({ socketPath: unix.path, refdata, deviceId, clock: systemClock, logger });
+  onStop({ what: 'device facts', stop: () => facts.stop() });
+}

@@ -1,0 +1,81 @@
+/** What librdkafka is told: KafkaOptions in its words, with the reasons. Pure. */
+import type { ProducerGlobalConfig, ProducerTopicConfig } from 'node-rdkafka';
+import type { KafkaOptions } from './face.ts';
+
+/**
+ * Bytes of a batch. One message that the broker finds too large takes its whole batch down with it, and no topic's
+ * limit is sensibly below this: what is larger travels alone, so its refusal is its own.
+ */
+export const BATCH_BYTES = 131_072;
+/** Messages taken and not settled; librdkafka's own default, which bounds what small messages cost beside their bytes. */
+export const QUEUE_MESSAGES = 100_000;
+/** How long messages of a key wait for company: librdkafka's default, spelled out because latency depends on it. */
+const LINGER_MS = 5;
+/** The wait before a lost connection is tried again doubles between these. */
+const RECONNECT_FIRST_MS = 500;
+const RECONNECT_MAX_MS = 5_000;
+/** A broker that is busy for longer than this is as good as gone: the request is sent again elsewhere. */
+const REQUEST_TIMEOUT_MS = 10_000;
+/** Above the time-out of a request, so that the request's own comes first. */
+const SOCKET_TIMEOUT_MS = 15_000;
+/** A topic that is missing for this long is gone: its messages are refused instead of waiting for it. */
+const TOPIC_GONE_MS = 5_000;
+/** Partitions added and topics deleted are seen within this. */
+const METADATA_REFRESH_MS = 60_000;
+/** Beside key, value and headers librdkafka counts a few bytes of its own; the limit proper is checked before. */
+const MESSAGE_OVERHEAD_BYTES = 1_024;
+
+/** For every connection: whom to talk to, and how to be believed. */
+export function clientSettings(options: KafkaOptions): Record<string, string> {
+  const { securityProtocol } = options;
+  const settings: Record<string, string> = {
+    'bootstrap.servers': options.bootstrap,
+    'client.id': options.clientId,
+    'security.protocol': securityProtocol,
+    'reconnect.backoff.ms': String(RECONNECT_FIRST_MS),
+    'reconnect.backoff.max.ms': String(RECONNECT_MAX_MS),
+    'socket.timeout.ms': String(SOCKET_TIMEOUT_MS),
+    'socket.connection.setup.timeout.ms': String(REQUEST_TIMEOUT_MS),
+    // A cable that is pulled says nothing.
+    'socket.keepalive.enable': 'true',
+  };
+  if (securityProtocol.startsWith('sasl_')) {
+    settings['sasl.mechanisms'] = 'SCRAM-SHA-512';
+    settings['sasl.username'] = options.username;
+    settings['sasl.password'] = options.password;
+  }
+  if (securityProtocol.endsWith('ssl')) {
+    settings['ssl.endpoint.identification.algorithm'] = 'https';
+    if (options.caFile !== '') settings['ssl.ca.location'] = options.caFile;
+  }
+  return settings;
+}
+
+export function producerSettings(options: KafkaOptions): ProducerGlobalConfig {
+  return {
+    ...clientSettings(options),
+    // No message twice and none out of order within a session, whatever is sent again inside.
+    'enable.idempotence': true,
+    'compression.codec': options.compression,
+    'linger.ms': LINGER_MS,
+    'batch.size': BATCH_BYTES,
+    'message.max.bytes': options.maxMessageBytes + MESSAGE_OVERHEAD_BYTES,
+    'queue.buffering.max.messages': QUEUE_MESSAGES,
+    // The bytes are counted by us; this only has to be above.
+    'queue.buffering.max.kbytes':
+      Math.ceil((2 * Math.max(options.queueBytes, options.maxMessageBytes)) / 1_024) + 1_024,
+    'topic.metadata.refresh.interval.ms': METADATA_REFRESH_MS,
+    'topic.metadata.propagation.max.ms': TOPIC_GONE_MS,
+  };
+}
+
+/** Of topics: node-rdkafka silently ignores them among the settings above. */
+export function topicSettings(options: KafkaOptions): ProducerTopicConfig {
+  return {
+    acks: -1,
+    'message.timeout.ms': options.messageTimeoutMs,
+    'request.timeout.ms': Math.min(REQUEST_TIMEOUT_MS, options.messageTimeoutMs),
+    // What Java's clients use: the same key goes to the same partition, whoever sends it.
+    partitioner: 'murmur2_random',
+  };
+}

@@ -1,0 +1,85 @@
+/** The topics as they were last seen, and when to look again: after a connection, now and then, and when one is missed. */
+import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import type { KafkaOptions, TopicReport } from './face.ts';
+import type { TendedTopic } from './tend-topics.ts';
+
+/** Topics are looked after this often, */
+const TEND_EVERY_MS = 300_000;
+/** and after a connection, or when a report says that one is missing, but not more often than this. */
+const TEND_AGAIN_MS = 5_000;
+
+export class TopicKeeper {
+  readonly #options: KafkaOptions;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #topics: readonly TendedTopic[] = [];
+  #tendedMs = Number.NEGATIVE_INFINITY;
+  #soon = false;
+
+  constructor(options: KafkaOptions, clock: Clock, logger: Logger) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  reports(): readonly TopicReport[] {
+    if (this.#topics.length > 0)
+      return this.#topics.map(({ name, partitions, lacks }) => ({ name, partitions, lacks }));
+    return this.#options.topics.map(({ name }) => ({ name, partitions: 0, lacks: [] }));
+  }
+
+  /** Bytes that the topic takes, where that is known. */
+  limitOf(name: string): number | undefined {
+    return this.#topics.find((one) => one.name === name)?.limitBytes;
+  }
+
+  /** True: that is news. */
+  missed(): boolean {
+    const before = this.#soon;
+    this.#soon = true;
+    return !before;
+  }
+
+  /** Monotonic milliseconds of the next look. */
+  dueMs(connecting = false): number {
+    return this.#tendedMs + (this.#soon || connecting ? TEND_AGAIN_MS : TEND_EVERY_MS);
+  }
+
+  /** Never rejects: a topic that could not be looked at says so. */
+  async tend(): Promise<void> {
+    this.#soon = false;
+    let found: readonly TendedTopic[];
+    try {
+      const { tendTopics } = await import('./tend-topics.ts');
+      found = await tendTopics(this.#options, this.#clock);
+    } catch (error) {
+      const unknown = { partitions: 0, lacks: [messageOf(error)], created: false, limitBytes: undefined };
+      found = this.#options.topics.map(({ name }) => ({ name, ...unknown }));
+    }
+    this.#tendedMs = this.#clock.monoMs();
+    for (const topic of found) this.#say(topic);
+    this.#topics = found;
+    // Not every broker of a cluster knows at once of a topic that was just created.
+    if (found.some(({ created, limitBytes }) => created && limitBytes === undefined)) this.#soon = true;
+  }
+
+  /** Once for each change. */
+  #say(topic: TendedTopic): void {
+    if (topic.created) this.#logger.info('kafka topic created', { topic: topic.name, partitions: topic.partitions });
+    const last = this.#topics.find((one) => one.name === topic.name);
+    this.#sayPartitions(topic, last?.partitions ?? 0);
+    const before = last?.lacks.join('; ') ?? '';
+    const lacks = topic.lacks.join('; ');
+    if (lacks === before) return;
+    if (lacks === '') this.#logger.info('kafka topic is as asked for', { topic: topic.name });
+    else this.#logger.warn('kafka topic is not as asked for', { topic: topic.name, lacks });
+  }
+  /** A key's place is its hash by the number of partitions: its events before and after are in two of them. */
+  #sayPartitions({ name, partitions, created }: TendedTopic, before: number): void {
+    if (created || before === 0 || partitions === 0 || partitions === before) return;
+    const what = 'kafka topic has another number of partitions: the order of a key does not hold across the change';
+    this.#logger.warn(what, { topic: name, before, now: partitions });
+  }
+}

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { BATCH_BYTES } from './settings.ts';
+import { fatalReason, isAllDown, isFatal, outcomeOf, saysTopicMissing, thrownOutcome, troubleOf } from './verdict.ts';
+
+const sent = { topic: 't', bytes: 500, topicLimit: undefined };
+const reported = (text: string, more: Partial<Parameters<typeof outcomeOf>[1]> = {}) =>
+  outcomeOf({ code: -1, text }, { ...sent, ...more });
+
+describe('what a report means', () => {
+  const rows: readonly [string, 'refused' | 'unreached', boolean?][] = [
+    ['broker: topic authorization failed', 'refused'],
+    ['broker: unknown topic or partition', 'refused'],
+    ['broker: invalid record', 'refused'],
+    ['broker: policy violation', 'refused'],
+    ['local: unknown topic', 'refused'],
+    ['local: unknown partition', 'refused'],
+    ['local: message timed out', 'unreached'],
+    ['local: broker transport failure', 'unreached'],
+    ['local: purged in queue', 'unreached'],
+    ['local: fatal error', 'unreached'],
+    ['something nobody has seen', 'unreached'],
+  ];
+  for (const [text, kind] of rows) {
+    it(`${text}: ${kind}`, () => {
+      const outcome = reported(text);
+      assert.equal(outcome.kind, kind);
+      if (outcome.kind === 'refused') assert.equal(outcome.forever, false);
+    });
+  }
+
+  it('too large: for ever only for what travelled alone or is above the limit of its topic', () => {
+    const forever = (more: Partial<typeof sent> | { topicLimit: number; bytes: number }): boolean => {
+      const outcome = reported('broker: message size too large', more);
+      return outcome.kind === 'refused' && outcome.forever;
+    };
+    assert.equal(forever({ bytes: BATCH_BYTES }), false);
+    assert.equal(forever({ bytes: BATCH_BYTES + 1 }), true);
+    assert.equal(forever({ bytes: 6_000, topicLimit: 5_000 }), true);
+    assert.equal(forever({ bytes: 4_000, topicLimit: 5_000 }), false);
+  });
+});
+
+describe('what produce() throws', () => {
+  it('a full queue and a lost client take nothing; what librdkafka will never take is refused', () => {
+    assert.equal(thrownOutcome({ code: -184, text: 'local: queue full' }, sent), 'full');
+    assert.equal(thrownOutcome({ code: 0, text: 'producer not connected' }, sent), 'offline');
+    assert.equal(thrownOutcome({ code: -150, text: 'local: fatal error' }, sent), 'offline');
+    assert.deepEqual(thrownOutcome({ code: 10, text: 'broker: message size too large' }, sent), {
+      kind: 'refused',
+      reason: 'too large for t',
+      forever: true,
+    });
+    // 29: what the broker said of the topic before, TOPIC_AUTHORIZATION_FAILED.
+    for (const code of [-188, -190, -186, 29]) {
+      const outcome = thrownOutcome({ code, text: 'local: unknown topic' }, sent);
+      assert.ok(typeof outcome === 'object' && outcome.kind === 'refused' && !outcome.forever);
+    }
+  });
+});
+
+describe('why there is no connection', () => {
+  const line = (what: string): string => `[thrd:h:1/bootstrap]: h:1/bootstrap: ${what} (after 12ms in state CONNECT)`;
+  const rows: readonly [string, RegExp][] = [
+    ['Connect to ipv4#127.0.0.1:1 failed: Connection refused', /^h:1: nothing listens there/],
+    ["Failed to resolve 'h:1': Name or service not known", /^h:1: .*DNS/],
+    ['Connect to ipv4#10.0.0.1:1 failed: Network is unreachable', /no route/],
+    ['Connection setup timed out in state CONNECT', /does not answer/],
+    [
+      'SASL authentication error: Authentication failed during authentication due to invalid credentials',
+      /refuses user name or password/,
+    ],
+    ['SSL handshake failed: ...: certificate verify failed: broker certificate could not be verified', /not trusted/],
+    ['Disconnected', /closed the connection/],
+  ];
+  for (const [what, reason] of rows) it(what, () => assert.match(troubleOf(line(what)).reason, reason));
+
+  it('keeps the words it does not know', () => {
+    assert.equal(troubleOf(line('Something new')).reason, 'h:1/bootstrap: Something new');
+  });
+
+  it('tells a certificate from all else', () => {
+    assert.equal(troubleOf(line('SSL handshake failed: x:certificate verify failed: y')).certificate, true);
+    assert.equal(troubleOf(line('Connection refused')).certificate, false);
+  });
+
+  it('knows the errors that belong to no message', () => {
+    assert.ok(isFatal({ code: -150, text: '' }) && !isFatal({ code: -185, text: '' }));
+    assert.match(
+      fatalReason('[thrd:main]: Fatal error: Broker: Cluster authorization failed: x') ?? '',
+      /lacks the ACL/,
+    );
+    assert.match(
+      fatalReason('[thrd:main]: Fatal error: Broker: Out of order: x') ?? '',
+      /gave up: Broker: Out of order/,
+    );
+    assert.equal(fatalReason('h:1/bootstrap: Disconnected'), undefined);
+    assert.ok(isAllDown('local: all broker connections are down') && !isAllDown('local: timed out'));
+    assert.ok(saysTopicMissing('local: unknown topic') && !saysTopicMissing('local: timed out'));
+  });
+});

@@ -1,0 +1,153 @@
+/**
+ * What librdkafka's words mean: for a message (refused, or not reached), and for the person who reads why there is no
+ * connection. node-rdkafka drops the error codes of reports, so the text has to do. Pure.
+ */
+import type { Outcome } from './face.ts';
+import { BATCH_BYTES } from './settings.ts';
+
+/** librdkafka's own codes (rdkafka.h) where produce() throws them. */
+const QUEUE_FULL = -184;
+const MESSAGE_TOO_LARGE = 10;
+const UNKNOWN_TOPIC = -188;
+const UNKNOWN_PARTITION = -190;
+const INVALID_ARGUMENT = -186;
+const FATAL = -150;
+
+/** "broker: message size too large": as librdkafka says it, in lower case as node-rdkafka leaves it. */
+export interface Fault {
+  readonly code: number;
+  readonly text: string;
+}
+
+export interface Sent {
+  readonly topic: string;
+  readonly bytes: number;
+  /** Bytes that the topic takes, where that is known. */
+  readonly topicLimit: number | undefined;
+}
+
+/** The outcome of a message whose report carries a fault. */
+export function outcomeOf(fault: Fault, sent: Sent): Outcome {
+  const { text } = fault;
+  if (text === 'broker: message size too large') return tooLarge(sent);
+  if (text.startsWith('broker: ') || text === 'local: unknown topic' || text === 'local: unknown partition') {
+    return { kind: 'refused', reason: plainly(text, sent.topic), forever: false };
+  }
+  return { kind: 'unreached', reason: plainly(text, sent.topic) };
+}
+
+/** What produce() threw: 'full' and 'offline' mean that the message was not taken. */
+export function thrownOutcome(fault: Fault, sent: Sent): Outcome | 'full' | 'offline' {
+  switch (fault.code) {
+    case QUEUE_FULL:
+      return 'full';
+    case MESSAGE_TOO_LARGE:
+      return { kind: 'refused', reason: plainly('broker: message size too large', sent.topic), forever: true };
+    case UNKNOWN_TOPIC:
+    case UNKNOWN_PARTITION:
+    case INVALID_ARGUMENT:
+      return { kind: 'refused', reason: plainly(fault.text, sent.topic), forever: false };
+    default:
+      // Broker's own codes are positive: librdkafka remembers what it said of a topic, and repeats it at once.
+      return fault.code > 0 ? { kind: 'refused', reason: plainly(fault.text, sent.topic), forever: false } : 'offline';
+  }
+}
+
+/** A message that travelled alone, or that is above the topic's limit by itself, will never fit. Others may have been in bad company. */
+function tooLarge(sent: Sent): Outcome {
+  const forever = sent.bytes > BATCH_BYTES || (sent.topicLimit !== undefined && sent.bytes > sent.topicLimit);
+  const limit = sent.topicLimit === undefined ? '' : `, which takes up to ${sent.topicLimit} bytes (max.message.bytes)`;
+  return {
+    kind: 'refused',
+    reason: `the broker finds ${sent.bytes} bytes too large for ${sent.topic}${limit}`,
+    forever,
+  };
+}
+
+/** Thrown by produce(). The event of a fatal error carries only the error beneath it, as if it were any other. */
+export function isFatal(fault: Fault): boolean {
+  return fault.code === FATAL;
+}
+
+/** "[thrd:main]: Fatal error: Broker: Cluster authorization failed: ...": why the producer is at its end; undefined: no such line. */
+export function fatalReason(line: string): string | undefined {
+  const said = /Fatal error: (.*)/.exec(line)?.[1];
+  if (said === undefined) return undefined;
+  return /Cluster authorization failed/.test(said)
+    ? `the broker does not let this user write to any topic: it lacks the ACL (${said})`
+    : `the Kafka client gave up: ${said}; a new producer is made`;
+}
+
+export function isAllDown(text: string): boolean {
+  return text === 'local: all broker connections are down';
+}
+
+/** A refusal that a missing topic explains. */
+export function saysTopicMissing(text: string): boolean {
+  return /unknown topic|unknown partition/.test(text);
+}
+
+function plainly(text: string, topic: string): string {
+  switch (text) {
+    case 'broker: topic authorization failed':
+      return `the broker does not let this user write to ${topic}: it lacks the ACL (${text})`;
+    case 'broker: message size too large':
+      return `too large for ${topic}`;
+    case 'local: unknown topic':
+    case 'local: unknown partition':
+    case 'broker: unknown topic or partition':
+      return `the topic ${topic} does not exist (${text})`;
+    case 'local: message timed out':
+      return 'no acknowledgement in time';
+    default:
+      return text;
+  }
+}
+
+/** Why there is no connection, from a line of librdkafka's log; each pattern with what to make of it. */
+const troubles: readonly (readonly [RegExp, string])[] = [
+  [
+    /SASL.*(?:invalid credentials|Authentication failed)/i,
+    'the broker refuses user name or password (SCRAM-SHA-512): check kafka.username and kafka.password_file',
+  ],
+  [/SASL.*mechanism/i, 'the broker does not offer SCRAM-SHA-512 on this port: check kafka.bootstrap'],
+  [
+    /certificate verify failed|verify (?:the )?certificate/i,
+    "the broker's certificate is not trusted: check kafka.ca_file, the certificate's dates and names, and this device's clock",
+  ],
+  [
+    /PLAINTEXT broker listener|SSL connection closed by peer|SSL handshake failed.*(?:wrong version number|unexpected message|packet length too long)/i,
+    'the broker does not speak TLS on this port: check kafka.bootstrap and kafka.security_protocol',
+  ],
+  [/SSL handshake failed/i, 'TLS with the broker fails'],
+  [
+    /(?:ApiVersionRequest failed|Receive failed.*SSL|might be incorrect security\.protocol|connecting to a SSL listener)/i,
+    'the broker hangs up at the first word: does this port want TLS or a password (kafka.security_protocol)?',
+  ],
+  [/Failed to resolve/i, 'the name of the broker cannot be resolved (DNS): check kafka.bootstrap and the network'],
+  [
+    /Connection refused/i,
+    'nothing listens there (connection refused): the broker is down, or kafka.bootstrap is wrong',
+  ],
+  [/Network is unreachable|No route to host/i, 'there is no route to the broker: check the network'],
+  [/Connection setup timed out|timed out|Timed out/i, 'the broker does not answer (timed out)'],
+  [/Disconnected|Connection reset|Broken pipe/i, 'the broker closed the connection'],
+];
+
+export interface Trouble {
+  readonly reason: string;
+  /** The certificate was refused: which fault it has can be looked up. */
+  readonly certificate: boolean;
+}
+
+/** "[thrd:...]: host:9093/bootstrap: Connect to ipv4#... failed: Connection refused (after 0ms in state CONNECT, ...)" */
+export function troubleOf(line: string): Trouble {
+  const what = line.replace(/^\[thrd:[^\]]*\]: /, '').replace(/ \(after \d+ms in state [^)]*\)/, '');
+  const broker = /^(?:\w+:\/\/)?([^\s/]+)(?:\/[^:]*)?: /.exec(what)?.[1] ?? '';
+  const found = troubles.find(([pattern]) => pattern.test(what));
+  const reason = found?.[1] ?? what;
+  return {
+    reason: broker === '' || found === undefined ? reason : `${broker}: ${reason}`,
+    certificate: /certificate verify failed/i.test(what),
+  };
+}

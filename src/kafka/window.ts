@@ -1,0 +1,48 @@
+/**
+ * How many bytes may be on their way: as many as the line carries in a few seconds. What is queued on a slow line for
+ * longer times out, is sent again behind what is still in the line, and times out again: 4 MiB at once on 64 kbit/s never
+ * arrive. Grows while acknowledgements are prompt, halves when they are late. Pure.
+ */
+
+/** To begin with, and after a time-out: 8 s of 64 kbit/s uncompressed, and about 1 s as JSON is compressed. */
+const FIRST_BYTES = 65_536;
+/** Never below: some ten ordinary events. */
+const LEAST_BYTES = 8_192;
+/** An acknowledgement within this makes the window grow by what it acknowledges: it doubles with each round trip. */
+const PROMPT_MS = 2_000;
+/** One later than this is late: below every time-out, and below the silence after which a broker is asked for a sign of life. */
+const LATE_MS = 5_000;
+
+export class Window {
+  readonly #mostBytes: number;
+  readonly #lateMs: number;
+  #bytes: number;
+  /** What was taken before says nothing of the window as it is now. */
+  #shrunkMs = Number.NEGATIVE_INFINITY;
+
+  constructor(mostBytes: number, messageTimeoutMs: number) {
+    this.#mostBytes = mostBytes;
+    this.#lateMs = Math.min(LATE_MS, messageTimeoutMs / 4);
+    this.#bytes = Math.min(FIRST_BYTES, mostBytes);
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  acknowledged(bytes: number, takenMs: number, nowMs: number): void {
+    const ageMs = nowMs - takenMs;
+    if (ageMs > this.#lateMs) this.#shrink(this.#bytes / 2, takenMs, nowMs);
+    else if (ageMs <= Math.min(PROMPT_MS, this.#lateMs)) this.#bytes = Math.min(this.#mostBytes, this.#bytes + bytes);
+  }
+
+  timedOut(takenMs: number, nowMs: number): void {
+    this.#shrink(Math.min(FIRST_BYTES, this.#bytes / 2), takenMs, nowMs);
+  }
+
+  #shrink(to: number, takenMs: number, nowMs: number): void {
+    if (takenMs < this.#shrunkMs) return;
+    this.#bytes = Math.min(this.#mostBytes, Math.max(LEAST_BYTES, to));
+    this.#shrunkMs = nowMs;
+  }
+}

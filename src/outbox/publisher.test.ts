@@ -1,0 +1,415 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { FakeBroker } from './broker.fixture.ts';
+import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
+import type { ChangeStore } from './change-store.ts';
+import { change, changeAtOnce, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
+
+interface OutboxRow {
+  readonly id: number;
+  readonly waiting: number;
+  readonly attempts: number;
+  readonly last_error: string;
+  readonly published_at: string | null;
+}
+
+function rowsOf(store: ChangeStore): OutboxRow[] {
+  return store.connection
+    .prepare<[], OutboxRow>('SELECT id, waiting, attempts, last_error, published_at FROM outbox ORDER BY id')
+    .all();
+}
+
+function waitingIn(store: ChangeStore): number {
+  return rowsOf(store).filter(({ waiting }) => waiting === 1).length;
+}
+
+function idsOf(broker: FakeBroker): number[] {
+  return broker.arrived.map(({ id }) => id).toSorted((a, b) => a - b);
+}
+
+describe('the publisher', () => {
+  test('sends what is committed, with key, topic and headers, and marks it when it is acknowledged', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    publisher.start();
+    await store.commit(author, (tx) => {
+      tx.emit(recordEvent('ключ:1', 1, { scope: 'INTERNAL' }));
+      tx.emit({ kind: 'definition', eventType: 'DefinitionCreated', scope: 'PUBLIC', dictionary: 'tools', data: {} });
+    });
+    await settles('published', clock, () => publisher.status().publishedTotal === 1);
+    const [message] = broker.arrived;
+    assert.ok(message);
+    const { value, ...rest } = message;
+    assert.deepEqual(rest, {
+      id: 1,
+      topic: 'refdata.internal',
+      key: 'tools:ключ:1',
+      headers: { 'device-id': 'box-1', 'event-id': `${store.storeId}-1`, 'content-type': 'application/json' },
+    });
+    assert.equal(JSON.parse(value).businessKey, 'ключ:1');
+    assert.equal(broker.arrived.length, 1, 'definitions go to no topic');
+    const [row] = rowsOf(store);
+    assert.deepEqual([row?.waiting, row?.attempts], [0, 0]);
+    assert.match(row?.published_at ?? '', /^2023-11-14T/);
+    assert.equal(publisher.status().waiting, 0);
+  });
+
+  test('a row that was acknowledged but not marked is sent again by the next process, with the same event id', async (t) => {
+    const { store, broker, publisher, dir, clock } = rigFor(t);
+    broker.answer = () => 'silent';
+    publisher.start();
+    await change(store, ['a']);
+    await turns();
+    assert.equal(broker.arrived.length, 1);
+    await store.close();
+    const again = openStoreIn(t, dir, { clock });
+    const next = new FakeBroker();
+    const nextPublisher = publisherOn(again, next, clock);
+    assert.equal(nextPublisher.status().waiting, 1);
+    nextPublisher.start();
+    await settles('published', clock, () => next.arrived.length === 1);
+    assert.deepEqual(next.arrived[0]?.headers, broker.arrived[0]?.headers);
+    await nextPublisher.stop(1_000);
+  });
+
+  test('rows that wait at the start go first, and the waiting are counted', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    await changeAtOnce(store, ['a', 'b', 'a']);
+    assert.equal(publisher.status().waiting, 3);
+    assert.equal(publisher.oldest()?.id, 1);
+    publisher.start();
+    await change(store, ['b', 'c']);
+    await settles('all published', clock, () => publisher.status().waiting === 0);
+    assert.deepEqual(idsOf(broker), [1, 2, 3, 4, 5]);
+    assert.equal(waitingIn(store), 0);
+    assert.equal(publisher.oldest(), undefined);
+  });
+
+  test('without a broker rows wait and are counted', async (t) => {
+    const { store, publisher } = rigFor(t, { broker: undefined });
+    publisher.start();
+    await change(store, ['a', 'b']);
+    assert.equal(publisher.status().waiting, 2);
+    await publisher.stop(0);
+  });
+
+  test('offline for a week costs no attempts; what came meanwhile goes in order when the broker is back', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    broker.connected = false;
+    publisher.start();
+    const versions = new Map<string, number>();
+    for (let day = 0; day < 7; day++) {
+      await change(store, ['a', 'b', 'a'], versions);
+      clock.advance(86_400_000);
+      await turns();
+    }
+    assert.ok(broker.offers < 2 * 7 * 86_400, `${broker.offers} offers`);
+    assert.equal(publisher.status().waiting, 21);
+    broker.connected = true;
+    await settles('all published', clock, () => publisher.status().waiting === 0);
+    assert.deepEqual(new Set(rowsOf(store).map(({ attempts }) => attempts)), new Set([0]));
+    assertOrder(broker);
+  });
+
+  test('a change while offline does not even ask the broker twice', async (t) => {
+    const { store, broker, publisher } = rigFor(t);
+    broker.connected = false;
+    publisher.start();
+    for (let n = 0; n < 50; n++) {
+      await change(store, [`k${n}`]);
+      await turns();
+    }
+    assert.equal(broker.offers, 1);
+  });
+
+  test('a time-out costs no attempt; the row is sent again and the key keeps its order', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    let lost = 0;
+    broker.answer = ({ id }) => (id === 1 && lost++ < 3 ? 'lost' : 'acknowledge');
+    publisher.start();
+    await change(store, ['a', 'a', 'b']);
+    await settles('all published', clock, () => publisher.status().waiting === 0);
+    assert.deepEqual(
+      broker.arrived.filter(({ key }) => key === 'tools:a').map(({ id }) => id),
+      [1, 1, 1, 1, 2],
+    );
+    assert.equal(publisher.status().unreachedTotal, 3);
+    assert.deepEqual(rowsOf(store)[0]?.attempts, 0);
+  });
+
+  test('a refused key is shown with its reason and blocks no other; its attempts are stored', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    broker.answer = ({ key }) => (key === 'tools:bad' ? 'refuse' : 'acknowledge');
+    publisher.start();
+    await change(store, ['bad', 'bad', 'good', 'bad', 'good']);
+    await settles('the good ones', clock, () => publisher.status().publishedTotal === 2);
+    await settles('three attempts', clock, () => (rowsOf(store)[0]?.attempts ?? 0) >= 3);
+    const [blocked] = publisher.status().blocked;
+    assert.deepEqual([blocked?.key, blocked?.id, blocked?.reason], ['tools:bad', 1, 'not allowed']);
+    assert.equal(rowsOf(store)[0]?.last_error, 'not allowed');
+    broker.answer = () => 'acknowledge';
+    await settles('all published', clock, () => publisher.status().waiting === 0);
+    assertOrder(broker);
+    assert.deepEqual(publisher.status().blocked, []);
+  });
+
+  test('more refusals than allowed make a dead letter with an audit record, and the key goes on', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t, { maxAttempts: 3 });
+    broker.answer = ({ id }) => (id === 1 ? 'refuse' : 'acknowledge');
+    publisher.start();
+    await change(store, ['a', 'a']);
+    await settles('the second', clock, () => publisher.status().waiting === 0);
+    assert.deepEqual(store.connection.prepare('SELECT outbox_id, attempts, reason FROM dead_letters').all(), [
+      { outbox_id: 1, attempts: 4, reason: 'not allowed' },
+    ]);
+    const audit = store.connection
+      .prepare<[], { actor: string; action: string; subject: string; details: string }>('SELECT * FROM audit')
+      .all();
+    assert.deepEqual(
+      audit.map(({ actor, action, subject }) => [actor, action, subject]),
+      [['publisher', 'outbox.dlq', 'tools:a']],
+    );
+    assert.equal(JSON.parse(audit[0]?.details ?? '').outboxId, 1);
+    assert.deepEqual([rowsOf(store)[0]?.waiting, rowsOf(store)[0]?.published_at], [0, null]);
+  });
+
+  test('what can never go is a dead letter at once', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    broker.answer = ({ id }) => (id === 1 ? 'refuse for ever' : 'acknowledge');
+    publisher.start();
+    await change(store, ['a', 'a']);
+    await settles('the second', clock, () => publisher.status().waiting === 0);
+    assert.equal(broker.offers, 2);
+  });
+
+  test('a topic that refuses everything is probed with at most 100 keys an interval, other topics go on', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    broker.answer = ({ topic }) => (topic === 'refdata.public' ? 'refuse' : 'acknowledge');
+    await changeAtOnce(
+      store,
+      Array.from({ length: 1_500 }, (_, n) => `k${n}`),
+    );
+    publisher.start();
+    await settles('the first answers', clock, () => publisher.status().blocked.length === 100);
+    await turns();
+    await store.commit(author, (tx) => tx.emit(recordEvent('x', 1, { scope: 'RESTRICTED' })));
+    await settles('the other topic', clock, () => publisher.status().publishedTotal === 1);
+    clock.advance(600_000);
+    await turns();
+    const before = broker.offers;
+    clock.advance(60_000);
+    await turns();
+    assert.ok(broker.offers - before <= 200, `${broker.offers - before} probes in a minute`);
+    broker.answer = () => 'acknowledge';
+    await settles('all published', clock, () => publisher.status().waiting === 0);
+  });
+
+  test('a broker that is full is offered more when it has room', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    broker.capacity = 7;
+    await changeAtOnce(
+      store,
+      Array.from({ length: 300 }, (_, n) => `k${n % 40}`),
+    );
+    publisher.start();
+    await settles('all published', clock, () => publisher.status().waiting === 0);
+    assert.equal(broker.mostOutstanding, 7);
+    assert.equal(broker.arrived.length, 300);
+  });
+
+  test('with much on its way acknowledgements are collected before they are stored', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    broker.answer = ({ key }) => (key.includes('silent') ? 'silent' : 'acknowledge');
+    publisher.start();
+    await changeAtOnce(
+      store,
+      Array.from({ length: 1_000 }, (_, n) => `silent-${n}`),
+    );
+    await settles('on its way', clock, () => publisher.status().inFlight === 1_000);
+    await change(store, ['first']);
+    await turns();
+    assert.equal(publisher.status().publishedTotal, 1, 'the first one at once');
+    await change(store, ['second', 'third']);
+    await turns();
+    assert.equal(publisher.status().publishedTotal, 1);
+    clock.advance(20);
+    await turns();
+    assert.equal(publisher.status().publishedTotal, 3);
+    await publisher.stop(0);
+  });
+
+  test('acknowledgements that cannot be stored are kept: their rows are not sent again, nor their keys', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    publisher.start();
+    store.connection.exec(
+      'CREATE TEMP TRIGGER full BEFORE DELETE ON outbox_waiting BEGIN SELECT RAISE(ABORT, "disk full"); END',
+    );
+    await change(store, ['a', 'a', 'b']);
+    for (let n = 0; n < 10; n++) {
+      clock.advance(1_000);
+      await turns();
+    }
+    assert.deepEqual(idsOf(broker), [1, 3]);
+    assert.equal(waitingIn(store), 3);
+    store.connection.exec('DROP TRIGGER full');
+    await settles('all published', clock, () => publisher.status().waiting === 0);
+    assert.deepEqual(idsOf(broker), [1, 2, 3]);
+  });
+
+  test('stopping offers nothing more, waits for what is on its way and writes what was acknowledged', async (t) => {
+    const { store, broker, publisher } = rigFor(t);
+    await changeAtOnce(
+      store,
+      Array.from({ length: 3_000 }, (_, n) => `k${n}`),
+    );
+    publisher.start();
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    await publisher.stop(1_000);
+    assert.ok(broker.acknowledged.size > 0);
+    const published = rowsOf(store).filter(({ published_at }) => published_at !== null);
+    assert.deepEqual(new Set(published.map(({ id }) => id)), broker.acknowledged);
+    const offers = broker.offers;
+    await change(store, ['late']);
+    await turns();
+    assert.equal(broker.offers, offers);
+  });
+
+  test('rows that an import brought in are counted and sent', async (t) => {
+    const { store, publisher, path, clock } = rigFor(t);
+    publisher.start();
+    await store.hold(async () => {
+      const { ImportConnection } = await import('./import-connection.ts');
+      const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
+      side.change(author, (tx) => {
+        for (let n = 0; n < 200; n++) tx.emit(recordEvent(`k${n}`));
+      });
+      side.close();
+    });
+    assert.equal(publisher.status().waiting, 200);
+    await settles('all published', clock, () => publisher.status().waiting === 0);
+    assert.equal(publisher.status().publishedTotal, 200);
+  });
+
+  test('published rows go after the days they are kept, dead letters and waiting rows stay', async (t) => {
+    const { store, broker, publisher, clock } = rigFor(t);
+    broker.answer = ({ id }) => (id === 5 ? 'refuse for ever' : id === 9 ? 'refuse' : 'acknowledge');
+    publisher.start();
+    await store.commit(author, (tx) => {
+      for (let n = 0; n < 3_500; n++) tx.emit(recordEvent(`k${n}`));
+      tx.emit({ kind: 'definition', eventType: 'DefinitionCreated', scope: 'PUBLIC', dictionary: 'tools', data: {} });
+    });
+    await settles('published', clock, () => publisher.status().publishedTotal === 3_498);
+    clock.advance(6 * 86_400_000);
+    await turns();
+    assert.equal(rowsOf(store).length, 3_501);
+    clock.stepWall(2 * 86_400_000);
+    for (let sweep = 0; sweep < 8; sweep++) {
+      clock.advance(3_600_000);
+      await turns();
+    }
+    assert.deepEqual(
+      rowsOf(store).map(({ id, waiting }) => [id, waiting]),
+      [
+        [5, 0],
+        [9, 1],
+      ],
+    );
+  });
+});
+
+test('100,000 waiting rows of few keys, many keys and one key take no memory by the row', async (t) => {
+  for (const [name, keyOf] of [
+    ['one blocked key', (n: number) => (n % 2 === 0 ? 'bad' : `k${n}`)],
+    ['50 keys', (n: number) => `k${n % 50}`],
+  ] as const) {
+    const { store, broker, publisher, clock } = rigFor(t);
+    await store.commit(author, (tx) => {
+      for (let n = 0; n < 100_000; n++) tx.emit(recordEvent(keyOf(n)));
+    });
+    broker.answer = ({ key }) => (key === 'tools:bad' ? 'refuse' : 'acknowledge');
+    let most = 0;
+    const goal = name === '50 keys' ? 0 : 50_000;
+    publisher.start();
+    const since = performance.now();
+    await settles(name, clock, () => {
+      most = Math.max(most, publisher.inMemory);
+      return publisher.status().waiting <= goal;
+    });
+    t.diagnostic(`${name}: ${Math.round(performance.now() - since)} ms, at most ${most} rows and keys in memory`);
+    assert.ok(most <= 30_000, `${most} in memory`);
+    await publisher.stop(0);
+    await store.close();
+  }
+});
+
+/** Duplicates are allowed; going back is not. */
+function assertOrder(broker: FakeBroker): void {
+  const last = new Map<string, number>();
+  for (const { id, topic, key } of broker.arrived) {
+    const before = last.get(`${topic} ${key}`) ?? 0;
+    assert.ok(id >= before, `${key}: ${id} came after ${before}`);
+    last.set(`${topic} ${key}`, id);
+  }
+}
+
+const answers = ['acknowledge', 'refuse', 'time out', 'lost', 'refuse for ever'] as const;
+const script = fc.array(
+  fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.record({ keys: fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { minLength: 1, maxLength: 6 }) }),
+    },
+    { weight: 2, arbitrary: fc.record({ turns: fc.integer({ min: 1, max: 6 }) }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({ answers: fc.array(fc.constantFrom(...answers), { minLength: 1, maxLength: 5 }) }),
+    },
+    { weight: 1, arbitrary: fc.record({ connected: fc.boolean() }) },
+    { weight: 1, arbitrary: fc.record({ advanceMs: fc.constantFrom(1_000, 61_000) }) },
+    { weight: 1, arbitrary: fc.record({ kill: fc.constant(true) }) },
+  ),
+  { maxLength: 40, size: 'max' },
+);
+
+test('whatever the broker does and whenever the process is killed, nothing is lost, marked early or out of order', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(script, async (steps) => {
+      let { store, broker, publisher, dir, clock } = rigFor(t, { maxAttempts: 3 });
+      const brokers = [broker];
+      const restart = async (): Promise<void> => {
+        // Nothing of the old process is written any more: as after a kill.
+        await store.close();
+        store = openStoreIn(t, dir, { clock });
+        broker = new FakeBroker();
+        brokers.push(broker);
+        publisher = publisherOn(store, broker, clock, { maxAttempts: 3 });
+        publisher.start();
+      };
+      publisher.start();
+      for (const step of steps) {
+        if ('keys' in step) await change(store, step.keys);
+        else if ('turns' in step) for (let n = 0; n < step.turns; n++) await new Promise(setImmediate);
+        else if ('answers' in step) broker.answer = ({ id }) => step.answers[id % step.answers.length] ?? 'acknowledge';
+        else if ('connected' in step) broker.connected = step.connected;
+        else if ('advanceMs' in step) clock.advance(step.advanceMs);
+        else await restart();
+      }
+      broker.answer = () => 'acknowledge';
+      broker.connected = true;
+      await settles('all settled', clock, () => publisher.status().waiting === 0);
+      const acknowledged = new Set(brokers.flatMap((each) => [...each.acknowledged]));
+      const dead = new Set(store.connection.prepare<[], number>('SELECT outbox_id FROM dead_letters').pluck().all());
+      for (const { id, published_at } of rowsOf(store)) {
+        assert.equal(published_at !== null, !dead.has(id), `${id} is published or dead`);
+        if (published_at !== null) assert.ok(acknowledged.has(id), `${id} was marked and never acknowledged`);
+      }
+      const all = new FakeBroker();
+      all.arrived.push(...brokers.flatMap((each) => each.arrived));
+      assertOrder(all);
+      await publisher.stop(0);
+      await store.close();
+    }),
+    { numRuns: 60 },
+  );
+});

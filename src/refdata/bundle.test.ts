@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { readItem } from './bundle-item.ts';
+import { entriesOf, maxEntryBytes } from './bundle-split.ts';
+import type { BundleFormat } from './face.ts';
+import { notAnInstant } from './validity.ts';
+
+function* cut(text: string | Uint8Array, size: number): Generator<Uint8Array> {
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+function split(format: BundleFormat, text: string, size = 7): readonly (readonly [string, string])[] {
+  return [...entriesOf(format, cut(text, size))].map(({ place, bytes }) => [
+    place,
+    bytes === undefined ? 'too long' : Buffer.from(bytes).toString(),
+  ]);
+}
+
+describe('the lines of a bundle', () => {
+  it('are counted from 1, blank ones and the last without a line feed too', () => {
+    assert.deepEqual(split('ndjson', 'a\n\r\n\nbcd\r\ne'), [
+      ['line 1', 'a'],
+      ['line 2', '\r'],
+      ['line 3', ''],
+      ['line 4', 'bcd\r'],
+      ['line 5', 'e'],
+    ]);
+    assert.deepEqual(split('ndjson', 'a\n'), [['line 1', 'a']]);
+    assert.deepEqual(split('ndjson', ''), []);
+  });
+
+  it('are the same however the body is cut', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.constantFrom('a', 'ж', '\n', '\r') }),
+        fc.integer({ min: 1, max: 9 }),
+        (text, size) => {
+          const lines = text.split('\n');
+          if (lines.at(-1) === '') lines.pop();
+          assert.deepEqual(
+            split('ndjson', text, size).map(([, line]) => line),
+            lines,
+          );
+        },
+      ),
+    );
+  });
+
+  it('that are too long are named and not kept', () => {
+    const long = 'x'.repeat(maxEntryBytes + 1);
+    assert.deepEqual(split('ndjson', `a\n${long}\nb`, 65_536), [
+      ['line 1', 'a'],
+      ['line 2', 'too long'],
+      ['line 3', 'b'],
+    ]);
+  });
+});
+
+describe('the items of a bundle', () => {
+  it('are found whatever is inside them, however the body is cut', () => {
+    const item = fc.jsonValue({ maxDepth: 3 });
+    fc.assert(
+      fc.property(
+        fc.array(item),
+        fc.integer({ min: 1, max: 9 }),
+        fc.integer({ min: 0, max: 2 }),
+        (items, size, indent) => {
+          const found = split('json', JSON.stringify({ items }, null, indent), size);
+          assert.deepEqual(
+            found.map(([, text]) => JSON.parse(text)),
+            items.map((value) => JSON.parse(JSON.stringify(value))),
+          );
+          assert.deepEqual(
+            found.map(([place]) => place),
+            items.map((_, at) => `item ${at + 1}`),
+          );
+        },
+      ),
+    );
+  });
+
+  it('that are no JSON are still told apart; one that is too long is named', () => {
+    assert.deepEqual(split('json', '\ufeff { "items" : [ {"a":"]\\",}"} , nonsense,, 3 ] } \n'), [
+      ['item 1', '{"a":"]\\",}"} '],
+      ['item 2', ' nonsense'],
+      ['item 3', ''],
+      ['item 4', ' 3 '],
+    ]);
+    assert.deepEqual(split('json', `{"items":["${'x'.repeat(maxEntryBytes)}",1]}`, 65_536), [
+      ['item 1', 'too long'],
+      ['item 2', '1'],
+    ]);
+    assert.deepEqual(split('json', '{"items":[]}'), []);
+  });
+
+  it('need their frame', () => {
+    const broken = [
+      '',
+      '[]',
+      '{}',
+      '{"item":[]}',
+      '{"items":{}}',
+      '{"items":[',
+      '{"items":[1',
+      '{"items":["a',
+      '{"items":[1}',
+    ];
+    for (const text of [...broken, '{"items":[1]', '{"items":[1],"x":2}', '{"items":[1]}x', '{"items":["\\'])
+      assert.throws(() => split('json', text), { code: 'MALFORMED' }, text);
+  });
+});
+
+describe('an item', () => {
+  const read = (text: string | Uint8Array): readonly string[] | string => {
+    const result = readItem(Buffer.from(text), true);
+    if ('blank' in result) return 'blank';
+    return 'faults' in result ? result.faults : result.item.action;
+  };
+
+  it('is an upsert unless it says close', () => {
+    assert.equal(read('{"dictionary":"d","businessKey":"k","data":{}}'), 'upsert');
+    assert.equal(
+      read('{"dictionary":"d","businessKey":"k","data":{},"action":"upsert","validFrom":"2026-01-01T00:00:00Z"}\r'),
+      'upsert',
+    );
+    assert.equal(read('{"dictionary":"d","businessKey":"k","action":"close"}'), 'close');
+    assert.equal(read('\ufeff{"dictionary":"d","businessKey":"k","action":"close"}'), 'close');
+    for (const blank of ['', ' ', '\r', '\t\r', '\ufeff']) assert.equal(read(blank), 'blank');
+  });
+
+  it('names every fault at once', () => {
+    assert.deepEqual(read('{"dictionary":1,"businessKey":"","data":[],"validFrom":"then","extra":1}'), [
+      '"extra" is no field of an item',
+      '/dictionary must be a text',
+      '/businessKey must not be empty',
+      '/data must be an object',
+      `/validFrom ${notAnInstant}`,
+    ]);
+    assert.deepEqual(read('{"dictionary":"d","businessKey":"k","action":"close","data":{},"validFrom":"x"}'), [
+      '/data is not for "close"',
+      '/validFrom is not for "close"',
+    ]);
+    assert.deepEqual(read('{"dictionary":"d","businessKey":"k","data":{},"action":"delete"}'), [
+      '/action must be "upsert" or "close"',
+    ]);
+  });
+
+  it('is exact or refused', () => {
+    assert.match(
+      String(read('{"dictionary":"d","businessKey":"k","data":{"n":9007199254740993}}')),
+      /^\/data\/n the number/,
+    );
+    assert.match(
+      String(read('{"dictionary":"d","businessKey":"k","data":{"a":1,"a":2}}')),
+      /^\/data\/a is there twice/,
+    );
+    assert.match(String(read('{"dictionary":"d","businessKey":"k","data":{"__proto__":{}}}')), /__proto__/);
+    assert.match(String(read(Uint8Array.from([0x22, 0xff, 0x22]))), /not UTF-8/);
+    assert.match(String(read('{"a":')), /not JSON/);
+    assert.match(String(read('[]')), /must be an object/);
+  });
+});

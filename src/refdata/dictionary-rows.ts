@@ -1,0 +1,83 @@
+/** The SQL of dictionaries. Statements are prepared once for a connection. */
+import type { Instant } from '../base/instant.ts';
+import type { JsonObject, Scope } from '../outbox/event.ts';
+import type { Connection } from '../storage/open.ts';
+import type { Dictionary } from './face.ts';
+
+/** What a change of a record needs of its dictionary; the schema is with the validators. */
+export interface DictionaryHead {
+  readonly id: number;
+  readonly name: string;
+  readonly scope: Scope;
+  readonly version: number;
+}
+
+export interface StoredDictionary extends DictionaryHead {
+  readonly title: string;
+  readonly schema: string | null;
+  readonly createdAt: Instant;
+  readonly updatedAt: Instant;
+  readonly changedBy: string;
+}
+
+const columns = `id, name, title, scope, schema, version, created_at AS createdAt, updated_at AS updatedAt,
+  changed_by AS changedBy`;
+
+export const dictionarySql = {
+  head: 'SELECT id, name, scope, version FROM dictionaries WHERE name = ?',
+  whole: `SELECT ${columns} FROM dictionaries WHERE name = ?`,
+  page: `SELECT ${columns} FROM dictionaries WHERE name > ? AND scope IN (?, ?, ?) ORDER BY name LIMIT ?`,
+} as const;
+
+export class DictionaryRows {
+  readonly #head;
+  readonly #whole;
+  readonly #page;
+  readonly #insert;
+  readonly #update;
+
+  constructor(connection: Connection) {
+    this.#head = connection.prepare<[string], DictionaryHead>(dictionarySql.head);
+    this.#whole = connection.prepare<[string], StoredDictionary>(dictionarySql.whole);
+    this.#page = connection.prepare<[string, string, string, string, number], StoredDictionary>(dictionarySql.page);
+    this.#insert = connection.prepare<[string, string, Scope, string | null, Instant, Instant, string]>(
+      `INSERT INTO dictionaries (name, title, scope, schema, version, created_at, updated_at, changed_by)
+       VALUES (?, ?, ?, ?, 1, ?, ?, ?)`,
+    );
+    this.#update = connection.prepare<[string, Scope, string | null, number, Instant, string, number]>(
+      `UPDATE dictionaries SET title = ?, scope = ?, schema = ?, version = ?, updated_at = ?, changed_by = ? WHERE id = ?`,
+    );
+  }
+
+  head(name: string): DictionaryHead | undefined {
+    return this.#head.get(name);
+  }
+
+  whole(name: string): StoredDictionary | undefined {
+    return this.#whole.get(name);
+  }
+
+  /** In the order of their names. */
+  page(after: string, scopes: readonly Scope[], limit: number): Iterable<StoredDictionary> {
+    return this.#page.iterate(after, scopes[0] ?? '', scopes[1] ?? '', scopes[2] ?? '', limit);
+  }
+
+  insert(dictionary: Dictionary): void {
+    const { name, title, scope, schema, createdAt, updatedAt, changedBy } = dictionary;
+    this.#insert.run(name, title, scope, schemaText(schema), createdAt, updatedAt, changedBy);
+  }
+
+  update(id: number, { title, scope, schema, version, updatedAt, changedBy }: Dictionary): void {
+    this.#update.run(title, scope, schemaText(schema), version, updatedAt, changedBy, id);
+  }
+}
+
+export function dictionaryOf({ schema, ...row }: StoredDictionary): Dictionary {
+  const { name, title, scope, version, createdAt, updatedAt, changedBy } = row;
+  const parsed = schema === null ? null : (JSON.parse(schema) as JsonObject);
+  return { name, title, scope, schema: parsed, version, createdAt, updatedAt, changedBy };
+}
+
+function schemaText(schema: JsonObject | null): string | null {
+  return schema === null ? null : JSON.stringify(schema);
+}

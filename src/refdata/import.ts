@@ -1,0 +1,200 @@
+/**
+ * Bundle imports from this thread: the body is handed to a worker block by block, then the worker writes while the write
+ * slot is held for it. One at a time: each has its own worker and up to maxImportBytes of memory.
+ */
+import { type Clock, endsWithin } from '../base/clock.ts';
+import { asLinesideError, LinesideError, messageOf } from '../base/errors.ts';
+import type { Instant } from '../base/instant.ts';
+import type { Logger } from '../base/logger.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import { besideModule, WorkerHost } from '../storage/worker-host.ts';
+import type { Actor, BundleFormat, ImportResult } from './face.ts';
+import { type ImportAnswer, type ImportCalls, importAudit } from './import-calls.ts';
+import { reasonFaults, refuseFaults } from './refusals.ts';
+
+export interface ImportOptions {
+  readonly store: ChangeStore;
+  /** Of refdata.db. */
+  readonly path: string;
+  /** Bytes refdata.db may hold: outbox.max_bytes. */
+  readonly maxBytes: number;
+  /** Bytes of a bundle. */
+  readonly maxImportBytes: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Imports that may wait for the one before; their bodies stay unread in their sockets. */
+const waitLimit = 4;
+/** What is handed over at a time, and is under way at most: small enough to be nothing, large enough to be few. */
+const blockBytes = 256 * 1024;
+/** 100,000 items take 20 s on a slow card. An import that takes longer than this would hold every other change. */
+const runLimitMs = 120_000;
+/** A worker that hangs in the disk is left behind after this. */
+const endLimitMs = 5_000;
+
+export class Imports {
+  readonly #o: ImportOptions;
+  readonly #lastImport;
+  #turn: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+  #worker: WorkerHost<ImportCalls> | undefined;
+  #closed = false;
+
+  constructor(options: ImportOptions) {
+    this.#o = options;
+    this.#lastImport = options.store.connection.prepare<[string], { id: number; at: Instant; details: string }>(
+      'SELECT id, at, details FROM audit WHERE action = ? ORDER BY id DESC LIMIT 1',
+    );
+  }
+
+  async run(
+    actor: Actor,
+    format: BundleFormat,
+    changeReason: string,
+    body: AsyncIterable<Uint8Array>,
+  ): Promise<ImportResult> {
+    refuseFaults('the bundle cannot be imported', reasonFaults(changeReason));
+    if (this.#waiting > waitLimit) {
+      throw new LinesideError('TOO_MANY', `${waitLimit} imports wait already`, { hint: 'Try again in a minute.' });
+    }
+    const before = this.#turn;
+    this.#waiting++;
+    const mine = before.then(() =>
+      this.#withWorker((worker) => this.#import(worker, actor, format, changeReason, body)),
+    );
+    this.#turn = mine.catch(() => undefined);
+    try {
+      return await mine;
+    } finally {
+      this.#waiting--;
+    }
+  }
+
+  /** Ends the import that runs: nothing of it is written, unless it was committed already. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#worker?.terminate(endLimitMs);
+    await this.#turn;
+  }
+
+  async #withWorker<T>(use: (worker: WorkerHost<ImportCalls>) => Promise<T>): Promise<T> {
+    if (this.#closed) throw closing();
+    const worker = new WorkerHost<ImportCalls>(besideModule('import-worker', import.meta.url));
+    this.#worker = worker;
+    try {
+      return await use(worker);
+    } finally {
+      this.#worker = undefined;
+      await worker.terminate(endLimitMs);
+    }
+  }
+
+  async #import(
+    worker: WorkerHost<ImportCalls>,
+    actor: Actor,
+    format: BundleFormat,
+    changeReason: string,
+    body: AsyncIterable<Uint8Array>,
+  ): Promise<ImportResult> {
+    const { store, path, maxBytes, clock } = this.#o;
+    const { full } = store.health();
+    if (full !== '') {
+      throw new LinesideError('STORAGE_FULL', `no room for changes: ${full}`, {
+        hint: 'Let the outbox drain, free space on the disk, or raise outbox.max_bytes; nothing was imported.',
+      });
+    }
+    await this.#received(worker, body);
+    const author = { changedBy: actor.name, changeReason };
+    const answer = await store.hold(async () => {
+      const last = this.#lastImport.get(importAudit)?.id ?? 0;
+      const answered = worker.call('run', { path, maxBytes, actor, author, format, wallMs: clock.wallMs() });
+      try {
+        if (await endsWithin(clock, runLimitMs, answered)) return await answered;
+        await worker.terminate(endLimitMs);
+        throw new LinesideError('TOO_LARGE', `nothing was imported: it took longer than ${runLimitMs / 1000} s`, {
+          hint: 'Cut the bundle in two.',
+        });
+      } catch (error) {
+        return await this.#afterDeath(worker, error, last);
+      }
+    });
+    if ('result' in answer) return answer.result;
+    const { code, message, hint, reasons } = answer.refused;
+    throw new LinesideError(code, message, { hint, reasons });
+  }
+
+  /** The worker may have died between its commit and its answer: the audit knows. */
+  async #afterDeath(worker: WorkerHost<ImportCalls>, error: unknown, last: number): Promise<ImportAnswer> {
+    if (worker.alive) throw asLinesideError(error);
+    if (!(await endsWithin(this.#o.clock, endLimitMs, worker.exited))) {
+      throw new LinesideError(
+        'STORAGE_FAILED',
+        'the import hangs in the disk: whether it will be written is not known',
+        {
+          cause: error,
+          hint: `See dmesg; the audit has "${importAudit}" when it was written.`,
+        },
+      );
+    }
+    const newest = this.#lastImport.get(importAudit);
+    if (newest === undefined || newest.id <= last) throw error instanceof LinesideError ? error : this.#died(error);
+    const counts = JSON.parse(newest.details) as Omit<ImportResult, 'txTime'>;
+    const { created, updated, closed, unchanged } = counts;
+    return { result: { txTime: newest.at, created, updated, closed, unchanged } };
+  }
+
+  /** A body that stalls outlives its worker: nobody waits for it then. */
+  async #received(worker: WorkerHost<ImportCalls>, body: AsyncIterable<Uint8Array>): Promise<void> {
+    const ended = worker.exited.then(() => Promise.reject(new Error('the worker has ended')));
+    try {
+      await Promise.race([this.#handOver(worker, body), ended]);
+    } catch (error) {
+      throw worker.alive ? error : this.#died(error);
+    }
+  }
+
+  async #handOver(worker: WorkerHost<ImportCalls>, body: AsyncIterable<Uint8Array>): Promise<void> {
+    let block = new Uint8Array(blockBytes);
+    let used = 0;
+    let total = 0;
+    const send = async (): Promise<void> => {
+      const buffer = used === blockBytes ? block.buffer : block.buffer.slice(0, used);
+      block = new Uint8Array(blockBytes);
+      used = 0;
+      await worker.call('block', buffer, [buffer]);
+    };
+    for await (const chunk of body) {
+      total += chunk.length;
+      if (total > this.#o.maxImportBytes) throw tooLarge(this.#o.maxImportBytes);
+      // However the body is cut, the worker holds few blocks, and full ones.
+      for (let from = 0; from < chunk.length; ) {
+        const part = chunk.subarray(from, from + blockBytes - used);
+        block.set(part, used);
+        used += part.length;
+        from += part.length;
+        if (used === blockBytes) await send();
+      }
+    }
+    if (used > 0) await send();
+  }
+
+  #died(error: unknown): LinesideError {
+    if (this.#closed) return closing();
+    this.#o.logger.error('the import worker died', { error: messageOf(error) });
+    return new LinesideError('INTERNAL', 'nothing was imported: the thread that imports has died', {
+      cause: error,
+      hint: 'Import the bundle again; if it dies again, cut the bundle in two and see the log of the service.',
+    });
+  }
+}
+
+function closing(): LinesideError {
+  return new LinesideError('SHUTTING_DOWN', 'nothing was imported: the service is being stopped');
+}
+
+function tooLarge(limit: number): LinesideError {
+  return new LinesideError('TOO_LARGE', `the bundle has more than ${limit} bytes`, {
+    hint: 'Cut it in two, or raise http.max_import_bytes.',
+  });
+}

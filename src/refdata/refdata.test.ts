@@ -1,0 +1,300 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { RecordVersion } from './face.ts';
+import { auditActions, everyone, insider, outboxRows, temporaryRefdata, trusted } from './refdata.fixture.ts';
+import { notAnInstant } from './validity.ts';
+
+const tools = { name: 'tools', title: 'Tools', scope: 'PUBLIC' } as const;
+const whole = { limit: 1_000, cursor: undefined };
+const yearMs = 365 * 24 * 3_600_000;
+
+describe('a version that waits for its time', () => {
+  it('is where a stale write is sent to look: reading gives the one before, again and again', async (t) => {
+    const { refdata } = temporaryRefdata(t);
+    await refdata.createDictionary(everyone, tools, '');
+    await refdata.createRecord(everyone, 'tools', 'k', { data: { a: 1 } });
+    await refdata.updateRecord(everyone, 'tools', 'k', { data: { a: 2 }, validFrom: '2090-01-01T00:00:00Z' }, 1);
+    assert.equal(refdata.record(everyone, 'tools', 'k', undefined).version, 1);
+    const hint = 'It is valid from 2090-01-01T00:00:00+00:00 on: see its history.';
+    const stale = { code: 'STALE_VERSION', hint };
+    await assert.rejects(refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 1), stale);
+    await assert.rejects(refdata.closeRecord(everyone, 'tools', 'k', '', 1), stale);
+    await refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 2);
+    await assert.rejects(refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 2), {
+      hint: 'Read it again, and decide anew.',
+    });
+  });
+});
+
+describe('dictionaries', () => {
+  it('are created once, told of and audited', async (t) => {
+    const at = temporaryRefdata(t);
+    const made = await at.refdata.createDictionary(everyone, { ...tools, schema: { type: 'object' } }, 'new hall');
+    assert.deepEqual(at.refdata.dictionary(everyone, 'tools'), made);
+    assert.equal(made.version, 1);
+    await assert.rejects(at.refdata.createDictionary(everyone, tools, ''), { code: 'CONFLICT' });
+    assert.deepEqual(
+      outboxRows(at).map(({ action, body }) => [action, body['category'], body['data']]),
+      [['DefinitionCreated', 'dict.definition.*', made]],
+    );
+    assert.deepEqual(auditActions(at), ['dictionary.created']);
+  });
+
+  it('are refused with every fault at once', async (t) => {
+    const { refdata } = temporaryRefdata(t);
+    const wanted = { name: 'No', title: '', scope: 'PUBLIC', schema: { type: 'strin', requird: [] } } as const;
+    await assert.rejects(refdata.createDictionary(everyone, wanted, 'x'.repeat(1_001)), (error: Error) => {
+      const { reasons, code } = error as Error & { reasons: string[]; code: string };
+      assert.equal(code, 'INVALID_ARGUMENT');
+      assert.deepEqual(
+        [...new Set(reasons.map((reason) => reason.split(/[ /]/)[1]))],
+        ['name', 'title', 'schema', 'changeReason'],
+      );
+      return true;
+    });
+    assert.deepEqual(refdata.dictionaries(everyone, whole).items, []);
+  });
+
+  it('are changed by who names the version they have, or none', async (t) => {
+    const at = temporaryRefdata(t);
+    await at.refdata.createDictionary(everyone, { ...tools, schema: { type: 'object' } }, '');
+    const changed = await at.refdata.updateDictionary(everyone, 'tools', { schema: null, title: 'T' }, '', 1);
+    assert.deepEqual([changed.version, changed.schema, changed.title], [2, null, 'T']);
+    await assert.rejects(at.refdata.updateDictionary(everyone, 'tools', { title: 'U' }, '', 1), {
+      code: 'STALE_VERSION',
+    });
+    await assert.rejects(at.refdata.updateDictionary(everyone, 'tools', {}, '', undefined), {
+      code: 'INVALID_ARGUMENT',
+    });
+    assert.equal((await at.refdata.updateDictionary(everyone, 'tools', { title: 'U' }, '', undefined)).version, 3);
+    assert.equal(outboxRows(at).at(-1)?.action, 'DefinitionUpdated');
+  });
+
+  it('out of sight are not there, and nobody puts one out of his own sight', async (t) => {
+    const { refdata } = temporaryRefdata(t);
+    const secret = { name: 'keys', title: 'Keys', scope: 'RESTRICTED' } as const;
+    await assert.rejects(refdata.createDictionary(insider, secret, ''), {
+      code: 'PERMISSION_DENIED',
+      hint: 'The role refdata-restricted opens it.',
+    });
+    await refdata.createDictionary(trusted, secret, '');
+    await refdata.createDictionary(insider, { ...tools, name: 'inner', scope: 'INTERNAL' }, '');
+    await refdata.createDictionary(everyone, tools, '');
+    await refdata.createRecord(trusted, 'keys', 'k', { data: {} });
+    const names = [everyone, insider, trusted].map((who) =>
+      refdata.dictionaries(who, whole).items.map(({ name }) => name),
+    );
+    assert.deepEqual(names, [['tools'], ['inner', 'tools'], ['inner', 'keys', 'tools']]);
+    const gone = { code: 'NOT_FOUND', message: 'there is no dictionary "keys"' };
+    assert.throws(() => refdata.dictionary(insider, 'keys'), gone);
+    assert.throws(() => refdata.record(insider, 'keys', 'k', undefined), gone);
+    assert.throws(() => refdata.records(insider, 'keys', undefined, whole), gone);
+    assert.throws(() => refdata.history(insider, 'keys', 'k', whole), gone);
+    assert.throws(() => refdata.drafts(insider, 'keys', whole), gone);
+    await assert.rejects(refdata.createRecord(insider, 'keys', 'l', { data: {} }), gone);
+    await assert.rejects(refdata.updateRecord(insider, 'keys', 'k', { data: {} }, 1), gone);
+    await assert.rejects(refdata.closeRecord(insider, 'keys', 'k', '', 1), gone);
+    await assert.rejects(refdata.bulkClose(insider, 'keys', ['k'], ''), gone);
+    await assert.rejects(refdata.createDraft(insider, 'keys', {}, ''), gone);
+    await assert.rejects(refdata.updateDictionary(insider, 'keys', { title: 'x' }, '', undefined), gone);
+    await assert.rejects(refdata.updateDictionary(insider, 'tools', { scope: 'RESTRICTED' }, '', undefined), {
+      code: 'PERMISSION_DENIED',
+    });
+  });
+});
+
+describe('drafts', () => {
+  it('go through review, and publishing makes their schema the dictionary’s', async (t) => {
+    const at = temporaryRefdata(t);
+    const { refdata } = at;
+    await refdata.createDictionary(everyone, tools, '');
+    await refdata.createRecord(everyone, 'tools', 'old', { data: { n: 'x' } });
+    const schema = { properties: { n: { type: 'number' } } };
+    const draft = await refdata.createDraft(everyone, 'tools', schema, 'stricter');
+    const step = (name: 'request-review' | 'decide' | 'publish' | 'withdraw', decision?: 'approved' | 'rejected') =>
+      refdata.stepDraft(insider, 'tools', draft.id, name, decision, '');
+    await assert.rejects(step('publish'), { code: 'CONFLICT' });
+    await step('request-review');
+    await assert.rejects(step('decide'), { code: 'INVALID_ARGUMENT' });
+    await step('decide', 'approved');
+    const published = await step('publish');
+    assert.deepEqual([published.state, published.createdBy, published.updatedBy], ['published', 'olga', 'ivan']);
+    assert.deepEqual(refdata.draft(everyone, 'tools', draft.id), published);
+    await assert.rejects(step('withdraw'), { code: 'CONFLICT' });
+    const { version, schema: now } = refdata.dictionary(everyone, 'tools');
+    assert.deepEqual([version, now], [2, schema]);
+    // What is there stays; what comes is checked.
+    assert.deepEqual(refdata.record(everyone, 'tools', 'old', undefined).data, { n: 'x' });
+    await assert.rejects(refdata.updateRecord(everyone, 'tools', 'old', { data: { n: 'y' } }, 1), {
+      code: 'INVALID_ARGUMENT',
+      reasons: ['/data/n must be number'],
+    });
+    const steps = ['Created', 'ReviewRequested', 'Decided', 'Published'].map((name) => `SchemaDraft${name}`);
+    assert.deepEqual(
+      outboxRows(at).map(({ action }) => action),
+      ['DefinitionCreated', 'created', ...steps],
+    );
+    assert.deepEqual(auditActions(at).slice(1), [
+      'draft.created',
+      'draft.reviewRequested',
+      'draft.approved',
+      'draft.published',
+    ]);
+  });
+
+  it('are listed newest first by cursor, and belong to their dictionary', async (t) => {
+    const { refdata } = temporaryRefdata(t);
+    await refdata.createDictionary(everyone, tools, '');
+    await refdata.createDictionary(everyone, { ...tools, name: 'other' }, '');
+    for (let i = 0; i < 5; i++) await refdata.createDraft(everyone, 'tools', { title: String(i) }, '');
+    const first = refdata.drafts(everyone, 'tools', { limit: 3, cursor: undefined });
+    const second = refdata.drafts(everyone, 'tools', { limit: 3, cursor: first.nextCursor });
+    assert.deepEqual(
+      [...first.items, ...second.items].map(({ schema }) => schema['title']),
+      ['4', '3', '2', '1', '0'],
+    );
+    assert.equal(second.nextCursor, undefined);
+    assert.throws(() => refdata.draft(everyone, 'other', first.items[0]?.id ?? 0), { code: 'NOT_FOUND' });
+    assert.throws(() => refdata.draft(everyone, 'tools', 1.5), { code: 'NOT_FOUND' });
+    await assert.rejects(refdata.createDraft(everyone, 'tools', { type: 'x' }, ''), { code: 'INVALID_ARGUMENT' });
+  });
+});
+
+describe('records', () => {
+  it('are created, updated, closed and opened again, each with its event', async (t) => {
+    const at = temporaryRefdata(t);
+    const { refdata } = at;
+    await refdata.createDictionary(everyone, tools, '');
+    const seen: RecordVersion[] = [];
+    const step = async (change: Promise<RecordVersion>): Promise<void> => {
+      seen.push(await change);
+      at.clock.advance(1_000);
+    };
+    await step(refdata.createRecord(everyone, 'tools', 'T/1 ключ', { data: { a: 1, b: 1 }, changeReason: 'new' }));
+    await step(refdata.updateRecord(insider, 'tools', 'T/1 ключ', { data: { a: 1, c: 2 } }, 1));
+    await step(refdata.closeRecord(everyone, 'tools', 'T/1 ключ', 'worn', 2));
+    await assert.rejects(refdata.updateRecord(everyone, 'tools', 'T/1 ключ', { data: {} }, 3), { code: 'CONFLICT' });
+    await assert.rejects(refdata.closeRecord(everyone, 'tools', 'T/1 ключ', '', 3), { code: 'CONFLICT' });
+    await step(refdata.createRecord(everyone, 'tools', 'T/1 ключ', { data: { d: 4 } }));
+    await assert.rejects(refdata.createRecord(everyone, 'tools', 'T/1 ключ', { data: {} }), { code: 'CONFLICT' });
+    assert.deepEqual(
+      seen.map(({ version, action, changedBy, changeReason }) => [version, action, changedBy, changeReason]),
+      [
+        [1, 'created', 'olga', 'new'],
+        [2, 'updated', 'ivan', ''],
+        [3, 'closed', 'olga', 'worn'],
+        [4, 'created', 'olga', ''],
+      ],
+    );
+    assert.deepEqual(refdata.history(everyone, 'tools', 'T/1 ключ', whole).items, [...seen].reverse());
+    assert.deepEqual(
+      outboxRows(at)
+        .slice(1)
+        .map(({ body }) => [body['eventType'], body['action'], body['version'], body['previousData']]),
+      [
+        ['dictionary.changed', 'created', 1, null],
+        ['dictionary.changed', 'updated', 2, { b: 1 }],
+        ['dictionary.changed', 'closed', 3, { a: 1, c: 2 }],
+        ['dictionary.changed', 'created', 4, null],
+      ],
+    );
+  });
+
+  it('are read as of any time', async (t) => {
+    const { refdata, clock, store } = temporaryRefdata(t);
+    await refdata.createDictionary(everyone, tools, '');
+    const put = (n: number, version: number, validFrom: string) =>
+      refdata.updateRecord(everyone, 'tools', 'k', { data: { n }, validFrom }, version);
+    await refdata.createRecord(everyone, 'tools', 'k', { data: { n: 1 }, validFrom: '2020-01-01T00:00:00Z' });
+    await put(2, 1, '2040-01-01T00:00:00+02:00');
+    await put(3, 2, '2021-01-01T00:00:00Z');
+    const n = (at?: string): unknown => refdata.record(everyone, 'tools', 'k', at).data['n'];
+    assert.throws(() => n('2019-12-31T23:59:59.999999Z'), { code: 'NOT_FOUND', hint: 'Its history shows when it is.' });
+    assert.deepEqual(
+      [n('2020-01-01T00:00:00Z'), n('2020-12-31T00:00:00Z'), n(), n('2050-01-01T00:00:00Z')],
+      [1, 1, 3, 3],
+    );
+    const before = store.now();
+    clock.advance(1_000);
+    await refdata.closeRecord(everyone, 'tools', 'k', '', 3);
+    assert.throws(() => n(), { code: 'NOT_FOUND' });
+    assert.equal(n(before), 3);
+    assert.throws(() => n('yesterday'), { code: 'INVALID_ARGUMENT' });
+    assert.throws(() => refdata.record(everyone, 'tools', 'l', undefined), { code: 'NOT_FOUND', hint: '' });
+  });
+
+  it('are refused with the faults of the key, the data, the time and the reason at once', async (t) => {
+    const at = temporaryRefdata(t);
+    await at.refdata.createDictionary(everyone, { ...tools, schema: { required: ['a', 'b'] } }, '');
+    const wanted = { data: {}, validFrom: 'now', changeReason: '\0' };
+    await assert.rejects(at.refdata.createRecord(everyone, 'tools', 'a\nb', wanted), {
+      code: 'INVALID_ARGUMENT',
+      reasons: [
+        '/businessKey must have no control characters',
+        `/validFrom ${notAnInstant}`,
+        '/changeReason must have no NUL character',
+        "/data must have required property 'a'",
+        "/data must have required property 'b'",
+      ],
+    });
+    assert.equal(outboxRows(at).length, 1);
+  });
+
+  it('two writers racing on one version: one wins, one is told', async (t) => {
+    const at = temporaryRefdata(t);
+    await at.refdata.createDictionary(everyone, tools, '');
+    await at.refdata.createRecord(everyone, 'tools', 'k', { data: { n: 0 } });
+    const race = [everyone, insider].map((who, n) => at.refdata.updateRecord(who, 'tools', 'k', { data: { n } }, 1));
+    const ends = await Promise.allSettled(race);
+    assert.deepEqual(ends.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+    const lost = ends.find((end) => end.status === 'rejected');
+    assert.equal((lost?.reason as { code?: string } | undefined)?.code, 'STALE_VERSION');
+    assert.equal(outboxRows(at).length, 3);
+    await assert.rejects(at.refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, undefined), {
+      code: 'VERSION_REQUIRED',
+    });
+    await assert.rejects(at.refdata.updateRecord(everyone, 'tools', 'none', { data: {} }, 1), { code: 'NOT_FOUND' });
+  });
+
+  it('keep their order when the clock steps back a year between two updates', async (t) => {
+    const at = temporaryRefdata(t);
+    await at.refdata.createDictionary(everyone, tools, '');
+    const first = await at.refdata.createRecord(everyone, 'tools', 'k', { data: { n: 1 } });
+    at.clock.stepWall(-yearMs);
+    const second = await at.refdata.updateRecord(everyone, 'tools', 'k', { data: { n: 2 } }, 1);
+    assert.ok(second.txTime > first.txTime);
+    assert.equal(second.validFrom, second.txTime);
+    assert.equal(at.refdata.record(everyone, 'tools', 'k', undefined).version, 2);
+    const closed = await at.refdata.closeRecord(everyone, 'tools', 'k', '', 2);
+    assert.ok(closed.validTo > second.txTime);
+    assert.throws(() => at.refdata.record(everyone, 'tools', 'k', undefined), { code: 'NOT_FOUND' });
+  });
+
+  it('are closed in bulk, all or none, with every fault', async (t) => {
+    const at = temporaryRefdata(t);
+    await at.refdata.createDictionary(everyone, tools, '');
+    for (const key of ['a', 'b', 'c']) await at.refdata.createRecord(everyone, 'tools', key, { data: { key } });
+    await at.refdata.closeRecord(everyone, 'tools', 'c', '', 1);
+    await assert.rejects(at.refdata.bulkClose(everyone, 'tools', ['a', 'x', 'c', 'a'], ''), {
+      code: 'INVALID_ARGUMENT',
+      reasons: [
+        '/businessKeys/1 there is no record "x"',
+        '/businessKeys/2 the record "c" is closed already',
+        '/businessKeys/3 is there already at /businessKeys/0',
+      ],
+    });
+    assert.equal(at.refdata.records(everyone, 'tools', undefined, whole).items.length, 2);
+    const { txTime, closed } = await at.refdata.bulkClose(everyone, 'tools', ['a', 'b'], 'stocktaking');
+    assert.equal(closed, 2);
+    const rows = outboxRows(at).slice(-2);
+    assert.deepEqual(
+      rows.map(({ businessKey, body }) => [businessKey, body['eventType'], body['txTime'], body['previousData']]),
+      ['a', 'b'].map((key) => [key, 'dictionary.changed', txTime, { key }]),
+    );
+    assert.equal(auditActions(at).at(-1), 'records.bulkClosed');
+    await assert.rejects(at.refdata.bulkClose(everyone, 'tools', [], ''), { code: 'INVALID_ARGUMENT' });
+    await assert.rejects(at.refdata.bulkClose(everyone, 'tools', Array<string>(10_001).fill('a'), ''), {
+      code: 'INVALID_ARGUMENT',
+    });
+  });
+});

@@ -1,0 +1,108 @@
+/** What the card has to bear: bytes written to storage for each change, its marking and all checkpoints included. */
+import { text } from 'node:stream/consumers';
+import { io, parseIo, sleep, until } from '../processes.ts';
+import type { Line, Row } from '../table.ts';
+import { type BenchBroker, startBroker } from './broker.ts';
+import { rate } from './changes.ts';
+import { type Hub, startHub } from './hub.ts';
+import { bareChange } from './programs/bare-store.ts';
+import { dataOf } from './samples.ts';
+
+/** sh waits for the hub; what the hub wrote until its very end is then sh's own (a child's account is its parent's). */
+const AFTERWARDS = ['sh', '-c', '"$0" "$@" & wait $!; cat /proc/$$/io'] as const;
+const CLIENTS = 8;
+/** Slow enough that each change is acknowledged, and marked by a transaction of its own, before the next. */
+const APART_MS = 40;
+const MIB = 1024 * 1024;
+/** outbox.max_bytes as it is shipped. */
+const LIMIT_BYTES = 2 * 1024 * MIB;
+/**
+ * Of a 32 GB card of the industrial kind: 3,000 erasures of each cell, and three bytes written inside for each from
+ * outside (small scattered writes), so 32 TB of ours; over ten years.
+ */
+const CARD_BYTES = (32e9 * 3_000) / 3;
+const CARD_DAYS = 3_650;
+
+interface Cost {
+  readonly writtenPerChange: number;
+  readonly untilStopPerChange: number;
+  /** Of refdata.db afterwards. */
+  readonly keptPerChange: number;
+}
+
+export const bytes: Row = {
+  name: 'bytes',
+  async run({ quick, say }) {
+    const broker = await startBroker();
+    const few = quick ? 200 : 1_500;
+    const many = quick ? 500 : 5_000;
+    const bundle = quick ? 10_000 : 50_000;
+    const cases = [
+      [`single changes ${1_000 / APART_MS} a second at most`, few, (hub: Hub) => apart(hub, few)],
+      [`single changes, ${CLIENTS} clients at once`, many, (hub: Hub) => rate(many, CLIENTS, create(hub))],
+      [
+        `a bundle of ${bundle.toLocaleString('en')}`,
+        bundle,
+        (hub: Hub) => hub.importBundle(hub.bundle(bundle, 'tool')),
+      ],
+    ] as const;
+    const lines: Line[] = [];
+    for (const [what, changes, work] of cases) {
+      const cost = await measure(broker, changes, work);
+      say(`${what}: ${JSON.stringify(cost)}`);
+      lines.push(line(what, cost));
+    }
+    await broker.close();
+    return lines;
+  },
+};
+
+const create = (hub: Hub) => (n: number) => hub.create(`tool-${n}`, dataOf(n));
+
+async function apart(hub: Hub, changes: number): Promise<void> {
+  for (let n = 0; n < changes; n++) {
+    await create(hub)(n);
+    await sleep(APART_MS);
+  }
+}
+
+async function measure(broker: BenchBroker, changes: number, work: (hub: Hub) => Promise<unknown>): Promise<Cost> {
+  const hub = await startHub({ bootstrap: broker.bootstrap, wrapper: AFTERWARDS });
+  if (hub.output === undefined) throw new Error('no pipe to the wrapped hub');
+  const output = text(hub.output);
+  await hub.createDictionary();
+  await until('the connection to the broker', async () => (await hub.outbox()).broker.connected);
+  const emptyBytes = await usedBytes(hub);
+  const before = io(hub.pid);
+  await work(hub);
+  await until('the outbox to be empty', async () => (await hub.outbox()).waiting === 0);
+  const written = io(hub.pid);
+  const keptBytes = (await usedBytes(hub)) - emptyBytes;
+  await hub.close();
+  const after = parseIo(await output);
+  return {
+    writtenPerChange: (after.writeBytes - before.writeBytes) / changes,
+    untilStopPerChange: (written.writeBytes - before.writeBytes) / changes,
+    keptPerChange: keptBytes / changes,
+  };
+}
+
+async function usedBytes(hub: Hub): Promise<number> {
+  const { text: metrics } = await hub.api.get('/metrics');
+  return Number(/^lineside_refdata_bytes (\S+)$/m.exec(metrics)?.[1] ?? Number.NaN);
+}
+
+function line(what: string, cost: Cost): Line {
+  const { data, envelope } = bareChange(1_000);
+  const perDay = CARD_BYTES / CARD_DAYS / cost.writtenPerChange;
+  const fit = LIMIT_BYTES / cost.keptPerChange;
+  const count = (number: number): string => Number(number.toPrecision(2)).toLocaleString('en');
+  return {
+    row: `bytes written per change, ${what}, delivered and marked`,
+    lineside: `${Math.round(cost.writtenPerChange)} bytes (${Math.round(cost.untilStopPerChange)} until the stop), ${Math.round(cost.keptPerChange)} of them stay in refdata.db`,
+    against: `the change's JSON: ${data.length} bytes, its event ${envelope.length}`,
+    ratio: `${(cost.writtenPerChange / data.length).toFixed(1)} x`,
+    aim: `reported: ${count(perDay)} changes a day for ten years on a card that bears ${CARD_BYTES / 1e12} TB; ${count(fit)} changes fit into outbox.max_bytes (2 GiB)`,
+    verdict: 'shown',
+  };
+}

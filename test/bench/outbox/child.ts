@@ -1,0 +1,60 @@
+/** Programs that measure in a process of their own: bundled as scripts/build bundles the hub, in the service's environment. */
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { buildSync } from 'esbuild';
+import { environment } from '../lineside.ts';
+import { NODE, ROOT, start } from '../processes.ts';
+
+const SOURCES = join(import.meta.dirname, 'programs');
+/** Within the checkout, where the native packages are found. */
+const COMPILED = join(ROOT, '.cache', 'bench');
+let built = false;
+
+/** Path of programs/NAME, compiled. */
+export function compiled(name: string): string {
+  if (!built) {
+    const sources = readdirSync(SOURCES).map((file) => join(SOURCES, file));
+    buildSync({
+      entryPoints: [...sources, join(ROOT, 'src/refdata/import-worker.ts')],
+      outdir: COMPILED,
+      entryNames: '[name]',
+      bundle: true,
+      splitting: true,
+      platform: 'node',
+      format: 'esm',
+      target: 'node24',
+      external: ['better-sqlite3', 'koffi', 'node-rdkafka'],
+      // CommonJS libraries call require, which a bundle of ES modules lacks.
+      banner: {
+        js: "import { createRequire as lsRequire } from 'node:module'; const require = lsRequire(import.meta.url);",
+      },
+    });
+    built = true;
+  }
+  return join(COMPILED, `${name}.js`);
+}
+
+/** programs/NAME, running. BENCH_PROFILE=DIRECTORY: where it leaves a CPU profile. */
+export function program(name: string, args: readonly (string | number)[]): ChildProcess & { stdout: Readable } {
+  const profile = process.env['BENCH_PROFILE'];
+  const options = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
+  const child = start(NODE, [...options, compiled(name), ...args.map(String)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: environment(),
+  });
+  const { stdout } = child;
+  if (stdout === null) throw new Error(`no pipe to ${name}`);
+  return Object.assign(child, { stdout });
+}
+
+/** What programs/NAME prints as JSON. */
+export async function measured<T>(name: string, args: readonly (string | number)[]): Promise<T> {
+  const child = program(name, args);
+  const [output, [status]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+  if (status !== 0) throw new Error(`${name} ended with ${String(status)}`);
+  return JSON.parse(output) as T;
+}

@@ -1,0 +1,83 @@
+/** node-rdkafka alone, with the settings that the hub gives it. */
+import kafka from 'node-rdkafka';
+import type { KafkaOptions } from '../../../../src/kafka/face.ts';
+import { producerSettings, topicSettings } from '../../../../src/kafka/settings.ts';
+
+/** As the hub polls while something is under way. */
+const POLL_MS = 5;
+const QUEUE_FULL = -184;
+
+export interface BareMessage {
+  readonly key: Buffer;
+  readonly value: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export class BareProducer {
+  readonly #producer;
+  #acknowledged = 0;
+  #wake: (() => void) | undefined;
+
+  constructor(options: KafkaOptions) {
+    this.#producer = new kafka.Producer({ ...producerSettings(options), dr_cb: true }, topicSettings(options));
+    this.#producer.on('delivery-report', (error: unknown) => {
+      if (error != null) throw new Error('not delivered', { cause: error });
+      this.#acknowledged++;
+      this.#wake?.();
+    });
+  }
+
+  get acknowledged(): number {
+    return this.#acknowledged;
+  }
+
+  connect(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#producer.connect({ timeout: 10_000 }, (error) =>
+        error == null ? resolve() : reject(new Error(error.message)),
+      );
+      this.#producer.setPollInterval(POLL_MS);
+    });
+  }
+
+  /** False: the queue is full. */
+  produce(topic: string, message: BareMessage): boolean {
+    const headers = Object.entries(message.headers).map(([name, value]) => ({ [name]: value }));
+    try {
+      this.#producer.produce(topic, null, message.value, message.key, null, 1, headers);
+      return true;
+    } catch (error) {
+      if ((error as { code?: number }).code === QUEUE_FULL) return false;
+      throw error;
+    }
+  }
+
+  /** Until something was acknowledged. */
+  reported(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = () => {
+        this.#wake = undefined;
+        resolve();
+      };
+    });
+  }
+
+  async all(count: number): Promise<void> {
+    while (this.#acknowledged < count) await this.reported();
+  }
+
+  /** How many messages the topic holds. */
+  held(topic: string, partitions: number): Promise<number> {
+    const one = (partition: number): Promise<number> =>
+      new Promise((resolve, reject) =>
+        this.#producer.queryWatermarkOffsets(topic, partition, 10_000, (error, offsets) =>
+          error == null ? resolve(offsets.highOffset - offsets.lowOffset) : reject(new Error(error.message)),
+        ),
+      );
+    return Promise.all(Array.from({ length: partitions }, (_, i) => one(i))).then((all) => all.reduce((a, b) => a + b));
+  }
+
+  close(): Promise<void> {
+    return new Promise((resolve) => this.#producer.disconnect(1_000, () => resolve()));
+  }
+}

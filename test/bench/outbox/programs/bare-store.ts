@@ -1,0 +1,112 @@
+/** better-sqlite3 alone: the rows that a change writes, by prepared statements, with all JSON made beforehand. */
+import { join } from 'node:path';
+import { FAR_FUTURE } from '../../../../src/base/instant.ts';
+import { hubMigrations } from '../../../../src/hub-migrations.ts';
+import { envelopeOf } from '../../../../src/outbox/envelope.ts';
+import { beginProgress } from '../../../../src/outbox/rows.ts';
+import { openDatabase } from '../../../../src/storage/open.ts';
+import { DICTIONARY, dataOf, eventOf, instantOf, keyOf, stampOf } from '../samples.ts';
+
+/** As the hub opens its file and the import worker its own. */
+const PAGE_BYTES = 4_096;
+const WAL_LIMIT_BYTES = 4 * 1024 * 1024;
+/** SQLite's default: checkpoints as large as the hub's own, run by the commit that makes them due. */
+const CHECKPOINT_PAGES = 1_000;
+
+export interface BareChange {
+  readonly n: number;
+  readonly key: string;
+  readonly version: number;
+  readonly at: string;
+  readonly data: string;
+  readonly envelope: string;
+}
+
+export function bareChange(n: number, version = 1): BareChange {
+  const data = dataOf(n, version);
+  const event = eventOf(n, keyOf(n), version, data, version === 1 ? undefined : dataOf(n, version - 1));
+  return {
+    n,
+    key: keyOf(n),
+    version,
+    at: instantOf(n),
+    data: JSON.stringify(data),
+    envelope: envelopeOf(event, stampOf(n)),
+  };
+}
+
+export class BareStore {
+  readonly #connection;
+  readonly #begin;
+  readonly #commit;
+  readonly #record;
+  readonly #advance;
+  readonly #version;
+  readonly #event;
+  readonly #waiting;
+  readonly #progress;
+  #outboxId = 0;
+
+  constructor(dir: string, cacheKib: number) {
+    const path = join(dir, 'refdata.db');
+    const opened = { path, pageSize: PAGE_BYTES, cacheKib, walLimitBytes: WAL_LIMIT_BYTES, migrations: hubMigrations };
+    const connection = openDatabase(opened);
+    connection.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    beginProgress(connection);
+    connection.exec(`INSERT INTO dictionaries VALUES (1, '${DICTIONARY}', '', 'PUBLIC', 1, '', '', '', NULL)`);
+    this.#connection = connection;
+    this.#begin = connection.prepare('BEGIN IMMEDIATE');
+    this.#commit = connection.prepare('COMMIT');
+    this.#record = connection.prepare<[string]>(
+      'INSERT INTO records (dictionary_id, business_key, version, closed) VALUES (1, ?, 1, 0)',
+    );
+    this.#advance = connection.prepare<[number, number]>('UPDATE records SET version = ?, closed = 0 WHERE id = ?');
+    this.#version = connection.prepare<[number, number, string, string, string, string, string]>(
+      `INSERT INTO record_versions
+         (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
+       VALUES (?, ?, ?, ?, ?, ?, 'local', '', ?)`,
+    );
+    this.#event = connection.prepare<[number, string, string, string, string]>(
+      `INSERT INTO outbox_events (id, tx_time, category, scope, dictionary, business_key, action, body)
+       VALUES (?, ?, 'dict.record.*', 'PUBLIC', '${DICTIONARY}', ?, ?, ?)`,
+    );
+    this.#waiting = connection.prepare<[number]>(
+      "INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')",
+    );
+    this.#progress = connection.prepare<[string, number]>('UPDATE progress SET last_tx_time = ?, last_outbox_id = ?');
+  }
+
+  /** One transaction; answers the records' ids. */
+  create(changes: readonly BareChange[]): number[] {
+    this.#begin.run();
+    const ids = changes.map((change) => {
+      const id = Number(this.#record.run(change.key).lastInsertRowid);
+      this.#write(id, 'created', change);
+      return id;
+    });
+    this.#end(changes);
+    return ids;
+  }
+
+  update(id: number, change: BareChange): void {
+    this.#begin.run();
+    this.#advance.run(change.version, id);
+    this.#write(id, 'updated', change);
+    this.#end([change]);
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  #write(id: number, action: string, { version, at, key, data, envelope }: BareChange): void {
+    this.#version.run(id, version, action, at, FAR_FUTURE, at, data);
+    this.#event.run(++this.#outboxId, at, key, action, envelope);
+    this.#waiting.run(this.#outboxId);
+  }
+
+  #end(changes: readonly BareChange[]): void {
+    this.#progress.run(changes.at(-1)?.at ?? '', this.#outboxId);
+    this.#commit.run();
+  }
+}

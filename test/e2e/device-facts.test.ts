@@ -1,0 +1,68 @@
+/** What the line knows of itself reaches the reference data: the hub asks it over gRPC, as any client does. */
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { temporaryDirectory } from './daemon.ts';
+import { type Both, startBoth, startHub } from './hub.ts';
+import { until } from './wait.ts';
+
+interface Item {
+  readonly businessKey: string;
+  readonly version: number;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+async function records(both: Both, dictionary: string): Promise<readonly Item[]> {
+  const { status, body } = await both.http('GET', `/api/v1/dictionaries/${dictionary}/records`);
+  return status === 200 ? (body as { items: readonly Item[] }).items : [];
+}
+
+test('the ports and the line of a running service are records, changed when they change', async () => {
+  const both = await startBoth({ config: { serial: { simulate: true }, device: { id: 'gate-7' } } });
+  const port = join(both.dir, 'run/sim0');
+  const ports = await until('the port as a record', async () => {
+    const found = await records(both, 'device.ports');
+    return found.length > 0 && found;
+  });
+  const own = ports.find(({ businessKey }) => businessKey === port);
+  assert.deepEqual([own?.data['deviceId'], own?.data['portName'], own?.version], ['gate-7', port, 1]);
+  assert.match(String(own?.data['description']), /simulated/i);
+  const [line] = await until('the line as a record', async () => {
+    const found = await records(both, 'device.line');
+    return found.length > 0 && found;
+  });
+  assert.deepEqual([line?.businessKey, line?.data['state'], line?.data['config']], ['line', 'closed', null]);
+
+  const line8N1 = { portName: port, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0 };
+  assert.equal((await both.client.serial.open(line8N1)).status, 0);
+  const open = await until('the line as open', async () => {
+    const [now] = await records(both, 'device.line');
+    return now?.data['state'] === 'open' && now;
+  });
+  assert.deepEqual(open.data['config'], { ...line8N1, parity: 'none', stopBits: '1' });
+  assert.equal(open.version, 2);
+  assert.equal(await both.stop(), 0);
+  assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
+});
+
+test('device.inventory = false asks the line nothing', async () => {
+  for (const inventory of [true, false]) {
+    const dir = temporaryDirectory();
+    mkdirSync(join(dir, 'run'));
+    let calls = 0;
+    const line = createServer((socket) => {
+      calls++;
+      socket.destroy();
+    }).listen(join(dir, 'run/grpc.sock'));
+    const hub = await startHub({ dir, config: { device: { inventory } } });
+    // The first question is asked before it is ready.
+    const dictionary = { name: 'tools', title: 'Tools', scope: 'PUBLIC' };
+    assert.equal((await hub.http('POST', '/api/v1/dictionaries', dictionary)).status, 201);
+    if (inventory) await until('the question', () => calls > 0);
+    assert.equal(await hub.stop(), 0, 'and stops though the line answers nobody');
+    assert.equal(calls > 0, inventory);
+    line.close();
+  }
+});

@@ -1,0 +1,101 @@
+/** The hub's HTTP interface as a client without any code of the product uses it: over TCP or its Unix socket. */
+import { Agent, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { LIMIT_MS } from './wait.ts';
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The JSON of the body; undefined where it is empty or something else. */
+  readonly body: Body | undefined;
+  readonly text: string;
+}
+
+/** What tests look at of answers: every field may be missing. */
+export interface Body {
+  readonly [name: string]: unknown;
+  readonly version?: number;
+  readonly txTime?: string;
+  readonly status?: number;
+  readonly code?: string;
+  readonly detail?: string;
+  readonly reasons?: readonly string[];
+  readonly items?: readonly Body[];
+  readonly nextCursor?: string;
+}
+
+export interface RequestOptions {
+  /** An object is sent as JSON; text or bytes as they are, of `contentType`. */
+  readonly body?: object | string | Uint8Array;
+  readonly contentType?: string;
+  readonly ifMatch?: number;
+  readonly changeReason?: string;
+}
+
+export class HubApi {
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  readonly #where: { readonly socketPath: string } | { readonly host: string; readonly port: number };
+  readonly #token: string;
+
+  /** `address`: "host:port" or "unix:PATH"; `token`: '' for none. */
+  constructor(address: string, token = '') {
+    const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(address) ?? [];
+    const unix = address.startsWith('unix:');
+    this.#where = unix ? { socketPath: address.slice('unix:'.length) } : { host, port: Number(port) };
+    this.#token = token;
+  }
+
+  get(path: string): Promise<Answer> {
+    return this.send('GET', path);
+  }
+
+  post(path: string, body: object, more: RequestOptions = {}): Promise<Answer> {
+    return this.send('POST', path, { ...more, body });
+  }
+
+  /** Whatever the status; rejects only where there was no whole answer. */
+  async send(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+    const { body, contentType = 'application/json', ifMatch, changeReason } = options;
+    const bytes = body === undefined ? undefined : bytesOf(body);
+    const headers = {
+      ...(this.#token !== '' && { authorization: `Bearer ${this.#token}` }),
+      ...(bytes !== undefined && { 'content-type': contentType, 'content-length': bytes.length }),
+      ...(ifMatch !== undefined && { 'if-match': `"${ifMatch}"` }),
+      ...(changeReason !== undefined && { 'x-change-reason': changeReason }),
+    };
+    const asked = request({ ...this.#where, agent: this.#agent, method, path, headers, timeout: LIMIT_MS * 3 });
+    asked.once('timeout', () => asked.destroy(new Error(`no answer to ${method} ${path}`)));
+    return new Promise((resolve, reject) => {
+      asked.once('error', reject);
+      asked.once('response', (response) => {
+        text(response).then((whole) => {
+          const status = response.statusCode ?? 0;
+          resolve({ status, headers: response.headers, text: whole, body: parsed(whole) });
+        }, reject);
+      });
+      asked.end(bytes);
+    });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}
+
+/** As a part of a path. */
+export function recordPath(dictionary: string, key: string): string {
+  return `/api/v1/dictionaries/${dictionary}/records/${encodeURIComponent(key)}`;
+}
+
+function bytesOf(body: object | string | Uint8Array): Uint8Array {
+  if (body instanceof Uint8Array) return body;
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+}
+
+function parsed(whole: string): Body | undefined {
+  try {
+    return JSON.parse(whole) as Body;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,425 @@
+/**
+ * Bad days of the broker, with a real one: away for a week, killed, refusing, unreachable by a wrong password or an expired
+ * certificate. Whatever it was, afterwards an independent consumer finds each change, each key in order.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { copyFileSync, globSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterEach, before, describe, test } from 'node:test';
+import Database from 'better-sqlite3';
+import { type Acl } from '../kafka/admin.ts';
+import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
+import { OutboxLedger, storedVersions } from '../soak/outbox-ledger.ts';
+import { temporaryDirectory } from './daemon.ts';
+import { residentMiB } from './faults.ts';
+import { type Hub, isAlive, startHub } from './hub.ts';
+import type { HubApi } from './hub-api.ts';
+import * as hubs from './hub-support.ts';
+import { consumerWorks, type ReaderSettings, type TopicMessage } from './outbox-reader.ts';
+import { until } from './wait.ts';
+
+const { alerts, apiOf, auditOf, close, consumed, create, dictionary, drained, expect, firsts, items, outbox } = hubs;
+const { plainKafka, prefixOf, saslKafka, SCOPES, sendBundle, topicsOf, update } = hubs;
+
+const skip = brokerMissing || (consumerWorks() ? false : "Debian's python3-confluent-kafka is missing");
+const [faketime] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
+const WEEK_STEPS = 40;
+const WEEK_KEYS = 60;
+/** Each bundle's worker comes and goes; what waits would be some 10 MiB if it were held. */
+const GROWTH_LIMIT_MIB = 30;
+const LAG_ALERT = 'RefdataOutboxLagHigh';
+const DLQ_ALERT = 'RefdataOutboxDLQNonEmpty';
+
+function pathOf(hub: Hub): string {
+  return join(hub.dir, 'data', 'refdata.db');
+}
+
+function sql(hub: Hub, statement: string): unknown {
+  const file = new Database(pathOf(hub), { readonly: true });
+  try {
+    return file.prepare(statement).pluck().get();
+  } finally {
+    file.close();
+  }
+}
+
+/** Drained, and the topics say what the database says: all of it, in order, nothing else. Answers how many came twice. */
+async function complete(
+  broker: TestBroker,
+  hub: Hub,
+  prefix: string,
+  more: Partial<ReaderSettings> = {},
+): Promise<{ messages: readonly TopicMessage[]; duplicates: number }> {
+  await drained(apiOf(hub));
+  const messages = await consumed(broker, prefix, more);
+  const ledger = new OutboxLedger();
+  ledger.know(storedVersions(pathOf(hub)));
+  return { messages, duplicates: ledger.published(messages) };
+}
+
+describe('a broker that has bad days', { skip }, () => {
+  let broker: TestBroker;
+  before(async () => {
+    broker = await startBroker(hubs.killable);
+  });
+  afterEach(async () => {
+    broker.thaw();
+    if (!isAlive(broker.pid())) await broker.restart();
+  });
+
+  test('away at the start, and for as many changes as a week has: no attempt is spent, nothing lost, memory stays flat', async (t) => {
+    const prefix = prefixOf('week');
+    const dir = temporaryDirectory();
+    await broker.kill();
+    const hub = await startHub({ dir, config: saslKafka(broker, dir, prefix) });
+    const api = apiOf(hub);
+    for (const scope of SCOPES) await dictionary(api, scope.toLowerCase(), scope);
+    let early = 0;
+    for (let hours = 1; hours <= WEEK_STEPS; hours++) {
+      const bundle = SCOPES.flatMap((scope) => items(scope.toLowerCase(), WEEK_KEYS, hours));
+      await expect(200, sendBundle(api, bundle));
+      if (hours === 1) await create(api, 'public', 'single', { hours });
+      else await update(api, 'public', 'single', hours - 1, { hours });
+      if (hours === WEEK_STEPS / 4) early = residentMiB(hub.pid());
+    }
+    const grown = residentMiB(hub.pid()) - early;
+    const offline = await outbox(api);
+    assert.equal(offline.waiting, WEEK_STEPS * (SCOPES.length * WEEK_KEYS + 1));
+    assert.equal(offline.broker.connected, false);
+    assert.match(offline.broker.reason, /refused/, 'the operator is told why');
+    assert.equal(offline.refusedTotal, 0);
+    assert.equal(sql(hub, 'SELECT max(attempts) FROM outbox'), 0);
+    assert.ok((await alerts(api)).includes(LAG_ALERT));
+    t.diagnostic(`${offline.waiting} changes waited; resident memory grew by ${grown.toFixed(1)} MiB`);
+    assert.ok(grown < GROWTH_LIMIT_MIB, `resident memory grew by ${grown} MiB`);
+
+    await broker.restart();
+    const { duplicates } = await complete(broker, hub, prefix);
+    assert.equal(duplicates, 0);
+    assert.equal(sql(hub, 'SELECT max(attempts) FROM outbox'), 0);
+    assert.equal((await outbox(api)).deadLetters, 0);
+    assert.ok(!(await alerts(api)).includes(LAG_ALERT));
+    assert.equal(await hub.stop(), 0);
+  });
+
+  test('the clock is set back by a year while the broker is away: it is found again all the same', {
+    skip: faketime === undefined ? 'libfaketime is not installed' : false,
+  }, async () => {
+    const prefix = prefixOf('clock');
+    const dir = temporaryDirectory();
+    const offset = join(dir, 'faketime');
+    const jump = (by: string): void => {
+      writeFileSync(`${offset}.new`, `${by}\n`);
+      renameSync(`${offset}.new`, offset);
+    };
+    jump('+1y');
+    await broker.kill();
+    const env = {
+      LD_PRELOAD: faketime ?? '',
+      FAKETIME_TIMESTAMP_FILE: offset,
+      FAKETIME_NO_CACHE: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      DONT_FAKE_MONOTONIC: '1',
+    };
+    const hub = await startHub({ dir, config: plainKafka(broker, prefix), env });
+    const api = apiOf(hub);
+    await dictionary(api, 'd');
+    await create(api, 'd', 'key', { n: 1 });
+    // By then each thread of the Kafka client waits for a time that is a year ahead when the clock is set back.
+    await until('it has been looked for', async () => (await outbox(api)).broker.forSeconds >= 3);
+    jump('+0');
+    await update(api, 'd', 'key', 1, { n: 2 });
+    await broker.restart();
+    await complete(broker, hub, prefix);
+    assert.equal(await hub.stop(), 0);
+  });
+
+  test('killed in the middle of a batch and back again: each change arrives, each key in order', async (t) => {
+    const prefix = prefixOf('killed');
+    const hub = await startHub({ config: plainKafka(broker, prefix) });
+    const api = apiOf(hub);
+    await dictionary(api, 'd');
+    // Held up, so that the whole batch waits; then cut off when a part of it is through.
+    broker.freeze();
+    const filler = randomBytes(600).toString('base64');
+    const bundle = (round: number): object[] =>
+      items('d', 10_000, round).map((item) => ({ ...item, data: { round, filler } }));
+    await expect(200, sendBundle(api, bundle(1)));
+    broker.thaw();
+    const cut = await until('a part of the batch is through', async () => {
+      const { waiting } = await outbox(api);
+      return waiting < 9_500 && { waiting };
+    });
+    await broker.kill();
+    t.diagnostic(`killed when ${cut.waiting} of 10000 waited`);
+    await expect(200, sendBundle(api, bundle(2)));
+    await broker.restart();
+    const { messages, duplicates } = await complete(broker, hub, prefix);
+    t.diagnostic(`${messages.length} messages, ${duplicates} of them twice`);
+    assert.equal(sql(hub, 'SELECT max(attempts) FROM outbox'), 0);
+    assert.equal(await hub.stop(), 0);
+  });
+
+  test('killed between acknowledgement and published_at, the hub sends the row again: twice, never less', async () => {
+    const prefix = prefixOf('between');
+    const hub = await startHub({ config: plainKafka(broker, prefix) });
+    const api = apiOf(hub);
+    await dictionary(api, 'd');
+    await create(api, 'd', 'a', { n: 1 });
+    await drained(api);
+    broker.freeze();
+    await update(api, 'd', 'a', 1, { n: 2 });
+    await update(api, 'd', 'a', 2, { n: 3 });
+    await create(api, 'd', 'b', { n: 1 });
+    // Somebody else holds the database: what the broker acknowledges cannot be noted.
+    const holder = new Database(pathOf(hub));
+    holder.exec('BEGIN IMMEDIATE');
+    broker.thaw();
+    const arrived = ['d:a 1', 'd:a 2', 'd:b 1'];
+    await until('the rows are on the topic', async () => (await consumed(broker, prefix)).length >= arrived.length);
+    await hub.kill();
+    assert.equal(sql(hub, 'SELECT count(*) FROM outbox WHERE waiting = 1'), 3);
+    holder.exec('ROLLBACK');
+    holder.close();
+    // A version goes out when the one before it is noted, so versions never go back: the third was never sent.
+    assert.deepEqual(firsts(await consumed(broker, prefix)).sort(), arrived);
+
+    const again = await startHub({ dir: hub.dir });
+    const { messages, duplicates } = await complete(broker, again, prefix);
+    assert.equal(duplicates, 2, 'the two rows that were acknowledged and not noted');
+    const ofA = messages.filter(({ key }) => key === 'd:a').map(({ event }) => event.version);
+    assert.deepEqual(ofA, [1, 2, 2, 3]);
+    assert.equal(await again.stop(), 0);
+  });
+
+  test('frozen when the hub is stopped: it ends within its limit, and the next start sends the rest', async () => {
+    const prefix = prefixOf('frozen');
+    const config = { ...plainKafka(broker, prefix), outbox: { drain_ms: 500 } };
+    const hub = await startHub({ config });
+    await dictionary(apiOf(hub), 'd');
+    await create(apiOf(hub), 'd', 'first', {});
+    await drained(apiOf(hub));
+    broker.freeze();
+    await expect(200, sendBundle(apiOf(hub), items('d', 500, 1)));
+    const asked = performance.now();
+    assert.equal(await hub.stop(), 0);
+    const took = performance.now() - asked;
+    broker.thaw();
+    assert.ok(took < 5_000, `stopping took ${took} ms`);
+    const again = await startHub({ dir: hub.dir });
+    await complete(broker, again, prefix);
+    assert.equal(await again.stop(), 0);
+  });
+
+  test('one topic refused by ACL: the others go on; once granted, all of it arrives in order', async () => {
+    const prefix = 'acl.events';
+    const dir = temporaryDirectory();
+    await topicsFor(broker, prefix, ['public', 'internal']);
+    const hub = await startHub({ dir, config: saslKafka(broker, dir, prefix) });
+    const api = apiOf(hub);
+    await threeDictionaries(api, 5);
+    const blocked = await until('the refused ones alone wait', async () => {
+      const now = await outbox(api);
+      return now.waiting === 15 && now.blockedKeyCount > 0 && now;
+    });
+    assert.ok(blocked.blockedKeys.every(({ topic }) => topic === `${prefix}.restricted`));
+    assert.match(blocked.blockedKeys[0]?.reason ?? '', /authoriz/i);
+    assert.ok(blocked.blockedKeys.every(({ attempts }) => attempts >= 1));
+    assert.equal(blocked.deadLetters, 0);
+    const others = await consumed(broker, prefix);
+    assert.equal(others.length, 30);
+    // A change to a topic that works is not held up by one that does not.
+    await create(api, 'public', 'beside', {});
+    await until('it goes past', async () => (await outbox(api)).waiting === 15);
+    await broker.admin.allow(writing(`${prefix}.restricted`));
+    const { messages } = await complete(broker, hub, prefix);
+    assert.equal(messages.length, 46);
+    assert.equal((await outbox(api)).blockedKeyCount, 0);
+    assert.equal(await hub.stop(), 0);
+  });
+
+  test('refusals beyond outbox.max_attempts: dead letters with audit and alert, sent again on request', async () => {
+    const prefix = 'few.attempts';
+    const dir = temporaryDirectory();
+    await topicsFor(broker, prefix, ['public', 'internal']);
+    const hub = await startHub({ dir, config: { ...saslKafka(broker, dir, prefix), outbox: { max_attempts: 1 } } });
+    const api = apiOf(hub);
+    await dictionary(api, 'restricted', 'RESTRICTED');
+    await create(api, 'restricted', 'k', { n: 1 });
+    await update(api, 'restricted', 'k', 1, { n: 2 });
+    await create(api, 'restricted', 'other', { n: 1 });
+    await until('all three are dead letters', async () => (await outbox(api)).deadLetters === 3);
+    const { items: dead = [] } = await expect(200, api.get('/api/v1/admin/outbox/dead-letters'));
+    assert.ok(
+      dead.every(({ attempts, reason }) => attempts === 2 && /authoriz/i.test(String(reason))),
+      JSON.stringify(dead),
+    );
+    assert.equal((await auditOf(api, 'outbox.dlq')).length, 3);
+    assert.ok((await alerts(api)).includes(DLQ_ALERT));
+    assert.equal((await outbox(api)).waiting, 0);
+    await broker.admin.allow(writing(`${prefix}.restricted`));
+    // In the order of their ids: what was refused together goes out together.
+    const ids = dead.map(({ id }) => Number(id)).sort((a, b) => a - b);
+    for (const id of ids) await expect(204, api.post(`/api/v1/admin/outbox/dead-letters/${id}/requeue`, {}));
+    await complete(broker, hub, prefix, { order: false });
+    assert.equal((await auditOf(api, 'outbox.requeue')).length, 3);
+    assert.ok(!(await alerts(api)).includes(DLQ_ALERT));
+    assert.equal(await hub.stop(), 0);
+  });
+
+  test('a wrong password costs no attempts and says so; with the right one all arrives', async () => {
+    const prefix = prefixOf('password');
+    const dir = temporaryDirectory();
+    const config = saslKafka(broker, dir, prefix);
+    hubs.passwordFile(dir, 'quite wrong');
+    const hub = await startHub({ dir, config });
+    await threeDictionaries(apiOf(hub), 3);
+    const told = await until('the reason', async () => {
+      const now = await outbox(apiOf(hub));
+      return /authentication|password/i.test(now.broker.reason) && now;
+    });
+    assert.deepEqual([told.broker.connected, told.waiting, told.refusedTotal], [false, 27, 0]);
+    assert.equal(sql(hub, 'SELECT max(attempts) FROM outbox'), 0);
+    assert.doesNotMatch(
+      hub.logLines.join('\n') + JSON.stringify(told),
+      /quite wrong/,
+      "the password is nobody's to read",
+    );
+    hubs.passwordFile(dir, users.device.password);
+    assert.equal(await hub.stop(), 0);
+    const again = await startHub({ dir });
+    await complete(broker, again, prefix);
+    assert.equal(await again.stop(), 0);
+  });
+
+  test('an expired certificate costs no attempts and says so; when the broker has a good one, all arrives', async () => {
+    const prefix = prefixOf('expired');
+    const dir = temporaryDirectory();
+    const hub = await startHub({ dir, config: saslKafka(broker, dir, prefix, { bootstrap: broker.expired }) });
+    const api = apiOf(hub);
+    await threeDictionaries(api, 3);
+    const told = await until('the reason', async () => {
+      const now = await outbox(api);
+      return /expired/i.test(now.broker.reason) && now;
+    });
+    assert.deepEqual([told.broker.connected, told.waiting, told.refusedTotal], [false, 27, 0]);
+    assert.equal(sql(hub, 'SELECT max(attempts) FROM outbox'), 0);
+    const certificates = dirname(broker.caFile);
+    await broker.stop();
+    copyFileSync(join(certificates, 'good.pem'), join(certificates, 'expired.pem'));
+    await broker.restart();
+    await complete(broker, hub, prefix);
+    assert.equal(await hub.stop(), 0);
+  });
+
+  test('a message too large for the broker is a dead letter at once, its key goes on, and a larger limit lets it through', async () => {
+    const prefix = prefixOf('large');
+    for (const scope of ['public', 'internal', 'restricted']) {
+      const config = { 'max.message.bytes': '14000', 'retention.ms': '604800000', 'cleanup.policy': 'delete' };
+      await broker.admin.createTopic(`${prefix}.${scope}`, 3, config);
+    }
+    const hub = await startHub({ config: plainKafka(broker, prefix, { max_message_bytes: 60_000 }) });
+    const api = apiOf(hub);
+    await dictionary(api, 'd');
+    const text = (bytes: number): string => randomBytes(bytes).toString('base64');
+    // The second event holds two texts, the old one and the new one, which the broker refuses; the others hold one.
+    const [first, second] = [text(8_000), text(8_000)];
+    await create(api, 'd', 'key', { text: first });
+    await update(api, 'd', 'key', 1, { text: second });
+    await update(api, 'd', 'key', 2, { text: second, small: true });
+    // The device itself refuses this one: it knows its own limit.
+    await create(api, 'd', 'larger', { text: text(60_000) });
+    await until('two dead letters, and the rest is through', async () => {
+      const { waiting, deadLetters } = await outbox(api);
+      return waiting === 0 && deadLetters === 2;
+    });
+    assert.ok((await alerts(api)).includes(DLQ_ALERT));
+    const audited = await auditOf(api, 'outbox.dlq');
+    assert.equal(audited.length, 2);
+    assert.match(JSON.stringify(audited), /d:key/);
+    const { items: dead = [] } = await expect(200, api.get('/api/v1/admin/outbox/dead-letters'));
+    for (const { reason } of dead) assert.match(String(reason), /too large|bytes are more than/);
+    assert.deepEqual(firsts(await consumed(broker, prefix, { order: false })), ['d:key 1', 'd:key 3']);
+
+    const idOf = (key: string): number => Number(dead.find(({ businessKey }) => businessKey === key)?.['id']);
+    raiseLimit(broker, `${prefix}.public`, 100_000);
+    await expect(204, api.post(`/api/v1/admin/outbox/dead-letters/${idOf('key')}/requeue`, {}));
+    await until('it is through', async () => (await outbox(api)).deadLetters === 1 && (await drained(api)));
+    assert.deepEqual(firsts(await consumed(broker, prefix, { order: false })).sort(), [
+      'd:key 1',
+      'd:key 2',
+      'd:key 3',
+    ]);
+    await expect(204, api.post(`/api/v1/admin/outbox/dead-letters/${idOf('larger')}/discard`, {}));
+    assert.equal((await auditOf(api, 'outbox.discard')).length, 1);
+    assert.ok(!(await alerts(api)).includes(DLQ_ALERT));
+    assert.equal(await hub.stop(), 0);
+  });
+
+  test('a topic is deleted: it is made again as it should be, and what is changed from then on arrives', async () => {
+    const prefix = prefixOf('deleted');
+    const dir = temporaryDirectory();
+    const hub = await startHub({ dir, config: saslKafka(broker, dir, prefix) });
+    const api = apiOf(hub);
+    await dictionary(api, 'd');
+    await create(api, 'd', 'key', { n: 1 });
+    await drained(api);
+    await broker.admin.deleteTopic(`${prefix}.public`);
+    for (let version = 1; version <= 5; version++) await update(api, 'd', 'key', version, { n: version + 1 });
+    await create(api, 'd', 'other', { n: 1 });
+    await drained(api);
+    const arrived = firsts(await consumed(broker, prefix, { order: false }));
+    // Which of them the old topic took along is not decided; what was changed when it was gone is there.
+    assert.ok(arrived.includes('d:key 6') && arrived.includes('d:other 1'), arrived.join(', '));
+    const { broker: seen, deadLetters } = await outbox(api);
+    assert.equal(deadLetters, 0);
+    const topic = seen.topics.find(({ name }) => name === `${prefix}.public`);
+    assert.deepEqual([topic?.partitions, topic?.lacks], [3, []]);
+    await close(api, 'd', 'key', 6);
+    await drained(api);
+    assert.equal(await hub.stop(), 0);
+  });
+});
+
+/** `count` keys of three versions each, in a dictionary of each scope. */
+async function threeDictionaries(api: HubApi, count: number): Promise<void> {
+  for (const scope of SCOPES) {
+    const of = scope.toLowerCase();
+    await dictionary(api, of, scope);
+    for (let version = 0; version < 3; version++) await expect(200, sendBundle(api, items(of, count, version)));
+  }
+}
+
+/** Outside the prefix that the device may write: these it may, and not the others. */
+async function topicsFor(broker: TestBroker, prefix: string, granted: readonly string[]): Promise<void> {
+  for (const name of Object.keys(topicsOf(prefix))) {
+    await broker.admin.createTopic(name, 3, { 'retention.ms': '604800000', 'cleanup.policy': 'delete' });
+  }
+  await broker.admin.allow(granted.flatMap((scope) => writing(`${prefix}.${scope}`)));
+}
+
+function writing(name: string): Acl[] {
+  const operations = ['write', 'describe', 'describeConfigs'] as const;
+  return operations.map((operation) => ({
+    user: users.device.name,
+    resource: 'topic',
+    pattern: 'literal',
+    name,
+    operation,
+  }));
+}
+
+/** As the operators of the central side do it. */
+function raiseLimit(broker: TestBroker, topic: string, bytes: number): void {
+  const script = [
+    'import sys',
+    'from confluent_kafka.admin import AdminClient, ConfigResource',
+    'resource = ConfigResource(ConfigResource.Type.TOPIC, sys.argv[2], set_config={"max.message.bytes": sys.argv[3]})',
+    'admin = AdminClient({"bootstrap.servers": sys.argv[1]})',
+    '[answer.result() for answer in admin.alter_configs([resource]).values()]',
+  ].join('\n');
+  const ran = spawnSync('/usr/bin/python3', ['-c', script, broker.plain, topic, String(bytes)], { encoding: 'utf8' });
+  assert.equal(ran.status, 0, ran.stderr);
+}

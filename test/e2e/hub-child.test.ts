@@ -1,0 +1,147 @@
+/** `lineside serve` and its hub: two processes that fail by themselves, and stop together. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import Long from 'long';
+import { killGroup, launch, runDaemonToEnd, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
+import { isAlive, startBoth, startHub } from './hub.ts';
+import { until, within } from './wait.ts';
+
+const count = (lines: readonly string[], pattern: RegExp): number => lines.filter((line) => pattern.test(line)).length;
+
+test('a hub that is killed is started again; the line notices nothing', async () => {
+  const both = await startBoth();
+  const stream = both.client.serial.streamLog({ fromStart: true })[Symbol.asyncIterator]();
+  const first = both.pid();
+  for (const times of [1, 2]) {
+    const next = stream.next();
+    await both.kill();
+    await until('another hub', () => count(both.logLines, / info hub ready /) === times + 1);
+    await both.client.serial.logRaw({ dir: 1, timestamp: Long.fromNumber(5), rawData: Buffer.from('x'), note: '' });
+    assert.equal((await within('the entry on the stream that was open all along', next)).done, false);
+  }
+  assert.notEqual(both.pid(), first);
+  assert.match(both.logLines.join('\n'), /warn the hub ended and is started again .*SIGKILL/);
+  assert.equal(await both.stop(), 0);
+  assert.doesNotMatch(both.logLines.join('\n'), / error /);
+});
+
+test('SIGTERM stops the hub, then the line; nothing is left', async () => {
+  const both = await startBoth();
+  const hub = both.pid();
+  assert.equal(await both.stop(), 0);
+  assert.ok(!isAlive(hub));
+  const order = both.logLines.flatMap((line) => / info ((?:hub )?(?:stopping|stopped))/.exec(line)?.[1] ?? []);
+  assert.deepEqual(order, ['stopping', 'hub stopping', 'hub stopped', 'stopped']);
+  assert.ok(!existsSync(join(both.dir, 'run/hub.pid')));
+  assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
+});
+
+test("Ctrl-C reaches both through the terminal's group, and starts no hub again", async () => {
+  const both = await startBoth();
+  const hub = both.pid();
+  process.kill(-both.linePid, 'SIGINT');
+  assert.equal(await within('the end', both.ended), 0);
+  assert.ok(!isAlive(hub));
+  both.client.close();
+  assert.equal(count(both.logLines, / info hub started /), 1);
+  assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
+});
+
+test('a hub that is told to end alone ends, and is started again', async () => {
+  const both = await startBoth();
+  process.kill(both.pid(), 'SIGINT');
+  await both.waitFor(/the hub ended and is started again how="exit status 0"/);
+  await until('another hub', () => count(both.logLines, / info hub ready /) === 2);
+  assert.equal(await both.stop(), 0);
+});
+
+test('when the line is killed its hub goes on; the next service ends it and starts its own', async () => {
+  const both = await startBoth();
+  const orphan = both.pid();
+  process.kill(both.linePid, 'SIGKILL');
+  both.client.close();
+  await until('the end of the line', () => !isAlive(both.linePid));
+  assert.equal((await both.http('GET', '/healthz')).status, 200, 'the orphan serves on');
+
+  const next = await startBoth({ dir: both.dir });
+  assert.ok(!isAlive(orphan));
+  assert.notEqual(next.pid(), orphan);
+  assert.equal((await next.http('GET', '/healthz')).status, 200);
+  assert.equal(count(next.logLines, / info hub started /), 1, 'at its first try');
+  assert.equal(await next.stop(), 0);
+});
+
+test('an orphan that does not end when asked is killed', async () => {
+  const both = await startBoth({ config: { outbox: { drain_ms: 0 } } });
+  const orphan = both.pid();
+  process.kill(orphan, 'SIGSTOP');
+  process.kill(both.linePid, 'SIGKILL');
+  both.client.close();
+  const next = await startBoth({ dir: both.dir });
+  assert.ok(!isAlive(orphan));
+  assert.match(next.logLines.join('\n'), /warn it does not stop: killing it pid=\d+/);
+  assert.equal(await next.stop(), 0);
+});
+
+test('a hub that hangs is killed when the service is stopped, and the line stops as ever', async () => {
+  const both = await startBoth({ config: { outbox: { drain_ms: 0 } } });
+  process.kill(both.pid(), 'SIGSTOP');
+  assert.equal(await both.stop(), 0);
+  assert.ok(!isAlive(both.pid()));
+  assert.match(both.logLines.join('\n'), /warn the hub does not stop: killing it pid=\d+\n.* info stopped/);
+});
+
+test('a second hub on the same data says who holds it and ends; one that no service started is left alone', async () => {
+  const hub = await startHub();
+  const second = await runDaemonToEnd({ dir: hub.dir, role: 'hub' });
+  assert.equal(second.status, 1);
+  assert.match(second.log, new RegExp(`hub cannot start error="another hub uses [^"]*: process ${hub.pid()}"`));
+
+  const service = launch({ dir: hub.dir, role: 'both' });
+  await service.waitFor(/hub cannot start error="another hub uses /);
+  service.child.kill('SIGTERM');
+  assert.equal(await within('the end of the service', service.ended), 0);
+  assert.ok(isAlive(hub.pid()));
+  assert.equal(await hub.stop(), 0);
+});
+
+test('a hub that cannot start never stops the line, and comes when its cause is gone', async () => {
+  const dir = temporaryDirectory();
+  const configFile = writeConfig(dir);
+  const path = join(dir, 'data/refdata.db');
+  const first = await startHub({ dir });
+  await first.stop();
+  const whole = readFileSync(path);
+  writeFileSync(path, 'not a database '.repeat(1_000));
+  const started = launch({ dir, role: 'both' });
+  await started.waitFor(/ info ready /);
+  await started.waitFor(/hub cannot start .*damaged/);
+  await started.waitFor(/warn the hub ended and is started again how="exit status 1"/);
+  assert.match(readFileSync(path, 'utf8'), /^not a database/, 'left as it was');
+  writeFileSync(path, whole);
+  await started.waitFor(/ info hub ready /);
+  started.child.kill('SIGTERM');
+  assert.equal(await within('the end', started.ended), 0);
+  assert.ok(existsSync(configFile));
+});
+
+test("what is wrong in the hub's part of the configuration is found before anything starts", async () => {
+  const config = { kafka: { security_protocol: 'sasl_ssl', username: 'u', password_file: '/nonexistent/password' } };
+  for (const role of ['both', 'hub'] as const) {
+    const { status, log } = await runDaemonToEnd({ config, role });
+    assert.equal(status, 2);
+    assert.match(log, /kafka.password_file: cannot be read/);
+    assert.doesNotMatch(log, / info /);
+  }
+  const line = await startDaemon({ config });
+  assert.equal(await line.stop(), 0, 'which is no concern of the line alone');
+});
+
+test('a role that is none is refused', async () => {
+  const { child, ended, logLines } = launch({ role: 'bath' as 'both' });
+  assert.equal(await within('the end', ended), 2);
+  killGroup(child);
+  assert.match(logLines.join('\n'), /no such role: "bath" \(roles: line, hub\)/);
+});

@@ -1,0 +1,171 @@
+/** The hub in end-to-end tests: alone, or with the line as `lineside serve` runs them; and requests to it. */
+import { readFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import {
+  type Client,
+  connectTo,
+  type DaemonOptions,
+  daemonPid,
+  killGroup,
+  launch,
+  listening,
+  signalPid,
+} from './daemon.ts';
+import { until, within } from './wait.ts';
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Parsed where it is JSON, text otherwise. */
+  readonly body: unknown;
+}
+
+export interface HttpOptions {
+  /** Goes over TCP with this token instead of the Unix socket. */
+  readonly token?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface Hub {
+  /** Of the hub's process; another one after it was started again. */
+  pid(): number;
+  readonly dir: string;
+  readonly configFile: string;
+  readonly socket: string;
+  /** host:port */
+  readonly address: string;
+  readonly logLines: readonly string[];
+  waitFor(pattern: RegExp, from?: number): Promise<string>;
+  /** A body that is no text is sent as JSON. */
+  http(method: string, path: string, body?: unknown, options?: HttpOptions): Promise<HttpAnswer>;
+  /** SIGTERM to what was started, and its exit status when it has ended. */
+  stop(): Promise<number | string>;
+  /** SIGKILL to the hub's process, and until it is gone. */
+  kill(): Promise<void>;
+  readonly ended: Promise<number | string>;
+}
+
+/** The line and its hub. `pid()`, `kill()` are the hub's; `linePid`, `client` the line's. */
+export interface Both extends Hub {
+  readonly linePid: number;
+  readonly client: Client;
+}
+
+/** The hub alone. */
+export async function startHub(options: DaemonOptions = {}): Promise<Hub> {
+  const started = launch({ ...options, role: 'hub' });
+  try {
+    const ready = await started.waitFor(/ info hub ready /);
+    const pid = await until('the pid of the hub', () => daemonPid(started.child.pid));
+    return asHub(started, ready, () => pid);
+  } catch (error) {
+    killGroup(started.child);
+    throw error;
+  }
+}
+
+/** What `lineside serve` runs, once both are ready. */
+export async function startBoth(options: DaemonOptions = {}): Promise<Both> {
+  const started = launch({ ...options, role: 'both' });
+  try {
+    const line = listening(await started.waitFor(/ info ready /));
+    const ready = await started.waitFor(/ info hub ready /);
+    const linePid = await until('the pid of the line', () => daemonPid(started.child.pid));
+    const pid = (): number => lastHubPid(started.logLines);
+    const client = connectTo(line.socket === '' ? line.address : `unix:${line.socket}`);
+    const hub = asHub(started, ready, pid);
+    return {
+      ...hub,
+      linePid,
+      client,
+      async stop() {
+        signalPid(linePid, 'SIGTERM');
+        const how = await within('the service ends', started.ended);
+        client.close();
+        return how;
+      },
+    };
+  } catch (error) {
+    killGroup(started.child);
+    throw error;
+  }
+}
+
+function lastHubPid(logLines: readonly string[]): number {
+  const line = logLines.findLast((one) => / info hub started /.test(one)) ?? '';
+  return Number(/pid=(\d+)/.exec(line)?.[1] ?? 0);
+}
+
+function asHub(
+  { dir, configFile, logLines, waitFor, ended }: ReturnType<typeof launch>,
+  ready: string,
+  pid: () => number,
+): Hub {
+  const { socket, address } = listening(ready);
+  return {
+    pid,
+    dir,
+    configFile,
+    socket,
+    address,
+    logLines,
+    waitFor,
+    ended,
+    http: (method, path, body, options = {}) =>
+      ask(options.token === undefined ? { socketPath: socket } : placeOf(address), method, path, body, options),
+    async stop() {
+      signalPid(pid(), 'SIGTERM');
+      return within('the hub ends', ended);
+    },
+    async kill() {
+      const old = pid();
+      signalPid(old, 'SIGKILL');
+      await until(`the end of ${old}`, () => !isAlive(old));
+    },
+  };
+}
+
+function placeOf(address: string): { host: string; port: number } {
+  const url = new URL(`http://${address}`);
+  return { host: url.hostname, port: Number(url.port) };
+}
+
+async function ask(
+  place: { socketPath: string } | { host: string; port: number },
+  method: string,
+  path: string,
+  body: unknown,
+  { token, headers = {} }: HttpOptions,
+): Promise<HttpAnswer> {
+  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const type = body === undefined ? {} : { 'content-type': 'application/json' };
+  const sent = request({ ...place, method, path, agent: false, headers: { ...type, ...authorization, ...headers } });
+  const answered = new Promise<HttpAnswer>((resolve, reject) => {
+    sent.once('error', reject);
+    sent.once('response', (response) => {
+      const { statusCode: status = 0 } = response;
+      text(response).then((all) => resolve({ status, headers: response.headers, body: parsed(all) }), reject);
+    });
+  });
+  sent.end(typeof body === 'string' || body === undefined ? body : JSON.stringify(body));
+  return within(`${method} ${path}`, answered);
+}
+
+function parsed(all: string): unknown {
+  try {
+    return JSON.parse(all);
+  } catch {
+    return all;
+  }
+}
+
+/** A zombie that nobody has looked at yet is over. */
+export function isAlive(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return stat[stat.lastIndexOf(')') + 2] !== 'Z';
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,87 @@
+/** Runs the independent consumer (outbox_consumer.py) and hands over what it read, and what it found wrong. */
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { environment, ROOT, startProcess } from './daemon.ts';
+import { within } from './wait.ts';
+
+const PYTHON = '/usr/bin/python3';
+/** librdkafka before 2.6.1, as in Debian 12, fails to authenticate by SCRAM with Apache Kafka 4: this is a later one. */
+const LIBRARIES = { LD_LIBRARY_PATH: join(ROOT, 'node_modules/node-rdkafka/build/deps') };
+const READ_LIMIT_MS = 120_000;
+
+/** False where Debian's python3-confluent-kafka is missing. */
+export function consumerWorks(): boolean {
+  return spawnSync(PYTHON, ['-c', 'import confluent_kafka']).status === 0;
+}
+
+export interface ReaderSettings {
+  readonly bootstrap: string;
+  /** librdkafka's settings: security.protocol, sasl.username, ... */
+  readonly security: Readonly<Record<string, string>>;
+  /** Topic: the scope that belongs on it. */
+  readonly topics: Readonly<Record<string, string>>;
+  /** Subscribes with a consumer group of this name; without, it reads the partitions directly. */
+  readonly group?: string;
+  readonly deviceId?: string;
+  /** false: versions may be late or missing (dead letters sent again, a topic deleted). */
+  readonly order?: boolean;
+  /** Asks for the topics' configuration as well, as an administrator with these settings of librdkafka. */
+  readonly describe?: Readonly<Record<string, string>>;
+}
+
+export interface TopicEvent {
+  readonly schemaVersion: string;
+  readonly eventType: string;
+  readonly occurredAt: string;
+  readonly txTime: string;
+  readonly changedBy: string;
+  readonly changeReason: string;
+  readonly scope: string;
+  readonly dictionary: string;
+  readonly businessKey: string;
+  readonly action: string;
+  readonly version: number;
+  readonly validFrom: string;
+  readonly validTo: string;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly previousData: Readonly<Record<string, unknown>> | null;
+}
+
+export interface TopicMessage {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly key: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly event: TopicEvent;
+}
+
+export interface ReadTopics {
+  /** In the order of each partition. */
+  readonly messages: readonly TopicMessage[];
+  readonly topics: Readonly<Record<string, { partitions: number; config: Readonly<Record<string, string>> }>>;
+  /** In words, with topic, partition and offset; empty: all as the specification wants it. */
+  readonly faults: readonly string[];
+  readonly duplicates: number;
+}
+
+/** Every message that is on the topics now. */
+export async function readTopics(settings: ReaderSettings): Promise<ReadTopics> {
+  const child = startProcess(PYTHON, [join(import.meta.dirname, 'outbox_consumer.py')], environment(LIBRARIES));
+  const { stdin, stdout, stderr } = child;
+  if (stdin === null || stdout === null || stderr === null) throw new Error('no pipes to the consumer');
+  const messages: TopicMessage[] = [];
+  let end: Omit<ReadTopics, 'messages'> | undefined;
+  createInterface({ input: stdout }).on('line', (line) => {
+    const told = JSON.parse(line) as { end?: typeof end; value: string } & Omit<TopicMessage, 'event'>;
+    if (told.end !== undefined) end = told.end;
+    else messages.push({ ...told, event: JSON.parse(told.value) as TopicEvent });
+  });
+  stdin.end(JSON.stringify(settings));
+  const [complaint] = await within('the consumer', Promise.all([text(stderr), once(child, 'close')]), READ_LIMIT_MS);
+  if (end === undefined) throw new Error(`the consumer did not come to its end:\n${complaint}`);
+  return { messages, ...end };
+}

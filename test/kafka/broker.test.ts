@@ -1,0 +1,257 @@
+/** The Broker against Apache Kafka: what is taken, acknowledged, refused, and what the state says of it. */
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import type { KafkaOptions } from '../../src/kafka/face.ts';
+import { until } from '../e2e/wait.ts';
+import { brokerMissing, startBroker, type TestBroker, TOPIC_PREFIX, users } from './broker.ts';
+import { consumed, messageOf, optionsFor, topicWish, watched } from './offering.ts';
+
+const PUBLIC = `${TOPIC_PREFIX}.public`;
+
+describe('a broker at work', { skip: brokerMissing }, () => {
+  let kafka: TestBroker;
+  const byScram = (over: Partial<KafkaOptions> = {}): KafkaOptions => ({
+    ...optionsFor(kafka.sasl),
+    securityProtocol: 'sasl_ssl',
+    username: users.device.name,
+    password: users.device.password,
+    caFile: kafka.caFile,
+    topics: [topicWish('public')],
+    ...over,
+  });
+
+  before(async () => {
+    kafka = await startBroker();
+  });
+
+  it('creates the topics that are missing, as they are asked for, and takes messages by SCRAM over TLS', async () => {
+    const { broker, connected, send, log } = watched(byScram());
+    await connected();
+    assert.deepEqual(broker.state().topics, [{ name: PUBLIC, partitions: 3, lacks: [] }]);
+    assert.match(log.join(''), new RegExp(`kafka topic created topic=${PUBLIC}`));
+    assert.deepEqual(await send({ id: 1, topic: PUBLIC, key: 'cities:Zürich', value: '{"a":"ü"}' }), {
+      kind: 'acknowledged',
+    });
+    assert.equal(broker.state().reason, '');
+  });
+
+  it('is read by a consumer with its own user, key, value and headers to the byte', async () => {
+    const consumer = {
+      'security.protocol': 'sasl_ssl',
+      'sasl.mechanisms': 'SCRAM-SHA-512',
+      'sasl.username': users.consumer.name,
+      'sasl.password': users.consumer.password,
+      'ssl.ca.location': kafka.caFile,
+    };
+    const found = await consumed(kafka.sasl, PUBLIC, consumer);
+    assert.deepEqual(
+      found.map(({ key, value, headers }) => [key, value, headers]),
+      [['cities:Zürich', '{"a":"ü"}', 'event-id=e-1']],
+    );
+  });
+
+  it('keeps the order of each key, in one partition', async () => {
+    const topic = topicWish('order');
+    const { broker, connected, outcomeOf, outcomes } = watched(optionsFor(kafka.plain, { topics: [topic] }));
+    await connected();
+    const [keys, versions] = [20, 50];
+    for (let id = 0; id < keys * versions; id++) {
+      const message = messageOf(id, topic.name, { key: `k${id % keys}`, value: String(Math.floor(id / keys)) });
+      assert.equal(broker.offer(message), 'taken');
+    }
+    await outcomeOf(keys * versions - 1);
+    await until('all are settled', () => outcomes.size === keys * versions);
+    assert.ok([...outcomes.values()].every((all) => all.length === 1 && all[0]?.kind === 'acknowledged'));
+    const found = await consumed(kafka.plain, topic.name);
+    const expected = Array.from({ length: versions }, (_, version) => String(version));
+    for (let key = 0; key < keys; key++) {
+      const mine = found.filter((message) => message.key === `k${key}`);
+      assert.deepEqual(
+        mine.map(({ value }) => value),
+        expected,
+      );
+      assert.equal(new Set(mine.map(({ partition }) => partition)).size, 1);
+    }
+  });
+
+  it('says full beyond its bytes, and that there is room again', async () => {
+    const topic = topicWish('full');
+    const { broker, connected, outcomes, changes } = watched(
+      optionsFor(kafka.plain, { topics: [topic], queueBytes: 10_000 }),
+    );
+    await connected();
+    const before = changes();
+    let taken = 0;
+    while (broker.offer(messageOf(taken, topic.name, { value: 'x'.repeat(1_000) })) === 'taken') taken++;
+    assert.equal(taken, 9);
+    assert.equal(broker.offer(messageOf(taken, topic.name, { value: 'y'.repeat(20_000) })), 'full');
+    assert.ok(broker.state().outstandingBytes <= 10_000);
+    await until('room again', () => changes() > before);
+    await until('all are settled', () => outcomes.size === taken);
+    // Larger than the queue, and the queue is empty.
+    assert.equal(broker.offer(messageOf(taken, topic.name, { value: 'y'.repeat(20_000) })), 'taken');
+    await until('the large one too', () => outcomes.get(taken)?.[0]?.kind === 'acknowledged');
+    assert.equal(broker.state().outstandingBytes, 0);
+  });
+
+  it('refuses for ever what is larger than kafka.max_message_bytes, and what its topic never takes', async () => {
+    const small = topicWish('small');
+    await kafka.admin.createTopic(small.name, 3, { ...small.config, 'max.message.bytes': '200000' });
+    const { broker, connected, send, log } = watched(optionsFor(kafka.plain, { topics: [small], compression: 'none' }));
+    await connected();
+    const lacks = 'takes messages of up to 200000 bytes (max.message.bytes), kafka.max_message_bytes allows 1000000';
+    assert.deepEqual(broker.state().topics[0]?.lacks, [lacks]);
+    assert.equal(log.filter((line) => line.includes('not as asked for')).length, 1);
+    const [own, theirs] = [
+      await send({ id: 1, topic: small.name, value: 'x'.repeat(1_000_001) }),
+      await send({ id: 2, topic: small.name, value: 'x'.repeat(300_000) }),
+    ];
+    assert.equal(own.kind === 'refused' && own.forever && /kafka.max_message_bytes/.test(own.reason), true);
+    assert.equal(theirs.kind === 'refused' && theirs.forever && /200000/.test(theirs.reason), true);
+    assert.match(broker.state().reason, /too large/);
+    assert.equal((await send({ id: 3, topic: small.name })).kind, 'acknowledged');
+    assert.equal(broker.state().reason, '');
+  });
+
+  it('never condemns a message that fits because its batch did not', async () => {
+    const tiny = topicWish('tiny');
+    await kafka.admin.createTopic(tiny.name, 1, { ...tiny.config, 'max.message.bytes': '5000' });
+    const { broker, connected, outcomes } = watched(optionsFor(kafka.plain, { topics: [tiny], compression: 'none' }));
+    await connected();
+    for (let id = 0; id < 20; id++) broker.offer(messageOf(id, tiny.name, { value: 'x'.repeat(1_000) }));
+    await until('all are settled', () => outcomes.size === 20);
+    const first = [...outcomes.values()].map(([outcome]) => outcome);
+    assert.ok(first.some((outcome) => outcome?.kind === 'refused'));
+    assert.ok(first.every((outcome) => outcome?.kind !== 'refused' || !outcome.forever));
+  });
+
+  it('says what an existing topic lacks, once, and changes nothing of it', async () => {
+    const poor = topicWish('poor');
+    await kafka.admin.createTopic(poor.name, 1, { 'retention.ms': '1000', 'cleanup.policy': 'compact' });
+    const first = watched(optionsFor(kafka.plain, { topics: [poor] }));
+    await first.connected();
+    const lacks = [
+      'has 1 partition, 3 are asked for',
+      'retention.ms is 1000, 604800000 is asked for',
+      'cleanup.policy is compact, delete is asked for',
+    ];
+    assert.deepEqual(first.broker.state().topics, [{ name: poor.name, partitions: 1, lacks }]);
+    assert.equal(first.log.filter((line) => line.includes('not as asked for')).length, 1);
+    await first.broker.stop(0);
+    const second = watched(optionsFor(kafka.plain, { topics: [poor] }));
+    await second.connected();
+    assert.deepEqual(second.broker.state().topics[0]?.lacks, lacks);
+  });
+
+  it('creates no topic where that is not asked for, and says which one is missing', async () => {
+    const absent = topicWish('absent');
+    const { broker, connected, send } = watched(optionsFor(kafka.plain, { topics: [absent], createTopics: false }));
+    await connected();
+    assert.deepEqual(broker.state().topics, [
+      { name: absent.name, partitions: 0, lacks: ['does not exist, and kafka.create_topics is false'] },
+    ]);
+    const outcome = await send({ id: 1, topic: absent.name });
+    assert.equal(outcome.kind === 'refused' && !outcome.forever && /does not exist/.test(outcome.reason), true);
+  });
+
+  it('creates a topic again that was deleted meanwhile', async () => {
+    const topic = topicWish('deleted');
+    const { broker, connected, send, log } = watched(optionsFor(kafka.plain, { topics: [topic] }));
+    await connected();
+    assert.equal((await send({ id: 1, topic: topic.name })).kind, 'acknowledged');
+    await kafka.admin.deleteTopic(topic.name);
+    const refused = await send({ id: 2, topic: topic.name });
+    assert.equal(refused.kind, 'refused');
+    const created = (): number => log.filter((line) => line.includes('kafka topic created')).length;
+    await until('it is created again', () => created() === 2);
+    let id = 3;
+    await until(
+      'it takes messages',
+      async () => (await send({ id: id++, topic: topic.name })).kind === 'acknowledged',
+      30_000,
+    );
+    assert.equal(broker.state().topics[0]?.partitions, 3);
+    assert.equal(broker.state().producersReplaced, 0);
+  });
+
+  it('names the topic that the user may not write, stays connected, and goes on when it may', async () => {
+    const [mine, others] = [topicWish('public'), `other.topic`];
+    await kafka.admin.createTopic(others, 1);
+    const { broker, connected, send } = watched(byScram({ topics: [mine] }));
+    await connected();
+    const refused = await send({ id: 1, topic: others });
+    assert.deepEqual(refused, {
+      kind: 'refused',
+      reason: `the broker does not let this user write to ${others}: it lacks the ACL (broker: topic authorization failed)`,
+      forever: false,
+    });
+    assert.equal(broker.state().connected, true);
+    assert.match(broker.state().reason, /lacks the ACL/);
+    assert.equal((await send({ id: 2, topic: mine.name })).kind, 'acknowledged');
+    const acl = { user: users.device.name, resource: 'topic', pattern: 'literal', name: others } as const;
+    await kafka.admin.allow([
+      { ...acl, operation: 'write' },
+      { ...acl, operation: 'describe' },
+    ]);
+    let id = 3;
+    await until('it may', async () => (await send({ id: id++, topic: others })).kind === 'acknowledged', 30_000);
+    assert.equal(broker.state().reason, '');
+  });
+
+  it('replaces its producer after a fatal error, loses nothing by it, and says what is wrong', async () => {
+    // A user who may write no topic at all gets no producer id: for librdkafka the end of that producer.
+    const nobody = { username: users.nobody.name, password: users.nobody.password };
+    const { broker, connected, outcomes, send } = watched(byScram(nobody));
+    let id = 0;
+    await until('a replacement', () => {
+      if (broker.offer(messageOf(id, PUBLIC)) === 'taken') id++;
+      return broker.state().producersReplaced > 0;
+    });
+    assert.match(broker.state().reason, /does not let this user write to any topic: it lacks the ACL/);
+    assert.deepEqual([broker.state().connected, broker.state().outstanding], [false, 0]);
+    await until('all are settled', () => outcomes.size === id);
+    assert.ok([...outcomes.values()].every((all) => all.length === 1 && all[0]?.kind === 'unreached'));
+    const acl = { user: users.nobody.name, resource: 'topic', pattern: 'literal', name: PUBLIC } as const;
+    const acls = [
+      { ...acl, operation: 'write' },
+      { ...acl, operation: 'describe' },
+    ] as const;
+    await kafka.admin.allow(acls);
+    await connected();
+    await until('it goes on', async () => (await send({ id: ++id, topic: PUBLIC })).kind === 'acknowledged');
+    await kafka.admin.forbid(acls);
+  });
+
+  const strangers: readonly [string, () => Partial<KafkaOptions>, RegExp][] = [
+    [
+      'a wrong password',
+      () => ({ password: 'wrong' }),
+      /refuses user name or password.*kafka\.username and kafka\.password_file/,
+    ],
+    ['an unknown user', () => ({ username: 'stranger' }), /refuses user name or password/],
+    [
+      'a certificate of another authority',
+      () => ({ caFile: kafka.strangerCaFile }),
+      /not from an authority that kafka\.ca_file names/,
+    ],
+    [
+      'an expired certificate',
+      () => ({ bootstrap: kafka.expired }),
+      /certificate has expired \(.*\); or this device's clock/,
+    ],
+    ['a port that speaks no TLS', () => ({ bootstrap: kafka.plain }), /does not speak TLS on this port/],
+    ['a port that wants TLS', () => ({ securityProtocol: 'plaintext' }), /TLS|hangs up|closed the connection/],
+    ['a CA file that is not there', () => ({ caFile: '/nowhere/ca.pem' }), /ca\.pem|ca\.location/],
+  ];
+  for (const [what, over, reason] of strangers) {
+    it(`says so for ${what}, and offers nothing`, async () => {
+      const { broker, log } = watched(byScram(over()));
+      await until(`the reason: ${reason}`, () => reason.test(broker.state().reason)).catch((error: unknown) => {
+        throw new Error(`${String(error)}\n${broker.state().reason}\n${log.join('')}`);
+      });
+      assert.equal(broker.state().connected, false);
+      assert.equal(broker.offer(messageOf(1, PUBLIC)), 'offline');
+      assert.ok(log.length <= 4, `one line for a change of reason:\n${log.join('')}`);
+    });
+  }
+});

@@ -1,0 +1,113 @@
+/**
+ * A real broker for tests: Apache Kafka on ports of its own, in a directory of its own, gone when the file ends. Where
+ * it cannot be had, `brokerMissing` says why, for the `skip` of the tests that want it.
+ */
+import { randomInt } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { standardAcls, TOPIC_PREFIX } from './acls.ts';
+import { type Admin, administrator } from './admin.ts';
+import { kafkaJars, Missing } from './jars.ts';
+import { type KafkaPorts, type KafkaProcess, startKafka, users } from './kafka.ts';
+
+export { TOPIC_PREFIX, users };
+
+export interface TestBroker {
+  /** "127.0.0.1:port" of each listener. */
+  readonly plain: string;
+  readonly sasl: string;
+  /** As sasl, with a certificate that has expired. */
+  readonly expired: string;
+  readonly caFile: string;
+  /** PEM of an authority that the broker's certificate is not from. */
+  readonly strangerCaFile: string;
+  readonly pid: () => number;
+  /** Topics and ACLs; valid while the broker runs, and after it was restarted. */
+  readonly admin: Admin;
+  /** SIGTERM, and until it has ended. */
+  stop(): Promise<void>;
+  /** SIGKILL, and until it has ended. */
+  kill(): Promise<void>;
+  /** Again, on the same ports with the same data. */
+  restart(): Promise<void>;
+  /** Frozen: connections stand and nobody answers. */
+  freeze(): void;
+  thaw(): void;
+}
+
+const jars = await kafkaJars().catch((error: unknown) => {
+  if (error instanceof Missing) return error;
+  throw error;
+});
+
+/** What this machine lacks for a real broker; false: nothing. */
+export const brokerMissing: string | false = jars instanceof Missing ? `no Apache Kafka here: ${jars.message}` : false;
+
+const leftovers = new Set<() => Promise<void>>();
+// Hooks of the file itself come first: they run in the order in which they were registered.
+setImmediate(() => after(() => Promise.all([...leftovers].map((clean) => clean()))));
+
+type Properties = Readonly<Record<string, string>>;
+
+/** `told`: properties beyond those of kafka.ts, which may depend on its ports. */
+export async function startBroker(told: Properties | ((ports: KafkaPorts) => Properties) = {}): Promise<TestBroker> {
+  if (jars instanceof Missing) throw jars;
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-kafka-'));
+  let running: KafkaProcess | undefined;
+  let admin: Admin | undefined;
+  leftovers.add(async () => {
+    running?.child.kill('SIGKILL');
+    await running?.ended;
+    rmSync(dir, { recursive: true, force: true });
+    await admin?.close();
+  });
+  const ports = await freePorts();
+  const properties = typeof told === 'function' ? told(ports) : told;
+  const start = async (): Promise<KafkaProcess> => {
+    running = await startKafka({ jars, dir, ports, properties });
+    return running;
+  };
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    running?.child.kill(signal);
+    await running?.ended;
+  };
+  const { certificates } = await start();
+  const at = (port: number): string => `127.0.0.1:${port}`;
+  admin = administrator(at(ports.plain));
+  await admin.allow(standardAcls());
+  return {
+    plain: at(ports.plain),
+    sasl: at(ports.sasl),
+    expired: at(ports.expired),
+    caFile: certificates.caFile,
+    strangerCaFile: certificates.strangerCaFile,
+    admin,
+    pid: () => running?.child.pid ?? 0,
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
+    restart: async () => void (await start()),
+    freeze: () => void running?.child.kill('SIGSTOP'),
+    thaw: () => void running?.child.kill('SIGCONT'),
+  };
+}
+
+/** Below the range that the system gives to outgoing connections, which would take a port while its broker is down. */
+async function freePorts(): Promise<KafkaPorts> {
+  const [plain, sasl, expired, controller] = [await freePort(), await freePort(), await freePort(), await freePort()];
+  return { plain, sasl, expired, controller };
+}
+
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(15_000, 32_000);
+    const server = createServer();
+    const free = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false));
+      server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+    });
+    if (free) return port;
+  }
+}

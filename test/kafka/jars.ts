@@ -1,0 +1,86 @@
+/**
+ * Apache Kafka's jars, brought by Maven into .cache/kafka and held to the hashes of scripts/kafka.sha256 each time they
+ * are used. What a machine lacks for that is said by name.
+ */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const POM = join(ROOT, 'scripts/kafka.pom.xml');
+const HASHES = join(ROOT, 'scripts/kafka.sha256');
+const CACHE = join(ROOT, '.cache/kafka');
+const MAVEN_LIMIT_MS = 180_000;
+const JAVA_AT_LEAST = 17;
+
+const run = promisify(execFile);
+
+/** The class path; a string beginning with "SKIPPED" never: what is missing is thrown as Missing. */
+export class Missing extends Error {
+  override readonly name = 'Missing';
+}
+
+/** Directory of the jars. Throws Missing where they cannot be had, and another error when they are not the pinned ones. */
+export async function kafkaJars(): Promise<string> {
+  await needJava();
+  const pinned = readFileSync(HASHES);
+  const dir = join(CACHE, createHash('sha256').update(pinned).digest('hex').slice(0, 16));
+  if (!existsSync(dir)) {
+    mkdirSync(CACHE, { recursive: true });
+    const fresh = mkdtempSync(join(CACHE, 'new-'));
+    try {
+      await fetchJars(fresh);
+      verify(fresh, pinned.toString());
+      // Somebody else may have been faster: theirs are the same.
+      if (!existsSync(dir)) renameSync(fresh, dir);
+    } finally {
+      rmSync(fresh, { recursive: true, force: true });
+    }
+  }
+  verify(dir, pinned.toString());
+  return dir;
+}
+
+async function needJava(): Promise<void> {
+  const { stderr } = await run('java', ['-version']).catch(() => {
+    throw new Missing('Java is not installed');
+  });
+  const major = Number(/version "(\d+)/.exec(stderr)?.[1]);
+  if (!(major >= JAVA_AT_LEAST)) throw new Missing(`Java ${JAVA_AT_LEAST} or later is not installed`);
+}
+
+async function fetchJars(dir: string): Promise<void> {
+  const goal = ['dependency:copy-dependencies', `-DoutputDirectory=${dir}`];
+  try {
+    await run('mvn', ['-q', '-B', '-f', POM, ...goal], { timeout: MAVEN_LIMIT_MS });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new Missing('Maven is not installed');
+    const said = String((error as { stdout?: unknown }).stdout ?? error);
+    throw new Missing(`Maven could not fetch Apache Kafka: ${/\[ERROR\] (.*)/.exec(said)?.[1] ?? said}`);
+  }
+}
+
+/** Exactly the pinned files, to the byte. */
+function verify(dir: string, pinned: string): void {
+  const wanted = new Map(
+    pinned
+      .trim()
+      .split('\n')
+      .map((line) => line.split(/\s+/).reverse() as [string, string]),
+  );
+  const there = readdirSync(dir);
+  const wrong = [
+    ...there.filter(
+      (file) =>
+        wanted.get(file) !==
+        createHash('sha256')
+          .update(readFileSync(join(dir, file)))
+          .digest('hex'),
+    ),
+    ...[...wanted.keys()].filter((file) => !there.includes(file)),
+  ];
+  if (wrong.length > 0)
+    throw new Error(`not the pinned Apache Kafka (scripts/kafka.sha256): ${wrong.join(', ')} in ${dir}`);
+}

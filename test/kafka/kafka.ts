@@ -1,0 +1,174 @@
+/**
+ * Apache Kafka as a process: one node that is broker and controller (KRaft), for scripts/kafka and the tests. Listeners
+ * on loopback only: plain, where everyone is administrator; SASL over TLS with SCRAM-SHA-512 and ACLs; and the same
+ * with a certificate that has expired.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { pbkdf2Sync, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { type Certificates, makeCertificates } from './certificates.ts';
+
+export interface KafkaPorts {
+  readonly plain: number;
+  readonly sasl: number;
+  readonly expired: number;
+  readonly controller: number;
+}
+
+export interface KafkaSettings {
+  /** Directory of the jars. */
+  readonly jars: string;
+  /** What the broker keeps, its certificates and its configuration. Found again by the next start. */
+  readonly dir: string;
+  readonly ports: KafkaPorts;
+  /** Beyond those below, or instead of them. */
+  readonly properties?: Readonly<Record<string, string>>;
+}
+
+/** Made for tests on this machine and listening on loopback alone, so their passwords are no secrets. */
+export const users = {
+  /** The device's: may write, create and describe the topics of the prefix. */
+  device: { name: 'lineside', password: 'device-test-password' },
+  /** A consumer's: may read the public topic, in groups of its own prefix. */
+  consumer: { name: 'consumer', password: 'consumer-test-password' },
+  /** Known, and allowed nothing. */
+  nobody: { name: 'nobody', password: 'nobody-test-password' },
+} as const;
+
+const HEAP = ['-Xms64m', '-Xmx256m'];
+/** Starts in half the time, and holds less. */
+const JVM = [
+  ...HEAP,
+  '-XX:+UseSerialGC',
+  '-XX:TieredStopAtLevel=1',
+  '-XX:-UsePerfData',
+  '-Djava.net.preferIPv4Stack=true',
+];
+const LOG = [
+  '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+  '-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info',
+];
+const CLUSTER_ID = 'bGluZXNpZGUtdGVzdC0wMQ';
+/** Kafka's own default and least. */
+const SCRAM_ITERATIONS = 4_096;
+const START_LIMIT_MS = 60_000;
+
+export interface KafkaProcess {
+  readonly child: ChildProcess;
+  readonly certificates: Certificates;
+  readonly ended: Promise<unknown>;
+}
+
+/** Resolves when it takes connections; rejects with its log when it ends instead. */
+export async function startKafka(settings: KafkaSettings): Promise<KafkaProcess> {
+  const { dir, jars } = settings;
+  const certificates = madeCertificates(dir);
+  const file = join(dir, 'server.properties');
+  writeFileSync(file, properties(settings, certificates));
+  const classPath = ['-cp', `${jars}/*`];
+  if (!existsSync(join(dir, 'data', 'meta.properties'))) {
+    const scram = Object.values(users).flatMap((user) => ['--add-scram', scramOf(user)]);
+    const format = ['kafka.tools.StorageTool', 'format', '-t', CLUSTER_ID, '-c', file, ...scram];
+    execFileSync('java', [...JVM, ...LOG, ...classPath, ...format], { stdio: 'pipe' });
+  }
+  // Ends with whoever started it, however that ends.
+  const java = ['--pdeathsig', 'KILL', 'java', ...JVM, ...LOG, ...classPath, 'kafka.Kafka', file];
+  const child = spawn('setpriv', java, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = once(child, 'close');
+  await started(child, ended);
+  return { child, certificates, ended };
+}
+
+function scramOf(user: { readonly name: string; readonly password: string }): string {
+  const salt = randomBytes(18);
+  const salted = pbkdf2Sync(user.password, salt, SCRAM_ITERATIONS, 64, 'sha512').toString('base64');
+  const parts = [
+    `name=${user.name}`,
+    `iterations=${SCRAM_ITERATIONS}`,
+    `salt="${salt.toString('base64')}"`,
+    `saltedpassword="${salted}"`,
+  ];
+  return `SCRAM-SHA-512=[${parts.join(',')}]`;
+}
+
+function madeCertificates(dir: string): Certificates {
+  const inside = join(dir, 'certificates');
+  const file = (name: string): string => join(inside, name);
+  if (!existsSync(file('expired.pem'))) {
+    mkdirSync(dir, { recursive: true });
+    return makeCertificates(inside);
+  }
+  return {
+    caFile: file('ca.pem'),
+    strangerCaFile: file('stranger.pem'),
+    goodFile: file('good.pem'),
+    expiredFile: file('expired.pem'),
+  };
+}
+
+async function started(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
+  const lines: string[] = [];
+  const ready = new Promise<void>((resolve, reject) => {
+    const limit = setTimeout(
+      () => reject(new Error(`Kafka did not start in time:\n${lines.join('\n')}`)),
+      START_LIMIT_MS,
+    );
+    const look = (line: string): void => {
+      if (lines.length < 200) lines.push(line);
+      if (!line.includes('Kafka Server started')) return;
+      clearTimeout(limit);
+      resolve();
+    };
+    for (const stream of [child.stdout, child.stderr]) if (stream) createInterface({ input: stream }).on('line', look);
+    ended.then(() => reject(new Error(`Kafka ended:\n${lines.join('\n')}`)), reject).finally(() => clearTimeout(limit));
+  });
+  await ready;
+}
+
+function properties(settings: KafkaSettings, certificates: Certificates): string {
+  const { ports, dir } = settings;
+  const at = (name: string, port: number): string => `${name}://127.0.0.1:${port}`;
+  const outside = [at('PLAIN', ports.plain), at('SASL', ports.sasl), at('EXPIRED', ports.expired)];
+  const all: Record<string, string> = {
+    'process.roles': 'broker,controller',
+    'node.id': '1',
+    'controller.quorum.voters': `1@127.0.0.1:${ports.controller}`,
+    'controller.listener.names': 'CONTROLLER',
+    'inter.broker.listener.name': 'PLAIN',
+    listeners: [...outside, at('CONTROLLER', ports.controller)].join(','),
+    'advertised.listeners': outside.join(','),
+    'listener.security.protocol.map': 'PLAIN:PLAINTEXT,SASL:SASL_SSL,EXPIRED:SASL_SSL,CONTROLLER:PLAINTEXT',
+    'log.dirs': join(dir, 'data'),
+    'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+    // Whoever comes by a plain listener: the broker itself, and the tests.
+    'super.users': 'User:ANONYMOUS',
+    'sasl.enabled.mechanisms': 'SCRAM-SHA-512',
+    'auto.create.topics.enable': 'false',
+    'offsets.topic.replication.factor': '1',
+    'offsets.topic.num.partitions': '1',
+    'transaction.state.log.replication.factor': '1',
+    'transaction.state.log.min.isr': '1',
+    'group.initial.rebalance.delay.ms': '0',
+    'num.network.threads': '1',
+    'num.io.threads': '2',
+    'log.cleaner.enable': 'false',
+    // A refused password is answered at once: the tests wait for it.
+    'connection.failed.authentication.delay.ms': '0',
+  };
+  for (const [listener, keyStore] of [
+    ['sasl', certificates.goodFile],
+    ['expired', certificates.expiredFile],
+  ] as const) {
+    const prefix = `listener.name.${listener}`;
+    all[`${prefix}.ssl.keystore.type`] = 'PEM';
+    all[`${prefix}.ssl.keystore.location`] = keyStore;
+    all[`${prefix}.scram-sha-512.sasl.jaas.config`] =
+      'org.apache.kafka.common.security.scram.ScramLoginModule required;';
+  }
+  return Object.entries({ ...all, ...settings.properties })
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('');
+}

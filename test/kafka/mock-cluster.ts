@@ -1,0 +1,46 @@
+/** librdkafka's mock cluster on command: brokers down, up and slow, requests that fail. No users, no TLS, no admin interface. */
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after } from 'node:test';
+
+const PACKAGE = resolve(import.meta.dirname, '../../node_modules/node-rdkafka');
+const LIBRARY = join(PACKAGE, 'build/deps');
+
+/** What this machine lacks for it; false: nothing. */
+export const mockMissing: string | false = existsSync(join(LIBRARY, 'librdkafka.so.1'))
+  ? false
+  : 'no librdkafka was compiled here: run scripts/bootstrap';
+
+export interface MockCluster {
+  readonly bootstrap: string;
+  /** One command of mock-cluster.c. */
+  readonly say: (command: string) => Promise<void>;
+}
+
+/** Gone when the file ends. */
+export async function startMockCluster(): Promise<MockCluster> {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-mock-'));
+  const program = join(dir, 'mock-cluster');
+  const source = join(import.meta.dirname, 'mock-cluster.c');
+  execFileSync('cc', ['-o', program, source, `-I${PACKAGE}/deps/librdkafka/src`, join(LIBRARY, 'librdkafka.so.1')]);
+  const child = spawn(program, [], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: { ...process.env, LD_LIBRARY_PATH: LIBRARY },
+  });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  after(() => {
+    child.kill('SIGKILL');
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const next = async (): Promise<string> => String((await lines.next()).value);
+  const bootstrap = await next();
+  const say = async (command: string): Promise<void> => {
+    child.stdin.write(`${command}\n`);
+    const answer = await next();
+    if (answer !== 'ok 0') throw new Error(`the mock cluster answers ${answer} to ${command}`);
+  };
+  return { bootstrap, say };
+}

@@ -1,0 +1,72 @@
+/** The Broker against librdkafka's mock cluster: what a real Kafka does not do on command, and all there is without Java. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { until } from '../e2e/wait.ts';
+import { mockMissing, startMockCluster } from './mock-cluster.ts';
+import { messageOf, optionsFor, watched } from './offering.ts';
+
+// ApiKey of Produce, and error codes of the Kafka protocol.
+const PRODUCE = 0;
+const NOT_ENOUGH_REPLICAS = 19;
+const INVALID_RECORD = 87;
+const OUT_OF_ORDER_SEQUENCE = 45;
+
+describe('a mock cluster', { skip: mockMissing }, () => {
+  it('acknowledges', async () => {
+    const mock = await startMockCluster();
+    const { connected, send } = watched(optionsFor(mock.bootstrap));
+    await connected();
+    assert.deepEqual(await send({ id: 1, topic: 't' }), { kind: 'acknowledged' });
+  });
+
+  it('is missed at once when it goes, and found again', async () => {
+    const mock = await startMockCluster();
+    const { broker, connected, disconnected, send, changes } = watched(optionsFor(mock.bootstrap));
+    await connected();
+    await send({ id: 1, topic: 't' });
+    const before = changes();
+    await mock.say('down 1');
+    await disconnected(5_000);
+    assert.equal(broker.offer(messageOf(2, 't')), 'offline');
+    await mock.say('up 1');
+    await connected();
+    assert.ok(changes() >= before + 2);
+    assert.equal((await send({ id: 2, topic: 't' })).kind, 'acknowledged');
+  });
+
+  it('may lack replicas for a while: that is waited out, not counted as a refusal', async () => {
+    const mock = await startMockCluster();
+    const { connected, send } = watched(optionsFor(mock.bootstrap));
+    await connected();
+    await send({ id: 1, topic: 't' });
+    await mock.say(`err ${PRODUCE} ${NOT_ENOUGH_REPLICAS} 2`);
+    assert.equal((await send({ id: 2, topic: 't' })).kind, 'acknowledged');
+  });
+
+  it('may refuse one message: that one is refused, and the next is acknowledged', async () => {
+    const mock = await startMockCluster();
+    const { connected, send } = watched(optionsFor(mock.bootstrap));
+    await connected();
+    await send({ id: 1, topic: 't' });
+    await mock.say(`err ${PRODUCE} ${INVALID_RECORD} 1`);
+    const outcome = await send({ id: 2, topic: 't' });
+    assert.ok(outcome.kind === 'refused' && !outcome.forever);
+    assert.equal((await send({ id: 3, topic: 't' })).kind, 'acknowledged');
+  });
+
+  it('may end a producer by a lost sequence: everything is settled once, and a new one goes on', async () => {
+    const mock = await startMockCluster();
+    const { broker, connected, outcomes, send } = watched(optionsFor(mock.bootstrap));
+    await connected();
+    await send({ id: 1, topic: 't' });
+    await mock.say(`err ${PRODUCE} ${OUT_OF_ORDER_SEQUENCE} 5`);
+    for (let id = 2; id < 50; id++) broker.offer(messageOf(id, 't'));
+    await until('a new producer', () => broker.state().producersReplaced === 1);
+    assert.equal(broker.state().outstanding, 0);
+    await connected();
+    await mock.say('rtt 1 0');
+    let id = 100;
+    await until('it goes on', async () => (await send({ id: id++, topic: 't' })).kind === 'acknowledged');
+    assert.ok([...outcomes.values()].every((all) => all.length === 1));
+  });
+});

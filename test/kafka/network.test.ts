@@ -1,0 +1,93 @@
+/** The Broker on a bad network between it and Apache Kafka: one that is slow, one that delivers late, one that is cut. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { before, describe, it } from 'node:test';
+import type { OutgoingMessage } from '../../src/kafka/face.ts';
+import { until } from '../e2e/wait.ts';
+import { brokerMissing, startBroker, type TestBroker } from './broker.ts';
+import { consumed, messageOf, optionsFor, topicWish, watched } from './offering.ts';
+import { startProxy } from './proxy.ts';
+
+let port = 0;
+const proxy = await startProxy(() => port);
+
+describe('a bad network', { skip: brokerMissing }, () => {
+  let kafka: TestBroker;
+  before(async () => {
+    kafka = await startBroker((ports) => {
+      port = ports.plain;
+      return { 'advertised.listeners': `PLAIN://${proxy.address}` };
+    });
+  });
+
+  it('may be as slow as 64 kbit/s: a backlog goes as fast as the line does, and nothing of it times out', async () => {
+    const topic = topicWish('slow');
+    const options = optionsFor(proxy.address, { topics: [topic], compression: 'none' });
+    const { broker, connected, outcomes } = watched(options);
+    await connected();
+    const value = randomBytes(300).toString('base64');
+    proxy.slow(8_000);
+    let next = 0;
+    try {
+      // More than the line carries in the time-out of a message, 30 s: all of it at once would time out.
+      await until(
+        '300 are acknowledged',
+        () => {
+          while (next < 10_000 && broker.offer(messageOf(next, topic.name, { value })) === 'taken') next++;
+          return outcomes.size >= 300;
+        },
+        45_000,
+      );
+    } finally {
+      proxy.slow(0);
+    }
+    assert.ok([...outcomes.values()].every(([outcome]) => outcome?.kind === 'acknowledged'));
+    assert.equal(broker.state().connected, true);
+  });
+
+  for (const [what, messageTimeoutMs] of [
+    ['a message that timed out', 3_000],
+    ['a request that was sent again', 30_000],
+  ] as const) {
+    it(`may deliver ${what} after its successors: the broker drops it, and versions do not go back`, async () => {
+      const topic = topicWish(`late-${messageTimeoutMs}`, { partitions: 1 });
+      const { broker, connected, send } = watched(optionsFor(proxy.address, { topics: [topic], messageTimeoutMs }));
+      await connected();
+      const version = (value: number): Omit<OutgoingMessage, 'id' | 'headers'> => {
+        return { topic: topic.name, key: 'one', value: String(value) };
+      };
+      assert.equal((await send({ id: 1, ...version(1) })).kind, 'acknowledged');
+      proxy.hold();
+      const versions = 10;
+      let id = 2;
+      for (let value = 2; value <= versions; ) {
+        const outcome = await send({ id: id++, ...version(value) });
+        if (outcome.kind === 'acknowledged') value++;
+        else assert.match(broker.state().reason, /no acknowledgement in time|sign of life/);
+      }
+      assert.ok(proxy.deliver() > 0, 'nothing was kept');
+      // Through another connection: it is the broker's answer to what came late that is waited for.
+      await until('the late ones are answered', () => proxy.answeredLate() > 0);
+      assert.equal((await send({ id, ...version(versions + 1) })).kind, 'acknowledged');
+      const found = (await consumed(kafka.plain, topic.name)).map(({ value }) => Number(value));
+      assert.deepEqual(
+        found,
+        Array.from({ length: versions + 1 }, (_, index) => index + 1),
+      );
+      assert.equal(broker.state().reason, '');
+    });
+  }
+
+  it('may be cut; if the topic has more partitions afterwards, that the order of keys suffers is said', async () => {
+    const topic = topicWish('grown', { partitions: 1 });
+    const { connected, disconnected, log } = watched(optionsFor(proxy.address, { topics: [topic] }));
+    await connected();
+    await kafka.admin.setPartitions(topic.name, 4);
+    proxy.cut();
+    await disconnected();
+    proxy.open();
+    await connected();
+    const said = await until('it is said', () => log.find((line) => line.includes('another number of partitions')));
+    assert.match(said, /before=1 now=4/);
+  });
+});

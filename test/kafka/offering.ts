@@ -1,0 +1,132 @@
+/** The hub's side of a Broker for tests: offers messages and keeps what became of each. */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { promisify } from 'node:util';
+import { systemClock } from '../../src/base/clock.ts';
+import { createLogger } from '../../src/base/logger.ts';
+import { createKafkaBroker } from '../../src/kafka/broker.ts';
+import type { Broker, KafkaOptions, Outcome, OutgoingMessage, TopicWish } from '../../src/kafka/face.ts';
+import { until } from '../e2e/wait.ts';
+import { TOPIC_PREFIX } from './broker.ts';
+
+export interface Watched {
+  readonly broker: Broker;
+  readonly log: readonly string[];
+  /** Every outcome of each id, in order: exactly one is right. */
+  readonly outcomes: ReadonlyMap<number, readonly Outcome[]>;
+  readonly changes: () => number;
+  readonly connected: (limitMs?: number) => Promise<void>;
+  readonly disconnected: (limitMs?: number) => Promise<void>;
+  /** Offers until it is taken, and gives what became of it. */
+  readonly send: (
+    message: Partial<OutgoingMessage> & { readonly id: number; readonly topic: string },
+  ) => Promise<Outcome>;
+  readonly outcomeOf: (id: number) => Promise<Outcome>;
+}
+
+export function optionsFor(bootstrap: string, over: Partial<KafkaOptions> = {}): KafkaOptions {
+  return {
+    bootstrap,
+    securityProtocol: 'plaintext',
+    username: '',
+    password: '',
+    caFile: '',
+    clientId: 'lineside-test',
+    compression: 'zstd',
+    messageTimeoutMs: 30_000,
+    maxMessageBytes: 1_000_000,
+    queueBytes: 4 * 1024 * 1024,
+    topics: [],
+    createTopics: true,
+    ...over,
+  };
+}
+
+export function topicWish(end: string, over: Partial<TopicWish> = {}): TopicWish {
+  const config = { 'retention.ms': '604800000', 'cleanup.policy': 'delete' };
+  return { name: `${TOPIC_PREFIX}.${end}`, partitions: 3, replicationFactor: -1, config, ...over };
+}
+
+export function messageOf(id: number, topic: string, over: Partial<OutgoingMessage> = {}): OutgoingMessage {
+  return { id, topic, key: `key-${id}`, value: `{"n":${id}}`, headers: { 'event-id': `e-${id}` }, ...over };
+}
+
+/** Started, and stopped when the file ends. */
+export function watched(options: KafkaOptions): Watched {
+  const log: string[] = [];
+  const write = (line: string): void => void log.push(line);
+  const logger = createLogger({ write, journal: true, debug: false, wallMs: () => 0 });
+  const broker = createKafkaBroker(options, systemClock, logger);
+  const outcomes = new Map<number, Outcome[]>();
+  let changes = 0;
+  broker.listen({
+    settled: (batch) => {
+      for (const { id, outcome } of batch) outcomes.set(id, [...(outcomes.get(id) ?? []), outcome]);
+    },
+    changed: () => void changes++,
+  });
+  broker.start();
+  after(() => broker.stop(0));
+  const say = (): string => `${JSON.stringify(broker.state())}\n${log.join('')}`;
+  const outcomeOf = (id: number): Promise<Outcome> =>
+    until(`message ${id} is settled`, () => outcomes.get(id)?.[0], 45_000);
+  return {
+    broker,
+    log,
+    outcomes,
+    changes: () => changes,
+    connected: async (limitMs = 30_000) =>
+      void (await until('connected', () => broker.state().connected, limitMs).catch((error: unknown) => {
+        throw new Error(`${String(error)}\n${say()}`);
+      })),
+    disconnected: async (limitMs = 30_000) =>
+      void (await until('not connected', () => !broker.state().connected, limitMs)),
+    async send(partial) {
+      const message = messageOf(partial.id, partial.topic, partial);
+      await until(`message ${message.id} is taken`, () => broker.offer(message) === 'taken');
+      return outcomeOf(message.id);
+    },
+    outcomeOf,
+  };
+}
+
+export interface Consumed {
+  readonly partition: number;
+  readonly key: string;
+  readonly value: string;
+  readonly headers: string;
+}
+
+/** Everything in a topic, read by kcat, which knows nothing of us. `settings`: -X of kcat. */
+export async function consumed(
+  bootstrap: string,
+  topic: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Consumed[]> {
+  const given = Object.entries(settings).flatMap(([name, value]) => ['-X', `${name}=${value}`]);
+  const format = '%p\\t%k\\t%s\\t%h\\n';
+  const args = ['-C', '-b', bootstrap, '-t', topic, '-e', '-q', '-o', 'beginning', '-f', format, ...given];
+  const { stdout } = await promisify(execFile)('kcat', args, {
+    env: consumerEnvironment(),
+    timeout: 30_000,
+    maxBuffer: 1e9,
+  });
+  return stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const [partition, key = '', value = '', headers = ''] = line.split('\t');
+      return { partition: Number(partition), key, value, headers };
+    });
+}
+
+/**
+ * For Debian's clients (kcat, Python's confluent-kafka): they are linked with Debian's librdkafka, which in Debian 12 is
+ * too old for SCRAM with Kafka 4, so they are lent the one that was compiled here.
+ */
+export function consumerEnvironment(): NodeJS.ProcessEnv {
+  const compiled = join(import.meta.dirname, '../../node_modules/node-rdkafka/build/deps');
+  return existsSync(compiled) ? { ...process.env, LD_LIBRARY_PATH: compiled } : process.env;
+}

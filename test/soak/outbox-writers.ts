@@ -1,0 +1,151 @@
+/** Load on the hub from all sides: records one by one, bulk closes and bundles, each entered in the ledger. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Answer, type HubApi, recordPath } from '../e2e/hub-api.ts';
+import type { OutboxLedger } from './outbox-ledger.ts';
+import type { Random } from './random.ts';
+
+export interface Load {
+  readonly api: HubApi;
+  readonly ledger: OutboxLedger;
+  readonly random: Random;
+  /** The last number of each writer: they go on over restarts. */
+  readonly numbers: Map<string, number>;
+}
+
+/** One for each scope. */
+export const dictionaries = { 'soak.public': 'PUBLIC', 'soak.internal': 'INTERNAL', 'soak.restricted': 'RESTRICTED' };
+const names = Object.keys(dictionaries);
+/** What `text` must be: so that some changes are refused by the schema. */
+export const schema = { type: 'object', properties: { text: { type: 'string' } }, required: ['name', 'text'] };
+
+/** Few enough that writers meet on a key. */
+const KEYS = 12;
+const BULK = 15;
+const BUNDLE = 40;
+const PAUSE_MS = 5;
+
+/** Creates, updates and closes records; several of them race on the same keys. */
+export async function recordWriter(name: string, load: Load, over: AbortSignal): Promise<void> {
+  const { api, random } = load;
+  while (!over.aborted) {
+    const dictionary = anyOf(names, random);
+    const key = `gemeinsam ${random.between(1, KEYS)}`;
+    const now = await heard(api.get(recordPath(dictionary, key)));
+    if (now === undefined) return;
+    const target = `${dictionary}:${key}`;
+    await attempt(name, load, [target], (change) => {
+      const data = dataOf(change, random);
+      if (now.status === 404) {
+        const body = { businessKey: key, data, changeReason: change };
+        return api.post(`/api/v1/dictionaries/${dictionary}/records`, body);
+      }
+      // Every tenth names a version that is long gone, every tenth breaks the schema.
+      const chance = random.between(0, 9);
+      const ifMatch = (now.body?.version ?? 0) - (chance === 0 ? 1 : 0);
+      if (chance === 1) return api.post(`${recordPath(dictionary, key)}/close`, { changeReason: change }, { ifMatch });
+      const body = { data: chance === 2 ? { name: change } : data, changeReason: change };
+      return api.send('PUT', recordPath(dictionary, key), { body, ifMatch });
+    });
+    await sleep(random.between(0, PAUSE_MS));
+  }
+}
+
+/** Bundles of its own keys: some with a line that is wrong, some that close what the one before brought. */
+export async function importer(name: string, load: Load, over: AbortSignal): Promise<void> {
+  const { api, random } = load;
+  let open: readonly string[] = [];
+  while (!over.aborted) {
+    const closing = open;
+    const opening = Array.from(
+      { length: BUNDLE },
+      (_, i) => `${anyOf(names, random)}:${name} ${random.between(1, 500)}.${i}`,
+    );
+    const bad = random.between(0, 3) === 0;
+    const fate = await attempt(name, load, [...opening, ...closing], (change) => {
+      const lines = [
+        ...opening.map((target) => ({ ...targetOf(target), data: dataOf(change, random) })),
+        ...closing.map((target) => ({ ...targetOf(target), action: 'close' })),
+        ...(bad ? [{ ...targetOf('soak.public:never'), data: { name: change } }] : []),
+      ];
+      const body = lines.map((line) => JSON.stringify(line)).join('\n');
+      const how = { body, contentType: 'application/x-ndjson', changeReason: change };
+      return api.send('POST', '/api/v1/imports', how);
+    });
+    if (fate === undefined) return;
+    if (fate) open = random.between(0, 1) === 0 ? opening : [];
+    await sleep(random.between(0, PAUSE_MS * 10));
+  }
+}
+
+/** Opens some records of its own and closes them together; some bulks have a key that nobody knows. */
+export async function bulkCloser(name: string, load: Load, over: AbortSignal): Promise<void> {
+  const { api, random } = load;
+  while (!over.aborted) {
+    const dictionary = anyOf(names, random);
+    const path = `/api/v1/dictionaries/${dictionary}`;
+    const keys = Array.from({ length: BULK }, (_, i) => `${name} ${load.numbers.get(name) ?? 0}.${i}`);
+    for (const key of keys) {
+      const target = [`${dictionary}:${key}`];
+      const fate = await attempt(name, load, target, (change) =>
+        api.post(`${path}/records`, { businessKey: key, data: dataOf(change, random), changeReason: change }),
+      );
+      if (fate === undefined) return;
+    }
+    const bad = random.between(0, 3) === 0 ? ['nobody knows this'] : [];
+    const targets = keys.map((key) => `${dictionary}:${key}`);
+    const fate = await attempt(name, load, targets, (change) =>
+      api.post(`${path}/bulk-close`, { businessKeys: [...keys, ...bad], changeReason: change }),
+    );
+    if (fate === undefined) return;
+  }
+}
+
+/** Whether it was done; undefined: nothing was heard of it. */
+async function attempt(
+  name: string,
+  { ledger, numbers }: Load,
+  targets: readonly string[],
+  ask: (change: string) => Promise<Answer>,
+): Promise<boolean | undefined> {
+  const number = (numbers.get(name) ?? 0) + 1;
+  numbers.set(name, number);
+  const change = `${name}-${number}`;
+  ledger.ask(change, targets);
+  const answer = await heard(ask(change));
+  if (answer === undefined) return undefined;
+  if (answer.status >= 200 && answer.status < 300) ledger.answered(change, answer.body?.txTime ?? '');
+  else if (answer.status < 500 || answer.status === 503) ledger.refused(change);
+  else throw new Error(`${change}: ${answer.status} ${answer.text}`);
+  return answer.status < 300;
+}
+
+/** The answer; undefined: the hub was killed before it had answered. */
+async function heard(answer: Promise<Answer>): Promise<Answer | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (['ECONNRESET', 'ECONNREFUSED', 'ECONNABORTED', 'EPIPE'].includes(String(code))) return undefined;
+    throw error;
+  }
+}
+
+function targetOf(target: string): { dictionary: string; businessKey: string } {
+  const [dictionary = '', businessKey = ''] = target.split(/:(.*)/s);
+  return { dictionary, businessKey };
+}
+
+/** Never the same twice; some fields come, some go, some stay. */
+function dataOf(change: string, random: Random): object {
+  const text = random.bytes(random.between(0, random.between(0, 9) === 0 ? 3_000 : 60)).toString('base64');
+  return {
+    name: change,
+    text,
+    ...(random.between(0, 1) === 0 && { optional: random.between(0, 1) === 0 ? null : random.between(0, 3) }),
+    ...(random.between(0, 1) === 0 && { nested: { list: [random.between(0, 1), { ü: 'ß→💡' }] } }),
+  };
+}
+
+function anyOf(list: readonly string[], random: Random): string {
+  return list[random.between(0, list.length - 1)] ?? '';
+}

@@ -1,0 +1,53 @@
+/** The units are ones that systemd takes, and say of each other what makes them one service for systemctl. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { test } from 'node:test';
+import { keys } from '../../src/config/keys.ts';
+
+const UNITS = ['lineside.service', 'lineside-hub.service'] as const;
+const source = resolve(import.meta.dirname, '../../systemd');
+const missing = spawnSync('systemd-analyze', ['--version']).status === 0 ? false : 'systemd-analyze is not installed';
+
+function textOf(unit: string): string {
+  return readFileSync(join(source, unit), 'utf8');
+}
+
+test('systemd finds no fault with the units', { skip: missing }, (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-units-'));
+  t.after(() => rmSync(dir, { recursive: true }));
+  const verify = (change: (text: string) => string) => {
+    // What they start is not installed here.
+    for (const unit of UNITS)
+      writeFileSync(join(dir, unit), change(textOf(unit).replace('/usr/bin/lineside', '/usr/bin/env')));
+    const command = ['verify', '--man=no', ...UNITS.map((unit) => join(dir, unit))];
+    const { stderr } = spawnSync('systemd-analyze', command, { encoding: 'utf8', timeout: 30_000 });
+    return stderr.split('\n').filter((line) => line.includes('lineside'));
+  };
+  assert.deepEqual(
+    verify((text) => text),
+    [],
+  );
+  assert.notDeepEqual(
+    verify((text) => text.replace('Type=exec', 'Typo=exec')),
+    [],
+    'a fault would be seen',
+  );
+});
+
+test('the two units are one service for systemctl, and each runs its own role', () => {
+  const [line, hub] = UNITS.map(textOf);
+  assert.match(line ?? '', /^Wants=lineside-hub\.service$/m);
+  assert.match(hub ?? '', /^PartOf=lineside\.service$/m);
+  assert.match(line ?? '', /^ExecStart=\/usr\/bin\/lineside serve --role line$/m);
+  assert.match(hub ?? '', /^ExecStart=\/usr\/bin\/lineside serve --role hub$/m);
+});
+
+test('systemd waits longer for the hub to stop than its longest drain takes', () => {
+  const drain = keys.find(({ path }) => path === 'outbox.drain_ms');
+  const seconds = Number(/^TimeoutStopSec=(\d+)$/m.exec(textOf('lineside-hub.service'))?.[1]);
+  const longest = (drain?.schema as { maximum?: number } | undefined)?.maximum;
+  assert.ok(longest !== undefined && seconds * 1_000 >= longest + 10_000, `${seconds} s for ${longest} ms`);
+});
