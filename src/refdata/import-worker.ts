@@ -2,7 +2,7 @@
 import { systemClock } from '../base/clock.ts';
 import { LinesideError } from '../base/errors.ts';
 import { ImportConnection } from '../outbox/import-connection.ts';
-import { serve } from '../storage/worker-serve.ts';
+import { serve, toldToStop } from '../storage/worker-serve.ts';
 import type { ImportAnswer, ImportCalls, ImportRequest } from './import-calls.ts';
 import { ImportRun } from './import-run.ts';
 
@@ -11,9 +11,12 @@ const cacheKib = 16 * 1024;
 
 const blocks: Uint8Array[] = [];
 
-/** Each block is let go when it has been read. */
+/** Each block is let go when it has been read. Nothing is written when the import is told to stop meanwhile. */
 function* drained(): Generator<Uint8Array> {
-  for (let block = blocks.shift(); block !== undefined; block = blocks.shift()) yield block;
+  for (let block = blocks.shift(); block !== undefined; block = blocks.shift()) {
+    yield block;
+    if (toldToStop()) throw new LinesideError('SHUTTING_DOWN', 'nothing was imported: it was told to stop');
+  }
 }
 
 function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): ImportAnswer {

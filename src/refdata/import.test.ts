@@ -3,6 +3,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
+import Database from 'better-sqlite3';
+import { systemCode } from '../base/errors.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import type { BundleFormat, ImportResult } from './face.ts';
 import {
@@ -255,6 +257,18 @@ describe('an import that runs', () => {
     return assert.fail('the import never held the write slot');
   }
 
+  function isWriting(at: TemporaryRefdata): boolean {
+    const other = new Database(at.store.connection.name, { timeout: 0 });
+    try {
+      other.exec('BEGIN IMMEDIATE; ROLLBACK');
+      return false;
+    } catch (error) {
+      return systemCode(error) === 'SQLITE_BUSY';
+    } finally {
+      other.close();
+    }
+  }
+
   it('keeps readers on what is committed, and changes waiting, in their order, until it is', async (t) => {
     const at = temporaryRefdata(t);
     await at.refdata.createDictionary(everyone, tools, '');
@@ -291,6 +305,8 @@ describe('an import that runs', () => {
     });
     const { waiting } = await begun(at);
     assert.equal(workers.length, 1);
+    // Not before it writes: a thread that dies while it loads better-sqlite3 aborts the process.
+    await until(() => isWriting(at));
     await workers[0]?.terminate();
     await refusal;
     await waiting;

@@ -1,11 +1,12 @@
 /** A worker for the tests of the worker host. */
-import { serve } from './worker-serve.ts';
+import { serve, toldToStop } from './worker-serve.ts';
 
 export interface EchoCalls {
   echo: { request: string; response: string };
   size: { request: ArrayBuffer; response: number };
   fail: { request: string; response: never };
   die: { request: string; response: never };
+  look: { request: string; response: string };
   spin: { request: boolean; response: never };
 }
 
@@ -14,6 +15,10 @@ serve<EchoCalls>({
   size: (buffer) => ({ value: buffer.byteLength }),
   fail(code) {
     throw Object.assign(new Error('told to fail'), { code });
+  },
+  look(text) {
+    while (!toldToStop());
+    return { value: text };
   },
   die: () => process.exit(3),
   spin(on) {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { test } from 'node:test';
+import type { Worker } from 'node:worker_threads';
 import type { EchoCalls } from './worker-host.fixture.ts';
 import { besideModule, WorkerHost } from './worker-host.ts';
 
@@ -38,7 +40,23 @@ test('a worker that is held by its work is ended', async () => {
   const host = startEcho();
   const held = host.call('spin', true);
   const refused = assert.rejects(held, { code: 'WORKER_EXITED' });
-  await host.terminate(5_000);
+  await host.terminate(100);
   await refused;
   await host.exited;
+});
+
+test('a worker that is still loading SQLite, or looks whether it was told to stop, ends by itself', async (t) => {
+  const statuses: number[] = [];
+  const started = (message: unknown): void => {
+    (message as { worker: Worker }).worker.once('exit', (status: number) => statuses.push(status));
+  };
+  subscribe('worker_threads', started);
+  t.after(() => unsubscribe('worker_threads', started));
+  const loading = new WorkerHost(besideModule('check-worker', import.meta.url));
+  await loading.terminate(60_000);
+  const looking = startEcho();
+  const held = assert.rejects(looking.call('look', ''), { code: 'WORKER_EXITED' });
+  await looking.terminate(60_000);
+  await held;
+  assert.deepEqual(statuses, [0, 0]);
 });

@@ -1,6 +1,13 @@
 /** The caller's side of a worker thread: methods as async calls. Every pending call is rejected when the worker ends. */
 import { type Transferable, Worker } from 'node:worker_threads';
-import { type AnswerMessage, type CallMessage, type Contract, WorkerError } from './worker-messages.ts';
+import {
+  type AnswerMessage,
+  type CallMessage,
+  type Contract,
+  type StopMessage,
+  WorkerError,
+  type WorkerStart,
+} from './worker-messages.ts';
 
 interface Waiting {
   resolve(value: unknown): void;
@@ -12,10 +19,12 @@ export class WorkerHost<C extends Contract<C>> {
   readonly #waiting = new Map<number, Waiting>();
   #calls = 0;
   #failure: WorkerError | undefined;
+  readonly #stopFlag = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   readonly exited: Promise<void>;
 
-  constructor(url: URL, data?: unknown) {
-    this.#worker = new Worker(url, { workerData: data });
+  constructor(url: URL) {
+    const start: WorkerStart = { stopFlag: this.#stopFlag };
+    this.#worker = new Worker(url, { workerData: start });
     this.#worker.on('message', (message: AnswerMessage) => this.#settle(message));
     this.#worker.on('messageerror', (error) => this.#fail(`a message could not be read: ${error.message}`));
     this.#worker.on('error', (error) => this.#fail(error instanceof Error ? error.message : String(error)));
@@ -45,16 +54,17 @@ export class WorkerHost<C extends Contract<C>> {
     });
   }
 
-  /** Ends the worker whatever it does. One held by a hung system call cannot be ended: it is left behind after limitMs. */
+  /**
+   * Ends the worker. It is asked first, and only ended by force after limitMs: a thread that is ended while it loads or
+   * runs better-sqlite3 can take the whole process along ("FATAL ERROR: Error::New napi_get_last_error_info"). One held
+   * by a hung system call cannot even be ended by force: it is left behind after another limitMs.
+   */
   async terminate(limitMs: number): Promise<void> {
     this.#fail('it was told to end');
-    const asked = this.#worker.terminate();
-    let timer: NodeJS.Timeout | undefined;
-    const limit = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, limitMs);
-    });
-    await Promise.race([asked, limit]);
-    clearTimeout(timer);
+    Atomics.store(this.#stopFlag, 0, 1);
+    const stop: StopMessage = { stop: true };
+    this.#worker.postMessage(stop);
+    if (!(await endsBefore(limitMs, this.exited))) await endsBefore(limitMs, this.#worker.terminate());
     this.#worker.unref();
   }
 
@@ -70,6 +80,16 @@ export class WorkerHost<C extends Contract<C>> {
     for (const waiting of this.#waiting.values()) waiting.reject(this.#failure);
     this.#waiting.clear();
   }
+}
+
+async function endsBefore(limitMs: number, what: Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), limitMs);
+  });
+  const ended = await Promise.race([what.then(() => true), limit]);
+  clearTimeout(timer);
+  return ended;
 }
 
 /** A worker's file beside the caller's: .ts when run from source, .js when compiled. */

@@ -9,6 +9,16 @@ export interface CallMessage {
   readonly request: unknown;
 }
 
+/** Told once: no call comes after it, and what runs ends early where it can. */
+export interface StopMessage {
+  readonly stop: true;
+}
+
+/** Shared with the worker, so that work that never returns to its messages sees it: 1 when told to stop. */
+export interface WorkerStart {
+  readonly stopFlag: Int32Array;
+}
+
 export type AnswerMessage =
   | { readonly call: number; readonly ok: true; readonly value: unknown }
   | { readonly call: number; readonly ok: false; readonly error: CarriedError };

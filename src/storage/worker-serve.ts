@@ -1,7 +1,14 @@
 /** The worker's side: answers calls one at a time, in the order they came. */
-import { type MessagePort, parentPort, type Transferable } from 'node:worker_threads';
+import { type MessagePort, parentPort, type Transferable, workerData } from 'node:worker_threads';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import type { AnswerMessage, CallMessage, CarriedError, Contract } from './worker-messages.ts';
+import type {
+  AnswerMessage,
+  CallMessage,
+  CarriedError,
+  Contract,
+  StopMessage,
+  WorkerStart,
+} from './worker-messages.ts';
 
 interface Answer<T> {
   readonly value: T;
@@ -14,10 +21,19 @@ export type Handlers<C extends Contract<C>> = {
 };
 
 export function serve<C extends Contract<C>>(handlers: Handlers<C>, port: MessagePort = ownPort()): void {
-  port.on('message', (message: CallMessage) => {
+  port.on('message', (message: CallMessage | StopMessage) => {
+    if ('stop' in message) {
+      port.close();
+      return;
+    }
     const answer = run(handlers, message);
     port.postMessage(answer.message, answer.transfer);
   });
+}
+
+/** Work that lasts looks at this now and then: true when nobody waits for it any more. */
+export function toldToStop(): boolean {
+  return Atomics.load((workerData as WorkerStart).stopFlag, 0) === 1;
 }
 
 function run<C extends Contract<C>>(
