@@ -2,5 +2,6 @@
 import { outboxTables } from './outbox/schema.ts';
 import { refdataTables } from './refdata/schema.ts';
 import type { Migrations } from './storage/open.ts';
+import { webhookTables } from './webhooks/schema.ts';
 
-export const hubMigrations: Migrations = [outboxTables + refdataTables];
+export const hubMigrations: Migrations = [outboxTables + refdataTables, webhookTables];

@@ -25,6 +25,7 @@ const rooms = [
   'proto',
   'refdata',
   'storage',
+  'webhooks',
 ];
 /** Files that stand in src itself. */
 const roots = [
@@ -35,6 +36,7 @@ const roots = [
   'hub-process.ts',
   'hub-broker.ts',
   'hub-child.ts',
+  'hub-consumers.ts',
   'hub-lock.ts',
   'hub-migrations.ts',
   'hub-orphan.ts',
@@ -45,9 +47,11 @@ const lineRooms = ['line-process.ts', 'line', 'log', 'api/grpc'];
 const hubRooms = [
   'hub-process.ts',
   'hub-broker.ts',
+  'hub-consumers.ts',
   'hub-lock.ts',
   'hub-migrations.ts',
   'refdata',
+  'webhooks',
   'outbox',
   'kafka',
   'api/http',
@@ -85,7 +89,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   },
   'hub-lock.ts': { may: [], because: 'the lock is taken before anything of the hub is there' },
   'hub-migrations.ts': {
-    may: ['outbox', 'refdata', 'storage'],
+    may: ['outbox', 'refdata', 'storage', 'webhooks'],
     because: 'it only puts the tables of the rooms together',
   },
   'hub-orphan.ts': { may: [], because: 'it is read by the hub and by who starts it' },
@@ -97,8 +101,8 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   line: { may: ['log'], because: 'the line knows of the log only how to append to it, and never waits for it' },
   log: { may: ['storage'], because: 'the log is above storage and knows neither the line nor who reads it' },
   'api/http': {
-    may: ['refdata', 'outbox', 'config'],
-    because: 'the HTTP interface serves the reference data and the outbox by their faces; it runs no SQL',
+    may: ['refdata', 'outbox', 'webhooks', 'config'],
+    because: 'the HTTP interface serves the reference data, the outbox and webhooks by their faces; it runs no SQL',
   },
   refdata: {
     may: ['outbox', 'storage'],
@@ -107,6 +111,14 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   outbox: {
     may: ['storage', 'kafka'],
     because: 'the outbox knows rows, not records: it would publish those of any other room alike',
+  },
+  webhooks: {
+    may: ['outbox', 'storage'],
+    because: 'webhooks are a second reader of the outbox: they know rows, not records, and not who asks',
+  },
+  'hub-consumers.ts': {
+    may: ['config', 'outbox', 'api/http'],
+    because: 'it turns the tokens into the scopes that are open to each consumer',
   },
   kafka: { may: [], because: 'the broker takes messages and knows nothing of what they mean' },
   'device-facts': {
@@ -129,6 +141,8 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'device-facts -> outbox': ['outbox/event.ts'],
   'api/http -> refdata': ['refdata/face.ts'],
   'api/http -> outbox': ['outbox/face.ts', 'outbox/event.ts'],
+  'api/http -> webhooks': ['webhooks/face.ts'],
+  'hub-process.ts -> webhooks': ['webhooks/webhooks.ts'],
   'hub-process.ts -> device-facts': ['device-facts/device-facts.ts'],
   'hub-process.ts -> api/http': ['api/http/server.ts'],
   'hub-broker.ts -> kafka': ['kafka/broker.ts', 'kafka/face.ts'],
