@@ -12,6 +12,7 @@ interface Read {
   readonly number: (path: string) => number;
   readonly on: (path: string) => boolean;
   readonly list: (path: string) => readonly string[];
+  readonly numbers: (path: string) => readonly number[];
 }
 
 /** Listen addresses that are none are added to `faults`, and left out. */
@@ -24,7 +25,11 @@ export function assemble(settings: Settings, faults: Fault[]): Config {
     on: (path) => at(path) === true,
     list(path) {
       const value = at(path);
-      return typeof value === 'object' ? value : [];
+      return typeof value === 'object' ? value.map(String) : [];
+    },
+    numbers(path) {
+      const value = at(path);
+      return typeof value === 'object' ? value.map(Number) : [];
     },
   };
   const { text, list, on } = read;
@@ -79,7 +84,7 @@ function assembleLine(read: Read, faults: Fault[]): Pick<Config, 'serial' | 'log
   };
 }
 
-function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka' | 'outbox'> {
+function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka' | 'outbox' | 'webhooks'> {
   const { text, number, on } = read;
   return {
     http: {
@@ -112,6 +117,20 @@ function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka'
       keepPublishedDays: number('outbox.keep_published_days'),
       drainMs: number('outbox.drain_ms'),
     },
+    webhooks: assembleWebhooks(read),
+  };
+}
+
+function assembleWebhooks({ text, number, list, numbers }: Read): Config['webhooks'] {
+  return {
+    scheduleS: numbers('webhooks.schedule_s'),
+    timeoutMs: number('webhooks.timeout_ms'),
+    caFile: text('webhooks.ca_file'),
+    allowCidrs: list('webhooks.allow_cidrs'),
+    allowPorts: numbers('webhooks.allow_ports'),
+    keyFile: text('webhooks.key_file') || `${text('data.dir')}/webhooks.key`,
+    keepDeliveredDays: number('webhooks.keep_delivered_days'),
+    keepFailedDays: number('webhooks.keep_failed_days'),
   };
 }
 

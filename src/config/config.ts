@@ -87,6 +87,22 @@ export interface Config {
     /** How long a stop waits for what is on its way. */
     readonly drainMs: number;
   };
+  readonly webhooks: {
+    /** Seconds before attempt 1, 2, ...: their number is that of the attempts. */
+    readonly scheduleS: readonly number[];
+    /** For an attempt in all, from the name's resolution to the answer's last byte. */
+    readonly timeoutMs: number;
+    /** '': Node's own authorities alone. */
+    readonly caFile: string;
+    /** Ranges in canonical form that may be called although they are not public. */
+    readonly allowCidrs: readonly string[];
+    /** Of public addresses. */
+    readonly allowPorts: readonly number[];
+    /** Holds the key that seals the subscriptions' secrets; made where it is missing. */
+    readonly keyFile: string;
+    readonly keepDeliveredDays: number;
+    readonly keepFailedDays: number;
+  };
   readonly tls: {
     /** Paths; '' when not set. */
     readonly certFile: string;

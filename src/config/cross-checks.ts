@@ -1,4 +1,5 @@
 /** What no key can say by itself: rules between keys. Pure. */
+import { cidrFault } from './cidr.ts';
 import type { Config } from './config.ts';
 import { showListen } from './listen.ts';
 import type { Fault, Settings } from './settings.ts';
@@ -11,6 +12,7 @@ export function crossCheck(config: Config, settings: Settings, before: readonly 
     ...lineRules(config, settings),
     ...listenRules(config, before),
     ...kafkaRules(config),
+    ...webhookRules(config),
     ...tlsRules(config),
   ];
   return rules.flatMap(([broken, path, message]) => (broken ? [{ path, message }] : []));
@@ -82,6 +84,13 @@ function kafkaRules({ kafka, outbox }: Config): Rule[] {
       `must be at least kafka.max_message_bytes (${kafka.maxMessageBytes})`,
     ],
   ];
+}
+
+function webhookRules({ webhooks }: Config): Rule[] {
+  return webhooks.allowCidrs.map((range) => {
+    const fault = cidrFault(range);
+    return [fault !== undefined, 'webhooks.allow_cidrs', fault ?? ''];
+  });
 }
 
 function tlsRules({ tls, auth }: Config): Rule[] {

@@ -1,5 +1,5 @@
-/** The keys of the hub: reference data over HTTP, its outbox, the broker. */
-import { choice, GIB, integer, type Key, KIB, list, MIB, path, text, toggle } from './key.ts';
+/** The keys of the hub: reference data over HTTP, its outbox, the broker, webhooks. */
+import { choice, GIB, integer, integers, type Key, KIB, list, MIB, path, text, toggle } from './key.ts';
 
 /** Kafka's limit for a topic's name is 249; the longest name is the prefix and ".restricted". */
 const MAX_TOPIC_PREFIX = 238;
@@ -124,4 +124,54 @@ const outbox: readonly Key[] = [
   ),
 ];
 
-export const hubKeys: readonly Key[] = [...http, ...kafka, ...outbox];
+const webhooks: readonly Key[] = [
+  integers(
+    'webhooks.schedule_s',
+    [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600, 21_600],
+    [0, 604_800],
+    [1, 100],
+    'Seconds before each attempt, from the end of the one before; as many attempts, then the delivery is for review.',
+  ),
+  integer(
+    'webhooks.timeout_ms',
+    10_000,
+    [100, 60_000],
+    "Milliseconds within which a subscriber must have answered, its name's resolution included.",
+  ),
+  path(
+    'webhooks.ca_file',
+    '',
+    'Certificate authorities (PEM) of subscribers, besides the public ones; certificates are always checked.',
+  ),
+  list(
+    'webhooks.allow_cidrs',
+    [],
+    'Ranges ("192.168.7.0/24") that may be called although they are not public: subscribers on the site\'s own network.',
+  ),
+  integers(
+    'webhooks.allow_ports',
+    [443],
+    [1, 65_535],
+    [0, 100],
+    'Ports that may be called at public addresses; in webhooks.allow_cidrs any may.',
+  ),
+  path(
+    'webhooks.key_file',
+    '',
+    "File of the key that seals subscribers' secrets (a systemd credential), made if missing; empty: webhooks.key in data.dir.",
+  ),
+  integer(
+    'webhooks.keep_delivered_days',
+    7,
+    [0, 3_650],
+    'Days of running that a delivery stays listed once delivered.',
+  ),
+  integer(
+    'webhooks.keep_failed_days',
+    30,
+    [0, 3_650],
+    'Days of running that one that failed or was rejected stays for review.',
+  ),
+];
+
+export const hubKeys: readonly Key[] = [...http, ...kafka, ...outbox, ...webhooks];

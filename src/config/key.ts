@@ -4,7 +4,7 @@
  */
 import { type TSchema, Type } from '@sinclair/typebox';
 
-export type Value = string | number | boolean | readonly string[];
+export type Value = string | number | boolean | readonly string[] | readonly number[];
 
 export interface Key {
   /** Dotted path in the file: section, [subsection,] key. */
@@ -62,4 +62,15 @@ export function choice(name: string, value: string, choices: readonly string[], 
 
 export function list(name: string, value: readonly string[], meaning: string): Key {
   return key(name, Type.Array(Type.String({ minLength: 1 })), value, meaning);
+}
+
+/** `items`: how many there may be. */
+export function integers(
+  name: string,
+  value: readonly number[],
+  [minimum, maximum]: [number, number],
+  [minItems, maxItems]: [number, number],
+  meaning: string,
+): Key {
+  return key(name, Type.Array(Type.Integer({ minimum, maximum }), { minItems, maxItems }), value, meaning);
 }

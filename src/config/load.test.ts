@@ -86,6 +86,19 @@ test("the password of the broker must be there and not empty, but not for the li
   assert.throws(() => load(path, {}), invalid(/kafka.password_file: cannot be read: EISDIR/));
 });
 
+test("the authorities of subscribers must be there, but not for the line's process", () => {
+  const path = file('[webhooks]\nca_file = "/none"');
+  assert.throws(() => load(path, {}, 'hub'), invalid(/has a fault:\n {2}webhooks.ca_file: cannot be read/));
+  load(path, {}, 'line');
+  load(path, {}, 'look');
+});
+
+test('the key of the secrets is shown where it is', () => {
+  const loaded = load(file('[data]\ndir = "/srv/box"'), {}, 'look');
+  assert.ok(describeConfig(loaded).includes('webhooks.key_file = "/srv/box/webhooks.key"  (from default)'));
+  assert.ok(describeConfig(loaded).some((line) => line.startsWith('webhooks.schedule_s = [0, 30, 120, 600, ')));
+});
+
 test('each process judges its own addresses', () => {
   const path = file('[http]\nlisten = ["0.0.0.0:1"]\n[grpc]\nlisten = ["0.0.0.0:2"]');
   const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'tokens.json') };

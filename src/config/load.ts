@@ -48,7 +48,8 @@ function startFaults(config: Config, purpose: Purpose): Fault[] {
   const faults = tlsFileFaults(config);
   if (purpose !== 'hub') faults.push(...exposureFaults(config, countTokens(config, LINE_ROLES)));
   if (purpose !== 'line') {
-    faults.push(...kafkaFileFaults(config), ...httpExposureFaults(config, countTokens(config, HUB_ROLES)));
+    faults.push(...kafkaFileFaults(config), ...unreadable('webhooks.ca_file', config.webhooks.caFile));
+    faults.push(...httpExposureFaults(config, countTokens(config, HUB_ROLES)));
   }
   return faults;
 }
@@ -67,12 +68,13 @@ function ownDeviceId(): string {
 
 /** Lines `key = value  (from file|environment|default)`, as `lineside config check` prints them. */
 export function describeConfig(loaded: Loaded): string[] {
-  const { grpc, http, device } = loaded.config;
+  const { grpc, http, device, webhooks } = loaded.config;
   // Relative sockets are shown where they are, a name that was made as it was made.
   const inEffect = new Map<string, Value>([
     ['grpc.listen', grpc.listen.map(showListen)],
     ['http.listen', http.listen.map(showListen)],
     ['device.id', device.id],
+    ['webhooks.key_file', webhooks.keyFile],
   ]);
   return keys.map(({ path, schema }) => {
     const { value, source } = loaded.settings.get(path) ?? { value: schema.default, source: 'default' };

@@ -86,6 +86,16 @@ test('an empty file and environment give the defaults of the decisions', () => {
       keepPublishedDays: 7,
       drainMs: 5_000,
     },
+    webhooks: {
+      scheduleS: [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600, 21_600],
+      timeoutMs: 10_000,
+      caFile: '',
+      allowCidrs: [],
+      allowPorts: [443],
+      keyFile: '/var/lib/lineside/webhooks.key',
+      keepDeliveredDays: 7,
+      keepFailedDays: 30,
+    },
     tls: { certFile: '', keyFile: '', clientCaFile: '' },
     auth: { tokensFile: '/etc/lineside/tokens.json', operatorCerts: [], viewerCerts: [] },
   });
@@ -124,6 +134,9 @@ test('every kind of key can come from the environment', () => {
     LINESIDE_SERIAL_LINE_PORT: '/dev/ttyS0',
     LINESIDE_SERIAL_LINE_PARITY: 'mark',
     LINESIDE_GRPC_LISTEN: '[::1]:1234,unix:/tmp/x.sock',
+    LINESIDE_WEBHOOKS_SCHEDULE_S: '0, 5,60',
+    LINESIDE_WEBHOOKS_ALLOW_PORTS: '443,8443',
+    LINESIDE_WEBHOOKS_ALLOW_CIDRS: '192.168.7.0/24,fd00::/8',
     LINESIDE_HOST: 'box',
     LINESIDE_CONFIG: '/x',
     STATE_DIRECTORY: '/var/lib/a:/var/lib/b',
@@ -136,6 +149,41 @@ test('every kind of key can come from the environment', () => {
   assert.deepEqual(got.grpc.listen, [
     { kind: 'tcp', host: '::1', port: 1234, loopback: true },
     { kind: 'unix', path: '/tmp/x.sock' },
+  ]);
+  const { scheduleS, allowPorts, allowCidrs, keyFile } = got.webhooks;
+  assert.deepEqual(
+    [scheduleS, allowPorts],
+    [
+      [0, 5, 60],
+      [443, 8_443],
+    ],
+  );
+  assert.deepEqual([allowCidrs, keyFile], [['192.168.7.0/24', 'fd00::/8'], '/var/lib/a/webhooks.key']);
+});
+
+test('lists of numbers are held to their length and each to its limits', () => {
+  for (const [toml, fault] of [
+    ['schedule_s = 30', 'schedule_s: must be a list of numbers, not 30'],
+    ['schedule_s = []', 'schedule_s: must hold 1 to 100 numbers, not 0'],
+    [`schedule_s = [${'1,'.repeat(101)}]`, 'schedule_s: must hold 1 to 100 numbers, not 101'],
+    ['schedule_s = [0, 604801]', 'schedule_s: each must be a whole number from 0 to 604800, not 604801'],
+    ['schedule_s = [0, -1]', 'schedule_s: each must be a whole number from 0 to 604800, not -1'],
+    ['schedule_s = [0.5]', 'schedule_s: each must be a whole number from 0 to 604800, not 0.5'],
+    ['schedule_s = ["5"]', 'schedule_s: each must be a whole number from 0 to 604800, not "5"'],
+    ['allow_ports = [0]', 'allow_ports: each must be a whole number from 1 to 65535, not 0'],
+  ]) {
+    assert.deepEqual(faults(`[webhooks]\n${toml}`), [`webhooks.${fault}`]);
+  }
+  assert.deepEqual(faults('', { LINESIDE_WEBHOOKS_SCHEDULE_S: '0,soon' }), [
+    'LINESIDE_WEBHOOKS_SCHEDULE_S: each must be a whole number from 0 to 604800, not "soon" (webhooks.schedule_s)',
+  ]);
+  assert.deepEqual(config('[webhooks]\nallow_ports = []').config.webhooks.allowPorts, []);
+});
+
+test('every range that is none is named, each by itself', () => {
+  assert.deepEqual(faults('[webhooks]\nallow_cidrs = ["10.0.0.0/8", "10.0.0.1/8", "lan", "::/0"]'), [
+    'webhooks.allow_cidrs: "10.0.0.1/8" names an address inside the range: write "10.0.0.0/8"',
+    'webhooks.allow_cidrs: "lan" is no range: write an address and a length, "192.168.7.0/24" or "fd00::/8"',
   ]);
 });
 

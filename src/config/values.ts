@@ -9,6 +9,9 @@ interface Schema {
   readonly const?: string;
   readonly enum?: readonly string[];
   readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly minItems?: number;
+  readonly maxItems?: number;
   readonly minimum?: number;
   readonly maximum?: number;
   readonly pattern?: string;
@@ -46,13 +49,14 @@ function unlike(schema: Schema, raw: unknown): Judged {
 }
 
 function wanted(schema: Schema): string {
-  const { type, anyOf, minimum, maximum } = schema;
+  const { type, anyOf, items, minimum, maximum } = schema;
   if (anyOf !== undefined) return anyOf.map(wanted).join(', or ');
   if (schema.const !== undefined) return show(schema.const);
   if (schema.enum !== undefined) return `one of ${schema.enum.map(show).join(', ')}`;
   if (type === 'integer') return `a whole number from ${minimum} to ${maximum}`;
   if (type === 'boolean') return 'true or false';
-  return type === 'array' ? 'a list of texts' : 'a text in quotes';
+  if (type !== 'array') return 'a text in quotes';
+  return items?.type === 'integer' ? 'a list of numbers' : 'a list of texts';
 }
 
 function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, value: number): boolean {
@@ -84,12 +88,27 @@ function judgeChoice(schema: Schema, choices: readonly string[], raw: unknown): 
 
 function judgeList(schema: Schema, raw: unknown): Judged {
   if (!Array.isArray(raw)) return unlike(schema, raw);
+  if (schema.items?.type === 'integer') return judgeNumbers(schema, schema.items, raw);
   const items: string[] = [];
   for (const item of raw) {
     if (typeof item !== 'string' || item === '') return { fault: `must hold texts only, not ${show(item)}` };
     items.push(item);
   }
   return { value: items };
+}
+
+function judgeNumbers({ minItems = 0, maxItems = Infinity }: Schema, item: Schema, raw: readonly unknown[]): Judged {
+  if (raw.length < minItems || raw.length > maxItems) {
+    return { fault: `must hold ${minItems} to ${maxItems} numbers, not ${raw.length}` };
+  }
+  const numbers: number[] = [];
+  for (const one of raw) {
+    if (typeof one !== 'number' || !Number.isInteger(one) || !isWithin(item, one)) {
+      return { fault: `each must be ${wanted(item)}, not ${show(one)}` };
+    }
+    numbers.push(one);
+  }
+  return { value: numbers };
 }
 
 /** A value as the environment gave it: text, to be read as the key's type. */
@@ -99,7 +118,7 @@ export function fromEnvironment(key: Key, text: string): Judged {
 }
 
 function read(schema: Schema, text: string): unknown {
-  const { type, anyOf } = schema;
+  const { type, anyOf, items } = schema;
   if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text;
   const isNumber = type === 'integer' || anyOf?.some((one) => one.type === 'integer');
   if (isNumber === true) return /^-?\d+$/.test(text) ? Number(text) : text;
@@ -107,7 +126,8 @@ function read(schema: Schema, text: string): unknown {
   return text
     .split(',')
     .map((item) => item.trim())
-    .filter((item) => item !== '');
+    .filter((item) => item !== '')
+    .map((item) => (items === undefined ? item : read(items, item)));
 }
 
 function show(raw: unknown): string {
