@@ -1,0 +1,310 @@
+/** Runs the independent subscriber (webhook_receiver.py), tells it what to answer, and hands over what it was sent. */
+import { once } from 'node:events';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { makeCa, signed } from '../../src/cli/certificates.fixture.ts';
+import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
+import { until, within } from './wait.ts';
+
+const PYTHON = '/usr/bin/python3';
+
+/** What it answers; each is explained in webhook_receiver.py. */
+export interface Step {
+  /** 202 */
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly bodyBase64?: string;
+  readonly delayS?: number;
+  /** How many requests it is for; 1. */
+  readonly times?: number;
+  readonly fault?: 'hang' | 'close' | 'reset' | 'head' | 'drip' | 'huge' | 'cut' | 'garbage';
+  readonly everyS?: number;
+  readonly bytes?: number;
+}
+
+export interface DeliveredEvent {
+  readonly schemaVersion: string;
+  readonly eventType: string;
+  readonly category?: string;
+  readonly dictionary: string;
+  readonly businessKey: string;
+  readonly action: string;
+  readonly version: number;
+  readonly validFrom: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export interface DeliveredBody {
+  readonly deliveryId: string;
+  readonly subscriptionName: string;
+  readonly occurredAt: string;
+  readonly events: readonly DeliveredEvent[];
+}
+
+export interface ReceivedRequest {
+  /** From 1, in the order in which they were there whole. */
+  readonly n: number;
+  /** From 1: requests on a kept connection have the same. */
+  readonly connection: number;
+  /** Seconds by the kernel's monotonic clock, as process.hrtime() counts them. */
+  readonly at: number;
+  readonly method: string;
+  readonly path: string;
+  /** As they came, names as written, in order. */
+  readonly headers: readonly (readonly [string, string])[];
+  /** By lower-case name; the last one counts. */
+  readonly header: Readonly<Record<string, string>>;
+  readonly raw: Buffer;
+  /** Parsed; undefined where it is no JSON. */
+  readonly body: DeliveredBody | undefined;
+  /** All of it came. */
+  readonly complete: boolean;
+  /** The secret that X-Service-Signature is by; undefined: none of those it knows. */
+  readonly signedBy: string | undefined;
+  /** The same of X-Service-Signature-Previous. */
+  readonly previousSignedBy: string | undefined;
+  /** In words; empty: all as the specification wants it. */
+  readonly faults: readonly string[];
+  /** How it ended: undefined while the answer is not out. gone: the client was. */
+  readonly end: { readonly at: number; readonly how: 'answered' | 'gone'; readonly sent: number } | undefined;
+}
+
+export interface ReceiverOptions {
+  /** Signatures may be by any of them. */
+  readonly secrets: readonly string[];
+  /** What its certificate is for; default DNS:localhost,IP:127.0.0.1. */
+  readonly names?: string;
+  /** 127.0.0.1 */
+  readonly host?: string;
+  readonly port?: number;
+  /** The answer where the script has none: 202 unless this says otherwise. */
+  readonly usual?: Step;
+}
+
+export interface Receiver {
+  /** https://127.0.0.1:PORT/hook */
+  readonly url: string;
+  readonly port: number;
+  /** The authority that its certificate is by, for webhooks.ca_file. */
+  readonly caFile: string;
+  /** Holds ca.pem, ca.key and what was signed. */
+  readonly dir: string;
+  /** All so far, or those of a path. */
+  requests(path?: string): readonly ReceivedRequest[];
+  /** TCP connections so far, those without a request too. */
+  connections(): number;
+  /** Waits for so many requests (of a path), and returns all that are there. */
+  received(count: number, path?: string, limitMs?: number): Promise<readonly ReceivedRequest[]>;
+  /** The next answers, instead of those that are left; of a path, or of any. */
+  script(steps: readonly Step[], path?: string): Promise<void>;
+  /** The same after those that are left. */
+  append(steps: readonly Step[], path?: string): Promise<void>;
+  usual(step: Step): Promise<void>;
+  secrets(secrets: readonly string[]): Promise<void>;
+  /** What hangs now goes on to its end. */
+  release(): Promise<void>;
+  /** false: connections are refused, those that stand are cut; true: on the same port again. */
+  listen(on: boolean): Promise<void>;
+  handshake(how: 'normal' | 'hang' | 'close'): Promise<void>;
+  /** Another certificate, for connections from now on: for these names, by this receiver's authority unless `other`. */
+  certificate(names: string, by?: 'same' | 'other'): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** `t`: the test it ends with; undefined: with the whole file. */
+export async function startReceiver(
+  t: { after(stop: () => Promise<void>): void } | undefined,
+  options: ReceiverOptions,
+): Promise<Receiver> {
+  const { names = 'DNS:localhost,IP:127.0.0.1', host = '127.0.0.1' } = options;
+  const dir = temporaryDirectory();
+  makeCa(dir);
+  const record = new RecordFile(join(dir, 'requests.jsonl'), options.secrets);
+  const script = new Orders();
+  const { port } = await script.start({ ...options, ...certificateFiles(dir, 'receiver', names), record: record.path });
+  t?.after(() => script.stop());
+  return {
+    url: `https://${host.includes(':') ? `[${host}]` : host}:${port}/hook`,
+    port,
+    caFile: join(dir, 'ca.pem'),
+    dir,
+    requests: (path) => record.requests(path),
+    connections: () => record.connections(),
+    received(count, path, limitMs) {
+      const enough = () => (record.requests(path).length >= count ? record.requests(path) : undefined);
+      return until(`${count} requests${path === undefined ? '' : ` to ${path}`} at the subscriber`, enough, limitMs);
+    },
+    script: (steps, path = '*') => script.order({ script: { path, steps } }),
+    append: (steps, path = '*') => script.order({ script: { path, steps, append: true } }),
+    usual: (usual) => script.order({ usual }),
+    secrets(secrets) {
+      record.secrets(secrets);
+      return script.order({ secrets });
+    },
+    release: () => script.order({ release: true }),
+    listen: (listen) => script.order({ listen }),
+    handshake: (handshake) => script.order({ handshake }),
+    certificate(given, by = 'same') {
+      const place = by === 'same' ? dir : temporaryDirectory();
+      if (by === 'other') makeCa(place);
+      return script.order({ certificate: certificateFiles(place, 'next', given) });
+    },
+    stop: () => script.stop(),
+  };
+}
+
+function certificateFiles(dir: string, name: string, names: string): { cert: string; key: string } {
+  signed(dir, name, names);
+  return { cert: join(dir, `${name}.pem`), key: join(dir, `${name}.key`) };
+}
+
+/** The process: what it is told, and what it says to that. */
+class Orders {
+  readonly #child = startProcess(PYTHON, [join(import.meta.dirname, 'webhook_receiver.py')], environment());
+  readonly #ended = once(this.#child, 'close');
+  readonly #complaint = this.#child.stderr === null ? Promise.resolve('') : text(this.#child.stderr);
+  readonly #waiting = new Map<number, () => void>();
+  #orders = 0;
+
+  async start(settings: object): Promise<{ port: number }> {
+    const { stdout } = this.#child;
+    if (stdout === null) throw new Error('no pipe from the receiver');
+    const listening = Promise.withResolvers<{ port: number }>();
+    createInterface({ input: stdout }).on('line', (line) => {
+      const told = JSON.parse(line) as { port?: number; done?: number };
+      if (told.port !== undefined) listening.resolve({ port: told.port });
+      if (told.done !== undefined) this.#waiting.get(told.done)?.();
+    });
+    this.#say(settings);
+    return this.#unlessEnded('the receiver listens', listening.promise);
+  }
+
+  async order(order: object): Promise<void> {
+    this.#orders += 1;
+    const id = this.#orders;
+    const done = new Promise<void>((resolve) => this.#waiting.set(id, resolve));
+    this.#say({ id, ...order });
+    await this.#unlessEnded(`the receiver obeys ${JSON.stringify(order)}`, done);
+    this.#waiting.delete(id);
+  }
+
+  async stop(): Promise<void> {
+    killGroup(this.#child);
+    await within('the receiver ends', this.#ended);
+  }
+
+  #say(message: object): void {
+    this.#child.stdin?.write(`${JSON.stringify(message)}\n`);
+  }
+
+  #unlessEnded<T>(what: string, promise: Promise<T>): Promise<T> {
+    const ended = this.#ended.then(async () => {
+      throw new Error(`the receiver has ended:\n${await this.#complaint}`);
+    });
+    return within(what, Promise.race([promise, ended]));
+  }
+}
+
+type Line = { kind: 'connection' | 'request' | 'end'; n: number; at: number } & Omit<Kept, 'body'> & {
+    body: string;
+    signedBy: number | null;
+    previousSignedBy: number | null;
+    how: 'answered' | 'gone';
+    sent: number;
+  };
+type Kept = { -readonly [K in keyof ReceivedRequest]: ReceivedRequest[K] };
+
+/** Reads on where it was: a test looks often, and a file may be large. */
+class RecordFile {
+  readonly path: string;
+  #secrets: readonly string[];
+  #read = 0;
+  #rest = '';
+  #connections = 0;
+  readonly #requests: Kept[] = [];
+
+  constructor(path: string, secrets: readonly string[]) {
+    this.path = path;
+    this.#secrets = secrets;
+  }
+
+  requests(path?: string): readonly ReceivedRequest[] {
+    this.#more();
+    return this.#requests.filter((one) => path === undefined || one.path === path);
+  }
+
+  connections(): number {
+    this.#more();
+    return this.#connections;
+  }
+
+  /** What was received before is read with the secrets of then. */
+  secrets(secrets: readonly string[]): void {
+    this.#more();
+    this.#secrets = secrets;
+  }
+
+  #more(): void {
+    const file = openSync(this.path, 'r');
+    try {
+      const bytes = Buffer.alloc(fstatSync(file).size - this.#read);
+      this.#read += readSync(file, bytes, 0, bytes.length, this.#read);
+      // Lines are ASCII, so no character is cut in two.
+      const lines = (this.#rest + bytes.toString('latin1')).split('\n');
+      this.#rest = lines.pop() ?? '';
+      for (const line of lines) this.#take(JSON.parse(line) as Line);
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  #take(line: Line): void {
+    const { kind, n, at, how, sent } = line;
+    if (kind === 'connection') {
+      this.#connections += 1;
+      return;
+    }
+    if (kind === 'request') {
+      this.#requests.push(this.#requestOf(line));
+      return;
+    }
+    const ended = this.#requests.findLast((one) => one.n === n);
+    if (ended !== undefined) ended.end = { at, how, sent };
+  }
+
+  #requestOf({ n, at, connection, method, path, headers, body, complete, faults, ...by }: Line): Kept {
+    const raw = Buffer.from(body, 'base64');
+    const header = Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value]));
+    const signedBy = this.#secret(by.signedBy);
+    const previousSignedBy = this.#secret(by.previousSignedBy);
+    const parsed = parsedBody(raw);
+    const place = { n, at, connection, method, path };
+    return {
+      ...place,
+      headers,
+      header,
+      raw,
+      body: parsed,
+      complete,
+      signedBy,
+      previousSignedBy,
+      faults,
+      end: undefined,
+    };
+  }
+
+  #secret(place: number | null): string | undefined {
+    return place === null ? undefined : this.#secrets[place];
+  }
+}
+
+function parsedBody(raw: Buffer): DeliveredBody | undefined {
+  try {
+    return JSON.parse(raw.toString('utf8')) as DeliveredBody;
+  } catch {
+    return undefined;
+  }
+}
