@@ -1,6 +1,6 @@
 /** The webhooks' tables in refdata.db. Instants are texts as in base/instant.ts; `..._run_ms` are running time (running-time.ts). */
 export const webhookTables = `
--- One row.
+-- One row, there from the beginning.
 CREATE TABLE webhook_progress (
   one INTEGER PRIMARY KEY CHECK (one = 1),
   -- The planner's cursor: outbox events up to this one are planned. It moves with the deliveries it plans.
@@ -10,6 +10,9 @@ CREATE TABLE webhook_progress (
   boot_id TEXT NOT NULL,
   boot_ms INTEGER NOT NULL
 );
+-- Before there were subscriptions no event was for one.
+INSERT INTO webhook_progress (one, last_event, run_ms, boot_id, boot_ms)
+  SELECT 1, coalesce(max(last_outbox_id), 0), 0, '', 0 FROM progress;
 
 CREATE TABLE webhook_subscriptions (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -40,8 +43,9 @@ CREATE TABLE webhook_subscriptions (
 );
 
 -- What a delivery's body is made by, besides its events: never changed, so that the bytes are the same on every attempt.
+-- Its scopes are those that were open to the consumer too. An id is never used again: what is kept by it is never another.
 CREATE TABLE webhook_forms (
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
   subscription_id INTEGER NOT NULL,
   -- Which renderer of body.ts.
   renderer INTEGER NOT NULL,
@@ -53,9 +57,9 @@ CREATE TABLE webhook_forms (
 );
 
 -- A delivery names its events, those of first_event to last_event that its form's filters take; it does not copy them.
--- first_event never falls as id rises.
+-- first_event never falls as id rises, and no id is used again.
 CREATE TABLE webhook_deliveries (
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
   -- 16 hex digits of chance: deliveryId is "<id>-<nonce>", unique also when a backup takes ids back.
   nonce TEXT NOT NULL,
   subscription_id INTEGER NOT NULL,

@@ -1,0 +1,133 @@
+/** The bodies of deliveries: made of the outbox's events by the delivery's form, or as they were kept for review. */
+import { deflateSync, inflateSync } from 'node:zlib';
+import type { Action, Category, Scope } from '../outbox/event.ts';
+import type { Connection } from '../storage/open.ts';
+import { renderBody, type StoredEvent } from './body.ts';
+import { filterOf, type Kind } from './filter.ts';
+import { type Due, deliveryIdOf, type Form } from './parts.ts';
+
+/** What webhook_bodies holds of a body. Bodies repeat the same names: some tenth of the bytes. */
+export function deflateBody(body: Buffer): Buffer {
+  return deflateSync(body);
+}
+
+/** Throws where it is none. */
+export function inflateBody(stored: Buffer): Buffer {
+  return inflateSync(stored);
+}
+
+export interface DeliveryBody {
+  readonly subscriptionName: string;
+  readonly body: Buffer;
+}
+
+/** Forms in memory. A filter of 1,000 long names is some 128 KiB, the usual one less than 1. */
+const maxForms = 64;
+
+interface KnownForm {
+  readonly form: Form;
+  readonly takes: (kind: Kind) => boolean;
+}
+
+interface DeliveryRow {
+  readonly events: number;
+  readonly frozen: Buffer | null;
+}
+
+interface FormRow {
+  readonly id: number;
+  readonly subscriptionId: number;
+  readonly renderer: number;
+  readonly name: string;
+  readonly scopes: string;
+  readonly dictionaries: string | null;
+  readonly actions: string | null;
+  readonly categories: string | null;
+}
+
+export class BodySource {
+  readonly #delivery;
+  readonly #form;
+  readonly #heads;
+  readonly #event;
+  readonly #forms = new Map<number, KnownForm>();
+
+  constructor(connection: Connection) {
+    this.#delivery = connection.prepare<[number], DeliveryRow>(
+      `SELECT d.events, b.body AS frozen FROM webhook_deliveries d LEFT JOIN webhook_bodies b ON b.delivery_id = d.id
+       WHERE d.id = ?`,
+    );
+    this.#form = connection.prepare<[number], FormRow>(
+      `SELECT id, subscription_id AS subscriptionId, renderer, name, scopes, dictionaries, actions, categories
+       FROM webhook_forms WHERE id = ?`,
+    );
+    this.#heads = connection.prepare<[number, number], Kind & { readonly id: number }>(
+      'SELECT id, scope, dictionary, category, action FROM outbox_events WHERE id BETWEEN ? AND ? ORDER BY id',
+    );
+    this.#event = connection.prepare<[number], StoredEvent>('SELECT category, body FROM outbox_events WHERE id = ?');
+  }
+
+  /**
+   * The same bytes each time. undefined: its events, or some of them, are gone. Throws SQLite's own errors, STORAGE_DAMAGED
+   * where what is stored is no event, and INTERNAL where a newer lineside has planned it.
+   */
+  bodyOf(
+    due: Pick<Due, 'id' | 'nonce' | 'formId' | 'firstEvent' | 'lastEvent' | 'occurredAt'>,
+  ): DeliveryBody | undefined {
+    const known = this.#known(due.formId);
+    const delivery = this.#delivery.get(due.id);
+    if (known === undefined || delivery === undefined) return undefined;
+    const { form } = known;
+    if (delivery.frozen !== null) return { subscriptionName: form.name, body: inflateBody(delivery.frozen) };
+    const ids = this.#idsOf(known, due);
+    if (ids.length !== delivery.events) return undefined;
+    const { occurredAt } = due;
+    const body = renderBody(form, { deliveryId: deliveryIdOf(due), occurredAt }, this.#events(ids));
+    return { subscriptionName: form.name, body };
+  }
+
+  /** undefined: there is none of this id. */
+  formOf(formId: number): Form | undefined {
+    return this.#known(formId)?.form;
+  }
+
+  /** By the heads alone: of a large transaction most may be for others, and their texts are not read. */
+  #idsOf({ takes }: KnownForm, { firstEvent, lastEvent }: Pick<Due, 'firstEvent' | 'lastEvent'>): readonly number[] {
+    const ids: number[] = [];
+    for (const head of this.#heads.iterate(firstEvent, lastEvent)) if (takes(head)) ids.push(head.id);
+    return ids;
+  }
+
+  *#events(ids: readonly number[]): Generator<StoredEvent> {
+    for (const id of ids) {
+      const event = this.#event.get(id);
+      if (event !== undefined) yield event;
+    }
+  }
+
+  #known(formId: number): KnownForm | undefined {
+    const kept = this.#forms.get(formId);
+    if (kept !== undefined) return kept;
+    const row = this.#form.get(formId);
+    if (row === undefined) return undefined;
+    const known = knownForm(row);
+    if (this.#forms.size >= maxForms) this.#forms.clear();
+    this.#forms.set(formId, known);
+    return known;
+  }
+}
+
+function knownForm({ scopes, dictionaries, actions, categories, ...row }: FormRow): KnownForm {
+  const form: Form = {
+    ...row,
+    scopes: JSON.parse(scopes) as Scope[],
+    dictionaries: list(dictionaries),
+    actions: list(actions) as Action[] | null,
+    categories: list(categories) as Category[] | null,
+  };
+  return { form, takes: filterOf(form) };
+}
+
+function list(stored: string | null): readonly string[] | null {
+  return stored === null ? null : (JSON.parse(stored) as string[]);
+}
