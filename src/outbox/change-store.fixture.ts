@@ -8,6 +8,7 @@ import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
 import { refdataTables } from '../refdata/schema.ts';
 import { openDatabase } from '../storage/open.ts';
+import { webhookTables } from '../webhooks/schema.ts';
 import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './change-store.ts';
 import type { Author, RecordEvent } from './event.ts';
 import { outboxTables } from './schema.ts';
@@ -46,7 +47,7 @@ export function openStoreIn(
     pageSize: 4096,
     cacheKib: 2_048,
     walLimitBytes: 4 * 1024 * 1024,
-    migrations: [outboxTables + refdataTables],
+    migrations: [outboxTables + refdataTables, webhookTables],
   });
   const store = openChangeStore({
     connection,
