@@ -26,6 +26,8 @@ export class TokenReader {
   readonly #clock: Clock;
   readonly #logger: Logger;
   #known: readonly Known[] = [];
+  /** A file that is not there has no tokens, which is an answer; one that cannot be understood is none. */
+  #isReadable = false;
   /** What the file looked like when it was last read: a write is a rename, so the inode changes too. */
   #version = '';
   #checkedAtMs = Number.NEGATIVE_INFINITY;
@@ -46,6 +48,12 @@ export class TokenReader {
     await this.#checking;
     await this.#refresh();
     return this.#ownerOf(token);
+  }
+
+  /** Of all tokens; undefined: the file cannot be read, and nobody knows. */
+  async owners(): Promise<readonly TokenOwner[] | undefined> {
+    if (this.#clock.monoMs() - this.#checkedAtMs >= RECHECK_MS) await this.#refresh();
+    return this.#isReadable ? this.#known.map(({ name, roles }) => ({ name, roles })) : undefined;
   }
 
   #ownerOf(token: string): TokenOwner | undefined {
@@ -74,9 +82,11 @@ export class TokenReader {
       if (version === this.#version) return;
       const tokens = parseTokens(this.#file, await readFile(this.#file, 'utf8'));
       this.#known = tokens.map(({ name, roles, sha256 }) => ({ name, roles, digest: Buffer.from(sha256, 'hex') }));
+      this.#isReadable = true;
     } catch (error) {
       this.#known = [];
       const missing = systemCode(error) === 'ENOENT';
+      this.#isReadable = missing;
       if (missing) version = 'missing';
       else version ||= 'unreadable';
       if (version !== this.#version && !missing) {

@@ -50,6 +50,7 @@ test('refuses names, roles and files that are none', () => {
   }
   assert.throws(() => addToken(file, 'b', ['root'], at), refused(/no such role: "root"/));
   assert.throws(() => addToken(file, 'b', [], at), refused(/needs a role/));
+  assert.throws(() => addToken(file, 'local', ['admin'], at), refused(/"local" is who comes through the Unix socket/));
   assert.throws(() => revokeToken(file, 'b'), refused(/no token named "b"/));
   for (const text of [
     '',
@@ -84,6 +85,24 @@ test('the reader sees an added token at once, and a revoked one within a second'
   revokeToken(file, 'laptop');
   clock.advance(1_000);
   assert.equal(await reader.find(token), undefined);
+});
+
+test('the reader lists the owners of the tokens, of a missing file none, of a damaged one nothing', async () => {
+  const clock = new FakeClock();
+  const reader = new TokenReader(file, clock, silentLogger);
+  assert.deepEqual(await reader.owners(), []);
+  addToken(file, 'laptop', ['viewer', 'admin'], at);
+  assert.deepEqual(await reader.owners(), [], 'within the second it does not look again');
+  clock.advance(1_000);
+  assert.deepEqual(await reader.owners(), [{ name: 'laptop', roles: ['viewer', 'admin'] }]);
+  writeFileSync(file, '{');
+  for (let i = 0; i < 2; i++) {
+    clock.advance(1_000);
+    assert.equal(await reader.owners(), undefined);
+  }
+  rmSync(file);
+  clock.advance(1_000);
+  assert.deepEqual(await reader.owners(), []);
 });
 
 test('a damaged file lets nobody in, and is reported once', async () => {

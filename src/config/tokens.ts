@@ -45,6 +45,8 @@ export interface StoredToken {
 const PREFIX = 'lsd_';
 /** 256 bits. */
 const SECRET_BYTES = 32;
+/** Changes that came through the Unix socket bear this name, and it may do everything. */
+const LOCAL = 'local';
 /** The daemon's group may read it, nobody else. */
 const FILE_MODE = 0o640;
 const NAME = /^[a-z0-9._-]{1,64}$/;
@@ -53,6 +55,9 @@ const NAME = /^[a-z0-9._-]{1,64}$/;
 export function addToken(file: string, name: string, wanted: readonly string[], createdAt: Date): string {
   if (!NAME.test(name)) {
     throw new LinesideError('INVALID_ARGUMENT', `"${name}" is no name for a token: 1 to 64 of a-z, 0-9, ".", "_", "-"`);
+  }
+  if (name === LOCAL) {
+    throw new LinesideError('INVALID_ARGUMENT', `"${LOCAL}" is who comes through the Unix socket: take another name`);
   }
   const given = new Set<Role>();
   for (const role of wanted) {
