@@ -18,6 +18,14 @@ export interface Known extends Filter {
   readonly afterEvent: number;
 }
 
+/** Whose scopes bound a subscription: the tokens by their names, and "local". */
+export interface Consumers {
+  /** Those that are open to it now. undefined: there is none of this name. */
+  scopesOf(name: string): readonly Scope[] | undefined;
+  /** One came, went, or has other scopes. */
+  onChanged(listener: () => void): void;
+}
+
 /** What a delivery's body is made by, besides its events. */
 export interface Form extends Filter {
   readonly id: number;
