@@ -50,8 +50,8 @@ interface AuditOptions {
 export function addAudit(program: Command, shell: Shell): void {
   const command = program
     .command('audit')
-    .description('show who did what to the reference data and the outbox, newest first')
-    .option('--action <action>', 'only these: outbox.dlq, outbox.discard, records.imported, ...')
+    .description('show who did what to the reference data, the outbox and the webhooks, newest first')
+    .option('--action <action>', 'only these: outbox.dlq, outbox.discard, records.imported, webhook.updated, ...')
     .addHelpText('after', '\nExamples:\n  lineside audit\n  lineside audit --action outbox.dlq --limit 10\n');
   shell.hub<AuditOptions>(withLimit(command, String(usualAudit)), { what: 'cannot read the audit', run: audit });
 }

@@ -18,6 +18,7 @@ import { addRecord } from './record-commands.ts';
 import { addSend } from './send-command.ts';
 import { type LocalSockets, Shell } from './shell.ts';
 import { addStatus } from './status-command.ts';
+import { addWebhook } from './webhook-command.ts';
 
 /** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */
 export interface LocalShell {
@@ -75,7 +76,7 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
   program.commandsGroup('Reference data:');
   for (const add of [addDict, addRecord, addImport]) add(program, shell);
   program.commandsGroup('Delivery:');
-  for (const add of [addOutbox, addAlerts, addAudit]) add(program, shell);
+  for (const add of [addOutbox, addWebhook, addAlerts, addAudit]) add(program, shell);
   program.commandsGroup('On this machine:');
   parts.local?.(program, { io, setStatus: (status) => (shell.status = status) });
   addExitStatus(program, io);

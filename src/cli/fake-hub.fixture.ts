@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { FAR_FUTURE, instantOfMs } from '../base/instant.ts';
+import { FakeWebhooks } from './fake-webhooks.fixture.ts';
 import type { Json, JsonObject } from './json.ts';
 
 interface Reply {
@@ -16,6 +17,8 @@ interface Asked {
   readonly query: URLSearchParams;
   readonly body: JsonObject;
   readonly ifMatch: string | undefined;
+  /** X-Change-Reason, as UTF-8. */
+  readonly reason: string;
 }
 type Version = { [name: string]: Json } & { version: number; data: Json };
 
@@ -50,6 +53,7 @@ export class FakeHub {
   records = new Map<string, Version[]>();
   outbox: JsonObject = quietOutbox;
   deadLetters: JsonObject[] = [];
+  readonly webhooks = new FakeWebhooks();
   auditRecords: JsonObject[] = [];
   alerts: JsonObject[] = [];
   imported: { bytes: number; text: string; headers: IncomingMessage['headers'] }[] = [];
@@ -129,6 +133,7 @@ export class FakeHub {
       query: new URLSearchParams(question === -1 ? '' : url.slice(question + 1)),
       body: text === '' ? {} : (JSON.parse(text) as JsonObject),
       ifMatch: request.headers['if-match'],
+      reason: Buffer.from(String(request.headers['x-change-reason'] ?? ''), 'latin1').toString('utf8'),
     };
     if (asked.method !== 'GET') this.beforeWrite?.();
     if (parts[0] === 'admin') return this.#admin(asked);
@@ -240,6 +245,7 @@ export class FakeHub {
         this.auditRecords.filter((item) => action === null || item['action'] === action),
       );
     }
+    if (area === 'webhooks') return this.#webhooks(asked);
     if (list === undefined) return { body: this.outbox };
     if (id === undefined) return this.#page(asked, this.deadLetters);
     const at = this.deadLetters.findIndex((item) => item['id'] === Number(id));
@@ -247,6 +253,15 @@ export class FakeHub {
     this.auditRecords.push({ action: `outbox.${step}`, subject: id, details: asked.body });
     this.deadLetters.splice(at, 1);
     return { status: 204, body: undefined };
+  }
+
+  #webhooks(asked: Asked): Reply {
+    const [, , list, ...place] = asked.parts;
+    if (asked.method === 'GET' && place.length === 0) return this.#page(asked, this.webhooks.list(list, asked.query));
+    const reply = this.webhooks.answer(asked.method, asked.parts.slice(2), asked);
+    if (reply === undefined)
+      throw new Refusal(404, 'NOT_FOUND', `there is no such ${list === 'deliveries' ? 'delivery' : 'subscription'}`);
+    return reply;
   }
 }
 

@@ -10,7 +10,7 @@ import { type Endpoint, hubFace } from './endpoint.ts';
 import type { Secrets, TlsMaterial } from './secrets.ts';
 
 export interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Percent-encoded, with its query; sent as it is (a URL parser would take the key ".." for a step up). */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;

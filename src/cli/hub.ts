@@ -61,6 +61,11 @@ export class Hub {
     return this.#limited({ method, path, headers: { ...type, ...headers }, body: JSON.stringify(body) });
   }
 
+  remove(path: string, headers: Readonly<Record<string, string>>): Promise<JsonObject> {
+    // With no body at all got would wait for one.
+    return this.#limited({ method: 'DELETE', path, headers, body: '' });
+  }
+
   /** The pages of a list, until its end or until `most` items have come. */
   async *pages(path: string, query: Query, pageSize: number, most: number): AsyncGenerator<readonly JsonObject[]> {
     let cursor: string | undefined;

@@ -5,13 +5,13 @@ import type { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { Fields } from './answers.ts';
 import { tooSlow } from './connect.ts';
-import { CliFailure, exitStatus, usageFailure } from './failure.ts';
+import { CliFailure, exitStatus } from './failure.ts';
 import { safeText } from './hex.ts';
 import { apiPath } from './hub.ts';
 import { jsonLine } from './json.ts';
 import { readable } from './json-input.ts';
 import { grouped } from './numbers.ts';
-import { type ReasonOption, timeText, withReason } from './refdata-options.ts';
+import { type ReasonOption, reasonHeader, timeText, withReason } from './refdata-options.ts';
 import { fileFailure } from './secrets.ts';
 import type { HubCall, Shell } from './shell.ts';
 import { UploadProgress } from './upload-progress.ts';
@@ -69,13 +69,6 @@ async function importBundle(call: HubCall<ImportOptions>, [file = '']: readonly 
   } finally {
     source.stream.destroy();
   }
-}
-
-/** Header bytes are read as UTF-8 on the other side; Node takes them as Latin-1. */
-function reasonHeader({ reason }: ReasonOption): Record<string, string> {
-  if (reason === undefined) return {};
-  if (/\p{Cc}/u.test(reason)) throw usageFailure('the reason of an import is one line, with no control characters');
-  return { 'x-change-reason': Buffer.from(reason, 'utf8').toString('latin1') };
 }
 
 interface Source {

@@ -1,6 +1,7 @@
 /** Options and small texts that the commands of the hub have in common. */
 import type { Command } from 'commander';
 import { instantOfMs, parseInstant } from '../base/instant.ts';
+import { usageFailure } from './failure.ts';
 import { safeText } from './hex.ts';
 import type { JsonObject } from './json.ts';
 import { jsonLine } from './json.ts';
@@ -18,6 +19,13 @@ export function withReason(command: Command): Command {
 /** changeReason of a body, where one was given. */
 export function reasonField({ reason }: ReasonOption): JsonObject {
   return reason === undefined ? {} : { changeReason: reason };
+}
+
+/** The same where the body holds something else, or there is none: its bytes are read as UTF-8; Node takes them as Latin-1. */
+export function reasonHeader({ reason }: ReasonOption): Record<string, string> {
+  if (reason === undefined) return {};
+  if (/\p{Cc}/u.test(reason)) throw usageFailure('this reason is one line, with no control characters');
+  return { 'x-change-reason': Buffer.from(reason, 'utf8').toString('latin1') };
 }
 
 /** Far more than a list on one box holds: the whole of it. */

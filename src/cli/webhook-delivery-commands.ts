@@ -1,0 +1,143 @@
+/** webhook deliveries, delivery, retry: what was sent, what became of it, and sending it again. */
+import { type Command, Option } from 'commander';
+import { Fields } from './answers.ts';
+import { CliFailure, exitStatus, usageFailure } from './failure.ts';
+import { safeText } from './hex.ts';
+import { apiPath } from './hub.ts';
+import { jsonLine } from './json.ts';
+import { showList } from './listing.ts';
+import { counted } from './numbers.ts';
+import { instantArgument, type ReasonOption, reasonField, tell, withLimit } from './refdata-options.ts';
+import type { HubCall, Shell } from './shell.ts';
+import { deliveryHeading, deliveryRow, deliveryText, withheldText } from './webhook-delivery-text.ts';
+import { subscriptionPath, withAuditReason } from './webhook-subscription-commands.ts';
+
+/** Each carries the first 4 KiB of its last answer. */
+const pageSize = 200;
+const usualDeliveries = 50;
+const states = ['pending', 'retrying', 'delivered', 'rejected', 'failed'];
+const endStates = ['rejected', 'failed', 'delivered'];
+
+interface ListOptions {
+  readonly state?: string;
+  readonly subscription?: string;
+  readonly limit?: number;
+}
+interface RetryOptions extends ReasonOption {
+  readonly subscription?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly state?: readonly string[];
+}
+
+export function addDeliveries(webhook: Command, shell: Shell): void {
+  const list = webhook
+    .command('deliveries')
+    .description('list deliveries, newest first: their state, attempts, when the next is, what the last one met')
+    .addOption(new Option('--state <state>', `only these: ${states.join(', ')}`).choices(states))
+    .option('--subscription <id>', 'only of this subscription');
+  shell.hub<ListOptions>(withLimit(list, String(usualDeliveries)), {
+    what: 'cannot list the deliveries',
+    run: listDeliveries,
+  });
+  const show = webhook
+    .command('delivery <id>')
+    .description('show a delivery: every attempt, what was answered, and the body')
+    .option('--body', 'print the body alone, to the byte: what the signature is of');
+  shell.hub<{ body?: boolean }>(show, {
+    what: ([id = '']) => `cannot show delivery ${safeText(id)}`,
+    run: showDelivery,
+  });
+  addRetry(webhook, shell);
+}
+
+function addRetry(webhook: Command, shell: Shell): void {
+  const command = webhook
+    .command('retry [delivery]')
+    .description('send again, with the same id and bytes: one delivery, or those of a subscription that were given up')
+    .option('--subscription <id>', 'those of this subscription, instead of one delivery')
+    .option('--from <time>', 'only of changes from this time on: RFC 3339, or an age as 10m, 2h, 7d')
+    .option('--to <time>', 'only of changes before this time')
+    .addOption(
+      new Option('--state <state>', `only these (${endStates.join(', ')}), several times; default rejected and failed`)
+        .choices(endStates)
+        .argParser<string[]>((text, before) => [...(before ?? []), endStateOf(text)]),
+    );
+  shell.hub<RetryOptions>(withAuditReason(command), {
+    what: ([id]) => (id === undefined ? 'cannot send again' : `cannot send delivery ${safeText(id)} again`),
+    run: retry,
+  });
+}
+
+function endStateOf(text: string): string {
+  if (endStates.includes(text)) return text;
+  const why = states.includes(text) ? `what is ${text} is under way by itself` : `"${safeText(text)}" is no state`;
+  throw usageFailure(why, `Sent again are ${endStates.join(', ')}.`);
+}
+
+function deliveryPath(...parts: readonly string[]): string {
+  return apiPath('admin', 'webhooks', 'deliveries', ...parts);
+}
+
+async function listDeliveries(call: HubCall<ListOptions>): Promise<number> {
+  const { state, subscription, limit } = call.options;
+  const hub = await call.hub();
+  const pages = hub.pages(deliveryPath(), { state, subscription }, pageSize, limit ?? usualDeliveries);
+  const now = call.io.clock.wallMs();
+  const none = state === undefined ? 'there are no deliveries' : `there are no deliveries that are ${state}`;
+  return showList(call, pages, { heading: deliveryHeading, row: (raw) => deliveryRow(raw, now), none });
+}
+
+async function showDelivery(call: HubCall<{ body?: boolean }>, [id = '']: readonly string[]): Promise<number> {
+  const { body: bodyAlone } = call.options;
+  if (bodyAlone === true && call.json) throw usageFailure('--body and --json exclude each other', 'Give one of them.');
+  if (id === '') throw usageFailure('the id of the delivery is empty', 'lineside webhook deliveries shows them.');
+  const hub = await call.hub();
+  const raw = await hub.get(deliveryPath(id));
+  const delivery = new Fields(raw, 'the delivery');
+  const text = deliveryText(delivery, call.io.clock.wallMs(), call.out.width);
+  if (bodyAlone === true) await call.out.write(wholeBody(delivery));
+  else await call.out.write(call.json ? jsonLine(raw) : text);
+  return exitStatus.ok;
+}
+
+function wholeBody(delivery: Fields): string {
+  const body = delivery.textOr('body', undefined);
+  if (body !== undefined) return body;
+  throw new CliFailure({ status: exitStatus.nothing, code: 'NO_BODY', why: withheldText });
+}
+
+async function retry(call: HubCall<RetryOptions>, [id]: readonly string[]): Promise<number> {
+  const { subscription, from, to, state } = call.options;
+  if ((id === undefined) === (subscription === undefined) || id === '' || subscription === '') {
+    throw usageFailure('it is not said what to send again', 'Give the id of a delivery, or --subscription ID.');
+  }
+  if (subscription !== undefined) return retryAll(call, subscription);
+  if ((from ?? to ?? state) !== undefined) {
+    throw usageFailure('--from, --to and --state go with --subscription', 'Give --subscription ID, or drop them.');
+  }
+  const hub = await call.hub();
+  const answer = await hub.write('POST', deliveryPath(id ?? '', 'resend'), reasonField(call.options));
+  const sent = new Fields(answer, 'the delivery');
+  await tell(call, answer, `delivery ${safeText(sent.text('deliveryId'))} is sent again`);
+  return exitStatus.ok;
+}
+
+async function retryAll(call: HubCall<RetryOptions>, subscription: string): Promise<number> {
+  const { from, to, state } = call.options;
+  const now = call.io.clock.wallMs();
+  const range = {
+    ...(from === undefined ? {} : { from: instantArgument(from, now) }),
+    ...(to === undefined ? {} : { to: instantArgument(to, now) }),
+  };
+  if (range.from !== undefined && range.to !== undefined && Date.parse(range.from) >= Date.parse(range.to)) {
+    throw usageFailure('--from is not before --to');
+  }
+  const body = { ...range, ...(state === undefined ? {} : { states: state }), ...reasonField(call.options) };
+  const hub = await call.hub();
+  const answer = await hub.write('POST', subscriptionPath(subscription, 'resend'), body);
+  const count = new Fields(answer, 'the answer').number('deliveries');
+  const line = count === 0 ? 'there is none to send again' : `${counted(count, 'delivery', 'deliveries')} sent again`;
+  await tell(call, answer, line);
+  return exitStatus.ok;
+}
