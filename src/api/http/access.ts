@@ -34,6 +34,17 @@ export const routeAccess = {
   'POST /api/v1/admin/outbox/dead-letters/:id/requeue': 'admin',
   'POST /api/v1/admin/outbox/dead-letters/:id/discard': 'admin',
   'GET /api/v1/admin/audit': 'admin',
+  'POST /api/v1/admin/webhooks/subscriptions': 'admin',
+  'GET /api/v1/admin/webhooks/subscriptions': 'admin',
+  'GET /api/v1/admin/webhooks/subscriptions/:id': 'admin',
+  'PATCH /api/v1/admin/webhooks/subscriptions/:id': 'admin',
+  'DELETE /api/v1/admin/webhooks/subscriptions/:id': 'admin',
+  'POST /api/v1/admin/webhooks/subscriptions/:id/rotate-secret': 'admin',
+  'POST /api/v1/admin/webhooks/subscriptions/:id/resend': 'admin',
+  'GET /api/v1/admin/webhooks/deliveries': 'admin',
+  'GET /api/v1/admin/webhooks/deliveries/:id': 'admin',
+  'POST /api/v1/admin/webhooks/deliveries/:id/resend': 'admin',
+  'POST /api/v1/admin/webhooks/test-ping': 'admin',
   'GET /api/v1/alerts': 'reader',
 } as const satisfies Readonly<Record<string, Access>>;
 

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../base/errors.ts';
 import { decodeUtf8, parseExactJson } from '../../base/exact-json.ts';
 import { MAX_BODIES_BYTES } from './limits.ts';
+import { isNeverQuoted } from './never-quoted.ts';
 
 /** MALFORMED, with the place of the fault, or the value; undefined: there is no body. */
 export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
@@ -12,8 +13,15 @@ export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
   if (text === undefined) throw new LinesideError('MALFORMED', 'the body is not UTF-8');
   const { value, fault } = parseExactJson(text);
   if (fault === undefined) return value;
-  const { pointer, message } = fault;
+  const { pointer } = fault;
+  const message = isNeverQuoted(request.routeOptions.schema?.body) ? withoutQuotation(fault.message) : fault.message;
   throw new LinesideError('MALFORMED', pointer === '' ? `the body ${message}` : `${pointer} in the body ${message}`);
+}
+
+/** A parser quotes the text around what it stumbled over, and a number that cannot be kept is told with its digits. */
+function withoutQuotation(message: string): string {
+  if (!message.startsWith('is not JSON')) return message.replace(/the number \S+/, 'the number');
+  return `is not JSON${/ at position \d+/.exec(message)?.[0] ?? ''}`;
 }
 
 /** JSON is UTF-8 by its RFC; a client that announces another one means another one. */

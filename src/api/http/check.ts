@@ -7,6 +7,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LinesideError } from '../../base/errors.ts';
 import { judgedDeeper } from './judged-deeper.ts';
 import { MAX_BODY_FIELDS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
+import { isNeverQuoted } from './never-quoted.ts';
 
 export interface RouteSchemas {
   readonly body?: object;
@@ -41,7 +42,10 @@ export function check(schemas: RouteSchemas, asked: Asked): Asked {
     query: schemas.querystring === undefined ? [] : faults(schemas.querystring, query),
   };
   if (errors.query.length === 0 && errors.body.every(isJudgedDeeper)) return { body, query };
-  const reasons = [...told(errors.body, 'the body', 'field'), ...told(errors.query, 'the query', 'parameter')];
+  const reasons = [
+    ...told(errors.body, { whole: 'the body', kind: 'field', quotes: !isNeverQuoted(schemas.body) }),
+    ...told(errors.query, { whole: 'the query', kind: 'parameter', quotes: true }),
+  ];
   const listed = reasons.length <= MAX_REASONS ? reasons : reasons.slice(0, MAX_REASONS);
   if (listed.length < reasons.length) listed.push(`and ${reasons.length - listed.length} more`);
   throw new LinesideError(
@@ -80,14 +84,23 @@ function faults(schema: object, value: unknown): readonly ErrorObject[] {
 }
 
 function isJudgedDeeper({ keyword, parentSchema }: ErrorObject): boolean {
-  return keyword !== 'type' && parentSchema !== undefined && Object.hasOwn(parentSchema, judgedDeeper);
+  const isShape = keyword === 'type' || keyword === 'additionalProperties';
+  return !isShape && parentSchema !== undefined && Object.hasOwn(parentSchema, judgedDeeper);
 }
 
-function told(errors: readonly ErrorObject[], whole: string, kind: string): readonly string[] {
-  return [...new Set(errors.map((error) => inWords(error, whole, kind)))];
+/** How faults are told of. */
+interface Words {
+  readonly whole: string;
+  readonly kind: string;
+  /** Whether what was sent is shown. */
+  readonly quotes: boolean;
 }
 
-function inWords(error: ErrorObject, whole: string, kind: string): string {
+function told(errors: readonly ErrorObject[], words: Words): readonly string[] {
+  return [...new Set(errors.map((error) => inWords(error, words)))];
+}
+
+function inWords(error: ErrorObject, { whole, kind, quotes }: Words): string {
   const name = nameOf(error.instancePath);
   const params: Readonly<Record<string, unknown>> = error.params;
   switch (error.keyword) {
@@ -97,8 +110,10 @@ function inWords(error: ErrorObject, whole: string, kind: string): string {
       const known = Object.keys(propertiesOf(error.parentSchema)).join(', ');
       return `${whole} has no ${kind} ${quoted(inside(name, String(params.additionalProperty)))}; it may have: ${known}`;
     }
-    default:
-      return `${name === '' ? whole : name} ${demand(error.keyword, error.parentSchema, params)}, not ${shown(error.data)}`;
+    default: {
+      const demanded = `${name === '' ? whole : name} ${demand(error.keyword, error.parentSchema, params)}`;
+      return quotes ? `${demanded}, not ${shown(error.data)}` : demanded;
+    }
   }
 }
 

@@ -60,6 +60,10 @@ export const MAX_QUOTED_CHARS = 60;
 export const DEFAULT_PAGE = 100;
 export const MAX_PAGE = 1_000;
 export const MAX_BULK_CLOSE_KEYS = 10_000;
+/** Dictionaries that a webhook subscription may name. */
+export const MAX_FILTER_DICTIONARIES = 1_000;
+/** Items of a list that names a few of a few: as many as nobody sends, so that what is wrong with each can be told. */
+export const MAX_FILTER_CHOICES = 32;
 
 /** What requests under way get to finish when the service stops. */
 export const STOP_GRACE_MS = 5_000;

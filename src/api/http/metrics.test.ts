@@ -5,6 +5,7 @@ import { until } from '../../../test/e2e/wait.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { Metrics } from './metrics.ts';
 import { FakeOutbox, startTestServer } from './server.fixture.ts';
+import { FakeWebhooks } from './webhooks.fixture.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
 const storage = () => ({ usedBytes: 8_192, limitBytes: 2 ** 31, freeBytes: 2 ** 40 });
@@ -43,6 +44,41 @@ describe('metrics', () => {
     assert.equal(valueOf(later, 'lineside_outbox_oldest_seconds'), 0);
   });
 
+  it('show what webhooks say, each cause and state as a label', async (t) => {
+    const { call, webhooks } = await startTestServer(t);
+    const { text } = await call('GET', '/metrics');
+    const expected = {
+      'subscriptions{state="active"}': 3,
+      'subscriptions{state="blocked"}': 1,
+      unplanned_events: 11,
+      waiting: 12,
+      oldest_due_seconds: 13.5,
+      in_flight: 2,
+      'deliveries_for_review{state="rejected"}': 3,
+      'deliveries_for_review{state="failed"}': 5,
+      offline: 1,
+      delivered_total: 101,
+      planned_total: 102,
+      'attempts_total{cause="accepted"}': 101,
+      'attempts_total{cause="dns"}': 1,
+      'attempts_total{cause="timeout"}': 2,
+      'attempts_total{cause="ssrf"}': 3,
+      'attempts_total{cause="tls"}': 4,
+      'attempts_total{cause="connect"}': 5,
+      'attempts_total{cause="http"}': 6,
+      history_bytes: 4_096,
+    };
+    for (const [name, value] of Object.entries(expected))
+      assert.equal(valueOf(text, `lineside_webhook_${name}`), value, name);
+    const shown = [...text.matchAll(/^lineside_webhook_(\S+) /gm)].map(([, name]) => name ?? '');
+    assert.deepEqual(shown.sort(), Object.keys(expected).sort());
+    webhooks.now = { ...webhooks.now, offline: false, deliveredTotal: 103 };
+    const later = (await call('GET', '/metrics')).text;
+    assert.equal(valueOf(later, 'lineside_webhook_offline'), 0);
+    assert.equal(valueOf(later, 'lineside_webhook_delivered_total'), 103);
+    assert.equal(valueOf(later, 'lineside_webhook_attempts_total{cause="http"}'), 6);
+  });
+
   it('count requests by pattern, never by path, however many paths there are', async (t) => {
     const { ask, call } = await startTestServer(t);
     for (let i = 0; i < 30; i += 1) {
@@ -75,7 +111,12 @@ describe('metrics', () => {
 
   it('see how long the event loop was held, until a window or two later', async (t) => {
     const clock = new FakeClock();
-    const metrics = new Metrics({ outbox: () => new FakeOutbox().status(), storage: () => undefined, clock });
+    const metrics = new Metrics({
+      outbox: () => new FakeOutbox().status(),
+      webhooks: () => new FakeWebhooks().status(),
+      storage: () => undefined,
+      clock,
+    });
     t.after(() => metrics.stop());
     const longest = async (): Promise<number> =>
       valueOf(await metrics.text(), 'lineside_hub_loop_longest_hold_seconds') ?? -1;

@@ -3,7 +3,9 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../base/clock.ts';
 import type { OutboxStatus } from '../../outbox/face.ts';
+import type { WebhookStatus } from '../../webhooks/face.ts';
 import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from './limits.ts';
+import { webhookMetrics } from './metrics-webhooks.ts';
 
 /** Sizes of refdata.db, in bytes. */
 export interface StorageFigures {
@@ -15,6 +17,7 @@ export interface StorageFigures {
 
 export interface MetricSources {
   readonly outbox: () => OutboxStatus;
+  readonly webhooks: () => WebhookStatus;
   /** undefined: not known. */
   readonly storage: () => StorageFigures | undefined;
   readonly clock: Clock;
@@ -23,6 +26,7 @@ export interface MetricSources {
 /** What one look at the sources gave. */
 interface Now {
   readonly outbox: OutboxStatus;
+  readonly webhooks: WebhookStatus;
   readonly storage: StorageFigures | undefined;
 }
 
@@ -58,6 +62,8 @@ export class Metrics {
       registers,
     });
     this.#outboxReadings();
+    const readWebhooks = webhookMetrics(this.#registry);
+    this.#readings.push(({ webhooks }) => readWebhooks(webhooks));
     this.#processReadings();
   }
 
@@ -72,7 +78,8 @@ export class Metrics {
   }
 
   async text(): Promise<string> {
-    const now = { outbox: this.#sources.outbox(), storage: this.#sources.storage() };
+    const { outbox, webhooks, storage } = this.#sources;
+    const now = { outbox: outbox(), webhooks: webhooks(), storage: storage() };
     for (const read of this.#readings) read(now);
     return this.#registry.metrics();
   }

@@ -22,7 +22,7 @@ export async function openapiDocument(parts: RouteParts): Promise<string> {
         title: 'lineside: reference data',
         version: parts.version,
         description:
-          'Dictionaries of records with validity, their changes, and the outbox that tells of them. Errors are RFC 9457 problem details; decide by their code. Times are RFC 3339 with an offset.',
+          'Dictionaries of records with validity, their changes, and the outbox and webhooks that tell of them. Errors are RFC 9457 problem details; decide by their code. Times are RFC 3339 with an offset.',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       components: {

@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts';
 import { LinesideError } from '../../base/errors.ts';
 import type { OutboxAdmin, Page, PageRequest } from '../../outbox/face.ts';
 import type { Actor, Refdata } from '../../refdata/face.ts';
+import type { WebhookAdmin } from '../../webhooks/face.ts';
 import type { Access } from './access.ts';
 import { changeReason, etag } from './headers.ts';
 import { DEFAULT_PAGE } from './limits.ts';
@@ -35,6 +36,7 @@ export type App = FastifyInstance<
 export interface RouteParts {
   readonly refdata: Refdata;
   readonly outbox: OutboxAdmin;
+  readonly webhooks: WebhookAdmin;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly version: string;

@@ -6,6 +6,7 @@ import { importRoutes } from './routes-imports.ts';
 import { outboxRoutes, oversightRoutes } from './routes-outbox.ts';
 import { ownRoutes } from './routes-own.ts';
 import { recordChangeRoutes, recordCloseRoutes, recordReadRoutes } from './routes-records.ts';
+import { deliveryRoutes, pingRoutes, subscriptionChangeRoutes, subscriptionRoutes } from './routes-webhooks.ts';
 
 export async function registerRoutes(app: App, parts: RouteParts): Promise<void> {
   ownRoutes(app, parts);
@@ -17,5 +18,9 @@ export async function registerRoutes(app: App, parts: RouteParts): Promise<void>
   recordCloseRoutes(app, parts);
   outboxRoutes(app, parts);
   oversightRoutes(app, parts);
+  subscriptionRoutes(app, parts);
+  subscriptionChangeRoutes(app, parts);
+  deliveryRoutes(app, parts);
+  pingRoutes(app, parts);
   await app.register(async (scope) => importRoutes(scope as App, parts));
 }

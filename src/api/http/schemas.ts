@@ -1,27 +1,13 @@
 /** The shapes of requests and answers: one set for checking, for types and for the OpenAPI document. */
-import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
+import { type TSchema, Type } from '@sinclair/typebox';
 import { type ErrorCode, errorCatalogue } from '../../base/errors.ts';
-import { type JsonObject, scopes } from '../../outbox/event.ts';
+import type { JsonObject } from '../../outbox/event.ts';
 import { judgedDeeper } from './judged-deeper.ts';
-import { DEFAULT_PAGE, MAX_BULK_CLOSE_KEYS, MAX_CHANGE_REASON_CHARS, MAX_PAGE } from './limits.ts';
+import { MAX_BULK_CLOSE_KEYS } from './limits.ts';
 import { PROBLEM_TYPE } from './problem.ts';
+import { webhookComponents } from './schemas-webhooks.ts';
+import { choice, count, dictionaryName, exact, jsonObject, page, reason, scope, time, version } from './shapes.ts';
 
-/** An object of exactly these fields. */
-function exact<T extends TProperties>(properties: T, options: object = {}): TObject<T> {
-  return Type.Object(properties, { additionalProperties: false, ...options });
-}
-
-function choice<const T extends string>(values: readonly T[], description: string, options: object = {}) {
-  return Type.Unsafe<T>({ type: 'string', enum: [...values], description, ...options });
-}
-
-const time = (description: string) =>
-  Type.String({ description, format: 'date-time', examples: ['2026-03-01T09:30:00+00:00'] });
-const jsonObject = (description: string, options: object = {}) =>
-  Type.Unsafe<JsonObject>({ type: 'object', description, ...options });
-const count = (description: string) => Type.Integer({ description, minimum: 0 });
-
-const dictionaryName = Type.String({ description: 'Name of a dictionary.', examples: ['site.rooms'] });
 const businessKey = Type.String({
   [judgedDeeper]: true,
   minLength: 1,
@@ -29,24 +15,11 @@ const businessKey = Type.String({
   description: 'Key of the record in its dictionary: any Unicode but control characters, compared byte by byte.',
   examples: ['room-12'],
 });
-const scope = choice(scopes, 'Who may know of it: names the topic of its events and the role that is needed.', {
-  [judgedDeeper]: true,
-});
 const title = Type.String({ [judgedDeeper]: true, minLength: 1, maxLength: 256, examples: ['Rooms of the site'] });
 const jsonSchema = Type.Unsafe<JsonObject | null>({
   type: ['object', 'null'],
   description: 'JSON Schema (2020-12, or draft-07 by $schema) of data; null: any object.',
 });
-function reason(options: object = {}) {
-  return Type.Optional(
-    Type.String({
-      maxLength: MAX_CHANGE_REASON_CHARS,
-      description: 'Why; default: the header X-Change-Reason.',
-      examples: ['moved in March'],
-      ...options,
-    }),
-  );
-}
 const changeReason = reason({ [judgedDeeper]: true });
 const data = jsonObject('The record itself; numbers that a double cannot keep exactly are refused.', {
   examples: [{ name: 'Control room', floor: 2 }],
@@ -94,12 +67,6 @@ export const Body = {
   }),
 } as const;
 
-const page = {
-  limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE, description: 'Most items to answer.' }),
-  ),
-  cursor: Type.Optional(Type.String({ description: 'nextCursor of the page before.' })),
-};
 const at = Type.Optional(time('As of this time; default: now.'));
 
 export const Query = {
@@ -131,8 +98,6 @@ export const Headers = {
   version: Type.Object({ 'If-Match': Type.Optional(theVersion), 'X-Change-Reason': reasonHeader }),
   versionNeeded: Type.Object({ 'If-Match': theVersion, 'X-Change-Reason': reasonHeader }),
 } as const;
-
-const version = Type.Integer({ minimum: 1 });
 
 /** What is answered, by the name it has in the document. */
 export const components = {
@@ -259,6 +224,7 @@ export const components = {
     value: Type.Number(),
   }),
   Health: exact({ status: Type.Literal('ok'), version: Type.String() }),
+  ...webhookComponents,
 } as const satisfies Readonly<Record<string, TSchema>>;
 
 type ComponentName = keyof typeof components;

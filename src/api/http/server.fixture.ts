@@ -26,6 +26,7 @@ import type {
 import type { Refdata } from '../../refdata/face.ts';
 import { openRefdata } from '../../refdata/refdata.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './server.ts';
+import { FakeWebhooks } from './webhooks.fixture.ts';
 
 /** The admin of an outbox in memory: this room's tests are of what it shows, not of how rows are kept. */
 export class FakeOutbox implements OutboxAdmin {
@@ -142,6 +143,7 @@ interface Call {
 export interface TestServer {
   readonly http: HttpServer;
   readonly outbox: FakeOutbox;
+  readonly webhooks: FakeWebhooks;
   readonly refdata: Refdata;
   readonly port: number;
   readonly socketPath: string;
@@ -200,10 +202,12 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
     logger: silentLogger,
   });
   const outbox = new FakeOutbox();
+  const webhooks = new FakeWebhooks();
   const http = await startHttpServer({
     config,
     refdata: options.refdata?.(real) ?? real,
     outbox: options.outbox?.(store) ?? outbox,
+    webhooks,
     clock: systemClock,
     logger: options.logger ?? silentLogger,
     version: '0.1.0',
@@ -226,6 +230,7 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
   return {
     http,
     outbox,
+    webhooks,
     refdata: real,
     port,
     socketPath: join(dir, 'http.sock'),

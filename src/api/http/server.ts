@@ -9,6 +9,7 @@ import { showListen } from '../../config/listen.ts';
 import { TokenReader } from '../../config/token-reader.ts';
 import type { OutboxAdmin } from '../../outbox/face.ts';
 import type { Refdata } from '../../refdata/face.ts';
+import type { WebhookAdmin } from '../../webhooks/face.ts';
 import { buildApp, stopping } from './app.ts';
 import { STOP_GRACE_MS } from './limits.ts';
 import { type Listener, listen } from './listener.ts';
@@ -19,9 +20,12 @@ export interface HttpParts {
   readonly config: Config;
   readonly refdata: Refdata;
   readonly outbox: OutboxAdmin;
+  readonly webhooks: WebhookAdmin;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;
+  /** Of auth.tokens_file; default: one of its own. */
+  readonly tokens?: TokenReader;
   /** Why the hub cannot do its work now (a damaged store), for /readyz; undefined: it can. */
   readonly trouble?: () => LinesideError | undefined;
   /** Sizes of refdata.db for /metrics. */
@@ -37,15 +41,21 @@ export interface HttpServer {
 
 /** CONFIG_INVALID: an address cannot be listened on, or the TLS files cannot be used. */
 export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
-  const { config, clock, logger, outbox, trouble } = parts;
+  const { config, clock, logger, outbox, webhooks, trouble } = parts;
   let isStopping = false;
   const local = new WeakSet<IncomingMessage>();
   const refusals = new RefusalLog(clock, logger);
-  const metrics = new Metrics({ outbox: () => outbox.status(), storage: parts.storage ?? (() => undefined), clock });
+  const metrics = new Metrics({
+    outbox: () => outbox.status(),
+    webhooks: () => webhooks.status(),
+    storage: parts.storage ?? (() => undefined),
+    clock,
+  });
   let document: Promise<string> | undefined;
   const routeParts: RouteParts = {
     refdata: parts.refdata,
     outbox,
+    webhooks,
     metrics,
     clock,
     version: parts.version,
@@ -58,7 +68,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   };
   const app = await buildApp({
     ...routeParts,
-    tokens: new TokenReader(config.auth.tokensFile, clock, logger),
+    tokens: parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger),
     refusals,
     logger,
     maxBodyBytes: config.http.maxBodyBytes,
