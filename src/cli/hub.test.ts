@@ -5,7 +5,7 @@ import { createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { makeCa, signed } from './certificates.fixture.ts';
+import { makeCa, signed } from '../base/certificates.fixture.ts';
 import { drivesTerminal, type Outcome, run } from './drive.fixture.ts';
 import { FakeHub, quietOutbox, Refusal } from './fake-hub.fixture.ts';
 
@@ -97,7 +97,7 @@ describe('the help', () => {
   it('groups the commands, gives examples, and names the connection of the hub on each of them', async () => {
     const all = (await run(['--help'])).stdout;
     assert.match(all, /\nReference data:\n {2}dict .*(\n.*)*\nDelivery:\n {2}outbox /);
-    for (const name of ['dict', 'record', 'import', 'outbox', 'alerts', 'audit']) {
+    for (const name of ['dict', 'record', 'import', 'outbox', 'webhook', 'alerts', 'audit']) {
       assert.match((await run([name, '--help'])).stdout, /Example/, name);
     }
     const leaves = [
@@ -105,6 +105,8 @@ describe('the help', () => {
       ...['create', 'list', 'show', 'request-review', 'approve', 'publish'].map((name) => ['dict', 'draft', name]),
       ...['list', 'get', 'create', 'update', 'close', 'history'].map((name) => ['record', name]),
       ...['list', 'show', 'requeue', 'discard'].map((name) => ['outbox', 'dead-letters', name]),
+      ...['add', 'list', 'show', 'update', 'pause', 'resume', 'rotate-secret'].map((name) => ['webhook', name]),
+      ...['remove', 'ping', 'deliveries', 'delivery', 'retry'].map((name) => ['webhook', name]),
     ];
     for (const leaf of [...leaves, ['import'], ['outbox'], ['alerts'], ['audit']]) {
       const help = await run([...leaf, '--help']);

@@ -4,7 +4,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { makeCa, signed } from '../../src/cli/certificates.fixture.ts';
+import { makeCa, signed } from '../../src/base/certificates.fixture.ts';
 import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
 import { until, within } from './wait.ts';
 

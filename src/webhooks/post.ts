@@ -1,0 +1,107 @@
+/** One POST by got over a lane's connections: its status, and what of its answer is kept. */
+import type { ClientRequest } from 'node:http';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
+import type { Socket } from 'node:net';
+import got from 'got';
+import type { JourneyOptions, Lane } from './agents.ts';
+import { type Answer, readAnswer } from './answer.ts';
+import { ignoreError, type Journey } from './dial.ts';
+
+/** The journey of an attempt, with what its end depends on. */
+export interface Trip extends Journey {
+  /** The request went to a connection that had been kept. */
+  reused: boolean;
+  /** At least a byte of an answer has come. */
+  answered: boolean;
+  status: number | undefined;
+  sent(): void;
+}
+
+export interface Post {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly lane: Lane;
+  readonly trip: Trip;
+  /** On a connection of its own, not on a kept one. */
+  readonly fresh: boolean;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly answer: Answer;
+}
+
+/** 100, 102 and 103 are no answer; a peer that sends them without end is cut. */
+const maxInformational = 32;
+
+/** Rejects with the error that ended it without a status, or before its answer could be read. */
+export function post(call: Post): Promise<Reply> {
+  const { trip } = call;
+  return new Promise((resolve, reject) => {
+    const stream = got.stream(call.url, {
+      method: 'POST',
+      headers: { ...call.headers },
+      body: call.body,
+      signal: trip.signal,
+      followRedirect: false,
+      throwHttpErrors: false,
+      decompress: false,
+      retry: { limit: 0 },
+      // The lane dials addresses that are judged already: whatever else would ask for a name gets none.
+      dnsLookup: refuseLookup,
+      request: (url, options) => requestOver(call, url, options),
+    });
+    // It stays: after the end, errors are of no interest, and must not be unhandled ones.
+    stream.on('error', reject);
+    stream.once('close', () => reject(new Error('closed')));
+    // got listens for it, so that Node leaves the connection to whoever wants it: nobody does.
+    stream.once('upgrade', (response: { statusCode: number }, socket: Socket) => {
+      socket.destroy();
+      trip.status = response.statusCode;
+      resolve({ status: response.statusCode, answer: { kept: Buffer.alloc(0), end: 'cut' } });
+      stream.destroy();
+    });
+    stream.once('response', ({ statusCode }) => {
+      trip.status = statusCode;
+      trip.enter('read');
+      readAnswer(stream).then((answer) => resolve({ status: statusCode, answer }), reject);
+    });
+  });
+}
+
+function requestOver({ lane, trip, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {
+  lane.prune(trip.target, fresh);
+  const native: JourneyOptions = { ...options, agent: lane, journey: trip };
+  const request = httpsRequest(url, native);
+  request.on('error', ignoreError);
+  // Node emits it before it writes the first byte.
+  request.once('socket', (socket) => {
+    trip.reused = request.reusedSocket;
+    trip.answered = false;
+    if (!lane.leadsTo(socket, trip.target)) {
+      request.destroy(new Error('a kept connection that leads elsewhere'));
+      return;
+    }
+    socket.once('data', () => {
+      trip.answered = true;
+    });
+    trip.enter('send');
+  });
+  request.once('finish', () => trip.sent());
+  let informational = 0;
+  request.on('information', () => {
+    informational += 1;
+    if (informational > maxInformational) request.destroy(new EndlessInformation());
+  });
+  return request;
+}
+
+class EndlessInformation extends Error {
+  readonly code = 'HPE_ENDLESS_INFORMATION';
+}
+
+function refuseLookup(_hostname: string, ...rest: readonly unknown[]): void {
+  const callback = rest.at(-1);
+  if (typeof callback === 'function') callback(new Error('no name is looked up here'));
+}
