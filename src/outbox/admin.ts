@@ -1,10 +1,11 @@
 /** The outbox as the people see it who look after it: how it stands, its dead letters, the audit, the alerts. */
+import { Alerts } from '../base/alerts.ts';
 import type { Clock } from '../base/clock.ts';
 import { LinesideError } from '../base/errors.ts';
 import { usOfInstant } from '../base/instant.ts';
 import type { Broker } from '../kafka/face.ts';
 import { AdminRows, type AuditRow, type DeadRow } from './admin-rows.ts';
-import { Alerts } from './alerts.ts';
+import { outboxRules } from './alerts.ts';
 import type { ChangeStore } from './change-store.ts';
 import type { Scope } from './event.ts';
 import type {
@@ -40,7 +41,7 @@ export function createOutboxAdmin(options: OutboxAdminOptions): OutboxAdmin {
 class Admin implements OutboxAdmin {
   readonly #o: OutboxAdminOptions;
   readonly #rows: AdminRows;
-  readonly #alerts = new Alerts();
+  readonly #alerts = new Alerts(outboxRules);
 
   constructor(options: OutboxAdminOptions) {
     this.#o = options;

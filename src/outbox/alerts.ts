@@ -1,5 +1,5 @@
 /** What is wrong with the outbox and its store, as the device's own alerts: a rule table. Pure. */
-import type { Alert } from './face.ts';
+import type { Rule } from '../base/alerts.ts';
 
 export interface Vitals {
   readonly waiting: number;
@@ -12,18 +12,10 @@ export interface Vitals {
   readonly topicsLacking: readonly string[];
 }
 
-interface Rule {
-  readonly name: string;
-  readonly severity: Alert['severity'];
-  /** Fires above 0. */
-  readonly value: (vitals: Vitals) => number;
-  readonly summary: (vitals: Vitals) => string;
-}
-
 /** RefdataOutboxLagHigh fires above this, by the specification. */
 const lagRows = 100;
 
-const rules: readonly Rule[] = [
+export const outboxRules: readonly Rule<Vitals>[] = [
   {
     name: 'RefdataOutboxLagHigh',
     severity: 'warning',
@@ -55,25 +47,3 @@ const rules: readonly Rule[] = [
     summary: ({ topicsLacking }) => topicsLacking.join('; '),
   },
 ];
-
-export class Alerts {
-  /** By name, the monotonic milliseconds at which it fired. */
-  readonly #since = new Map<string, number>();
-
-  /** What fires now. An alert keeps its age while it goes on firing from look to look. */
-  look(vitals: Vitals, nowMs: number): readonly Alert[] {
-    const firing: Alert[] = [];
-    for (const { name, severity, value, summary } of rules) {
-      const figure = value(vitals);
-      if (figure <= 0) {
-        this.#since.delete(name);
-        continue;
-      }
-      const since = this.#since.get(name) ?? nowMs;
-      this.#since.set(name, since);
-      const forSeconds = Math.floor((nowMs - since) / 1000);
-      firing.push({ name, severity, forSeconds, summary: summary(vitals), value: figure });
-    }
-    return firing;
-  }
-}

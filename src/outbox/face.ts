@@ -1,6 +1,9 @@
 /** What the HTTP interface shows and does of the outbox, the audit and the alerts. */
+import type { Alert } from '../base/alerts.ts';
 import type { Instant } from '../base/instant.ts';
 import type { Action, JsonObject, Scope } from './event.ts';
+
+export type { Alert } from '../base/alerts.ts';
 
 export interface Page<T> {
   readonly items: readonly T[];
@@ -73,17 +76,6 @@ export interface AuditRecord {
   readonly action: string;
   readonly subject: string;
   readonly details: JsonObject;
-}
-
-export interface Alert {
-  /** "RefdataOutboxLagHigh", "RefdataOutboxDLQNonEmpty": the names of the Prometheus rules. */
-  readonly name: string;
-  readonly severity: 'warning' | 'critical';
-  /** Monotonic seconds since it fired. */
-  readonly forSeconds: number;
-  /** What is wrong, in words and numbers. */
-  readonly summary: string;
-  readonly value: number;
 }
 
 export interface OutboxAdmin {

@@ -19,10 +19,10 @@ function promtool(...args: string[]): { readonly status: number | null; readonly
 test('the Prometheus rules are sound', { skip }, () => {
   const { status, output } = promtool('check', 'rules', rules);
   assert.equal(status, 0, output);
-  assert.match(output, /2 rules found/);
+  assert.match(output, /5 rules found/);
 });
 
-test('the Prometheus rules fire above 100 waiting events and at the first dead letter, and not before', {
+test('the Prometheus rules fire above 100 waiting events, at the first dead letter, and by what the webhooks lack, and not before', {
   skip,
 }, () => {
   const { status, output } = promtool('test', 'rules', cases);
@@ -35,6 +35,10 @@ test('the cases of the Prometheus rules fail when a rule is wrong', { skip }, (t
   for (const [right, wrong] of [
     ['lineside_outbox_waiting > 100', 'lineside_outbox_waiting > 99'],
     ['lineside_outbox_dead_letters > 0', 'lineside_outbox_dead_letters > 1'],
+    ['lineside_webhook_oldest_due_seconds > 900', 'lineside_webhook_oldest_due_seconds > 899'],
+    ['lineside_webhook_oldest_due_seconds > 900', 'lineside_webhook_oldest_due_seconds > 901'],
+    ['sum without (state) (lineside_webhook_deliveries_for_review)', 'lineside_webhook_deliveries_for_review'],
+    ['lineside_webhook_subscriptions_blocked > 0', 'lineside_webhook_subscriptions_blocked > 1'],
   ] as const) {
     const text = readFileSync(rules, 'utf8');
     assert.ok(text.includes(right));

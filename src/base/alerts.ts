@@ -1,0 +1,47 @@
+/** The device's own alerts, from a table of rules over what a room says of itself. Pure. */
+
+export interface Alert {
+  /** "RefdataOutboxLagHigh", "RefdataOutboxDLQNonEmpty": the names of the Prometheus rules. */
+  readonly name: string;
+  readonly severity: 'warning' | 'critical';
+  /** Monotonic seconds since it fired. */
+  readonly forSeconds: number;
+  /** What is wrong, in words and numbers. */
+  readonly summary: string;
+  readonly value: number;
+}
+
+export interface Rule<Vitals> {
+  readonly name: string;
+  readonly severity: Alert['severity'];
+  /** Fires above 0. */
+  readonly value: (vitals: Vitals) => number;
+  readonly summary: (vitals: Vitals) => string;
+}
+
+export class Alerts<Vitals> {
+  readonly #rules: readonly Rule<Vitals>[];
+  /** By name, the monotonic milliseconds at which it fired. */
+  readonly #since = new Map<string, number>();
+
+  constructor(rules: readonly Rule<Vitals>[]) {
+    this.#rules = rules;
+  }
+
+  /** What fires now. An alert keeps its age while it goes on firing from look to look. */
+  look(vitals: Vitals, nowMs: number): readonly Alert[] {
+    const firing: Alert[] = [];
+    for (const { name, severity, value, summary } of this.#rules) {
+      const figure = value(vitals);
+      if (figure <= 0) {
+        this.#since.delete(name);
+        continue;
+      }
+      const since = this.#since.get(name) ?? nowMs;
+      this.#since.set(name, since);
+      const forSeconds = Math.floor((nowMs - since) / 1000);
+      firing.push({ name, severity, forSeconds, summary: summary(vitals), value: figure });
+    }
+    return firing;
+  }
+}
