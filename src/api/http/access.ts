@@ -45,6 +45,7 @@ export const routeAccess = {
   'GET /api/v1/admin/webhooks/deliveries/:id': 'admin',
   'POST /api/v1/admin/webhooks/deliveries/:id/resend': 'admin',
   'POST /api/v1/admin/webhooks/test-ping': 'admin',
+  'GET /api/v1/admin/webhooks/status': 'admin',
   'GET /api/v1/alerts': 'reader',
 } as const satisfies Readonly<Record<string, Access>>;
 

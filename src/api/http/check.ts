@@ -131,7 +131,7 @@ function demand(keyword: string, schema: object | undefined, params: Readonly<Re
     case 'maximum':
       return `must be a whole number from ${Number(property(schema, 'minimum'))} to ${Number(property(schema, 'maximum'))}`;
     case 'minLength':
-      return 'must not be empty';
+      return limit === 1 ? 'must not be empty' : `must have at least ${limit} characters`;
     case 'maxLength':
       return `must have at most ${limit} characters`;
     case 'minItems':

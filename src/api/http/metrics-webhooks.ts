@@ -5,12 +5,6 @@ import { causes, reviewStates, type WebhookStatus } from '../../webhooks/face.ts
 /** Registers them; the function sets them to what a status says. */
 export function webhookMetrics(registry: Registry): (status: WebhookStatus) => void {
   const registers = [registry];
-  const subscriptions = new Gauge({
-    name: 'lineside_webhook_subscriptions',
-    help: 'Subscriptions: those that are active, and of these the ones to which nothing is sent.',
-    labelNames: ['state'],
-    registers,
-  });
   const forReview = new Gauge({
     name: 'lineside_webhook_deliveries_for_review',
     help: 'Deliveries that ended without being delivered.',
@@ -25,8 +19,6 @@ export function webhookMetrics(registry: Registry): (status: WebhookStatus) => v
   });
   const plain = plainMetrics(registers);
   return (status) => {
-    subscriptions.set({ state: 'active' }, status.activeSubscriptions);
-    subscriptions.set({ state: 'blocked' }, status.blockedSubscriptions);
     for (const state of reviewStates) forReview.set({ state }, status[state]);
     attempts.reset();
     attempts.inc({ cause: 'accepted' }, status.attemptsTotal['']);
@@ -49,6 +41,10 @@ function plainMetrics(registers: Registry[]): ((status: WebhookStatus) => void)[
     };
   };
   return [
+    gauge('subscriptions_active', 'Active subscriptions.', ({ activeSubscriptions }) => activeSubscriptions),
+    gauge('subscriptions_blocked', 'Of the active ones, those to which nothing is sent.', (status) => {
+      return status.blockedSubscriptions;
+    }),
     gauge('waiting', 'Deliveries that are still to be accepted.', ({ waiting }) => waiting),
     gauge('oldest_due_seconds', 'How long the delivery that is due longest has been due.', (status) => {
       return status.oldestDueSeconds;

@@ -48,8 +48,8 @@ describe('metrics', () => {
     const { call, webhooks } = await startTestServer(t);
     const { text } = await call('GET', '/metrics');
     const expected = {
-      'subscriptions{state="active"}': 3,
-      'subscriptions{state="blocked"}': 1,
+      subscriptions_active: 3,
+      subscriptions_blocked: 1,
       unplanned_events: 11,
       waiting: 12,
       oldest_due_seconds: 13.5,

@@ -83,7 +83,9 @@ async function subscribe(
 
 function withMissing(error: unknown, missing: readonly string[]): unknown {
   if (!(error instanceof LinesideError) || error.code !== 'INVALID_ARGUMENT') return error;
-  const others = error.reasons.filter((reason) => !missing.some((field) => new RegExp(`^/?${field}\\b`).test(reason)));
+  const others = error.reasons.filter(
+    (reason) => !missing.some((field) => new RegExp(`^/?(the )?${field}\\b`, 'i').test(reason)),
+  );
   const reasons = [...missing.map((field) => `${field} is missing`), ...others];
   return new LinesideError('INVALID_ARGUMENT', `${reasons.length} faults, see reasons`, { cause: error, reasons });
 }
@@ -230,7 +232,24 @@ export function deliveryRoutes(app: App, { webhooks }: RouteParts): void {
   );
 }
 
-export function pingRoutes(app: App, { webhooks }: RouteParts): void {
+export function webhookOperationRoutes(app: App, { webhooks }: RouteParts): void {
+  app.get(
+    '/api/v1/admin/webhooks/status',
+    {
+      schema: {
+        operationId: 'getWebhooks',
+        summary: 'What waits, what is for review, whether the device is offline',
+        tags,
+        response: answers({ status: 200, what: 'How it stands.', of: 'WebhookStatus' }, reading),
+      },
+    },
+    async () => {
+      const { attemptsTotal, ...rest } = webhooks.status();
+      const { '': accepted, ...failed } = attemptsTotal;
+      return { ...rest, attemptsTotal: { accepted, ...failed } };
+    },
+  );
+
   app.post(
     '/api/v1/admin/webhooks/test-ping',
     {

@@ -6,7 +6,12 @@ import { importRoutes } from './routes-imports.ts';
 import { outboxRoutes, oversightRoutes } from './routes-outbox.ts';
 import { ownRoutes } from './routes-own.ts';
 import { recordChangeRoutes, recordCloseRoutes, recordReadRoutes } from './routes-records.ts';
-import { deliveryRoutes, pingRoutes, subscriptionChangeRoutes, subscriptionRoutes } from './routes-webhooks.ts';
+import {
+  deliveryRoutes,
+  subscriptionChangeRoutes,
+  subscriptionRoutes,
+  webhookOperationRoutes,
+} from './routes-webhooks.ts';
 
 export async function registerRoutes(app: App, parts: RouteParts): Promise<void> {
   ownRoutes(app, parts);
@@ -21,6 +26,6 @@ export async function registerRoutes(app: App, parts: RouteParts): Promise<void>
   subscriptionRoutes(app, parts);
   subscriptionChangeRoutes(app, parts);
   deliveryRoutes(app, parts);
-  pingRoutes(app, parts);
+  webhookOperationRoutes(app, parts);
   await app.register(async (scope) => importRoutes(scope as App, parts));
 }

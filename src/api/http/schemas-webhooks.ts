@@ -100,13 +100,7 @@ export const WebhookBody = {
     ),
     changeReason,
   }),
-  ping: exact(
-    {
-      url: Type.String({ description: 'Where a signed delivery with one test.ping event is posted.' }),
-      secret: Type.String({ minLength: 1, maxLength: 1_024, description: 'Key of its signature.' }),
-    },
-    { [neverQuoted]: true },
-  ),
+  ping: exact({ url, secret }, { [neverQuoted]: true }),
 } as const;
 
 export const WebhookQuery = {
@@ -185,6 +179,24 @@ export const webhookComponents = {
     attemptList: Type.Array(attempt, { description: 'Every attempt, the first one first.' }),
   }),
   Resent: exact({ deliveries: count('How many are sent again.') }),
+  WebhookStatus: exact({
+    subscriptions: count('All.'),
+    activeSubscriptions: count('Active.'),
+    blockedSubscriptions: count('Of the active ones, those to which nothing is sent.'),
+    unplannedEvents: count('Outbox events of which no deliveries are made yet.'),
+    waiting: count('Deliveries, pending and retrying.'),
+    oldestDueSeconds: Type.Number({ minimum: 0, description: 'How long the one due longest has been due.' }),
+    inFlight: count('Attempts under way.'),
+    rejected: count('Deliveries for review.'),
+    failed: count('Deliveries for review.'),
+    offline: Type.Boolean({ description: 'true: there is no route to anywhere, deliveries wait.' }),
+    deliveredTotal: count('Since the start.'),
+    plannedTotal: count('Since the start.'),
+    attemptsTotal: Type.Object(
+      Object.fromEntries(['accepted', ...causes].map((how) => [how, count('Since the start.')])),
+    ),
+    historyBytes: count('Of the answers that are kept for review.'),
+  }),
   PingResult: exact({
     success: Type.Boolean({ description: 'Whether the URL answered 200, 201, 202 or 204 in time.' }),
     statusCode: orNull(Type.Integer(), 'null: there was no answer.'),

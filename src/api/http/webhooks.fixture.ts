@@ -84,9 +84,19 @@ export class FakeWebhooks implements WebhookAdmin {
     refuse([...faultsOf(request), ...(secret.length < 16 ? ['secret must have 16 to 1,024 bytes'] : [])]);
     const { name, url, consumer = caller.name, active = true } = request;
     const made: Subscription = {
-      ...{ id: String(this.kept.length + 1), name, url, consumer, active, blocked: '', version: 1 },
-      ...{ scopes: caller.scopes, dictionaries: null, actions: ['closed'], categories: null },
-      ...{ createdAt: at, updatedAt: at },
+      id: String(this.kept.length + 1),
+      name,
+      url,
+      consumer,
+      active,
+      scopes: caller.scopes,
+      dictionaries: null,
+      actions: ['closed'],
+      categories: null,
+      createdAt: at,
+      updatedAt: at,
+      version: 1,
+      blocked: '',
     };
     this.kept.push(made);
     return made;
@@ -148,6 +158,7 @@ export class FakeWebhooks implements WebhookAdmin {
   }
   async testPing(request: PingRequest): Promise<PingResult> {
     this.#note('testPing', request.url, request.secret.length);
+    refuse(request.secret.length < 16 ? ['secret: must have 16 to 1024 bytes'] : []);
     return this.pinged;
   }
   status(): WebhookStatus {
