@@ -38,7 +38,7 @@ export interface Subscription extends Filter {
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
   readonly version: number;
-  /** '' while it is served, else why nothing is sent to it now although it is active. */
+  /** '' while it is served, else why nothing, or nothing of some of its scopes, is sent to it now although it is active. */
   readonly blocked: string;
 }
 

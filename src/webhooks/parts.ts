@@ -41,7 +41,10 @@ export interface SubscriptionBook {
   byId(id: number): Known | undefined;
   /** The current secret and, within its grace, the one before. `unreadable`: they cannot be opened, with the reason. */
   secrets(id: number, runMs: RunMs): Secrets | { readonly unreadable: string };
-  /** '' while it is served, else why nothing is planned for it or sent to it (consumer gone, scope lost, secret unreadable). */
+  /**
+   * '' while it is served, else why nothing is sent to it (consumer gone, none of its scopes open, secret unreadable). One of
+   * whose scopes some are open is served with what they let through: openScopes().
+   */
   blocked(known: Known): string;
   /** Of its scopes, those that are open to its consumer now. */
   openScopes(known: Known): readonly Scope[];
