@@ -5,7 +5,7 @@
 import { lookup as systemLookup } from 'node:dns/promises';
 import { networkInterfaces } from 'node:os';
 import type { Clock } from '../base/clock.ts';
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError, messageOf } from '../base/errors.ts';
 import { type Address, cidrFault, parseAddress, parseCidr } from './egress-address.ts';
 import { addressFaults, type Guard, mayCallAt, placeFaults } from './egress-place.ts';
 import { type Place, readUrl } from './egress-url.ts';
@@ -45,6 +45,15 @@ class EgressGuard implements Egress {
   }
 
   async faults(url: string): Promise<readonly string[]> {
+    try {
+      return await this.#faults(url);
+    } catch (error) {
+      if (error instanceof EgressRefused) return error.reasons;
+      throw error;
+    }
+  }
+
+  async #faults(url: string): Promise<readonly string[]> {
     const { faults, place } = readUrl(url);
     if (place === undefined) return faults;
     const guard = this.#guard();
@@ -67,7 +76,12 @@ class EgressGuard implements Egress {
 
   mayCall(address: string, port: number): boolean {
     const parsed = parseAddress(address);
-    return parsed !== undefined && mayCallAt(parsed, port, this.#guard());
+    try {
+      return parsed !== undefined && mayCallAt(parsed, port, this.#guard());
+    } catch (error) {
+      if (error instanceof EgressRefused) return false;
+      throw error;
+    }
   }
 
   /** Of a name whose address did not answer: the next attempt looks it up anew. */
@@ -76,8 +90,17 @@ class EgressGuard implements Egress {
   }
 
   #guard(): Guard {
-    const own = this.#ownAddresses().map(parseAddress);
+    const own = this.#own().map(parseAddress);
     return { allow: this.#allow, ports: this.#ports, own: own.filter((address) => address !== undefined) };
+  }
+
+  /** Without AF_NETLINK the kernel tells no interfaces: then nothing is called rather than anything. */
+  #own(): readonly string[] {
+    try {
+      return this.#ownAddresses();
+    } catch (error) {
+      throw new EgressRefused([`the device's own addresses cannot be listed: ${messageOf(error)}`]);
+    }
   }
 
   async #resolve(hostname: string, signal: AbortSignal): Promise<readonly (Address | undefined)[]> {
