@@ -9,7 +9,7 @@ import { buildSync } from 'esbuild';
 import { environment } from '../lineside.ts';
 import { NODE, ROOT, start } from '../processes.ts';
 
-const SOURCES = join(import.meta.dirname, 'programs');
+const SOURCES = ['outbox', 'webhooks'].map((suite) => join(ROOT, 'test/bench', suite, 'programs'));
 /** Within the checkout, where the native packages are found. */
 const COMPILED = join(ROOT, '.cache', 'bench');
 let built = false;
@@ -17,7 +17,7 @@ let built = false;
 /** Path of programs/NAME, compiled. */
 export function compiled(name: string): string {
   if (!built) {
-    const sources = readdirSync(SOURCES).map((file) => join(SOURCES, file));
+    const sources = SOURCES.flatMap((dir) => readdirSync(dir).map((file) => join(dir, file)));
     buildSync({
       entryPoints: [...sources, join(ROOT, 'src/refdata/import-worker.ts')],
       outdir: COMPILED,

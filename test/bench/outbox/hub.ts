@@ -12,6 +12,8 @@ import { DICTIONARY, dataOf, dictionary } from './samples.ts';
 export interface HubOptions {
   /** '': no broker configured. */
   readonly bootstrap?: string;
+  /** Authorities of webhook subscribers on loopback, which may be called then. */
+  readonly subscribersCa?: string;
   /** Fills the data directory before the start. */
   readonly seed?: (dataDir: string) => void;
   readonly nodeOptions?: readonly string[];
@@ -48,7 +50,7 @@ export async function startHub(options: HubOptions = {}): Promise<Hub> {
   mkdirSync(dataDir);
   options.seed?.(dataDir);
   const config = join(dir, 'lineside.toml');
-  writeFileSync(config, toml(dir, dataDir, options.bootstrap ?? ''));
+  writeFileSync(config, toml(dir, dataDir, options));
   const args = [...(options.nodeOptions ?? []), MAIN, 'serve', '--role', 'hub', '--config', config];
   const [command = NODE, ...rest] = [...(options.wrapper ?? []), NODE, ...args];
   const child = start(command, rest, { stdio: ['ignore', 'pipe', 'pipe'], env: environment() });
@@ -77,8 +79,10 @@ export async function startHub(options: HubOptions = {}): Promise<Hub> {
   };
 }
 
-function toml(dir: string, dataDir: string, bootstrap: string): string {
+function toml(dir: string, dataDir: string, { bootstrap = '', subscribersCa }: HubOptions): string {
+  const webhooks = ['[webhooks]', 'allow_cidrs = ["127.0.0.0/8"]', `ca_file = "${subscribersCa}"`];
   return [
+    ...(subscribersCa === undefined ? [] : webhooks),
     '[device]',
     'id = "bench-device"',
     // There is no line beside it that could be asked.

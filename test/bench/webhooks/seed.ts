@@ -1,0 +1,62 @@
+/** A refdata.db as subscriptions, changes and the planner would have left it. */
+import { join } from 'node:path';
+import { hubMigrations } from '../../../src/hub-migrations.ts';
+import { openRefdataFile } from '../../../src/outbox/open-file.ts';
+import { beginProgress, OutboxRows } from '../../../src/outbox/rows.ts';
+import type { Connection } from '../../../src/storage/open.ts';
+import { SecretBox } from '../../../src/webhooks/secrets.ts';
+import { eventAt, instantOf } from '../outbox/samples.ts';
+import { SECRET, SUBSCRIPTION } from './settings.ts';
+
+/** One subscription for each URL, each for all of the events, none of which is planned. */
+export function seedSubscriptions(dir: string, { events, urls }: { events: number; urls: readonly string[] }): void {
+  seed(dir, urls, (connection) => insertEvents(connection, events));
+}
+
+/** So many deliveries that wait, of an event each, to one subscription. */
+export function seedDeliveries(dir: string, { deliveries, url }: { deliveries: number; url: string }): void {
+  seed(dir, [url], (connection) => {
+    insertEvents(connection, deliveries);
+    const insert = connection.prepare<[number, string, number, number, string]>(
+      `INSERT INTO webhook_deliveries (id, nonce, subscription_id, form_id, first_event, last_event, events, occurred_at,
+         state, attempts, attempts_before, due_run_ms) VALUES (?, ?, 1, 1, ?, ?, 1, ?, 'pending', 0, 0, 0)`,
+    );
+    for (let id = 1; id <= deliveries; id++)
+      insert.run(id, id.toString(16).padStart(16, '0'), id, id, instantOf(id - 1));
+    connection.prepare('UPDATE webhook_progress SET last_event = ?').run(deliveries);
+  });
+}
+
+function seed(dir: string, urls: readonly string[], fill: (connection: Connection) => void): void {
+  const { connection } = openRefdataFile(dir, hubMigrations);
+  const secrets = new SecretBox({ keyFile: join(dir, 'webhooks.key') });
+  connection.transaction(() => {
+    beginProgress(connection);
+    urls.forEach((url, n) => subscribe(connection, n + 1, url, secrets.seal(n + 1, SECRET)));
+    fill(connection);
+  })();
+  connection.close();
+}
+
+function subscribe(connection: Connection, id: number, url: string, secret: Buffer): void {
+  connection
+    .prepare(
+      `INSERT INTO webhook_forms (id, subscription_id, renderer, name, scopes) VALUES (?, ?, 1, ?, '["PUBLIC"]')`,
+    )
+    .run(id, id, SUBSCRIPTION);
+  connection
+    .prepare(
+      `INSERT INTO webhook_subscriptions (id, name, url, consumer, scopes, active, version, created_at, updated_at, form_id,
+         after_event, secret) VALUES (?, ?, ?, 'local', '["PUBLIC"]', 1, 1, ?, ?, ?, 0, ?)`,
+    )
+    .run(id, SUBSCRIPTION, url, instantOf(0), instantOf(0), id, secret);
+}
+
+function insertEvents(connection: Connection, count: number): void {
+  const outbox = new OutboxRows(connection);
+  for (let n = 0; n < count; n++) {
+    const { event, stamp } = eventAt(n, count);
+    outbox.insert(n + 1, event, stamp);
+  }
+  outbox.advance(instantOf(count), count);
+}

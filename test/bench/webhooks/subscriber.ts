@@ -1,0 +1,46 @@
+/** The subscriber program, running, with its certificate. */
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { makeCa, signed } from '../../../src/base/certificates.fixture.ts';
+import { program } from '../outbox/child.ts';
+import { lineReader, stop, temporaryDirectory } from '../processes.ts';
+
+export interface Subscriber {
+  /** Accepts at once. */
+  readonly url: string;
+  /** Never answers. */
+  readonly silentUrl: string;
+  readonly caFile: string;
+  /** Seconds that the next `count` requests took from the first to the last. */
+  taken(): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** `count`: of requests that are timed together. */
+export async function startSubscriber(count: number): Promise<Subscriber> {
+  const dir = temporaryDirectory();
+  makeCa(dir);
+  signed(dir, 'subscriber', 'IP:127.0.0.1');
+  const files = ['subscriber.pem', 'subscriber.key'].map((name) => join(dir, name));
+  const child = program('subscriber', [...files, count]);
+  const next = lineReader(child.stdout);
+  const told = async <T>(): Promise<T> => {
+    const line = await next();
+    if (line === undefined) throw new Error('the subscriber has ended');
+    return JSON.parse(line) as T;
+  };
+  const { port } = await told<{ port: number }>();
+  return {
+    url: `https://127.0.0.1:${port}/hook`,
+    silentUrl: `https://127.0.0.1:${port}/silent`,
+    caFile: join(dir, 'ca.pem'),
+    taken: async () => (await told<{ seconds: number }>()).seconds,
+    close: () => stop(child),
+  };
+}
+
+/** A program that ends by itself. */
+export async function finished(child: ReturnType<typeof program>): Promise<void> {
+  const [status] = (await once(child, 'exit')) as [number | null];
+  if (status !== 0) throw new Error(`a program ended with ${String(status)}`);
+}
