@@ -100,7 +100,7 @@ export function attempt(number: number, more: JsonObject = {}): JsonObject {
     elapsedMs: 12,
     statusCode: 503,
     cause: 'http',
-    message: 'HTTP 503',
+    message: 'mes.example answered 503',
     responseBody: 'busy',
     ...more,
   };

@@ -312,14 +312,11 @@ describe('deliveries', () => {
     hub.webhooks.deliveries = ofAll;
     const { stdout } = await timed('deliveries');
     const [heading, ...rows] = stdout.trimEnd().split('\n');
-    assert.match(String(heading), /^DELIVERY +STATE +AGE +TRIES +NEXT +TO +LAST ATTEMPT$/);
-    assert.match(String(rows[0]), /^4-d +delivered +2 h 7 min +1 +- +site-1 +accepted \(HTTP 202\)$/);
-    assert.match(String(rows[1]), /^3-c +FAILED +2 h 7 min +10 +- +site-1 +HTTP 503$/);
-    assert.match(
-      String(rows[2]),
-      /^2-b +retrying +2 h 7 min +2 +in 1 min 59 s +site-1 +timeout: no answer within 10 s$/,
-    );
-    assert.match(String(rows[3]), /^1-a +pending +2 h 7 min +0 +due now +\S+ +none yet$/);
+    assert.match(String(heading), /^DELIVERY +STATE +AGE +TRIES +NEXT IN +LAST +TO$/);
+    assert.match(String(rows[0]), /^4-d +delivered +2 h +1 +- +HTTP 202 +site-1$/);
+    assert.match(String(rows[1]), /^3-c +FAILED +2 h +10 +- +HTTP 503 +site-1$/);
+    assert.match(String(rows[2]), /^2-b +retrying +2 h +2 +1 min +timeout +site-1$/);
+    assert.match(String(rows[3]), /^1-a +pending +2 h +0 +due now +- +\S+$/);
     assert.ok(!drivesTerminal(rows.join('')));
   });
 
@@ -354,19 +351,38 @@ describe('deliveries', () => {
   it('are shown with every attempt, the last answer and the body', async () => {
     const attemptList = [attempt(1, timeout()), attempt(2, { responseBody: 'no such\ntable' })];
     hub.webhooks.deliveries = [
-      delivery('2-b', { state: 'failed', endedAt: '2026-03-02T16:30:00+00:00', attempts: 2, attemptList, events: 3 }),
+      delivery('2-b', {
+        state: 'failed',
+        endedAt: '2026-03-02T16:30:00+00:00',
+        attempts: 2,
+        attemptList,
+        events: 3,
+        nextAttemptInSeconds: null,
+      }),
     ];
     const { stdout } = await timed('delivery', '2-b');
     assert.match(
       stdout,
       /^Delivery +2-b\nTo +site-1 \(subscription 1\)\nState +FAILED since .*retry 2-b sends it again\n/,
     );
-    assert.match(stdout, /\nOccurred .*, 2 h 7 min ago; 3 events\n/);
-    assert.match(stdout, /\n +# +BEGAN +TOOK +RESULT\n +1 .* 12 ms +timeout: no answer within 10 s\n +2 .* HTTP 503\n/);
+    assert.match(stdout, /\nOccurred .*, 2 h 7 min ago; 3 events\nNext attempt +none\nAttempts +2\n/);
+    assert.match(
+      stdout,
+      /\n +# +BEGAN +TOOK +RESULT\n +1 .* 12 ms +timeout: no answer within 10 s\n +2 .* 12 ms +http: mes\.example answered 503\n/,
+    );
     assert.match(stdout, /\nIt said last:\n {2}no such\\ntable\n/);
     assert.match(stdout, /\nBody:\n\{\n {2}"deliveryId": "x",\n {2}"events": \[\]\n\}\n$/);
     assert.deepEqual(JSON.parse((await cli('delivery', '2-b', '--json')).stdout), hub.webhooks.deliveries[0]);
     assert.equal((await cli('delivery', '2-b', '--body')).stdout, '{"deliveryId":"x","events":[]}');
+  });
+
+  it('say when the next attempt is to the second', async () => {
+    hub.webhooks.deliveries = ofAll;
+    assert.match((await cli('delivery', '2-b')).stdout, /\nState +retrying\n(.*\n)*Next attempt +in 1 min 59 s\n/);
+    assert.match(
+      (await cli('delivery', '1-a')).stdout,
+      /\nState +pending\n(.*\n)*Next attempt +due now\nAttempts +none yet\n/,
+    );
   });
 
   it('show a body as it is where laying it out would change a number', async () => {

@@ -12,18 +12,19 @@ type Row = readonly [string, string];
 /** Why there is no body. */
 export const withheldText = 'it is not kept any more, or your token does not open its scopes';
 
-export const deliveryHeading = ['DELIVERY', 'STATE', 'AGE', 'TRIES', 'NEXT', 'TO', 'LAST ATTEMPT'];
+/** Narrow, so that nothing is cut off at 80 columns but a long name: `delivery ID` has the words. */
+export const deliveryHeading = ['DELIVERY', 'STATE', 'AGE', 'TRIES', 'NEXT IN', 'LAST', 'TO'];
 
 export function deliveryRow(raw: JsonObject, nowMs: number): string[] {
   const item = new Fields(raw, 'the delivery');
   return [
     safeText(item.text('deliveryId')),
     stateWord(item),
-    ageText(item.text('occurredAt'), nowMs),
+    roughly(ageText(item.text('occurredAt'), nowMs)),
     String(item.number('attempts')),
-    nextText(item),
+    roughly(nextText(item)),
+    lastWord(item.objectOr('lastAttempt', undefined)),
     safeText(item.text('subscriptionName')),
-    attemptText(item.objectOr('lastAttempt', undefined)),
   ];
 }
 
@@ -42,18 +43,32 @@ function ageText(instant: string, nowMs: number): string {
 function nextText(item: Fields): string {
   if (item.raw['nextAttemptInSeconds'] === null) return '-';
   const seconds = item.number('nextAttemptInSeconds');
-  return seconds <= 0 ? 'due now' : `in ${spanText(Math.ceil(seconds) * 1000)}`;
+  return seconds <= 0 ? 'due now' : spanText(Math.ceil(seconds) * 1000);
 }
 
-/** accepted (HTTP 202); HTTP 503; timeout: no answer within 10 s */
-function attemptText(attempt: Fields | undefined): string {
-  if (attempt === undefined) return 'none yet';
-  const status = attempt.raw['statusCode'] === null ? undefined : attempt.number('statusCode');
-  const cause = safeText(attempt.textOr('cause', ''));
-  if (cause === '') return `accepted${status === undefined ? '' : ` (HTTP ${status})`}`;
+function nextAttempt(item: Fields): string {
+  const text = nextText(item);
+  return /^\d/.test(text) ? `in ${text}` : text === '-' ? 'none' : text;
+}
+
+/** "2 h 7 min" as "2 h". */
+function roughly(span: string): string {
+  return span.replace(/^(\d+ \w+) .*$/, '$1');
+}
+
+/** HTTP 503; timeout; -: there was none yet. */
+function lastWord(attempt: Fields | undefined): string {
+  if (attempt === undefined) return '-';
+  const cause = attempt.textOr('cause', '');
+  return cause === '' || cause === 'http' ? `HTTP ${attempt.number('statusCode')}` : safeText(cause);
+}
+
+/** accepted (HTTP 202); http: mes.example answered 503 */
+function attemptText(attempt: Fields): string {
+  const cause = attempt.textOr('cause', '');
+  if (cause === '') return `accepted (HTTP ${attempt.number('statusCode')})`;
   const message = safeText(attempt.text('message'));
-  if (status === undefined) return `${cause}: ${message === '' ? kindText(cause) : message}`;
-  return `HTTP ${status}${message === '' || message === `HTTP ${status}` ? '' : `: ${message}`}`;
+  return `${safeText(cause)}: ${message === '' ? kindText(cause) : message}`;
 }
 
 export function deliveryText(item: Fields, nowMs: number, width: number): string {
@@ -64,7 +79,7 @@ export function deliveryText(item: Fields, nowMs: number, width: number): string
     ['To', `${safeText(item.text('subscriptionName'))} (subscription ${safeText(item.text('subscription'))})`],
     ['State', `${stateWord(item)}${ended === undefined ? '' : ` since ${timeText(ended)}`}${adviceText(item)}`],
     ['Occurred', `${timeText(occurred)}, ${ageText(occurred, nowMs)} ago; ${counted(item.number('events'), 'event')}`],
-    ['Next attempt', nextText(item)],
+    ['Next attempt', nextAttempt(item)],
     ['Attempts', item.number('attempts') === 0 ? 'none yet' : String(item.number('attempts'))],
   ];
   const attempts = item.objects('attemptList').map((raw) => new Fields(raw, 'the attempt'));
