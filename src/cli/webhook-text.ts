@@ -59,7 +59,7 @@ function stateText(item: Fields): string {
   const id = safeText(item.text('id'));
   if (!item.truth('active')) return `paused: nothing is sent before lineside webhook resume ${id}`;
   const blocked = safeText(item.text('blocked'));
-  return blocked === '' ? 'active' : `BLOCKED, nothing is sent and no attempt is used up: ${blocked}`;
+  return blocked === '' ? 'active' : `BLOCKED (no attempt is used up): ${blocked}`;
 }
 
 /** To follow a sentence; '' while nothing is in its way. */
