@@ -6,7 +6,7 @@ import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LinesideError } from '../../base/errors.ts';
 import { judgedDeeper } from './judged-deeper.ts';
-import { MAX_BODY_FIELDS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
+import { MAX_BODY_FIELDS, MAX_BODY_ITEMS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
 import { isNeverQuoted } from './never-quoted.ts';
 
 export interface RouteSchemas {
@@ -36,7 +36,7 @@ export function check(schemas: RouteSchemas, asked: Asked): Asked {
   // A body that may be empty may also be left out.
   const body = schemas.body === undefined ? asked.body : (asked.body ?? {});
   const query = schemas.querystring === undefined ? asked.query : converted(schemas.querystring, asked.query);
-  refuseManyFields(body);
+  refuseManyParts(body);
   const errors = {
     body: schemas.body === undefined ? [] : faults(schemas.body, body),
     query: schemas.querystring === undefined ? [] : faults(schemas.querystring, query),
@@ -57,13 +57,19 @@ export function check(schemas: RouteSchemas, asked: Asked): Asked {
   );
 }
 
-/** 1 MiB of unknown fields would take a second to tell of. */
-function refuseManyFields(body: unknown): void {
+/** 1 MiB of unknown fields, or of items that are none, would take a second to tell of. */
+function refuseManyParts(body: unknown): void {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return;
-  const count = Object.keys(body).length;
-  if (count <= MAX_BODY_FIELDS) return;
-  const reason = `the body has ${count} fields; no request has more than a handful`;
-  throw new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
+  const fields = Object.values(body);
+  if (fields.length > MAX_BODY_FIELDS) {
+    throw refused(`the body has ${fields.length} fields; no request has more than a handful`);
+  }
+  const longest = Math.max(0, ...fields.map((field: unknown) => (Array.isArray(field) ? field.length : 0)));
+  if (longest > MAX_BODY_ITEMS) throw refused(`the body has a list of ${longest} items; no request has so many`);
+}
+
+function refused(reason: string): LinesideError {
+  return new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
 }
 
 /** Parameters are texts: what is to be a number, and looks like one, becomes one. */

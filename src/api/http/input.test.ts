@@ -95,6 +95,18 @@ describe('bad input', () => {
     assert.deepEqual([status, json.reasons], [422, ['the body has 10000 fields; no request has more than a handful']]);
   });
 
+  it('of a list far too long is not looked into', async (t) => {
+    const { ask } = await startTestServer(t);
+    const lists = [
+      ['/api/v1/dictionaries/d/bulk-close', { businessKeys: Array.from({ length: 250_000 }, () => 1) }],
+      ['/api/v1/admin/webhooks/subscriptions', { scopes: Array.from({ length: 250_000 }, () => 'a') }],
+    ] as const;
+    for (const [path, body] of lists) {
+      const { status, json } = await ask('POST', path, body);
+      assert.deepEqual([status, json.reasons], [422, ['the body has a list of 250000 items; no request has so many']]);
+    }
+  });
+
   it('of a query is told too', async (t) => {
     const { ask } = await startTestServer(t);
     for (const [query, reason] of [

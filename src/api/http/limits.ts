@@ -11,6 +11,8 @@ export const MAX_HEADERS = 100;
 export const MAX_QUERY_PARAMETERS = 32;
 /** Of a body itself, not of what is in it: no route knows more than a handful, and each unknown one is a fault to tell. */
 export const MAX_BODY_FIELDS = 100;
+/** Of a list in a body: twice what any route takes, so that what is a little too long is told of with the rest. 250,000 items hold everybody up for a second. */
+export const MAX_BODY_ITEMS = 20_000;
 /** RFC 9110 sets none; long enough for UUIDs and trace ids, short enough for a log line. */
 export const MAX_REQUEST_ID_CHARS = 128;
 
@@ -60,10 +62,8 @@ export const MAX_QUOTED_CHARS = 60;
 export const DEFAULT_PAGE = 100;
 export const MAX_PAGE = 1_000;
 export const MAX_BULK_CLOSE_KEYS = 10_000;
-/** Dictionaries that a webhook subscription may name. */
-export const MAX_FILTER_DICTIONARIES = 1_000;
-/** Items of a list that names a few of a few: as many as nobody sends, so that what is wrong with each can be told. */
-export const MAX_FILTER_CHOICES = 32;
+/** Of a list that a webhook subscription filters by. */
+export const MAX_FILTER_ITEMS = 1_000;
 
 /** What requests under way get to finish when the service stops. */
 export const STOP_GRACE_MS = 5_000;

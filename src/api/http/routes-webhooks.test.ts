@@ -4,6 +4,8 @@ import { LinesideError } from '../../base/errors.ts';
 import { startTestServer, type TestServer } from './server.fixture.ts';
 import { attempt } from './webhooks.fixture.ts';
 
+const long = 'x'.repeat(1_001);
+
 const hooks = '/api/v1/admin/webhooks';
 const all = `${hooks}/subscriptions`;
 const secret = 'correct horse battery';
@@ -93,7 +95,10 @@ describe('subscriptions over HTTP', () => {
     assert.equal((await ask('POST', one, { secret })).status, 200);
     assert.deepEqual((await ask('POST', one)).json.reasons, ['secret is missing']);
     const both = await ask('POST', one, { secret: 'short', graceSeconds: -1 });
-    assert.deepEqual(both.json.reasons, ['secret is too short', 'graceSeconds is negative']);
+    assert.deepEqual(both.json.reasons, [
+      '/secret must have 16 to 1024 bytes in UTF-8',
+      '/graceSeconds must be a whole number from 0 to 2592000',
+    ]);
   });
 
   it('that are not there are 404, whatever is asked of them', async (t) => {
@@ -118,17 +123,32 @@ describe('faults of a subscription', () => {
 
   it('of limits and of the URL are told at once, by the room', async (t) => {
     const server = await startTestServer(t);
-    const json = { name: 'x'.repeat(129), url: 'http://10.0.0.1/', secret: 'short', scopes: ['SECRET', 'PUBLIC'] };
+    const json = {
+      name: 'x'.repeat(129),
+      url: 'http://10.0.0.1/',
+      secret: 'short',
+      scopes: ['SECRET', 'PUBLIC'],
+      dictionaries: Array.from({ length: 1_001 }, () => 'd'),
+      actions: ['deleted'],
+      changeReason: long,
+    };
     assert.deepEqual(await reasonsOf(server, json), [
-      'name must have 1 to 128 characters',
-      'url must be an https URL',
-      'url: 10.0.0.0/8 is not public',
-      'scopes[0] is not open to it',
-      'secret must have 16 to 1,024 bytes',
+      '/name must be 1 to 128 printable ASCII characters with no space at either end',
+      '/scopes/0 must be one of PUBLIC, INTERNAL, RESTRICTED',
+      '/dictionaries must have at most 1000 items',
+      '/actions/0 must be one of created, updated, closed',
+      '/secret must have 16 to 1024 bytes in UTF-8',
+      '/url: the URL must begin with https://',
+      '/url: 10.0.0.0/8 is not public',
+      '/changeReason must have at most 1000 characters',
     ]);
     assert.equal(server.webhooks.kept.length, 0);
-    const patch = await (await subscribed(t)).ask('PATCH', `${all}/1`, { name: '', url: 'http://10.0.0.1/' });
-    assert.equal((patch.json.reasons as string[]).length, 3);
+    const patch = await (await subscribed(t)).ask('PATCH', `${all}/1`, {
+      name: '',
+      url: 'http://10.0.0.1/',
+      changeReason: long,
+    });
+    assert.equal((patch.json.reasons as string[]).length, 4);
   });
 
   it('of missing fields are told together with what is wrong with the others', async (t) => {
@@ -136,7 +156,7 @@ describe('faults of a subscription', () => {
     assert.deepEqual(await reasonsOf(server, { url: 'https://10.0.0.1/' }), [
       'name is missing',
       'secret is missing',
-      'url: 10.0.0.0/8 is not public',
+      '/url: 10.0.0.0/8 is not public',
     ]);
     for (const nothing of [{}, undefined])
       assert.deepEqual(await reasonsOf(server, nothing), ['name is missing', 'url is missing', 'secret is missing']);
@@ -168,13 +188,6 @@ describe('faults of a subscription', () => {
         'url is missing',
       ].sort(),
     );
-    const many = Array.from({ length: 1_001 }, (_, i) => `d${i}`);
-    assert.deepEqual(await reasonsOf(server, { ...wanted, dictionaries: many }), [
-      'dictionaries must have at most 1000 items',
-    ]);
-    assert.deepEqual(await reasonsOf(server, { ...wanted, changeReason: 'x'.repeat(1_001) }), [
-      'changeReason must have at most 1000 characters',
-    ]);
     assert.deepEqual(server.webhooks.steps, []);
   });
 
@@ -314,6 +327,8 @@ describe('deliveries over HTTP', () => {
       ['resendAll', 'all', '1', {}, ''],
     ]);
     assert.deepEqual((await ask('POST', `${all}/1/resend`, { from: 'soon' })).json.reasons, ['from is no time']);
+    assert.equal((await ask('POST', `${all}/1/resend`, { changeReason: long })).status, 422);
+    assert.equal((await ask('POST', `${hooks}/deliveries/${id}/resend`, { changeReason: long })).status, 422);
     for (const states of [[], ['pending'], 'failed'])
       assert.equal((await ask('POST', `${all}/1/resend`, { states })).status, 422);
   });

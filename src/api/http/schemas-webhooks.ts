@@ -3,17 +3,17 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { scopes } from '../../outbox/event.ts';
 import { actions, categories, causes, deliveryStates } from '../../webhooks/face.ts';
 import { judgedDeeper } from './judged-deeper.ts';
-import { MAX_FILTER_CHOICES, MAX_FILTER_DICTIONARIES } from './limits.ts';
+import { MAX_FILTER_ITEMS } from './limits.ts';
 import { neverQuoted } from './never-quoted.ts';
 import { choice, count, exact, page, reason, time, version } from './shapes.ts';
 
-/** Items that are none are told of by the room, with everything else. */
-function filter(items: object, maxItems: number, description: string) {
+function filter(items: object, description: string) {
   return Type.Optional(
     Type.Unsafe<readonly string[] | null>({
+      [judgedDeeper]: true,
       type: ['array', 'null'],
       items: { type: 'string', ...items, [judgedDeeper]: true },
-      maxItems,
+      maxItems: MAX_FILTER_ITEMS,
       description,
     }),
   );
@@ -40,15 +40,15 @@ const secret = Type.String({
   description: 'Key of the HMAC-SHA256 signature, 16 to 1,024 bytes of UTF-8; never shown again.',
 });
 const filters = {
-  scopes: filter({ enum: scopes }, MAX_FILTER_CHOICES, 'Default: all that are open to the consumer.'),
-  dictionaries: filter({}, MAX_FILTER_DICTIONARIES, 'Names; null or empty: all.'),
-  actions: filter({ enum: actions }, MAX_FILTER_CHOICES, 'Of record events; null or empty: all.'),
-  categories: filter({ enum: categories }, MAX_FILTER_CHOICES, 'null or empty: all.'),
+  scopes: filter({ enum: scopes }, 'Default: all that are open to the consumer.'),
+  dictionaries: filter({}, 'Names; null or empty: all.'),
+  actions: filter({ enum: actions }, 'Of record events; null or empty: all.'),
+  categories: filter({ enum: categories }, 'null or empty: all.'),
 };
 const active = Type.Optional(
   Type.Boolean({ default: true, description: 'false: events of that time are not delivered, also later.' }),
 );
-const changeReason = reason();
+const changeReason = reason({ [judgedDeeper]: true });
 
 export const WebhookBody = {
   subscription: exact(
@@ -94,11 +94,11 @@ export const WebhookBody = {
     states: Type.Optional(
       Type.Array(choice(['rejected', 'failed', 'delivered'], 'How they ended.'), {
         minItems: 1,
-        maxItems: MAX_FILTER_CHOICES,
+        maxItems: 3,
         description: 'Default: rejected and failed.',
       }),
     ),
-    changeReason,
+    changeReason: reason(),
   }),
   ping: exact({ url, secret }, { [neverQuoted]: true }),
 } as const;

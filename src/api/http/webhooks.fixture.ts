@@ -1,7 +1,11 @@
-/** The admin of webhooks in memory, by a script: this room's tests are of what it is asked and what it shows. */
+/**
+ * The admin of webhooks in memory, by a script: this room's tests are of what it is asked and what it shows. Requests are
+ * judged as the real one judges them, so that the two sides' reasons are seen together.
+ */
 import assert from 'node:assert/strict';
 import { LinesideError } from '../../base/errors.ts';
 import type { Alert, Page, PageRequest } from '../../outbox/face.ts';
+import { readUrl } from '../../webhooks/egress-url.ts';
 import type {
   Attempt,
   Caller,
@@ -18,6 +22,7 @@ import type {
   WebhookAdmin,
   WebhookStatus,
 } from '../../webhooks/face.ts';
+import { changeReasonFaults, patchFaults, requestFaults, rotationFaults } from '../../webhooks/subscription.ts';
 
 const at = '2026-03-01T09:30:00+00:00';
 
@@ -81,7 +86,8 @@ export class FakeWebhooks implements WebhookAdmin {
   async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<Subscription> {
     const { secret, ...shown } = request;
     this.#note('subscribe', caller.name, { ...shown, secret: secret.length }, reason);
-    refuse([...faultsOf(request), ...(secret.length < 16 ? ['secret must have 16 to 1,024 bytes'] : [])]);
+    checkTypes(request);
+    refuse([...requestFaults(request, caller.scopes), ...urlFaults(request.url), ...changeReasonFaults(reason)]);
     const { name, url, consumer = caller.name, active = true } = request;
     const made: Subscription = {
       id: String(this.kept.length + 1),
@@ -110,7 +116,12 @@ export class FakeWebhooks implements WebhookAdmin {
   ): Promise<Subscription> {
     this.#note('update', caller.name, id, patch, version, reason);
     const found = this.#subscriptionOf(id);
-    refuse(faultsOf({ name: 'x', url: 'https://x', ...patch }));
+    checkTypes({ name: '', url: '', ...patch });
+    refuse([
+      ...patchFaults(patch, caller.scopes),
+      ...(patch.url === undefined ? [] : urlFaults(patch.url)),
+      ...changeReasonFaults(reason),
+    ]);
     if (version !== undefined && version !== found.version) throw new LinesideError('STALE_VERSION', 'another version');
     const { name = found.name, url = found.url, active = found.active } = patch;
     return this.#keep({ ...found, name, url, active, version: found.version + 1 });
@@ -124,8 +135,7 @@ export class FakeWebhooks implements WebhookAdmin {
     const { secret, ...rest } = rotation;
     this.#note('rotateSecret', caller.name, id, { ...rest, secret: secret.length }, reason);
     const found = this.#subscriptionOf(id);
-    const isGrace = (rotation.graceSeconds ?? 0) >= 0;
-    refuse([...(secret.length < 16 ? ['secret is too short'] : []), ...(isGrace ? [] : ['graceSeconds is negative'])]);
+    refuse([...rotationFaults(rotation), ...changeReasonFaults(reason)]);
     return this.#keep({ ...found, version: found.version + 1 });
   }
   deliveries(query: DeliveryQuery): Page<Delivery> {
@@ -202,20 +212,18 @@ function paged<T>(all: readonly T[], { limit, cursor }: PageRequest): Page<T> {
   };
 }
 
+/** What the guard says of a URL that needs no look at the network. */
+function urlFaults(url: string): readonly string[] {
+  const faults = [...readUrl(url).faults, ...(url.includes('10.0.0.') ? ['10.0.0.0/8 is not public'] : [])];
+  return faults.map((fault) => `/url: ${fault}`);
+}
+
 /** What the room may count on is asserted: a value of another type is a fault of the routes, and is seen as 500. */
-function faultsOf(request: Omit<SubscriptionRequest, 'secret'>): string[] {
-  const { name, url, consumer, active } = request;
+function checkTypes({ name, url, consumer, active, ...lists }: Omit<SubscriptionRequest, 'secret'>): void {
   for (const text of [name, url, consumer ?? '']) assert.equal(typeof text, 'string');
   assert.equal(typeof (active ?? true), 'boolean');
-  const lists = [request.scopes, request.dictionaries, request.actions, request.categories];
-  for (const list of lists)
+  for (const list of [lists.scopes, lists.dictionaries, lists.actions, lists.categories])
     for (const item of list ?? []) assert.equal(typeof item, 'string', 'a list holds texts alone');
-  return [
-    ...(name === '' || name.length > 128 ? ['name must have 1 to 128 characters'] : []),
-    ...(url.startsWith('https://') ? [] : ['url must be an https URL']),
-    ...(url.includes('10.0.0.') ? ['url: 10.0.0.0/8 is not public'] : []),
-    ...(request.scopes ?? []).filter((scope) => scope !== 'PUBLIC').map((_, i) => `scopes[${i}] is not open to it`),
-  ];
 }
 
 function refuse(reasons: readonly string[]): void {
