@@ -10,6 +10,8 @@ export interface PrunerOptions {
   readonly store: ChangeStore;
   readonly rows: WaitingRows;
   readonly keepPublishedDays: number;
+  /** No row above this is removed, however old: somebody else still reads it. Default: nobody does. */
+  readonly keepAbove?: (() => number) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -58,12 +60,20 @@ export class Pruner {
   /** True: there are rows behind this slice. The wall clock is good enough: the rows have reached the broker. */
   async #slice(): Promise<boolean> {
     const { store, rows, clock, keepPublishedDays } = this.#o;
-    const upTo = rows.sliceEnd(this.#after);
-    if (upTo === undefined) return false;
+    const end = rows.sliceEnd(this.#after);
+    if (end === undefined) return false;
     const before = instantOfMs(clock.wallMs() - keepPublishedDays * dayMs);
-    const slice = { after: this.#after, upTo, before };
-    if (rows.hasOld(slice)) await store.maintain(() => rows.removeOld(slice));
-    this.#after = upTo;
-    return true;
+    const slice = { after: this.#after, upTo: this.#free(end), before };
+    if (slice.upTo <= slice.after) return false;
+    if (rows.hasOld(slice)) {
+      // Asked again inside the transaction: while it waited for its turn others may have come to need more.
+      await store.maintain(() => rows.removeOld({ ...slice, upTo: this.#free(slice.upTo) }));
+    }
+    this.#after = slice.upTo;
+    return slice.upTo === end;
+  }
+
+  #free(upTo: number): number {
+    return Math.min(upTo, this.#o.keepAbove?.() ?? upTo);
   }
 }

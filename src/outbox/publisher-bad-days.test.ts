@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { test } from 'node:test';
 import { createLogger } from '../base/logger.ts';
-import { openDatabase } from '../storage/open.ts';
+import { openExisting } from '../storage/open.ts';
 import { FakeBroker } from './broker.fixture.ts';
 import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
 import { change, changeAtOnce, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
@@ -52,7 +52,7 @@ test('a file that cannot be read is said once, and its damage is known to the st
 
 /** The first leaf of a table, overwritten. */
 function breakPage(path: string, table: string): void {
-  const connection = openDatabase({ path, pageSize: 4096, cacheKib: 64, walLimitBytes: 1_000_000, migrations: [''] });
+  const connection = openExisting({ path, cacheKib: 64, walLimitBytes: 1_000_000 });
   const page = connection
     .prepare<[string], number>("SELECT min(pageno) FROM dbstat WHERE name = ? AND pagetype = 'leaf'")
     .pluck()

@@ -28,6 +28,8 @@ export interface PublisherOptions {
   /** Bytes that may be on their way, unacknowledged. */
   readonly inFlightBytes: number;
   readonly keepPublishedDays: number;
+  /** No row above this is removed, however long ago it was published. Default: none is kept longer. */
+  readonly keepAbove?: (() => number) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }

@@ -22,7 +22,7 @@ export class PlannerRows {
   readonly #hasForm;
   readonly #findForm;
   readonly #insertForm;
-  readonly saveCursor: (cursor: number) => void;
+  readonly #saveCursor;
 
   constructor(connection: Connection) {
     this.#heads = connection.prepare<[number, number], EventHead>(
@@ -46,7 +46,7 @@ export class PlannerRows {
       `INSERT INTO webhook_forms (subscription_id, renderer, name, scopes, dictionaries, actions, categories)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
     );
-    this.saveCursor = saveCursor(connection);
+    this.#saveCursor = connection.prepare<[number]>('UPDATE webhook_progress SET last_event = max(last_event, ?)');
   }
 
   /** In the order of their ids; fewer than `limit`: there are no more. */
@@ -62,6 +62,11 @@ export class PlannerRows {
   /** The newest event there ever was. */
   lastEvent(): number {
     return this.#lastEvent.get() ?? lost('progress');
+  }
+
+  /** It never steps back. */
+  saveCursor(cursor: number): void {
+    this.#saveCursor.run(cursor);
   }
 
   insert(planned: Planned, nonce: string, { occurredAt, dueRunMs }: PlannedAt): void {
@@ -87,14 +92,6 @@ export class PlannerRows {
     ];
     return this.#findForm.get(...key) ?? Number(this.#insertForm.run(...key).lastInsertRowid);
   }
-}
-
-/** What stores the planner's cursor inside a transaction. One before the stored one is not taken: it never steps back. */
-export function saveCursor(connection: Connection): (cursor: number) => void {
-  const save = connection.prepare<[number, number]>('UPDATE webhook_progress SET last_event = ? WHERE last_event < ?');
-  return (cursor) => {
-    save.run(cursor, cursor);
-  };
 }
 
 function listText(list: readonly string[] | null): string | null {
