@@ -9,7 +9,6 @@ import { storageError } from '../outbox/storage-errors.ts';
 import { type Bodies, madeBody } from './body-made.ts';
 import { Looks } from './dispatch-looks.ts';
 import type { DispatchRows } from './dispatch-rows.ts';
-import { Served } from './dispatch-served.ts';
 import {
   type Due,
   deliveryIdOf,
@@ -30,7 +29,7 @@ export interface BacklogOptions {
 
 export type Taken =
   | { readonly due: Due; readonly known: Known; readonly secrets: Secrets; readonly message: Message }
-  /** Its body cannot be made, and why. */
+  /** It cannot be sent, and why. */
   | { readonly due: Due; readonly lacking: string };
 
 export interface Change {
@@ -47,7 +46,8 @@ const unreadableSecretMs = 60_000;
 
 export class Backlog {
   readonly #o: BacklogOptions;
-  readonly #served: Served;
+  /** To whom anything is sent. */
+  #served = new Map<number, Known>();
   readonly #looks = new Looks();
   #stale = true;
   /** The file could not be read, and that was said. */
@@ -56,7 +56,6 @@ export class Backlog {
 
   constructor(options: BacklogOptions) {
     this.#o = options;
-    this.#served = new Served(options.book, options.rows);
   }
 
   /** All is looked at anew: the subscriptions may have changed. */
@@ -73,21 +72,21 @@ export class Backlog {
   /** undefined: it has not changed since. */
   change(): Change | undefined {
     if (!this.#stale) return undefined;
-    const before = this.#served.ids;
-    this.#stale = this.#tried(() => this.#served.refresh()) === undefined;
-    const { ids } = this.#served;
-    const left = before.filter((id) => this.#served.byId(id) === undefined);
-    const doubtful = this.#looks.keep(ids).filter((id) => this.#tried(() => ({ is: this.#o.rows.hasRetry(id) }))?.is);
+    this.#stale = false;
+    const { book, rows } = this.#o;
+    const before = [...this.#served.keys()];
+    const served = book.all().filter((known) => known.active && book.blocked(known) === '');
+    this.#served = new Map(served.map((known) => [known.id, known]));
+    const ids = served.map(({ id }) => id);
+    const left = before.filter((id) => !this.#served.has(id));
+    const doubtful = this.#looks.keep(ids).filter((id) => this.#tried(() => rows.hasRetry(id)) === true);
     return { ids, left, doubtful };
   }
 
-  /** False: it could not be read what may be sent. Then nothing is, until that is looked at again. */
-  get isKnown(): boolean {
-    return !this.#stale;
-  }
-
+  /** Whether what is under way may still be. */
   serves(due: Due): boolean {
-    return this.#served.serves(due);
+    const known = this.#served.get(due.subscriptionId);
+    return known !== undefined && (this.#tried(() => this.#closedTo(known, due)) ?? '') === '';
   }
 
   isDue(id: number, runMs: RunMs): boolean {
@@ -102,9 +101,10 @@ export class Backlog {
   /** What is due first and not in hand. undefined: nothing is due now. */
   take(id: number, runMs: RunMs, inHand: readonly number[]): Taken | undefined {
     try {
-      const due = this.#o.rows.next(id, inHand, this.#served.closedForms(id));
+      const due = this.#o.rows.next(id, inHand);
       this.#looks.from(id, due?.dueRunMs ?? Number.POSITIVE_INFINITY);
       const taken = due === undefined || due.dueRunMs > runMs ? undefined : this.#made(due, runMs);
+      this.#looks.succeeded(id);
       this.#unreadable = false;
       return taken;
     } catch (error) {
@@ -117,15 +117,27 @@ export class Backlog {
   #made(due: Due, runMs: RunMs): Taken | undefined {
     const { store, book, bodies } = this.#o;
     const id = due.subscriptionId;
-    const known = this.#served.byId(id);
+    const known = this.#served.get(id);
     const secrets = book.secrets(id, runMs);
     if (known === undefined || 'unreadable' in secrets) {
       this.#looks.from(id, runMs + unreadableSecretMs);
       return undefined;
     }
-    const made = madeBody(bodies, store.connection, due);
+    const closed = this.#closedTo(known, due);
+    const made = closed === '' ? madeBody(bodies, store.connection, due) : { lacking: closed };
     if ('lacking' in made) return { due, ...made };
     return { due, known, secrets, message: { deliveryId: deliveryIdOf(due), ...made } };
+  }
+
+  /**
+   * '' where it may have what was planned. A subscription is blocked while one of its scopes is closed to its consumer; when
+   * it has been made one without that scope, what was planned before still holds it.
+   */
+  #closedTo(known: Known, { formId }: Due): string {
+    const scopes = this.#o.bodies.formOf(formId)?.scopes ?? [];
+    const open = this.#o.book.openScopes({ ...known, scopes });
+    const closed = scopes.filter((scope) => !open.includes(scope));
+    return closed.length === 0 ? '' : `it was planned with ${closed.join(' and ')}, not open to its consumer any more`;
   }
 
   /** Of the active ones, also while something else keeps them from being sent. Where it cannot be read: as before. */
@@ -149,7 +161,7 @@ export class Backlog {
     this.#unreadable = true;
   }
 
-  #tried<T extends {}>(read: () => T): T | undefined {
+  #tried<T>(read: () => T): T | undefined {
     try {
       return read();
     } catch (error) {

@@ -4,7 +4,7 @@ import type { Connection } from '../storage/open.ts';
 import type { BodySource, DeliveryBody } from './body-rows.ts';
 import type { Due } from './parts.ts';
 
-export type Bodies = Pick<BodySource, 'bodyOf'>;
+export type Bodies = Pick<BodySource, 'bodyOf' | 'formOf'>;
 
 /** Throws where refdata.db cannot be read for the moment: then it is not known yet. */
 export function madeBody(

@@ -31,9 +31,13 @@ export class Looks {
   /** It was read: nothing of it is due before then. */
   from(id: number, fromRunMs: RunMs): void {
     const look = this.#looks.get(id);
-    if (look === undefined) return;
-    look.fromRunMs = fromRunMs;
-    look.failures = 0;
+    if (look !== undefined) look.fromRunMs = fromRunMs;
+  }
+
+  /** Reading and all that follows from it. */
+  succeeded(id: number): void {
+    const look = this.#looks.get(id);
+    if (look !== undefined) look.failures = 0;
   }
 
   /** Something of it is due then, and perhaps other things before. */

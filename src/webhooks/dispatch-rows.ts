@@ -1,6 +1,5 @@
 /** The dispatcher's SQL: what waits for a subscription, what an attempt changes, and how many there are. */
 import type { Instant } from '../base/instant.ts';
-import type { Scope } from '../outbox/event.ts';
 import type { Connection } from '../storage/open.ts';
 import { deflateBody } from './body-rows.ts';
 import type { Cause, DeliveryState } from './face.ts';
@@ -32,12 +31,6 @@ export interface Counts {
   readonly failed: number;
 }
 
-export interface FormScopes {
-  readonly id: number;
-  readonly subscriptionId: number;
-  readonly scopes: readonly Scope[];
-}
-
 /** To the letter as in the partial index webhook_due, which is used for nothing else. */
 const isWaiting = "state IN ('pending', 'retrying')";
 const ofLiving = 'subscription_id IN (SELECT id FROM webhook_subscriptions WHERE deleted = 0)';
@@ -50,7 +43,6 @@ export class DispatchRows {
   readonly #anyDeleted;
   readonly #review;
   readonly #reviewOfLiving;
-  readonly #forms;
   readonly #update;
   readonly #answer;
   readonly #attempt;
@@ -58,13 +50,12 @@ export class DispatchRows {
   readonly #body;
 
   constructor(connection: Connection) {
-    this.#next = connection.prepare<[number, string, string], Due>(
+    this.#next = connection.prepare<[number, string], Due>(
       `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS formId, first_event AS firstEvent,
          last_event AS lastEvent, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
          due_run_ms AS dueRunMs
        FROM webhook_deliveries
        WHERE subscription_id = ? AND ${isWaiting} AND id NOT IN (SELECT value FROM json_each(?))
-         AND form_id NOT IN (SELECT value FROM json_each(?))
        ORDER BY due_run_ms, id LIMIT 1`,
     );
     this.#latest = connection
@@ -87,9 +78,6 @@ export class DispatchRows {
     const review = "SELECT count(*) FROM webhook_deliveries WHERE state IN ('rejected', 'failed') AND state = ?";
     this.#review = connection.prepare<[DeliveryState], number>(review).pluck();
     this.#reviewOfLiving = connection.prepare<[DeliveryState], number>(`${review} AND ${ofLiving}`).pluck();
-    this.#forms = connection.prepare<[], { id: number; subscriptionId: number; scopes: string }>(
-      'SELECT id, subscription_id AS subscriptionId, scopes FROM webhook_forms',
-    );
     this.#update = connection.prepare<[DeliveryState, RunMs, Instant | null, RunMs | null, number, string, number]>(
       `UPDATE webhook_deliveries SET state = ?, attempts = attempts + 1, due_run_ms = ?, ended_at = ?, ended_run_ms = ?
        WHERE id = ? AND nonce = ? AND attempts = ? AND ${isWaiting}`,
@@ -107,9 +95,9 @@ export class DispatchRows {
     this.#body = connection.prepare<[number, Buffer]>('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)');
   }
 
-  /** What waits and is due first, also when that is not yet; of the others neither these ids nor these forms. */
-  next(subscriptionId: number, ids: readonly number[], forms: readonly number[]): Due | undefined {
-    return this.#next.get(subscriptionId, JSON.stringify(ids), JSON.stringify(forms));
+  /** What waits and is due first, also when that is not yet; none of these. */
+  next(subscriptionId: number, butNot: readonly number[]): Due | undefined {
+    return this.#next.get(subscriptionId, JSON.stringify(butNot));
   }
 
   /** Something was tried in vain: what is tried again is due behind everything that was not tried yet. */
@@ -130,10 +118,6 @@ export class DispatchRows {
       rejected: review.get('rejected') ?? 0,
       failed: review.get('failed') ?? 0,
     };
-  }
-
-  forms(): readonly FormScopes[] {
-    return this.#forms.all().map(({ scopes, ...form }) => ({ ...form, scopes: JSON.parse(scopes) as Scope[] }));
   }
 
   /** In a transaction. False: the delivery is not there any more, or is not as it was when the attempt began. */

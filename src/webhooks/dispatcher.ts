@@ -155,7 +155,7 @@ class Loop implements Dispatcher {
     const { clock, running } = this.#o;
     const endMs = clock.monoMs() + turnMs;
     this.#followBook();
-    if (this.#offline.is || !this.#backlog.isKnown) return;
+    if (this.#offline.is) return;
     while (this.#inHand.size < inHandLimit) {
       if (clock.monoMs() >= endMs) return this.#wake();
       const runMs = running.now();

@@ -42,8 +42,8 @@ export function endingOf(
 }
 
 /**
- * Of a delivery whose body cannot be made, which no retry mends: it is for review as failed, and why is told where
- * reviewers look, in an attempt. Of the causes "connect" is the one for which nothing has left the device.
+ * Of a delivery that cannot be sent, which no retry mends (its events are gone): it is for review as failed, and why is told
+ * where reviewers look, in an attempt. Of the causes "connect" is the one for which nothing has left the device.
  */
 export function neverCalled(due: Due, lacking: string, { at, runMs }: Moment): Ending {
   return {
