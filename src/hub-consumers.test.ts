@@ -47,6 +47,24 @@ describe('consumers', () => {
       assert.equal(consumers.scopesOf(name), undefined, name);
   });
 
+  it('are known when the tokens could be read, and not while they cannot', async (t) => {
+    const { file, consumers, look } = consumersOn(t);
+    let known = false;
+    void consumers.known.then(() => {
+      known = true;
+    });
+    writeFileSync(file, 'no JSON');
+    await consumers.start();
+    t.after(() => consumers.stop());
+    await look();
+    assert.equal(known, false);
+    rmSync(file);
+    addToken(file, 'erp', ['reader'], at);
+    await look();
+    assert.equal(known, true);
+    assert.deepEqual(consumers.scopesOf('erp'), ['PUBLIC']);
+  });
+
   it('come, go and change with the file, and each change is told once', async (t) => {
     const { file, consumers, look, changes } = consumersOn(t);
     await consumers.start();

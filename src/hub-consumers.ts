@@ -16,6 +16,8 @@ export interface Consumers {
   onChanged(listener: () => void): void;
   /** Resolves after the first look. */
   start(): Promise<void>;
+  /** Resolves when the tokens could be read: before, nobody is known, and what is planned for nobody would be lost. */
+  readonly known: Promise<void>;
   stop(): void;
 }
 
@@ -34,6 +36,8 @@ class TokenConsumers implements Consumers {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #listeners: (() => void)[] = [];
+  readonly #known = Promise.withResolvers<void>();
+  readonly known = this.#known.promise;
   #scopes: ReadonlyMap<string, readonly Scope[]> = new Map();
   #timer: Timer | undefined;
   #isStopped = false;
@@ -67,6 +71,7 @@ class TokenConsumers implements Consumers {
     // A file that cannot be read says nothing of who is gone; the reader has said in the log that it cannot. What was
     // so goes on, since events that are not planned for a consumer would be lost to it.
     if (owners === undefined || this.#isStopped) return;
+    this.#known.resolve();
     const found = new Map(owners.map(({ name, roles }) => [name, scopesOf(roles)]));
     if (isSame(found, this.#scopes)) return;
     this.#scopes = found;
