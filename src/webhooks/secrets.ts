@@ -15,19 +15,22 @@ const tagBytes = 16;
 export type Opened = { readonly secret: string } | { readonly unreadable: string };
 
 export interface SecretBoxOptions extends KeyFileOptions {
+  readonly onKeyMade?: () => void;
   readonly random?: (bytes: number) => Buffer;
 }
 
 export class SecretBox {
   readonly #file: KeyFile;
   readonly #random: (bytes: number) => Buffer;
+  readonly #onKeyMade: () => void;
   #key: Buffer | undefined;
   #fault = '';
   #generation = 0;
 
-  constructor({ random = randomBytes, ...ofFile }: SecretBoxOptions) {
+  constructor({ random = randomBytes, onKeyMade = () => {}, ...ofFile }: SecretBoxOptions) {
     this.#file = new KeyFile(ofFile);
     this.#random = random;
+    this.#onKeyMade = onKeyMade;
     this.look();
   }
 
@@ -86,6 +89,7 @@ export class SecretBox {
     const key = this.#key ?? this.#random(keyBytes);
     this.#file.write(key);
     this.#adopt(key);
+    this.#onKeyMade();
     return key;
   }
 

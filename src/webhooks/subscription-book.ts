@@ -49,10 +49,6 @@ export class Book implements SubscriptionBook {
     return this.#entries.get(id);
   }
 
-  entries(): Iterable<Entry> {
-    return this.#entries.values();
-  }
-
   secrets(id: number, runMs: RunMs): Secrets | { readonly unreadable: string } {
     const entry = this.#entries.get(id);
     if (entry === undefined) return { unreadable: 'there is no such subscription' };

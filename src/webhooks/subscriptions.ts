@@ -66,8 +66,14 @@ const maxCatchUps = 5;
 
 /** Throws STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openSubscriptions(options: SubscriptionsOptions): Subscriptions {
+  const { store, keyFile, random, logger } = options;
+  const onKeyMade = (): void =>
+    logger.info('a key for the secrets of webhook subscriptions was made: back it up with refdata.db', {
+      file: keyFile,
+    });
   try {
-    return new Admin(options);
+    const box = new SecretBox({ keyFile, onKeyMade, ...(random === undefined ? {} : { random }) });
+    return new Admin(options, new SubscriptionRows(store.connection), box);
   } catch (error) {
     throw storageError(error);
   }
@@ -76,44 +82,17 @@ export function openSubscriptions(options: SubscriptionsOptions): Subscriptions 
 /** The room's own refusal inside a transaction: what was committed meanwhile is to be planned first. */
 class Unplanned extends LinesideError {}
 
-class Admin implements Subscriptions {
+class Admin extends Book implements Subscriptions {
   readonly #o: SubscriptionsOptions;
   readonly #rows: SubscriptionRows;
   readonly #box: SecretBox;
-  readonly #book: Book;
 
-  constructor(options: SubscriptionsOptions) {
-    const { store, consumers, keyFile, runningNow, random } = options;
+  constructor(options: SubscriptionsOptions, rows: SubscriptionRows, box: SecretBox) {
+    const { consumers, runningNow } = options;
+    super({ entries: rows.all(), consumers, box, runningNow });
     this.#o = options;
-    this.#rows = new SubscriptionRows(store.connection);
-    this.#box = new SecretBox({ keyFile, ...(random === undefined ? {} : { random }) });
-    this.#book = new Book({ entries: this.#rows.all(), consumers, box: this.#box, runningNow });
-  }
-
-  // ---- the book
-
-  all(): readonly Known[] {
-    return this.#book.all();
-  }
-
-  byId(id: number): Known | undefined {
-    return this.#book.byId(id);
-  }
-
-  secrets(id: number, runMs: RunMs): ReturnType<SubscriptionBook['secrets']> {
-    return this.#book.secrets(id, runMs);
-  }
-
-  blocked(known: Known): string {
-    return this.#book.blocked(known);
-  }
-
-  openScopes(known: Known): ReturnType<SubscriptionBook['openScopes']> {
-    return this.#book.openScopes(known);
-  }
-
-  onChanged(listener: (id: number | undefined) => void): void {
-    this.#book.onChanged(listener);
+    this.#rows = rows;
+    this.#box = box;
   }
 
   // ---- reading
@@ -121,7 +100,7 @@ class Admin implements Subscriptions {
   subscriptions({ limit, cursor }: PageRequest): Page<Subscription> {
     const after = cursor === undefined ? 0 : idOf(cursor);
     if (after === undefined) throw noCursor();
-    const known = this.#book.all().filter(({ id }) => id > after);
+    const known = this.all().filter(({ id }) => id > after);
     const shown = known.slice(0, limit);
     const last = known.length > limit ? shown.at(-1) : undefined;
     return {
@@ -164,7 +143,7 @@ class Admin implements Subscriptions {
       });
       return made;
     });
-    this.#book.added(entry);
+    this.added(entry);
     return this.#shown(entry);
   }
 
@@ -189,7 +168,7 @@ class Admin implements Subscriptions {
         return this.#patched(change, stored, patchedTerms(stored.known, patch, open));
       }),
     );
-    this.#book.changed(entry);
+    this.changed(entry);
     return this.#shown(entry);
   }
 
@@ -217,7 +196,7 @@ class Admin implements Subscriptions {
       const details = { subscription, name, url, consumer, changeReason: reason };
       change.audit('webhook.unsubscribed', subjectOf(known), details);
     });
-    this.#book.removed(known.id);
+    this.removed(known.id);
   }
 
   async rotateSecret(caller: Caller, id: string, rotation: SecretRotation, reason: string): Promise<Subscription> {
@@ -232,7 +211,7 @@ class Admin implements Subscriptions {
       change.audit('webhook.secret_rotated', subjectOf(rotated.known), details);
       return rotated;
     });
-    this.#book.changed(entry);
+    this.changed(entry);
     return this.#shown(entry);
   }
 
@@ -285,7 +264,7 @@ class Admin implements Subscriptions {
   }
 
   #entry(id: number | undefined): Entry {
-    const entry = id === undefined ? undefined : this.#book.entry(id);
+    const entry = id === undefined ? undefined : this.entry(id);
     if (entry === undefined) throw noSubscription();
     return entry;
   }
@@ -300,7 +279,7 @@ class Admin implements Subscriptions {
 
   #shown({ known, createdAt, updatedAt }: Entry): Subscription {
     const { id, name, url, consumer, scopes, dictionaries, actions, categories, active, version } = known;
-    const blocked = active ? this.#book.hindered(known) : '';
+    const blocked = active ? this.hindered(known) : '';
     const filter = { scopes, dictionaries, actions, categories };
     return { id: String(id), name, url, consumer, ...filter, active, createdAt, updatedAt, version, blocked };
   }
