@@ -56,8 +56,8 @@ function addRetry(webhook: Command, shell: Shell): void {
     .command('retry [delivery]')
     .description('send again, with the same id and bytes: one delivery, or those of a subscription that were given up')
     .option('--subscription <id>', 'those of this subscription, instead of one delivery')
-    .option('--from <time>', 'only of changes from this time on: RFC 3339, or an age as 10m, 2h, 7d')
-    .option('--to <time>', 'only of changes before this time')
+    .option('--from <time>', 'only those made from this time on: RFC 3339, or an age as 10m, 2h, 7d')
+    .option('--to <time>', 'only those made before this time')
     .addOption(
       new Option('--state <state>', `only these (${endStates.join(', ')}), several times; default rejected and failed`)
         .choices(endStates)
