@@ -5,7 +5,7 @@
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
+import { createServer as createHttpsServer, type ServerOptions } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,6 +31,8 @@ export interface Exchange {
   readonly response: ServerResponse;
   /** Under HTTP: for answers that Node's server would not send. */
   readonly socket: Socket;
+  /** Under TLS. */
+  readonly tcp: Socket;
 }
 
 /** Called when a request's head has come; the body is still to be read. */
@@ -51,28 +53,28 @@ export const hang: Script = (exchange) => readBody(exchange);
 export function rawAnswer(text: string | Buffer, then: 'wait' | 'close' | 'reset' = 'wait'): Script {
   return async (exchange) => {
     await readBody(exchange);
-    if (then === 'reset') return void exchange.socket.resetAndDestroy();
+    if (then === 'reset') return void exchange.tcp.resetAndDestroy();
     if (then === 'wait') exchange.socket.write(text);
     else exchange.socket.end(text);
   };
 }
 
-/** Answers headers, and then a byte whenever `more` is called. */
-export function drip(status: number, hold: (more: () => void) => void): Script {
-  return async (exchange) => {
-    await readBody(exchange);
-    exchange.response.writeHead(status, { 'content-length': '1000' });
-    hold(() => exchange.response.write('.'));
-    exchange.response.write('.');
+/** Answers headers at once, and a byte of the body every so often, until the connection is gone. */
+export function drip(status: number, everyMs: number): Script {
+  return async ({ request, received, response, socket }) => {
+    await readBody({ request, received });
+    response.writeHead(status, { 'content-length': '100000' });
+    const timer = setInterval(() => response.write('.'), everyMs);
+    socket.once('close', () => clearInterval(timer));
   };
 }
 
-/** A body of zeros of any length, as fast as it is taken; `received` goes on counting in Subscriber.bytesWritten. */
-export function huge(bytes: number, headers: Record<string, string> = {}): Script {
+/** A body of zeros of any length, as fast as it is taken: Subscriber.bytesWritten says how much that was. */
+export function huge(bytes: number, chunked = false): Script {
   return async (exchange) => {
     await readBody(exchange);
     const { response } = exchange;
-    response.writeHead(200, { 'content-length': String(bytes), ...headers });
+    response.writeHead(200, chunked ? {} : { 'content-length': String(bytes) });
     const piece = Buffer.alloc(64 * 1024);
     const write = (left: number): void => {
       let rest = left;
@@ -90,7 +92,7 @@ export function gzipBomb(): Script {
   return answer(200, { 'content-encoding': 'gzip', 'content-type': 'text/plain' }, packed);
 }
 
-export async function readBody({ request, received }: Exchange): Promise<void> {
+export async function readBody({ request, received }: Pick<Exchange, 'request' | 'received'>): Promise<void> {
   const pieces: Buffer[] = [];
   request.on('data', (piece: Buffer) => pieces.push(piece));
   await finished(request, { writable: false });
@@ -138,21 +140,29 @@ export function makeCertificates(): Certificates {
   };
 }
 
-/** Takes connections and says nothing: a TLS handshake that never ends, or a server of another protocol. */
-export async function silentServer(
-  greeting = '',
-): Promise<{ port: number; connections(): number; close(): Promise<void> }> {
+/** Takes connections and says nothing: a TLS handshake that never ends, or with a greeting a server of another protocol. */
+export async function silentServer(greeting = ''): Promise<SilentServer> {
   const sockets = new Set<Socket>();
+  const first = Promise.withResolvers<void>();
   let connections = 0;
   const server = createTcpServer((socket) => {
     connections += 1;
     sockets.add(socket);
     socket.on('error', () => {});
-    socket.resume();
+    // The handshake's first words, or a proxy's: the peer takes the connection for standing.
+    socket.on('data', () => first.resolve());
     if (greeting !== '') socket.write(greeting);
   });
   const port = await listen(server, '127.0.0.1');
-  return { port, connections: () => connections, close: () => close(server, sockets) };
+  const connected = () => first.promise;
+  return { port, connections: () => connections, connected, close: () => close(server, sockets) };
+}
+export interface SilentServer {
+  readonly port: number;
+  connections(): number;
+  /** Resolves once something has been said to it. */
+  connected(): Promise<void>;
+  close(): Promise<void>;
 }
 
 export class Subscriber {
@@ -162,23 +172,23 @@ export class Subscriber {
   script: Script = answer(202);
   port = 0;
   readonly #server: ReturnType<typeof createHttpsServer>;
-  readonly #sockets = new Set<Socket>();
+  /** With their numbers. */
+  readonly #sockets = new Map<Socket, number>();
   readonly #waiting: { count: number; call: () => void }[] = [];
   #bytesRead = 0;
   #bytesWritten = 0;
 
-  private constructor(pair: Pair) {
-    const numbers = new WeakMap<object, number>();
-    this.#server = createHttpsServer({ ...pair, keepAliveTimeout: 60_000 });
+  private constructor(options: ServerOptions) {
+    this.#server = createHttpsServer({ keepAliveTimeout: 60_000, ...options });
     this.#server.on('connection', (socket: Socket) => this.#took(socket));
-    this.#server.on('secureConnection', (socket) => numbers.set(socket, this.connections));
-    this.#server.on('request', (request, response) => this.#serve(request, response, numbers.get(request.socket) ?? 0));
+    this.#server.on('request', (request, response) => this.#serve(request, response));
     this.#server.on('tlsClientError', () => {});
     this.#server.on('clientError', () => {});
   }
 
-  static async start(pair: Pair, address = '127.0.0.1', port = 0): Promise<Subscriber> {
-    const subscriber = new Subscriber(pair);
+  /** `options`: a pair of certificate and key at least. */
+  static async start(options: ServerOptions, address = '127.0.0.1', port = 0): Promise<Subscriber> {
+    const subscriber = new Subscriber(options);
     subscriber.port = await listen(subscriber.#server, address, port);
     return subscriber;
   }
@@ -198,12 +208,21 @@ export class Subscriber {
     return this.#sockets.size;
   }
 
+  /** Resolves once no connection is open: one that the sender has forgotten keeps it, and the test, waiting. */
+  async drained(): Promise<void> {
+    while (this.#sockets.size > 0) {
+      await Promise.all(
+        [...this.#sockets.keys()].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
+      );
+    }
+  }
+
   /** Of all connections, TLS and all: what the peer sent, and what it took (or the kernel did for it). */
   get bytesRead(): number {
-    return this.#bytesRead + [...this.#sockets].reduce((sum, socket) => sum + socket.bytesRead, 0);
+    return this.#bytesRead + [...this.#sockets.keys()].reduce((sum, socket) => sum + socket.bytesRead, 0);
   }
   get bytesWritten(): number {
-    return this.#bytesWritten + [...this.#sockets].reduce((sum, socket) => sum + socket.bytesWritten, 0);
+    return this.#bytesWritten + [...this.#sockets.keys()].reduce((sum, socket) => sum + socket.bytesWritten, 0);
   }
 
   /** Resolves once so many requests have come. */
@@ -214,16 +233,16 @@ export class Subscriber {
 
   /** Ends every connection as a server does that stops. */
   dropConnections(): void {
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#sockets.keys()) socket.destroy();
   }
 
   close(): Promise<void> {
-    return close(this.#server, this.#sockets);
+    return close(this.#server, [...this.#sockets.keys()]);
   }
 
   #took(socket: Socket): void {
     this.connections += 1;
-    this.#sockets.add(socket);
+    this.#sockets.set(socket, this.connections);
     socket.on('error', () => {});
     socket.once('close', () => {
       this.#sockets.delete(socket);
@@ -232,14 +251,16 @@ export class Subscriber {
     });
   }
 
-  #serve(request: IncomingMessage, response: ServerResponse, connection: number): void {
+  #serve(request: IncomingMessage, response: ServerResponse): void {
     request.on('error', () => {});
     response.on('error', () => {});
     const { method = '', url: path = '', headers, rawHeaders, socket } = request;
+    const [tcp = socket, connection = 0] =
+      [...this.#sockets].find(([tcp]) => tcp.remotePort === socket.remotePort) ?? [];
     const received: Received = { method, path, headers, rawHeaders, body: Buffer.alloc(0), connection };
     this.received.push(received);
     // A peer that goes away while a script reads is part of many tests.
-    Promise.resolve(this.script({ received, request, response, socket })).catch(() => {});
+    Promise.resolve(this.script({ received, request, response, socket, tcp })).catch(() => {});
     for (const { count, call } of this.#waiting) if (this.received.length >= count) call();
   }
 }
@@ -252,7 +273,7 @@ async function listen(server: Server, address: string, port = 0): Promise<number
   return (server.address() as AddressInfo).port;
 }
 
-async function close(server: Server, sockets: ReadonlySet<Socket>): Promise<void> {
+async function close(server: Server, sockets: Iterable<Socket>): Promise<void> {
   const closed = new Promise((resolve) => server.close(resolve));
   for (const socket of sockets) socket.destroy();
   await closed;

@@ -52,20 +52,31 @@ export function post(call: Post): Promise<Reply> {
       dnsLookup: refuseLookup,
       request: (url, options) => requestOver(call, url, options),
     });
-    // It stays: after the end, errors are of no interest, and must not be unhandled ones.
-    stream.on('error', reject);
-    stream.once('close', () => reject(new Error('closed')));
-    // got listens for it, so that Node leaves the connection to whoever wants it: nobody does.
-    stream.once('upgrade', (response: { statusCode: number }, socket: Socket) => {
-      socket.destroy();
-      trip.status = response.statusCode;
-      resolve({ status: response.statusCode, answer: { kept: Buffer.alloc(0), end: 'cut' } });
-      stream.destroy();
+    // It stays: once there is a status, an error is the answer's to tell; after the end, it must not be an unhandled one.
+    stream.on('error', (error) => {
+      if (trip.status === undefined) reject(error);
     });
-    stream.once('response', ({ statusCode }) => {
+    stream.once('close', () => {
+      if (trip.status === undefined) reject(new Error('closed'));
+    });
+    const switched = (status: number, socket: Socket): void => {
+      trip.status = status;
+      resolve({ status, answer: { kept: Buffer.alloc(0), end: 'cut' } });
+      socket.destroy();
+      stream.destroy();
+    };
+    // got listens for it, so that Node leaves the connection to whoever wants it: nobody does.
+    stream.once('upgrade', (response: { statusCode: number }, socket: Socket) => switched(response.statusCode, socket));
+    stream.once('response', ({ statusCode, socket }) => {
+      // A 101 that names no protocol is an answer to Node, which would keep the connection.
+      if (statusCode < 200) return switched(statusCode, socket);
       trip.status = statusCode;
       trip.enter('read');
-      readAnswer(stream).then((answer) => resolve({ status: statusCode, answer }), reject);
+      readAnswer(stream).then((answer) => {
+        resolve({ status: statusCode, answer });
+        // Answered before the request was sent: the rest of it would go on holding the connection.
+        if (answer.end !== 'whole' || !stream.writableFinished) stream.destroy();
+      }, reject);
     });
   });
 }
