@@ -3,7 +3,7 @@ import { deflateSync, inflateSync } from 'node:zlib';
 import type { Action, Category, Scope } from '../outbox/event.ts';
 import type { Connection } from '../storage/open.ts';
 import { renderBody, type StoredEvent } from './body.ts';
-import { filterOf, type Kind } from './filter.ts';
+import { filterOf, type Kind, recordCategory } from './filter.ts';
 import { type Due, deliveryIdOf, type Form } from './parts.ts';
 
 /** What webhook_bodies holds of a body. Bodies repeat the same names: some tenth of the bytes. */
@@ -24,8 +24,13 @@ export interface DeliveryBody {
 /** Forms in memory. A filter of 1,000 long names is some 128 KiB, the usual one less than 1. */
 const maxForms = 64;
 
+type Range = Pick<Due, 'firstEvent' | 'lastEvent'>;
+type Lists = Pick<FormRow, 'scopes' | 'dictionaries' | 'actions' | 'categories'>;
+
 interface KnownForm {
   readonly form: Form;
+  /** As they are stored. */
+  readonly lists: Lists;
   readonly takes: (kind: Kind) => boolean;
 }
 
@@ -61,8 +66,15 @@ export class BodySource {
       `SELECT id, subscription_id AS subscriptionId, renderer, name, scopes, dictionaries, actions, categories
        FROM webhook_forms WHERE id = ?`,
     );
-    this.#heads = connection.prepare<[number, number], Kind & { readonly id: number }>(
-      'SELECT id, scope, dictionary, category, action FROM outbox_events WHERE id BETWEEN ? AND ? ORDER BY id',
+    // The filter's lists here too: of a large transaction most may be for others, and each row that is answered costs some
+    // 4 us (50,000 of them held the loop for 0.2 s).
+    const isListed = (column: string, list: string): string =>
+      `(${list} IS NULL OR ${column} IN (SELECT value FROM json_each(${list})))`;
+    this.#heads = connection.prepare<[Range & Lists], Kind & { readonly id: number }>(
+      `SELECT id, scope, dictionary, category, action FROM outbox_events WHERE id BETWEEN $firstEvent AND $lastEvent
+       AND ${isListed('scope', '$scopes')} AND ${isListed('dictionary', '$dictionaries')}
+       AND ${isListed('category', '$categories')}
+       AND (category <> '${recordCategory}' OR ${isListed('action', '$actions')}) ORDER BY id`,
     );
     this.#event = connection.prepare<[number], StoredEvent>('SELECT category, body FROM outbox_events WHERE id = ?');
   }
@@ -91,11 +103,10 @@ export class BodySource {
     return this.#known(formId)?.form;
   }
 
-  /** By the heads alone: of a large transaction most may be for others, and their texts are not read. */
-  #idsOf({ takes }: KnownForm, { firstEvent, lastEvent }: Pick<Due, 'firstEvent' | 'lastEvent'>): readonly number[] {
-    const ids: number[] = [];
-    for (const head of this.#heads.iterate(firstEvent, lastEvent)) if (takes(head)) ids.push(head.id);
-    return ids;
+  /** The texts of events for others are not read. The rule is the planner's. */
+  #idsOf({ takes, lists }: KnownForm, { firstEvent, lastEvent }: Range): readonly number[] {
+    const heads = this.#heads.all({ firstEvent, lastEvent, ...lists });
+    return heads.filter(takes).map(({ id }) => id);
   }
 
   *#events(ids: readonly number[]): Generator<StoredEvent> {
@@ -125,7 +136,7 @@ function knownForm({ scopes, dictionaries, actions, categories, ...row }: FormRo
     actions: list(actions) as Action[] | null,
     categories: list(categories) as Category[] | null,
   };
-  return { form, takes: filterOf(form) };
+  return { form, lists: { scopes, dictionaries, actions, categories }, takes: filterOf(form) };
 }
 
 function list(stored: string | null): readonly string[] | null {

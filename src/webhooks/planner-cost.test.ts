@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test';
 import type { Statement } from 'better-sqlite3';
 import { recordEvent } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
+import { BodySource } from './body-rows.ts';
 import { filterOf, Takers } from './filter.ts';
 import { deliveriesIn, emit, plannerOn, plannerRig } from './planner.fixture.ts';
 
@@ -75,6 +76,25 @@ test('a hundred subscriptions read the events once, as one does, and each only l
   // The heads themselves, and a few for the cursor and the newest event.
   assert.ok(one.rows >= 4_401 && one.rows < 4_420, `${one.rows} rows`);
   assert.ok(one.statements < 20, `${one.statements} statements`);
+});
+
+test('of a large transaction that is mostly for others, rendering has only its own events answered', async (t) => {
+  const { store, book, planner } = plannerRig(t);
+  await book.put(store, 1, { dictionaries: ['parts'] });
+  await book.put(store, 2, { actions: ['closed'], categories: ['dict.record.*'] });
+  const events = Array.from({ length: 3_000 }, (_, n) =>
+    recordEvent(`k${n}`, 2, n % 1_000 === 1 ? { dictionary: 'parts', action: 'closed' } : {}),
+  );
+  await emit(store, ...events);
+  await planner.caughtUp();
+  const reads = { rows: 0, statements: 0 };
+  const bodies = new BodySource(counting(store, reads).connection);
+  for (const delivery of deliveriesIn(store)) {
+    assert.equal(delivery.events, 3);
+    assert.notEqual(bodies.bodyOf(delivery), undefined);
+  }
+  // Each: its form, its row, the heads and the texts of its events.
+  assert.deepEqual(reads, { rows: 2 * (2 + 3 + 3), statements: 2 * (2 + 1 + 3) });
 });
 
 test('a filter is asked once for each kind of event, and what is remembered of kinds is bounded', () => {

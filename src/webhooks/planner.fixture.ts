@@ -108,7 +108,7 @@ export function plannerOn(
   return createPlanner({ store, book, running: runningOn(store, clock), clock, logger, randomHex });
 }
 
-export function runningOn(store: ChangeStore, clock: FakeClock): RunningTime {
+function runningOn(store: ChangeStore, clock: FakeClock): RunningTime {
   return createRunningTime({
     row: storedRunning(store.connection),
     boot: { id: 'boot', monoMs: () => clock.monoMs() },

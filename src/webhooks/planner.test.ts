@@ -305,3 +305,26 @@ test('events behind the cursor that are for nobody and were removed do not stop 
   await planner.caughtUp();
   assert.deepEqual([planner.cursor(), planner.unplanned()], [3, 0]);
 });
+
+test('many deliveries are committed in parts, with turns for others between them; a stop ends after the part at hand', async (t) => {
+  const { store, clock, book, planner } = plannerRig(t);
+  for (let id = 1; id <= 150; id++) await book.put(store, id);
+  const keys = Array.from({ length: 30 }, (_, n) => `k${n}`);
+  await emitEach(store, keys);
+  planner.start();
+  const seen: number[] = [];
+  let ended = false;
+  const look = (): void => {
+    seen.push(planner.cursor());
+    if (!ended) setImmediate(look);
+  };
+  look();
+  planner.onPlanned(() => {
+    if (planner.cursor() === 21) void planner.stop().then(() => (ended = true));
+  });
+  clock.advance(0);
+  await turnsUntil('stopped', () => ended);
+  assert.deepEqual([...new Set(seen)], [0, 7, 14, 21]);
+  await plannerOn(store, book, clock).caughtUp();
+  assert.equal(deliveriesIn(store).length, 150 * 30);
+});

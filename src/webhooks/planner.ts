@@ -35,7 +35,7 @@ export interface Planner {
   caughtUp(): Promise<void>;
   /** Events up to this one are planned, and that is committed. */
   cursor(): number;
-  /** Events behind the cursor. */
+  /** Events behind the cursor. Throws STORAGE_FAILED or STORAGE_DAMAGED where refdata.db cannot be read. */
   unplanned(): number;
   /** Deliveries, since the start. */
   plannedTotal(): number;
@@ -112,7 +112,7 @@ class OutboxPlanner implements Planner {
   }
 
   async caughtUp(): Promise<void> {
-    const target = this.#rows.lastEvent();
+    const target = this.#lastEvent();
     while (this.#cursor < target) {
       if (this.#state === 'stopped') throw new LinesideError('SHUTTING_DOWN', 'webhook deliveries are planned no more');
       const failure = await this.#run();
@@ -125,7 +125,15 @@ class OutboxPlanner implements Planner {
   }
 
   unplanned(): number {
-    return Math.max(0, this.#rows.lastEvent() - this.#cursor);
+    return Math.max(0, this.#lastEvent() - this.#cursor);
+  }
+
+  #lastEvent(): number {
+    try {
+      return this.#rows.lastEvent();
+    } catch (error) {
+      throw storageError(error);
+    }
   }
 
   plannedTotal(): number {
@@ -188,23 +196,26 @@ class OutboxPlanner implements Planner {
       return true;
     }
     const planning = new Planning<Recipient>(this.#cursor);
-    while (this.#state !== 'stopped') {
+    for (;;) {
       // First: an import commits by a connection of its own.
       const lastEvent = this.#rows.lastEvent();
       const heads = this.#rows.heads(planning.seenTo, sliceEvents);
       for (const head of heads) {
         planning.add(head, takers.of(head));
-        if (planning.drafts >= commitDeliveries && !(await this.#commit(planning, recipients))) return false;
+        if (planning.drafts < commitDeliveries) continue;
+        if (!(await this.#commit(planning, recipients))) return false;
+        await aTurn();
+        if (this.#state === 'stopped') return true;
       }
       const isEnd = heads.length < sliceEvents;
       if (isEnd) planning.end(lastEvent);
       if (planning.drafts === 0) this.#passOver(planning.wholeTo);
       else if (!(await this.#commit(planning, recipients))) return false;
       if (isEnd) return true;
-      await new Promise((resolve) => setImmediate(resolve));
+      await aTurn();
+      if (this.#state === 'stopped') return true;
       if (!this.#recipients.isCurrent(recipients)) return false;
     }
-    return true;
   }
 
   /** False: nothing was written, since the subscriptions are not those the deliveries were planned for. */
@@ -279,4 +290,9 @@ class OutboxPlanner implements Planner {
     this.#stored = cursor;
     this.#aheadSinceMs = undefined;
   }
+}
+
+/** For requests and whatever else is due. */
+function aTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }

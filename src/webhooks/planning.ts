@@ -16,9 +16,9 @@ export interface Draft<T extends Taker> extends Pick<Planned, 'firstEvent' | 'la
   readonly taker: T;
 }
 
-export const maxDeliveryEvents = 500;
+const maxDeliveryEvents = 500;
 /** Of a body; an event that is larger by itself goes alone. */
-export const maxDeliveryBytes = 1024 * 1024;
+const maxDeliveryBytes = 1024 * 1024;
 /** What a body has besides its events: a name of 128 characters may be escaped. */
 const frameBytes = 512;
 
