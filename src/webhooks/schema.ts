@@ -106,7 +106,8 @@ CREATE TABLE webhook_attempts (
 
 -- The beginnings of answers that did not accept; the oldest go when they are too many bytes.
 CREATE TABLE webhook_answers (
-  id INTEGER PRIMARY KEY,
+  -- Never used twice: attempts whose answer has been let go of still name it, and it is nobody else's.
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
   body BLOB NOT NULL
 );
 `;

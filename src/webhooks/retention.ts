@@ -1,0 +1,130 @@
+/**
+ * Removes deliveries some days after they ended, those of deleted subscriptions, and the oldest answers where all of them
+ * are too many bytes; in slices that hold neither the loop nor a change. By running time alone: the wall clock may jump by
+ * years, and no history goes for that. What waits stays, however long.
+ */
+import type { Clock, Timer } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import { AnswerLimit } from './answer-limit.ts';
+import { storeFailure } from './readable.ts';
+import { type Ages, RetentionRows } from './retention-rows.ts';
+import type { RunningTime } from './running-time.ts';
+import { Sweep } from './sweep.ts';
+
+export interface RetentionOptions {
+  readonly store: ChangeStore;
+  readonly running: Pick<RunningTime, 'now'>;
+  readonly keepDeliveredDays: number;
+  /** Of rejected and failed ones. */
+  readonly keepFailedDays: number;
+  /** Of all answers; beyond it the oldest go. */
+  readonly maxAnswerBytes: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Committed: deliveries were removed. */
+  readonly onRemoved?: () => void;
+}
+
+export interface Retention {
+  start(): void;
+  stop(): void;
+  /** Answers, and bodies that are kept for review; the latter as of the last sweep. */
+  historyBytes(): number;
+}
+
+const dayMs = 86_400_000;
+/** A start has better things to do. */
+const firstSweepMs = 60_000;
+const sweepMs = 3_600_000;
+/** How often it looks whether a subscription was deleted or answers have come: these may be many MiB within the hour. */
+const lookMs = 10_000;
+/** Between slices, so that a sweep over a million deliveries takes half a minute and a tenth of the loop at most. */
+const sliceMs = 50;
+const retryMs = 60_000;
+
+/** Not started yet. */
+export function createRetention(options: RetentionOptions): Retention {
+  return new Keeper(options);
+}
+
+class Keeper implements Retention {
+  readonly #o: RetentionOptions;
+  readonly #rows: RetentionRows;
+  readonly #answers: AnswerLimit;
+  #sweep: Sweep | undefined;
+  #sweepAtMs = 0;
+  #bodyBytes = 0;
+  #timer: Timer | undefined;
+  #failing = false;
+  #state: 'new' | 'running' | 'stopped' = 'new';
+
+  constructor(options: RetentionOptions) {
+    const { store, maxAnswerBytes } = options;
+    this.#o = options;
+    this.#rows = new RetentionRows(store.connection);
+    this.#answers = new AnswerLimit({ store, rows: this.#rows, maxAnswerBytes });
+  }
+
+  start(): void {
+    if (this.#state !== 'new') return;
+    this.#state = 'running';
+    this.#sweepAtMs = this.#o.clock.monoMs() + firstSweepMs;
+    this.#arm(sliceMs);
+  }
+
+  stop(): void {
+    this.#state = 'stopped';
+    this.#timer?.cancel();
+  }
+
+  historyBytes(): number {
+    return this.#answers.bytes + this.#bodyBytes;
+  }
+
+  #arm(delayMs: number): void {
+    if (this.#state === 'running') this.#timer = this.#o.clock.timer(delayMs, () => void this.#step());
+  }
+
+  /** Never rejects. */
+  async #step(): Promise<void> {
+    const { store, logger } = this.#o;
+    try {
+      const more = await this.#slice();
+      if (this.#failing) logger.info('old webhook deliveries can be removed again');
+      this.#failing = false;
+      this.#arm(more ? sliceMs : lookMs);
+    } catch (thrown) {
+      if (this.#state !== 'running') return;
+      const error = storeFailure(store, thrown);
+      if (!this.#failing) logger.warn('old webhook deliveries could not be removed', { error: messageOf(error) });
+      this.#failing = true;
+      this.#arm(retryMs);
+    }
+  }
+
+  async #slice(): Promise<boolean> {
+    if (await this.#answers.step()) return true;
+    this.#sweep ??= this.#begun();
+    if (this.#sweep === undefined) return false;
+    if (await this.#sweep.step()) return true;
+    this.#bodyBytes = this.#sweep.bodyBytes;
+    this.#sweep = undefined;
+    return false;
+  }
+
+  #begun(): Sweep | undefined {
+    const { store, clock, onRemoved = () => {} } = this.#o;
+    const nowMs = clock.monoMs();
+    if (nowMs < this.#sweepAtMs && this.#rows.deletedSubscriptions().length === 0) return undefined;
+    this.#sweepAtMs = nowMs + sweepMs;
+    return new Sweep({ store, rows: this.#rows, answers: this.#answers, ages: () => this.#ages(), onRemoved });
+  }
+
+  #ages(): Ages {
+    const { running, keepDeliveredDays, keepFailedDays } = this.#o;
+    const runMs = running.now();
+    return { deliveredBefore: runMs - keepDeliveredDays * dayMs, reviewBefore: runMs - keepFailedDays * dayMs };
+  }
+}
