@@ -92,6 +92,20 @@ describe('an address', () => {
     }
   }
 
+  for (const [text, nature] of [
+    ['100::1', 'discarded'],
+    ['fd00::1', 'private network'],
+    ['fe80::1', 'link-local'],
+    ['fec0::1', 'site-local'],
+    ['5f00::1', 'outside the public IPv6 range 2000::/3'],
+    ['255.255.255.255', 'broadcast'],
+    ['240.0.0.1', 'reserved'],
+    ['2001::1', 'an IPv4 address inside an IPv6 address'],
+    ['2001:1::1', 'protocol assignments'],
+  ] as const) {
+    it(`${text} is named for what it is: ${nature}`, () => assert.equal(natureOf(address(text)), nature));
+  }
+
   it('is read strictly: parts, radix, leading zeros, zones and brackets', () => {
     const wrong = [
       '',

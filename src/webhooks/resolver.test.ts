@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { NameUnresolved } from './parts.ts';
@@ -144,6 +145,16 @@ describe('the resolver', () => {
     await end('a');
     assert.deepEqual(await stays, answer);
     await assert.rejects(resolver.resolve('a', caller.signal), reason);
+  });
+
+  it('leaves nothing on the signal of a caller that was served', async () => {
+    const { resolver, end } = desk();
+    const caller = new AbortController();
+    const asked = resolver.resolve('a', caller.signal);
+    assert.equal(getEventListeners(caller.signal, 'abort').length, 1);
+    await end('a');
+    await asked;
+    assert.equal(getEventListeners(caller.signal, 'abort').length, 0);
   });
 
   it('keeps the slot of a lookup that outlives its callers until it really ends', async () => {

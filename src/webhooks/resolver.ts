@@ -78,8 +78,6 @@ export class Resolver {
     if (present !== undefined) return present;
     if (this.#waiting.size >= maxWaitingNames) throw new NameUnresolved(hostname, 'EAI_AGAIN');
     const asked: Asked = { hostname, answer: Promise.withResolvers(), callers: 0 };
-    // Whoever asked may be gone when it fails.
-    asked.answer.promise.catch(() => undefined);
     this.#waiting.set(hostname, asked);
     this.#fill();
     return asked;
