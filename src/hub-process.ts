@@ -8,7 +8,9 @@ import { LinesideError, messageOf } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
+import { TokenReader } from './config/token-reader.ts';
 import { openBroker, topicOf } from './hub-broker.ts';
+import { type Consumers, createConsumers } from './hub-consumers.ts';
 import { takeHubLock } from './hub-lock.ts';
 import { hubMigrations } from './hub-migrations.ts';
 import { removePid, writePid } from './hub-orphan.ts';
@@ -20,9 +22,12 @@ import { createPublisher } from './outbox/publisher.ts';
 import type { Refdata } from './refdata/face.ts';
 import { openRefdata } from './refdata/refdata.ts';
 import { closeQuietly } from './storage/open.ts';
+import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** After its limit the broker is let go of within a second, and what it acknowledged is written. */
 const AFTER_DRAIN_MS = 6_000;
+/** The planner's last commit and the dispatcher's, each on a slow card. */
+const WEBHOOKS_STOP_MS = 10_000;
 
 export interface HubProcess {
   /** Where it listens: "unix:/run/lineside/http.sock", "127.0.0.1:8080". */
@@ -73,6 +78,9 @@ async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]
   const { maxImportBytes } = config.http;
   const refdata = openRefdata({ store, path, maxBytes: config.outbox.maxBytes, maxImportBytes, clock, logger });
 
+  const tokens = new TokenReader(config.auth.tokensFile, clock, logger);
+  const { webhooks, consumers } = await prepareWebhooks(start, store, tokens, onStop);
+
   const broker = await openBroker(config, clock, logger);
   const { maxAttempts, inFlightBytes, keepPublishedDays, drainMs } = config.outbox;
   const topic = (scope: Scope): string => topicOf(config, scope);
@@ -84,6 +92,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]
     maxAttempts,
     inFlightBytes,
     keepPublishedDays,
+    keepAbove: () => webhooks.keepAbove(),
     clock,
     logger,
   });
@@ -93,8 +102,12 @@ async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]
   onStop({ what: 'imports', stop: () => refdata.close() });
 
   const outbox = createOutboxAdmin({ store, publisher, broker, topicOf: topic, clock });
-  const http = await startHttpServer({ config, refdata, outbox, clock, logger, version, ...views(store, config) });
+  const { admin } = webhooks;
+  const parts = { config, refdata, outbox, webhooks: admin, tokens, clock, logger, version };
+  const http = await startHttpServer({ ...parts, ...views(store, config) });
   onStop({ what: 'HTTP', stop: () => http.stop() });
+  // While it is not known who the consumers are, events wait to be planned.
+  void consumers.known.then(() => webhooks.start());
 
   if (config.device.inventory) await startFacts(start, refdata, onStop);
   return http.addresses;
@@ -115,6 +128,22 @@ function openStore({ config, logger }: HubStart, onStop: OnStop): ChangeStore {
     closeQuietly(connection);
     throw error;
   }
+}
+
+/** Not started: what is to be sent waits until the hub answers. */
+async function prepareWebhooks(
+  { config, logger, version }: HubStart,
+  store: ChangeStore,
+  tokens: TokenReader,
+  onStop: OnStop,
+): Promise<{ readonly webhooks: Webhooks; readonly consumers: Consumers }> {
+  const clock = systemClock;
+  const consumers = createConsumers({ tokens, clock, logger });
+  await consumers.start();
+  onStop({ what: 'consumers', stop: async () => consumers.stop() });
+  const webhooks = openWebhooks({ ...config.webhooks, store, consumers, version, clock, logger });
+  onStop({ what: 'webhooks', stop: () => webhooks.stop(), limitMs: WEBHOOKS_STOP_MS });
+  return { webhooks, consumers };
 }
 
 /** What /readyz and /metrics say of the store. */

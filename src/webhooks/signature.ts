@@ -1,4 +1,4 @@
-/** What proves to a subscriber who sent a body: the value of X-Service-Signature. Pure. */
+/** What proves to a subscriber who sent a body: the value of X-Service-Signature. */
 import { createHmac } from 'node:crypto';
 
 /** HMAC-SHA256 of the exact bytes that are sent, in lower-case hexadecimal. */

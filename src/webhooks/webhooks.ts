@@ -1,0 +1,148 @@
+/** Webhooks as the hub runs them: the parts of the room put together, started in order and stopped in reverse. */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { Alerts } from '../base/alerts.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../base/logger.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import { webhookRules } from './alerts.ts';
+import { BodySource } from './body-rows.ts';
+import { createDispatcher } from './dispatcher.ts';
+import { createEgress } from './egress.ts';
+import type { WebhookAdmin, WebhookStatus } from './face.ts';
+import { KeptEvents } from './kept-events.ts';
+import { createRouteLook } from './online.ts';
+import type { Consumers } from './parts.ts';
+import { createPinger } from './ping.ts';
+import { createPlanner } from './planner.ts';
+import { createRetention } from './retention.ts';
+import { createReview } from './review.ts';
+import { type Boot, createRunningTime, storedRunning } from './running-time.ts';
+import { createSender } from './send.ts';
+import { openSubscriptions } from './subscriptions.ts';
+
+export interface WebhooksOptions {
+  readonly store: ChangeStore;
+  readonly consumers: Consumers;
+  /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. Their number is that of the attempts. */
+  readonly scheduleS: readonly number[];
+  /** Of an attempt, from the name's resolution to the answer's last byte. */
+  readonly timeoutMs: number;
+  /** '': the public authorities alone. */
+  readonly caFile: string;
+  readonly allowCidrs: readonly string[];
+  readonly allowPorts: readonly number[];
+  /** Of the key that seals the subscribers' secrets. */
+  readonly keyFile: string;
+  readonly keepDeliveredDays: number;
+  readonly keepFailedDays: number;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface Webhooks {
+  readonly admin: WebhookAdmin;
+  /** No outbox event above this may be removed yet. */
+  keepAbove(): number;
+  start(): void;
+  /** Attempts under way are given up and stay due; what has ended is committed. At most some 5 s. */
+  stop(): Promise<void>;
+}
+
+/** Answers of subscribers that did not accept, kept for review: 16,000 whole ones of 4 KiB. */
+const maxAnswerBytes = 64 * 1024 * 1024;
+
+/** Nothing is sent before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
+export function openWebhooks(options: WebhooksOptions): Webhooks {
+  const { store, clock, logger, keepDeliveredDays, keepFailedDays } = options;
+  const { connection } = store;
+  const egress = createEgress({ rules: options, clock });
+  const sender = createSender({ ...options, egress });
+  const running = createRunningTime({ row: storedRunning(connection), boot: machineBoot() });
+  const bodies = new BodySource(connection);
+
+  const book = openSubscriptions({
+    ...options,
+    egress,
+    runningNow: () => running.now(),
+    planner: { caughtUp: () => planner.caughtUp(), cursor: () => planner.cursor() },
+  });
+  const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
+  const planner = createPlanner({ store, book, running, clock, logger, randomHex });
+  const kept = new KeptEvents(connection, () => planner.cursor());
+  const dispatcher = createDispatcher({ ...options, book, bodies, sender, running, online: createRouteLook() });
+  planner.onPlanned((subscriptionIds, count) => dispatcher.planned(subscriptionIds, count));
+  const retention = createRetention({
+    store,
+    running,
+    keepDeliveredDays,
+    keepFailedDays,
+    maxAnswerBytes,
+    clock,
+    logger,
+    onRemoved: () => dispatcher.dropped(),
+  });
+
+  const status = (): WebhookStatus => {
+    const all = book.all();
+    const active = all.filter((one) => one.active);
+    return {
+      subscriptions: all.length,
+      activeSubscriptions: active.length,
+      blockedSubscriptions: active.filter((one) => book.blocked(one) !== '').length,
+      unplannedEvents: planner.unplanned(),
+      plannedTotal: planner.plannedTotal(),
+      historyBytes: retention.historyBytes(),
+      ...dispatcher.status(),
+    };
+  };
+  const alerts = new Alerts(webhookRules);
+  let stopped = false;
+  return {
+    admin: {
+      ...methodsOf(book, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
+      ...methodsOf(createReview({ store, book, bodies, running, dispatcher, needs: kept }), [
+        'deliveries',
+        'delivery',
+        'resend',
+        'resendAll',
+      ]),
+      testPing: createPinger({ ...options, sender, egress, now: () => store.now(), randomHex }),
+      status,
+      alerts: () => alerts.look(status(), clock.monoMs()),
+    },
+    keepAbove: () => kept.keepAbove(),
+    start() {
+      if (stopped) return;
+      planner.start();
+      dispatcher.start();
+      retention.start();
+    },
+    async stop() {
+      stopped = true;
+      retention.stop();
+      await planner.stop();
+      await dispatcher.stop();
+      sender.close();
+    },
+  };
+}
+
+/** Of a delivery: with its row id unique also when a backup takes row ids back. */
+const nonceBytes = 8;
+
+function methodsOf<T extends object, K extends keyof T>(of: T, names: readonly K[]): Pick<T, K> {
+  return Object.fromEntries(
+    names.map((name) => {
+      const method = of[name];
+      return [name, typeof method === 'function' ? method.bind(of) : method];
+    }),
+  ) as Pick<T, K>;
+}
+
+/** The kernel's: its clock counts on whatever process asks, and no setting of the time moves it. */
+function machineBoot(): Boot {
+  const id = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  return { id, monoMs: () => Number(process.hrtime.bigint() / 1_000_000n) };
+}
