@@ -7,7 +7,15 @@ import { inspect } from 'node:util';
 import { createLogger } from '../base/logger.ts';
 import type { SubscriptionPatch } from './face.ts';
 import type { Known } from './parts.ts';
-import { admin, refused, request, rowsOf, secretText, subscriptionsRig } from './subscriptions.fixture.ts';
+import {
+  admin,
+  refused,
+  request,
+  rowsOf,
+  type SubscriptionsRig,
+  secretText,
+  subscriptionsRig,
+} from './subscriptions.fixture.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
 const next = { secret: 'the second secret, long enough' };
@@ -17,6 +25,10 @@ function known(book: Subscriptions, id: number): Known {
   const found = book.byId(id);
   assert.ok(found !== undefined);
   return found;
+}
+
+function previousOf(rig: SubscriptionsRig): unknown[] {
+  return rowsOf(rig, 'SELECT previous_secret, previous_until_run_ms FROM webhook_subscriptions WHERE id = 1');
 }
 
 describe('a rotated secret', () => {
@@ -43,7 +55,8 @@ describe('a rotated secret', () => {
   });
 
   it('has the grace that is asked for, and one secret before it at most', async (t) => {
-    const { book, running } = subscriptionsRig(t);
+    const rig = subscriptionsRig(t);
+    const { book, running } = rig;
     await book.subscribe(admin, request(), '');
     await book.rotateSecret(admin, '1', { ...next, graceSeconds: 60 }, '');
     await book.rotateSecret(admin, '1', { ...third, graceSeconds: 1 }, '');
@@ -51,6 +64,7 @@ describe('a rotated secret', () => {
     assert.deepEqual(book.secrets(1, running.ms + 1_000), { current: third.secret, previous: undefined });
     await book.rotateSecret(admin, '1', { ...next, graceSeconds: 0 }, '');
     assert.deepEqual(book.secrets(1, running.ms), { current: next.secret, previous: undefined });
+    assert.deepEqual(previousOf(rig), [{ previous_secret: null, previous_until_run_ms: null }], 'nor is it kept');
     await book.update(admin, '1', { name: 'MES' }, undefined, '');
     assert.deepEqual(book.secrets(1, running.ms), { current: next.secret, previous: undefined });
   });
@@ -96,6 +110,7 @@ describe('a secret that cannot be read', () => {
     const mended = await book.rotateSecret(admin, '1', third, '');
     assert.equal(mended.blocked, '');
     assert.deepEqual(book.secrets(1, rig.running.ms), { current: third.secret, previous: undefined });
+    assert.deepEqual(previousOf(rig), [{ previous_secret: null, previous_until_run_ms: null }]);
     const other = `it was not sealed by the key in ${rig.keyFile}`;
     assert.deepEqual(book.secrets(2, rig.running.ms), { unreadable: other }, 'the new key opens none of before');
     assert.ok(book.subscription('2').blocked.includes(other));
@@ -181,7 +196,7 @@ it('no secret is in the file, the log, the audit, an error or anything that is a
   await attempt(() => book.subscribe(admin, request({ dictionaries: [third.secret], scopes: [third.secret] }), ''));
   await attempt(() => book.subscribe(admin, request({ actions: [third.secret], categories: [third.secret] }), ''));
   await attempt(() => book.update(admin, '1', third as SubscriptionPatch, undefined, ''));
-  await attempt(() => book.update(admin, '1', { name: 'MES', ...third } as SubscriptionPatch, undefined, ''));
+  await attempt(() => book.update(admin, '1', { name: 'MES', ...third }, undefined, ''));
   await attempt(() => book.rotateSecret(admin, '1', next, ''));
   await attempt(() => book.rotateSecret(admin, '1', third, ''));
   await attempt(() => book.rotateSecret(admin, '1', { ...third, graceSeconds: -1 }, ''));

@@ -210,7 +210,7 @@ describe('a changed subscription', () => {
     const { book } = subscriptionsRig(t);
     const made = await book.subscribe(admin, request(), '');
     const more = { name: 'MES', secret: 'another secret of 16', consumer: 'tess', version: 7, id: '9' };
-    const changed = await book.update(admin, '1', more as SubscriptionPatch, undefined, '');
+    const changed = await book.update(admin, '1', more, undefined, '');
     assert.deepEqual(changed, { ...made, name: 'MES', version: 2, updatedAt: changed.updatedAt });
     assert.deepEqual(book.secrets(1, 0), { current: request().secret, previous: undefined });
     const hidden = { secret: 'another secret of 16' } as SubscriptionPatch;
@@ -290,6 +290,31 @@ describe('a changed subscription', () => {
     assert.deepEqual(book.subscriptions(all), rig.reopen().subscriptions(all));
     assert.equal(book.subscription('1').version, 21);
   });
+
+  it('is in memory what was committed last, whichever of two changes hears of its commit first', async (t) => {
+    const rig = subscriptionsRig(t);
+    const { book, planner } = rig;
+    const ticks = async (count: number): Promise<void> => {
+      for (let n = 0; n < count; n++) await Promise.resolve();
+    };
+    const after = async (count: number, work: () => Promise<unknown>): Promise<void> => {
+      await ticks(count);
+      await work();
+    };
+    planner.caughtUp = () => Promise.resolve();
+    for (let count = 0; count < 12; count++) {
+      const [first, second] = [await book.subscribe(admin, request(), ''), await book.subscribe(admin, request(), '')];
+      await Promise.allSettled([
+        book.update(admin, first.id, { name: 'MES' }, undefined, ''),
+        after(count, () => book.rotateSecret(admin, first.id, { secret: 'another secret of 16' }, '')),
+        book.update(admin, second.id, { name: 'MES' }, undefined, ''),
+        after(count, () => book.unsubscribe(admin, second.id, '')),
+      ]);
+      const again = rig.reopen();
+      assert.deepEqual(book.all(), again.all(), `${count} turns apart`);
+      assert.deepEqual(book.secrets(Number(first.id), 0), again.secrets(Number(first.id), 0));
+    }
+  });
 });
 
 describe('a deleted subscription', () => {
@@ -322,7 +347,7 @@ describe('a deleted subscription', () => {
     const rig = subscriptionsRig(t);
     const { book, egress } = rig;
     await book.subscribe(admin, request(), '');
-    let judged = (_: readonly string[]): void => {};
+    let judged: (faults: readonly string[]) => void = () => {};
     egress.faults = () => new Promise((resolve) => (judged = resolve));
     const late = book.update(admin, '1', { url: 'https://erp.example/slow' }, undefined, '');
     await book.unsubscribe(admin, '1', '');
