@@ -2,9 +2,9 @@
 import type { Readable } from 'node:stream';
 
 /** Enough of an error page to see what it is about. */
-export const keptAnswerBytes = 4 * 1024;
+const keptAnswerBytes = 4 * 1024;
 /** Read on so far, so that the connection of an ordinary answer can be kept; then it is cut. */
-export const readAnswerBytes = 64 * 1024;
+const readAnswerBytes = 64 * 1024;
 
 export interface Answer {
   /** The first keptAnswerBytes. */

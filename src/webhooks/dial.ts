@@ -40,12 +40,11 @@ export async function dial(journey: Journey, dialling: Dialling): Promise<TLSSoc
 
 /** Whether the two are one address, however they are written. */
 export function sameAddress(a: string, b: string): boolean {
-  return a === b || normal(a) === normal(b);
+  return a === b || (isIP(a) !== 0 && isIP(a) === isIP(b) && normal(a) === normal(b));
 }
 
 function normal(address: string): string {
   const family = isIP(address);
-  if (family === 0) return '';
   return new SocketAddress({ address, family: family === 4 ? 'ipv4' : 'ipv6' }).address;
 }
 

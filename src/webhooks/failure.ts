@@ -116,8 +116,7 @@ function named(text: string, host: string): string {
 
 /** OpenSSL's own word for it ("tlsv1 alert protocol version"), which names no address. */
 function reasonOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  const known = typeof cause === 'object' && cause !== null && 'reason' in cause ? cause.reason : undefined;
+  const known = error instanceof Error && 'reason' in error ? error.reason : undefined;
   return typeof known === 'string' ? known : systemCode(error);
 }
 

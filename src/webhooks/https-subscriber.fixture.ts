@@ -115,7 +115,7 @@ interface Pair {
   readonly key: Buffer;
 }
 
-export const hostName = 'subscriber.test';
+const hostName = 'subscriber.test';
 
 export function makeCertificates(): Certificates {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-tls-'));
@@ -209,11 +209,16 @@ export class Subscriber {
   }
 
   /** Resolves once no connection is open: one that the sender has forgotten keeps it, and the test, waiting. */
-  async drained(): Promise<void> {
-    while (this.#sockets.size > 0) {
-      await Promise.all(
-        [...this.#sockets.keys()].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
-      );
+  drained(): Promise<void> {
+    return this.openAtMost(0);
+  }
+
+  async openAtMost(count: number): Promise<void> {
+    while (this.#sockets.size > count) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      for (const socket of this.#sockets.keys()) socket.once('close', resolve);
+      await promise;
+      for (const socket of this.#sockets.keys()) socket.off('close', resolve);
     }
   }
 

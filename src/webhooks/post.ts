@@ -54,7 +54,8 @@ export function post(call: Post): Promise<Reply> {
     });
     // It stays: once there is a status, an error is the answer's to tell; after the end, it must not be an unhandled one.
     stream.on('error', (error) => {
-      if (trip.status === undefined) reject(error);
+      // got's own error says less than the one that it is about.
+      if (trip.status === undefined) reject(error.cause instanceof Error ? error.cause : error);
     });
     stream.once('close', () => {
       if (trip.status === undefined) reject(new Error('closed'));

@@ -2,7 +2,7 @@
 import type { Clock } from '../base/clock.ts';
 import { systemClock } from '../base/clock.ts';
 import { createEgress } from './egress.ts';
-import type { Message, Outcome, Secrets, Sender } from './parts.ts';
+import type { Egress, Message, Outcome, Secrets, Sender } from './parts.ts';
 import { createSender } from './send.ts';
 
 export const secrets: Secrets = { current: 'the secret of these tests', previous: undefined };
@@ -13,6 +13,7 @@ export function message(body: string | Buffer = '{"deliveryId":"7-ab","events":[
 
 export interface SenderFixture {
   readonly sender: Sender;
+  readonly egress: Egress;
   /** Where names lead; may be changed at any time. */
   addresses: readonly string[];
   /** How often a name was looked up. */
@@ -26,6 +27,8 @@ export interface SenderFixtureOptions {
   readonly timeoutMs?: number;
   /** Default: all of 127.0.0.0/8. */
   readonly allowCidrs?: readonly string[];
+  /** The device's own. Default: none. */
+  readonly ownAddresses?: () => readonly string[];
   /** Instead of answering with `addresses`. */
   readonly lookup?: (hostname: string) => Promise<readonly string[]>;
 }
@@ -35,7 +38,7 @@ export function senderFixture(options: SenderFixtureOptions): SenderFixture {
   const egress = createEgress({
     rules: { allowCidrs, allowPorts: [] },
     clock,
-    ownAddresses: () => [],
+    ownAddresses: options.ownAddresses ?? (() => []),
     lookup: async (hostname: string) => {
       fixture.lookups += 1;
       const found = options.lookup === undefined ? fixture.addresses : await options.lookup(hostname);
@@ -45,6 +48,7 @@ export function senderFixture(options: SenderFixtureOptions): SenderFixture {
   const sender = createSender({ egress, timeoutMs, caFile, version: '1.2.3', clock });
   const fixture: SenderFixture = {
     sender,
+    egress,
     addresses: ['127.0.0.1'],
     lookups: 0,
     send: (url, body, signal = new AbortController().signal, lane = '1') =>
