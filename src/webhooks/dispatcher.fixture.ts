@@ -1,11 +1,10 @@
 /** A dispatcher over a real refdata.db with a sender that answers by the test's script, and time that passes event by event. */
-import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { Timer } from '../base/clock.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
 import { author, openStoreIn, recordEvent, temporaryDir } from '../outbox/change-store.fixture.ts';
-import type { ChangeStore } from '../outbox/change-store.ts';
+import type { Audit, ChangeStore } from '../outbox/change-store.ts';
 import { BodySource } from './body-rows.ts';
 import { createDispatcher, type Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import type { Known, Message, Outcome, Secrets, Sender } from './parts.ts';
@@ -183,8 +182,8 @@ export class ScriptedBook extends FakeBook {
   readonly #blocked = new Map<number, string>();
   current = 'a secret of 16 or more bytes';
 
-  override blocked({ id }: Known): string {
-    return this.#blocked.get(id) ?? '';
+  override blocked(known?: Known): string {
+    return this.#blocked.get(known?.id ?? 0) ?? '';
   }
 
   override secrets(): Secrets {
@@ -328,15 +327,15 @@ export function attemptsIn({ store }: Rig): readonly StoredAttempt[] {
     .all();
 }
 
-/** Every commit fails, as on a disk that fails, until undone. */
-export function failCommits(store: ChangeStore, code = 'SQLITE_IOERR_FSYNC'): () => void {
-  const { maintain } = store;
-  store.maintain = () => Promise.reject(Object.assign(new Error('disk I/O error'), { code }));
+/** Every commit fails in its last step, as on a disk that fails, until undone. */
+export function failCommits(store: ChangeStore): () => void {
+  const maintain = store.maintain.bind(store);
+  store.maintain = <T>(work: (audit: Audit) => T): Promise<T> =>
+    maintain((audit): T => {
+      work(audit);
+      throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_FSYNC' });
+    });
   return () => {
     store.maintain = maintain;
   };
-}
-
-export function databaseIn(dir: string): string {
-  return join(dir, 'refdata.db');
 }

@@ -1,0 +1,295 @@
+/** The dispatcher when nothing can be reached, when its file fails it, and when subscribers are away for days. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  accepted,
+  attemptsIn,
+  broken,
+  type Call,
+  dispatcherRig,
+  failCommits,
+  hourMs,
+  notFound,
+  nowhere,
+  plan,
+  rowsIn,
+  settled,
+  silent,
+  statesIn,
+  subscribe,
+} from './dispatcher.fixture.ts';
+
+const inHandLimit = 256;
+
+test('with no route to anywhere no attempt is used up; within 5 s of a route all goes on, one at a time each', async (t) => {
+  const rig = await dispatcherRig(t);
+  for (const id of [1, 2, 3]) await subscribe(rig, id);
+  rig.dispatcher.start();
+  for (const id of [1, 2, 3]) await plan(rig, id, 10);
+  await rig.clock.pass(1_000);
+  assert.deepEqual(statesIn(rig), { delivered: 30 });
+  assert.equal(Math.max(...rig.sender.calls.map(({ ofSubscription }) => ofSubscription)), 4, 'all are trusted by now');
+  rig.online = false;
+  rig.sender.answer = () => nowhere;
+  for (const id of [1, 2, 3]) await plan(rig, id, 20);
+  await rig.clock.pass(1_000);
+  assert.equal(rig.dispatcher.status().offline, true);
+  assert.equal(rig.dispatcher.status().inFlight, 0);
+  const tried = rig.sender.calls.length;
+  assert.ok(tried <= 30 + 16);
+  rig.clock.advance(48 * hourMs);
+  await settled();
+  assert.equal(rig.sender.calls.length, tried, 'nothing is tried');
+  assert.equal(attemptsIn(rig).length, 30, 'and nothing was recorded');
+  assert.deepEqual(
+    rowsIn(rig)
+      .slice(30)
+      .filter(({ state, attempts }) => state !== 'pending' || attempts !== 0),
+    [],
+  );
+  assert.equal(rig.dispatcher.status().waiting, 60);
+  rig.online = true;
+  rig.sender.answer = () => accepted;
+  await rig.clock.pass(5_000);
+  assert.equal(rig.dispatcher.status().offline, false);
+  const back = rig.sender.calls.slice(tried);
+  const first = back.filter(({ atMs }) => atMs === back[0]?.atMs);
+  assert.deepEqual(new Set(first.map(({ subscriptionId }) => subscriptionId)), new Set([1, 2, 3]));
+  assert.equal(first.length, 3, 'the next ones wait for an acceptance');
+  await rig.clock.pass(1_000);
+  assert.deepEqual(statesIn(rig), { delivered: 90 });
+});
+
+test('what got nowhere although there is a route was an attempt', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.sender.answer = () => nowhere;
+  rig.dispatcher.start();
+  await plan(rig, 1);
+  await rig.clock.pass(1_000);
+  assert.equal(rig.dispatcher.status().offline, false);
+  assert.deepEqual(statesIn(rig), { retrying: 1 });
+});
+
+test('an answer that came while there was no route counts', async (t) => {
+  const rig = await dispatcherRig(t);
+  for (const id of [1, 2]) await subscribe(rig, id);
+  rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? nowhere : { ...accepted, afterMs: 500 });
+  rig.online = false;
+  rig.dispatcher.start();
+  for (const id of [1, 2]) await plan(rig, id);
+  await rig.clock.pass(1_000);
+  assert.equal(rig.dispatcher.status().offline, true);
+  assert.deepEqual(
+    rowsIn(rig).map(({ state }) => state),
+    ['pending', 'delivered'],
+  );
+});
+
+test('a subscriber away for two days: what ran through its schedule is failed, all that is younger arrives', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  const awayMs = 48 * hourMs;
+  rig.sender.answer = ({ atMs }) => (atMs < awayMs ? broken : accepted);
+  rig.dispatcher.start();
+  // The schedule takes 31 h 12 min 30 s: with one an hour, those of hours 0 to 16 end in time to fail.
+  for (let hour = 0; hour < 48; hour++) {
+    await plan(rig, 1);
+    await rig.clock.pass(hourMs);
+  }
+  const scheduleMs = (30 + 120 + 600 + 3_600 + 5 * 21_600) * 1_000;
+  const failed = rowsIn(rig)
+    .filter(({ state }) => state === 'failed')
+    .map(({ id }) => id);
+  const doomed = Array.from({ length: 48 }, (_, n) => n + 1).filter(
+    (id) => (id - 1) * hourMs + scheduleMs + 1_000 < awayMs,
+  );
+  assert.deepEqual(failed, doomed);
+  assert.equal(doomed.length, 17);
+  await rig.clock.pass(6 * hourMs + 60_000);
+  assert.deepEqual(statesIn(rig), { failed: 17, delivered: 31 });
+  for (const { attempts, state } of rowsIn(rig)) assert.ok(state === 'failed' ? attempts === 10 : attempts <= 10);
+  const bytes = new Map<string, string>();
+  for (const { deliveryId, body } of rig.sender.calls) {
+    assert.equal(bytes.get(deliveryId) ?? body, body);
+    bytes.set(deliveryId, body);
+  }
+});
+
+test('10,000 that became due in a week without a network: begun slowly, never above the limits, all delivered', async (t) => {
+  const rig = await dispatcherRig(t);
+  const subscriptions = Array.from({ length: 10 }, (_, n) => n + 1);
+  for (const id of subscriptions) await subscribe(rig, id);
+  rig.sender.answer = () => nowhere;
+  rig.online = false;
+  rig.dispatcher.start();
+  for (let day = 0; day < 7; day++) {
+    for (const id of subscriptions) await plan(rig, id, day === 6 ? 148 : 142);
+    rig.clock.advance(24 * hourMs);
+    await settled();
+  }
+  assert.equal(rig.dispatcher.status().waiting, 10_000);
+  assert.equal(attemptsIn(rig).length, 0);
+  const from = rig.sender.calls.length;
+  rig.sender.answer = () => accepted;
+  rig.online = true;
+  await rig.clock.passUntil('all are delivered', () => rig.dispatcher.status().waiting === 0, hourMs);
+  const calls = rig.sender.calls.slice(from);
+  assert.equal(calls.length, 10_000);
+  assert.equal(Math.max(...calls.map(({ together }) => together)), 16);
+  assert.ok(Math.max(...calls.map(({ ofSubscription }) => ofSubscription)) <= 4);
+  const first = calls.filter(({ atMs }) => atMs === calls[0]?.atMs);
+  assert.deepEqual(
+    first.map(({ subscriptionId }) => subscriptionId).toSorted((a, b) => a - b),
+    subscriptions,
+  );
+  assert.deepEqual(statesIn(rig), { delivered: 10_000 });
+});
+
+test('dead subscribers, however many, delay no live one', async (t) => {
+  const rig = await dispatcherRig(t);
+  const [live, hanging] = [100, 199];
+  for (let id = 1; id <= hanging; id++) await subscribe(rig, id);
+  rig.sender.answer = ({ subscriptionId }) => (subscriptionId === live ? accepted : silent);
+  rig.dispatcher.start();
+  for (let id = 1; id <= hanging; id++) await plan(rig, id, 20);
+  // Until the first attempts have shown who is dead.
+  await rig.clock.pass(3 * 60_000);
+  const waits: number[] = [];
+  for (let n = 0; n < 50; n++) {
+    const from = rig.sender.calls.length;
+    const atMs = rig.clock.monoMs();
+    await plan(rig, live);
+    const mine = (): Call | undefined =>
+      rig.sender.calls.slice(from).find(({ subscriptionId }) => subscriptionId === live);
+    await rig.clock.passUntil('its turn', () => mine() !== undefined);
+    waits.push((mine()?.atMs ?? Number.NaN) - atMs);
+    await rig.clock.pass(700);
+  }
+  assert.deepEqual(new Set(waits), new Set([0]));
+  assert.equal(Math.max(...rig.sender.calls.map(({ together }) => together)), 16);
+});
+
+test('after a restart what was tried in vain before is known to be dead from the first moment', async (t) => {
+  const rig = await dispatcherRig(t);
+  for (let id = 1; id <= 60; id++) await subscribe(rig, id);
+  rig.sender.answer = () => silent;
+  await rig.store.maintain(() => {
+    rig.store.connection.exec(`WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 59)
+      INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
+        attempts, attempts_before, due_run_ms)
+      SELECT 'a' || n, n, (SELECT min(id) FROM webhook_forms WHERE subscription_id = n), 1, 1, 1, '', 'pending', 0, 0, 0 FROM n
+      UNION ALL
+      SELECT 'b' || n, n, (SELECT min(id) FROM webhook_forms WHERE subscription_id = n), 1, 1, 1, '', 'retrying', 1, 0, 30000 FROM n`);
+  });
+  rig.dispatcher.start();
+  await settled();
+  assert.equal(rig.sender.calls.length, 8);
+  await plan(rig, 60);
+  await settled();
+  assert.equal(rig.sender.calls[8]?.subscriptionId, 60);
+});
+
+test('while nothing can be stored nothing is sent twice, and so much is sent that can be kept in hand; then all is stored', async (t) => {
+  const rig = await dispatcherRig(t);
+  for (const id of [1, 2]) await subscribe(rig, id);
+  rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? accepted : notFound);
+  rig.dispatcher.start();
+  for (const id of [1, 2]) await plan(rig, id, 400);
+  const mend = failCommits(rig.store);
+  await rig.clock.pass(hourMs);
+  assert.equal(rig.sender.calls.length, inHandLimit);
+  assert.equal(new Set(rig.sender.calls.map(({ deliveryId }) => deliveryId)).size, inHandLimit);
+  assert.deepEqual(statesIn(rig), { pending: 800 });
+  const { deliveredTotal, rejected, waiting, attemptsTotal } = rig.dispatcher.status();
+  assert.deepEqual([deliveredTotal, rejected, waiting, attemptsTotal['']], [0, 0, 800, 0]);
+  mend();
+  await rig.clock.pass(2 * 60_000);
+  assert.deepEqual(statesIn(rig), { delivered: 400, rejected: 400 });
+  assert.equal(rig.sender.calls.length, 800);
+  const after = rig.dispatcher.status();
+  assert.deepEqual([after.deliveredTotal, after.rejected, after.waiting], [400, 400, 0]);
+});
+
+test('on a full disk outcomes are kept until there is room', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.sender.answer = () => ({ ...notFound, answer: Buffer.alloc(4_096, 'x') });
+  rig.dispatcher.start();
+  await plan(rig, 1, 40);
+  const { connection } = rig.store;
+  const limit = Number(connection.pragma('max_page_count', { simple: true }));
+  connection.pragma(`max_page_count = ${Number(connection.pragma('page_count', { simple: true }))}`);
+  await rig.clock.pass(60_000);
+  assert.deepEqual(statesIn(rig), { pending: 40 });
+  assert.deepEqual(attemptsIn(rig), []);
+  assert.equal(rig.sender.calls.length, 40);
+  connection.pragma(`max_page_count = ${limit}`);
+  await rig.clock.pass(60_000);
+  assert.deepEqual(statesIn(rig), { rejected: 40 });
+  assert.equal(rig.sender.calls.length, 40);
+  assert.equal(new Set(attemptsIn(rig).map(({ delivery_id }) => delivery_id)).size, 40);
+});
+
+test('commits that fail now and then lose nothing and double nothing', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.dispatcher.start();
+  await plan(rig, 1, 300);
+  for (let n = 0; n < 40; n++) {
+    const mend = failCommits(rig.store);
+    await rig.clock.pass(60);
+    mend();
+    await rig.clock.pass(n * 97);
+  }
+  await rig.clock.pass(2 * 60_000);
+  assert.deepEqual(statesIn(rig), { delivered: 300 });
+  assert.equal(rig.sender.calls.length, 300);
+});
+
+test('a subscription whose rows cannot be read keeps no other back, and goes on when they can', async (t) => {
+  let fails = true;
+  const rig = await dispatcherRig(t, {
+    bodies: {
+      formOf: () => undefined,
+      bodyOf({ id }) {
+        // The first three are subscription 1's.
+        if (fails && id <= 3) throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_READ' });
+        return { subscriptionName: 'any', body: Buffer.from('{}') };
+      },
+    },
+  });
+  for (const id of [1, 2]) await subscribe(rig, id);
+  rig.dispatcher.start();
+  for (const id of [1, 2]) await plan(rig, id, 3);
+  await rig.clock.pass(10 * 60_000);
+  assert.deepEqual(
+    rowsIn(rig).map(({ state }) => state),
+    [...Array.from({ length: 3 }, () => 'pending'), ...Array.from({ length: 3 }, () => 'delivered')],
+  );
+  fails = false;
+  await rig.clock.pass(61_000);
+  assert.deepEqual(statesIn(rig), { delivered: 6 });
+});
+
+test('a delivery that was removed, or changed by others, while its attempt was made takes no outcome', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.dispatcher.start();
+  await plan(rig, 1, 2);
+  await settled();
+  rig.sender.answer = () => ({ ...accepted, afterMs: 100 });
+  await rig.clock.pass(30);
+  await rig.store.maintain(() =>
+    rig.store.connection.exec(
+      'DELETE FROM webhook_deliveries WHERE id = 1; UPDATE webhook_deliveries SET attempts = 5 WHERE id = 2',
+    ),
+  );
+  rig.dispatcher.dropped();
+  await rig.clock.pass(5_000);
+  assert.deepEqual(
+    attemptsIn(rig).map(({ delivery_id, attempt }) => [delivery_id, attempt]),
+    [[2, 6]],
+  );
+  assert.equal(rig.dispatcher.status().waiting, 0);
+});

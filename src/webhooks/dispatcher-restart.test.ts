@@ -1,0 +1,216 @@
+/** The dispatcher killed at any moment: what is delivered, what the subscriber saw, and what is counted. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import {
+  type Answer,
+  accepted,
+  attemptsIn,
+  broken,
+  type Call,
+  dispatcherRig,
+  failCommits,
+  hourMs,
+  notFound,
+  plan,
+  type Rig,
+  restarted,
+  rowsIn,
+  settled,
+  silent,
+  statesIn,
+  subscribe,
+} from './dispatcher.fixture.ts';
+
+test('killed between the answer and its commit: sent again with the same deliveryId and bytes, and the attempt counts once', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.dispatcher.start();
+  await plan(rig, 1);
+  await rig.clock.pass(21);
+  assert.equal(rig.sender.underWay, 0, 'it was accepted');
+  await rig.store.close();
+  const next = restarted(t, rig);
+  next.dispatcher.start();
+  await next.clock.pass(1_000);
+  const [first, again] = [rig.sender.calls[0], next.sender.calls[0]];
+  assert.equal(again?.deliveryId, first?.deliveryId);
+  assert.equal(again?.body, first?.body);
+  assert.deepEqual(statesIn(next), { delivered: 1 });
+  assert.equal(attemptsIn(next).length, 1);
+});
+
+test('a due time lies where it lay, whatever restarts and steps of the wall clock come between', async (t) => {
+  let rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.sender.answer = () => broken;
+  rig.dispatcher.start();
+  await plan(rig, 1);
+  await rig.clock.pass(1_000);
+  for (const step of [-20 * 8_766 * hourMs, 50 * 8_766 * hourMs]) {
+    await rig.store.close();
+    rig.clock.stepWall(step);
+    rig.clock.advance(10_000);
+    rig = restarted(t, rig);
+    rig.dispatcher.start();
+    await settled();
+    assert.equal(rig.sender.calls.length, 0);
+  }
+  await rig.clock.passUntil('attempt 2', () => rig.sender.calls.length === 1);
+  assert.equal(rig.sender.calls[0]?.atMs, 20 + 30_000);
+});
+
+test('a restart counts what waits and what is for review, without what belongs to deleted subscriptions', async (t) => {
+  const rig = await dispatcherRig(t, { scheduleS: [0] });
+  for (const id of [1, 2]) await subscribe(rig, id);
+  const answers: readonly Answer[] = [accepted, notFound, notFound, broken];
+  rig.sender.answer = () => answers[rig.sender.calls.length - 1] ?? silent;
+  rig.dispatcher.start();
+  await plan(rig, 1, 4);
+  await rig.clock.pass(5_000);
+  await plan(rig, 1, 3);
+  await plan(rig, 2, 5);
+  await rig.clock.pass(100);
+  const { waiting, rejected, failed } = rig.dispatcher.status();
+  assert.deepEqual([waiting, rejected, failed], [8, 2, 1]);
+  await rig.store.close();
+  const next = restarted(t, rig);
+  next.sender.answer = () => silent;
+  next.dispatcher.start();
+  const after = next.dispatcher.status();
+  assert.deepEqual([after.waiting, after.rejected, after.failed], [8, 2, 1]);
+  await next.store.maintain(() =>
+    next.store.connection.exec('UPDATE webhook_subscriptions SET deleted = 1 WHERE id = 1'),
+  );
+  await next.store.close();
+  const last = restarted(t, next);
+  last.dispatcher.start();
+  const left = last.dispatcher.status();
+  assert.deepEqual([left.waiting, left.rejected, left.failed], [5, 0, 0]);
+});
+
+type Step =
+  | { readonly kind: 'plan'; readonly id: number; readonly count: number }
+  | { readonly kind: 'pass'; readonly ms: number }
+  | { readonly kind: 'kill' | 'stop' | 'fail' | 'mend' | 'offline' | 'online' | 'toggle' };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('plan' as const),
+      id: fc.constantFrom(1, 2, 3),
+      count: fc.integer({ min: 1, max: 12 }),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('pass' as const),
+      ms: fc.constantFrom(1, 7, 20, 40, 90, 1_000, 31_000, 700_000),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('kill' as const) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constantFrom('stop' as const, 'fail', 'mend', 'offline', 'online', 'toggle') }),
+  },
+);
+
+/** What the subscribers saw over all lives of the service. */
+class Seen {
+  readonly bytes = new Map<string, string>();
+  /** Collected: what is thrown where it is seen would be an attempt that failed, to the dispatcher. */
+  readonly faults: string[] = [];
+  /** Accepted in this life of the service. */
+  accepted = new Set<string>();
+
+  answers(rig: Rig, chance: number): void {
+    this.accepted = new Set();
+    let n = 0;
+    rig.sender.answer = (call) => this.#answer(call, rig, ((chance + ++n) * 2_654_435_761) % 7);
+  }
+
+  note(deliveryId: string, body: string): void {
+    if ((this.bytes.get(deliveryId) ?? body) !== body) this.faults.push(`${deliveryId} had other bytes`);
+    this.bytes.set(deliveryId, body);
+  }
+
+  #answer({ deliveryId, body }: Call, rig: Rig, pick: number): Answer {
+    this.note(deliveryId, body);
+    if (this.accepted.has(deliveryId))
+      this.faults.push(`${deliveryId} was accepted, and sent again by the same process`);
+    if (!rig.online) return { cause: 'connect', unreached: true, afterMs: 3 };
+    if (pick < 2) return broken;
+    if (pick === 2) return silent;
+    this.accepted.add(deliveryId);
+    return { ...accepted, afterMs: 5 + pick * 10 };
+  }
+}
+
+test('whenever it is killed, every delivery ends as delivered once, and its subscriber has seen it with the same bytes', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), fc.nat(1_000), async (steps, chance) => {
+      let rig = await dispatcherRig(t);
+      const seen = new Seen();
+      let mend = (): void => {};
+      for (const id of [1, 2, 3]) await subscribe(rig, id);
+      seen.answers(rig, chance);
+      rig.dispatcher.start();
+      for (const [n, one] of steps.entries()) {
+        if (one.kind === 'plan') {
+          mend();
+          await plan(rig, one.id, one.count);
+        }
+        if (one.kind === 'pass') await rig.clock.pass(one.ms);
+        if (one.kind === 'fail') {
+          mend();
+          mend = failCommits(rig.store);
+        }
+        if (one.kind === 'mend') mend();
+        if (one.kind === 'offline' || one.kind === 'online') rig.online = one.kind === 'online';
+        if (one.kind === 'toggle') {
+          mend();
+          // An attempt that was given up may have been accepted all the same: it is made again.
+          seen.accepted = new Set();
+          await rig.book.put(rig.store, 1, { active: rig.book.byId(1)?.active === false });
+        }
+        if (one.kind === 'stop') await rig.dispatcher.stop();
+        if (one.kind !== 'kill' && one.kind !== 'stop') continue;
+        await rig.store.close();
+        rig = restarted(t, rig);
+        mend = () => {};
+        seen.answers(rig, chance + n);
+        rig.dispatcher.start();
+      }
+      mend();
+      rig.online = true;
+      await rig.book.put(rig.store, 1, { active: true });
+      seen.accepted = new Set();
+      rig.sender.answer = ({ deliveryId, body }) => {
+        seen.note(deliveryId, body);
+        return accepted;
+      };
+      await rig.clock.passUntil('all are delivered', () => rig.dispatcher.status().waiting === 0);
+      assert.deepEqual(seen.faults, []);
+      const rows = rowsIn(rig);
+      const attempts = attemptsIn(rig);
+      for (const { id, nonce, state, attempts: made } of rows) {
+        assert.equal(state, 'delivered');
+        assert.ok(seen.bytes.has(`${id}-${nonce}`));
+        const mine = attempts.filter(({ delivery_id }) => delivery_id === id);
+        assert.deepEqual(
+          mine.map(({ attempt }) => attempt),
+          Array.from({ length: made }, (_, n) => n + 1),
+        );
+        assert.deepEqual(
+          mine.map(({ cause }) => cause === ''),
+          Array.from({ length: made }, (_, n) => n === made - 1),
+        );
+      }
+      await rig.dispatcher.stop();
+      await rig.store.close();
+    }),
+    { numRuns: 60 },
+  );
+});
