@@ -16,7 +16,7 @@ export const scheduleS = [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600
 export const hourMs = 3_600_000;
 
 /** Knows when its next timer is due. */
-export class SteppedClock extends FakeClock {
+class SteppedClock extends FakeClock {
   readonly #due = new Set<{ readonly at: number }>();
 
   override timer(delayMs: number, call: () => void): Timer {
@@ -103,7 +103,7 @@ export const notFound: Answer = {
 export const silent: Answer = { cause: 'timeout', message: 'no answer within 10 s', afterMs: 10_000 };
 export const nowhere: Answer = { cause: 'connect', message: 'no way (ENETUNREACH)', unreached: true, afterMs: 5 };
 
-export class ScriptedSender implements Sender {
+class ScriptedSender implements Sender {
   readonly calls: Call[] = [];
   readonly closed: (string | undefined)[] = [];
   readonly #clock: FakeClock;
@@ -178,7 +178,7 @@ const nothing: Outcome = {
 };
 
 /** Subscriptions that the test blocks. */
-export class ScriptedBook extends FakeBook {
+class ScriptedBook extends FakeBook {
   readonly #blocked = new Map<number, string>();
   current = 'a secret of 16 or more bytes';
 

@@ -36,7 +36,7 @@ export interface DispatcherOptions {
   readonly logger: Logger;
 }
 
-export type DispatcherStatus = Pick<
+type DispatcherStatus = Pick<
   WebhookStatus,
   'waiting' | 'oldestDueSeconds' | 'inFlight' | 'rejected' | 'failed' | 'offline' | 'deliveredTotal' | 'attemptsTotal'
 >;
