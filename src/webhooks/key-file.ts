@@ -17,7 +17,7 @@ export interface KeyFileOptions {
 }
 
 /** `gone`: there is none; a new one harms nobody's file. */
-export type KeyFound = { readonly key: Buffer } | { readonly fault: string; readonly gone: boolean };
+type KeyFound = { readonly key: Buffer } | { readonly fault: string; readonly gone: boolean };
 
 export class KeyFile {
   readonly path: string;

@@ -12,9 +12,9 @@ const sealVersion = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-export type Opened = { readonly secret: string } | { readonly unreadable: string };
+type Opened = { readonly secret: string } | { readonly unreadable: string };
 
-export interface SecretBoxOptions extends KeyFileOptions {
+interface SecretBoxOptions extends KeyFileOptions {
   readonly onKeyMade?: () => void;
   readonly random?: (bytes: number) => Buffer;
 }

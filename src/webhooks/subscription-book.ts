@@ -7,7 +7,7 @@ import type { Entry } from './subscription-rows.ts';
 /** While a secret cannot be read the key file is looked at again so often: a restored one is found without a restart. */
 const keyLookMs = 5_000;
 
-export interface BookOptions {
+interface BookOptions {
   readonly entries: readonly Entry[];
   readonly consumers: Consumers;
   readonly box: SecretBox;

@@ -13,7 +13,7 @@ interface Planned {
 }
 
 /** As after a restart: both anew on what is committed, the planner not started. */
-function again(rig: SubscriptionsRig): Planned {
+function again(rig: Pick<SubscriptionsRig, 'reopen' | 'store' | 'clock'>): Planned {
   let planner: Planner | undefined;
   const made = (): Planner => {
     assert.ok(planner !== undefined);
