@@ -1,9 +1,10 @@
 /** Subscriptions on a real refdata.db, with a guard, tokens and a planner that do as the test says. */
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { silentLogger } from '../base/logger.ts';
-import { type TemporaryStore, temporaryStore } from '../outbox/change-store.fixture.ts';
+import { author, recordEvent, type TemporaryStore, temporaryStore } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../outbox/change-store.ts';
 import type { Scope } from '../outbox/event.ts';
 import type { Caller, SubscriptionRequest } from './face.ts';
@@ -17,7 +18,7 @@ export function request(changes: Partial<SubscriptionRequest> = {}): Subscriptio
   return { name: 'ERP', url: 'https://erp.example/hook', secret: secretText, ...changes };
 }
 
-export class FakeConsumers implements Consumers {
+class FakeConsumers implements Consumers {
   readonly tokens = new Map<string, readonly Scope[]>([
     ['anna', ['PUBLIC']],
     ['ivan', ['PUBLIC', 'INTERNAL']],
@@ -42,7 +43,7 @@ export class FakeConsumers implements Consumers {
 }
 
 /** Refuses whatever has "forbidden" in it, for two reasons. */
-export class FakeEgress implements Egress {
+class FakeEgress implements Egress {
   readonly asked: string[] = [];
 
   async faults(url: string): Promise<readonly string[]> {
@@ -60,7 +61,7 @@ export class FakeEgress implements Egress {
 }
 
 /** Has planned all there is once it was asked to; `cursor` is only moved by that. */
-export class FakePlanner {
+class FakePlanner {
   at = 0;
   calls = 0;
   /** Done after it has caught up: what is committed before the caller's own change. */
@@ -126,4 +127,20 @@ export function refused(code: string, reasons?: readonly string[]): (error: unkn
 
 export function rowsOf({ store }: TemporaryStore, sql: string): unknown[] {
   return store.connection.prepare(sql).all();
+}
+
+export function emit(store: ChangeStore, key: string): Promise<unknown> {
+  return store.commit(author, (change) => change.emit(recordEvent(key)));
+}
+
+/** All that a refused request must have left as it was. */
+export function stateOf(rig: SubscriptionsRig): unknown {
+  return {
+    rows: rowsOf(rig, 'SELECT * FROM webhook_subscriptions'),
+    forms: rowsOf(rig, 'SELECT * FROM webhook_forms'),
+    progress: rowsOf(rig, 'SELECT * FROM webhook_progress'),
+    audit: rowsOf(rig, 'SELECT * FROM audit'),
+    key: existsSync(rig.keyFile),
+    book: rig.book.all(),
+  };
 }
