@@ -1,4 +1,4 @@
-/** Which events a subscription takes: the one rule of planning and rendering. Pure. */
+/** Which events a subscription takes. body-rows.ts asks the same of SQL; a test holds the two together. Pure. */
 import type { Category } from '../outbox/event.ts';
 import type { Filter } from './face.ts';
 import type { EventHead } from './parts.ts';

@@ -13,7 +13,6 @@ export interface Recipient extends Taker {
 
 /** As they were at one moment. */
 export interface Recipients {
-  readonly all: readonly Known[];
   readonly takers: Takers<Recipient>;
 }
 
@@ -30,15 +29,15 @@ export class RecipientList {
   }
 
   current(): Recipients {
-    const all = this.#book.all();
-    if (this.#current?.all === all) return this.#current;
-    const recipients = all.filter(({ active }) => active).map((known) => recipientOf(known, this.#book));
-    this.#current = { all, takers: new Takers(recipients.filter(({ scopes }) => scopes.length > 0)) };
+    if (this.#current !== undefined) return this.#current;
+    const active = this.#book.all().filter((known) => known.active);
+    const recipients = active.map((known) => recipientOf(known, this.#book));
+    this.#current = { takers: new Takers(recipients.filter(({ scopes }) => scopes.length > 0)) };
     return this.#current;
   }
 
   isCurrent(recipients: Recipients): boolean {
-    return recipients === this.#current && recipients.all === this.#book.all();
+    return recipients === this.#current;
   }
 }
 
