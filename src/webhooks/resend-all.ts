@@ -81,34 +81,29 @@ export class ResendAll {
     }
     this.#underWay.add(known.id);
     try {
-      const { store, rows } = this.#o;
-      const upTo = readable(store, () => rows.newest());
-      const by: Request = { caller, known, chosen, reason };
-      let count = 0;
-      for (const state of chosen.states) count += await this.#ofState(by, state, upTo);
-      return count;
+      return await this.#walk({ caller, known, chosen, reason });
     } finally {
       this.#underWay.delete(known.id);
     }
   }
 
-  async #ofState(by: Request, state: EndState, upTo: number): Promise<number> {
-    const { store, book, dispatcher } = this.#o;
+  async #walk(by: Request): Promise<number> {
+    const { store, book, rows } = this.#o;
     const { id } = by.known;
-    const meant: Meant = { ...by.chosen, subscriptionId: id, state };
+    const upTo = readable(store, () => rows.newest());
+    const found: DeliveryRow[] = [];
     let count = 0;
-    let after = 0;
-    while (after < upTo && book.byId(id) !== undefined) {
-      const slice = readable(store, () => this.#slice(meant, after, upTo));
-      after = slice.end;
-      if (slice.rows.length > 0) {
-        const { resent, doneTo } = await store.maintain((audit) => this.#write(by, slice.rows, audit));
-        after = doneTo ?? after;
-        count += resent;
-        if (resent > 0) dispatcher.resent(id);
+    for (const state of by.chosen.states) {
+      const meant: Meant = { ...by.chosen, subscriptionId: id, state };
+      for (let after = 0; after < upTo && book.byId(id) !== undefined; ) {
+        const slice = readable(store, () => this.#slice(meant, after, upTo));
+        after = slice.end;
+        found.push(...slice.rows);
+        while (found.length >= sliceDeliveries) count += await this.#commit(by, found);
+        await new Promise((resolve) => setImmediate(resolve));
       }
-      await new Promise((resolve) => setImmediate(resolve));
     }
+    while (found.length > 0) count += await this.#commit(by, found);
     return count;
   }
 
@@ -119,37 +114,39 @@ export class ResendAll {
     return { rows: found, end: found.length < sliceDeliveries ? end : (found.at(-1)?.id ?? end) };
   }
 
-  /** In the transaction, with its audit. `doneTo`: the events that had to be looked at have ended it before all was done. */
-  #write(
-    by: Request,
-    slice: readonly DeliveryRow[],
-    audit: Audit,
-  ): { readonly resent: number; readonly doneTo?: number } {
+  /** Takes the first of what was found, one transaction's worth. Answers how many of them were sent again. */
+  async #commit(by: Request, found: DeliveryRow[]): Promise<number> {
+    const { store, dispatcher } = this.#o;
+    const { resent, done } = await store.maintain((audit) => this.#write(by, found.slice(0, sliceDeliveries), audit));
+    found.splice(0, done);
+    if (resent > 0) dispatcher.resent(by.known.id);
+    if (found.length > 0) await new Promise((resolve) => setImmediate(resolve));
+    return resent;
+  }
+
+  /** In the transaction, with its audit. */
+  #write(by: Request, slice: readonly DeliveryRow[], audit: Audit): { readonly resent: number; readonly done: number } {
     const { store, book, rows, resendable, running, needs } = this.#o;
     const { caller, known, chosen, reason } = by;
     // Deleted while this waited for its turn to write.
-    if (book.byId(known.id) === undefined) return { resent: 0 };
+    if (book.byId(known.id) === undefined) return { resent: 0, done: slice.length };
     const resent: DeliveryRow[] = [];
-    let looked = 0;
-    let doneTo: number | undefined;
+    let [done, looked] = [0, 0];
     for (const row of slice) {
       const judged = resendable.judge(row);
       if (judged.lacking === '' && rows.resend(row, running.now())) resent.push(row);
       looked += judged.looked;
-      if (looked < sliceEvents) continue;
-      doneTo = row.id;
-      break;
+      done++;
+      if (looked >= sliceEvents) break;
     }
-    const [oldest] = resent;
-    if (oldest !== undefined) {
-      // It has the first event of them all.
-      needs.mayNeed(oldest.firstEvent);
+    if (resent.length > 0) {
+      needs.mayNeed(resent.reduce((least, { firstEvent }) => Math.min(least, firstEvent), Number.POSITIVE_INFINITY));
       this.#save(running);
       const { from = null, to = null, states } = chosen;
       const about = { subscription: known.id, deliveries: resent.length, from, to, states, changeReason: reason };
       audit(store.now(), caller.name, 'webhook.resent', subjectOf(known), about);
     }
-    return { resent: resent.length, ...(doneTo === undefined ? {} : { doneTo }) };
+    return { resent: resent.length, done };
   }
 }
 

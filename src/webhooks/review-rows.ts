@@ -119,9 +119,10 @@ export class ReviewRows {
     this.#events = connection
       .prepare<[number, number], number>('SELECT count(*) FROM outbox_events WHERE id BETWEEN ? AND ?')
       .pluck();
-    this.#resend = connection.prepare<[RunMs, number, string]>(
+    this.#resend = connection.prepare<[RunMs, number, string, DeliveryState]>(
       `UPDATE webhook_deliveries SET state = 'pending', attempts_before = attempts, due_run_ms = ?, ended_at = NULL,
-         ended_run_ms = NULL WHERE id = ? AND nonce = ? AND state IN ('delivered', 'rejected', 'failed')`,
+         ended_run_ms = NULL
+       WHERE id = ? AND nonce = ? AND state = ? AND state IN ('delivered', 'rejected', 'failed')`,
     );
   }
 
@@ -177,9 +178,9 @@ export class ReviewRows {
     return this.#events.get(first, last) ?? 0;
   }
 
-  /** In a transaction. False: it is not there any more, or waits. */
-  resend({ id, nonce }: Pick<Due, 'id' | 'nonce'>, dueRunMs: RunMs): boolean {
-    return this.#resend.run(dueRunMs, id, nonce).changes > 0;
+  /** In a transaction. False: it waits, or is not there any more as it was read. */
+  resend({ id, nonce, state }: Pick<Due, 'id' | 'nonce' | 'state'>, dueRunMs: RunMs): boolean {
+    return this.#resend.run(dueRunMs, id, nonce, state).changes > 0;
   }
 }
 

@@ -114,6 +114,13 @@ export function freeze(connection: ChangeStore['connection'], id: number, body: 
     .run(id, deflateBody(Buffer.from(body)));
 }
 
+/** In one transaction. */
+export function freezeAll(connection: ChangeStore['connection'], ids: readonly number[]): void {
+  connection.transaction(() => {
+    for (const id of ids) freeze(connection, id, '{}');
+  })();
+}
+
 /** A subscription's row, as retention looks at it. */
 export function subscriptionRow(
   connection: ChangeStore['connection'],
