@@ -1,7 +1,11 @@
 /** Kept connections: used again where that is right, and nowhere else. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { request } from 'node:https';
 import { after, afterEach, before, describe, it } from 'node:test';
+import { createSecureContext } from 'node:tls';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { Lane } from './agents.ts';
 import { answer, type Certificates, hang, makeCertificates, readBody, Subscriber } from './https-subscriber.fixture.ts';
 import { createSender } from './send.ts';
 import { message, type SenderFixture, secrets, senderFixture } from './sender.fixture.ts';
@@ -181,6 +185,23 @@ describe('a kept connection that is dead', () => {
 });
 
 describe('kept connections', () => {
+  it('end when they are idle', async () => {
+    const egress = { mayCall: () => true };
+    const trust = createSecureContext({ ca: readFileSync(certificates.caFile) });
+    const lane = new Lane({ egress, clock, trust }, new Set());
+    assert.equal(lane.options.timeout, 30_000);
+    lane.options.timeout = 50;
+    const target = { hostname: 'subscriber.test', port: subscriber.port, addresses: [local] };
+    const journey = { target, signal: new AbortController().signal, enter: () => {} };
+    await new Promise<void>((resolve, reject) => {
+      const options = { agent: lane, journey, method: 'POST' };
+      const sent = request(subscriber.url(), options, (response) => response.resume().once('end', resolve));
+      sent.once('error', reject).end('{}');
+    });
+    await subscriber.drained();
+    assert.equal(subscriber.received.length, 1);
+  });
+
   it('are bounded over all lanes', async () => {
     for (let lane = 0; lane < 80; lane += 1) await own.send(subscriber.url(), '{}', undefined, String(lane));
     assert.equal(subscriber.received.length, 80);

@@ -61,10 +61,6 @@ export class Lanes {
       lane.close();
     }
   }
-
-  get kept(): number {
-    return this.#kept.size;
-  }
 }
 
 export class Lane extends Agent {

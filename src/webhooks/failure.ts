@@ -26,6 +26,8 @@ const connection: Readonly<Record<string, string>> = {
   ECONNRESET: 'HOST closed the connection without an answer',
   EPIPE: 'HOST closed the connection before the request was sent',
   ETIMEDOUT: 'the connection to HOST died',
+  EPERM: 'the device itself forbids to call HOST (its firewall, or the unit of the service)',
+  EACCES: 'the device itself forbids to call HOST (its firewall, or the unit of the service)',
 };
 const clockHint = "is the device's clock right?";
 const issuerHint = 'webhooks.ca_file takes authorities of your own';
@@ -96,6 +98,8 @@ export function failureOf(error: unknown, phase: Phase, host: string): Failure {
   if (phase === 'tls') return plain('tls', `TLS with HOST failed: ${tlsEnd(code)}`);
   if (code === 'HPE_HEADER_OVERFLOW') return plain('http', 'the headers of the answer of HOST are too long');
   if (code.startsWith('HPE_')) return plain('http', `HOST answered what is not HTTP (${code})`);
+  // The kernel's own patience with an address that does not answer.
+  if (code === 'ETIMEDOUT' && phase === 'connect') return plain('timeout', 'HOST does not answer a connection', true);
   const far = unreached[code];
   if (far !== undefined) return plain('connect', far, phase === 'connect');
   return plain(

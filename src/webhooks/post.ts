@@ -38,6 +38,7 @@ const maxInformational = 32;
 /** Rejects with the error that ended it without a status, or before its answer could be read. */
 export function post(call: Post): Promise<Reply> {
   const { trip } = call;
+  let native: ClientRequest | undefined;
   return new Promise((resolve, reject) => {
     const stream = got.stream(call.url, {
       method: 'POST',
@@ -50,7 +51,10 @@ export function post(call: Post): Promise<Reply> {
       retry: { limit: 0 },
       // The lane dials addresses that are judged already: whatever else would ask for a name gets none.
       dnsLookup: refuseLookup,
-      request: (url, options) => requestOver(call, url, options),
+      request: (url, options) => {
+        native = requestOver(call, url, options);
+        return native;
+      },
     });
     // It stays: once there is a status, an error is the answer's to tell; after the end, it must not be an unhandled one.
     stream.on('error', (error) => {
@@ -75,8 +79,9 @@ export function post(call: Post): Promise<Reply> {
       trip.enter('read');
       readAnswer(stream).then((answer) => {
         resolve({ status: statusCode, answer });
-        // Answered before the request was sent: the rest of it would go on holding the connection.
-        if (answer.end !== 'whole' || !stream.writableFinished) stream.destroy();
+        // Answered before the request was sent: the rest of it would go on holding the connection. (got's own stream may
+        // not have heard yet that all is sent.)
+        if (answer.end !== 'whole' || native?.writableFinished !== true) stream.destroy();
       }, reject);
     });
   });
@@ -102,10 +107,12 @@ function requestOver({ lane, trip, fresh }: Post, url: URL, options: RequestOpti
   });
   request.once('finish', () => trip.sent());
   let informational = 0;
-  request.on('information', () => {
+  const count = (): void => {
     informational += 1;
     if (informational > maxInformational) request.destroy(new EndlessInformation());
-  });
+  };
+  request.on('continue', count);
+  request.on('information', count);
   return request;
 }
 

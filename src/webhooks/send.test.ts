@@ -156,15 +156,16 @@ describe('an answer', () => {
     assert.deepEqual([outcome.status, outcome.cause], [202, '']);
   });
 
-  it('that only ever begins is given up', async () => {
-    subscriber.script = async (exchange) => {
-      await readBody(exchange);
-      const hint = 'HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n';
-      exchange.socket.write(hint.repeat(1_000));
-    };
-    const outcome = await own.send(subscriber.url());
-    assert.deepEqual([outcome.status, outcome.cause], [undefined, 'http']);
-  });
+  for (const begin of ['100 Continue', '103 Early Hints']) {
+    it(`that only ever begins with ${begin} is given up`, async () => {
+      subscriber.script = async (exchange) => {
+        await readBody(exchange);
+        exchange.socket.write(`HTTP/1.1 ${begin}\r\n\r\n`.repeat(1_000));
+      };
+      const outcome = await own.send(subscriber.url());
+      assert.deepEqual([outcome.status, outcome.cause], [undefined, 'http']);
+    });
+  }
 
   it('that comes before the body was read counts, and ends the rest of the request', async () => {
     subscriber.script = ({ response }: Exchange) => {

@@ -71,6 +71,7 @@ class HttpsSender implements Sender {
   ): Promise<Reply> {
     attempt.target = await this.#options.egress.target(url, attempt.signal);
     attempt.signal.throwIfAborted();
+    attempt.enter('connect');
     const call = { url, headers, body, lane: this.#lanes.lane(lane), trip: attempt };
     try {
       return await post({ ...call, fresh: false });
