@@ -23,6 +23,8 @@ export interface EgressOptions {
 
 /** How long a registration waits for a name: a person waits for the answer, and each connection judges again anyway. */
 const registrationLookupMs = 2_000;
+/** Listing and reading the device's own addresses takes a millisecond on a small board, and each attempt asks several times. */
+const keepOwnMs = 1_000;
 
 /** Throws CONFIG_INVALID for a range that cannot be read. */
 export function createEgress(options: EgressOptions): Egress & { forget(hostname: string): void } {
@@ -35,6 +37,7 @@ class EgressGuard implements Egress {
   readonly #ownAddresses: () => readonly string[];
   readonly #resolver: Resolver;
   readonly #clock: Clock;
+  #own: { readonly addresses: readonly Address[]; readonly untilMs: number } | undefined;
 
   constructor({ rules, clock, lookup = lookupAll, ownAddresses = interfaceAddresses }: EgressOptions) {
     this.#allow = readRanges(rules.allowCidrs);
@@ -90,12 +93,21 @@ class EgressGuard implements Egress {
   }
 
   #guard(): Guard {
-    const own = this.#own().map(parseAddress);
-    return { allow: this.#allow, ports: this.#ports, own: own.filter((address) => address !== undefined) };
+    return { allow: this.#allow, ports: this.#ports, own: this.#ownNow() };
+  }
+
+  #ownNow(): readonly Address[] {
+    const nowMs = this.#clock.monoMs();
+    if (this.#own === undefined || this.#own.untilMs <= nowMs) {
+      const found = this.#listOwn().map(parseAddress);
+      const addresses = found.filter((address) => address !== undefined);
+      this.#own = { addresses, untilMs: nowMs + keepOwnMs };
+    }
+    return this.#own.addresses;
   }
 
   /** Without AF_NETLINK the kernel tells no interfaces: then nothing is called rather than anything. */
-  #own(): readonly string[] {
+  #listOwn(): readonly string[] {
     try {
       return this.#ownAddresses();
     } catch (error) {
