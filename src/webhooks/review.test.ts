@@ -16,7 +16,8 @@ function idsOf(items: readonly Delivery[]): readonly number[] {
 }
 
 function deliveryIdOf({ store }: ReviewRig, id: number): string {
-  return `${id}-${store.connection.prepare('SELECT nonce FROM webhook_deliveries WHERE id = ?').pluck().get(id)}`;
+  const nonce = store.connection.prepare('SELECT nonce FROM webhook_deliveries WHERE id = ?').pluck().get(id);
+  return `${id}-${String(nonce)}`;
 }
 
 /** Reads to the end; answers the ids, and how many pages it took. */
