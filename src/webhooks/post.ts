@@ -2,7 +2,8 @@
 import type { ClientRequest } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { Socket } from 'node:net';
-import got from 'got';
+import got, { type Request } from 'got';
+import type { Clock } from '../base/clock.ts';
 import type { JourneyOptions, Lane } from './agents.ts';
 import { type Answer, readAnswer } from './answer.ts';
 import { ignoreError, type Journey } from './dial.ts';
@@ -25,6 +26,7 @@ export interface Post {
   readonly trip: Trip;
   /** On a connection of its own, not on a kept one. */
   readonly fresh: boolean;
+  readonly clock: Clock;
 }
 
 export interface Reply {
@@ -34,6 +36,7 @@ export interface Reply {
 
 /** 100, 102 and 103 are no answer; a peer that sends them without end is cut. */
 const maxInformational = 32;
+const lateRequestMs = 1_000;
 
 /** Rejects with the error that ended it without a status, or before its answer could be read. */
 export function post(call: Post): Promise<Reply> {
@@ -42,8 +45,7 @@ export function post(call: Post): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const stream = got.stream(call.url, {
       method: 'POST',
-      headers: { ...call.headers },
-      body: call.body,
+      headers: { ...call.headers, 'content-length': String(call.body.length) },
       signal: trip.signal,
       followRedirect: false,
       throwHttpErrors: false,
@@ -64,6 +66,9 @@ export function post(call: Post): Promise<Reply> {
     stream.once('close', () => {
       if (trip.status === undefined) reject(new Error('closed'));
     });
+    // Not as got's option "body": that is sent in pieces with turns of the loop between, and a subscriber that answers before
+    // got has called the request ended (one busy turn of ours is enough) loses its connection.
+    stream.end(call.body);
     const switched = (status: number, socket: Socket): void => {
       trip.status = status;
       resolve({ status, answer: { kept: Buffer.alloc(0), end: 'cut' } });
@@ -79,12 +84,20 @@ export function post(call: Post): Promise<Reply> {
       trip.enter('read');
       readAnswer(stream).then((answer) => {
         resolve({ status: statusCode, answer });
-        // Answered before the request was sent: the rest of it would go on holding the connection. (got's own stream may
-        // not have heard yet that all is sent.)
-        if (answer.end !== 'whole' || native?.writableFinished !== true) stream.destroy();
+        if (answer.end !== 'whole') stream.destroy();
+        else if (native?.writableFinished !== true) letFinish(stream, call.clock);
       }, reject);
     });
   });
+}
+
+/**
+ * Answered before Node knows that the whole request is out: mostly it is, and says so in a moment. One whose rest the other
+ * side does not take would go on holding the connection.
+ */
+function letFinish(stream: Request, clock: Clock): void {
+  const timer = clock.timer(lateRequestMs, () => stream.destroy());
+  stream.once('close', () => timer.cancel());
 }
 
 function requestOver({ lane, trip, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {

@@ -72,7 +72,8 @@ class HttpsSender implements Sender {
     attempt.target = await this.#options.egress.target(url, attempt.signal);
     attempt.signal.throwIfAborted();
     attempt.enter('connect');
-    const call = { url, headers, body, lane: this.#lanes.lane(lane), trip: attempt };
+    const { clock } = this.#options;
+    const call = { url, headers, body, lane: this.#lanes.lane(lane), trip: attempt, clock };
     try {
       return await post({ ...call, fresh: false });
     } catch (error) {
