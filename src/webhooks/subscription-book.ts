@@ -1,7 +1,7 @@
 /** The subscriptions in memory: what is committed, and whether each can be served now. */
 import type { Scope } from '../outbox/event.ts';
 import type { Consumers, Known, RunMs, Secrets, SubscriptionBook } from './parts.ts';
-import type { SecretBox } from './secrets.ts';
+import type { Opened, SecretBox } from './secrets.ts';
 import type { Entry } from './subscription-rows.ts';
 
 /** While a secret cannot be read the key file is looked at again so often: a restored one is found without a restart. */
@@ -22,6 +22,8 @@ export class Book implements SubscriptionBook {
   readonly #entries = new Map<number, Entry>();
   /** Why a secret cannot be read, '' where it can; of those that were asked for, under the key of this generation. */
   readonly #faults = new Map<number, string>();
+  /** Opened under the key of this generation; to open one takes as long as to sign with it. */
+  readonly #opened = new Map<Buffer, string>();
   #generation: number;
   #lookedAt: RunMs;
   #all: readonly Known[] = [];
@@ -54,14 +56,22 @@ export class Book implements SubscriptionBook {
     if (entry === undefined) return { unreadable: 'there is no such subscription' };
     const unreadable = this.#secretFault(entry);
     if (unreadable !== '') return { unreadable };
-    const current = this.#box.open(id, entry.secret);
+    const current = this.#open(id, entry.secret);
     if ('unreadable' in current) return current;
     return { current: current.secret, previous: this.#previous(entry, runMs) };
   }
 
+  #open(id: number, sealed: Buffer): Opened {
+    const known = this.#opened.get(sealed);
+    if (known !== undefined) return { secret: known };
+    const opened = this.#box.open(id, sealed);
+    if ('secret' in opened) this.#opened.set(sealed, opened.secret);
+    return opened;
+  }
+
   #previous({ known, previous, previousUntil }: Entry, runMs: RunMs): string | undefined {
     if (previous === null || previousUntil === null || runMs >= previousUntil) return undefined;
-    const opened = this.#box.open(known.id, previous);
+    const opened = this.#open(known.id, previous);
     return 'secret' in opened ? opened.secret : undefined;
   }
 
@@ -106,15 +116,21 @@ export class Book implements SubscriptionBook {
   }
 
   removed(id: number): void {
-    this.#faults.delete(id);
+    this.#forget(id);
     if (this.#entries.delete(id)) this.#tell(id);
   }
 
   #put(entry: Entry): void {
     const { id } = entry.known;
+    this.#forget(id);
     this.#entries.set(id, entry);
-    this.#faults.delete(id);
     this.#tell(id);
+  }
+
+  #forget(id: number): void {
+    this.#faults.delete(id);
+    const entry = this.#entries.get(id);
+    for (const sealed of [entry?.secret, entry?.previous]) if (sealed != null) this.#opened.delete(sealed);
   }
 
   #tell(id: number | undefined): void {
@@ -132,6 +148,7 @@ export class Book implements SubscriptionBook {
     if (this.#generation !== this.#box.generation) {
       this.#generation = this.#box.generation;
       this.#faults.clear();
+      this.#opened.clear();
     }
     const known = this.#faults.get(id);
     if (known !== undefined) return known;
