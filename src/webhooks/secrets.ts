@@ -12,7 +12,7 @@ const sealVersion = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
 
-type Opened = { readonly secret: string } | { readonly unreadable: string };
+export type Opened = { readonly secret: string } | { readonly unreadable: string };
 
 interface SecretBoxOptions extends KeyFileOptions {
   readonly onKeyMade?: () => void;
