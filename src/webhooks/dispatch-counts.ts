@@ -5,7 +5,7 @@ import type { Ending } from './ending.ts';
 import type { Cause } from './face.ts';
 
 export interface DispatchCountsOptions {
-  readonly rows: DispatchRows;
+  readonly rows: Pick<DispatchRows, 'counts'>;
   readonly clock: Clock;
   readonly onUnreadable: (error: unknown) => void;
 }

@@ -6,6 +6,7 @@ import {
   attemptsIn,
   broken,
   type Call,
+  countCommits,
   dispatcherRig,
   failCommits,
   hourMs,
@@ -17,6 +18,7 @@ import {
   silent,
   statesIn,
   subscribe,
+  unsubscribe,
 } from './dispatcher.fixture.ts';
 
 const inHandLimit = 256;
@@ -291,5 +293,81 @@ test('a delivery that was removed, or changed by others, while its attempt was m
     attemptsIn(rig).map(({ delivery_id, attempt }) => [delivery_id, attempt]),
     [[2, 6]],
   );
-  assert.equal(rig.dispatcher.status().waiting, 0);
+  const { waiting, deliveredTotal, attemptsTotal } = rig.dispatcher.status();
+  assert.deepEqual([waiting, deliveredTotal, attemptsTotal['']], [0, 1, 1]);
+});
+
+test('an outcome that is committed when its subscription has been deleted changes no count', async (t) => {
+  const rig = await dispatcherRig(t);
+  for (const id of [1, 2]) await subscribe(rig, id);
+  rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? notFound : silent);
+  rig.dispatcher.start();
+  await rig.clock.pass(2_000);
+  for (const id of [1, 2]) await plan(rig, id);
+  await rig.clock.pass(30);
+  await unsubscribe(rig, 1);
+  await settled();
+  assert.equal(rig.dispatcher.status().waiting, 1);
+  await rig.clock.pass(1_000);
+  assert.deepEqual(statesIn(rig), { rejected: 1, pending: 1 });
+  const { waiting, rejected } = rig.dispatcher.status();
+  assert.deepEqual([waiting, rejected], [1, 0]);
+});
+
+test('a disk that fails is tried again after 1, 2, 4, ... 60 s, however many outcomes wait for it', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.dispatcher.start();
+  await plan(rig, 1, 400);
+  failCommits(rig.store);
+  const commits = countCommits(rig.store);
+  await rig.clock.pass(5 * 60_000);
+  assert.equal(rig.sender.calls.length, inHandLimit);
+  // At 0, 1, 3, 7, 15, 31, 63, 123, 183, 243 s.
+  assert.equal(commits(), 10);
+});
+
+test('large bodies that end together for review are kept in several commits', async (t) => {
+  const large = Buffer.alloc(700 * 1_024, 'x');
+  const rig = await dispatcherRig(t, {
+    bodies: { formOf: () => undefined, bodyOf: () => ({ subscriptionName: 'any', body: large }) },
+  });
+  for (const id of [1, 2, 3, 4, 5]) await subscribe(rig, id);
+  rig.sender.answer = () => notFound;
+  rig.dispatcher.start();
+  for (const id of [1, 2, 3, 4, 5]) await plan(rig, id);
+  const commits = countCommits(rig.store);
+  await rig.clock.pass(1_000);
+  assert.deepEqual(statesIn(rig), { rejected: 5 });
+  assert.equal(rig.store.connection.prepare('SELECT count(*) FROM webhook_bodies').pluck().get(), 5);
+  assert.equal(commits(), 3, 'two in each');
+});
+
+test('while its secret cannot be read nothing is sent to a subscription and no attempt is used up', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.book.unreadable = 'the key is another one';
+  rig.dispatcher.start();
+  await plan(rig, 1, 3);
+  await rig.clock.pass(hourMs);
+  assert.equal(rig.sender.calls.length, 0);
+  assert.deepEqual(attemptsIn(rig), []);
+  rig.book.unreadable = '';
+  await rig.clock.pass(61_000);
+  assert.deepEqual(statesIn(rig), { delivered: 3 });
+});
+
+test('an outcome is written to the delivery that was sent, not to another one with its row id', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  rig.dispatcher.start();
+  await plan(rig, 1);
+  await settled();
+  await rig.book.put(rig.store, 1, { active: true });
+  await rig.store.maintain(() => rig.store.connection.exec("UPDATE webhook_deliveries SET nonce = 'another'"));
+  await rig.clock.pass(5_000);
+  const sent = rig.sender.calls.map(({ deliveryId }) => deliveryId);
+  assert.equal(sent.at(-1), '1-another');
+  assert.equal(sent.length, 2);
+  assert.equal(attemptsIn(rig).length, 1);
 });

@@ -181,12 +181,17 @@ const nothing: Outcome = {
 class ScriptedBook extends FakeBook {
   readonly #blocked = new Map<number, string>();
   current = 'a secret of 16 or more bytes';
+  /** '' they can be read. */
+  unreadable = '';
 
   override blocked(known?: Known): string {
     return this.#blocked.get(known?.id ?? 0) ?? '';
   }
 
   override secrets(): Secrets {
+    const { unreadable } = this;
+    // As the dispatcher is to meet it: the type of the fake that this one extends knows no such answer.
+    if (unreadable !== '') return { unreadable } as never;
     return { current: this.current, previous: undefined };
   }
 
@@ -338,4 +343,15 @@ export function failCommits(store: ChangeStore): () => void {
   return () => {
     store.maintain = maintain;
   };
+}
+
+/** How many transactions there were, also those that failed. */
+export function countCommits(store: ChangeStore): () => number {
+  const maintain = store.maintain.bind(store);
+  let count = 0;
+  store.maintain = (work) => {
+    count++;
+    return maintain(work);
+  };
+  return () => count;
 }

@@ -33,6 +33,7 @@ async function startedWith(rig: Rig, ...ids: readonly number[]): Promise<void> {
 
 test('a delivery is sent at once, and is delivered when its acceptance is committed', async (t) => {
   const rig = await dispatcherRig(t);
+  rig.sender.answer = () => ({ ...accepted, answer: Buffer.from('thank you') });
   await startedWith(rig, 1);
   await plan(rig, 1);
   await settled();
