@@ -23,7 +23,7 @@ export const MAIN = join(BUILD, 'main.js');
 export const NODE = process.execPath;
 
 /** Sections of the configuration file, as in TOML: { serial: { extra_ports: [...], line: { port: ... } } }. */
-export type Toml = { readonly [key: string]: string | number | boolean | readonly string[] | Toml };
+export type Toml = { readonly [key: string]: string | number | boolean | readonly string[] | readonly number[] | Toml };
 
 export interface DaemonOptions {
   /** What differs from the defaults below: TOML text, or the same as an object. */

@@ -4,7 +4,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { makeCa, signed } from '../../src/base/certificates.fixture.ts';
+import { makeCa, selfSigned, signed, signedFor } from '../../src/base/certificates.fixture.ts';
 import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
 import { until, within } from './wait.ts';
 
@@ -17,6 +17,8 @@ export interface Step {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly bodyBase64?: string;
+  /** Sent before the answer: 100, 102, 103. */
+  readonly interim?: readonly number[];
   readonly delayS?: number;
   /** How many requests it is for; 1. */
   readonly times?: number;
@@ -30,7 +32,8 @@ export interface DeliveredEvent {
   readonly eventType: string;
   readonly category?: string;
   readonly dictionary: string;
-  readonly businessKey: string;
+  /** undefined: the event is of a definition or a draft, which has none. */
+  readonly businessKey?: string;
   readonly action: string;
   readonly version: number;
   readonly validFrom: string;
@@ -68,9 +71,22 @@ export interface ReceivedRequest {
   readonly previousSignedBy: string | undefined;
   /** In words; empty: all as the specification wants it. */
   readonly faults: readonly string[];
-  /** How it ended: undefined while the answer is not out. gone: the client was. */
-  readonly end: { readonly at: number; readonly how: 'answered' | 'gone'; readonly sent: number } | undefined;
+  /** undefined while the answer is not out. */
+  readonly end: RequestEnd | undefined;
 }
+
+export interface RequestEnd {
+  readonly at: number;
+  /** gone: the client was. */
+  readonly how: 'answered' | 'gone';
+  /** Bytes of the answer. */
+  readonly sent: number;
+  /** What the script wanted answered. */
+  readonly status: number;
+}
+
+/** By the receiver's authority; by one that nobody knows; by itself; by the receiver's, at another time. */
+export type Issue = 'same' | 'other' | 'itself' | 'expired' | 'early';
 
 export interface ReceiverOptions {
   /** Signatures may be by any of them. */
@@ -104,13 +120,13 @@ export interface Receiver {
   append(steps: readonly Step[], path?: string): Promise<void>;
   usual(step: Step): Promise<void>;
   secrets(secrets: readonly string[]): Promise<void>;
-  /** What hangs now goes on to its end. */
-  release(): Promise<void>;
+  /** What hangs now goes on to its end; of a path, or of any. */
+  release(path?: string): Promise<void>;
   /** false: connections are refused, those that stand are cut; true: on the same port again. */
   listen(on: boolean): Promise<void>;
   handshake(how: 'normal' | 'hang' | 'close'): Promise<void>;
-  /** Another certificate, for connections from now on: for these names, by this receiver's authority unless `other`. */
-  certificate(names: string, by?: 'same' | 'other'): Promise<void>;
+  /** Another certificate, for connections from now on: for these names, by this receiver's authority unless `by` differs. */
+  certificate(names: string, by?: Issue): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -144,20 +160,29 @@ export async function startReceiver(
       record.secrets(secrets);
       return script.order({ secrets });
     },
-    release: () => script.order({ release: true }),
+    release: (path = '*') => script.order({ release: path }),
     listen: (listen) => script.order({ listen }),
     handshake: (handshake) => script.order({ handshake }),
     certificate(given, by = 'same') {
-      const place = by === 'same' ? dir : temporaryDirectory();
-      if (by === 'other') makeCa(place);
-      return script.order({ certificate: certificateFiles(place, 'next', given) });
+      return script.order({
+        certificate: certificateFiles(by === 'other' ? otherAuthority() : dir, 'next', given, by),
+      });
     },
     stop: () => script.stop(),
   };
 }
 
-function certificateFiles(dir: string, name: string, names: string): { cert: string; key: string } {
-  signed(dir, name, names);
+function otherAuthority(): string {
+  const dir = temporaryDirectory();
+  makeCa(dir);
+  return dir;
+}
+
+function certificateFiles(dir: string, name: string, names: string, by: Issue = 'same'): { cert: string; key: string } {
+  if (by === 'itself') selfSigned(dir, name, names);
+  else if (by === 'expired') signedFor(dir, name, names, { from: '20200101000000Z', to: '20210101000000Z' });
+  else if (by === 'early') signedFor(dir, name, names, { from: '20900101000000Z', to: '20910101000000Z' });
+  else signed(dir, name, names);
   return { cert: join(dir, `${name}.pem`), key: join(dir, `${name}.key`) };
 }
 
@@ -212,8 +237,9 @@ type Line = { kind: 'connection' | 'request' | 'end'; n: number; at: number } & 
     body: string;
     signedBy: number | null;
     previousSignedBy: number | null;
-    how: 'answered' | 'gone';
+    how: RequestEnd['how'];
     sent: number;
+    status: number;
   };
 type Kept = { -readonly [K in keyof ReceivedRequest]: ReceivedRequest[K] };
 
@@ -262,7 +288,7 @@ class RecordFile {
   }
 
   #take(line: Line): void {
-    const { kind, n, at, how, sent } = line;
+    const { kind, n, at, how, sent, status } = line;
     if (kind === 'connection') {
       this.#connections += 1;
       return;
@@ -272,7 +298,7 @@ class RecordFile {
       return;
     }
     const ended = this.#requests.findLast((one) => one.n === n);
-    if (ended !== undefined) ended.end = { at, how, sent };
+    if (ended !== undefined) ended.end = { at, how, sent, status };
   }
 
   #requestOf({ n, at, connection, method, path, headers, body, complete, faults, ...by }: Line): Kept {

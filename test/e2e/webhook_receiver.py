@@ -5,12 +5,13 @@ stay the same when a delivery comes again.
 standard input   JSON lines. The first: cert, key (PEM files), record (the file that is written), secrets (the signature may
                  be by any of them), host, port (0: any free one), usual (the step where the script has none).
                  Then orders, each with a number as "id": script {path ('*': any), steps, append}, usual, secrets,
-                 release (what hangs goes on to its end), listen (false: connections are refused), handshake ('normal',
+                 release (what hangs goes on to its end: of a path, '*': all), listen (false: connections are refused), handshake ('normal',
                  'hang', 'close'), certificate {cert, key} (of connections from now on).
 standard output  {"port": n} when it listens, and {"done": id} for each order.
 record           JSON lines: {"kind": "connection" | "request" | "end", ...}, times by the kernel's monotonic clock in s.
 
-A step: status (202), headers {}, body ('') or bodyBase64, delayS (before the answer), times (1), fault:
+A step: status (202), headers {}, body ('') or bodyBase64, interim [] (1xx sent before it), delayS (before the answer),
+times (1), fault:
   hang       no answer until released or the client goes       close, reset  the connection ends without an answer
   head       the head drips, a byte each everyS (0.1)          drip          the head, then the body a byte each everyS
   huge       a body of `bytes` without a content-length        cut           ends in the middle of the body that was promised
@@ -78,7 +79,8 @@ class Receiver:
         self.usual = settings.get('usual', {})
         self.scripts = {}
         self.handshake = 'normal'
-        self.released = threading.Event()
+        # By path, '*': all. Who hangs waits for both.
+        self.released = {}
         self.lock = threading.Lock()
         self.file = open(settings['record'], 'a', encoding='utf-8')
         self.requests = 0
@@ -120,9 +122,12 @@ class Receiver:
             self.usual = order.get('usual', self.usual)
             self.secrets = order.get('secrets', self.secrets)
             self.handshake = order.get('handshake', self.handshake)
-        if 'release' in order:
-            self.released.set()
-            self.released = threading.Event()
+            if 'release' in order:
+                self.released.pop(order['release'], threading.Event()).set()
+
+    def releases(self, path):
+        with self.lock:
+            return [self.released.setdefault(one, threading.Event()) for one in ('*', path)]
 
     def signer(self, signature, body):
         """Which secret signed it: its place; None: none, or there is no signature."""
@@ -305,6 +310,8 @@ class Handler(BaseHTTPRequestHandler):
                 return body
 
     def act(self, step):
+        for status in step.get('interim', []):
+            self.send(self.head({'status': status}, 0))
         if step.get('delayS', 0) > 0:
             self.hang(self.request, step['delayS'])
         fault = step.get('fault')
@@ -338,10 +345,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def hang(self, connection, limit=None):
         """Until the limit, a release, or the client goes (then it throws)."""
-        released = self.receiver.released
+        # Before the request is read there is no path.
+        releases = self.receiver.releases(getattr(self, 'path', ''))
         end = None if limit is None else time.monotonic() + limit
         connection.settimeout(LOOK_S)
-        while not released.is_set() and (end is None or time.monotonic() < end):
+        while not any(one.is_set() for one in releases) and (end is None or time.monotonic() < end):
             try:
                 if connection.recv(1) == b'':
                     raise Gone('hung up')

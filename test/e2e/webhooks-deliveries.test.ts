@@ -1,0 +1,545 @@
+/**
+ * What subscribers are sent, as an independent one finds it (webhook_receiver.py judges signature, headers and body of every
+ * request): each change once, to whom it is for, in the deliveries of its transaction; and what subscriptions do meanwhile.
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type Hub, startHub } from './hub.ts';
+import { HubApi, recordPath } from './hub-api.ts';
+import {
+  apiOf,
+  auditOf,
+  close,
+  create,
+  dictionary,
+  expect,
+  items,
+  refused,
+  sendBundle,
+  update,
+} from './hub-support.ts';
+import { until } from './wait.ts';
+import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
+import {
+  addToken,
+  assertFaultless,
+  deliveriesOf,
+  deliveriesWhen,
+  deliveryWhen,
+  detail,
+  eventsBy,
+  HOOKS,
+  hasEnded,
+  patch,
+  planned,
+  revokeToken,
+  SECRET,
+  settled,
+  subscribe,
+  subscription,
+  urlOf,
+  webhookStatus,
+  webhooksConfig,
+} from './webhooks-support.ts';
+
+const NEXT_SECRET = 'another secret of the subscriber';
+const SCOPES = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const;
+let receiver: Receiver;
+let hub: Hub;
+let api: HubApi;
+
+before(async () => {
+  receiver = await startReceiver(undefined, { secrets: [SECRET, NEXT_SECRET] });
+  hub = await startHub({ config: webhooksConfig([receiver], { schedule_s: [0, 0, 1] }) });
+  api = apiOf(hub);
+});
+/** A change with what its delivery must hold, in order. */
+interface Change {
+  readonly asked: Promise<unknown>;
+  readonly events: readonly string[];
+}
+
+function requestOf(path: string, key: string): ReceivedRequest | undefined {
+  return receiver.requests(path).find(({ body }) => body?.events.some(({ businessKey }) => businessKey === key));
+}
+
+/** Waits for the delivery that tells of a record. */
+function told(path: string, key: string): Promise<ReceivedRequest> {
+  return until(`${key} at ${path}`, () => requestOf(path, key));
+}
+
+describe('webhooks', { concurrency: true }, () => {
+  describe('a subscriber', { concurrency: true }, () => {
+    test('is told of every change, transaction by transaction, with the data as they were stored', async () => {
+      const { id } = await subscribe(api, receiver, 'all', { dictionaries: ['pumps', 'valves'] });
+      const drafts = '/api/v1/dictionaries/pumps/drafts';
+      let draftId = '';
+      const propose = async () => {
+        draftId = String((await expect(201, api.post(drafts, { schema: { type: 'object' } })))['id']);
+      };
+      const step = (name: string, body: object = {}) => expect(200, api.post(`${drafts}/${draftId}/${name}`, body));
+      const data = { kw: 7.5, text: 'größer "\\ \u2028 💡', deep: [{ a: [null, 1e21, -0.25] }], __proto__x: {} };
+      const bundle = [
+        { dictionary: 'pumps', businessKey: 'P:4', data: { n: 4 }, validFrom: '2999-01-01T01:00:00+01:00' },
+        { dictionary: 'valves', businessKey: 'Ключ ü/ß %2F', data },
+        { dictionary: 'pumps', businessKey: 'P-1', data: {} },
+        { dictionary: 'pumps', businessKey: 'P-2', action: 'close' },
+      ];
+      const changes: readonly (() => Change)[] = [
+        () => ({ asked: dictionary(api, 'pumps'), events: ['pumps DefinitionCreated'] }),
+        () => ({ asked: dictionary(api, 'valves'), events: ['valves DefinitionCreated'] }),
+        () => ({
+          asked: expect(200, api.send('PATCH', '/api/v1/dictionaries/pumps', { body: { title: 'Pumpen' } })),
+          events: ['pumps DefinitionUpdated'],
+        }),
+        () => ({ asked: create(api, 'pumps', 'P-1', data), events: ['pumps:P-1 1 created'] }),
+        () => ({ asked: update(api, 'pumps', 'P-1', 1, { kw: 8 }), events: ['pumps:P-1 2 updated'] }),
+        () => ({ asked: close(api, 'pumps', 'P-1', 2), events: ['pumps:P-1 3 closed'] }),
+        () => ({ asked: create(api, 'pumps', 'P-1', { again: true }), events: ['pumps:P-1 4 created'] }),
+        ...['P-2', 'P-3', 'x:y'].map((key) => () => ({
+          asked: create(api, 'pumps', key, {}),
+          events: [`pumps:${key} 1 created`],
+        })),
+        () => ({
+          asked: expect(
+            200,
+            api.post('/api/v1/dictionaries/pumps/bulk-close', {
+              businessKeys: ['P-3', 'x:y'],
+              changeReason: 'Inventur',
+            }),
+          ),
+          events: ['pumps:P-3 2 closed', 'pumps:x:y 2 closed'],
+        }),
+        () => ({
+          asked: expect(200, sendBundle(api, bundle)),
+          events: ['pumps:P:4 1 created', 'valves:Ключ ü/ß %2F 1 created', 'pumps:P-1 5 updated', 'pumps:P-2 2 closed'],
+        }),
+        () => ({ asked: propose(), events: ['pumps SchemaDraftCreated'] }),
+        () => ({ asked: step('request-review'), events: ['pumps SchemaDraftReviewRequested'] }),
+        () => ({ asked: step('decide', { decision: 'approved' }), events: ['pumps SchemaDraftDecided'] }),
+        () => ({ asked: step('publish'), events: ['pumps SchemaDraftPublished'] }),
+        () => ({ asked: propose(), events: ['pumps SchemaDraftCreated'] }),
+        () => ({ asked: step('withdraw'), events: ['pumps SchemaDraftWithdrawn'] }),
+      ];
+      const wanted: (readonly string[])[] = [];
+      for (const change of changes) {
+        const { asked, events } = change();
+        await asked;
+        wanted.push(events);
+      }
+      const deliveries = await settled(api, id);
+      assert.deepEqual(eventsBy(receiver, '/all', deliveries), wanted);
+      assert.ok(deliveries.every(({ state, attempts }) => state === 'delivered' && attempts === 1));
+      assert.equal(receiver.requests('/all').length, deliveries.length);
+      await asTheHistoryHasThem(receiver.requests('/all'));
+    });
+
+    /** Each record event holds what a reader of the interface finds of that version. */
+    async function asTheHistoryHasThem(requests: readonly ReceivedRequest[]): Promise<void> {
+      const events = requests.flatMap(({ body }) => body?.events ?? []).filter((one) => one.businessKey !== undefined);
+      assert.equal(events.length, 13);
+      for (const event of events) {
+        const path = `${recordPath(event.dictionary, event.businessKey ?? '')}/history`;
+        const { items: versions = [] } = await expect(200, api.get(path));
+        const stored = versions.find(({ version }) => version === event.version);
+        const { schemaVersion, eventType, dictionary: of, businessKey, version, ...rest } = event;
+        const { data, validFrom, action } = stored ?? {};
+        assert.deepEqual(rest, { action, validFrom, data }, `${of}:${businessKey} ${version}`);
+        assert.deepEqual([schemaVersion, eventType], ['1.0.0', 'dictionary.changed']);
+      }
+    }
+
+    test('gets an import of 50,000 records whole, each event once, in deliveries within their bounds', async () => {
+      await dictionary(api, 'bulk');
+      await dictionary(api, 'large');
+      const { id } = await subscribe(api, receiver, 'bulk', {
+        dictionaries: ['bulk', 'large'],
+        categories: ['dict.record.*'],
+      });
+      // What goes wrong in between is made good by the same bytes.
+      await receiver.script([{}, { status: 503 }, {}, { fault: 'cut' }, { fault: 'reset' }], '/bulk');
+      const text = 'x'.repeat(100_000);
+      const heavy = Array.from({ length: 25 }, (_, i) => {
+        return { dictionary: 'large', businessKey: `L-${i}`, data: { text } };
+      });
+      const all = [...items('bulk', 25_000, 0), ...heavy, ...items('bulk', 50_000, 0).slice(25_000)];
+      await expect(200, sendBundle(api, all));
+      const deliveries = await settled(api, id, 60_000);
+      assert.deepEqual(new Set(deliveries.map(({ state }) => state)), new Set(['delivered']));
+      const bodies = new Map(receiver.requests('/bulk').map(({ body, raw }) => [body?.deliveryId, { body, raw }]));
+      const came = deliveries.flatMap(({ deliveryId }) => bodies.get(deliveryId)?.body?.events ?? []);
+      assert.deepEqual(
+        came.map(({ dictionary: of, businessKey }) => `${of}:${businessKey}`),
+        all.map((one) => Object.values(one).slice(0, 2).join(':')),
+      );
+      assert.ok(came.every(({ version, action }) => version === 1 && action === 'created'));
+      assert.ok(
+        came.every(({ data, businessKey }) => data['text'] === text || `key ${String(data['i'])}` === businessKey),
+      );
+      for (const { raw, body } of bodies.values()) {
+        assert.ok((body?.events.length ?? 0) <= 500 && raw.length <= 1024 * 1024, `${raw.length} bytes`);
+      }
+      // 50,000 in full deliveries are 100; 25 of 100 kB need three or four more, and cut one.
+      assert.ok(deliveries.length <= 106, `${deliveries.length} deliveries`);
+      assert.equal(
+        deliveries.reduce((sum, { events }) => sum + events, 0),
+        all.length,
+      );
+      assert.equal(receiver.requests('/bulk').length, deliveries.length + 3);
+    });
+
+    test('with filters is sent what all of them let through, and nothing else', async () => {
+      const names = { PUBLIC: 'f-open', INTERNAL: 'f-own', RESTRICTED: 'f-closed' };
+      const of = Object.values(names);
+      const filters: Readonly<Record<string, object>> = {
+        'f-public': { scopes: ['PUBLIC'], dictionaries: of },
+        'f-two-scopes': { scopes: ['INTERNAL', 'RESTRICTED'], dictionaries: of },
+        'f-one-dictionary': { dictionaries: ['f-own'] },
+        'f-no-such-dictionary': { dictionaries: ['f-none'] },
+        'f-scope-and-dictionary': { scopes: ['PUBLIC'], dictionaries: ['f-own'] },
+        'f-closed-only': { dictionaries: of, actions: ['closed'], categories: ['dict.record.*'] },
+        'f-actions': { dictionaries: of, actions: ['created', 'updated'] },
+        'f-definitions': { dictionaries: of, categories: ['dict.definition.*'] },
+        'f-drafts': { dictionaries: of, actions: ['closed'], categories: ['dict.draft.*'] },
+        'f-empty-is-all': { dictionaries: of, actions: [], categories: [] },
+        'f-null-is-all': { dictionaries: of, actions: null, categories: null, scopes: null },
+      };
+      const ids: string[] = [];
+      for (const [name, filter] of Object.entries(filters)) ids.push((await subscribe(api, receiver, name, filter)).id);
+      const happened: { scope: string; dictionary: string; category: string; action: string; words: string }[] = [];
+      for (const scope of SCOPES) {
+        const name = names[scope];
+        const note = (category: string, action: string, words: string) =>
+          happened.push({ scope, dictionary: name, category: `dict.${category}.*`, action, words: `${name}${words}` });
+        await dictionary(api, name, scope);
+        note('definition', '', ' DefinitionCreated');
+        await create(api, name, 'a', {});
+        note('record', 'created', ':a 1 created');
+        await update(api, name, 'a', 1, { n: 1 });
+        note('record', 'updated', ':a 2 updated');
+        await close(api, name, 'a', 2);
+        note('record', 'closed', ':a 3 closed');
+        await expect(201, api.post(`/api/v1/dictionaries/${name}/drafts`, { schema: {} }));
+        note('draft', '', ' SchemaDraftCreated');
+      }
+      for (const [at, [name, filter]] of Object.entries(filters).entries()) {
+        const deliveries = await settled(api, ids[at] ?? '');
+        const lets = (field: string, value: string): boolean => {
+          const list = (filter as Readonly<Record<string, readonly string[] | null>>)[field] ?? [];
+          return list.length === 0 || list.includes(value);
+        };
+        const wanted = happened.filter(
+          (one) =>
+            lets('scopes', one.scope) &&
+            lets('dictionaries', one.dictionary) &&
+            lets('categories', one.category) &&
+            (one.category !== 'dict.record.*' || lets('actions', one.action)),
+        );
+        assert.deepEqual(
+          eventsBy(receiver, `/${name}`, deliveries).flat(),
+          wanted.map(({ words }) => words),
+          name,
+        );
+        assert.equal(receiver.requests(`/${name}`).length, wanted.length, name);
+      }
+    });
+
+    test('is sent the part of a transaction that it takes, as one delivery', async () => {
+      await dictionary(api, 'part-a');
+      await dictionary(api, 'part-b', 'INTERNAL');
+      const open = await subscribe(api, receiver, 'part', { scopes: ['PUBLIC'], dictionaries: ['part-a', 'part-b'] });
+      const [a, b] = [items('part-a', 3, 0), items('part-b', 3, 0)];
+      await expect(
+        200,
+        sendBundle(
+          api,
+          [0, 1, 2].flatMap((i) => [b[i] ?? {}, a[i] ?? {}]),
+        ),
+      );
+      const events = ['part-a:key 0 1 created', 'part-a:key 1 1 created', 'part-a:key 2 1 created'];
+      assert.deepEqual(eventsBy(receiver, '/part', await settled(api, open.id)), [events]);
+    });
+
+    test('with a new filter is sent what comes from then on, and what waits as it was', async () => {
+      await dictionary(api, 'refilter');
+      await receiver.script([{ fault: 'hang', status: 503 }], '/refilter');
+      const { id } = await subscribe(api, receiver, 'refilter', { dictionaries: ['refilter'], actions: ['created'] });
+      await create(api, 'refilter', 'before', {});
+      await told('/refilter', 'before');
+      await patch(api, id, { actions: ['closed'] });
+      await create(api, 'refilter', 'after', {});
+      await close(api, 'refilter', 'before', 1);
+      await receiver.release('/refilter');
+      const events = eventsBy(receiver, '/refilter', await settled(api, id)).flat();
+      assert.deepEqual(events, ['refilter:before 1 created', 'refilter:before 2 closed']);
+      const [first, again] = receiver.requests('/refilter').filter(({ body }) => body?.events[0]?.action === 'created');
+      assert.deepEqual(again?.raw, first?.raw);
+    });
+  });
+
+  describe('what is under way', { concurrency: true }, () => {
+    test('goes to the new URL on its next attempt, with its old name and bytes; what comes later has the new name', async () => {
+      await dictionary(api, 'moved');
+      await receiver.script([{ fault: 'hang', status: 503 }], '/old');
+      const { id } = await subscribe(api, receiver, 'old', { dictionaries: ['moved'] });
+      await create(api, 'moved', 'first', {});
+      const [first] = await receiver.received(1, '/old');
+      const changed = await patch(api, id, { url: urlOf(receiver, '/new'), name: 'the new name' });
+      assert.deepEqual([changed.name, changed.version], ['the new name', 2]);
+      await create(api, 'moved', 'second', {});
+      const second = await told('/new', 'second');
+      await receiver.release('/old');
+      const moved = await told('/new', 'first');
+      assert.deepEqual([moved.raw, moved.header['x-service-subscription']], [first?.raw, 'old']);
+      assert.deepEqual(
+        [second.body?.subscriptionName, second.header['x-service-subscription']],
+        ['the new name', 'the new name'],
+      );
+      const deliveries = await settled(api, id);
+      assert.deepEqual(
+        deliveries.map(({ state, attempts }) => [state, attempts]),
+        [
+          ['delivered', 2],
+          ['delivered', 1],
+        ],
+      );
+      assert.equal(receiver.requests('/old').length, 1);
+    });
+
+    test('ends at once where the subscription is deleted, and what waits for it is never sent', async () => {
+      await dictionary(api, 'ended');
+      await receiver.script([{ fault: 'hang', times: 10 }], '/deleted');
+      const { id } = await subscribe(api, receiver, 'deleted', { dictionaries: ['ended'] });
+      const other = await subscribe(api, receiver, 'stays', { dictionaries: ['ended'] });
+      for (const key of ['a', 'b', 'c']) await create(api, 'ended', key, {});
+      await receiver.received(1, '/deleted');
+      await planned(api);
+      const [waiting] = await deliveriesOf(api, id);
+      await expect(204, api.send('DELETE', `${HOOKS}/subscriptions/${id}`));
+      for (const { n } of receiver.requests('/deleted')) {
+        const end = await until('the attempt is given up', () => receiver.requests().find((one) => one.n === n)?.end);
+        assert.equal(end.how, 'gone');
+      }
+      const before = receiver.requests('/deleted').length;
+      await create(api, 'ended', 'd', {});
+      await settled(api, other.id);
+      await told('/stays', 'd');
+      assert.equal(receiver.requests('/deleted').length, before);
+      await refused(404, 'NOT_FOUND', api.get(`${HOOKS}/subscriptions/${id}`));
+      await refused(404, 'NOT_FOUND', api.get(`${HOOKS}/deliveries/${waiting?.deliveryId ?? ''}`));
+      await refused(404, 'NOT_FOUND', api.post(`${HOOKS}/deliveries/${waiting?.deliveryId ?? ''}/resend`, {}));
+      await refused(404, 'NOT_FOUND', api.send('DELETE', `${HOOKS}/subscriptions/${id}`));
+    });
+
+    test('waits, as no attempt, while the subscription is not active; what happens meanwhile is never sent', async () => {
+      await dictionary(api, 'paused');
+      await receiver.script([{ fault: 'hang' }], '/paused');
+      const { id } = await subscribe(api, receiver, 'paused', { dictionaries: ['paused'] });
+      const other = await subscribe(api, receiver, 'not-paused', { dictionaries: ['paused'] });
+      await create(api, 'paused', 'before', {});
+      await told('/paused', 'before');
+      await patch(api, id, { active: false });
+      const [cut] = receiver.requests('/paused');
+      const end = await until(
+        'the attempt is given up',
+        () => cut && receiver.requests().find((one) => one.n === cut.n)?.end,
+      );
+      assert.equal(end.how, 'gone');
+      await create(api, 'paused', 'meanwhile', {});
+      await told('/not-paused', 'meanwhile');
+      await settled(api, other.id);
+      const [waiting, ...none] = await deliveriesOf(api, id);
+      assert.deepEqual([waiting?.state, waiting?.attempts, none], ['pending', 0, []]);
+      await patch(api, id, { active: true });
+      await create(api, 'paused', 'after', {});
+      const deliveries = await settled(api, id);
+      assert.deepEqual(eventsBy(receiver, '/paused', deliveries).flat(), [
+        'paused:before 1 created',
+        'paused:after 1 created',
+      ]);
+      assert.deepEqual(
+        deliveries.map(({ attempts }) => attempts),
+        [1, 1],
+      );
+      const again = receiver.requests('/paused').find(({ n }) => n !== cut?.n);
+      assert.deepEqual(again?.raw, cut?.raw);
+    });
+
+    test('is signed by the new secret on its next attempt, and by the old one as well within the grace', async () => {
+      await dictionary(api, 'rotated');
+      const rotate = (id: string, more: object) =>
+        expect(200, api.post(`${HOOKS}/subscriptions/${id}/rotate-secret`, { secret: NEXT_SECRET, ...more }));
+      const day = await subscribe(api, receiver, 'grace-day', { dictionaries: ['rotated'] });
+      const short = await subscribe(api, receiver, 'grace-1', { dictionaries: ['rotated'] });
+      const none = await subscribe(api, receiver, 'grace-0', { dictionaries: ['rotated'] });
+      await receiver.script([{ fault: 'hang', status: 503 }], '/grace-day');
+      await create(api, 'rotated', 'first', {});
+      for (const path of ['/grace-day', '/grace-1', '/grace-0']) {
+        const { signedBy, header } = await told(path, 'first');
+        assert.deepEqual([signedBy, header['x-service-signature-previous']], [SECRET, undefined]);
+      }
+      for (const { id } of [short, none]) await settled(api, id);
+      await rotate(day.id, {});
+      await rotate(short.id, { graceSeconds: 1 });
+      await rotate(none.id, { graceSeconds: 0 });
+      await receiver.release('/grace-day');
+      const [first, again] = await receiver.received(2, '/grace-day');
+      assert.deepEqual([again?.signedBy, again?.previousSignedBy, again?.raw], [NEXT_SECRET, SECRET, first?.raw]);
+      await create(api, 'rotated', 'second', {});
+      const byNone = await told('/grace-0', 'second');
+      assert.deepEqual([byNone.signedBy, byNone.header['x-service-signature-previous']], [NEXT_SECRET, undefined]);
+      let n = 0;
+      await until('the grace is over', async () => {
+        n += 1;
+        await create(api, 'rotated', `later ${n}`, {});
+        const { signedBy, header } = await told('/grace-1', `later ${n}`);
+        assert.equal(signedBy, NEXT_SECRET);
+        return header['x-service-signature-previous'] === undefined;
+      });
+      const still = await told('/grace-day', `later ${n}`);
+      assert.deepEqual([still.signedBy, still.previousSignedBy], [NEXT_SECRET, SECRET]);
+      const audited = JSON.stringify(await auditOf(api, 'webhook.secret_rotated'));
+      assert.ok(!audited.includes(SECRET) && !audited.includes(NEXT_SECRET) && audited.includes('graceSeconds'));
+      assert.ok(!hub.logLines.some((line) => line.includes(SECRET) || line.includes(NEXT_SECRET)));
+    });
+  });
+
+  describe('the scopes of a subscription', { concurrency: 1 }, () => {
+    const dictionaries = SCOPES.map((scope) => `s-${scope.toLowerCase()}`);
+    let office: HubApi;
+    let plant: HubApi;
+
+    before(async () => {
+      for (const scope of SCOPES) await dictionary(api, `s-${scope.toLowerCase()}`, scope);
+      office = new HubApi(hub.address, await addToken(hub.configFile, 'office', 'admin'));
+      plant = new HubApi(hub.address, await addToken(hub.configFile, 'plant', 'admin', 'refdata-internal'));
+      await until('the hub knows the tokens', async () => (await plant.get(`${HOOKS}/status`)).status === 200);
+      await until('the hub knows its consumers', async () => {
+        const asked = { name: 'probe', url: 'http://x', secret: SECRET, consumer: 'plant' };
+        const { body } = await api.post(`${HOOKS}/subscriptions`, asked);
+        return !(body?.reasons ?? []).some((reason) => reason.startsWith('/consumer'));
+      });
+    });
+    after(() => {
+      office.close();
+      plant.close();
+    });
+
+    async function changeAll(key: string): Promise<void> {
+      for (const name of dictionaries) await create(api, name, key, {});
+    }
+
+    /** The dictionaries of the events that came of a record. */
+    async function dictionariesTold(id: string, path: string, key: string): Promise<readonly string[]> {
+      await settled(api, id);
+      const events = receiver.requests(path).flatMap(({ body }) => body?.events ?? []);
+      return events.filter(({ businessKey }) => businessKey === key).map((event) => event.dictionary);
+    }
+
+    test('are those of its consumer, and of others it is not made', async () => {
+      const all = { dictionaries };
+      const [a, b, c] = [
+        await subscribe(office, receiver, 'office', all),
+        await subscribe(plant, receiver, 'plant', all),
+        await subscribe(api, receiver, 'local', all),
+      ];
+      assert.deepEqual([a.consumer, a.scopes], ['office', ['PUBLIC']]);
+      assert.deepEqual([b.consumer, b.scopes], ['plant', ['PUBLIC', 'INTERNAL']]);
+      assert.deepEqual([c.consumer, c.scopes], ['local', SCOPES]);
+      const asked = {
+        name: 'too much',
+        url: receiver.url,
+        secret: SECRET,
+        scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'],
+      };
+      const tooMuch = await refused(422, 'INVALID_ARGUMENT', office.post(`${HOOKS}/subscriptions`, asked));
+      assert.deepEqual(tooMuch.reasons, [
+        '/scopes/1 is not open to the consumer',
+        '/scopes/2 is not open to the consumer',
+      ]);
+      const forOffice = { ...asked, scopes: ['INTERNAL'], consumer: 'office' };
+      await refused(422, 'INVALID_ARGUMENT', api.post(`${HOOKS}/subscriptions`, forOffice));
+      const widened = office.send('PATCH', `${HOOKS}/subscriptions/${a.id}`, { body: { scopes: ['INTERNAL'] } });
+      await refused(422, 'INVALID_ARGUMENT', widened);
+      await changeAll('one');
+      assert.deepEqual(await dictionariesTold(a.id, '/office', 'one'), dictionaries.slice(0, 1));
+      assert.deepEqual(await dictionariesTold(b.id, '/plant', 'one'), dictionaries.slice(0, 2));
+      assert.deepEqual(await dictionariesTold(c.id, '/local', 'one'), dictionaries);
+      const [internal] = (await deliveriesOf(api, b.id)).filter(({ deliveryId }) =>
+        requestOf('/plant', 'one') === undefined ? false : deliveryId !== requestOf('/plant', 'one')?.body?.deliveryId,
+      );
+      const shown = await expect(200, office.get(`${HOOKS}/deliveries/${internal?.deliveryId ?? ''}`));
+      assert.equal(shown['body'], null, 'who may not read a scope does not read it in a delivery');
+    });
+
+    test('end with a role that its consumer loses: what that closes is not sent, the rest is, and it says so', async () => {
+      const { id } = await subscribe(plant, receiver, 'role', { dictionaries });
+      await receiver.script([{ fault: 'hang' }], '/role');
+      await create(api, 's-internal', 'before', {});
+      await told('/role', 'before');
+      await revokeToken(hub.configFile, 'plant');
+      const now = await addToken(hub.configFile, 'plant', 'admin');
+      await until('the hub knows it', async () => /INTERNAL/.test((await subscription(api, id)).blocked));
+      const { blocked } = await subscription(api, id);
+      assert.equal(blocked, 'nothing of INTERNAL is sent: not open to its consumer, the token plant');
+      await changeAll('two');
+      assert.deepEqual(await dictionariesTold(id, '/role', 'two'), dictionaries.slice(0, 1));
+      // What was on its way with what is closed now is for review, and is not sent again before it is open again.
+      const [before, after, ...none] = await deliveriesOf(api, id);
+      assert.deepEqual([before?.state, after?.state, none], ['failed', 'delivered', []]);
+      assert.match(before?.lastAttempt?.message ?? '', /planned with INTERNAL, not open to its consumer any more/);
+      assert.equal(receiver.requests('/role').length, 2);
+      plant = new HubApi(hub.address, now);
+    });
+
+    test('are none when the token is revoked: blocked, an alert, no attempts; what waits goes on when it is back', async () => {
+      const { id } = await subscribe(plant, receiver, 'revoked', { dictionaries });
+      await receiver.script([{ fault: 'hang' }], '/revoked');
+      await create(api, 's-public', 'three', {});
+      await told('/revoked', 'three');
+      await revokeToken(hub.configFile, 'plant');
+      await until('it is blocked', async () => (await subscription(api, id)).blocked !== '');
+      assert.match((await subscription(api, id)).blocked, /its consumer, the token plant, is gone/);
+      const [cut] = receiver.requests('/revoked');
+      const end = await until(
+        'the attempt is given up',
+        () => cut && receiver.requests().find((one) => one.n === cut.n)?.end,
+      );
+      assert.equal(end.how, 'gone');
+      assert.ok((await webhookStatus(api)).blockedSubscriptions >= 1);
+      const { items: alerts = [] } = await expect(200, api.get('/api/v1/alerts'));
+      assert.ok(alerts.some(({ name }) => name === 'RefdataWebhookSubscriptionBlocked'));
+      await changeAll('four');
+      await planned(api);
+      const [waiting, ...none] = await deliveriesOf(api, id);
+      assert.deepEqual([waiting?.state, waiting?.attempts, none], ['pending', 0, []]);
+      await addToken(hub.configFile, 'plant', 'admin');
+      const delivered = await deliveriesWhen(api, id, 'it goes on', (all) => all.every(hasEnded));
+      assert.deepEqual(
+        delivered.map(({ state, attempts }) => [state, attempts]),
+        [['delivered', 1]],
+      );
+      assert.equal((await subscription(api, id)).blocked, '');
+      assert.deepEqual(receiver.requests('/revoked')[1]?.raw, cut?.raw);
+    });
+  });
+
+  test('a delivery shows what was sent, to the byte, and its attempt', async () => {
+    await dictionary(api, 'shown');
+    const { id } = await subscribe(api, receiver, 'shown', { dictionaries: ['shown'] });
+    await create(api, 'shown', 'ü', { text: '💡' });
+    const { deliveryId } = await deliveryWhen(api, id, hasEnded);
+    const shown = await detail(api, deliveryId);
+    const [request] = receiver.requests('/shown');
+    assert.equal(shown.body, request?.raw.toString('utf8'));
+    const [{ attempt, statusCode, cause, message, responseBody } = { attempt: 0 }, ...more] = shown.attemptList;
+    assert.deepEqual([attempt, statusCode, cause, message, responseBody, more], [1, 202, null, '', null, []]);
+    assert.match(request?.header['user-agent'] ?? '', /^lineside\/\d/);
+  });
+});
+
+test('the subscriber, which has no code of the hub, found nothing wrong with any request', async () => {
+  assert.ok(receiver.requests().length > 150);
+  assertFaultless(receiver);
+  assert.equal(await hub.stop(), 0);
+});
