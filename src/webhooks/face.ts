@@ -74,7 +74,10 @@ export interface Attempt {
   readonly cause: Cause | null;
   /** In words; '' where accepted. */
   readonly message: string;
-  /** The first 4 KiB of an answer that did not accept; null: none is kept. */
+  /**
+   * The first 4 KiB of an answer that did not accept; null: none is kept. It may quote the body, so null as well for callers
+   * who may not read that, and in lists.
+   */
   readonly responseBody: string | null;
 }
 
@@ -149,6 +152,7 @@ export interface WebhookStatus {
   readonly plannedTotal: number;
   /** Attempts since the start by how they ended; '' accepted. */
   readonly attemptsTotal: Readonly<Record<Cause | '', number>>;
+  /** Of answers, and of bodies kept for review. */
   readonly historyBytes: number;
 }
 

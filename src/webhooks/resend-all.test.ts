@@ -215,3 +215,19 @@ test('of delivered ones those go again whose events are all there; few events ar
     [2, 2, 1],
   );
 });
+
+test('of a subscription deleted while this waits for its turn to write, nothing is sent again', async (t) => {
+  const rig = reviewRig(t);
+  const { store, review, book } = rig;
+  await book.put(store, 1);
+  freezeAll(store.connection, put(store.connection, { count: 700, state: 'failed' }));
+  let release = (): void => {};
+  const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  const asked = review.resendAll(anna, '1', {}, '');
+  for (let n = 0; n < 5; n++) await new Promise(setImmediate);
+  book.remove(1);
+  release();
+  await held;
+  assert.deepEqual(await asked, { deliveries: 0 });
+  assert.deepEqual([pendingIn(rig), auditIn(rig), rig.told], [[], [], []]);
+});
