@@ -1,8 +1,7 @@
 /** Deliveries in a real refdata.db, as planner and dispatcher leave them, for the tests of review and retention. */
 import type { TestContext } from 'node:test';
-import type { FakeClock } from '../base/fake-clock.fixture.ts';
 import { instantOfMs } from '../base/instant.ts';
-import { temporaryStore } from '../outbox/change-store.fixture.ts';
+import { type TemporaryStore, temporaryStore } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { BodySource, deflateBody } from './body-rows.ts';
 import type { DeliveryState } from './face.ts';
@@ -10,11 +9,7 @@ import { FakeBook } from './planner.fixture.ts';
 import { createReview, type Review } from './review.ts';
 import { createRunningTime, type RunningTime, storedRunning } from './running-time.ts';
 
-export interface ReviewRig {
-  readonly store: ChangeStore;
-  readonly clock: FakeClock;
-  readonly dir: string;
-  readonly path: string;
+export interface ReviewRig extends TemporaryStore {
   readonly book: FakeBook;
   readonly running: RunningTime;
   readonly bodies: BodySource;
@@ -28,10 +23,7 @@ export interface ReviewRig {
 }
 
 export function reviewRig(t: TestContext): ReviewRig {
-  return rigOn(temporaryStore(t));
-}
-
-export function rigOn(temporary: Pick<ReviewRig, 'store' | 'clock' | 'dir' | 'path'>): ReviewRig {
+  const temporary = temporaryStore(t);
   const { store, clock } = temporary;
   const book = new FakeBook();
   const boot = { id: 'boot', monoMs: () => clock.monoMs() };
