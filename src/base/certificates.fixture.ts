@@ -5,6 +5,7 @@ import { join } from 'node:path';
 
 const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
 const curve = [...key, '-days', '2'];
+const lasting = { from: '19800101000000Z', to: '20990101000000Z' };
 
 /** ca.pem and ca.key; of another name: NAME.pem and NAME.key. */
 export function makeCa(dir: string, name = 'ca'): void {
@@ -25,16 +26,28 @@ export function selfSigned(dir: string, name: string, names: string): void {
   openssl(dir, 'req', ...curve, '-keyout', `${name}.key`, '-out', `${name}.pem`, ...own);
 }
 
+/** As makeCa, for clocks that jump by years. */
+export function makeLastingCa(dir: string): void {
+  const name = 'ca';
+  const own = ['-subj', '/CN=Test CA', '-addext', 'basicConstraints=critical,CA:TRUE'];
+  openssl(dir, 'req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, ...own);
+  sign(dir, name, lasting, '-selfsign');
+}
+
 /** As `signed`, valid between two moments ("20200101000000Z"). */
-export function signedFor(dir: string, name: string, names: string, valid: { from: string; to: string }): void {
+export function signedFor(dir: string, name: string, names: string, valid = lasting): void {
   request(dir, name, names);
+  sign(dir, name, valid, '-cert', 'ca.pem');
+}
+
+function sign(dir: string, name: string, valid: typeof lasting, ...by: string[]): void {
   writeFileSync(join(dir, `${name}.index`), '');
   const config = ['[ca]', 'default_ca=own', '[own]', `database=${name}.index`, 'new_certs_dir=.', 'rand_serial=yes'];
   const rules = ['default_md=sha256', 'policy=any', 'copy_extensions=copy', '[any]', 'commonName=supplied'];
   writeFileSync(join(dir, `${name}.cnf`), [...config, ...rules, ''].join('\n'));
   const between = ['-startdate', valid.from, '-enddate', valid.to];
-  const files = ['-cert', 'ca.pem', '-keyfile', 'ca.key', '-in', `${name}.csr`, '-out', `${name}.pem`];
-  openssl(dir, 'ca', '-batch', '-notext', '-config', `${name}.cnf`, ...files, ...between);
+  const files = ['-keyfile', 'ca.key', '-in', `${name}.csr`, '-out', `${name}.pem`];
+  openssl(dir, 'ca', '-batch', '-notext', '-config', `${name}.cnf`, ...by, ...files, ...between);
 }
 
 /** NAME.key and NAME.csr. */

@@ -70,7 +70,7 @@ export class Lane extends Agent {
   #closed = false;
 
   constructor(dialling: Dialling, kept: Set<Duplex>) {
-    // No `proxyEnv`: an agent of one's own takes no proxy from the environment.
+    // Neither `proxyEnv` nor Node's own way to connect: no proxy of the environment comes between.
     super({ keepAlive: true, maxSockets: maxSocketsOfLane, timeout: idleMs });
     this.#dialling = dialling;
     this.#kept = kept;

@@ -97,7 +97,6 @@ class HttpsSender implements Sender {
   }
 
   #tidy(attempt: Attempt, failure: Failure, error: unknown): void {
-    attempt.abandon();
     // The name may lead elsewhere by now.
     if (attempt.phase === 'connect' || attempt.phase === 'tls') this.#options.egress.forget(attempt.target.hostname);
     if (failure.cause !== 'connect' || failure.unreached || foreseen(error)) return;
@@ -118,6 +117,7 @@ class Attempt implements Trip {
   readonly #timeoutMs: number;
   readonly #timer: { cancel(): void };
   readonly #caller: AbortSignal;
+  /** Ends everything that is under way. */
   readonly #abandon = (): void => this.#controller.abort();
   #late = false;
 
@@ -127,10 +127,10 @@ class Attempt implements Trip {
     this.#caller = caller;
     this.#timer = clock.timer(timeoutMs, () => {
       this.#late = true;
-      this.abandon();
+      this.#abandon();
     });
     caller.addEventListener('abort', this.#abandon);
-    if (caller.aborted) this.abandon();
+    if (caller.aborted) this.#abandon();
   }
 
   get signal(): AbortSignal {
@@ -160,11 +160,6 @@ class Attempt implements Trip {
   failureBy(error: unknown): Failure {
     if (this.#late) return lateIn(this.phase, this.host, this.#timeoutMs);
     return this.#caller.aborted ? givenUp : failureOf(error, this.phase, this.host);
-  }
-
-  /** Ends everything that is under way. */
-  abandon(): void {
-    this.#controller.abort();
   }
 
   end(): void {
