@@ -4,7 +4,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { makeCa, selfSigned, signed, signedFor } from '../../src/base/certificates.fixture.ts';
+import { makeCa, makeLastingCa, selfSigned, signed, signedFor } from '../../src/base/certificates.fixture.ts';
 import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
 import { until, within } from './wait.ts';
 
@@ -85,8 +85,11 @@ export interface RequestEnd {
   readonly status: number;
 }
 
-/** By the receiver's authority; by one that nobody knows; by itself; by the receiver's, at another time. */
-export type Issue = 'same' | 'other' | 'itself' | 'expired' | 'early';
+/**
+ * By the receiver's authority; by one that nobody knows; by itself; by the receiver's, at another time. lasting: for clocks
+ * that jump; its authority, in the same file, is another one then.
+ */
+export type Issue = 'same' | 'other' | 'itself' | 'expired' | 'early' | 'lasting';
 
 export interface ReceiverOptions {
   /** Signatures may be by any of them. */
@@ -179,7 +182,9 @@ function otherAuthority(): string {
 }
 
 function certificateFiles(dir: string, name: string, names: string, by: Issue = 'same'): { cert: string; key: string } {
+  if (by === 'lasting') makeLastingCa(dir);
   if (by === 'itself') selfSigned(dir, name, names);
+  else if (by === 'lasting') signedFor(dir, name, names);
   else if (by === 'expired') signedFor(dir, name, names, { from: '20200101000000Z', to: '20210101000000Z' });
   else if (by === 'early') signedFor(dir, name, names, { from: '20900101000000Z', to: '20910101000000Z' });
   else signed(dir, name, names);

@@ -101,7 +101,7 @@ export async function bulkCloser(name: string, load: Load, over: AbortSignal): P
 }
 
 /** Whether it was done; undefined: nothing was heard of it. */
-async function attempt(
+export async function attempt(
   name: string,
   { ledger, numbers }: Load,
   targets: readonly string[],
@@ -120,12 +120,12 @@ async function attempt(
 }
 
 /** The answer; undefined: the hub was killed before it had answered. */
-async function heard(answer: Promise<Answer>): Promise<Answer | undefined> {
+export async function heard(answer: Promise<Answer>): Promise<Answer | undefined> {
   try {
     return await answer;
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (['ECONNRESET', 'ECONNREFUSED', 'ECONNABORTED', 'EPIPE'].includes(String(code))) return undefined;
+    if (['ECONNRESET', 'ECONNREFUSED', 'ECONNABORTED', 'EPIPE', 'ENOENT'].includes(String(code))) return undefined;
     throw error;
   }
 }

@@ -6,6 +6,7 @@
  *   faults [TIMES]   the fault tests, over and over (5)
  *   fuzz [COUNT]     malformed requests (20,000)
  *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load (200)
+ *   webhooks [ROUNDS] kill -9 of the hub at random moments under load, with a subscriber that fails in every way (100)
  *   all              one after the other, each with its usual length
  */
 import { spawn } from 'node:child_process';
@@ -15,6 +16,7 @@ import { NODE, ROOT, temporaryDirectory } from '../e2e/daemon.ts';
 import { killRounds } from './kill.ts';
 import { chosenSeed } from './random.ts';
 import { steadyTraffic } from './steady.ts';
+import { webhookRounds } from './webhooks.ts';
 
 interface Campaign {
   readonly usual: number;
@@ -51,6 +53,14 @@ const campaigns: Readonly<Record<string, Campaign>> = {
       say(`outbox: ${rounds} rounds, SEED=${seed}`);
       const broker = await startBroker(killable);
       say(JSON.stringify(await outboxRounds(temporaryDirectory(), broker, rounds, seed, say)));
+    },
+  },
+  webhooks: {
+    usual: 100,
+    async run(rounds) {
+      const seed = chosenSeed();
+      say(`webhooks: ${rounds} rounds, SEED=${seed}`);
+      say(JSON.stringify(await webhookRounds(temporaryDirectory(), rounds, seed, say)));
     },
   },
   // The generator of the end-to-end test, with more to do.

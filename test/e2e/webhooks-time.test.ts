@@ -1,0 +1,251 @@
+/**
+ * Time and the schedule: the hub is ended in the middle of deliveries and of delays, and the wall clock jumps by years, both
+ * ways (libfaketime). A delay is one of the device's running, from the end of the attempt before.
+ */
+import assert from 'node:assert/strict';
+import { globSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import Database from 'better-sqlite3';
+import { temporaryDirectory } from './daemon.ts';
+import { type Hub, startHub } from './hub.ts';
+import { apiOf, create, dictionary, expect, items, sendBundle } from './hub-support.ts';
+import { until } from './wait.ts';
+import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
+import {
+  assertFaultless,
+  deliveriesOf,
+  deliveryWhen,
+  detail,
+  HOOKS,
+  hasEnded,
+  SECRET,
+  settled,
+  subscribe,
+  webhookStatus,
+  webhooksConfig,
+} from './webhooks-support.ts';
+
+const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
+const withoutLibrary = library === undefined ? 'libfaketime is not installed' : false;
+/** The receiver notes a request when it has read it, the hub the end of the attempt after that; both in whole ms at least. */
+const CLOCKS_S = 0.002;
+/** In which a subscriber is called after a delay has ended: generous, and far below any delay that began anew. */
+const SOON_S = 5;
+
+interface Scene {
+  readonly receiver: Receiver;
+  readonly hub: Hub;
+  readonly id: string;
+}
+
+/** A dictionary d, and one subscription to everything at /all. */
+async function scene(t: TestContext, webhooks: object, env: Readonly<Record<string, string>> = {}): Promise<Scene> {
+  const receiver = await startReceiver(t, { secrets: [SECRET] });
+  if (env['LD_PRELOAD'] !== undefined) await receiver.certificate('IP:127.0.0.1', 'lasting');
+  const hub = await startHub({ config: webhooksConfig([receiver], { ...webhooks }), env });
+  const api = apiOf(hub);
+  await dictionary(api, 'd');
+  const { id } = await subscribe(api, receiver, 'all');
+  return { receiver, hub, id };
+}
+
+async function ended(hub: Hub, how: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+  if (how === 'SIGKILL') return hub.kill();
+  assert.equal(await hub.stop(), 0);
+}
+
+/** Attempt after attempt of one delivery: its delay after the end of the one before. */
+function assertDelays(requests: readonly ReceivedRequest[], delayS: number): void {
+  requests.forEach((request, i) => {
+    const before = requests[i - 1];
+    if (before === undefined) return;
+    const passed = request.at - before.at;
+    assert.ok(passed >= delayS - CLOCKS_S, `attempt ${i + 1} came ${passed} s after attempt ${i} had begun`);
+    assert.ok(passed <= delayS + SOON_S, `attempt ${i + 1} came ${passed} s after attempt ${i} had begun`);
+    assert.ok(request.raw.equals(before.raw), 'the same bytes');
+    assert.equal(request.header['x-service-signature'], before.header['x-service-signature']);
+  });
+}
+
+function monoS(): number {
+  return Number(process.hrtime.bigint()) / 1e9;
+}
+
+describe('a hub that is ended', { concurrency: true }, () => {
+  for (const how of ['SIGTERM', 'SIGKILL'] as const) {
+    it(`by ${how} during a delivery sends it again at its next start: the same deliveryId, the same bytes, no attempt lost`, async (t) => {
+      const { receiver, hub, id } = await scene(t, { schedule_s: [0, 600] });
+      await receiver.script([{ fault: 'hang' }]);
+      await expect(200, sendBundle(apiOf(hub), items('d', 300, 1)));
+      await receiver.received(1, '/all');
+      await ended(hub, how);
+      const again = await startHub({ dir: hub.dir });
+      const [first, second] = await receiver.received(2, '/all');
+      const one = await deliveryWhen(apiOf(again), id, hasEnded);
+      assert.ok(first !== undefined && second !== undefined);
+      assert.ok(first.raw.equals(second.raw));
+      assert.equal(first.header['x-service-signature'], second.header['x-service-signature']);
+      assert.deepEqual([one.deliveryId, one.body], [first.body?.deliveryId, first.raw.toString()]);
+      assert.deepEqual([one.state, one.attempts, one.events], ['delivered', 1, 300]);
+      assertFaultless(receiver);
+      assert.equal(await again.stop(), 0);
+      assert.equal(receiver.requests('/all').length, 2);
+    });
+
+    it(`by ${how} three times in a delay makes the next attempt when the delay has passed, neither before nor a delay later`, async (t) => {
+      const delayS = 6;
+      const { receiver, hub, id } = await scene(t, { schedule_s: [0, delayS] });
+      // What counts is the end of the attempt, a second after the request.
+      await receiver.script([{ status: 500, delayS: 1 }]);
+      await create(apiOf(hub), 'd', 'key', { n: 1 });
+      await deliveryWhen(apiOf(hub), id, ({ state }) => state === 'retrying');
+      let running = hub;
+      for (let i = 0; i < 3; i++) {
+        await ended(running, how);
+        running = await startHub({ dir: hub.dir });
+      }
+      const readyS = monoS();
+      const [first, second] = await receiver.received(2, '/all');
+      assert.ok(first?.end !== undefined && second !== undefined);
+      const passed = second.at - first.at;
+      assert.ok(passed >= 1 + delayS - CLOCKS_S, `${passed} s after the attempt before had begun`);
+      assert.ok(second.at < Math.max(readyS + delayS, first.at + 1 + delayS + SOON_S), 'the delay did not begin anew');
+      const one = await deliveryWhen(apiOf(running), id, hasEnded);
+      assert.deepEqual([one.state, one.attempts], ['delivered', 2]);
+      assert.equal(await running.stop(), 0);
+    });
+
+    it(`by ${how} until after a delay makes the attempt at once when it is back`, async (t) => {
+      const { receiver, hub, id } = await scene(t, { schedule_s: [0, 2] });
+      await receiver.script([{ status: 503 }]);
+      await create(apiOf(hub), 'd', 'key', { n: 1 });
+      await deliveryWhen(apiOf(hub), id, ({ state }) => state === 'retrying');
+      await ended(hub, how);
+      const [first] = receiver.requests('/all');
+      await until('the delay has passed', () => monoS() > (first?.end?.at ?? 0) + 2.5);
+      assert.equal(receiver.requests('/all').length, 1);
+      const again = await startHub({ dir: hub.dir });
+      await deliveryWhen(apiOf(again), id, hasEnded);
+      assertDelays(receiver.requests('/all'), 2);
+      assert.equal(await again.stop(), 0);
+    });
+  }
+});
+
+/** The hub's wall clock, which the test moves. */
+function clock(): { readonly env: Readonly<Record<string, string>>; jump: (by: string) => void } {
+  const file = join(temporaryDirectory(), 'faketime');
+  const jump = (by: string): void => {
+    writeFileSync(`${file}.new`, `${by}\n`);
+    renameSync(`${file}.new`, file);
+  };
+  jump('+0');
+  const env = {
+    LD_PRELOAD: library ?? '',
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: '1',
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    DONT_FAKE_MONOTONIC: '1',
+  };
+  return { env, jump };
+}
+
+/** Those that the database has of a subscription, deleted ones too. */
+function stored(hub: Hub, id: string): number {
+  const file = new Database(join(hub.dir, 'data', 'refdata.db'), { readonly: true });
+  try {
+    return Number(file.prepare('SELECT count(*) FROM webhook_deliveries WHERE subscription_id = ?').pluck().get(id));
+  } finally {
+    file.close();
+  }
+}
+
+describe('a wall clock that jumps by years', { concurrency: true, skip: withoutLibrary }, () => {
+  it('moves no retry: each comes when its delay has passed, across restarts too', async (t) => {
+    const { env, jump } = clock();
+    const delayS = 2;
+    const { receiver, hub, id } = await scene(t, { schedule_s: [0, ...Array<number>(5).fill(delayS)] }, env);
+    await receiver.script([{ status: 500, times: 5 }]);
+    await create(apiOf(hub), 'd', 'key', { n: 1 });
+    let running = hub;
+    const failed = (attempts: number): Promise<unknown> =>
+      deliveryWhen(apiOf(running), id, (one) => one.attempts === attempts);
+    const steps: readonly (readonly [by: string, how: 'SIGTERM' | 'SIGKILL' | ''])[] = [
+      ['+10y', ''],
+      ['-20y', ''],
+      ['+3y', 'SIGTERM'],
+      ['-6y', 'SIGKILL'],
+      ['+0', ''],
+    ];
+    for (const [i, [by, how]] of steps.entries()) {
+      await failed(i + 1);
+      jump(by);
+      if (how === '') continue;
+      await ended(running, how);
+      running = await startHub({ dir: hub.dir, env });
+    }
+    const one = await deliveryWhen(apiOf(running), id, hasEnded);
+    assert.deepEqual([one.state, one.attempts], ['delivered', 6]);
+    assertDelays(receiver.requests('/all'), delayS);
+    const years = one.attemptList.map(({ at }) => Number(at.slice(0, 4)));
+    const [start = 0] = years;
+    assert.deepEqual(
+      years.map((year) => Math.round(year - start)),
+      [0, 10, -20, 3, -6, 0],
+      'the clock did jump',
+    );
+    assertFaultless(receiver);
+    assert.equal(await running.stop(), 0);
+  });
+
+  it('makes nothing old: what is delivered, for review or waiting stays, whatever the clock says', async (t) => {
+    const { env, jump } = clock();
+    const settings = { schedule_s: [0, 3_600], keep_delivered_days: 7, keep_failed_days: 30 };
+    const { receiver, hub, id } = await scene(t, settings, env);
+    const api = apiOf(hub);
+    await receiver.script([{ status: 202 }, { status: 410, body: 'gone' }]);
+    for (const key of ['delivered', 'rejected']) {
+      await create(api, 'd', key, {});
+      await settled(api, id);
+    }
+    await receiver.script([{ status: 500 }]);
+    await create(api, 'd', 'retrying', {});
+    const states = async (of: Hub): Promise<readonly string[]> =>
+      (await deliveriesOf(apiOf(of), id)).map((one) => one.state);
+    await until('it is retrying', async () => (await states(hub))[2] === 'retrying');
+    // What is left of a deleted subscription shows that old deliveries have been looked for.
+    const other = await subscribe(api, receiver, 'other');
+    await create(api, 'd', 'for both', {});
+    await settled(api, other.id);
+    await until('the last one is delivered', async () => (await states(hub))[3] === 'delivered');
+    const before = await deliveriesOf(api, id);
+    let running = hub;
+    for (const [i, by] of ['+40y', '-20y'].entries()) {
+      const doomed = i === 0 ? other : await subscribe(apiOf(running), receiver, `other${i}`);
+      if (i > 0) {
+        await create(apiOf(running), 'd', `for both ${i}`, {});
+        await settled(apiOf(running), doomed.id);
+        await until('the last one is delivered', async () => (await states(running)).at(-1) === 'delivered');
+      }
+      await expect(204, apiOf(running).send('DELETE', `${HOOKS}/subscriptions/${doomed.id}`));
+      jump(by);
+      await running.kill();
+      running = await startHub({ dir: hub.dir, env });
+      await until('the sweep has passed', () => stored(running, doomed.id) === 0);
+    }
+    const after = await deliveriesOf(apiOf(running), id);
+    assert.deepEqual(
+      after.slice(0, 4).map(({ deliveryId, state }) => [deliveryId, state]),
+      before.map(({ deliveryId, state }) => [deliveryId, state]),
+    );
+    assert.deepEqual(
+      before.map(({ state }) => state),
+      ['delivered', 'rejected', 'retrying', 'delivered'],
+    );
+    const rejected = await detail(apiOf(running), before[1]?.deliveryId ?? '');
+    assert.deepEqual([rejected.attemptList[0]?.responseBody, rejected.body?.includes('"rejected"')], ['gone', true]);
+    assert.equal((await webhookStatus(apiOf(running))).waiting, 1);
+    assert.equal(await running.stop(), 0);
+  });
+});

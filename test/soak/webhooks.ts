@@ -1,0 +1,288 @@
+/**
+ * kill -9 on the hub at random moments under load, while a subscriber accepts, refuses, hangs and cuts connections as it
+ * likes: each change that was committed comes to each subscription that it is for, planned once, its bytes always the
+ * same; what was accepted comes again only across a kill; and the interface says what the subscriber saw.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { environment, MAIN, NODE, startProcess } from '../e2e/daemon.ts';
+import { type Hub, startHub } from '../e2e/hub.ts';
+import type { Body, HubApi } from '../e2e/hub-api.ts';
+import { apiOf, expect } from '../e2e/hub-support.ts';
+import { until } from '../e2e/wait.ts';
+import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
+import { detail, HOOKS, patch, SECRET, subscribe, webhookStatus, webhooksConfig } from '../e2e/webhooks-support.ts';
+import { type OutboxFigures, OutboxLedger, storedVersions } from './outbox-ledger.ts';
+import { bulkCloser, dictionaries, importer, type Load, recordWriter, schema } from './outbox-writers.ts';
+import { type Random, seeded } from './random.ts';
+import { all, anyAnswers, filters } from './webhooks-choices.ts';
+import {
+  type CommittedEvent,
+  committedEvents,
+  type Interruption,
+  settleWebhooks,
+  type Taker,
+  type WebhookFigures,
+} from './webhooks-ledger.ts';
+import { definer, largeImporter } from './webhooks-writers.ts';
+
+const RECORD_WRITERS = 2;
+/** Longest life under load: some plannings, some attempts that hang to their end, some bundles. */
+const LIFE_MS = 1_200;
+const TIMEOUT_MS = 500;
+/** Every so many rounds one more kill comes during the start, which takes about this long. */
+const START_KILL_EVERY = 3;
+const START_MS = 700;
+/** Every so many rounds the hub is told to stop instead. */
+const STOP_EVERY = 7;
+/** Every so many rounds connections are refused for the first half of a life. */
+const DEAF_EVERY = 4;
+/** Every so many rounds a subscription is changed right after the restart: what happened before goes by what it was. */
+const CHANGE_EVERY = 2;
+/** All is let through and compared so often: what a receiver has been sent stays in memory. */
+const COMPARE_EVERY = 20;
+const DRAIN_LIMIT_MS = 300_000;
+/** Far more attempts than a round has time for: what ends as failed would be sent again by hand. */
+const schedule = Array.from({ length: 100 }, (_, i) => Math.min(i, 2));
+
+export interface WebhooksReport extends WebhookFigures {
+  readonly rounds: number;
+  readonly kills: number;
+  readonly killsAtStart: number;
+  readonly stops: number;
+  readonly changes: number;
+  readonly resent: number;
+  readonly load: OutboxFigures;
+}
+
+export async function webhookRounds(
+  dir: string,
+  rounds: number,
+  seed: number,
+  say: (line: string) => void,
+): Promise<WebhooksReport> {
+  const campaign = new Campaign(dir, seed);
+  await campaign.begin();
+  for (let round = 1; round <= rounds; round++) {
+    await campaign.round(round);
+    if (round % COMPARE_EVERY === 0 && round < rounds) {
+      say(`round ${round} of ${rounds}: ${JSON.stringify(await campaign.compare())}`);
+    }
+  }
+  const figures = await campaign.compare();
+  await campaign.end();
+  const { counts, ledger } = campaign;
+  return { rounds, ...counts, ...figures, load: ledger.figures };
+}
+
+class Campaign {
+  readonly ledger = new OutboxLedger();
+  readonly counts = { kills: 0, killsAtStart: 0, stops: 0, changes: 0, resent: 0 };
+  readonly #dir: string;
+  readonly #random: Random;
+  readonly #numbers = new Map<string, number>();
+  readonly #takers: Taker[] = [];
+  readonly #interruptions: Interruption[] = [];
+  /** Titles that were answered. */
+  readonly #titles = new Set<string>();
+  #receiver: Receiver | undefined;
+  #hub: Hub | undefined;
+
+  constructor(dir: string, seed: number) {
+    this.#dir = dir;
+    this.#random = seeded(seed);
+  }
+
+  async begin(): Promise<void> {
+    this.#receiver = await startReceiver(undefined, { secrets: [SECRET] });
+    const config = webhooksConfig([this.#receiver], { schedule_s: schedule, timeout_ms: TIMEOUT_MS });
+    this.#hub = await startHub({ dir: this.#dir, config });
+    for (const [name, scope] of Object.entries(dictionaries)) {
+      await expect(201, this.#api.post('/api/v1/dictionaries', { name, title: name, scope, schema }));
+    }
+    for (const [i, filter] of filters.entries()) {
+      const after = this.#lastEvent();
+      const { id } = await subscribe(this.#api, this.#receiver, `s${i}`, filter);
+      this.#takers.push({ id, path: `/s${i}`, rules: [{ after, filter }] });
+    }
+  }
+
+  /** Load until the kill, then what must hold after every restart, whatever the kill interrupted. */
+  async round(number: number): Promise<void> {
+    for (const [i, { path }] of this.#takers.entries()) {
+      const isBad = i === this.#takers.length - 1;
+      await this.#subscriber.script(anyAnswers(this.#random, isBad), path);
+    }
+    await this.#life(number);
+    if (number % START_KILL_EVERY === 0) await this.#killAtStart();
+    await this.#subscriber.listen(true);
+    this.#hub = await startHub({ dir: this.#dir });
+    if (number % CHANGE_EVERY === 0) await this.#change();
+    const { ledger } = this;
+    ledger.settle(storedVersions(this.#path, ledger.lastTxTime));
+  }
+
+  /** The subscriber takes everything from now on; then all that it was ever sent is held against all that was committed. */
+  async compare(): Promise<WebhookFigures> {
+    for (const { path } of this.#takers) await this.#subscriber.script([], path);
+    await this.#drained();
+    for (const { id } of this.#takers) {
+      const { deliveries } = await expect(200, this.#api.post(`${HOOKS}/subscriptions/${id}/resend`, {}));
+      this.counts.resent += Number(deliveries);
+    }
+    await this.#drained();
+    const committed = this.#allIsThere();
+    const shown = await this.#shown();
+    const requests = this.#subscriber.requests();
+    const figures = settleWebhooks(this.#takers, committed, requests, shown, this.#interruptions);
+    for (const id of figures.late) {
+      const { attemptList } = await detail(this.#api, id);
+      const isLate = attemptList.some(({ cause }) => cause === 'timeout');
+      const came = requests.filter(({ body }) => body?.deliveryId === id).map(({ n, at, end }) => ({ n, at, end }));
+      assert.ok(
+        isLate,
+        `${id} was accepted and sent again: ${JSON.stringify([attemptList, came, this.#interruptions])}`,
+      );
+    }
+    return figures;
+  }
+
+  async end(): Promise<void> {
+    assert.equal(await this.#running.stop(), 0);
+    await this.#subscriber.stop();
+  }
+
+  async #life(number: number): Promise<void> {
+    const over = new AbortController();
+    const { ledger } = this;
+    const load: Load = { api: this.#api, ledger, random: this.#random, numbers: this.#numbers };
+    const lifeMs = this.#random.between(20, LIFE_MS);
+    const isDeaf = number % DEAF_EVERY === 0;
+    if (isDeaf) await this.#subscriber.listen(false);
+    const work = Promise.all([
+      ...Array.from({ length: RECORD_WRITERS }, (_, i) => recordWriter(`R${i}`, load, over.signal)),
+      importer('I', load, over.signal),
+      largeImporter('L', load, over.signal),
+      bulkCloser('B', load, over.signal),
+      definer('D', load, this.#titles, over.signal),
+    ]);
+    await sleep(lifeMs / 2);
+    if (isDeaf) await this.#subscriber.listen(true);
+    await sleep(lifeMs / 2);
+    await this.#interrupted(async () => {
+      if (number % STOP_EVERY === 0) {
+        this.counts.stops += 1;
+        over.abort();
+        assert.equal(await this.#running.stop(), 0);
+      } else {
+        this.counts.kills += 1;
+        await this.#running.kill();
+        over.abort();
+      }
+    });
+    await work;
+  }
+
+  async #killAtStart(): Promise<void> {
+    await this.#interrupted(async () => {
+      const args = [MAIN, 'serve', '--role', 'hub', '--config', this.#running.configFile];
+      const child = startProcess(NODE, args, environment());
+      const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+      child.stderr?.resume();
+      await sleep(this.#random.between(0, START_MS));
+      child.kill('SIGKILL');
+      await ended;
+    });
+    this.counts.killsAtStart += 1;
+  }
+
+  async #interrupted(end: () => Promise<void>): Promise<void> {
+    const interruption = { from: monoS(), to: Number.POSITIVE_INFINITY };
+    this.#interruptions.push(interruption);
+    await end();
+    interruption.to = monoS();
+  }
+
+  /** Another filter, or a pause, or its end: while nobody writes. */
+  async #change(): Promise<void> {
+    const taker = this.#takers[this.#random.between(0, this.#takers.length - 1)];
+    assert.ok(taker);
+    const after = this.#lastEvent();
+    const isPause = this.#random.between(0, 2) === 0;
+    const filter = isPause ? undefined : filters[this.#random.between(0, filters.length - 1)];
+    const change = filter === undefined ? { active: false } : { active: true, ...filter };
+    // A pause gives up what is under way.
+    await this.#interrupted(async () => void (await patch(this.#api, taker.id, change)));
+    taker.rules.push({ after, filter });
+    this.counts.changes += 1;
+  }
+
+  /** Everybody is active again, as what waits for one that is not waits on. */
+  async #drained(): Promise<void> {
+    for (const taker of this.#takers) {
+      if (taker.rules.at(-1)?.filter !== undefined) continue;
+      const after = this.#lastEvent();
+      await patch(this.#api, taker.id, { active: true, ...all });
+      taker.rules.push({ after, filter: all });
+    }
+    const drained = async (): Promise<boolean> => {
+      const { waiting, unplannedEvents } = await webhookStatus(this.#api);
+      return waiting === 0 && unplannedEvents === 0;
+    };
+    await until('everything is delivered', drained, DRAIN_LIMIT_MS);
+    // The status may be a second old when deliveries were sent again.
+    const isEnded = async (): Promise<boolean> => (await this.#shown()).every((one) => one['endedAt'] !== null);
+    await until('everything has ended', isEnded, DRAIN_LIMIT_MS);
+  }
+
+  /** What was answered is committed, and each version has its event. */
+  #allIsThere(): CommittedEvent[] {
+    const versions = storedVersions(this.#path);
+    this.ledger.again(versions);
+    const committed = committedEvents(this.#path);
+    const records = committed.filter(({ category }) => category === 'dict.record.*');
+    assert.equal(records.length, versions.length);
+    const definitions = committed.length - records.length - Object.keys(dictionaries).length;
+    assert.ok(definitions >= this.#titles.size, `${definitions} of at least ${this.#titles.size} definitions`);
+    return committed;
+  }
+
+  async #shown(): Promise<Body[]> {
+    const found: Body[] = [];
+    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+      const page = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
+      const answer = await expect(200, this.#api.get(`${HOOKS}/deliveries?limit=1000${page}`));
+      found.push(...(answer.items ?? []));
+      cursor = answer.nextCursor ?? undefined;
+    }
+    return found;
+  }
+
+  #lastEvent(): number {
+    return committedEvents(this.#path).at(-1)?.id ?? 0;
+  }
+
+  get #api(): HubApi {
+    return apiOf(this.#running);
+  }
+
+  get #running(): Hub {
+    assert.ok(this.#hub);
+    return this.#hub;
+  }
+
+  get #subscriber(): Receiver {
+    assert.ok(this.#receiver);
+    return this.#receiver;
+  }
+
+  get #path(): string {
+    return join(this.#dir, 'data', 'refdata.db');
+  }
+}
+
+/** The receiver's clock. */
+function monoS(): number {
+  return Number(process.hrtime.bigint()) / 1e9;
+}
