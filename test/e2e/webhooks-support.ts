@@ -200,3 +200,13 @@ export async function revokeToken(configFile: string, name: string): Promise<voi
   const done = await runCli(['token', 'revoke', name, '--config', configFile]);
   assert.equal(done.status, 0, done.stderr);
 }
+
+/** Every attempt had the same bytes and the same id; there were as many requests as attempts. */
+export function assertSameBytes(receiver: Receiver, path: string, { deliveryId, attempts }: DeliveryView): void {
+  const requests = receiver.requests(path);
+  assert.equal(requests.length, attempts, `requests to ${path}`);
+  for (const { raw, header } of requests) {
+    assert.equal(header['x-service-delivery'], deliveryId);
+    assert.deepEqual(raw, requests[0]?.raw);
+  }
+}

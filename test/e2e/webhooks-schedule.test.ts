@@ -1,0 +1,229 @@
+/**
+ * The way of a delivery that is not taken: deadlines, servers that fail as a whole and come back, the schedule as the
+ * subscriber saw it by its own clock, the end of it, and what an operator does then.
+ */
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { type Hub, startHub } from './hub.ts';
+import type { HubApi } from './hub-api.ts';
+import { alerts, apiOf, auditOf, create, dictionary, expect } from './hub-support.ts';
+import { type CliOutcome, runCli } from './run-cli.ts';
+import { until } from './wait.ts';
+import { type Receiver, type Step, startReceiver } from './webhook-receiver.ts';
+import {
+  assertFaultless,
+  assertSameBytes,
+  deliveriesOf,
+  deliveriesWhen,
+  deliveryWhen,
+  HOOKS,
+  hasEnded,
+  SECRET,
+  subscribe,
+  urlOf,
+  webhookStatus,
+  webhooksConfig,
+} from './webhooks-support.ts';
+
+const SCHEDULE_S = [0, 0, 1, 2, 1];
+const TIMEOUT_MS = 1_000;
+/** The hub reckons in whole milliseconds. */
+const ROUNDING_S = 0.001;
+const OWN_NAMES = 'DNS:localhost,IP:127.0.0.1';
+
+/** Its paths are subscribers. */
+let receiver: Receiver;
+/** Two whose whole server fails, the one at one time, the other all the time. */
+let failing: Receiver;
+let silent: Receiver;
+let hub: Hub;
+let api: HubApi;
+
+before(async () => {
+  const start = () => startReceiver(undefined, { secrets: [SECRET] });
+  [receiver, failing, silent] = await Promise.all([start(), start(), start()]);
+  const more = { schedule_s: SCHEDULE_S, timeout_ms: TIMEOUT_MS };
+  hub = await startHub({ config: webhooksConfig([receiver, failing, silent], more) });
+  api = apiOf(hub);
+  await dictionary(api, 'late');
+});
+
+const cli = (...args: string[]): Promise<CliOutcome> => runCli(args, { env: { LINESIDE_HTTP_SOCKET: hub.socket } });
+
+describe('webhooks', { concurrency: true }, () => {
+  test('a delivery that is answered too late, or never, or drop by drop, is tried by the schedule, then is for review', async () => {
+    const table: readonly (readonly [name: string, step: Step, status: number | null, message: RegExp])[] = [
+      ['hang', { fault: 'hang' }, null, /^1000 ms were over while waiting for the answer of 127\.0\.0\.1:\d+$/],
+      ['late', { delayS: 60 }, null, /while waiting for the answer/],
+      ['interim-hang', { interim: [100, 103], fault: 'hang' }, null, /while waiting for the answer/],
+      ['head', { fault: 'head', everyS: 0.05 }, null, /while waiting for the answer/],
+      ['drip', { fault: 'drip', everyS: 0.05 }, 202, /while reading the answer/],
+      ['drip-404', { fault: 'drip', status: 404, everyS: 0.05 }, 404, /while reading the answer/],
+    ];
+    await silent.handshake('hang');
+    const ids = new Map<string, string>();
+    for (const [name, step] of table) {
+      await receiver.script([{ ...step, times: 100 }], `/${name}`);
+      ids.set(name, (await subscribe(api, receiver, name, { dictionaries: ['late'] })).id);
+    }
+    const tls = await subscribe(api, silent, 'tls', { dictionaries: ['late'] });
+    await create(api, 'late', 'one', {});
+    for (const [name, , status, message] of table) {
+      const delivery = await deliveryWhen(api, ids.get(name) ?? '', hasEnded, 40_000);
+      assert.deepEqual([delivery.state, delivery.nextAttemptInSeconds], ['failed', null], name);
+      assertSameBytes(receiver, `/${name}`, delivery);
+      assertTimes(`/${name}`, 0);
+      assert.equal(delivery.attemptList.length, SCHEDULE_S.length);
+      for (const one of delivery.attemptList) {
+        assert.deepEqual([one.cause, one.statusCode, one.responseBody ?? ''], ['timeout', status, ''], name);
+        assert.match(one.message, message);
+        assert.ok(one.elapsedMs >= TIMEOUT_MS, `${name}: ${one.elapsedMs} ms`);
+      }
+    }
+    const { state, attemptList } = await deliveryWhen(api, tls.id, hasEnded, 40_000);
+    assert.deepEqual(
+      [state, attemptList.length, silent.connections()],
+      ['failed', SCHEDULE_S.length, SCHEDULE_S.length],
+    );
+    assert.ok(attemptList.every(({ cause, message }) => cause === 'timeout' && /in the TLS handshake/.test(message)));
+  });
+
+  test('the schedule counts from the end of each attempt; then operators are told, and can have the same bytes sent again', async () => {
+    const answerAfterS = 0.3;
+    await dictionary(api, 'schedule');
+    await receiver.script([{ status: 503, body: 'busy', delayS: answerAfterS, times: 5 }], '/scheduled');
+    const { id } = await subscribe(api, receiver, 'scheduled', { dictionaries: ['schedule'] });
+    await create(api, 'schedule', 'one', { text: 'größer' });
+    const failed = await deliveryWhen(api, id, hasEnded);
+    const { deliveryId } = failed;
+    assert.deepEqual([failed.state, failed.attempts], ['failed', SCHEDULE_S.length]);
+    assertSameBytes(receiver, '/scheduled', failed);
+    assertTimes('/scheduled', answerAfterS);
+
+    const listed = await expect(200, api.get(`${HOOKS}/deliveries?state=failed&limit=200`));
+    assert.ok(listed.items?.some((one) => one['deliveryId'] === deliveryId));
+    assert.ok((await alerts(api)).includes('RefdataWebhookDeliveriesForReview'));
+    assert.ok((await webhookStatus(api)).failed >= 1);
+    const { text } = await api.get('/metrics');
+    assert.match(text, /^lineside_webhook_deliveries_for_review\{state="failed"\} [1-9]/m);
+    assert.match(text, /^lineside_webhook_attempts_total\{cause="http"\} ([5-9]|\d\d)/m);
+    assert.match((await cli('webhook', 'deliveries', '--state', 'failed')).stdout, new RegExp(`${deliveryId} +FAILED`));
+    const shown = (await cli('webhook', 'delivery', deliveryId)).stdout;
+    assert.equal(shown.match(/HTTP 503|503/g)?.length ?? 0, SCHEDULE_S.length, shown);
+    const body = await cli('webhook', 'delivery', deliveryId, '--body');
+    assert.deepEqual(body.bytes, receiver.requests('/scheduled')[0]?.raw);
+
+    const retried = await cli('webhook', 'retry', deliveryId, '--reason', 'is mended');
+    assert.equal(retried.status, 0, retried.stderr);
+    const delivered = await deliveryWhen(api, id, ({ state }) => state === 'delivered');
+    assert.equal(delivered.attempts, SCHEDULE_S.length + 1);
+    assert.equal((await expect(200, api.post(`${HOOKS}/deliveries/${deliveryId}/resend`, {})))['state'], 'pending');
+    const again = await deliveryWhen(api, id, ({ attempts }) => attempts === SCHEDULE_S.length + 2);
+    assertSameBytes(receiver, '/scheduled', again);
+    const reasons = (await auditOf(api, 'webhook.resent')).map((one) => JSON.stringify(one));
+    assert.ok(reasons.some((one) => one.includes(deliveryId) && one.includes('is mended')));
+  });
+
+  test('what is sent again by hand has the whole schedule before it', async () => {
+    await dictionary(api, 'again');
+    await receiver.script([{ status: 410 }, { status: 500, times: 5 }], '/again');
+    const { id } = await subscribe(api, receiver, 'again', { dictionaries: ['again'] });
+    await create(api, 'again', 'one', {});
+    await deliveryWhen(api, id, ({ state }) => state === 'rejected');
+    const retried = await cli('webhook', 'retry', '--subscription', id, '--from', '2d');
+    assert.equal(retried.status, 0, retried.stderr);
+    const failed = await deliveryWhen(api, id, ({ state }) => state === 'failed');
+    assert.deepEqual(
+      failed.attemptList.map(({ attempt, statusCode }) => [attempt, statusCode]),
+      [410, 500, 500, 500, 500, 500].map((status, at) => [at + 1, status]),
+    );
+    const all = await expect(200, api.post(`${HOOKS}/subscriptions/${id}/resend`, { states: ['failed'] }));
+    assert.equal(all['deliveries'], 1);
+    const delivered = await deliveryWhen(api, id, ({ state }) => state === 'delivered');
+    assertSameBytes(receiver, '/again', delivered);
+  });
+
+  test('a server that fails as a whole: why, in words; and all is delivered when it is mended', async () => {
+    const table: readonly (readonly [cause: string, message: RegExp, fail: () => Promise<void>])[] = [
+      ['connect', /refused the connection$/, () => failing.listen(false)],
+      ['tls', /closed in the handshake$/, () => failing.handshake('close')],
+      ['tls', /has expired/, () => failing.certificate(OWN_NAMES, 'expired')],
+      ['tls', /is not valid yet/, () => failing.certificate(OWN_NAMES, 'early')],
+      ['tls', /is for other names than 127\.0\.0\.1:\d+$/, () => failing.certificate('DNS:other.test,IP:127.0.0.2')],
+      ['tls', /is self-signed/, () => failing.certificate(OWN_NAMES, 'itself')],
+      ['tls', /authority that is not known here/, () => failing.certificate(OWN_NAMES, 'other')],
+    ];
+    await dictionary(api, 'mended');
+    const { id } = await subscribe(api, failing, 'mended', { dictionaries: ['mended'] });
+    for (const [at, [cause, message, fail]] of table.entries()) {
+      await fail();
+      // What stood by the certificate of before would go on standing.
+      if (at > 0) await cutAll();
+      await create(api, 'mended', `change ${at}`, {});
+      const one = await until('two attempts have failed', async () => {
+        const found = (await deliveriesOf(api, id))[at];
+        return found !== undefined && found.attempts >= 2 && found;
+      });
+      assert.deepEqual([one.state, one.lastAttempt?.cause, one.lastAttempt?.statusCode], ['retrying', cause, null]);
+      assert.match(one.lastAttempt?.message ?? '', message);
+      assert.equal(failing.requests().length, at, 'nothing was said to whom is not trusted');
+      await failing.handshake('normal');
+      await failing.certificate(OWN_NAMES);
+      await failing.listen(true);
+      await deliveriesWhen(api, id, 'it is delivered', (all) => all[at]?.state === 'delivered');
+    }
+  });
+
+  async function cutAll(): Promise<void> {
+    await failing.listen(false);
+    await failing.listen(true);
+  }
+
+  test('many that do not answer delay no other', async () => {
+    await dictionary(api, 'lively');
+    const dead = Array.from({ length: 20 }, (_, n) => `dead-${n}`);
+    await receiver.script([{ fault: 'hang', times: 100_000 }], '/dead');
+    const ids: string[] = [];
+    for (const name of dead) {
+      const more = { dictionaries: ['lively'], url: urlOf(receiver, '/dead') };
+      ids.push((await subscribe(api, receiver, name, more)).id);
+    }
+    const { id } = await subscribe(api, receiver, 'lively', { dictionaries: ['lively'] });
+    const changedAt: number[] = [];
+    for (let n = 0; n < 41; n += 1) {
+      await create(api, 'lively', `${n}`, {});
+      changedAt.push(nowS());
+      await receiver.received(n + 1, '/lively');
+    }
+    const delays = receiver.requests('/lively').map(({ at }, n) => at - (changedAt[n] ?? 0));
+    const median = delays.toSorted((a, b) => a - b)[20] ?? Number.NaN;
+    // Only before anything was known of the dead ones may one of them have had a place that was wanted.
+    assert.ok(median < TIMEOUT_MS / 1_000 / 2, `half of the changes came after more than ${median} s`);
+    assert.ok(receiver.requests('/dead').length >= dead.length);
+    for (const one of ids) await expect(204, api.send('DELETE', `${HOOKS}/subscriptions/${one}`));
+    assert.ok((await deliveriesOf(api, id)).every(({ attempts }) => attempts === 1));
+  });
+});
+
+/** By the clock that the subscriber's times are by. */
+function nowS(): number {
+  return Number(process.hrtime.bigint()) / 1e9;
+}
+
+/** No attempt came before its time; `answerS`: how long the subscriber took to answer each. */
+function assertTimes(path: string, answerS: number): void {
+  const requests = receiver.requests(path);
+  for (const [at, { at: began }] of requests.entries()) {
+    const before = requests[at - 1];
+    const leastS = answerS + (SCHEDULE_S[at] ?? Number.NaN) - ROUNDING_S;
+    assert.ok(before === undefined || began - before.at >= leastS, `${path}: attempt ${at + 1} came too early`);
+  }
+}
+
+test('nothing was sent beyond the schedule, and the subscribers found nothing wrong with any request', async () => {
+  for (const path of ['/hang', '/late', '/interim-hang', '/head', '/drip', '/drip-404']) {
+    assert.equal(receiver.requests(path).length, SCHEDULE_S.length, path);
+  }
+  for (const one of [receiver, failing]) assertFaultless(one);
+  assert.equal(await hub.stop(), 0);
+});
