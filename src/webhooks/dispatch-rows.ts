@@ -50,13 +50,13 @@ export class DispatchRows {
   readonly #body;
 
   constructor(connection: Connection) {
-    this.#next = connection.prepare<[number, string], Due>(
+    this.#next = connection.prepare<[number, string, number], Due>(
       `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS formId, first_event AS firstEvent,
          last_event AS lastEvent, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
          due_run_ms AS dueRunMs
        FROM webhook_deliveries
        WHERE subscription_id = ? AND ${isWaiting} AND id NOT IN (SELECT value FROM json_each(?))
-       ORDER BY due_run_ms, id LIMIT 1`,
+       ORDER BY due_run_ms, id LIMIT ?`,
     );
     this.#latest = connection
       .prepare<[number], DeliveryState>(
@@ -96,8 +96,8 @@ export class DispatchRows {
   }
 
   /** What waits and is due first, also when that is not yet; none of these. */
-  next(subscriptionId: number, butNot: readonly number[]): Due | undefined {
-    return this.#next.get(subscriptionId, JSON.stringify(butNot));
+  next(subscriptionId: number, butNot: readonly number[], limit: number): readonly Due[] {
+    return this.#next.all(subscriptionId, JSON.stringify(butNot), limit);
   }
 
   /** Something was tried in vain: what is tried again is due behind everything that was not tried yet. */
