@@ -85,7 +85,7 @@ export function post(call: Post): Promise<Reply> {
       readAnswer(stream).then((answer) => {
         resolve({ status: statusCode, answer });
         if (answer.end !== 'whole') stream.destroy();
-        else if (native?.writableFinished !== true) letFinish(stream, call.clock);
+        else if (native?.writableFinished === false) letFinish(native, stream, call.clock);
       }, reject);
     });
   });
@@ -95,9 +95,11 @@ export function post(call: Post): Promise<Reply> {
  * Answered before Node knows that the whole request is out: mostly it is, and says so in a moment. One whose rest the other
  * side does not take would go on holding the connection.
  */
-function letFinish(stream: Request, clock: Clock): void {
+function letFinish(request: ClientRequest, stream: Request, clock: Clock): void {
   const timer = clock.timer(lateRequestMs, () => stream.destroy());
-  stream.once('close', () => timer.cancel());
+  const done = (): void => timer.cancel();
+  request.once('finish', done);
+  request.once('close', done);
 }
 
 function requestOver({ lane, trip, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {

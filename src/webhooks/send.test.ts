@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
+import { FakeClock } from '../base/fake-clock.fixture.ts';
 import {
   answer,
   type Certificates,
@@ -167,14 +168,42 @@ describe('an answer', () => {
     });
   }
 
-  it('that comes before the body was read counts, and ends the rest of the request', async () => {
-    subscriber.script = ({ response }: Exchange) => {
-      response.writeHead(413, { 'content-type': 'text/plain' }).end('too large');
+  it('that comes before the body was read counts, and a second later the rest of the request ends', async () => {
+    const clock = new FakeClock();
+    const timed = senderFixture({ caFile: certificates.caFile, clock });
+    let goOn: () => void = () => {};
+    subscriber.script = ({ request, socket }: Exchange) => {
+      request.pause();
+      goOn = () => request.resume();
+      socket.write('HTTP/1.1 413 Too Large\r\ncontent-length: 9\r\n\r\ntoo large');
     };
     // More than the kernel takes in for a peer that does not read.
-    const outcome = await own.send(subscriber.url(), Buffer.alloc(32 * 1024 * 1024));
+    const outcome = await timed.send(subscriber.url(), Buffer.alloc(32 * 1024 * 1024));
     assert.deepEqual([outcome.status, outcome.cause, outcome.answer.toString()], [413, 'http', 'too large']);
+    clock.advance(1_000);
+    // A server that does not read does not see its peer go.
+    goOn();
     await subscriber.drained();
+    assert.equal(clock.pendingTimers, 0);
+  });
+
+  it('that comes before the body was read leaves the connection to a server that then reads it', async () => {
+    const clock = new FakeClock();
+    const timed = senderFixture({ caFile: certificates.caFile, clock });
+    const before = subscriber.connections;
+    const read = Promise.withResolvers<void>();
+    subscriber.script = async (exchange) => {
+      exchange.response.writeHead(413).end('too large');
+      await readBody(exchange);
+      read.resolve();
+    };
+    const outcome = await timed.send(subscriber.url(), Buffer.alloc(32 * 1024 * 1024));
+    assert.equal(outcome.status, 413);
+    await read.promise;
+    subscriber.script = answer(202);
+    assert.equal((await timed.send(subscriber.url())).cause, '');
+    assert.deepEqual([subscriber.connections - before, clock.pendingTimers], [1, 0]);
+    timed.sender.close();
   });
 });
 
