@@ -46,7 +46,7 @@ export const errorCatalogue = {
   STORAGE_FAILED: { contract: 'INTERNAL_ERROR', grpc: 'UNAVAILABLE', http: 503, retryable: true },
   /** refdata.db is damaged. */
   STORAGE_DAMAGED: { contract: 'INTERNAL_ERROR', grpc: 'DATA_LOSS', http: 500, retryable: false },
-  /** Of /readyz: the service cannot do its work; the reasons begin with the code of what is in its way. */
+  /** The service cannot do its work, or not this yet; of /readyz the reasons begin with the code of what is in its way. */
   NOT_READY: { contract: 'INTERNAL_ERROR', grpc: 'UNAVAILABLE', http: 503, retryable: true },
   METHOD_NOT_ALLOWED: { contract: 'INVALID_ARGUMENT', grpc: 'UNIMPLEMENTED', http: 405, retryable: false },
   /** The request did not arrive whole in time. */

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Alerts } from '../base/alerts.ts';
 import type { Clock } from '../base/clock.ts';
+import { LinesideError } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { webhookRules } from './alerts.ts';
@@ -66,10 +67,16 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     ...options,
     egress,
     runningNow: () => running.now(),
-    planner: { caughtUp: () => planner.caughtUp(), cursor: () => planner.cursor() },
+    planner: { caughtUp: () => caughtUp(), cursor: () => planner.cursor() },
   });
   const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
   const planner = createPlanner({ store, book, running, clock, logger, randomHex });
+  let started = false;
+  /** Before the start nobody knows who the consumers are: what a change had planned then would be planned for none of them. */
+  const caughtUp = async (): Promise<void> => {
+    if (!started) throw notStarted();
+    return planner.caughtUp();
+  };
   const kept = new KeptEvents(connection, () => planner.cursor());
   const dispatcher = createDispatcher({ ...options, book, bodies, sender, running, online: createRouteLook() });
   planner.onPlanned((subscriptionIds, count) => dispatcher.planned(subscriptionIds, count));
@@ -115,6 +122,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     keepAbove: () => kept.keepAbove(),
     start() {
       if (stopped) return;
+      started = true;
       planner.start();
       dispatcher.start();
       retention.start();
@@ -127,6 +135,12 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
       sender.close();
     },
   };
+}
+
+function notStarted(): LinesideError {
+  return new LinesideError('NOT_READY', 'webhooks have not started: it is not known yet who the consumers are', {
+    hint: 'The tokens file (auth.tokens_file) has not been readable since the start: the log says why.',
+  });
 }
 
 /** Of a delivery: with its row id unique also when a backup takes row ids back. */

@@ -22,7 +22,7 @@ export function subscriptionRoutes(app: App, { webhooks }: RouteParts): void {
         tags,
         headers: Headers.reason,
         body: WebhookBody.subscription,
-        response: answers({ ...one, status: 201 }, [...writing, 'CONFLICT']),
+        response: answers({ ...one, status: 201 }, [...writing, 'CONFLICT', 'NOT_READY']),
       },
     },
     async (request, reply) => {
@@ -103,7 +103,7 @@ export function subscriptionChangeRoutes(app: App, { webhooks }: RouteParts): vo
         headers: Headers.version,
         params: WebhookParams.subscription,
         body: WebhookBody.subscriptionPatch,
-        response: answers(one, [...writing, 'NOT_FOUND', 'STALE_VERSION', 'CONFLICT']),
+        response: answers(one, [...writing, 'NOT_FOUND', 'STALE_VERSION', 'CONFLICT', 'NOT_READY']),
       },
     },
     async (request, reply) => {
@@ -123,7 +123,7 @@ export function subscriptionChangeRoutes(app: App, { webhooks }: RouteParts): vo
         tags,
         headers: Headers.reason,
         params: WebhookParams.subscription,
-        response: answers({ status: 204, what: 'It is gone.' }, [...writing, 'NOT_FOUND']),
+        response: answers({ status: 204, what: 'It is gone.' }, [...writing, 'NOT_FOUND', 'NOT_READY']),
       },
     },
     async (request, reply) => {
