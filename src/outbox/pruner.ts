@@ -64,13 +64,15 @@ export class Pruner {
     if (end === undefined) return false;
     const before = instantOfMs(clock.wallMs() - keepPublishedDays * dayMs);
     const slice = { after: this.#after, upTo: this.#free(end), before };
-    if (slice.upTo <= slice.after) return false;
-    if (rows.hasOld(slice)) {
-      // Asked again inside the transaction: while it waited for its turn others may have come to need more.
-      await store.maintain(() => rows.removeOld({ ...slice, upTo: this.#free(slice.upTo) }));
+    if (slice.upTo > slice.after) {
+      if (rows.hasOld(slice)) {
+        // Asked again inside the transaction: while it waited for its turn others may have come to need more.
+        await store.maintain(() => rows.removeOld({ ...slice, upTo: this.#free(slice.upTo) }));
+      }
+      this.#after = slice.upTo;
     }
-    this.#after = slice.upTo;
-    return slice.upTo === end;
+    // Whoever needs the rest may still be finding out what he needs: then it is less each time, and an hour is too long.
+    return this.#after === end || this.#free(end) > slice.upTo;
   }
 
   #free(upTo: number): number {

@@ -140,6 +140,23 @@ test('of many deliveries that ended a part is passed at a time, and nothing is l
   assert.equal(planner.cursor(), 0);
 });
 
+test('after a start one sweep removes what is old, however many deliveries have ended since', async (t) => {
+  const rig = rigFor(t);
+  const { store, book, planner } = rig;
+  await book.put(store, 1, { active: false });
+  await emit(store, ...Array.from({ length: 1_000 }, (_, n) => recordEvent(`k${n}`)));
+  await planner.caughtUp();
+  const insert = store.connection.prepare(
+    `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
+       attempts, attempts_before, due_run_ms) VALUES ('', 1, 1, ?, ?, 1, '', 'delivered', 0, 0, 0)`,
+  );
+  // As of 90 subscriptions.
+  await store.maintain(() => {
+    for (let event = 1; event <= 1_000; event++) for (let n = 0; n < 90; n++) insert.run(event, event);
+  });
+  assert.deepEqual(await swept(rig), []);
+});
+
 test('whatever waits, ends, is sent again and is removed: no event that a waiting delivery needs is free', (t) => {
   const step = fc.oneof(
     fc.record({ kind: fc.constantFrom('insert', 'look'), n: fc.nat(3) }),
