@@ -221,6 +221,20 @@ test('the write-ahead log is carried over between commits and stays small', asyn
   assert.ok(statSync(path).size > 4 * 1024 * 1024);
 });
 
+test('nor does it grow by book-keeping that writes much', async (t) => {
+  const { store, path } = temporaryStore(t);
+  const keep = store.connection.prepare(
+    'INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, randomblob(1048576))',
+  );
+  let largest = 0;
+  for (let n = 1; n <= 60; n++) {
+    await store.maintain(() => void keep.run(n));
+    await new Promise(setImmediate);
+    largest = Math.max(largest, statSync(`${path}-wal`).size);
+  }
+  assert.ok(largest < 16 * 1024 * 1024, `${largest} bytes`);
+});
+
 test('the newest 100,000 audit records are kept', async (t) => {
   const { store } = temporaryStore(t);
   await store.maintain((audit) => {

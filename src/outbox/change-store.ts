@@ -172,7 +172,7 @@ class OpenStore implements ChangeStore {
       const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
       const result = this.#guarded(() => this.#transactions.run(() => work(audit)));
       this.#unlocked();
-      this.#checkpoints.committed(0);
+      this.#checkpoints.maintained();
       return result;
     });
   }

@@ -2,6 +2,7 @@
  * Carries the write-ahead log of refdata.db over into the file, between commits and never inside one: a checkpoint that
  * fails (a full disk) costs no change, since what was committed is safe in the write-ahead log.
  */
+import { statSync } from 'node:fs';
 import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import type { Connection } from '../storage/open.ts';
@@ -17,6 +18,8 @@ export class Checkpoints {
   readonly #connection: Connection;
   readonly #logger: Logger;
   #walBytes = 0;
+  /** Of the write-ahead log's file when it was looked at last. */
+  #fileBytes = 0;
   #asked = false;
   #failed = false;
   #closed = false;
@@ -40,6 +43,17 @@ export class Checkpoints {
     });
   }
 
+  /**
+   * Told of each transaction that nobody knows the bytes of: bodies kept for review, answers, removals are some MiB each.
+   * The file says it, once it is longer than what SQLite leaves of it for the next round.
+   */
+  maintained(): void {
+    const before = this.#fileBytes;
+    this.#fileBytes = sizeOf(`${this.#connection.name}-wal`);
+    this.#walBytes += Math.max(0, this.#fileBytes - before);
+    this.committed(0);
+  }
+
   close(): void {
     this.#closed = true;
     this.#run('TRUNCATE');
@@ -56,5 +70,14 @@ export class Checkpoints {
         this.#logger.warn('the write-ahead log could not be carried over', { error: messageOf(error) });
       this.#failed = true;
     }
+  }
+}
+
+/** 0 also where the disk does not say: the transaction is committed, whatever a look at its file does. */
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch {
+    return 0;
   }
 }
