@@ -1,4 +1,5 @@
 /** Runs the independent subscriber (webhook_receiver.py), tells it what to answer, and hands over what it was sent. */
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
@@ -99,6 +100,8 @@ export interface ReceiverOptions {
   /** 127.0.0.1 */
   readonly host?: string;
   readonly port?: number;
+  /** A command that runs it: ['ip', 'netns', 'exec', name]. */
+  readonly wrapper?: readonly string[];
   /** The answer where the script has none: 202 unless this says otherwise. */
   readonly usual?: Step;
 }
@@ -138,12 +141,13 @@ export async function startReceiver(
   t: { after(stop: () => Promise<void>): void } | undefined,
   options: ReceiverOptions,
 ): Promise<Receiver> {
-  const { names = 'DNS:localhost,IP:127.0.0.1', host = '127.0.0.1' } = options;
+  const { names = 'DNS:localhost,IP:127.0.0.1', host = '127.0.0.1', wrapper = [], ...more } = options;
   const dir = temporaryDirectory();
   makeCa(dir);
   const record = new RecordFile(join(dir, 'requests.jsonl'), options.secrets);
-  const script = new Orders();
-  const { port } = await script.start({ ...options, ...certificateFiles(dir, 'receiver', names), record: record.path });
+  const script = new Orders(wrapper);
+  const files = { ...certificateFiles(dir, 'receiver', names), record: record.path };
+  const { port } = await script.start({ ...more, host, ...files });
   t?.after(() => script.stop());
   return {
     url: `https://${host.includes(':') ? `[${host}]` : host}:${port}/hook`,
@@ -193,11 +197,18 @@ function certificateFiles(dir: string, name: string, names: string, by: Issue = 
 
 /** The process: what it is told, and what it says to that. */
 class Orders {
-  readonly #child = startProcess(PYTHON, [join(import.meta.dirname, 'webhook_receiver.py')], environment());
-  readonly #ended = once(this.#child, 'close');
-  readonly #complaint = this.#child.stderr === null ? Promise.resolve('') : text(this.#child.stderr);
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<unknown>;
+  readonly #complaint: Promise<string>;
   readonly #waiting = new Map<number, () => void>();
   #orders = 0;
+
+  constructor(wrapper: readonly string[]) {
+    const [command, ...args] = [...wrapper, PYTHON, join(import.meta.dirname, 'webhook_receiver.py')];
+    this.#child = startProcess(command, args, environment());
+    this.#ended = once(this.#child, 'close');
+    this.#complaint = this.#child.stderr === null ? Promise.resolve('') : text(this.#child.stderr);
+  }
 
   async start(settings: object): Promise<{ port: number }> {
     const { stdout } = this.#child;

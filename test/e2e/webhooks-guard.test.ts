@@ -1,0 +1,375 @@
+/**
+ * Where the hub may be made to call, and where not, on a site of its own: a box and a world with real addresses, a name server
+ * that moves names while they are used, and traps that would know of any connection that should not be.
+ */
+import assert from 'node:assert/strict';
+import { before, describe, test } from 'node:test';
+import { type Hub, startHub } from './hub.ts';
+import type { HubApi } from './hub-api.ts';
+import { apiOf, create, dictionary, refused } from './hub-support.ts';
+import { ABYSS, BOX, BOX_PUBLIC, makeSite, PRIVATE, PUBLIC, type Zone } from './site.ts';
+import { until } from './wait.ts';
+import { type Receiver, startReceiver } from './webhook-receiver.ts';
+import {
+  assertFaultless,
+  deliveriesOf,
+  deliveryWhen,
+  HOOKS,
+  hasEnded,
+  SECRET,
+  settled,
+  subscribe,
+  webhooksConfig,
+} from './webhooks-support.ts';
+
+const HOSTS = ['127.0.0.1 localhost', '127.0.0.1 hosts-loop.site.test', `${PUBLIC} hosts-public.site.test`];
+const TIMEOUT_MS = 1_500;
+/** The hub keeps what a name led to for 5 s: the attempts reach beyond that. */
+const SCHEDULE_S = [0, 0, 1, 2, 2, 2, 2, 3_600];
+const NEVER = '0.0.0.0';
+
+const site = makeSite(HOSTS);
+const skip = typeof site === 'string' ? `no network of its own here: ${site}` : false;
+
+let names: Zone = {
+  'public.site.test': [[PUBLIC]],
+  'named-otherwise.test': [[PUBLIC]],
+  'dual.site.test': [[PUBLIC, '2600:1::34']],
+  'private.site.test': [[PRIVATE]],
+  'mixed.site.test': [[PUBLIC, PRIVATE]],
+  'mixed-six.site.test': [[PUBLIC, 'fd00::7']],
+  'mapped.site.test': [[`::ffff:${PRIVATE}`]],
+  'metadata.site.test': [['169.254.169.254']],
+  'loop.site.test': [['127.0.0.1']],
+  'never.site.test': [[NEVER]],
+  'own.site.test': [[BOX_PUBLIC]],
+  'silent.site.test': 'drop',
+  'abyss.site.test': [[ABYSS]],
+  'mes.lan': [[PRIVATE]],
+  'printer.local': [[PUBLIC]],
+  'intern.site.test': [[PRIVATE]],
+  'half-intern.site.test': [[PRIVATE, '10.9.9.9']],
+};
+
+describe('the egress guard', { skip }, () => {
+  let outside: Receiver;
+  /** At addresses that must not be called, with certificates that the hub would take. */
+  let trap: Receiver;
+  let boxTrap: Receiver;
+  let inside: Receiver;
+  let strict: HubApi;
+  let open: HubApi;
+  const hubs: Hub[] = [];
+
+  before(async () => {
+    if (typeof site === 'string') return;
+    const receiverAt = (wrapper: readonly string[], host: string, port: number) => {
+      const addresses = [PUBLIC, PRIVATE, BOX, BOX_PUBLIC, '127.0.0.1'].map((one) => `IP:${one}`);
+      const all = ['DNS:*.site.test', 'DNS:mes.lan', 'DNS:localhost', ...addresses].join(',');
+      return startReceiver(undefined, { secrets: [SECRET], names: all, host, port, wrapper });
+    };
+    [outside, trap, boxTrap, inside] = await Promise.all([
+      receiverAt(site.world, PUBLIC, 443),
+      receiverAt(site.world, PRIVATE, 443),
+      receiverAt(site.box, '0.0.0.0', 443),
+      receiverAt(site.world, PRIVATE, 8443),
+    ]);
+    await site.zone(names);
+    const proxy = `http://127.0.0.1:443`;
+    const proxies = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy'];
+    const env = { NODE_USE_ENV_PROXY: '1', ...Object.fromEntries(proxies.map((name) => [name, proxy])) };
+    const start = (allowed: readonly string[]) => {
+      const more = { schedule_s: SCHEDULE_S, timeout_ms: TIMEOUT_MS, allow_cidrs: allowed };
+      const config = webhooksConfig([outside, trap, boxTrap, inside], more);
+      return startHub({ config, env, wrapper: site.box });
+    };
+    hubs.push(...(await Promise.all([start([]), start(['10.9.8.0/24', '192.168.77.0/24'])])));
+    [strict, open] = hubs.map(apiOf) as [HubApi, HubApi];
+    await dictionary(strict, 'changes');
+    await dictionary(open, 'changes');
+  });
+
+  async function moveName(name: string, to: Zone[string] | undefined): Promise<void> {
+    const { [name]: _, ...others } = names;
+    names = to === undefined ? others : { ...others, [name]: to };
+    if (typeof site !== 'string') await site.zone(names);
+  }
+
+  function registration(api: HubApi, url: string) {
+    return api.post(`${HOOKS}/subscriptions`, { name: 'forbidden', url, secret: SECRET });
+  }
+
+  interface Ping {
+    readonly success: boolean;
+    readonly statusCode: number | null;
+    readonly responseBody: string;
+    readonly elapsedMs: number;
+    readonly error?: { readonly kind: string; readonly message: string; readonly reasons?: readonly string[] };
+  }
+
+  async function ping(api: HubApi, url: string): Promise<Ping> {
+    const answer = await until('a place for a test-ping', async () => {
+      const one = await api.post(`${HOOKS}/test-ping`, { url, secret: SECRET });
+      return one.status !== 429 && one;
+    });
+    assert.equal(answer.status, 200, answer.text);
+    return answer.body as unknown as Ping;
+  }
+
+  /** Refused at registration and by a test-ping for the same reasons. */
+  async function assertRefused(api: HubApi, url: string, ...patterns: readonly RegExp[]): Promise<void> {
+    const { reasons = [] } = await refused(422, 'INVALID_ARGUMENT', registration(api, url));
+    assert.equal(reasons.length, patterns.length, `${url}: ${reasons.join('; ')}`);
+    for (const [at, pattern] of patterns.entries()) assert.match(reasons[at] ?? '', pattern, url);
+    const pinged = await ping(api, url);
+    assert.deepEqual(
+      [pinged.success, pinged.statusCode, pinged.error?.kind, pinged.error?.reasons],
+      [false, null, 'ssrf', reasons.map((reason) => reason.replace(/^\/url: /, ''))],
+      url,
+    );
+  }
+
+  describe('of a hub on a site', { concurrency: true }, () => {
+    test('refuses addresses in every spelling, and says why', async () => {
+      const loopback = /^\/url: the address 127\.0\.0\.1 is not public \(loopback\)/;
+      const spellings =
+        '127.0.0.1 2130706433 0x7f000001 017700000001 0177.0.0.1 127.1 0x7f.1 127.0.0.1. %31%32%37.0.0.1';
+      const wide = ['１２７.０.０.１', '①②⑦.⓪.⓪.①', '127。0。0。1'];
+      for (const host of [...spellings.split(' '), ...wide]) await assertRefused(strict, `https://${host}/`, loopback);
+      for (const [host, pattern] of [
+        ['10.9.8.7', /private network/],
+        ['172.16.0.1', /private network/],
+        ['192.168.77.1', /private network/],
+        ['100.64.0.1', /not public/],
+        ['169.254.169.254', /metadata/],
+        ['168.63.129.16', /not public/],
+        ['0', /address 0\.0\.0\.0 is never called/],
+        ['224.0.0.251', /never called/],
+        ['255.255.255.255', /never called/],
+        ['198.18.0.1', /not public/],
+        ['203.0.113.1', /not public/],
+        ['[::1]', /loopback/],
+        ['[::]', /never called/],
+        ['[::ffff:10.9.8.7]', /inside an IPv6 address/],
+        ['[::10.9.8.7]', /inside an IPv6 address/],
+        ['[64:ff9b::a09:807]', /inside an IPv6 address/],
+        ['[2002:a09:807::]', /inside an IPv6 address/],
+        ['[fd00::1]', /not public/],
+        ['[fe80::1]', /link-local/],
+        ['[ff02::1]', /never called/],
+        ['[2001:db8::1]', /not public/],
+      ] as const) {
+        await assertRefused(strict, `https://${host}/`, pattern);
+      }
+      await assertRefused(strict, `https://${BOX_PUBLIC}/`, /is the device's own/);
+      await assertRefused(strict, `https://${PUBLIC}:8443/`, /port 8443 is not open/);
+    });
+
+    test('refuses what is no plain https URL, with every fault at once', async () => {
+      await assertRefused(strict, `http://${PUBLIC}/`, /must begin with https:/);
+      await assertRefused(strict, 'ftp://public.site.test/', /must begin with https:/);
+      await assertRefused(strict, 'https://user@public.site.test/', /user name or password/);
+      await assertRefused(strict, `https://public.site.test@${PRIVATE}/`, /user name/, /private network/);
+      await assertRefused(strict, `https://${PRIVATE}\\@public.site.test/`, /backslash/, /private network/);
+      await assertRefused(strict, ' https://public.site.test/', /invisible characters/, /right after/);
+      await assertRefused(strict, 'https://public.site.test/\r\nX: y', /invisible characters/);
+      await assertRefused(strict, 'https://public.site.test:0/', /port 0 cannot/, /port 0 is not open/);
+      await assertRefused(strict, 'https://user@private.site.test:8443/', /user name/, /port 8443/, /leads to/);
+      const long = `https://public.site.test/${'a'.repeat(2_048)}`;
+      await refused(422, 'INVALID_ARGUMENT', registration(strict, long));
+      await refused(422, 'INVALID_ARGUMENT', strict.post(`${HOOKS}/test-ping`, { url: long, secret: SECRET }));
+      const wrong = {
+        name: ' x',
+        url: 'https://user@private.site.test/',
+        secret: 'short',
+        consumer: 'nobody',
+        scopes: ['SECRET'],
+        dictionaries: ['Ü'],
+        actions: ['deleted'],
+        categories: ['dict.*'],
+      };
+      const { reasons = [] } = await refused(422, 'INVALID_ARGUMENT', strict.post(`${HOOKS}/subscriptions`, wrong));
+      for (const field of ['name', 'secret', 'consumer', 'scopes/0', 'dictionaries/0', 'actions/0', 'categories/0']) {
+        assert.equal(reasons.filter((reason) => reason.startsWith(`/${field} `)).length, 1, reasons.join('\n'));
+      }
+      assert.equal(reasons.filter((reason) => reason.startsWith('/url: ')).length, 2);
+      assert.equal(reasons.length, 9, reasons.join('\n'));
+    });
+
+    test('refuses names of this network, and as a whole those that lead where nothing may be called; it shows no address', async () => {
+      const local = /is a local one/;
+      for (const name of [
+        'localhost',
+        'localhost.',
+        'x.localhost',
+        'printer.local',
+        'mes.lan',
+        'a.internal',
+        'intranet',
+      ]) {
+        await assertRefused(strict, `https://${name}/`, local);
+      }
+      for (const name of ['private', 'mixed', 'mixed-six', 'metadata', 'loop', 'hosts-loop']) {
+        await assertRefused(
+          strict,
+          `https://${name}.site.test/`,
+          /^\/url: the name .* leads to an address that is neither/,
+        );
+      }
+      await assertRefused(strict, 'https://never.site.test/', /leads to an address that is never called/);
+      await assertRefused(strict, 'https://mapped.site.test/', /leads to an address that is never called/);
+      await assertRefused(strict, 'https://own.site.test/', /leads to this device/);
+      for (const name of ['private', 'mapped', 'own']) {
+        const { text } = await registration(strict, `https://${name}.site.test/`);
+        assert.ok(![PRIVATE, 'a09:807', BOX_PUBLIC].some((address) => text.includes(address)), text);
+      }
+    });
+
+    test('lets public ones be called, at 443, by each way a name is known here, and no proxy of the environment', async () => {
+      for (const host of ['public.site.test', 'dual.site.test', 'hosts-public.site.test', PUBLIC]) {
+        const url = `https://${host}/open-${host}`;
+        const { id } = await subscribe(strict, outside, `open-${host}`, { url, dictionaries: ['open'] });
+        assert.deepEqual(await ping(strict, url).then(({ success, statusCode }) => [success, statusCode]), [true, 202]);
+        const change = patchUrl(strict, id, 'https://private.site.test/');
+        await refused(422, 'INVALID_ARGUMENT', change);
+      }
+      await dictionary(strict, 'open');
+      for (const host of ['public.site.test', 'dual.site.test', 'hosts-public.site.test', PUBLIC]) {
+        const requests = await outside.received(2, `/open-${host}`);
+        assert.deepEqual(
+          requests.map(({ header }) => header['host']),
+          [host, host],
+        );
+      }
+    });
+
+    function patchUrl(api: HubApi, id: string, url: string) {
+      return api.send('PATCH', `${HOOKS}/subscriptions/${id}`, { body: { url } });
+    }
+
+    test('a test-ping says of what it failed, and shows no address', async () => {
+      await outside.script([{ status: 503, body: 'busy' }], '/ping-503');
+      await outside.script([{ status: 307, headers: { location: `https://${PRIVATE}/` } }], '/ping-307');
+      await outside.script([{ fault: 'hang' }], '/ping-hang');
+      await outside.script([{ fault: 'garbage' }], '/ping-garbage');
+      await outside.script([{ fault: 'reset' }], '/ping-reset');
+      const url = 'https://public.site.test';
+      for (const [to, kind, status, message] of [
+        ['https://nowhere.site.test/', 'dns', null, /the name nowhere\.site\.test cannot be resolved \(ENOTFOUND\)/],
+        ['https://silent.site.test/', 'timeout', null, /1500 ms were over while/],
+        ['https://abyss.site.test/', 'timeout', null, /while connecting to abyss/],
+        ['https://named-otherwise.test/', 'tls', null, /is for other names/],
+        [`${url}/ping-hang`, 'timeout', null, /while waiting for the answer/],
+        [`${url}/ping-garbage`, 'http', null, /not HTTP/],
+        [`${url}/ping-reset`, 'connect', null, /closed the connection/],
+        [`${url}/ping-307`, 'http', 307, /answered 307; redirects are not followed/],
+        [`${url}/ping-503`, 'http', 503, /answered 503/],
+      ] as const) {
+        const { success, statusCode, responseBody, elapsedMs, error } = await ping(strict, to);
+        assert.deepEqual([success, statusCode, error?.kind], [false, status, kind], to);
+        assert.equal(responseBody, status === 503 ? 'busy' : '');
+        assert.match(error?.message ?? '', message);
+        assert.ok(![PUBLIC, PRIVATE, ABYSS].some((address) => (error?.message ?? '').includes(address)));
+        assert.ok(elapsedMs >= (kind === 'timeout' ? TIMEOUT_MS : 0));
+      }
+      const good = await ping(strict, `${url}/ping-good`);
+      assert.deepEqual([good.success, good.statusCode, good.error], [true, 202, undefined]);
+      const [request] = outside.requests('/ping-good');
+      assert.deepEqual(
+        [request?.body?.subscriptionName, request?.body?.events[0]?.eventType],
+        ['test-ping', 'test.ping'],
+      );
+      assert.ok(!(await strict.get(`${HOOKS}/deliveries?limit=200`)).text.includes('ping-'));
+    });
+
+    test('a name that is unknown or gone may be registered; what is sent to it arrives when the name is back', async () => {
+      const { id } = await subscribe(strict, outside, 'gone', {
+        url: 'https://gone.site.test/gone',
+        dictionaries: ['gone'],
+      });
+      await dictionary(strict, 'gone');
+      const failed = await deliveryWhen(strict, id, ({ attempts }) => attempts >= 2);
+      assert.deepEqual([failed.state, failed.lastAttempt?.cause], ['retrying', 'dns']);
+      await moveName('gone.site.test', [[PUBLIC]]);
+      assert.equal((await deliveryWhen(strict, id, hasEnded)).state, 'delivered');
+      assert.equal(outside.requests('/gone').length, 1);
+    });
+
+    test('a name that moves inside after it was registered is not called, also on a connection that stands; then it is again', async () => {
+      await moveName('moving.site.test', [[PUBLIC]]);
+      const url = 'https://moving.site.test/moving';
+      const { id } = await subscribe(strict, outside, 'moving', { url, dictionaries: ['moving'] });
+      await dictionary(strict, 'moving');
+      await deliveryWhen(strict, id, ({ state }) => state === 'delivered');
+      await moveName('moving.site.test', [[PRIVATE]]);
+      await until('the hub has seen it', async () => (await ping(strict, url)).error?.kind === 'ssrf');
+      const before = outside.requests('/moving').length;
+      await create(strict, 'moving', 'inside', {});
+      const refusedOnce = await until('two attempts', async () => {
+        const found = (await deliveriesOf(strict, id))[1];
+        return found !== undefined && found.attempts >= 2 && found;
+      });
+      const { cause, message, statusCode } = refusedOnce.lastAttempt ?? {};
+      assert.deepEqual([refusedOnce.state, cause, statusCode], ['retrying', 'ssrf', null]);
+      assert.ok(!String(message).includes(PRIVATE), message);
+      assert.equal(outside.requests('/moving').length, before);
+      await moveName('moving.site.test', [[PUBLIC]]);
+      const all = await settled(strict, id);
+      assert.deepEqual(new Set(all.map(({ state }) => state)), new Set(['delivered']));
+    });
+
+    test('a name that answers otherwise each time it is asked is asked once for an attempt, and called as it was judged', async () => {
+      const others = { private: [PRIVATE], loop: ['127.0.0.1'], mixed: [PUBLIC, PRIVATE], never: [NEVER] };
+      for (const [name, addresses] of Object.entries(others)) {
+        // Its certificate being another's, the hub asks anew at the next attempt.
+        const host = `${name}.flip.test`;
+        await moveName(host, [[PUBLIC], addresses]);
+        const kinds: (string | undefined)[] = [];
+        for (let n = 0; n < 2; n += 1) kinds.push((await ping(strict, `https://${host}/`)).error?.kind);
+        assert.deepEqual(kinds, ['tls', 'ssrf'], host);
+      }
+    });
+
+    test('an address that has become the device’s own is not called any more', async () => {
+      if (typeof site === 'string') return;
+      const later = '93.184.216.36';
+      const url = `https://${later}/own`;
+      const { id } = await subscribe(strict, outside, 'becomes own', { url, dictionaries: ['becoming'] });
+      site.addOwn(later);
+      await until('the hub knows it', async () => (await patchUrl(strict, id, url)).status === 422);
+      await dictionary(strict, 'becoming');
+      const failed = await deliveryWhen(strict, id, ({ attempts }) => attempts >= 2);
+      assert.deepEqual(failed.attemptList.map(({ cause, statusCode }) => [cause, statusCode]).slice(0, 2), [
+        ['ssrf', null],
+        ['ssrf', null],
+      ]);
+    });
+
+    test('webhooks.allow_cidrs opens a range, on any port, and names of it; nothing beside it, and not the device itself', async () => {
+      for (const host of [PRIVATE, 'intern.site.test', 'mes.lan']) {
+        const url = `https://${host}:8443/in-${host}`;
+        const { id } = await subscribe(open, inside, `in-${host}`, { url, dictionaries: ['changes'] });
+        await create(open, 'changes', host, {});
+        assert.equal((await deliveryWhen(open, id, hasEnded)).state, 'delivered');
+        assert.equal(inside.requests(`/in-${host}`)[0]?.header['host'], `${host}:8443`);
+      }
+      await assertRefused(open, 'https://10.9.9.9/', /not in webhooks\.allow_cidrs/);
+      await assertRefused(open, `https://${BOX}/`, /the device's own/);
+      await assertRefused(open, `https://${BOX_PUBLIC}/`, /the device's own/);
+      await assertRefused(open, 'https://half-intern.site.test/', /neither public nor in/);
+      await assertRefused(open, 'https://mixed-six.site.test/', /neither public nor in/);
+      for (const name of ['localhost', 'printer.local'])
+        await assertRefused(open, `https://${name}/`, /local one|leads to/);
+      await assertRefused(open, `https://${PUBLIC}:8443/`, /port 8443 is not open/);
+      await assertRefused(open, 'https://[::1]:8443/', /loopback/);
+      assert.equal((await ping(open, `https://public.site.test/open`)).success, true);
+    });
+  });
+
+  test('no address that may not be called was, no proxy either, and the subscribers found nothing wrong', async () => {
+    assert.deepEqual([trap.connections(), boxTrap.connections()], [0, 0]);
+    assert.ok(outside.requests().length > 10 && inside.requests().length >= 3);
+    for (const one of [outside, inside]) assertFaultless(one);
+    for (const hub of hubs) assert.equal(await hub.stop(), 0);
+  });
+});
