@@ -12,6 +12,7 @@ import { Backlog, type Taken } from './backlog.ts';
 import type { Bodies } from './body-made.ts';
 import { DispatchCounts } from './dispatch-counts.ts';
 import { InHand } from './dispatch-hand.ts';
+import { DispatchLog } from './dispatch-log.ts';
 import { Offline } from './dispatch-offline.ts';
 import { DispatchRows } from './dispatch-rows.ts';
 import { endingOf, type Moment, neverCalled } from './ending.ts';
@@ -77,6 +78,7 @@ class Loop implements Dispatcher {
   readonly #attempts: Attempts;
   readonly #inHand = new InHand();
   readonly #offline: Offline;
+  readonly #log: DispatchLog;
   #state: 'new' | 'running' | 'stopped' = 'new';
   #turnAsked = false;
   #timer: Timer | undefined;
@@ -89,6 +91,7 @@ class Loop implements Dispatcher {
     this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
     this.#counts = new DispatchCounts({ ...options, rows, onUnreadable: (error) => this.#backlog.couldNotRead(error) });
     this.#attempts = new Attempts(options.clock);
+    this.#log = new DispatchLog(options.logger, options.clock);
     this.#offline = new Offline(options.online, options.clock, (is) => this.#routeChanged(is));
     options.book.onChanged(() => this.#bookChanged());
   }
@@ -196,6 +199,7 @@ class Loop implements Dispatcher {
   #followBook(): void {
     const change = this.#backlog.change();
     if (change === undefined) return;
+    this.#log.look(this.#o.book);
     this.#turns.keep(change.ids);
     for (const id of change.doubtful) this.#turns.doubt(id);
     this.#attempts.giveUp((due) => !this.#backlog.serves(due));
@@ -240,17 +244,16 @@ class Loop implements Dispatcher {
   }
 
   #written(written: readonly Written[]): void {
-    const { book, logger } = this.#o;
-    const forReview = { rejected: 0, failed: 0 };
+    const { book } = this.#o;
     for (const { ending, kept } of written) {
       const { due, after } = ending;
       // One that had gone, or was changed by others, is looked at as it is now.
       this.#letGo(due, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
       if (!kept) continue;
-      this.#counts.ended(ending, book.byId(due.subscriptionId) === undefined);
-      if (after.state === 'rejected' || after.state === 'failed') forReview[after.state]++;
+      const known = book.byId(due.subscriptionId);
+      this.#counts.ended(ending, known === undefined);
+      if (known !== undefined) this.#log.ended(ending, known);
     }
-    if (forReview.rejected + forReview.failed > 0) logger.warn('webhook deliveries are for review', forReview);
     this.#wake();
   }
 
