@@ -41,11 +41,11 @@ describe('an error of an attempt', () => {
     });
   }
 
-  it('of the guard keeps every reason', () => {
+  it('of the guard keeps every reason, and tells each in its message', () => {
     const failure = failureOf(new EgressRefused(['one', 'two']), 'resolve', host);
     assert.deepEqual(failure, {
       cause: 'ssrf',
-      message: 'mes.example.org:8443 may not be called',
+      message: 'mes.example.org:8443 may not be called: one; two',
       reasons: ['one', 'two'],
       unreached: false,
     });

@@ -83,7 +83,9 @@ export function brokenOff(status: number, host: string): Failure {
 /** `host`: as the URL has it. */
 export function failureOf(error: unknown, phase: Phase, host: string): Failure {
   if (error instanceof EgressRefused) {
-    return { cause: 'ssrf', message: `${host} may not be called`, reasons: error.reasons, unreached: false };
+    // Of a delivery the message alone is kept: who reviews it is to see which rule it was.
+    const message = `${host} may not be called: ${error.message}`;
+    return { cause: 'ssrf', message, reasons: error.reasons, unreached: false };
   }
   if (error instanceof NameUnresolved) {
     return { cause: 'dns', message: error.message, reasons: [], unreached: true };
