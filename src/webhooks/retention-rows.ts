@@ -2,10 +2,11 @@
 import type { Connection } from '../storage/open.ts';
 import type { RunMs } from './parts.ts';
 
-/** What ended before these is removed. */
+/** What ended before these is removed; of what has been due since before the last, the bodies are kept. */
 export interface Ages {
   readonly deliveredBefore: RunMs;
   readonly reviewBefore: RunMs;
+  readonly dueBefore: RunMs;
 }
 
 /** Behind `after`, up to and with `upTo`. */

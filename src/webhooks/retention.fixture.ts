@@ -4,6 +4,7 @@ import type { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
 import { type TemporaryStore, temporaryStore } from '../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../outbox/change-store.ts';
+import { BodySource } from './body-rows.ts';
 import { createRetention, type Retention, type RetentionOptions } from './retention.ts';
 
 export const dayMs = 86_400_000;
@@ -25,6 +26,7 @@ export function rigFor(t: TestContext, changes: Partial<RetentionOptions> = {}):
     connection: temporary.store.connection,
     retention: createRetention({
       ...temporary,
+      bodies: new BodySource(temporary.store.connection),
       running: { now: () => rig.runMs },
       keepDeliveredDays: 7,
       keepFailedDays: 30,

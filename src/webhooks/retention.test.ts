@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Logger, silentLogger } from '../base/logger.ts';
+import { BodySource } from './body-rows.ts';
 import { failCommits } from './dispatcher.fixture.ts';
 import { beforeCommits, dayMs, left, mib, pass, passUntil, rigFor } from './retention.fixture.ts';
 import { createRetention } from './retention.ts';
@@ -78,6 +79,7 @@ test('200,000 old deliveries go in slices of 500, a few thousand rows looked at 
   const counted = countLooks(connection);
   const retention = createRetention({
     store,
+    bodies: new BodySource(connection),
     running: { now: () => rig.runMs },
     keepDeliveredDays: 7,
     keepFailedDays: 30,

@@ -8,6 +8,8 @@ import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { AnswerLimit } from './answer-limit.ts';
+import type { Bodies } from './body-made.ts';
+import { LongDue } from './long-due.ts';
 import { storeFailure } from './readable.ts';
 import { type Ages, RetentionRows } from './retention-rows.ts';
 import type { RunningTime } from './running-time.ts';
@@ -15,6 +17,7 @@ import { Sweep } from './sweep.ts';
 
 export interface RetentionOptions {
   readonly store: ChangeStore;
+  readonly bodies: Bodies;
   readonly running: Pick<RunningTime, 'now'>;
   readonly keepDeliveredDays: number;
   /** Of rejected and failed ones. */
@@ -35,6 +38,8 @@ export interface Retention {
 }
 
 const dayMs = 86_400_000;
+/** As long as events stay in the outbox anyway, unless outbox.keep_published_days says otherwise. */
+const longDueMs = 7 * dayMs;
 /** A start has better things to do. */
 const firstSweepMs = 60_000;
 const sweepMs = 3_600_000;
@@ -53,6 +58,7 @@ class Keeper implements Retention {
   readonly #o: RetentionOptions;
   readonly #rows: RetentionRows;
   readonly #answers: AnswerLimit;
+  readonly #longDue: LongDue;
   #sweep: Sweep | undefined;
   #sweepAtMs = 0;
   #bodyBytes = 0;
@@ -61,10 +67,11 @@ class Keeper implements Retention {
   #state: 'new' | 'running' | 'stopped' = 'new';
 
   constructor(options: RetentionOptions) {
-    const { store, maxAnswerBytes } = options;
+    const { store, bodies, maxAnswerBytes } = options;
     this.#o = options;
     this.#rows = new RetentionRows(store.connection);
     this.#answers = new AnswerLimit({ store, rows: this.#rows, maxAnswerBytes });
+    this.#longDue = new LongDue(store, bodies);
   }
 
   start(): void {
@@ -119,12 +126,17 @@ class Keeper implements Retention {
     const nowMs = clock.monoMs();
     if (nowMs < this.#sweepAtMs && this.#rows.deletedSubscriptions().length === 0) return undefined;
     this.#sweepAtMs = nowMs + sweepMs;
-    return new Sweep({ store, rows: this.#rows, answers: this.#answers, ages: () => this.#ages(), onRemoved });
+    const parts = { store, rows: this.#rows, answers: this.#answers, longDue: this.#longDue };
+    return new Sweep({ ...parts, ages: () => this.#ages(), onRemoved });
   }
 
   #ages(): Ages {
     const { running, keepDeliveredDays, keepFailedDays } = this.#o;
     const runMs = running.now();
-    return { deliveredBefore: runMs - keepDeliveredDays * dayMs, reviewBefore: runMs - keepFailedDays * dayMs };
+    return {
+      deliveredBefore: runMs - keepDeliveredDays * dayMs,
+      reviewBefore: runMs - keepFailedDays * dayMs,
+      dueBefore: runMs - longDueMs,
+    };
   }
 }

@@ -81,7 +81,7 @@ CREATE TABLE webhook_deliveries (
 CREATE INDEX webhook_due ON webhook_deliveries (subscription_id, due_run_ms, id) WHERE state IN ('pending', 'retrying');
 CREATE INDEX webhook_review ON webhook_deliveries (state, id) WHERE state IN ('rejected', 'failed');
 
--- The bodies of deliveries that are for review, deflated: their events may leave the outbox.
+-- The bodies of deliveries that are for review or have long been due, deflated: their events may leave the outbox.
 CREATE TABLE webhook_bodies (
   delivery_id INTEGER PRIMARY KEY,
   body BLOB NOT NULL

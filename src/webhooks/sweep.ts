@@ -1,12 +1,17 @@
-/** One walk over all deliveries, removing what is old or nobody's in slices; then the subscriptions and forms it was kept for. */
+/**
+ * One walk over all deliveries in slices, removing what is old or nobody's and keeping the bodies of what has long been due;
+ * then the subscriptions and forms it was kept for.
+ */
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { AnswerLimit } from './answer-limit.ts';
+import type { LongDue } from './long-due.ts';
 import type { Ages, RetentionRows } from './retention-rows.ts';
 
 export interface SweepOptions {
   readonly store: ChangeStore;
   readonly rows: RetentionRows;
   readonly answers: AnswerLimit;
+  readonly longDue: LongDue;
   /** Asked for each slice. */
   readonly ages: () => Ages;
   /** After each commit that removed deliveries. */
@@ -52,7 +57,7 @@ export class Sweep {
   }
 
   async #slice(): Promise<void> {
-    const { store, rows, answers, ages, onRemoved } = this.#o;
+    const { store, rows, answers, longDue, ages, onRemoved } = this.#o;
     const end = rows.sliceEnd(this.#after, sliceLooked);
     let slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
     let isWhole = true;
@@ -66,6 +71,11 @@ export class Sweep {
       isWhole = whole;
       if (ids.length > 0) onRemoved();
       if (!whole) slice = { ...slice, upTo: ids.at(-1) ?? slice.after };
+    }
+    const keptTo = await longDue.keep(slice, ages().dueBefore);
+    if (keptTo < slice.upTo) {
+      isWhole = false;
+      slice = { ...slice, upTo: keptTo };
     }
     for (const form of rows.forms(slice)) this.#forms.delete(form);
     this.#bodyBytes += rows.bodyBytes(slice);

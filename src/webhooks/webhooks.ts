@@ -82,6 +82,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   planner.onPlanned((subscriptionIds, count) => dispatcher.planned(subscriptionIds, count));
   const retention = createRetention({
     store,
+    bodies,
     running,
     keepDeliveredDays,
     keepFailedDays,
