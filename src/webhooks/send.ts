@@ -158,7 +158,11 @@ class Attempt implements Trip {
   }
 
   failureBy(error: unknown): Failure {
-    if (this.#late) return lateIn(this.phase, this.host, this.#timeoutMs);
+    if (this.#late) {
+      const late = lateIn(this.phase, this.host, this.#timeoutMs);
+      // A connection that was kept stands on this side also when the network has gone.
+      return this.reused && !this.answered ? { ...late, unreached: true } : late;
+    }
     return this.#caller.aborted ? givenUp : failureOf(error, this.phase, this.host);
   }
 

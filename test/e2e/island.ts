@@ -1,0 +1,74 @@
+/** A machine without any network, for a test: a network namespace with its loopback alone, and a cable that can be plugged in. */
+import { spawnSync } from 'node:child_process';
+import { after } from 'node:test';
+
+export interface Island {
+  /** Runs a command on it. */
+  readonly wrapper: readonly string[];
+  /** This machine's address on the cable; here as soon as the island is. */
+  readonly mainland: string;
+  /** One of the cable's that swallows everything: whoever calls it waits. */
+  readonly abyss: string;
+  /** Of both ends. */
+  readonly cidr: string;
+  plug(): void;
+  unplug(): void;
+}
+
+let islands = 0;
+
+/** The island, or why there can be none here. Gone at the end of the file. */
+export function makeIsland(): Island | string {
+  islands += 1;
+  const id = `${process.pid % 100_000}${String.fromCodePoint(96 + islands)}`;
+  const [name, here, there] = [`lineside-island-${id}`, `li${id}m`, `li${id}i`];
+  // 198.18.0.0/15 is for tests of network devices (RFC 2544): it belongs to nobody. makeLan has its lower half.
+  const net = `198.19.${(process.pid >> 4) & 255}.${((process.pid & 15) << 4) | ((islands & 1) << 3)}`;
+  const host = (n: number): string => net.replace(/\d+$/, (last) => String(Number(last) + n));
+  const inside = ['ip', 'netns', 'exec', name];
+  const made = run([
+    ['ip', 'netns', 'add', name],
+    [...inside, 'ip', 'link', 'set', 'lo', 'up'],
+    ['ip', 'link', 'add', here, 'type', 'veth', 'peer', 'name', there],
+    ['ip', 'addr', 'add', `${host(1)}/29`, 'dev', here],
+    ['ip', 'link', 'set', here, 'up'],
+  ]);
+  // After the hooks of the file itself.
+  setImmediate(() =>
+    after(() => {
+      spawnSync('ip', ['netns', 'del', name]);
+      spawnSync('ip', ['link', 'del', here]);
+    }),
+  );
+  if (made !== '') return made;
+  return {
+    wrapper: inside,
+    mainland: host(1),
+    abyss: host(3),
+    cidr: `${net}/29`,
+    plug() {
+      must([
+        ['ip', 'link', 'set', there, 'netns', name],
+        [...inside, 'ip', 'addr', 'add', `${host(2)}/29`, 'dev', there],
+        [...inside, 'ip', 'link', 'set', there, 'up'],
+        // Nobody has this hardware address: what is sent there is gone.
+        [...inside, 'ip', 'neigh', 'replace', host(3), 'lladdr', '02:00:00:00:00:77', 'nud', 'permanent', 'dev', there],
+      ]);
+    },
+    unplug: () => must([[...inside, 'ip', 'link', 'set', there, 'netns', '1']]),
+  };
+}
+
+function must(steps: readonly (readonly string[])[]): void {
+  const failed = run(steps);
+  if (failed !== '') throw new Error(failed);
+}
+
+/** What failed; '': nothing. */
+function run(steps: readonly (readonly string[])[]): string {
+  for (const [command = '', ...args] of steps) {
+    const done = spawnSync(command, args, { encoding: 'utf8' });
+    if (done.status !== 0) return `${command} ${args.join(' ')}: ${done.error?.message ?? done.stderr}`;
+  }
+  return '';
+}

@@ -1,0 +1,273 @@
+/** A device without a network: what is due waits and uses no attempt; with the network back, nobody is run over. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import Database from 'better-sqlite3';
+import type { Toml } from './daemon.ts';
+import { type Hub, startHub } from './hub.ts';
+import type { HubApi } from './hub-api.ts';
+import { apiOf, create, dictionary } from './hub-support.ts';
+import { type Island, makeIsland } from './island.ts';
+import { until } from './wait.ts';
+import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
+import {
+  assertFaultless,
+  deliveriesOf,
+  planned,
+  SECRET,
+  subscribe,
+  webhookStatus,
+  webhooksConfig,
+} from './webhooks-support.ts';
+
+const MIB = 1024 * 1024;
+/** Everyday's is a part of a campaign's. */
+const ARRIVALS = process.env['SOAK'] === undefined ? 1_500 : 10_000;
+/** Of some 80 MiB that it takes to be busy, whatever waits; what waits has 200 MB. */
+const MOST_GROWN_BYTES = 128 * MIB;
+/** It looks for a route every 5 s. */
+const BACK_MS = 60_000;
+const CONNECTIONS = 4;
+
+function islandFor(t: TestContext): Island | undefined {
+  const island = makeIsland();
+  if (typeof island !== 'string') return island;
+  t.skip(`no network of its own here: ${island}`);
+  return undefined;
+}
+
+interface Scene {
+  readonly hub: Hub;
+  readonly receiver: Receiver;
+  readonly url: (path: string) => string;
+}
+
+/** A hub on the island, and a subscriber on the mainland. */
+async function scene(t: TestContext, island: Island, webhooks: Toml = {}): Promise<Scene> {
+  const { mainland, wrapper, cidr } = island;
+  const receiver = await startReceiver(t, { secrets: [SECRET], host: mainland, names: `IP:${mainland}` });
+  const config = webhooksConfig([receiver], { allow_cidrs: [cidr], ...webhooks });
+  const hub = await startHub({ config, wrapper });
+  await dictionary(apiOf(hub), 'd');
+  return { hub, receiver, url: (path) => `https://${mainland}:${receiver.port}${path}` };
+}
+
+/** So many changes, each a transaction of its own. */
+async function changes(api: HubApi, name: string, count: number, data: object = {}): Promise<void> {
+  const one = async (i: number): Promise<void> => {
+    for (let n = i; n < count; n += 8) await create(api, 'd', `${name} ${n}`, data);
+  };
+  await Promise.all(Array.from({ length: 8 }, (_, i) => one(i)));
+}
+
+async function untilOffline(api: HubApi, is: boolean): Promise<void> {
+  await until(`offline is ${is}`, async () => (await webhookStatus(api)).offline === is, BACK_MS);
+}
+
+/** What is tried again after an attempt in vain would be so in an hour. */
+async function untilNothingWaits(api: HubApi, id: string): Promise<void> {
+  await planned(api);
+  const done = async (): Promise<boolean> => {
+    const tried = await deliveriesOf(api, id, '&state=retrying');
+    assert.deepEqual(
+      tried.map(({ deliveryId, lastAttempt }) => [deliveryId, lastAttempt]),
+      [],
+      'no attempt was in vain',
+    );
+    return (await webhookStatus(api)).waiting === 0;
+  };
+  await until('nothing waits', done, BACK_MS);
+}
+
+/** Nothing of it was tried. */
+async function assertUntouched(api: HubApi, id: string, count: number): Promise<void> {
+  const waiting = (await deliveriesOf(api, id)).filter(({ state }) => state !== 'delivered');
+  assert.equal(waiting.length, count);
+  for (const { state, attempts, lastAttempt } of waiting) {
+    assert.deepEqual([state, attempts, lastAttempt], ['pending', 0, null]);
+  }
+  assert.deepEqual((await webhookStatus(api)).waiting, count);
+}
+
+function assertOnceEach(requests: readonly ReceivedRequest[], count: number): void {
+  assert.equal(requests.length, count);
+  assert.equal(new Set(requests.map(({ body }) => body?.deliveryId)).size, count);
+}
+
+/** A connection has one request at a time. */
+function connectionsOf(requests: readonly ReceivedRequest[]): number {
+  return new Set(requests.map(({ connection }) => connection)).size;
+}
+
+/** The first one alone, then two, each of which took `eachS` to be answered. */
+function assertBeginsSmall(requests: readonly ReceivedRequest[], eachS: number): void {
+  const [first = 0, second = 0, , fourth = 0] = requests.map(({ at }) => at);
+  assert.ok(second - first >= eachS, `the second came ${second - first} s after the first`);
+  assert.ok(fourth - second >= eachS, `the fourth came ${fourth - second} s after the second`);
+}
+
+function peakBytes(pid: number): number {
+  const [, kib = ''] = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kib) * 1024;
+}
+
+/** The peak from now on. */
+function forgetPeak(pid: number): number {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  return peakBytes(pid);
+}
+
+describe('a device without a network', { concurrency: true }, () => {
+  it('waits with hundreds of changes, over restarts too, and uses no attempt; then each is delivered once', async (t) => {
+    const island = islandFor(t);
+    if (island === undefined) return;
+    const { hub, receiver, url } = await scene(t, island, { schedule_s: [0, 3_600] });
+    const slow = 0.3;
+    await receiver.script([
+      { delayS: slow, times: 3 },
+      { delayS: 0.01, times: 1_000 },
+    ]);
+    const { id } = await subscribe(apiOf(hub), receiver, 'all', { url: url('/all') });
+    await changes(apiOf(hub), 'before', 100);
+    await untilOffline(apiOf(hub), true);
+    await hub.kill();
+    const again = await startHub({ dir: hub.dir, wrapper: island.wrapper });
+    const api = apiOf(again);
+    await changes(api, 'after', 100);
+    await planned(api);
+    await untilOffline(api, true);
+    await assertUntouched(api, id, 200);
+    assert.equal(receiver.connections(), 0);
+    island.plug();
+    await untilNothingWaits(api, id);
+    const requests = receiver.requests();
+    assertOnceEach(requests, 200);
+    assertBeginsSmall(requests, slow);
+    assert.ok(connectionsOf(requests) <= CONNECTIONS, `${connectionsOf(requests)} connections`);
+    assertFaultless(receiver);
+    const { attemptsTotal, offline } = await webhookStatus(api);
+    assert.deepEqual([offline, attemptsTotal['accepted'], attemptsTotal['connect']], [false, 200, 0]);
+    assert.equal(await again.stop(), 0);
+  });
+
+  it('that loses its network uses no attempt either, and begins with one again when it is back', async (t) => {
+    const island = islandFor(t);
+    if (island === undefined) return;
+    const { hub, receiver, url } = await scene(t, island, { schedule_s: [0, 3_600], timeout_ms: 2_000 });
+    const api = apiOf(hub);
+    island.plug();
+    const { id } = await subscribe(api, receiver, 'all', { url: url('/all') });
+    await changes(api, 'before', 50);
+    await untilNothingWaits(api, id);
+    const slow = 0.3;
+    // Four may be for what the kernel still has for the connections of before.
+    await receiver.script([{ delayS: slow, times: 8 }]);
+    island.unplug();
+    await changes(api, 'meanwhile', 100);
+    await untilOffline(api, true);
+    await planned(api);
+    // Those that went to connections kept from before end with their time.
+    await until('nothing is under way', async () => (await webhookStatus(api)).inFlight === 0);
+    await assertUntouched(api, id, 100);
+    const kept = receiver.connections();
+    island.plug();
+    await untilNothingWaits(api, id);
+    await assertUntouched(api, id, 0);
+    assert.equal((await webhookStatus(api)).attemptsTotal['accepted'], 150);
+    const since = receiver.requests().filter(({ connection }) => connection > kept);
+    assertOnceEach(since, 100);
+    assertBeginsSmall(since, slow);
+    assert.ok(connectionsOf(since) <= CONNECTIONS, `${connectionsOf(since)} connections`);
+    assertFaultless(receiver);
+    assert.equal(await hub.stop(), 0);
+  });
+
+  it('for long has 10,000 deliveries due, and delivers them with bounded memory and four connections', async (t) => {
+    const island = islandFor(t);
+    if (island === undefined) return;
+    const { hub, receiver, url } = await scene(t, island);
+    await subscribe(apiOf(hub), receiver, 'all', { url: url('/all') });
+    // 20 KB each: all of them together have 200 MB.
+    await changes(apiOf(hub), 'key', 20, { text: 'x'.repeat(20_000) });
+    await planned(apiOf(hub));
+    assert.equal(await hub.stop(), 0);
+    multiply(hub, 10_000);
+    const again = await startHub({ dir: hub.dir, wrapper: island.wrapper });
+    const api = apiOf(again);
+    await untilOffline(api, true);
+    assert.equal((await webhookStatus(api)).waiting, 10_000);
+    const before = forgetPeak(again.pid());
+    island.plug();
+    const requests = await receiver.received(ARRIVALS, '/all', BACK_MS * 3);
+    const grown = peakBytes(again.pid()) - before;
+    t.diagnostic(`${requests.length} arrived, the hub grew by ${(grown / MIB).toFixed(1)} MiB`);
+    assert.ok(grown < MOST_GROWN_BYTES, `${grown} bytes more`);
+    assert.ok(connectionsOf(requests) <= CONNECTIONS, `${connectionsOf(requests)} connections`);
+    assert.equal(new Set(requests.map(({ body }) => body?.deliveryId)).size, requests.length, 'none twice');
+    assert.equal(await again.stop(), 0);
+  });
+});
+
+/** As if the same changes had been made so often: what is sent is of the same size. */
+function multiply({ dir }: Hub, count: number): void {
+  const file = new Database(join(dir, 'data', 'refdata.db'));
+  const held = Number(file.prepare('SELECT count(*) FROM webhook_deliveries').pluck().get());
+  file
+    .prepare(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+       INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
+         attempts, attempts_before, due_run_ms)
+       SELECT lower(hex(randomblob(8))), subscription_id, form_id, first_event, last_event, events, occurred_at, state,
+         0, 0, due_run_ms
+       FROM (SELECT * FROM webhook_deliveries ORDER BY id DESC LIMIT 1), n`,
+    )
+    .run(count - held);
+  file.close();
+}
+
+describe('subscribers that are dead', () => {
+  it('delay none of the deliveries of one that lives, before and after a restart', async (t) => {
+    const island = islandFor(t);
+    if (island === undefined) return;
+    const timeoutMs = 6_000;
+    const { hub, receiver, url } = await scene(t, island, {
+      timeout_ms: timeoutMs,
+      schedule_s: [0, 1, 1, 1, 1, 1, 1, 1],
+    });
+    island.plug();
+    const dead = 7;
+    for (let i = 0; i < dead; i++) {
+      // It takes the connection and then says nothing; or not even that.
+      await subscribe(apiOf(hub), receiver, `hangs${i}`, { url: url(`/hangs${i}`) });
+      await subscribe(apiOf(hub), receiver, `abyss${i}`, { url: `https://${island.abyss}/abyss${i}` });
+      await receiver.script([{ fault: 'hang', times: 10_000 }], `/hangs${i}`);
+    }
+    await subscribe(apiOf(hub), receiver, 'alive', { url: url('/alive') });
+    let running = hub;
+    let arrived = 0;
+    const worst = async (count: number): Promise<number> => {
+      let worstS = 0;
+      for (let i = 0; i < count; i++) {
+        await create(apiOf(running), 'd', `key ${arrived}`, {});
+        const madeS = Number(process.hrtime.bigint()) / 1e9;
+        arrived += 1;
+        const last = (await receiver.received(arrived, '/alive', BACK_MS)).at(-1);
+        worstS = Math.max(worstS, (last?.at ?? 0) - madeS);
+      }
+      return worstS;
+    };
+    const before = await worst(30);
+    await until('the dead have been tried', async () => {
+      return ((await webhookStatus(apiOf(running))).attemptsTotal['timeout'] ?? 0) >= 2 * dead;
+    });
+    const tried = await worst(30);
+    await running.kill();
+    running = await startHub({ dir: hub.dir, wrapper: island.wrapper });
+    const after = await worst(30);
+    t.diagnostic(`the worst came ${before}, ${tried}, ${after} s after its change was answered`);
+    for (const one of [before, tried, after]) assert.ok(one < timeoutMs / 2_000, `${one} s`);
+    assert.ok((await webhookStatus(apiOf(running))).waiting >= 2 * dead * 60);
+    assert.equal(await running.stop(), 0);
+  });
+});
