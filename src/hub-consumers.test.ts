@@ -57,11 +57,11 @@ describe('consumers', () => {
     await consumers.start();
     t.after(() => consumers.stop());
     await look();
-    assert.equal(known, false);
+    assert.deepEqual([known, consumers.isKnown()], [false, false]);
     rmSync(file);
     addToken(file, 'erp', ['reader'], at);
     await look();
-    assert.equal(known, true);
+    assert.deepEqual([known, consumers.isKnown()], [true, true]);
     assert.deepEqual(consumers.scopesOf('erp'), ['PUBLIC']);
   });
 

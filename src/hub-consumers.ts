@@ -12,6 +12,8 @@ const LOOK_EVERY_MS = 2_000;
 export interface Consumers {
   /** undefined: there is no such consumer. */
   scopesOf(name: string): readonly Scope[] | undefined;
+  /** False until the tokens could be read. */
+  isKnown(): boolean;
   /** After each look that found another consumer, one less, or other scopes. */
   onChanged(listener: () => void): void;
   /** Resolves after the first look. */
@@ -40,6 +42,7 @@ class TokenConsumers implements Consumers {
   readonly known = this.#known.promise;
   #scopes: ReadonlyMap<string, readonly Scope[]> = new Map();
   #timer: Timer | undefined;
+  #isKnown = false;
   #isStopped = false;
 
   constructor({ tokens, clock, logger }: ConsumersOptions) {
@@ -50,6 +53,10 @@ class TokenConsumers implements Consumers {
 
   scopesOf(name: string): readonly Scope[] | undefined {
     return name === 'local' ? scopes : this.#scopes.get(name);
+  }
+
+  isKnown(): boolean {
+    return this.#isKnown;
   }
 
   onChanged(listener: () => void): void {
@@ -71,6 +78,7 @@ class TokenConsumers implements Consumers {
     // A file that cannot be read says nothing of who is gone; the reader has said in the log that it cannot. What was
     // so goes on, since events that are not planned for a consumer would be lost to it.
     if (owners === undefined || this.#isStopped) return;
+    this.#isKnown = true;
     this.#known.resolve();
     const found = new Map(owners.map(({ name, roles }) => [name, scopesOf(roles)]));
     if (isSame(found, this.#scopes)) return;

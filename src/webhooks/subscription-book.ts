@@ -76,6 +76,7 @@ export class Book implements SubscriptionBook {
   }
 
   blocked(known: Known): string {
+    if (this.#consumers.isKnown?.() === false) return unknownText;
     const { consumer } = known;
     const open = this.#consumers.scopesOf(consumer);
     const entry = this.#entries.get(known.id);
@@ -168,6 +169,10 @@ export class Book implements SubscriptionBook {
     if (this.#box.generation !== before) queueMicrotask(() => this.#tell(undefined));
   }
 }
+
+/** Whoever reads that a token is gone which is there would make it anew. */
+const unknownText =
+  'nothing is planned or sent yet: the tokens file has not been readable since the start, so who the consumers are is not known';
 
 function closedText({ consumer }: Known, closed: readonly Scope[]): string {
   return `nothing of ${closed.join(' and ')} is sent: not open to its consumer, the token ${consumer}`;

@@ -17,7 +17,7 @@ function opened({ store, clock, dir }: ReturnType<typeof temporaryStore>, isKnow
   };
   const rules = { scheduleS: [0], timeoutMs: 1_000, caFile: '', allowCidrs: [], allowPorts: [] };
   const keep = { keepDeliveredDays: 7, keepFailedDays: 30, keyFile: join(dir, 'webhooks.key'), version: '1.2.3' };
-  const consumers = { scopesOf, onChanged: () => {} };
+  const consumers = { scopesOf, isKnown, onChanged: () => {} };
   return openWebhooks({ ...rules, ...keep, store, clock, consumers, logger: silentLogger });
 }
 
@@ -32,6 +32,16 @@ async function subscribed(t: TestContext) {
 }
 
 describe('before it is known who the consumers are', () => {
+  it('every subscription is blocked, and says so instead of naming a token that is not gone', async (t) => {
+    const { rig, id } = await subscribed(t);
+    let known = false;
+    const { admin } = opened(rig, () => known);
+    assert.match(admin.subscription(id).blocked, /^nothing is planned or sent yet: the tokens file/);
+    assert.equal(admin.status().blockedSubscriptions, 1);
+    known = true;
+    assert.equal(admin.subscription(id).blocked, '');
+  });
+
   it('no change of a subscription plans what waits, which would be for nobody', async (t) => {
     const { rig, id } = await subscribed(t);
     let known = false;
