@@ -65,7 +65,7 @@ function requestOf(path: string, key: string): ReceivedRequest | undefined {
 
 /** Waits for the delivery that tells of a record. */
 function told(path: string, key: string): Promise<ReceivedRequest> {
-  return until(`${key} at ${path}`, () => requestOf(path, key));
+  return until(`${key} at ${path}`, () => requestOf(path, key), 60_000);
 }
 
 describe('webhooks', { concurrency: true }, () => {
@@ -164,7 +164,7 @@ describe('webhooks', { concurrency: true }, () => {
       });
       const all = [...items('bulk', 25_000, 0), ...heavy, ...items('bulk', 50_000, 0).slice(25_000)];
       await expect(200, sendBundle(api, all));
-      const deliveries = await settled(api, id, 60_000);
+      const deliveries = await settled(api, id);
       assert.deepEqual(new Set(deliveries.map(({ state }) => state)), new Set(['delivered']));
       const bodies = new Map(receiver.requests('/bulk').map(({ body, raw }) => [body?.deliveryId, { body, raw }]));
       const came = deliveries.flatMap(({ deliveryId }) => bodies.get(deliveryId)?.body?.events ?? []);

@@ -13,6 +13,7 @@ import { type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,
   deliveriesOf,
+  deliveriesWhen,
   deliveryWhen,
   HOOKS,
   hasEnded,
@@ -26,6 +27,8 @@ const HOSTS = ['127.0.0.1 localhost', '127.0.0.1 hosts-loop.site.test', `${PUBLI
 const TIMEOUT_MS = 1_500;
 /** The hub keeps what a name led to for 5 s: the attempts reach beyond that. */
 const SCHEDULE_S = [0, 0, 1, 2, 2, 2, 2, 3_600];
+/** A trap. */
+const PROXY = 'http://127.0.0.1:443';
 const NEVER = '0.0.0.0';
 
 const site = makeSite(HOSTS);
@@ -75,19 +78,20 @@ describe('the egress guard', { skip }, () => {
       receiverAt(site.world, PRIVATE, 8443),
     ]);
     await site.zone(names);
-    const proxy = `http://127.0.0.1:443`;
-    const proxies = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy'];
-    const env = { NODE_USE_ENV_PROXY: '1', ...Object.fromEntries(proxies.map((name) => [name, proxy])) };
-    const start = (allowed: readonly string[]) => {
-      const more = { schedule_s: SCHEDULE_S, timeout_ms: TIMEOUT_MS, allow_cidrs: allowed };
-      const config = webhooksConfig([outside, trap, boxTrap, inside], more);
-      return startHub({ config, env, wrapper: site.box });
-    };
     hubs.push(...(await Promise.all([start([]), start(['10.9.8.0/24', '192.168.77.0/24'])])));
     [strict, open] = hubs.map(apiOf) as [HubApi, HubApi];
     await dictionary(strict, 'changes');
     await dictionary(open, 'changes');
   });
+
+  function start(allowed: readonly string[], dir?: string): Promise<Hub> {
+    if (typeof site === 'string') throw new Error(site);
+    const proxies = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy'];
+    const env = { NODE_USE_ENV_PROXY: '1', ...Object.fromEntries(proxies.map((name) => [name, PROXY])) };
+    const more = { schedule_s: SCHEDULE_S, timeout_ms: TIMEOUT_MS, allow_cidrs: allowed };
+    const config = webhooksConfig([outside, trap, boxTrap, inside], more);
+    return startHub({ config, env, wrapper: site.box, ...(dir !== undefined && { dir }) });
+  }
 
   async function moveName(name: string, to: Zone[string] | undefined): Promise<void> {
     const { [name]: _, ...others } = names;
@@ -318,6 +322,22 @@ describe('the egress guard', { skip }, () => {
       assert.deepEqual(new Set(all.map(({ state }) => state)), new Set(['delivered']));
     });
 
+    test('a connection that stands is not used any more when the name has moved', async () => {
+      const url = 'https://following.site.test:8443/following';
+      await moveName('following.site.test', [[PRIVATE]]);
+      const { id } = await subscribe(open, inside, 'following', { url, dictionaries: ['following'] });
+      await dictionary(open, 'following');
+      await deliveryWhen(open, id, hasEnded);
+      // Open too, and nobody is there.
+      await moveName('following.site.test', [['10.9.8.8']]);
+      await until('the hub has seen it', async () => !(await ping(open, url)).success);
+      const before = inside.requests('/following').length;
+      await create(open, 'following', 'one', {});
+      const found = await deliveriesWhen(open, id, 'an attempt', (all) => (all[1]?.attempts ?? 0) >= 1);
+      assert.deepEqual([found[1]?.state, found[1]?.lastAttempt?.cause], ['retrying', 'timeout']);
+      assert.equal(inside.requests('/following').length, before);
+    });
+
     test('a name that answers otherwise each time it is asked is asked once for an attempt, and called as it was judged', async () => {
       const others = { private: [PRIVATE], loop: ['127.0.0.1'], mixed: [PUBLIC, PRIVATE], never: [NEVER] };
       for (const [name, addresses] of Object.entries(others)) {
@@ -364,6 +384,24 @@ describe('the egress guard', { skip }, () => {
       await assertRefused(open, 'https://[::1]:8443/', /loopback/);
       assert.equal((await ping(open, `https://public.site.test/open`)).success, true);
     });
+  });
+
+  test('a range that the configuration opens no more is not called for subscriptions that there are, either', async () => {
+    const [, { dir } = { dir: '' }] = hubs;
+    const { id } = await subscribe(open, inside, 'closed later', {
+      url: `https://${PRIVATE}:8443/closed`,
+      dictionaries: ['closing'],
+    });
+    await dictionary(open, 'closing');
+    assert.equal((await deliveryWhen(open, id, hasEnded)).state, 'delivered');
+    assert.equal(await hubs.pop()?.stop(), 0);
+    const hub = await start([], dir);
+    hubs.push(hub);
+    open = apiOf(hub);
+    await create(open, 'closing', 'one', {});
+    const refusedTwice = await deliveriesWhen(open, id, 'two attempts', (all) => (all[1]?.attempts ?? 0) >= 2);
+    assert.equal(refusedTwice[1]?.lastAttempt?.cause, 'ssrf');
+    assert.equal(inside.requests('/closed').length, 1);
   });
 
   test('no address that may not be called was, no proxy either, and the subscribers found nothing wrong', async () => {

@@ -69,7 +69,7 @@ describe('webhooks', { concurrency: true }, () => {
     const tls = await subscribe(api, silent, 'tls', { dictionaries: ['late'] });
     await create(api, 'late', 'one', {});
     for (const [name, , status, message] of table) {
-      const delivery = await deliveryWhen(api, ids.get(name) ?? '', hasEnded, 40_000);
+      const delivery = await deliveryWhen(api, ids.get(name) ?? '', hasEnded);
       assert.deepEqual([delivery.state, delivery.nextAttemptInSeconds], ['failed', null], name);
       assertSameBytes(receiver, `/${name}`, delivery);
       assertTimes(`/${name}`, 0);
@@ -80,7 +80,7 @@ describe('webhooks', { concurrency: true }, () => {
         assert.ok(one.elapsedMs >= TIMEOUT_MS, `${name}: ${one.elapsedMs} ms`);
       }
     }
-    const { state, attemptList } = await deliveryWhen(api, tls.id, hasEnded, 40_000);
+    const { state, attemptList } = await deliveryWhen(api, tls.id, hasEnded);
     assert.deepEqual(
       [state, attemptList.length, silent.connections()],
       ['failed', SCHEDULE_S.length, SCHEDULE_S.length],

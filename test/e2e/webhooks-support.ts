@@ -114,9 +114,12 @@ export async function detail(api: HubApi, deliveryId: string): Promise<DetailVie
   return (await expect(200, api.get(`${HOOKS}/deliveries/${deliveryId}`))) as unknown as DetailView;
 }
 
+/** An import of another test may be before what is waited for. */
+const PATIENT_MS = 60_000;
+
 /** What was committed before is planned: there will be no other deliveries of it. */
 export async function planned(api: HubApi): Promise<void> {
-  await until('everything is planned', async () => (await webhookStatus(api)).unplannedEvents === 0);
+  await until('everything is planned', async () => (await webhookStatus(api)).unplannedEvents === 0, PATIENT_MS);
 }
 
 export async function deliveriesWhen(
@@ -124,7 +127,7 @@ export async function deliveriesWhen(
   id: string,
   what: string,
   is: (found: readonly DeliveryView[]) => boolean,
-  limitMs?: number,
+  limitMs = PATIENT_MS,
 ): Promise<readonly DeliveryView[]> {
   let last: readonly DeliveryView[] = [];
   const look = async (): Promise<boolean> => {
