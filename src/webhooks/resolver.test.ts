@@ -3,7 +3,16 @@ import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { NameUnresolved } from './parts.ts';
-import { type Found, keepMs, maxKeptNames, maxLookups, maxWaitingNames, Resolver } from './resolver.ts';
+import {
+  type Found,
+  keepMs,
+  maxKeptNames,
+  maxLookups,
+  maxSlowNames,
+  maxWaitingNames,
+  Resolver,
+  slowMs,
+} from './resolver.ts';
 
 const answer: readonly Found[] = [{ address: '93.184.216.34', family: 4 }];
 const forever = new AbortController().signal;
@@ -60,6 +69,54 @@ describe('the resolver', () => {
     );
     assert.equal(most(), maxLookups);
     assert.deepEqual(asked, names);
+  });
+
+  describe('gives names whose last lookup took more than a second two slots at most,', () => {
+    /** Their name server is dead. */
+    async function slow(names: readonly string[], { resolver, clock, fail, running }: ReturnType<typeof desk>) {
+      for (const name of names) {
+        const failed = assert.rejects(resolver.resolve(name, forever), NameUnresolved);
+        clock.advance(slowMs + 1);
+        assert.deepEqual(running(), [name]);
+        await fail(name, 'EAI_AGAIN');
+        await failed;
+      }
+    }
+    const ask = ({ resolver }: ReturnType<typeof desk>, ...names: readonly string[]) =>
+      Promise.all(names.map((name) => resolver.resolve(name, forever)));
+
+    it('and the third to one that waits behind them', async () => {
+      const room = desk();
+      await slow(['dead1', 'dead2', 'dead3'], room);
+      const found = ask(room, 'dead1', 'dead2', 'dead3', 'well');
+      assert.deepEqual(room.running(), ['dead1', 'dead2', 'well']);
+      for (const name of ['dead1', 'well', 'dead2', 'dead3']) await room.end(name);
+      assert.equal((await found).length, 4);
+    });
+
+    it('until they answer in time again', async () => {
+      const room = desk();
+      await slow(['dead1', 'dead2', 'dead3'], room);
+      const first = ask(room, 'dead1');
+      room.clock.advance(slowMs);
+      await room.end('dead1');
+      await first;
+      room.clock.advance(keepMs);
+      const found = ask(room, 'dead1', 'dead2', 'dead3');
+      assert.deepEqual(room.running(), ['dead1', 'dead2', 'dead3']);
+      for (const name of ['dead1', 'dead2', 'dead3']) await room.end(name);
+      await found;
+    });
+
+    it('and remembers the newest 256 of them', async () => {
+      const room = desk();
+      const names = Array.from({ length: maxSlowNames + 1 }, (_, n) => `dead${n}`);
+      await slow(names, room);
+      const found = ask(room, 'dead1', 'dead2', 'dead0');
+      assert.deepEqual(room.running(), ['dead1', 'dead2', 'dead0']);
+      for (const name of ['dead0', 'dead1', 'dead2']) await room.end(name);
+      await found;
+    });
   });
 
   it('asks once for all who want the same name at a time, running or waiting', async () => {

@@ -15,6 +15,11 @@ export type Lookup = (hostname: string) => Promise<readonly Found[]>;
 
 /** The fourth thread stays for the file system. */
 export const maxLookups = 3;
+/** A lookup that takes longer is mostly one that no name server answers: it ends when the system has asked them all. */
+export const slowMs = 1_000;
+/** Names that were slow last time may not take every slot: subscribers whose name server is dead would delay all others. */
+export const maxSlowLookups = 2;
+export const maxSlowNames = 256;
 /** Names that wait for a slot: more than all that may ask at a time (attempts, test-pings, registrations). */
 export const maxWaitingNames = 64;
 /** One burst of attempts asks once; a name that moves is followed at once. */
@@ -39,6 +44,8 @@ export class Resolver {
   readonly #waiting = new Map<string, Asked>();
   readonly #running = new Map<string, Asked>();
   readonly #kept = new Map<string, Kept>();
+  /** Whose last lookup was slow, whether it found something or not. */
+  readonly #slow = new Set<string>();
 
   constructor(lookup: Lookup, clock: Clock) {
     this.#lookup = lookup;
@@ -86,13 +93,19 @@ export class Resolver {
   #fill(): void {
     for (const asked of this.#waiting.values()) {
       if (this.#running.size >= maxLookups) return;
+      if (this.#slow.has(asked.hostname) && this.#slowRunning() >= maxSlowLookups) continue;
       this.#waiting.delete(asked.hostname);
       this.#running.set(asked.hostname, asked);
       void this.#run(asked);
     }
   }
 
+  #slowRunning(): number {
+    return [...this.#running.keys()].filter((hostname) => this.#slow.has(hostname)).length;
+  }
+
   async #run({ hostname, answer }: Asked): Promise<void> {
+    const begunMs = this.#clock.monoMs();
     try {
       const found = await this.#lookup(hostname);
       if (found.length === 0) throw new NameUnresolved(hostname, 'ENODATA');
@@ -104,8 +117,17 @@ export class Resolver {
       );
     } finally {
       this.#running.delete(hostname);
+      this.#time(hostname, this.#clock.monoMs() - begunMs);
       this.#fill();
     }
+  }
+
+  #time(hostname: string, tookMs: number): void {
+    this.#slow.delete(hostname);
+    if (tookMs <= slowMs) return;
+    const [oldest] = this.#slow;
+    if (this.#slow.size >= maxSlowNames && oldest !== undefined) this.#slow.delete(oldest);
+    this.#slow.add(hostname);
   }
 
   #keep(hostname: string, found: readonly Found[]): void {
