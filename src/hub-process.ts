@@ -141,7 +141,8 @@ async function prepareWebhooks(
   const consumers = createConsumers({ tokens, clock, logger });
   await consumers.start();
   onStop({ what: 'consumers', stop: async () => consumers.stop() });
-  const webhooks = openWebhooks({ ...config.webhooks, store, consumers, version, clock, logger });
+  const { maxBytes } = config.outbox;
+  const webhooks = openWebhooks({ ...config.webhooks, maxBytes, store, consumers, version, clock, logger });
   onStop({ what: 'webhooks', stop: () => webhooks.stop(), limitMs: WEBHOOKS_STOP_MS });
   return { webhooks, consumers };
 }

@@ -77,7 +77,8 @@ export class RetentionRows {
       .pluck();
     this.#bodyBytes = connection
       .prepare<[Slice], number | null>(
-        'SELECT sum(length(body)) FROM webhook_bodies WHERE delivery_id > $after AND delivery_id <= $upTo',
+        `SELECT sum(length(body)) FROM webhook_bodies b WHERE delivery_id > $after AND delivery_id <= $upTo
+         AND EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = b.delivery_id AND d.ended_run_ms IS NOT NULL)`,
       )
       .pluck();
     this.#answers = connection.prepare<[number, number], Answer>(
@@ -128,6 +129,7 @@ export class RetentionRows {
     return this.#forms.all(slice);
   }
 
+  /** Of deliveries that have ended. */
   bodyBytes(slice: Slice): number {
     return this.#bodyBytes.get(slice) ?? 0;
   }

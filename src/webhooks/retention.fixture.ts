@@ -31,6 +31,7 @@ export function rigFor(t: TestContext, changes: Partial<RetentionOptions> = {}):
       keepDeliveredDays: 7,
       keepFailedDays: 30,
       maxAnswerBytes: 64 * mib,
+      maxBytes: 1024 * mib,
       logger: silentLogger,
       onRemoved: () => removed++,
       ...changes,

@@ -84,6 +84,7 @@ test('200,000 old deliveries go in slices of 500, a few thousand rows looked at 
     keepDeliveredDays: 7,
     keepFailedDays: 30,
     maxAnswerBytes: 64 * mib,
+    maxBytes: 1024 * mib,
     clock,
     logger: silentLogger,
   });

@@ -1,13 +1,14 @@
 /**
  * Removes deliveries some days after they ended, those of deleted subscriptions, and the oldest answers where all of them
  * are too many bytes; in slices that hold neither the loop nor a change. By running time alone: the wall clock may jump by
- * years, and no history goes for that. What waits stays, however long.
+ * years, and no history goes for that. What waits stays, however long; history never takes the room of changes.
  */
 import type { Clock, Timer } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { AnswerLimit } from './answer-limit.ts';
+import { BodyLimit } from './body-limit.ts';
 import type { Bodies } from './body-made.ts';
 import { LongDue } from './long-due.ts';
 import { storeFailure } from './readable.ts';
@@ -24,6 +25,8 @@ export interface RetentionOptions {
   readonly keepFailedDays: number;
   /** Of all answers; beyond it the oldest go. */
   readonly maxAnswerBytes: number;
+  /** Of refdata.db (outbox.max_bytes): shares of it bound the history. */
+  readonly maxBytes: number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Committed: deliveries were removed. */
@@ -40,9 +43,14 @@ export interface Retention {
 const dayMs = 86_400_000;
 /** As long as events stay in the outbox anyway, unless outbox.keep_published_days says otherwise. */
 const longDueMs = 7 * dayMs;
+/** Of refdata.db, for the bodies of deliveries that have ended. */
+const bodyShare = 1 / 8;
+/** Where refdata.db is fuller than that, what was delivered is not kept at all: sooner that goes than changes are refused. */
+const fullShare = 3 / 4;
 /** A start has better things to do. */
 const firstSweepMs = 60_000;
 const sweepMs = 3_600_000;
+const sweepFullMs = 600_000;
 /** How often it looks whether a subscription was deleted or answers have come: these may be many MiB within the hour. */
 const lookMs = 10_000;
 /** Between slices, so that a sweep over a million deliveries takes half a minute and a tenth of the loop at most. */
@@ -61,6 +69,8 @@ class Keeper implements Retention {
   readonly #longDue: LongDue;
   #sweep: Sweep | undefined;
   #sweepAtMs = 0;
+  #isFull = false;
+  #isCut = false;
   #bodyBytes = 0;
   #timer: Timer | undefined;
   #failing = false;
@@ -125,16 +135,35 @@ class Keeper implements Retention {
     const { store, clock, onRemoved = () => {} } = this.#o;
     const nowMs = clock.monoMs();
     if (nowMs < this.#sweepAtMs && this.#rows.deletedSubscriptions().length === 0) return undefined;
-    this.#sweepAtMs = nowMs + sweepMs;
-    const parts = { store, rows: this.#rows, answers: this.#answers, longDue: this.#longDue };
+    const bodies = new BodyLimit(store, this.#looked());
+    this.#sweepAtMs = nowMs + (this.#isFull ? sweepFullMs : sweepMs);
+    const parts = { store, rows: this.#rows, answers: this.#answers, longDue: this.#longDue, bodies };
     return new Sweep({ ...parts, ages: () => this.#ages(), onRemoved });
+  }
+
+  /** Whether there is room; answers how many bytes of bodies are too many, as of the last sweep. */
+  #looked(): number {
+    const { store, maxBytes, logger } = this.#o;
+    const wasFull = this.#isFull;
+    this.#isFull = store.health().usedBytes > maxBytes * fullShare;
+    if (this.#isFull && !wasFull)
+      logger.warn('refdata.db is nearly full: webhook deliveries are not kept once delivered');
+    const excess = this.#bodyBytes - maxBytes * bodyShare;
+    const wasCut = this.#isCut;
+    this.#isCut = excess > 0;
+    if (this.#isCut && !wasCut) {
+      logger.warn('webhook deliveries for review are too many bytes: the oldest ones lose their bodies', {
+        limit: Math.floor(maxBytes * bodyShare),
+      });
+    }
+    return excess;
   }
 
   #ages(): Ages {
     const { running, keepDeliveredDays, keepFailedDays } = this.#o;
     const runMs = running.now();
     return {
-      deliveredBefore: runMs - keepDeliveredDays * dayMs,
+      deliveredBefore: this.#isFull ? runMs : runMs - keepDeliveredDays * dayMs,
       reviewBefore: runMs - keepFailedDays * dayMs,
       dueBefore: runMs - longDueMs,
     };

@@ -4,6 +4,7 @@
  */
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { AnswerLimit } from './answer-limit.ts';
+import type { BodyLimit } from './body-limit.ts';
 import type { LongDue } from './long-due.ts';
 import type { Ages, RetentionRows } from './retention-rows.ts';
 
@@ -12,6 +13,7 @@ export interface SweepOptions {
   readonly rows: RetentionRows;
   readonly answers: AnswerLimit;
   readonly longDue: LongDue;
+  readonly bodies: BodyLimit;
   /** Asked for each slice. */
   readonly ages: () => Ages;
   /** After each commit that removed deliveries. */
@@ -57,7 +59,7 @@ export class Sweep {
   }
 
   async #slice(): Promise<void> {
-    const { store, rows, answers, longDue, ages, onRemoved } = this.#o;
+    const { store, rows, answers, longDue, bodies, ages, onRemoved } = this.#o;
     const end = rows.sliceEnd(this.#after, sliceLooked);
     let slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
     let isWhole = true;
@@ -72,10 +74,10 @@ export class Sweep {
       if (ids.length > 0) onRemoved();
       if (!whole) slice = { ...slice, upTo: ids.at(-1) ?? slice.after };
     }
-    const keptTo = await longDue.keep(slice, ages().dueBefore);
-    if (keptTo < slice.upTo) {
+    const upTo = Math.min(await longDue.keep(slice, ages().dueBefore), await bodies.cut(slice));
+    if (upTo < slice.upTo) {
       isWhole = false;
-      slice = { ...slice, upTo: keptTo };
+      slice = { ...slice, upTo };
     }
     for (const form of rows.forms(slice)) this.#forms.delete(form);
     this.#bodyBytes += rows.bodyBytes(slice);

@@ -16,7 +16,13 @@ function opened({ store, clock, dir }: ReturnType<typeof temporaryStore>, isKnow
     return isKnown() ? ['PUBLIC'] : undefined;
   };
   const rules = { scheduleS: [0], timeoutMs: 1_000, caFile: '', allowCidrs: [], allowPorts: [] };
-  const keep = { keepDeliveredDays: 7, keepFailedDays: 30, keyFile: join(dir, 'webhooks.key'), version: '1.2.3' };
+  const keep = {
+    keepDeliveredDays: 7,
+    keepFailedDays: 30,
+    maxBytes: 1e9,
+    keyFile: join(dir, 'webhooks.key'),
+    version: '1.2.3',
+  };
   const consumers = { scopesOf, isKnown, onChanged: () => {} };
   return openWebhooks({ ...rules, ...keep, store, clock, consumers, logger: silentLogger });
 }

@@ -37,6 +37,8 @@ export interface WebhooksOptions {
   readonly keyFile: string;
   readonly keepDeliveredDays: number;
   readonly keepFailedDays: number;
+  /** Of refdata.db (outbox.max_bytes). */
+  readonly maxBytes: number;
   readonly version: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -53,10 +55,12 @@ export interface Webhooks {
 
 /** Answers of subscribers that did not accept, kept for review: 16,000 whole ones of 4 KiB. */
 const maxAnswerBytes = 64 * 1024 * 1024;
+/** Of a small refdata.db: they are never what leaves no room for changes. */
+const answerShare = 1 / 16;
 
 /** Nothing is sent before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, clock, logger, keepDeliveredDays, keepFailedDays } = options;
+  const { store, clock, logger, keepDeliveredDays, keepFailedDays, maxBytes } = options;
   const { connection } = store;
   const egress = createEgress({ rules: options, clock });
   const sender = createSender({ ...options, egress });
@@ -86,7 +90,8 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     running,
     keepDeliveredDays,
     keepFailedDays,
-    maxAnswerBytes,
+    maxAnswerBytes: Math.min(maxAnswerBytes, maxBytes * answerShare),
+    maxBytes,
     clock,
     logger,
     onRemoved: () => dispatcher.dropped(),
