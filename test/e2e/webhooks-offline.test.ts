@@ -231,10 +231,7 @@ describe('subscribers that are dead', () => {
     const island = islandFor(t);
     if (island === undefined) return;
     const timeoutMs = 6_000;
-    const { hub, receiver, url } = await scene(t, island, {
-      timeout_ms: timeoutMs,
-      schedule_s: [0, 1, 1, 1, 1, 1, 1, 1],
-    });
+    const { hub, receiver, url } = await scene(t, island, { timeout_ms: timeoutMs });
     island.plug();
     const dead = 7;
     for (let i = 0; i < dead; i++) {

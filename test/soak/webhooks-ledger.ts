@@ -52,6 +52,8 @@ export interface WebhookFigures {
   readonly attempts: number;
   /** Accepted, and sent again because the hub was ended, or the subscription switched off, before that was stored. */
   readonly acceptedAgain: number;
+  /** How long before it the oldest of them was answered, in s: as long as that was not stored. */
+  readonly unstoredS: number;
   /** deliveryIds of those that were sent again without that: an attempt of theirs must have run out of time. */
   readonly late: readonly string[];
 }
@@ -88,20 +90,22 @@ export function settleWebhooks(
   );
   const figures = { events: committed.length, deliveries: 0, severalEvents: 0, attempts: 0, acceptedAgain: 0 };
   const late: string[] = [];
+  let unstoredS = 0;
   const shownOf = Map.groupBy(shown, (one) => String(one['subscription']));
   for (const taker of takers) {
     const deliveries = deliveriesOf(taker, whole, byDigest);
     everyEventOnce(taker, deliveries, committed);
     for (const delivery of deliveries) {
-      const { again, unexplained } = acceptedOnce(delivery, interruptions);
+      const { again, unexplained, ...window } = acceptedOnce(delivery, interruptions);
       figures.acceptedAgain += again;
+      unstoredS = Math.max(unstoredS, window.unstoredS);
       if (unexplained > 0) late.push(delivery.id);
     }
     figures.attempts += asShown(taker, deliveries, shownOf.get(taker.id) ?? []);
     figures.deliveries += deliveries.length;
     figures.severalEvents += deliveries.filter(({ events }) => events.length > 1).length;
   }
-  return { ...figures, late, requests: whole.length, broken: requests.length - whole.length };
+  return { ...figures, unstoredS, late, requests: whole.length, broken: requests.length - whole.length };
 }
 
 export function isFor({ rules }: Taker, event: CommittedEvent): boolean {
@@ -181,14 +185,16 @@ function fewest(events: readonly CommittedEvent[]): number {
 
 /** How often what was accepted was sent again: because of an interruption, and otherwise. */
 function acceptedOnce({ requests }: Delivery, interruptions: readonly Interruption[]) {
-  let [again, unexplained] = [0, 0];
+  let [again, unexplained, unstoredS] = [0, 0, 0];
   requests.forEach((request, i) => {
     const next = requests[i + 1];
     if (next === undefined || !isAccepted(request)) return;
-    if (interruptions.some(({ from, to }) => from <= next.at && to >= request.at)) again += 1;
-    else unexplained += 1;
+    const cause = interruptions.find(({ from, to }) => from <= next.at && to >= request.at);
+    if (cause === undefined) unexplained += 1;
+    else again += 1;
+    unstoredS = Math.max(unstoredS, (cause?.from ?? 0) - (request.end?.at ?? 0));
   });
-  return { again, unexplained };
+  return { again, unexplained, unstoredS };
 }
 
 /** Answers the attempts in all. */
