@@ -86,7 +86,7 @@ export class Book implements SubscriptionBook {
       ...(open !== undefined && this.openScopes(known).length === 0 ? [closedText(known, known.scopes)] : []),
       ...(unreadable === ''
         ? []
-        : [`its secret cannot be read: ${unreadable} (restore the key, or rotate the secret)`]),
+        : [`its secret cannot be read: ${unreadable} (restore the key; or rotate the secret, then without a grace)`]),
     ].join('; ');
   }
 

@@ -103,7 +103,7 @@ describe('a secret that cannot be read', () => {
     const book = rig.reopen();
     const gone = `there is no key file ${rig.keyFile}`;
     assert.deepEqual(book.secrets(1, rig.running.ms), { unreadable: gone });
-    const blocked = `its secret cannot be read: ${gone} (restore the key, or rotate the secret)`;
+    const blocked = `its secret cannot be read: ${gone} (restore the key; or rotate the secret, then without a grace)`;
     assert.equal(book.blocked(known(book, 1)), blocked);
     assert.equal(book.subscription('1').blocked, blocked);
     assert.deepEqual(book.openScopes(known(book, 1)), ['PUBLIC'], 'its events are planned, and wait');

@@ -139,7 +139,8 @@ export function subscriptionChangeRoutes(app: App, { webhooks }: RouteParts): vo
       schema: {
         operationId: 'rotateSecret',
         summary: 'Sign with another secret',
-        description: 'For graceSeconds of running time deliveries are signed with the old one as well.',
+        description:
+          'For graceSeconds of running time deliveries are signed with the old one as well, where that can still be read.',
         tags,
         headers: Headers.reason,
         params: WebhookParams.subscription,
