@@ -103,6 +103,24 @@ describe('the deadline', () => {
     assert.match(outcome.message, /^10000 ms were over while waiting for the answer of subscriber\.test:\d+$/);
   });
 
+  it('ends the wait on a kept connection, which has reached nothing: the network may have gone since', async () => {
+    subscriber.script = answer(202);
+    assert.equal((await own.send(subscriber.url())).cause, '');
+    const { connections } = subscriber;
+    const { promise: body, resolve: read } = Promise.withResolvers<void>();
+    subscriber.script = async (exchange) => {
+      await hang(exchange);
+      read();
+    };
+    const sending = own.send(subscriber.url());
+    await body;
+    clock.advance(timeoutMs);
+    const outcome = await sending;
+    assert.deepEqual([outcome.cause, outcome.status, outcome.unreached], ['timeout', undefined, true]);
+    assert.match(outcome.message, /while waiting for the answer of/);
+    assert.equal(subscriber.connections, connections);
+  });
+
   it('ends an answer that comes byte by byte: it accepts nothing', async () => {
     const hurried = senderFixture({ caFile: certificates.caFile, timeoutMs: 1_500 });
     subscriber.script = drip(200, 20);
