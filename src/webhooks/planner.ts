@@ -23,6 +23,8 @@ export interface PlannerOptions {
   readonly logger: Logger;
   /** 16 hex digits of chance. */
   readonly randomHex: () => string;
+  /** Before attempt 1. Default: none. */
+  readonly firstDelayS?: number;
 }
 
 type PlannedListener = (subscriptionIds: ReadonlySet<number>, count: number) => void;
@@ -240,8 +242,8 @@ class OutboxPlanner implements Planner {
   }
 
   #insert(drafts: readonly Draft<Recipient>[]): void {
-    const { store, running, randomHex } = this.#o;
-    const at = { occurredAt: store.now(), dueRunMs: running.now() };
+    const { store, running, randomHex, firstDelayS = 0 } = this.#o;
+    const at = { occurredAt: store.now(), dueRunMs: running.now() + firstDelayS * 1_000 };
     const formIds = new Map<Recipient, number>();
     for (const { taker, firstEvent, lastEvent, events } of drafts) {
       const { subscriptionId } = taker;

@@ -10,12 +10,12 @@ import { openWebhooks } from './webhooks.ts';
 const local = { name: 'local', scopes };
 
 /** `isKnown`: whether the tokens could be read by now, which are "erp" alone. */
-function opened({ store, clock, dir }: ReturnType<typeof temporaryStore>, isKnown: () => boolean) {
+function opened({ store, clock, dir }: ReturnType<typeof temporaryStore>, isKnown: () => boolean, scheduleS = [0]) {
   const scopesOf = (name: string): readonly Scope[] | undefined => {
     if (name === 'local') return scopes;
     return isKnown() ? ['PUBLIC'] : undefined;
   };
-  const rules = { scheduleS: [0], timeoutMs: 1_000, caFile: '', allowCidrs: [], allowPorts: [] };
+  const rules = { scheduleS, timeoutMs: 1_000, caFile: '', allowCidrs: [], allowPorts: [] };
   const keep = {
     keepDeliveredDays: 7,
     keepFailedDays: 30,
@@ -67,4 +67,22 @@ describe('before it is known who the consumers are', () => {
     await turnsUntil('the event is planned', () => deliveriesIn(rig.store).length === 1);
     assert.equal((await admin.update(local, id, { name: 'the ERP' }, undefined, '')).name, 'the ERP');
   });
+});
+
+it('the first attempt is as late as the schedule has it', async (t) => {
+  const { rig } = await subscribed(t);
+  const webhooks = opened(rig, () => true, [60, 30]);
+  webhooks.start();
+  t.after(() => webhooks.stop());
+  await rig.store.commit(author, (change) => change.emit(recordEvent('P-1')));
+  rig.clock.advance(1_000);
+  await turnsUntil('the event is planned', () => deliveriesIn(rig.store).length === 1);
+  const { items } = webhooks.admin.deliveries({
+    limit: 10,
+    cursor: undefined,
+    state: undefined,
+    subscription: undefined,
+  });
+  const [seconds = 0] = items.map(({ nextAttemptInSeconds }) => nextAttemptInSeconds ?? 0);
+  assert.ok(seconds > 30 && seconds <= 60, `in ${seconds} s`);
 });

@@ -60,7 +60,7 @@ const answerShare = 1 / 16;
 
 /** Nothing is sent before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, clock, logger, keepDeliveredDays, keepFailedDays, maxBytes } = options;
+  const { store, clock, logger, keepDeliveredDays, keepFailedDays, maxBytes, scheduleS } = options;
   const { connection } = store;
   const egress = createEgress({ rules: options, clock });
   const sender = createSender({ ...options, egress });
@@ -74,7 +74,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     planner: { caughtUp: () => caughtUp(), cursor: () => planner.cursor() },
   });
   const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
-  const planner = createPlanner({ store, book, running, clock, logger, randomHex });
+  const planner = createPlanner({ store, book, running, clock, logger, randomHex, firstDelayS: scheduleS[0] ?? 0 });
   let started = false;
   /** Before the start nobody knows who the consumers are: what a change had planned then would be planned for none of them. */
   const caughtUp = async (): Promise<void> => {
