@@ -144,8 +144,8 @@ export class Backlog {
   }
 
   /**
-   * '' where it may have what was planned. A subscription is blocked while one of its scopes is closed to its consumer; when
-   * it has been made one without that scope, what was planned before still holds it.
+   * '' where it may have what was planned. A subscription is blocked while all its scopes are closed to its consumer; where
+   * some are, or it has been made one without such a scope, what was planned before still holds it.
    */
   #closedTo(known: Known, { formId }: Due): string {
     const scopes = this.#o.bodies.formOf(formId)?.scopes ?? [];
