@@ -10,7 +10,7 @@ const AIM = 2;
 export const planning: Row = {
   name: 'planning',
   async run({ quick, say }) {
-    const [events, rounds] = quick ? [2_000, 2] : [20_000, 5];
+    const [events, rounds] = quick ? [2_000, 2] : [5_000, 5];
     const seconds = await measured<PlanningSeconds>('planning', [temporaryDirectory(), events, rounds]);
     say(JSON.stringify(seconds));
     const one = median(seconds.one);
