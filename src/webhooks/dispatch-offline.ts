@@ -40,3 +40,9 @@ export class Offline {
     });
   }
 }
+
+/** The subscriber is on the device itself: it needs no route. A name that only resolves to such an address is not known as one. */
+export function needsNoRoute(url: string): boolean {
+  const host = URL.parse(url)?.hostname ?? '';
+  return /^(127\.\d+\.\d+\.\d+|\[::1\]|(.+\.)?localhost\.?)$/.test(host);
+}

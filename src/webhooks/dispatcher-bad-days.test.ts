@@ -62,6 +62,33 @@ test('with no route to anywhere no attempt is used up; within 5 s of a route all
   assert.deepEqual(statesIn(rig), { delivered: 90 });
 });
 
+test('a subscriber on the device itself is served without a route, by its schedule', async (t) => {
+  const rig = await dispatcherRig(t);
+  const urls = [
+    'https://127.0.0.1:8443/',
+    'https://[::1]/',
+    'https://mes.localhost/',
+    'https://127.example/',
+    'https://10.0.0.1/',
+  ];
+  for (const [n, url] of urls.entries()) await subscribe(rig, n + 1, { url });
+  rig.online = false;
+  rig.sender.answer = ({ subscriptionId }) => (subscriptionId > 3 ? nowhere : accepted);
+  rig.dispatcher.start();
+  await plan(rig, 5);
+  await rig.clock.pass(1_000);
+  assert.equal(rig.dispatcher.status().offline, true);
+  for (const id of [1, 2, 3, 4]) await plan(rig, id, 20);
+  await rig.clock.pass(60_000);
+  assert.deepEqual(statesIn(rig), { delivered: 60, pending: 21 });
+  assert.equal(rig.sender.calls.filter(({ subscriptionId }) => subscriptionId > 3).length, 1);
+  rig.sender.answer = () => nowhere;
+  const calls = rig.sender.calls.length;
+  await plan(rig, 1);
+  await rig.clock.pass(60_000);
+  assert.equal(rig.sender.calls.length, calls + 2, 'it is not tried without a pause');
+});
+
 test('what got nowhere although there is a route was an attempt', async (t) => {
   const rig = await dispatcherRig(t);
   await subscribe(rig, 1);

@@ -13,7 +13,7 @@ import type { Bodies } from './body-made.ts';
 import { DispatchCounts } from './dispatch-counts.ts';
 import { InHand } from './dispatch-hand.ts';
 import { DispatchLog } from './dispatch-log.ts';
-import { Offline } from './dispatch-offline.ts';
+import { needsNoRoute, Offline } from './dispatch-offline.ts';
 import { DispatchRows } from './dispatch-rows.ts';
 import { endingOf, type Moment, neverCalled } from './ending.ts';
 import type { WebhookStatus } from './face.ts';
@@ -158,16 +158,19 @@ class Loop implements Dispatcher {
     const { clock, running } = this.#o;
     const endMs = clock.monoMs() + turnMs;
     this.#followBook();
-    if (this.#offline.is) return;
     while (this.#inHand.size < inHandLimit) {
       if (clock.monoMs() >= endMs) return this.#wake();
       const runMs = running.now();
-      const id = this.#turns.next((one) => this.#backlog.isDue(one, runMs));
+      const id = this.#turns.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
       if (id === undefined) break;
       const taken = this.#backlog.take(id, runMs, this.#inHand.of(id));
       if (taken !== undefined) this.#begin(taken);
     }
     this.#arm();
+  }
+
+  #isReachable(id: number): boolean {
+    return !this.#offline.is || needsNoRoute(this.#o.book.byId(id)?.url ?? '');
   }
 
   /** At the earliest of what is not due yet; what is due and has no place is looked at when an attempt ends. */
@@ -227,7 +230,7 @@ class Loop implements Dispatcher {
 
   #ended(due: Due, began: Instant, outcome: Outcome | undefined): void {
     // With no route to anywhere, what got nowhere was no attempt.
-    if (outcome === undefined || (outcome.unreached && this.#offline.ask())) {
+    if (outcome === undefined || (outcome.unreached && this.#offline.ask() && !this.#isReachable(due.subscriptionId))) {
       this.#turns.ended(due.subscriptionId, 'void');
       this.#letGo(due, due.dueRunMs);
     } else {
