@@ -64,6 +64,9 @@ const MOST_BYTES = 1024 * 1024;
 /** What a body has besides its events, at most. */
 const FRAME_BYTES = 512;
 
+/** What was given up may still be on its way to the subscriber, or be read late. No hub is back so soon. */
+const ON_ITS_WAY_S = 0.4;
+
 interface Delivery {
   readonly id: string;
   readonly raw: Buffer;
@@ -189,7 +192,7 @@ function acceptedOnce({ requests }: Delivery, interruptions: readonly Interrupti
   requests.forEach((request, i) => {
     const next = requests[i + 1];
     if (next === undefined || !isAccepted(request)) return;
-    const cause = interruptions.find(({ from, to }) => from <= next.at && to >= request.at);
+    const cause = interruptions.find(({ from, to }) => from <= next.at && to + ON_ITS_WAY_S >= request.at);
     if (cause === undefined) unexplained += 1;
     else again += 1;
     unstoredS = Math.max(unstoredS, (cause?.from ?? 0) - (request.end?.at ?? 0));
