@@ -18,7 +18,7 @@ export const maxLookups = 3;
 /** A lookup that takes longer is mostly one that no name server answers: it ends when the system has asked them all. */
 export const slowMs = 1_000;
 /** Names that were slow last time may not take every slot: subscribers whose name server is dead would delay all others. */
-export const maxSlowLookups = 2;
+const maxSlowLookups = 2;
 export const maxSlowNames = 256;
 /** Names that wait for a slot: more than all that may ask at a time (attempts, test-pings, registrations). */
 export const maxWaitingNames = 64;

@@ -21,10 +21,11 @@ export const dead: Row = {
   },
 };
 
-async function seconds({ url, silentUrl, caFile, taken }: Subscriber, count: number, silent: number): Promise<number> {
+async function seconds(subscriber: Subscriber, count: number, silent: number): Promise<number> {
+  const { url, silentUrl, caFile } = subscriber;
   const urls = [...Array.from({ length: silent }, () => silentUrl), url];
   const hub = await startHub({ subscribersCa: caFile, seed: (dir) => seedSubscriptions(dir, { events: count, urls }) });
-  const found = await taken();
+  const found = await subscriber.taken();
   await hub.close();
   return found;
 }
