@@ -71,11 +71,14 @@ describe('import', () => {
   });
 
   it('writes plain lines elsewhere, and nothing but the answer with --json', async () => {
-    const plain = await run(['import', big], { httpSocket });
+    const running = start(['import', big], { httpSocket });
+    hub.importHold = () => until('the last line', () => running.stderr().includes('it is being stored'));
+    const plain = await running.done;
     assert.match(
       plain.stderr,
       /^(sent .* of 20\.0 MB \(\d+ %\), .*\/s\n)*sent 20\.0 MB in .*, .*\/s; it is being stored\n$/,
     );
+    hub.importHold = async () => undefined;
     const json = await run(['import', big, '--json'], { httpSocket, errorTty: { columns: 70 } });
     assert.equal(json.stderr, '');
     assert.deepEqual(JSON.parse(json.stdout), hub.importAnswer);

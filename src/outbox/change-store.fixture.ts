@@ -13,6 +13,9 @@ import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './ch
 import type { Author, RecordEvent } from './event.ts';
 import { outboxTables } from './schema.ts';
 
+/** As the hub's (hub-migrations.ts). */
+export const migrations = [outboxTables + refdataTables, webhookTables];
+
 export const author: Author = { changedBy: 'tester', changeReason: '' };
 
 export interface TemporaryStore {
@@ -47,7 +50,7 @@ export function openStoreIn(
     pageSize: 4096,
     cacheKib: 2_048,
     walLimitBytes: 4 * 1024 * 1024,
-    migrations: [outboxTables + refdataTables, webhookTables],
+    migrations,
   });
   const store = openChangeStore({
     connection,

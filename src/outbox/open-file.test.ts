@@ -7,12 +7,9 @@ import { until } from '../../test/e2e/wait.ts';
 import { LinesideError } from '../base/errors.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
-import { author, openStoreIn, recordEvent, temporaryDir, temporaryStore } from './change-store.fixture.ts';
+import { author, migrations, openStoreIn, recordEvent, temporaryDir, temporaryStore } from './change-store.fixture.ts';
 import { openChangeStore } from './change-store.ts';
 import { openRefdataFile, refdataFileName } from './open-file.ts';
-import { outboxTables } from './schema.ts';
-
-const migrations = [outboxTables];
 
 /** Of the file and its write-ahead log; -shm is SQLite's scratch, and a reader begins an empty -wal where there is none. */
 function digest(dir: string): string {
