@@ -1,5 +1,6 @@
 /** The commands that need no running service: they work on this machine's configuration and tokens file. */
 import type { Command } from 'commander';
+import { addApplianceCommands } from './appliance/commands.ts';
 import { systemClock } from './base/clock.ts';
 import { LinesideError } from './base/errors.ts';
 import type { LocalShell } from './cli/cli.ts';
@@ -27,6 +28,7 @@ function firstSocket(listen: readonly ListenAddress[], key: string): string {
 export function addLocalCommands(program: Command, shell: LocalShell): void {
   addConfigCommands(program, shell);
   addTokenCommands(program, shell);
+  addApplianceCommands(program, shell);
   program
     .command('serve')
     .description('run the service in the foreground (lineside serve --help)')

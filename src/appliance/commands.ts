@@ -1,0 +1,8 @@
+/** The commands of the box itself, for root: its identity, its set-up, updates and backups. None needs the service. */
+import type { Command } from 'commander';
+import type { LocalShell } from '../cli/cli.ts';
+import { addIdentityCommands } from './identity-commands.ts';
+
+export function addApplianceCommands(program: Command, shell: LocalShell): void {
+  addIdentityCommands(program, shell);
+}
