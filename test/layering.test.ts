@@ -19,6 +19,7 @@ const rooms = [
   'config',
   'device-facts',
   'gen',
+  'host',
   'kafka',
   'line',
   'log',
@@ -65,7 +66,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because: 'main only turns argv into a subcommand and an exit status',
   },
   'serve.ts': {
-    may: ['line-process.ts', 'hub-process.ts', 'hub-child.ts', 'hub-orphan.ts', 'config'],
+    may: ['line-process.ts', 'hub-process.ts', 'hub-child.ts', 'hub-orphan.ts', 'config', 'host'],
     because: 'serve runs processes and loads their configuration',
   },
   'local-commands.ts': {
@@ -78,11 +79,11 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       "what root does to the box works on files while the service may be down: it knows no room of the service's",
   },
   'line-process.ts': {
-    may: ['line', 'log', 'api/grpc', 'config'],
+    may: ['line', 'log', 'api/grpc', 'config', 'host'],
     because: 'the composition root of the line knows the rooms of the line, and no room of the hub or the CLI',
   },
   'hub-process.ts': {
-    may: [...hubRooms.filter((room) => room !== 'kafka'), 'storage', 'config', 'hub-orphan.ts'],
+    may: [...hubRooms.filter((room) => room !== 'kafka'), 'storage', 'config', 'host', 'hub-orphan.ts'],
     because: 'the composition root of the hub knows the rooms of the hub, and no room of the line or the CLI',
   },
   'hub-broker.ts': {
@@ -132,6 +133,11 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because: "the device's facts come from the line as any gRPC client has them, and go where any change goes",
   },
   storage: { may: [], because: 'storage opens SQLite files and knows nothing about their contents' },
+  host: {
+    may: ['config'],
+    because:
+      'the ties to the machine (systemd, its clock, its sensors) are the same for both processes, and know neither',
+  },
   config: { may: [], because: 'configuration is read by everyone and reads no one' },
   cli: { may: ['proto', 'gen'], because: 'the CLI is a client of gRPC and HTTP, with nothing of the daemon inside' },
   proto: { may: ['gen'], because: 'the protocol room only types what is generated' },

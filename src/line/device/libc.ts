@@ -3,8 +3,8 @@
  * only files that are themselves loaded at the first Open (or for the simulated line) import it.
  */
 import { constants } from 'node:os';
-import { getSystemErrorName } from 'node:util';
 import koffi from 'koffi';
+import { SystemCallError } from '../../base/system-call.ts';
 
 const library = koffi.load(null);
 
@@ -48,18 +48,6 @@ const LOCK_EX = 2;
 const LOCK_NB = 4;
 /** A path of /dev/pts is far shorter. */
 const PTS_NAME_BYTES = 128;
-
-/** A system call that failed; `code` is its name ("EIO"), as on Node's own errors. */
-class SystemCallError extends Error {
-  override readonly name = 'SystemCallError';
-  readonly code: string;
-
-  constructor(call: string, errno: number) {
-    const code = getSystemErrorName(-errno);
-    super(`${call}: ${code}`);
-    this.code = code;
-  }
-}
 
 function checked(call: string, result: number): number {
   if (result === -1) throw new SystemCallError(call, koffi.errno());
