@@ -1,0 +1,67 @@
+/**
+ * slot.txt on the boot partition: which of the two root slots the firmware starts, which one is known to be good, and which
+ * one is on trial. The initramfs reads and writes the same 64 bytes; test/appliance/slot-states.json holds the two together.
+ * 64 bytes lie in one sector, which a card writes whole or not at all. Pure.
+ */
+
+export type Slot = 'a' | 'b';
+
+export interface SlotState {
+  /** Started when nothing is on trial, and after a trial that failed. */
+  readonly good: Slot;
+  readonly trying: Slot | undefined;
+  /** Starts that the slot on trial still has; 0 with none on trial. */
+  readonly left: number;
+}
+
+/** What a start does before anything of the slot's root is touched. */
+export interface SlotStart {
+  readonly go: 'on' | 'reboot';
+  /** To be written before that; undefined: the file stays as it is. */
+  readonly write: SlotState | undefined;
+  readonly isTrial: boolean;
+}
+
+export const slotFileBytes = 64;
+/** One start may meet a pulled plug that is not the new slot's fault, and the next one too. */
+export const triesOfTrial = 3;
+
+const form = /^# lineside slot good=([ab]) try=([ab-]) left=([0-9]) *\nos_prefix=([ab])\/ *\n *\n?$/;
+
+/** undefined: not such a file. What the firmware would start and what the first line says must agree. */
+export function parseSlots(text: string): SlotState | undefined {
+  if (text.length !== slotFileBytes) return undefined;
+  const [, good, trying, left, prefix] = form.exec(text) ?? [];
+  if (!isSlot(good) || trying === undefined || prefix !== (trying === '-' ? good : trying)) return undefined;
+  if (isSlot(trying) ? trying === good : left !== '0') return undefined;
+  return { good, trying: isSlot(trying) ? trying : undefined, left: Number(left) };
+}
+
+/** The firmware may take blanks behind a value for a part of it: the padding stands on a line of its own. */
+export function renderSlots({ good, trying, left }: SlotState): string {
+  const text = `# lineside slot good=${good} try=${trying ?? '-'} left=${left}\nos_prefix=${trying ?? good}/\n`;
+  return `${text.padEnd(slotFileBytes - 1)}\n`;
+}
+
+/** `own`: the slot whose kernel runs. Nothing is written for a file that cannot be read: the firmware's choice stands. */
+export function startOf(own: Slot, state: SlotState | undefined): SlotStart {
+  if (state?.trying !== own) return { go: 'on', write: undefined, isTrial: false };
+  if (state.left === 0) return { go: 'reboot', write: settled(state.good), isTrial: true };
+  return { go: 'on', write: { ...state, left: state.left - 1 }, isTrial: true };
+}
+
+export function settled(good: Slot): SlotState {
+  return { good, trying: undefined, left: 0 };
+}
+
+export function onTrial(good: Slot): SlotState {
+  return { good, trying: otherSlot(good), left: triesOfTrial };
+}
+
+export function otherSlot(slot: Slot): Slot {
+  return slot === 'a' ? 'b' : 'a';
+}
+
+export function isSlot(text: string | undefined): text is Slot {
+  return text === 'a' || text === 'b';
+}
