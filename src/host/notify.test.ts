@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Logger } from '../base/logger.ts';
+import { silentLogger } from '../base/logger.ts';
+import { createNotifier } from './notify.ts';
+import { type NotifySocket, openNotifySocket } from './notify-socket.fixture.ts';
+
+type Env = Record<string, string | undefined>;
+
+function directory(t: { after(call: () => void): void }): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-notify-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+async function receiver(t: { after(call: () => void): void }, name: string): Promise<NotifySocket> {
+  const socket = await openNotifySocket(name);
+  t.after(() => socket.close());
+  return socket;
+}
+
+for (const [what, nameIn] of [
+  ['a path', (dir: string) => join(dir, 'notify')],
+  ['an abstract name', (dir: string) => `@${dir}/notify`],
+] as const) {
+  test(`tells systemd everything through ${what}`, async (t) => {
+    const socket = await receiver(t, nameIn(directory(t)));
+    const notifier = await createNotifier({ NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: '60000000' }, silentLogger);
+    assert.deepEqual([notifier.enabled, notifier.watchdogIntervalMs], [true, 60_000]);
+    notifier.extendTimeout(1_500);
+    notifier.status('checking refdata.db');
+    notifier.ready('open /dev/ttyAMA0, größer');
+    notifier.watchdog();
+    const before = process.hrtime.bigint() / 1_000n;
+    notifier.reloading();
+    notifier.stopping('stopping:\n  two lines');
+    await socket.waitFor(({ fields }) => fields['STOPPING'] === '1');
+    const [extend, status, ready, fed, reloading, stopping] = socket.messages;
+    assert.equal(extend?.text, 'EXTEND_TIMEOUT_USEC=1500000');
+    assert.equal(status?.text, 'STATUS=checking refdata.db');
+    assert.equal(ready?.text, 'READY=1\nSTATUS=open /dev/ttyAMA0, größer');
+    assert.equal(fed?.text, 'WATCHDOG=1');
+    assert.equal(reloading?.fields['RELOADING'], '1');
+    const usec = BigInt(reloading?.fields['MONOTONIC_USEC'] ?? 0);
+    assert.ok(usec >= before && usec < before + 10_000_000n, `${usec} is not the monotonic clock`);
+    assert.equal(stopping?.text, 'STOPPING=1\nSTATUS=stopping:; two lines');
+  });
+}
+
+test('leaves nothing of it to children, and feeds no watchdog of another process', async (t) => {
+  const socket = await receiver(t, join(directory(t), 'notify'));
+  const env: Env = { NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '1', LANG: 'C' };
+  const { watchdogIntervalMs } = await createNotifier(env, silentLogger);
+  assert.equal(watchdogIntervalMs, undefined);
+  assert.deepEqual(env, { LANG: 'C' });
+});
+
+test('does nothing where there is no socket, though a watchdog is named', async () => {
+  const notifier = await createNotifier({ WATCHDOG_USEC: '60000000' }, silentLogger);
+  assert.deepEqual([notifier.enabled, notifier.watchdogIntervalMs], [false, undefined]);
+  notifier.ready('nobody hears it');
+});
+
+for (const name of ['vsock:2:1234', `/${'x'.repeat(200)}`, 'relative']) {
+  test(`refuses a socket that it cannot reach: ${name.slice(0, 20)}`, async () => {
+    await assert.rejects(createNotifier({ NOTIFY_SOCKET: name }, silentLogger), {
+      code: 'INTERNAL',
+      message: /cannot use NOTIFY_SOCKET/,
+    });
+  });
+}
+
+test('keeps what lasts until systemd hears again, and complains once', async (t) => {
+  const path = join(directory(t), 'notify');
+  const warnings: string[] = [];
+  const logger: Logger = {
+    ...silentLogger,
+    warn: (message, fields) => warnings.push(`${message} ${fields?.['error']}`),
+  };
+  const notifier = await createNotifier({ NOTIFY_SOCKET: path, WATCHDOG_USEC: '1000000' }, logger);
+  notifier.ready('first');
+  notifier.watchdog();
+  notifier.status('second');
+  assert.deepEqual(warnings, ['systemd could not be told how the service is sendto: ENOENT']);
+  const socket = await receiver(t, path);
+  notifier.status('third');
+  notifier.status('fourth');
+  await socket.waitFor(({ fields }) => fields['STATUS'] === 'fourth');
+  assert.deepEqual(
+    socket.messages.map(({ text }) => text),
+    ['READY=1\nSTATUS=third', 'STATUS=fourth'],
+  );
+});
+
+test('never waits for a receiver that does not read', async (t) => {
+  const socket = await receiver(t, join(directory(t), 'notify'));
+  const notifier = await createNotifier({ NOTIFY_SOCKET: socket.name }, silentLogger);
+  const full = 'x'.repeat(60_000);
+  const from = process.hrtime.bigint();
+  // The receiver is another process: it cannot keep up with what comes in one turn.
+  for (let i = 0; i < 2_000; i++) notifier.status(full);
+  assert.ok(process.hrtime.bigint() - from < 10_000_000_000n);
+  notifier.ready('in the end');
+  notifier.status('last');
+  assert.ok((await socket.waitFor(({ fields }) => fields['STATUS'] === full)).text.length > 60_000);
+});

@@ -1,0 +1,111 @@
+/**
+ * Feeds systemd's watchdog while everything answers. That these rounds are made at all shows that the main loop turns; the
+ * checks ask the rest. What does not answer is named in the log, the watchdog is not fed, and systemd kills the process
+ * and starts it again.
+ */
+import { type Clock, endsWithin, type Timer } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import type { Notifier } from './notify.ts';
+
+export interface Check {
+  /** As the log names it: "the log worker". */
+  readonly name: string;
+  /** Returns or resolves where it is at work, throws or rejects where it is known not to be. */
+  readonly answers: () => Promise<void> | void;
+}
+
+export interface WatchdogOptions {
+  readonly notifier: Notifier;
+  readonly checks: readonly Check[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface Watchdog {
+  stop(): void;
+}
+
+/**
+ * Of the interval: how often it is fed, and how long a check may take to answer. What hangs for less than the interval less
+ * one such part costs a round at most, since the question stays asked: a card may take seconds for an fsync.
+ */
+const PART = 1 / 3;
+
+/** Does nothing where nobody waits to hear of it. */
+export function startWatchdog(options: WatchdogOptions): Watchdog {
+  const { watchdogIntervalMs } = options.notifier;
+  return watchdogIntervalMs === undefined ? { stop() {} } : new Rounds(options, watchdogIntervalMs * PART);
+}
+
+class Rounds implements Watchdog {
+  readonly #o: WatchdogOptions;
+  readonly #partMs: number;
+  readonly #asked: readonly Asked[];
+  #timer: Timer | undefined;
+  #stopped = false;
+
+  constructor(options: WatchdogOptions, partMs: number) {
+    this.#o = options;
+    this.#partMs = partMs;
+    this.#asked = options.checks.map((check) => new Asked(check));
+    void this.#round();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+  }
+
+  async #round(): Promise<void> {
+    const { clock, notifier } = this.#o;
+    const fromMs = clock.monoMs();
+    const answers = await Promise.all(this.#asked.map((asked) => this.#look(asked)));
+    if (this.#stopped) return;
+    if (answers.every(Boolean)) notifier.watchdog();
+    const tookMs = clock.monoMs() - fromMs;
+    this.#timer = clock.timer(Math.max(0, this.#partMs - tookMs), () => void this.#round());
+  }
+
+  async #look(asked: Asked): Promise<boolean> {
+    const { clock, logger } = this.#o;
+    let why = `no answer within ${Math.round(this.#partMs)} ms`;
+    let isWell = false;
+    try {
+      isWell = await endsWithin(clock, this.#partMs, asked.answer());
+    } catch (error) {
+      why = messageOf(error);
+    }
+    if (isWell === asked.isWell || this.#stopped) return isWell;
+    asked.isWell = isWell;
+    if (isWell) logger.info('watchdog: it answers again', { who: asked.name });
+    else logger.error('watchdog: not fed, one does not answer', { who: asked.name, why });
+    return isWell;
+  }
+}
+
+/** One question at a time: a question that has not been answered is not asked again. */
+class Asked {
+  readonly #check: Check;
+  #pending: Promise<void> | undefined;
+  isWell = true;
+
+  constructor(check: Check) {
+    this.#check = check;
+  }
+
+  get name(): string {
+    return this.#check.name;
+  }
+
+  answer(): Promise<void> {
+    this.#pending ??= this.#ask().finally(() => {
+      this.#pending = undefined;
+    });
+    return this.#pending;
+  }
+
+  async #ask(): Promise<void> {
+    await this.#check.answers();
+  }
+}
