@@ -13,6 +13,7 @@ import { hubMigrations } from './hub-migrations.ts';
 import { author, recordEvent } from './outbox/change-store.fixture.ts';
 import { openChangeStore } from './outbox/change-store.ts';
 import { openRefdataFile } from './outbox/open-file.ts';
+import type { Migrations } from './storage/open.ts';
 
 function directory(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-hub-'));
@@ -20,9 +21,12 @@ function directory(t: TestContext): string {
   return dir;
 }
 
-test('a file of a newer version is refused by its number and kept; the newer program reads it again', (t) => {
+test('a file of a newer version that shuts this one out is refused by its number and kept; the newer program reads it again', (t) => {
   const dir = directory(t);
-  const newer = [...hubMigrations, "INSERT INTO audit VALUES (1, '', 'me', 'a', 's', '{}')"];
+  const newer: Migrations = [
+    ...hubMigrations,
+    { sql: "INSERT INTO audit VALUES (1, '', 'me', 'a', 's', '{}')", breaksOlder: true },
+  ];
   openRefdataFile(dir, newer).connection.close();
   assert.throws(
     () => openRefdataFile(dir, hubMigrations),
@@ -34,6 +38,22 @@ test('a file of a newer version is refused by its number and kept; the newer pro
   const { connection } = openRefdataFile(dir, newer);
   t.after(() => connection.close());
   assert.equal(connection.prepare('SELECT count(*) FROM audit').pluck().get(), 1);
+});
+
+test('after a rollback the older program goes on with the file, and the newer one with what that wrote', async (t) => {
+  const dir = directory(t);
+  const newer: Migrations = [...hubMigrations, 'CREATE TABLE later (x); INSERT INTO later VALUES (7)'];
+  openRefdataFile(dir, newer).connection.close();
+  const { connection } = openRefdataFile(dir, hubMigrations);
+  const options = { dir, maxBytes: 1 << 30, minFreeBytes: 0, clock: new FakeClock(), logger: silentLogger };
+  const store = openChangeStore({ ...options, connection });
+  await store.commit(author, (change) => change.emit(recordEvent('rolled-back')));
+  await store.close();
+  const again = openRefdataFile(dir, newer).connection;
+  t.after(() => again.close());
+  assert.equal(again.pragma('user_version', { simple: true }), newer.length);
+  assert.equal(again.prepare('SELECT x FROM later').pluck().get(), 7);
+  assert.equal(again.prepare('SELECT business_key FROM outbox').pluck().get(), 'rolled-back');
 });
 
 test("yesterday's file is brought up with what it holds", (t) => {

@@ -9,12 +9,18 @@ import { SystemCallError } from '../base/system-call.ts';
 /** include/uapi/linux/fadvise.h; the same on x64 and arm64. */
 const POSIX_FADV_DONTNEED = 4;
 
-let advise: ((fd: number, offset: number, bytes: number, advice: number) => number) | undefined;
+type Advise = (fd: number, offset: number, bytes: number, advice: number) => number;
+let advise: Advise | undefined;
 
 /** All of it, or `bytes` from `offset` on (0 bytes: to the end). Throws SystemCallError. */
 export function dropPages(fd: number, offset = 0, bytes = 0): void {
-  advise ??= koffi.load(null).func('posix_fadvise', 'int', ['int', 'int64_t', 'int64_t', 'int']) as typeof advise;
+  advise ??= library();
   // It returns the error's number and leaves errno alone.
-  const error = advise?.(fd, offset, bytes, POSIX_FADV_DONTNEED) ?? 0;
+  const error = advise(fd, offset, bytes, POSIX_FADV_DONTNEED);
   if (error !== 0) throw new SystemCallError('posix_fadvise', error);
+}
+
+function library(): Advise {
+  const func: Advise = koffi.load(null).func('posix_fadvise', 'int', ['int', 'int64_t', 'int64_t', 'int']);
+  return func;
 }

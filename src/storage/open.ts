@@ -1,11 +1,9 @@
 /** How a SQLite file is opened, the same way each time; nothing about its contents. */
 import Database from 'better-sqlite3';
-import { LinesideError } from '../base/errors.ts';
+import { type Migrations, migrate } from './migrate.ts';
 
+export type { Migrations } from './migrate.ts';
 export type Connection = Database.Database;
-
-/** SQL that takes a database from one version to the next; the version is the place in the list, counted from 1. */
-export type Migrations = readonly string[];
 
 export interface OpenOptions {
   readonly path: string;
@@ -91,20 +89,4 @@ export function closeQuietly(connection: Connection): void {
   } catch {
     // Closing is all that was wanted; what failed before is what the caller reports.
   }
-}
-
-function migrate(connection: Connection, migrations: Migrations): void {
-  const version = Number(connection.pragma('user_version', { simple: true }));
-  if (version > migrations.length) {
-    throw new LinesideError(
-      'INTERNAL',
-      `${connection.name} has schema version ${version}, this program knows ${migrations.length}`,
-      { hint: 'It was written by a newer lineside: install that version, or move the file away.' },
-    );
-  }
-  if (version === migrations.length) return;
-  connection.transaction(() => {
-    for (const sql of migrations.slice(version)) connection.exec(sql);
-    connection.pragma(`user_version = ${migrations.length}`);
-  })();
 }
