@@ -43,7 +43,7 @@ function addConfigCommands(program: Command, { io }: LocalShell): void {
     .description('check the configuration file and print every key with its value; exit status 2 on a fault')
     .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)')
     .action((options: { config?: string }) => {
-      const loaded = load(options.config, process.env);
+      const loaded = load(options.config, process.env, 'check');
       io.stdout.write(`# ${loaded.file ?? 'no configuration file: environment and defaults'}\n`);
       for (const line of describeConfig(loaded)) io.stdout.write(`${line}\n`);
     });

@@ -6,7 +6,7 @@ import { asLinesideError, LinesideError, messageOf } from './base/errors.ts';
 import { createLogger, type Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
-import { load } from './config/load.ts';
+import { type Handed, load } from './config/load.ts';
 
 const EXIT_OK = 0;
 const EXIT_FAILED = 1;
@@ -40,6 +40,8 @@ interface Asked {
   readonly isChild: boolean;
   /** The hub's own command, where this process starts one. */
   readonly hubCommand: readonly [string, ...string[]];
+  /** Keys that were set and count for nothing. */
+  readonly unused: readonly string[];
 }
 
 /** A process of the service once it is up: what to write of it, how to stop it. */
@@ -63,6 +65,7 @@ export async function serve(argv: readonly string[], version: string): Promise<n
   const asked = await configure(argv);
   if (typeof asked === 'number') return asked;
   const who = asked.role === 'hub' ? 'hub ' : '';
+  for (const key of asked.unused) logger.info(`${who}listens on the sockets that systemd opened, not on ${key}`);
   // Waiting for a signal alone does not keep a process.
   const held = setInterval(() => undefined, LONG_MS);
   try {
@@ -98,14 +101,22 @@ async function configure(argv: readonly string[]): Promise<Asked | number> {
       return EXIT_OK;
     }
     const role = roleOf(values.role);
-    const { config } = load(values.config, process.env, role === 'both' ? 'serve' : role);
+    const handed = await handedOver(role);
+    const { config, unused } = load(values.config, process.env, role === 'both' ? 'serve' : role, handed);
     const hubCommand = role === 'both' ? await ownHub(values.config) : ([''] as const);
-    return { config, role, isChild: values.child === true, hubCommand };
+    return { config, role, isChild: values.child === true, hubCommand, unused };
   } catch (error) {
     const { message, hint } = asLinesideError(error);
     process.stderr.write(`lineside serve: ${message}${hint === '' ? '' : ` (${hint})`}\n`);
     return EXIT_USAGE;
   }
+}
+
+/** The sockets that systemd opened for this process, if it did: those of a hub's child are opened by the hub itself. */
+async function handedOver(role: Role): Promise<Handed> {
+  if (process.env.LISTEN_FDS === undefined) return {};
+  const { inheritedSockets, listenersFor } = await import('./host/inherited.ts');
+  return listenersFor(await inheritedSockets(process.env), role === 'hub' ? ['http'] : ['grpc']);
 }
 
 function roleOf(given: string | undefined): Role {

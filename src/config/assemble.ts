@@ -1,5 +1,6 @@
 /** The settings of all keys as the Config that the parts are given. Pure. */
 import type { Config, ListenAddress } from './config.ts';
+import { credentialPath } from './credential.ts';
 import type { Value } from './key.ts';
 import type { LineConfig } from './line-config.ts';
 import { parseListen, showListen } from './listen.ts';
@@ -13,14 +14,16 @@ interface Read {
   readonly on: (path: string) => boolean;
   readonly list: (path: string) => readonly string[];
   readonly numbers: (path: string) => readonly number[];
+  readonly file: (path: string) => string;
 }
 
-/** Listen addresses that are none are added to `faults`, and left out. */
-export function assemble(settings: Settings, faults: Fault[]): Config {
+/** Listen addresses that are none are added to `faults`, and left out. `credentials`: where systemd put those, if it did. */
+export function assemble(settings: Settings, faults: Fault[], credentials: string | undefined): Config {
   const at = (path: string): Value => settings.get(path)?.value ?? '';
   const read: Read = {
     at,
     text: (path) => String(at(path)),
+    file: (path) => credentialPath(String(at(path)), credentials),
     number: (path) => Number(at(path)),
     on: (path) => at(path) === true,
     list(path) {
@@ -32,16 +35,16 @@ export function assemble(settings: Settings, faults: Fault[]): Config {
       return typeof value === 'object' ? value.map(Number) : [];
     },
   };
-  const { text, list, on } = read;
+  const { text, list, on, file } = read;
   return {
     device: { id: text('device.id'), inventory: on('device.inventory') },
     data: { dir: text('data.dir'), runtimeDir: text('data.runtime_dir') },
     ...assembleLine(read, faults),
     ...assembleHub(read, faults),
     tls: {
-      certFile: text('tls.cert_file'),
-      keyFile: text('tls.key_file'),
-      clientCaFile: text('tls.client_ca_file'),
+      certFile: file('tls.cert_file'),
+      keyFile: file('tls.key_file'),
+      clientCaFile: file('tls.client_ca_file'),
     },
     auth: {
       tokensFile: text('auth.tokens_file'),
@@ -85,7 +88,7 @@ function assembleLine(read: Read, faults: Fault[]): Pick<Config, 'serial' | 'log
 }
 
 function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka' | 'outbox' | 'webhooks'> {
-  const { text, number, on } = read;
+  const { text, number, on, file } = read;
   return {
     http: {
       listen: addresses('http.listen', read, faults),
@@ -99,8 +102,8 @@ function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka'
       bootstrap: text('kafka.bootstrap'),
       securityProtocol: oneOf(text('kafka.security_protocol'), ['plaintext', 'ssl', 'sasl_plaintext', 'sasl_ssl']),
       username: text('kafka.username'),
-      passwordFile: text('kafka.password_file'),
-      caFile: text('kafka.ca_file'),
+      passwordFile: file('kafka.password_file'),
+      caFile: file('kafka.ca_file'),
       topicPrefix: text('kafka.topic_prefix'),
       createTopics: on('kafka.create_topics'),
       partitions: number('kafka.partitions'),
@@ -121,14 +124,14 @@ function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka'
   };
 }
 
-function assembleWebhooks({ text, number, list, numbers }: Read): Config['webhooks'] {
+function assembleWebhooks({ text, file, number, list, numbers }: Read): Config['webhooks'] {
   return {
     scheduleS: numbers('webhooks.schedule_s'),
     timeoutMs: number('webhooks.timeout_ms'),
-    caFile: text('webhooks.ca_file'),
+    caFile: file('webhooks.ca_file'),
     allowCidrs: list('webhooks.allow_cidrs'),
     allowPorts: numbers('webhooks.allow_ports'),
-    keyFile: text('webhooks.key_file') || `${text('data.dir')}/webhooks.key`,
+    keyFile: file('webhooks.key_file') || `${text('data.dir')}/webhooks.key`,
     keepDeliveredDays: number('webhooks.keep_delivered_days'),
     keepFailedDays: number('webhooks.keep_failed_days'),
   };

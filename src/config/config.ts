@@ -117,6 +117,10 @@ export interface Config {
   };
 }
 
-export type ListenAddress =
+export type ListenAddress = (
   | { readonly kind: 'unix'; readonly path: string }
-  | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly loopback: boolean };
+  | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly loopback: boolean }
+) & {
+  /** The socket that systemd opened there: nothing is bound then, and its file is not ours. */
+  readonly fd?: number;
+};

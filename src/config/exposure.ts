@@ -37,6 +37,11 @@ export function httpExposureFaults(config: Config, tokens: number): Fault[] {
   return faults;
 }
 
+/** Whether others than this machine reach one of them. */
+export function isExposed(listen: readonly ListenAddress[]): boolean {
+  return exposed(listen) !== '';
+}
+
 /** '' where there is no such address. */
 function exposed(listen: readonly ListenAddress[]): string {
   return listen

@@ -1,5 +1,5 @@
 /** The keys of the hub: reference data over HTTP, its outbox, the broker, webhooks. */
-import { choice, GIB, integer, integers, type Key, KIB, list, MIB, path, text, toggle } from './key.ts';
+import { choice, file, GIB, integer, integers, type Key, KIB, list, MIB, text, toggle } from './key.ts';
 
 /** Kafka's limit for a topic's name is 249; the longest name is the prefix and ".restricted". */
 const MAX_TOPIC_PREFIX = 238;
@@ -49,14 +49,12 @@ const kafka: readonly Key[] = [
     'How to talk to the brokers; sasl_*: with SCRAM-SHA-512, *ssl: over TLS.',
   ),
   text('kafka.username', '', 'User of SCRAM-SHA-512; needed by sasl_*.'),
-  path(
+  file(
     'kafka.password_file',
-    '',
-    'File that holds its password and nothing else (a systemd credential); read at start.',
+    'File that holds its password and nothing else, or "credential:NAME" (a systemd credential); read at start.',
   ),
-  path(
+  file(
     'kafka.ca_file',
-    '',
     "Certificate authorities (PEM) of the brokers; empty: the system's. The broker's name is always checked.",
   ),
   text('kafka.topic_prefix', 'refdata.cuod.events', 'Topics are this and ".public", ".internal", ".restricted".', {
@@ -138,9 +136,8 @@ const webhooks: readonly Key[] = [
     [100, 60_000],
     "Milliseconds within which a subscriber must have answered, its name's resolution included.",
   ),
-  path(
+  file(
     'webhooks.ca_file',
-    '',
     'Certificate authorities (PEM) of subscribers, besides the public ones; certificates are always checked.',
   ),
   list(
@@ -155,10 +152,9 @@ const webhooks: readonly Key[] = [
     [0, 100],
     'Ports that may be called at public addresses; in webhooks.allow_cidrs any may.',
   ),
-  path(
+  file(
     'webhooks.key_file',
-    '',
-    "File of the key that seals subscribers' secrets (a systemd credential), made if missing; empty: webhooks.key in data.dir.",
+    'File (made if missing) or "credential:NAME" of the key that seals subscribers\' secrets; empty: webhooks.key in data.dir.',
   ),
   integer(
     'webhooks.keep_delivered_days',

@@ -3,6 +3,7 @@
  * key's meaning. The parser judges by that schema (values.ts), and `lineside config schema` prints all of them as one.
  */
 import { type TSchema, Type } from '@sinclair/typebox';
+import { FILE_PATTERN } from './credential.ts';
 
 export type Value = string | number | boolean | readonly string[] | readonly number[];
 
@@ -29,6 +30,10 @@ interface Form {
 type More = Omit<Key, 'path' | 'schema'>;
 
 const absolutePath: Form = { pattern: '^(/|$)', errorMessage: 'must be an absolute path' };
+const fileOrCredential: Form = {
+  pattern: FILE_PATTERN,
+  errorMessage: 'must be an absolute path or "credential:NAME"',
+};
 
 function key(path: string, schema: TSchema, value: Value, description: string, more: More = {}): Key {
   return { path, schema: Object.assign(schema, { default: value, description }), ...more };
@@ -41,6 +46,11 @@ export function text(path: string, value: string, meaning: string, form?: Form):
 /** An absolute path; empty where the default is. */
 export function path(name: string, value: string, meaning: string, more?: More): Key {
   return key(name, Type.String({ ...absolutePath }), value, meaning, more);
+}
+
+/** A file that may hold a secret: an absolute path, or a credential of systemd's. */
+export function file(name: string, meaning: string): Key {
+  return key(name, Type.String({ ...fileOrCredential }), '', meaning);
 }
 
 export function integer(name: string, value: number, [minimum, maximum]: [number, number], meaning: string): Key {

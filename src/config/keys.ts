@@ -4,7 +4,7 @@
  * documentation are all held to this table.
  */
 import { hubKeys } from './hub-keys.ts';
-import { type Key, list, path, text, toggle } from './key.ts';
+import { file, type Key, list, path, text, toggle } from './key.ts';
 import { lineKeys } from './line-keys.ts';
 
 const device: readonly Key[] = [
@@ -40,13 +40,12 @@ const data: readonly Key[] = [
 ];
 
 const access: readonly Key[] = [
-  path('tls.cert_file', '', 'Certificate chain (PEM) for addresses beyond this machine; read at start.'),
-  path('tls.key_file', '', 'Its private key (PEM); read at start.'),
-  path(
-    'tls.client_ca_file',
-    '',
-    'Certificate authorities (PEM) whose client certificates are accepted; read at start.',
+  file(
+    'tls.cert_file',
+    'Certificate chain (PEM) for addresses beyond this machine; read at start where there are any.',
   ),
+  file('tls.key_file', 'Its private key (PEM), or "credential:NAME"; read at start where there are such addresses.'),
+  file('tls.client_ca_file', 'Certificate authorities (PEM) whose client certificates are accepted; read at start.'),
   path(
     'auth.tokens_file',
     '/etc/lineside/tokens.json',

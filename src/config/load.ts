@@ -3,9 +3,10 @@ import { accessSync, constants, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { parse, TomlError } from 'smol-toml';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import type { Config } from './config.ts';
+import type { Config, ListenAddress } from './config.ts';
+import { isCredential } from './credential.ts';
 import { deviceIdOf } from './device-id.ts';
-import { exposureFaults, httpExposureFaults } from './exposure.ts';
+import { exposureFaults, httpExposureFaults, isExposed } from './exposure.ts';
 import type { Value } from './key.ts';
 import { keys } from './keys.ts';
 import { showListen } from './listen.ts';
@@ -21,34 +22,72 @@ export interface Loaded {
   readonly settings: Settings;
   /** The file that was read; undefined: there is none, and all is from the environment and the defaults. */
   readonly file: string | undefined;
+  /** Keys that were set and count for nothing, since systemd handed over the sockets to listen on. */
+  readonly unused: readonly string[];
 }
 
-/** 'line', 'hub': one process of the service; 'serve': both; 'look': only wants to know where something is. */
-export type Purpose = 'serve' | 'line' | 'hub' | 'look';
+/**
+ * 'line', 'hub': one process of the service; 'serve': both; 'check': both, judged by who is not the service and is
+ * handed no credentials; 'look': only wants to know where something is.
+ */
+export type Purpose = 'serve' | 'line' | 'hub' | 'check' | 'look';
+
+/** The addresses of the sockets that systemd handed over: they replace those that the configuration names. */
+export type Handed = Readonly<Partial<Record<'grpc' | 'http', readonly ListenAddress[]>>>;
 
 /**
  * `named`: --config; else LINESIDE_CONFIG; else the default file, which may be missing. Throws CONFIG_INVALID with every
  * fault. Files and exposure are judged for the processes that are to start, which may run as different users; not for
  * 'look', since the first token is added before the service can start, and a technician may not read its private key.
  */
-export function load(named: string | undefined, env: Environment, purpose: Purpose = 'serve'): Loaded {
+export function load(
+  named: string | undefined,
+  env: Environment,
+  purpose: Purpose = 'serve',
+  handed: Handed = {},
+): Loaded {
   const wanted = named ?? env.LINESIDE_CONFIG;
   const file = wanted ?? DEFAULT_FILE;
   const text = readText(file, wanted !== undefined);
-  const { config, settings, faults } = parseConfig(text === undefined ? {} : parseToml(file, text), env);
-  const all = [...faults, ...startFaults(config, purpose)];
+  const parsed = parseConfig(text === undefined ? {} : parseToml(file, text), env);
+  const { settings, faults } = parsed;
+  const config = withHanded(parsed.config, handed);
+  const all = [...faults, ...startFaults(config, String(settings.get('webhooks.key_file')?.value), purpose)];
   if (all.length > 0) throw invalid(file, all);
   const device = { ...config.device, id: config.device.id === '' ? ownDeviceId() : config.device.id };
-  return { config: { ...config, device }, settings, file: text === undefined ? undefined : file };
+  const unused = (['grpc', 'http'] as const)
+    .filter((section) => handed[section] !== undefined)
+    .map((section) => `${section}.listen`)
+    .filter((path) => settings.get(path)?.source !== 'default');
+  return { config: { ...config, device }, settings, file: text === undefined ? undefined : file, unused };
 }
 
-/** Whether each process could start, as far as files and exposure go. */
-function startFaults(config: Config, purpose: Purpose): Fault[] {
+function withHanded(config: Config, { grpc, http }: Handed): Config {
+  return {
+    ...config,
+    grpc: grpc === undefined ? config.grpc : { ...config.grpc, listen: grpc },
+    http: http === undefined ? config.http : { ...config.http, listen: http },
+  };
+}
+
+/**
+ * Whether each process could start, as far as files and exposure go. `keyFile`: webhooks.key_file as it is written; as
+ * a credential it is not made where it is missing.
+ */
+function startFaults(config: Config, keyFile: string, purpose: Purpose): Fault[] {
   if (purpose === 'look') return [];
-  const faults = tlsFileFaults(config);
-  if (purpose !== 'hub') faults.push(...exposureFaults(config, countTokens(config, LINE_ROLES)));
-  if (purpose !== 'line') {
-    faults.push(...kafkaFileFaults(config), ...unreadable('webhooks.ca_file', config.webhooks.caFile));
+  const { grpc, http, webhooks } = config;
+  const hasLine = purpose !== 'hub';
+  const hasHub = purpose !== 'line';
+  const faults: Fault[] = [];
+  // Before the device has an identity there is no certificate, and nothing that would need one.
+  if ((hasLine && isExposed(grpc.listen)) || (hasHub && isExposed(http.listen))) {
+    faults.push(...tlsFileFaults(config, purpose));
+  }
+  if (hasLine) faults.push(...exposureFaults(config, countTokens(config, LINE_ROLES)));
+  if (hasHub) {
+    faults.push(...kafkaFileFaults(config, purpose), ...unreadable('webhooks.ca_file', webhooks.caFile, purpose));
+    if (isCredential(keyFile)) faults.push(...unreadable('webhooks.key_file', webhooks.keyFile, purpose));
     faults.push(...httpExposureFaults(config, countTokens(config, HUB_ROLES)));
   }
   return faults;
@@ -108,17 +147,18 @@ function parseToml(file: string, text: string): Record<string, unknown> {
   }
 }
 
-function tlsFileFaults({ tls }: Config): Fault[] {
+function tlsFileFaults({ tls }: Config, purpose: Purpose): Fault[] {
   return [
-    ...unreadable('tls.cert_file', tls.certFile),
-    ...unreadable('tls.key_file', tls.keyFile),
-    ...unreadable('tls.client_ca_file', tls.clientCaFile),
+    ...unreadable('tls.cert_file', tls.certFile, purpose),
+    ...unreadable('tls.key_file', tls.keyFile, purpose),
+    ...unreadable('tls.client_ca_file', tls.clientCaFile, purpose),
   ];
 }
 
-function kafkaFileFaults({ kafka }: Config): Fault[] {
-  const faults = unreadable('kafka.ca_file', kafka.caFile);
+function kafkaFileFaults({ kafka }: Config, purpose: Purpose): Fault[] {
+  const faults = unreadable('kafka.ca_file', kafka.caFile, purpose);
   const path = 'kafka.password_file';
+  if (isCredential(kafka.passwordFile)) return [...faults, ...unreadable(path, kafka.passwordFile, purpose)];
   try {
     if (kafka.passwordFile !== '' && readPassword(kafka.passwordFile) === '') {
       faults.push({ path, message: `${kafka.passwordFile} is empty` });
@@ -135,8 +175,12 @@ export function readPassword(file: string): string {
 }
 
 /** One fault, or none; '' is no file. */
-function unreadable(path: string, file: string): Fault[] {
+function unreadable(path: string, file: string, purpose: Purpose): Fault[] {
   if (file === '') return [];
+  if (isCredential(file)) {
+    const message = `${file} is handed over by systemd, and was not (CREDENTIALS_DIRECTORY is not set)`;
+    return purpose === 'check' ? [] : [{ path, message }];
+  }
   try {
     accessSync(file, constants.R_OK);
     return [];

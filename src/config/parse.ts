@@ -23,7 +23,7 @@ export function parseConfig(file: Readonly<Record<string, unknown>>, env: Enviro
   unknownVariables(env, faults);
   const settings = new Map<string, Setting>();
   for (const key of keys) settings.set(key.path, settle(key, inFile, env, faults));
-  const config = assemble(settings, faults);
+  const config = assemble(settings, faults, env.CREDENTIALS_DIRECTORY);
   faults.push(...crossCheck(config, settings, faults));
   return { config, settings, faults };
 }

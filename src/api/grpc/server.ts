@@ -13,6 +13,7 @@ import type { Line } from '../../line/face.ts';
 import type { LogFace } from '../../log/face.ts';
 import { judgeBy } from './credentials.ts';
 import { createGate, type Gate } from './gate.ts';
+import { type InheritedListener, listenOn } from './inherited-listener.ts';
 import { STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
 import { credentialsFor, isTrusted } from './listener.ts';
@@ -78,13 +79,17 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
 interface Running {
   readonly server: Server;
   readonly address: ListenAddress;
+  /** Where the socket was inherited. */
+  readonly inherited?: InheritedListener;
 }
 
 async function listen(server: Server, address: ListenAddress, config: Config): Promise<Running> {
   const credentials = await credentialsFor(address, config);
-  if (address.kind === 'unix') await clearStaleSocket(address.path, 'grpc.listen');
+  if (address.kind === 'unix' && address.fd === undefined) await clearStaleSocket(address.path, 'grpc.listen');
   let port: number;
   try {
+    if (address.fd !== undefined)
+      return { server, address, inherited: await listenOn(address.fd, server, credentials) };
     port = await server.listen(showListen(address), credentials);
   } catch (error) {
     throw new LinesideError('CONFIG_INVALID', `cannot listen on ${showListen(address)}: ${messageOf(error)}`, {
@@ -104,12 +109,18 @@ async function stopAll(
   subscriptions: Subscriptions,
   clock: Clock,
 ): Promise<void> {
+  for (const { inherited } of running) inherited?.close();
   gate.close();
   standard.setServing(false);
   subscriptions.endAll();
   const graceOver = new AbortController();
   const finished = Promise.all(running.map(({ server }) => server.shutdown())).then(() => graceOver.abort());
   await Promise.race([finished, pause(clock, STOP_GRACE_MS, graceOver.signal)]);
-  for (const { server } of running) server.forceShutdown();
-  for (const { address } of running) if (address.kind === 'unix') await removeSocket(address.path);
+  for (const { server, inherited } of running) {
+    server.forceShutdown();
+    inherited?.cut();
+  }
+  for (const { address } of running) {
+    if (address.kind === 'unix' && address.fd === undefined) await removeSocket(address.path);
+  }
 }

@@ -41,10 +41,12 @@ export async function listen(address: ListenAddress, config: Config, events: Lis
   server.on('checkContinue', events.request);
   server.on('checkExpectation', events.request);
   server.on('drop', (data) => events.dropped(data?.remoteAddress ?? 'unix'));
+  // The file of an inherited socket belongs to who opened it.
+  const ownPath = address.kind === 'unix' && address.fd === undefined ? address.path : undefined;
   try {
-    if (address.kind === 'unix') await clearStaleSocket(address.path, 'http.listen');
+    if (ownPath !== undefined) await clearStaleSocket(ownPath, 'http.listen');
     await bind(server, address);
-    if (address.kind === 'unix') await protectSocket(address.path);
+    if (ownPath !== undefined) await protectSocket(ownPath);
   } catch (error) {
     connections.stop();
     server.close();
@@ -57,7 +59,7 @@ export async function listen(address: ListenAddress, config: Config, events: Lis
       connections.endSilent();
       await closed;
       connections.stop();
-      if (address.kind === 'unix') await removeSocket(address.path);
+      if (ownPath !== undefined) await removeSocket(ownPath);
     },
     cut: () => connections.cut(),
   };
@@ -100,7 +102,8 @@ function bind(server: Server, address: ListenAddress): Promise<void> {
       server.off('error', failed);
       resolve();
     };
-    if (address.kind === 'unix') server.listen(address.path, ready);
+    if (address.fd !== undefined) server.listen({ fd: address.fd }, ready);
+    else if (address.kind === 'unix') server.listen(address.path, ready);
     else server.listen(address.port, address.host, ready);
   });
 }

@@ -1,0 +1,69 @@
+/**
+ * The listening sockets that systemd handed over (socket activation, sd_listen_fds(3)): what each is for and where it
+ * listens. systemd keeps them open while the process restarts, so that clients wait instead of being refused.
+ */
+import { LinesideError, messageOf } from '../base/errors.ts';
+import type { ListenAddress } from '../config/config.ts';
+import { addressOf } from './socket-address.ts';
+
+export interface InheritedSocket {
+  /** FileDescriptorName= of its socket unit. */
+  readonly name: string;
+  readonly fd: number;
+  readonly address: ListenAddress;
+}
+
+/** SD_LISTEN_FDS_START: behind standard input, output and error. */
+const FIRST_FD = 3;
+/** Two socket units with a few addresses each; a number beyond that is no list of ours. */
+const MAX_SOCKETS = 64;
+const variables = ['LISTEN_PID', 'LISTEN_PIDFDID', 'LISTEN_FDS', 'LISTEN_FDNAMES'];
+
+/**
+ * None where systemd handed none to this very process. The variables go from `env`, and no child inherits the sockets.
+ * CONFIG_INVALID: one that is no socket of a kind to listen on.
+ */
+export async function inheritedSockets(env: NodeJS.ProcessEnv, pid = process.pid): Promise<readonly InheritedSocket[]> {
+  const { LISTEN_PID: forPid, LISTEN_FDS: count, LISTEN_FDNAMES: names = '' } = env;
+  for (const variable of variables) delete env[variable];
+  if (forPid !== String(pid) || count === undefined) return [];
+  const sockets = Number(count);
+  if (!/^\d+$/.test(count) || sockets > MAX_SOCKETS) {
+    throw new LinesideError('CONFIG_INVALID', `LISTEN_FDS is "${count}", not a number of sockets up to ${MAX_SOCKETS}`);
+  }
+  const { closeOnExec, socketAddress } = await import('./libc.ts');
+  const named = names.split(':');
+  return Array.from({ length: sockets }, (_, i) => {
+    const fd = FIRST_FD + i;
+    const name = named[i] ?? '';
+    try {
+      closeOnExec(fd);
+      return { name, fd, address: addressOf(socketAddress(fd), fd) };
+    } catch (error) {
+      throw new LinesideError(
+        'CONFIG_INVALID',
+        `descriptor ${fd} ("${name}"), handed over to listen on, cannot be used: ${messageOf(error)}`,
+        { cause: error, hint: 'see ListenStream= and FileDescriptorName= of the socket units' },
+      );
+    }
+  });
+}
+
+/** The addresses by the section of the configuration whose `listen` they replace; CONFIG_INVALID: one that has no use here. */
+export function listenersFor<Section extends string>(
+  sockets: readonly InheritedSocket[],
+  sections: readonly Section[],
+): Partial<Record<Section, readonly ListenAddress[]>> {
+  const found: Partial<Record<Section, ListenAddress[]>> = {};
+  for (const { name, fd, address } of sockets) {
+    const section = sections.find((one) => one === name);
+    if (section === undefined) {
+      throw new LinesideError('CONFIG_INVALID', `descriptor ${fd} is named "${name}", not ${sections.join(' or ')}`, {
+        hint: 'see FileDescriptorName= and Service= of the socket units',
+      });
+    }
+    const list = (found[section] ??= []);
+    list.push(address);
+  }
+  return found;
+}
