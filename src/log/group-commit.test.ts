@@ -93,7 +93,7 @@ async function started(queueBytes = 1024 * 1024) {
   const commit = new GroupCommit({
     store,
     dir: '/data',
-    commitMs: 1000,
+    commitMs: () => 1000,
     queueBytes,
     clock,
     logger: silentLogger,

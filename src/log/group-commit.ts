@@ -14,6 +14,7 @@ import type { LogEntry, LogGap } from './entry.ts';
 import { pack } from './packed.ts';
 import { PendingQueue, type Taken, type Waiter } from './pending-queue.ts';
 import { Pressure } from './pressure.ts';
+import type { Segment } from './segments.ts';
 import { idBlock, type Opened, type OpenRequest, type RemoteStore, type StoreSizes } from './store-face.ts';
 import { describeFailure, notStored } from './store-failure.ts';
 import { toStored } from './stored-gap.ts';
@@ -21,7 +22,8 @@ import { toStored } from './stored-gap.ts';
 export interface GroupCommitOptions {
   readonly store: RemoteStore;
   readonly dir: string;
-  readonly commitMs: number;
+  /** Asked anew for each batch: it may be changed. */
+  readonly commitMs: () => number;
   readonly queueBytes: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -31,6 +33,11 @@ export interface GroupCommitOptions {
   readonly onOpened: (opened: Opened) => void;
   readonly onCommitted: (sizes: StoreSizes, gaps: readonly LogGap[]) => void;
   readonly onLost: (entries: number, bytes: number) => void;
+  /** What the file does not know yet of the clock of entries up to the id; told when a commit has taken it. */
+  readonly segments: {
+    due(lastId: number): readonly Segment[];
+    written(segments: readonly Segment[]): void;
+  };
 }
 
 /** So much is worth a commit of its own; less where the queue is small. */
@@ -62,6 +69,8 @@ export class GroupCommit {
   #stalled = false;
   /** What is pending should not wait for the timer. */
   #due = false;
+  /** Stamps of stored entries were corrected, which is to be stored now. */
+  #correctionDue = false;
   #commitTimer: Timer | undefined;
   #retryTimer: Timer | undefined;
   #stallTimer: Timer | undefined;
@@ -137,6 +146,12 @@ export class GroupCommit {
     return new Promise((resolve, reject) => this.#push(entry, { resolve, reject }));
   }
 
+  /** Stores what became known of stored entries' stamps. */
+  storeCorrection(): void {
+    this.#correctionDue = true;
+    this.#pump();
+  }
+
   /** A reader or retention met a failure: damage and a dead worker are mended here. `checked`: the whole file was. */
   report(error: unknown, checked = false): void {
     if (this.#state.kind === 'closed' || this.#mustOpen) return;
@@ -148,7 +163,7 @@ export class GroupCommit {
 
   /** Stores everything pending; resolves also when that turns out to be impossible. */
   async flush(): Promise<void> {
-    while (!this.#queue.empty || this.#busy) {
+    while (!this.#queue.empty || this.#correctionDue || this.#busy) {
       if (!this.#busy && this.#state.kind !== 'ok') return;
       this.#due = true;
       this.#pump();
@@ -169,7 +184,7 @@ export class GroupCommit {
     this.#queue.push({ entry, waiter });
     this.#limit();
     this.#measurePressure();
-    this.#commitTimer ??= this.#o.clock.timer(this.#o.commitMs, () => {
+    this.#commitTimer ??= this.#o.clock.timer(this.#o.commitMs(), () => {
       this.#commitTimer = undefined;
       this.#due = true;
       this.#pump();
@@ -178,8 +193,8 @@ export class GroupCommit {
   }
 
   #pump(): void {
-    if (this.#busy || this.#state.kind !== 'ok' || this.#queue.empty) return;
-    if (!this.#due && this.#queue.waiting === 0 && this.#queue.cost < this.#flushBytes) return;
+    if (this.#busy || this.#state.kind !== 'ok' || (this.#queue.empty && !this.#correctionDue)) return;
+    if (!this.#correctionDue && !this.#due && this.#queue.waiting === 0 && this.#queue.cost < this.#flushBytes) return;
     void this.#attempt();
   }
 
@@ -228,7 +243,9 @@ export class GroupCommit {
   async #commit(): Promise<void> {
     const batchBytes = Math.min(maxBatchBytes, Math.max(1, Math.floor(this.#o.queueBytes / 4)));
     const taken = this.#queue.take(batchBytes);
-    if (taken.items.length === 0 && taken.gaps.length === 0) return;
+    const segments = this.#o.segments.due(taken.items.at(-1)?.entry.id ?? this.#decidedId);
+    this.#correctionDue &&= segments.length > 0;
+    if (taken.items.length === 0 && taken.gaps.length === 0 && segments.length === 0) return;
     this.#commitTimer?.cancel();
     this.#commitTimer = undefined;
     this.#due = !this.#queue.empty;
@@ -237,12 +254,15 @@ export class GroupCommit {
     const request = {
       batch: pack(taken.items.map(({ entry }) => entry)),
       gaps: taken.gaps.map(toStored),
+      segments,
       ceilingId: this.#ceilingWanted(),
       uptimeMs: this.#o.clock.monoMs(),
     };
     const sizes = await this.#watched(this.#o.store.append(request));
     this.#inFlight = undefined;
     this.#commits++;
+    this.#correctionDue = false;
+    this.#o.segments.written(segments);
     this.#note(sizes);
     this.#o.onCommitted(sizes, taken.gaps);
     for (const { entry, waiter } of taken.items) waiter?.resolve(entry);

@@ -13,8 +13,8 @@ export interface RetentionOptions {
   readonly store: RemoteStore;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly maxBytes: number;
-  readonly maxAgeDays: number;
+  /** Asked anew each time: they may be changed. */
+  readonly limits: () => { readonly maxBytes: number; readonly maxAgeDays: number };
   readonly onPruned: (pruned: Pruned) => void;
   readonly report: (error: unknown) => void;
 }
@@ -36,7 +36,7 @@ export class Retention {
   }
 
   afterCommit(sizes: StoreSizes): void {
-    if (sizes.usedBytes > this.#o.maxBytes) void this.run();
+    if (sizes.usedBytes > this.#o.limits().maxBytes) void this.run();
   }
 
   close(): void {
@@ -59,7 +59,8 @@ export class Retention {
   }
 
   async #step(): Promise<boolean> {
-    const { store, maxBytes, maxAgeDays, clock } = this.#o;
+    const { store, limits, clock } = this.#o;
+    const { maxBytes, maxAgeDays } = limits();
     const pruned = await store.prune({ maxBytes, maxAgeMs: maxAgeDays * dayMs, uptimeMs: clock.monoMs() });
     this.#o.onPruned(pruned);
     return pruned.more;

@@ -16,7 +16,7 @@ import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
 import { Retention } from './retention.ts';
 import { StoreClient } from './store-client.ts';
-import { logFileName, type Opened, type Pruned, type RemoteStore, type StoreSizes } from './store-face.ts';
+import { logFileName, type Opened, type Pruned, type StoreSizes } from './store-face.ts';
 import { notStored } from './store-failure.ts';
 import { fromStored } from './stored-gap.ts';
 import { Tail } from './tail.ts';
@@ -34,6 +34,17 @@ export interface SerialLogOptions {
   readonly logger: Logger;
 }
 
+/** What may change while the log is open. */
+export type LogLimits = Pick<SerialLogOptions, 'maxBytes' | 'maxAgeDays' | 'commitMs'>;
+
+/** The log as its owner has it. */
+export interface OwnedLog extends LogFace {
+  /** From now on. What is too much now is removed soon. */
+  limit(limits: LogLimits): void;
+  /** Resolves when the log worker has come to it; rejects where there is none at the moment. */
+  answers(): Promise<void>;
+}
+
 /** A disk that has not opened the log by then is left to go on opening it: the line matters more. */
 const openMs = 5_000;
 /** Of closing: storing what is pending, and readers taking what is in memory. */
@@ -45,15 +56,16 @@ const slackBytes = 8 * 1024;
 
 const nothing: StoreSizes = { firstId: 0, lastId: 0, decidedId: 0, usedBytes: 0, fileBytes: 0, ceilingId: 0 };
 
-export async function openSerialLog(options: SerialLogOptions): Promise<LogFace> {
+export async function openSerialLog(options: SerialLogOptions): Promise<OwnedLog> {
   const log = new SerialLog(options, new StoreClient());
   await log.open();
   return log;
 }
 
-class SerialLog implements LogFace {
+class SerialLog implements OwnedLog {
   readonly #o: SerialLogOptions;
-  readonly #store: RemoteStore;
+  readonly #store: StoreClient;
+  #limits: LogLimits;
   readonly #commit: GroupCommit;
   readonly #readers: Readers;
   readonly #retention: Retention;
@@ -68,15 +80,17 @@ class SerialLog implements LogFace {
   #setAside = '';
   #closing: Promise<void> | undefined;
 
-  constructor(options: SerialLogOptions, store: RemoteStore) {
+  constructor(options: SerialLogOptions, store: StoreClient) {
     this.#o = options;
     this.#store = store;
-    const { dir, commitMs, queueBytes, clock, logger, maxBytes, maxAgeDays } = options;
+    this.#limits = options;
+    const { dir, queueBytes, clock, logger } = options;
+    const now = (): LogLimits => this.#limits;
     const report = (error: unknown): void => this.#commit.report(error);
     this.#commit = new GroupCommit({
       store,
       dir,
-      commitMs,
+      commitMs: () => now().commitMs,
       queueBytes,
       clock,
       logger,
@@ -87,7 +101,7 @@ class SerialLog implements LogFace {
     });
     this.#readers = new Readers(new Tail(options.tailBytes), store, report);
     const onPruned = (pruned: Pruned): void => this.#pruned(pruned);
-    this.#retention = new Retention({ store, clock, logger, maxBytes, maxAgeDays, onPruned, report });
+    this.#retention = new Retention({ store, clock, logger, limits: now, onPruned, report });
   }
 
   /** Resolves when the log is open, or has failed to (it is tried again), or takes too long. */
@@ -146,7 +160,7 @@ class SerialLog implements LogFace {
       headId: this.#nextId - 1,
       usedBytes,
       fileBytes,
-      maxBytes: this.#o.maxBytes,
+      maxBytes: this.#limits.maxBytes,
       pendingEntries: this.#commit.pendingEntries,
       pendingBytes: this.#commit.pendingBytes,
       lostEntries: this.#lostEntries,
@@ -156,6 +170,21 @@ class SerialLog implements LogFace {
       setAside: this.#setAside,
       commits: this.#commit.commits,
     });
+  }
+
+  limit(limits: LogLimits): void {
+    this.#limits = limits;
+    void this.#retention.run();
+  }
+
+  async answers(): Promise<void> {
+    try {
+      await this.#store.answers();
+    } catch (error) {
+      // A dead worker is started again.
+      this.#commit.report(error);
+      throw error;
+    }
   }
 
   close(): Promise<void> {

@@ -44,6 +44,11 @@ export class StoreClient implements RemoteStore {
     return this.#use((host) => host.call('prune', request));
   }
 
+  /** A round trip to the thread: behind what it is at. */
+  answers(): Promise<void> {
+    return this.#use((host) => host.answers());
+  }
+
   async close(headId: number, uptimeMs: number): Promise<void> {
     const host = this.#host;
     if (host === undefined) return;

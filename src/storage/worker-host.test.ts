@@ -36,6 +36,27 @@ test('a worker that dies rejects what is pending and what comes after', async ()
   await assert.rejects(host.call('echo', 'late'), { code: 'WORKER_EXITED' });
 });
 
+test('says that it is at work behind its calls, whatever its contract; one that is held does not', async (t) => {
+  const host = startEcho();
+  t.after(() => host.terminate(100));
+  const order: string[] = [];
+  const echo = host.call('echo', 'a').then(() => order.push('echo'));
+  await Promise.all([echo, host.answers().then(() => order.push('alive'))]);
+  assert.deepEqual(order, ['echo', 'alive']);
+  const held = host.call('spin', true).catch(() => undefined);
+  const asked = host.answers().then(
+    () => 'answered',
+    () => 'died',
+  );
+  const other = startEcho();
+  t.after(() => other.terminate(1_000));
+  const first = await Promise.race([asked, other.answers().then(() => 'the other')]);
+  assert.equal(first, 'the other');
+  await host.terminate(100);
+  await held;
+  assert.equal(await asked, 'died');
+});
+
 test('a worker that is held by its work is ended', async () => {
   const host = startEcho();
   const held = host.call('spin', true);

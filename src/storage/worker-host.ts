@@ -1,6 +1,7 @@
 /** The caller's side of a worker thread: methods as async calls. Every pending call is rejected when the worker ends. */
 import { type Transferable, Worker } from 'node:worker_threads';
 import {
+  ALIVE,
   type AnswerMessage,
   type CallMessage,
   type Contract,
@@ -45,6 +46,15 @@ export class WorkerHost<C extends Contract<C>> {
     request: C[M]['request'],
     transfer: readonly Transferable[] = [],
   ): Promise<C[M]['response']> {
+    return this.#ask(method, request, transfer);
+  }
+
+  /** Resolves when the worker has come to it: behind what it was asked before. */
+  async answers(): Promise<void> {
+    await this.#ask(ALIVE, undefined, []);
+  }
+
+  #ask(method: string, request: unknown, transfer: readonly Transferable[]): Promise<unknown> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     const call = ++this.#calls;
     return new Promise<unknown>((resolve, reject) => {

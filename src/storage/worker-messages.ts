@@ -9,6 +9,9 @@ export interface CallMessage {
   readonly request: unknown;
 }
 
+/** A call that every worker answers, whatever its contract, when its turn comes: it shows that the thread is at work. */
+export const ALIVE = 'alive?';
+
 /** Told once: no call comes after it, and what runs ends early where it can. */
 export interface StopMessage {
   readonly stop: true;

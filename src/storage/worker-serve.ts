@@ -1,13 +1,14 @@
 /** The worker's side: answers calls one at a time, in the order they came. */
 import { type MessagePort, parentPort, type Transferable, workerData } from 'node:worker_threads';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import type {
-  AnswerMessage,
-  CallMessage,
-  CarriedError,
-  Contract,
-  StopMessage,
-  WorkerStart,
+import {
+  ALIVE,
+  type AnswerMessage,
+  type CallMessage,
+  type CarriedError,
+  type Contract,
+  type StopMessage,
+  type WorkerStart,
 } from './worker-messages.ts';
 
 interface Answer<T> {
@@ -41,6 +42,7 @@ function run<C extends Contract<C>>(
   { call, method, request }: CallMessage,
 ): { message: AnswerMessage; transfer: readonly Transferable[] } {
   try {
+    if (method === ALIVE) return { message: { call, ok: true, value: true }, transfer: [] };
     if (!isMethod(handlers, method)) throw new Error(`no method ${method}`);
     const { value, transfer } = handlers[method](request);
     return { message: { call, ok: true, value }, transfer: transfer ?? [] };
