@@ -1,5 +1,5 @@
 /** slot.txt as a file: read, and overwritten in place, so that its sector and its directory entry stay where they are. */
-import { closeSync, constants, fsyncSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs';
+import { closeSync, constants, fsyncSync, openSync, readFileSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { dropPages } from './page-cache.ts';
@@ -14,7 +14,7 @@ export function readSlots(bootDir: string): SlotState {
   const path = slotFile(bootDir);
   let text: string;
   try {
-    text = statSync(path).size === slotFileBytes ? readFileSync(path, 'latin1') : '';
+    text = readFileSync(path, 'latin1');
   } catch (error) {
     throw new LinesideError('NOT_READY', `this machine has no slots: ${messageOf(error)}`, {
       cause: error,

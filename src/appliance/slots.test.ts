@@ -55,7 +55,7 @@ test('a file with one byte changed is another state or none, and never one that 
     for (const byte of ['\0', ' ', 'a', 'b', '-', '0', '9', '\n', 'x']) {
       const read = parseSlots(whole.slice(0, at) + byte + whole.slice(at + 1));
       // The tries left may be another number: all else holds together.
-      if (read !== undefined) assert.deepEqual({ ...read, left: 3 }, onTrial('a'));
+      if (read !== undefined) assert.deepEqual({ ...read, left: 3 }, onTrial('a'), `${JSON.stringify(byte)} at ${at}`);
     }
   }
 });

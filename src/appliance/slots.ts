@@ -26,21 +26,21 @@ export const slotFileBytes = 64;
 /** One start may meet a pulled plug that is not the new slot's fault, and the next one too. */
 export const triesOfTrial = 3;
 
-const form = /^# lineside slot good=([ab]) try=([ab-]) left=([0-9]) *\nos_prefix=([ab])\/ *\n *\n?$/;
+/** What the firmware reads stands below this line, and follows from it. */
+const form = /^# lineside slot good=([ab]) try=([ab-]) left=([0-9]) *(\n|$)/;
+/** The firmware may take blanks behind a value for a part of it: the padding stands behind the first line, a comment. */
+const firstLineLength = 50;
 
-/** undefined: not such a file. What the firmware would start and what the first line says must agree. */
+/** undefined: not such a file. */
 export function parseSlots(text: string): SlotState | undefined {
-  if (text.length !== slotFileBytes) return undefined;
-  const [, good, trying, left, prefix] = form.exec(text) ?? [];
-  if (!isSlot(good) || trying === undefined || prefix !== (trying === '-' ? good : trying)) return undefined;
-  if (isSlot(trying) ? trying === good : left !== '0') return undefined;
+  const [, good, trying, left] = form.exec(text) ?? [];
+  if (!isSlot(good) || (isSlot(trying) ? trying === good : left !== '0')) return undefined;
   return { good, trying: isSlot(trying) ? trying : undefined, left: Number(left) };
 }
 
-/** The firmware may take blanks behind a value for a part of it: the padding stands on a line of its own. */
 export function renderSlots({ good, trying, left }: SlotState): string {
-  const text = `# lineside slot good=${good} try=${trying ?? '-'} left=${left}\nos_prefix=${trying ?? good}/\n`;
-  return `${text.padEnd(slotFileBytes - 1)}\n`;
+  const first = `# lineside slot good=${good} try=${trying ?? '-'} left=${left}`;
+  return `${first.padEnd(firstLineLength)}\nos_prefix=${trying ?? good}/\n`;
 }
 
 /** `own`: the slot whose kernel runs. Nothing is written for a file that cannot be read: the firmware's choice stands. */
