@@ -28,9 +28,6 @@ export const triesOfTrial = 3;
 
 /** What the firmware reads stands below this line, and follows from it. */
 const form = /^# lineside slot good=([ab]) try=([ab-]) left=([0-9]) *(\n|$)/;
-/** The firmware may take blanks behind a value for a part of it: the padding stands behind the first line, a comment. */
-const firstLineLength = 50;
-
 /** undefined: not such a file. */
 export function parseSlots(text: string): SlotState | undefined {
   const [, good, trying, left] = form.exec(text) ?? [];
@@ -38,9 +35,10 @@ export function parseSlots(text: string): SlotState | undefined {
   return { good, trying: isSlot(trying) ? trying : undefined, left: Number(left) };
 }
 
+/** The firmware may take blanks behind a value for a part of it: the padding stands on a line of its own. */
 export function renderSlots({ good, trying, left }: SlotState): string {
-  const first = `# lineside slot good=${good} try=${trying ?? '-'} left=${left}`;
-  return `${first.padEnd(firstLineLength)}\nos_prefix=${trying ?? good}/\n`;
+  const text = `# lineside slot good=${good} try=${trying ?? '-'} left=${left}\nos_prefix=${trying ?? good}/\n`;
+  return `${text.padEnd(slotFileBytes - 1)}\n`;
 }
 
 /** `own`: the slot whose kernel runs. Nothing is written for a file that cannot be read: the firmware's choice stands. */
