@@ -65,7 +65,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]
   const clock = systemClock;
   await mkdir(runtimeDir, { recursive: true });
   await mkdir(dir, { recursive: true });
-  await chmod(dir, 0o750);
+  await chmod(dir, 0o700);
   const lock = takeHubLock(dir);
   onStop({ what: 'lock', stop: async () => lock.release() });
   if (isChild) {

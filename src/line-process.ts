@@ -45,7 +45,7 @@ async function build(config: Config, logger: Logger, version: string, onStop: On
   const clock = systemClock;
   await mkdir(config.data.runtimeDir, { recursive: true });
   await mkdir(config.data.dir, { recursive: true });
-  await chmod(config.data.dir, 0o750);
+  await chmod(config.data.dir, 0o700);
 
   const log = await openSerialLog({ dir: config.data.dir, ...config.log, clock, logger });
   onStop('serial log', () => log.close());
