@@ -15,3 +15,16 @@ export function deviceIdOf(machineId: string, hostname: string): string {
   const name = hostname.replaceAll(/[^A-Za-z0-9._-]/g, '-').replace(/^[^A-Za-z0-9]+/, '');
   return name === '' ? 'lineside' : name.slice(0, 128);
 }
+
+/** As configuration keys have it: device.id. */
+const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+
+/** The name in the text of identity.json, which a box that was restored on another card keeps; undefined: there is none. */
+export function deviceIdIn(identity: string | undefined): string | undefined {
+  try {
+    const { deviceId } = JSON.parse(identity ?? '') as { deviceId?: unknown };
+    return typeof deviceId === 'string' && ID.test(deviceId) ? deviceId : undefined;
+  } catch {
+    return undefined;
+  }
+}

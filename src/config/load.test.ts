@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
-import { describeConfig, load, readPassword } from './load.ts';
+import { describeConfig, load, ownDeviceId, readPassword } from './load.ts';
 import { addToken } from './tokens.ts';
 
 let dir = '';
@@ -134,4 +134,15 @@ test('the box has the name it was given, or one that does not reveal the machine
   assert.equal(deviceIdOf('', '-a b'), 'a-b');
   assert.equal(deviceIdOf('', '(none)'), 'none-');
   assert.equal(deviceIdOf('', ''), 'lineside');
+});
+
+test("the box's identity names it, and what is no identity does not", () => {
+  const identity = join(dir, 'identity.json');
+  const derived = ownDeviceId(identity);
+  writeFileSync(identity, JSON.stringify({ deviceId: 'lineside-0123456789abcdef' }));
+  assert.equal(ownDeviceId(identity), 'lineside-0123456789abcdef');
+  for (const damaged of ['', '{"deviceId":', '{"deviceId": 7}', '{"deviceId": "a b\\n"}', '[]', 'null']) {
+    writeFileSync(identity, damaged);
+    assert.equal(ownDeviceId(identity), derived, damaged);
+  }
 });

@@ -5,7 +5,7 @@ import { parse, TomlError } from 'smol-toml';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import type { Config, ListenAddress } from './config.ts';
 import { isCredential } from './credential.ts';
-import { deviceIdOf } from './device-id.ts';
+import { deviceIdIn, deviceIdOf } from './device-id.ts';
 import { exposureFaults, httpExposureFaults, isExposed } from './exposure.ts';
 import type { Value } from './key.ts';
 import { keys } from './keys.ts';
@@ -15,6 +15,8 @@ import type { Fault, Settings } from './settings.ts';
 import { listTokens, type Role } from './tokens.ts';
 
 const DEFAULT_FILE = '/etc/lineside/lineside.toml';
+/** Written by "lineside identity". */
+const IDENTITY_FILE = '/etc/lineside/identity.json';
 
 export interface Loaded {
   readonly config: Config;
@@ -97,11 +99,16 @@ const LINE_ROLES: readonly Role[] = ['viewer', 'operator'];
 /** The refdata-* roles open scopes, and nothing without one of these. */
 const HUB_ROLES: readonly Role[] = ['reader', 'writer', 'admin'];
 
-function ownDeviceId(): string {
+/** That of the box's identity, where it has one: it stays when the box is restored on another card. */
+export function ownDeviceId(identityFile = IDENTITY_FILE): string {
+  return deviceIdIn(textOf(identityFile)) ?? deviceIdOf(textOf('/etc/machine-id') ?? '', hostname());
+}
+
+function textOf(file: string): string | undefined {
   try {
-    return deviceIdOf(readFileSync('/etc/machine-id', 'utf8'), hostname());
+    return readFileSync(file, 'utf8');
   } catch {
-    return deviceIdOf('', hostname());
+    return undefined;
   }
 }
 
