@@ -1,5 +1,5 @@
 /** The keys of the hub: reference data over HTTP, its outbox, the broker, webhooks. */
-import { choice, file, GIB, integer, integers, type Key, KIB, list, MIB, text, toggle } from './key.ts';
+import { choice, file, GIB, integer, integers, type Key, KIB, list, MIB, reloaded, text, toggle } from './key.ts';
 
 /** Kafka's limit for a topic's name is 249; the longest name is the prefix and ".restricted". */
 const MAX_TOPIC_PREFIX = 238;
@@ -170,4 +170,4 @@ const webhooks: readonly Key[] = [
   ),
 ];
 
-export const hubKeys: readonly Key[] = [...http, ...kafka, ...outbox, ...webhooks];
+export const hubKeys: readonly Key[] = reloaded('hub', ...http, ...kafka, ...outbox, ...webhooks);

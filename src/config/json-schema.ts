@@ -9,7 +9,7 @@ interface Section {
 
 export function configSchema(): object {
   const top = newSection();
-  for (const { path, schema } of keys) {
+  for (const { path, schema, reload } of keys) {
     const parts = path.split('.');
     let section = top;
     for (const name of parts.slice(0, -1)) {
@@ -17,7 +17,8 @@ export function configSchema(): object {
       section.sections.set(name, below);
       section = below;
     }
-    section.keys[parts.at(-1) ?? ''] = schema;
+    // What a reload does about it; unknown keywords are passed over by validators.
+    section.keys[parts.at(-1) ?? ''] = { ...schema, 'x-reload': reload };
   }
   return { $schema: 'https://json-schema.org/draft/2020-12/schema', title: 'lineside.toml', ...asObject(top) };
 }

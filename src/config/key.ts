@@ -7,9 +7,16 @@ import { FILE_PATTERN } from './credential.ts';
 
 export type Value = string | number | boolean | readonly string[] | readonly number[];
 
+/**
+ * What "systemctl reload lineside" does about a key that was changed. live: the line takes it, the port stays open. hub: the
+ * hub starts itself again with it, the line goes on. restart: both have to be started again.
+ */
+export type Reload = 'live' | 'hub' | 'live, hub' | 'restart';
+
 export interface Key {
   /** Dotted path in the file: section, [subsection,] key. */
   readonly path: string;
+  readonly reload: Reload;
   readonly schema: TSchema & { readonly default: Value; readonly description: string };
   /** A variable that systemd sets (StateDirectory=, RuntimeDirectory=), which goes before the default. */
   readonly systemd?: string;
@@ -27,7 +34,7 @@ interface Form {
   readonly errorMessage: string;
 }
 /** The rest of a key, whose meaning says in one line what it is for, its unit, and why the default is what it is. */
-type More = Omit<Key, 'path' | 'schema'>;
+type More = Omit<Key, 'path' | 'schema' | 'reload'>;
 
 const absolutePath: Form = { pattern: '^(/|$)', errorMessage: 'must be an absolute path' };
 const fileOrCredential: Form = {
@@ -36,7 +43,7 @@ const fileOrCredential: Form = {
 };
 
 function key(path: string, schema: TSchema, value: Value, description: string, more: More = {}): Key {
-  return { path, schema: Object.assign(schema, { default: value, description }), ...more };
+  return { path, reload: 'restart', schema: Object.assign(schema, { default: value, description }), ...more };
 }
 
 export function text(path: string, value: string, meaning: string, form?: Form): Key {
@@ -83,4 +90,9 @@ export function integers(
   meaning: string,
 ): Key {
   return key(name, Type.Array(Type.Integer({ minimum, maximum }), { minItems, maxItems }), value, meaning);
+}
+
+/** The same keys, taken by a reload in this way; keys are to be restarted for unless they say otherwise. */
+export function reloaded(reload: Reload, ...some: readonly Key[]): Key[] {
+  return some.map((one) => ({ ...one, reload }));
 }

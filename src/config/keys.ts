@@ -4,23 +4,34 @@
  * documentation are all held to this table.
  */
 import { hubKeys } from './hub-keys.ts';
-import { file, type Key, list, path, text, toggle } from './key.ts';
+import { file, type Key, list, path, reloaded, text, toggle } from './key.ts';
 import { lineKeys } from './line-keys.ts';
 
 const device: readonly Key[] = [
-  text(
-    'device.id',
-    '',
-    'Name of this box in its events and facts; empty: made from /etc/machine-id (which it does not reveal), or the host name.',
-    {
-      pattern: '^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$',
-      errorMessage: 'must be 1 to 128 of A-Z, a-z, 0-9, ".", "_", "-", beginning with a letter or digit',
-    },
+  ...reloaded(
+    'hub',
+    text(
+      'device.id',
+      '',
+      'Name of this box in its events and facts; empty: made from /etc/machine-id (which it does not reveal), or the host name.',
+      {
+        pattern: '^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$',
+        errorMessage: 'must be 1 to 128 of A-Z, a-z, 0-9, ".", "_", "-", beginning with a letter or digit',
+      },
+    ),
   ),
-  toggle(
-    'device.inventory',
-    true,
-    'Keeps the ports and the line as dictionaries device.ports and device.line (scope INTERNAL).',
+  ...reloaded(
+    'hub',
+    toggle(
+      'device.inventory',
+      true,
+      'Keeps the ports and the line as dictionaries device.ports and device.line (scope INTERNAL).',
+    ),
+  ),
+  path(
+    'device.time_sync_file',
+    '/run/systemd/timesync/synchronized',
+    'File whose presence says that the clock is right (systemd-timesyncd makes it); empty: nobody tells.',
   ),
 ];
 
@@ -40,26 +51,41 @@ const data: readonly Key[] = [
 ];
 
 const access: readonly Key[] = [
-  file(
-    'tls.cert_file',
-    'Certificate chain (PEM) for addresses beyond this machine; read at start where there are any.',
+  ...reloaded(
+    'live, hub',
+    file(
+      'tls.cert_file',
+      'Certificate chain (PEM) for addresses beyond this machine; read at start where there are any.',
+    ),
   ),
-  file('tls.key_file', 'Its private key (PEM), or "credential:NAME"; read at start where there are such addresses.'),
-  file('tls.client_ca_file', 'Certificate authorities (PEM) whose client certificates are accepted; read at start.'),
+  ...reloaded(
+    'live, hub',
+    file('tls.key_file', 'Its private key (PEM), or "credential:NAME"; read at start where there are such addresses.'),
+  ),
+  ...reloaded(
+    'live, hub',
+    file('tls.client_ca_file', 'Certificate authorities (PEM) whose client certificates are accepted; read at start.'),
+  ),
   path(
     'auth.tokens_file',
     '/etc/lineside/tokens.json',
     'Hashes of the bearer tokens, kept by "lineside token"; changes take effect within a second.',
   ),
-  list(
-    'auth.operator_certs',
-    [],
-    'Common names of client certificates with role operator (may do everything); "*": any.',
+  ...reloaded(
+    'live',
+    list(
+      'auth.operator_certs',
+      [],
+      'Common names of client certificates with role operator (may do everything); "*": any.',
+    ),
   ),
-  list(
-    'auth.viewer_certs',
-    [],
-    'Common names of client certificates with role viewer (may look, not touch); "*": any.',
+  ...reloaded(
+    'live',
+    list(
+      'auth.viewer_certs',
+      [],
+      'Common names of client certificates with role viewer (may look, not touch); "*": any.',
+    ),
   ),
 ];
 
@@ -79,4 +105,5 @@ export const reservedVariables: readonly string[] = [
   'LINESIDE_HOST',
   'LINESIDE_TOKEN_FILE',
   'LINESIDE_CA',
+  'LINESIDE_FINGERPRINT',
 ];

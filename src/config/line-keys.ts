@@ -1,5 +1,5 @@
 /** The keys of the line: the port, its log, its gRPC interface. */
-import { automatic, choice, GIB, integer, type Key, KIB, list, MIB, text, toggle } from './key.ts';
+import { automatic, choice, GIB, integer, type Key, KIB, list, MIB, reloaded, text, toggle } from './key.ts';
 
 /** Largest SerialConfig.packet_size that the contract's decision table allows. */
 const MAX_PACKET_SIZE = 65_536;
@@ -21,11 +21,14 @@ const serial: readonly Key[] = [
     ['resume', 'closed', 'open'],
     'Port at start: "resume" reopens what was open when the service last ran, "open" opens [serial.line].',
   ),
-  integer(
-    'serial.max_payload_bytes',
-    64 * KIB,
-    [1, MIB],
-    'Bytes: largest payload of SendPacket; 64 KiB is 5.7 s of line at 115,200 baud.',
+  ...reloaded(
+    'live',
+    integer(
+      'serial.max_payload_bytes',
+      64 * KIB,
+      [1, MIB],
+      'Bytes: largest payload of SendPacket; 64 KiB is 5.7 s of line at 115,200 baud.',
+    ),
   ),
   integer(
     'serial.rx_buffer_bytes',
@@ -39,10 +42,13 @@ const serial: readonly Key[] = [
     [1, 16_777_216],
     'Packets kept for ReceivePacket: bounds the overhead of many tiny packets.',
   ),
-  automatic(
-    'serial.rx_gap_ms',
-    [0, 1_000],
-    'Milliseconds of silence that end a chunk; "auto": 3.5 character times, at least 2; 0: every read by itself.',
+  ...reloaded(
+    'live',
+    automatic(
+      'serial.rx_gap_ms',
+      [0, 1_000],
+      'Milliseconds of silence that end a chunk; "auto": 3.5 character times, at least 2; 0: every read by itself. A changed one counts from the next Open on.',
+    ),
   ),
   integer(
     'serial.tx_queue_packets',
@@ -56,11 +62,14 @@ const serial: readonly Key[] = [
     [1, 256 * MIB],
     'Bytes that may wait to be written; at least serial.max_payload_bytes.',
   ),
-  integer(
-    'serial.write_timeout_ms',
-    10_000,
-    [100, 600_000],
-    'Milliseconds that a packet may take beyond its time on the wire until it fails: flow control may hold a line so long.',
+  ...reloaded(
+    'live',
+    integer(
+      'serial.write_timeout_ms',
+      10_000,
+      [100, 600_000],
+      'Milliseconds that a packet may take beyond its time on the wire until it fails: flow control may hold a line so long.',
+    ),
   ),
 ];
 
@@ -83,18 +92,27 @@ const serialLine: readonly Key[] = [
 ];
 
 const log: readonly Key[] = [
-  integer(
-    'log.commit_ms',
-    1_000,
-    [10, 60_000],
-    'Milliseconds of traffic in one commit, which is what a power cut may take; shorter wears the card faster.',
+  ...reloaded(
+    'live',
+    integer(
+      'log.commit_ms',
+      1_000,
+      [10, 60_000],
+      'Milliseconds of traffic in one commit, which is what a power cut may take; shorter wears the card faster.',
+    ),
   ),
-  integer('log.max_bytes', GIB, [MIB, 1_024 * GIB], 'Bytes the log may hold; the oldest entries go first.'),
-  integer(
-    'log.max_age_days',
-    30,
-    [1, 36_500],
-    'Days an entry is kept at most; whichever of the two limits comes first.',
+  ...reloaded(
+    'live',
+    integer('log.max_bytes', GIB, [MIB, 1_024 * GIB], 'Bytes the log may hold; the oldest entries go first.'),
+  ),
+  ...reloaded(
+    'live',
+    integer(
+      'log.max_age_days',
+      30,
+      [1, 36_500],
+      'Days an entry is kept at most; whichever of the two limits comes first.',
+    ),
   ),
   integer(
     'log.queue_bytes',
@@ -123,11 +141,14 @@ const grpc: readonly Key[] = [
     { fileOnly: true },
   ),
   integer('grpc.max_streams_per_connection', 128, [1, 10_000], 'Calls that one connection may have open at a time.'),
-  integer(
-    'grpc.max_subscribers',
-    256,
-    [1, 10_000],
-    'Log streams (StreamLog, ReadLog, Session) open at a time; beyond that RESOURCE_EXHAUSTED.',
+  ...reloaded(
+    'live',
+    integer(
+      'grpc.max_subscribers',
+      256,
+      [1, 10_000],
+      'Log streams (StreamLog, ReadLog, Session) open at a time; beyond that RESOURCE_EXHAUSTED.',
+    ),
   ),
   integer(
     'grpc.keepalive_s',

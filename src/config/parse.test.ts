@@ -21,7 +21,7 @@ test('an empty file and environment give the defaults of the decisions', () => {
   const parsed = config('');
   assert.deepEqual(parsed.faults, []);
   assert.deepEqual(parsed.config, {
-    device: { id: '', inventory: true },
+    device: { id: '', inventory: true, timeSyncFile: '/run/systemd/timesync/synchronized' },
     data: { dir: '/var/lib/lineside', runtimeDir: '/run/lineside' },
     serial: {
       extraPorts: [],
@@ -375,6 +375,35 @@ test('the example file, uncommented, gives every key its default', () => {
     assert.deepEqual(settings.get(key.path), { value: key.schema.default, source: 'file' }, key.path);
     assert.ok(example.includes(`# ${key.schema.description}`), `the example explains ${key.path} in the table's words`);
   }
+});
+
+test('the example and the printed JSON Schema say what a reload does about each key', () => {
+  const example = readFileSync(new URL('../../systemd/lineside.toml', import.meta.url), 'utf8').split('\n');
+  const properties = (schema: unknown): Record<string, Record<string, unknown>> =>
+    (schema as { properties: Record<string, Record<string, unknown>> }).properties;
+  for (const { path, schema, reload } of keys) {
+    const line = example.find((one) => one.startsWith(`# ${schema.description}`)) ?? '';
+    assert.equal(/ \[((?:live|hub)(?:, hub)?)\]$/.exec(line)?.[1] ?? 'restart', reload, `${path}: ${line}`);
+    const parts = path.split('.');
+    const section = parts.slice(0, -1).reduce<unknown>((at, name) => properties(at)[name], configSchema());
+    assert.equal(properties(section)[parts.at(-1) ?? '']?.['x-reload'], reload, path);
+  }
+});
+
+/** Words of the README that look like keys: dictionaries and files. */
+const notKeys: ReadonlySet<string> = new Set(['device.ports', 'device.line', 'log.db', 'webhooks.key']);
+
+test('every key that the README mentions exists', () => {
+  const text = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  const sections = new Set(keys.map(({ path }) => path.split('.')[0]));
+  const known = new Set(keys.map(({ path }) => path));
+  const mentioned = [...text.matchAll(/`([a-z]+(?:\.[a-z_]+)+)(?: = [^`]*)?`/g)].map(([, path = '']) => path);
+  const keysMentioned = mentioned.filter((path) => sections.has(path.split('.')[0]) && !notKeys.has(path));
+  assert.ok(keysMentioned.length > 10, 'hardly any key is mentioned: is the pattern right?');
+  assert.deepEqual(
+    keysMentioned.filter((path) => !known.has(path)),
+    [],
+  );
 });
 
 test('a table of keys in the README names every key and no other', () => {
