@@ -1,0 +1,234 @@
+/** Sockets that somebody else opened, as systemd does: the line needs no network of its own, and a restart is only a wait. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { lstatSync, writeFileSync } from 'node:fs';
+import { get } from 'node:https';
+import { connect, type Socket } from 'node:net';
+import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { after, describe, test } from 'node:test';
+import { credentials, Metadata } from '@grpc/grpc-js';
+import { Authority } from '../grpc/certificates.ts';
+import {
+  type Daemon,
+  daemonPid,
+  environment,
+  MAIN,
+  NODE,
+  runDaemonToEnd,
+  startDaemon,
+  temporaryDirectory,
+  writeConfig,
+} from './daemon.ts';
+import { type Hub, startHub } from './hub.ts';
+import { makeLan } from './lan.ts';
+import { RawClient } from './raw-client.ts';
+import { runCli } from './run-cli.ts';
+import { until, within } from './wait.ts';
+
+const lan = makeLan();
+const skip = typeof lan === 'string' ? `no network of its own here: ${lan}` : false;
+const box = typeof lan === 'string' ? { address: '198.18.0.2', wrapper: [] } : lan;
+const launcher = ['/usr/bin/python3', resolve(import.meta.dirname, 'activate.py')];
+
+const files = temporaryDirectory();
+const authority = new Authority(files, 'site-ca');
+const server = authority.issue('server', '/CN=box');
+const tls = { cert_file: server.certFile, key_file: server.keyFile };
+
+/** On the box, whose sockets they are; `sealed`: the process itself has no network and may make no socket but AF_UNIX. */
+function activated(sockets: readonly string[], seal: 'sealed' | 'open' = 'sealed'): string[] {
+  return [...box.wrapper, ...launcher, ...(seal === 'sealed' ? ['--sealed'] : []), ...sockets, '--'];
+}
+
+async function directoryWithToken(role: string): Promise<{ dir: string; token: string }> {
+  const dir = temporaryDirectory();
+  writeConfig(dir);
+  const made = await runCli(['token', 'add', 'laptop', '--role', role, '--config', join(dir, 'lineside.toml')]);
+  assert.equal(made.status, 0, made.stderr);
+  const token = made.stdout.trim().split('\n').at(-1) ?? '';
+  writeFileSync(join(dir, 'token'), `${token}\n`, { mode: 0o600 });
+  return { dir, token };
+}
+
+function client(target: string): RawClient {
+  return new RawClient(
+    target,
+    { 'grpc.ssl_target_name_override': 'localhost' },
+    credentials.createSsl(authority.root.cert),
+  );
+}
+
+function bearer(token: string): Metadata {
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${token}`);
+  return metadata;
+}
+
+const listDevices = '/serial.SerialService/ListDevices';
+const nothing = Buffer.alloc(0);
+
+describe('the line on inherited sockets, without any network', { skip }, () => {
+  const socket = join(files, 'grpc.sock');
+  const sockets = [`grpc=unix:${socket}`, 'grpc=127.0.0.1:50051', 'grpc=[::]:50052'];
+  const place = `${box.address}:50052`;
+  let daemon: Daemon;
+  let token = '';
+  after(() => daemon?.process.kill('SIGKILL'));
+
+  test('the seal holds: nothing in it can make a socket to the network', () => {
+    const [command = '', ...args] = activated([]);
+    const tried = spawnSync(command, [...args, '/usr/bin/python3', '-c', 'import socket; socket.socket()'], {
+      encoding: 'utf8',
+    });
+    assert.match(tried.stderr, /Address family not supported/);
+  });
+
+  test('it listens on them, and says that grpc.listen counts for nothing', async () => {
+    const made = await directoryWithToken('operator');
+    token = made.token;
+    daemon = await startDaemon({ dir: made.dir, config: { tls }, wrapper: activated(sockets) });
+    const ready = await daemon.waitFor(/ info ready /);
+    assert.ok(ready.includes(`unix:${socket} 127.0.0.1:50051 [::]:50052`), ready);
+    await daemon.waitFor(/listens on the sockets that systemd opened, not on grpc\.listen/);
+  });
+
+  test('the Unix socket and loopback need neither TLS nor token', async () => {
+    await daemon.client.serial.close({});
+    const asked: readonly string[] = [...box.wrapper, NODE, MAIN, 'close', '--host', '127.0.0.1:50051'];
+    const [command = '', ...args] = asked;
+    const local = spawnSync(command, args, { encoding: 'utf8', env: environment(), timeout: 20_000 });
+    assert.equal(local.status, 0, local.stderr);
+  });
+
+  test('another machine gets answers over TLS with a token, and nothing without', async () => {
+    const raw = client(place);
+    assert.equal((await raw.unary(listDevices, nothing, bearer(token))).code, 'OK');
+    assert.equal((await raw.unary(listDevices, nothing)).code, 'UNAUTHENTICATED');
+    raw.close();
+    const plain = new RawClient(place);
+    assert.equal((await plain.unary(listDevices, nothing, bearer(token))).code, 'UNAVAILABLE');
+    plain.close();
+  });
+
+  test('the limits of a connection hold on them too', async () => {
+    const raw = client(place);
+    const tooLong = Buffer.alloc(2 * 1024 * 1024);
+    assert.equal((await raw.unary(listDevices, tooLong, bearer(token))).code, 'RESOURCE_EXHAUSTED');
+    raw.close();
+  });
+
+  test('while it is down after a crash, clients wait, and are answered once it is back', async () => {
+    const before = daemon.logLines.length;
+    process.kill(daemon.pid, 'SIGKILL');
+    await until('the end of the process', () => daemonPid(daemon.process.pid) === undefined);
+    const raw = client(place);
+    const asked = raw.unary(listDevices, nothing, bearer(token));
+    const waiting = connect(socket);
+    await once(waiting, 'connect');
+    assert.equal(
+      await Promise.race([asked.then(() => 'answered'), once(waiting, 'close').then(() => 'closed'), soon()]),
+      'waits',
+    );
+    daemon.process.stdin?.write('\n');
+    assert.equal((await asked).code, 'OK');
+    await daemon.waitFor(/ info ready /, before);
+    assert.equal(waiting.destroyed, false);
+    waiting.destroy();
+    raw.close();
+  });
+
+  test('a stop ends streams with UNAVAILABLE, silent connections too, and leaves the socket where it was', async () => {
+    const { ino, mode } = lstatSync(socket);
+    const raw = client(place);
+    const local = new RawClient(`unix:${socket}`);
+    const watch = '/grpc.health.v1.Health/Watch';
+    // The first answer stands for the subscription; what ends them is read by the second look.
+    const streams = [daemon.client.line.readLog({ follow: true }), daemon.client.serial.streamLog({})].map(
+      async (stream) => {
+        for await (const _ of stream);
+      },
+    );
+    assert.equal((await raw.stream(watch, [nothing], bearer(token))).code, 'OK');
+    assert.equal((await local.stream(watch, [nothing])).code, 'OK');
+    const silent = await silentConnections([{ host: box.address, port: 50_052 }, { path: socket }]);
+    const pid = await until('the process', () => daemonPid(daemon.process.pid));
+    process.kill(pid, 'SIGTERM');
+    for (const ended of await Promise.allSettled(streams)) {
+      assert.ok(ended.status === 'rejected');
+      assert.match(String(ended.reason), /UNAVAILABLE/);
+    }
+    assert.equal(await within('the end of the line', daemon.ended), 0, daemon.logLines.join('\n'));
+    for (const one of silent) await until('the end of a silent connection', () => one.destroyed);
+    assert.deepEqual({ ino: lstatSync(socket).ino, mode: lstatSync(socket).mode }, { ino, mode });
+    raw.close();
+    local.close();
+  });
+
+  test('what the sockets expose is judged by where they are', async () => {
+    const exposed = await runDaemonToEnd({ wrapper: activated(['grpc=[::]:50053']) });
+    assert.equal(exposed.status, 2, exposed.log);
+    assert.match(exposed.log, /\[::\]:50053 can be reached from other machines and needs TLS/);
+    const misplaced = await runDaemonToEnd({ wrapper: activated(['http=127.0.0.1:50054']) });
+    assert.equal(misplaced.status, 2, misplaced.log);
+    assert.match(misplaced.log, /descriptor 3 is named "http", not grpc/);
+    const alone = await runDaemonToEnd({ wrapper: activated([]) });
+    assert.notEqual(alone.status, 0, 'with no sockets the seal lets it listen nowhere');
+  });
+});
+
+describe('the hub on inherited sockets', { skip }, () => {
+  const socket = join(files, 'http.sock');
+  const sockets = [`http=unix:${socket}`, 'http=127.0.0.1:8080', 'http=[::]:8443'];
+  let hub: Hub;
+  let token = '';
+
+  const ask = (path: string, bearerToken = ''): Promise<number> =>
+    new Promise((answered, failed) => {
+      const headers = bearerToken === '' ? {} : { authorization: `Bearer ${bearerToken}` };
+      const place = { host: box.address, port: 8_443, path, servername: 'localhost', agent: false };
+      get({ ...place, headers, ca: authority.root.cert }, (response) => {
+        text(response).then(() => answered(response.statusCode ?? 0), failed);
+      }).on('error', failed);
+    });
+
+  test('another machine is answered over TLS with a token, this one through the Unix socket without', async () => {
+    const made = await directoryWithToken('reader');
+    token = made.token;
+    hub = await startHub({ dir: made.dir, config: { tls }, wrapper: activated(sockets, 'open') });
+    assert.equal(await ask('/api/v1/dictionaries', token), 200);
+    assert.equal(await ask('/api/v1/dictionaries'), 401);
+    assert.equal((await hub.http('GET', '/api/v1/dictionaries')).status, 200);
+  });
+
+  test('a stop ends silent connections and leaves the socket where it was', async () => {
+    const { ino } = lstatSync(socket);
+    const silent = await silentConnections([{ host: box.address, port: 8_443 }, { path: socket }]);
+    assert.equal(await hub.stop(), 0, hub.logLines.join('\n'));
+    for (const one of silent) await until('the end of a silent connection', () => one.destroyed);
+    assert.equal(lstatSync(socket).ino, ino);
+  });
+});
+
+/** Connections on which nothing is ever said. */
+async function silentConnections(
+  places: readonly ({ host: string; port: number } | { path: string })[],
+): Promise<readonly Socket[]> {
+  return Promise.all(
+    places.map(async (place) => {
+      const open = connect(place);
+      open.on('error', () => open.destroy());
+      open.resume();
+      await once(open, 'connect');
+      return open;
+    }),
+  );
+}
+
+/** Long enough for a refusal, which is immediate. */
+function soon(): Promise<string> {
+  const { promise, resolve: over } = Promise.withResolvers<string>();
+  setTimeout(() => over('waits'), 300);
+  return promise;
+}
