@@ -37,7 +37,8 @@ function target(endpoint: Endpoint): string {
 
 function credentials(tls: TlsMaterial | undefined): ChannelCredentials {
   if (tls === undefined) return ChannelCredentials.createInsecure();
-  return ChannelCredentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
+  const verify = tls.isPinned ? { checkServerIdentity: () => undefined } : {};
+  return ChannelCredentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null, verify);
 }
 
 function channelOptions(endpoint: Endpoint, tls: TlsMaterial | undefined): ChannelOptions {

@@ -27,7 +27,7 @@ export class Service {
 
   static async find(settings: ConnectSettings): Promise<Service> {
     const endpoint = chosenEndpoint(settings.options, settings.env, lineFace) ?? (await ownSocket(settings));
-    return new Service(endpoint, await readSecrets(endpoint));
+    return new Service(endpoint, await readSecrets(endpoint, lineFace));
   }
 
   async channel(): Promise<OpenedChannel> {

@@ -38,6 +38,7 @@ function openSocket(endpoint: Endpoint, material: TlsMaterial | undefined, face:
     ...(material.ca === undefined ? {} : { ca: material.ca }),
     ...(material.cert === undefined ? {} : { cert: material.cert }),
     ...(material.key === undefined ? {} : { key: material.key }),
+    ...(material.isPinned ? { checkServerIdentity: () => undefined } : {}),
   });
 }
 
@@ -89,15 +90,27 @@ export async function unreachable(
   face: Face,
 ): Promise<CliFailure> {
   const error = await attempt(endpoint, material, face);
-  const what = `cannot reach the service at ${endpointText(endpoint)}`;
-  const status = exitStatus.unreachable;
   if (error === undefined) {
+    const what = cannotReach(endpoint);
     const next = 'Try again: the service may be starting or stopping. On a plaintext connection it may want --tls.';
-    return new CliFailure({ status, code: 'UNAVAILABLE', what, why: safeText(saidWhy), next });
+    return new CliFailure({ status: exitStatus.unreachable, code: 'UNAVAILABLE', what, why: safeText(saidWhy), next });
   }
+  return unreachableBy(endpoint, error, face, material?.isPinned);
+}
+
+function cannotReach(endpoint: Endpoint): string {
+  return `cannot reach the service at ${endpointText(endpoint)}`;
+}
+
+/** The failure of a connection that ended with `error`. */
+export function unreachableBy(endpoint: Endpoint, error: unknown, face: Face, isPinned = false): CliFailure {
+  const what = cannotReach(endpoint);
+  const status = exitStatus.unreachable;
   const code = systemCode(error);
   if (untrusted.has(code)) {
-    const next = 'Name the certificate of the authority that signed it: --ca FILE, or LINESIDE_CA.';
+    const next = isPinned
+      ? 'It is not of the authority whose fingerprint was given: compare with what the box itself shows.'
+      : 'Name the certificate of the authority that signed it: --ca FILE, or LINESIDE_CA; or its --fingerprint.';
     return new CliFailure({ status, code, what, why: 'its certificate is not trusted here', next, cause: error });
   }
   const [why, next] = adviceFor(code, face) ?? [safeText(messageOf(error)), running(face)];

@@ -1,5 +1,6 @@
 /** Where the service is: from options, environment and the configuration's socket to one endpoint. Pure. */
 import { usageFailure } from './failure.ts';
+import { givenFingerprint } from './fingerprint.ts';
 
 /** The connection options of every command, as commander names them. */
 export interface ConnectionOptions {
@@ -12,6 +13,7 @@ export interface ConnectionOptions {
   readonly cert?: string;
   readonly key?: string;
   readonly serverName?: string;
+  readonly fingerprint?: string;
   readonly config?: string;
 }
 
@@ -20,6 +22,8 @@ interface TlsFiles {
   readonly cert: string | undefined;
   readonly key: string | undefined;
   readonly serverName: string | undefined;
+  /** Of the one authority to trust, instead of `ca`: 64 lower-case digits. */
+  readonly fingerprint: string | undefined;
 }
 
 export type Endpoint =
@@ -67,7 +71,7 @@ export function chosenEndpoint(options: ConnectionOptions, env: Env, face: Face)
   }
   if (options.socket !== undefined) return { kind: 'unix', path: options.socket };
   if (options.host !== undefined) return tcpEndpoint(parseHost(options.host, face.defaultPort), options, env);
-  const only = (['tls', 'plaintext', 'ca', 'tokenFile', 'cert', 'key', 'serverName'] as const).find(
+  const only = (['tls', 'plaintext', 'ca', 'tokenFile', 'cert', 'key', 'serverName', 'fingerprint'] as const).find(
     (name) => options[name],
   );
   const host = filled(env['LINESIDE_HOST']);
@@ -94,7 +98,7 @@ function environmentHost(text: string, face: Face): Host {
 }
 
 function tcpEndpoint({ host, port }: Host, options: ConnectionOptions, env: Env): Endpoint {
-  if (options.plaintext === true && (options.tls ?? options.ca ?? options.cert) !== undefined) {
+  if (options.plaintext === true && (options.tls ?? options.ca ?? options.cert ?? options.fingerprint) !== undefined) {
     throw usageFailure('--plaintext and TLS options exclude each other', 'Drop --plaintext.');
   }
   const local = isLoopback(host);
@@ -106,14 +110,22 @@ function tcpEndpoint({ host, port }: Host, options: ConnectionOptions, env: Env)
   return { kind: 'tcp', host, port, tls: secure ? tlsFiles(options, env) : undefined, tokenFile: token };
 }
 
-function wantsTls({ tls, ca, cert, key }: ConnectionOptions): boolean {
+function wantsTls({ tls, ca, cert, key, fingerprint }: ConnectionOptions): boolean {
   if ((cert === undefined) !== (key === undefined)) throw usageFailure('--cert and --key go together', 'Give both.');
-  return tls === true || ca !== undefined || cert !== undefined;
+  return tls === true || ca !== undefined || cert !== undefined || fingerprint !== undefined;
 }
 
 function tlsFiles(options: ConnectionOptions, env: Env): TlsFiles {
-  const { cert, key, serverName } = options;
-  return { ca: options.ca ?? filled(env['LINESIDE_CA']), cert, key, serverName };
+  const { cert, key, serverName, ca, fingerprint } = options;
+  if (fingerprint !== undefined && (ca ?? serverName) !== undefined) {
+    throw usageFailure('--fingerprint says by itself whom to trust', 'Drop --ca and --server-name, or --fingerprint.');
+  }
+  // What is given on the command line stands instead of either variable.
+  const isGiven = (fingerprint ?? ca ?? serverName) !== undefined;
+  const pin = fingerprint ?? (isGiven ? undefined : filled(env['LINESIDE_FINGERPRINT']));
+  const found = { cert, key, serverName };
+  if (pin !== undefined) return { ...found, ca: undefined, fingerprint: givenFingerprint(pin) };
+  return { ...found, ca: ca ?? filled(env['LINESIDE_CA']), fingerprint: undefined };
 }
 
 /** box, box:50051, 192.0.2.1:50051, ::1, [::1]:50051 */

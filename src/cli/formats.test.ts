@@ -198,6 +198,8 @@ describe('where the service is', () => {
     [{ host: 'box', plaintext: true }, { LINESIDE_TOKEN_FILE: 't' }, 'plain box 50051'],
     [{ host: 'box', tokenFile: 't' }, {}, 'tls box 50051 token t'],
     [{ host: 'box' }, { LINESIDE_TOKEN_FILE: 't' }, 'tls box 50051 token t'],
+    [{ host: '127.0.0.1', fingerprint: 'ab'.repeat(32) }, {}, 'tls 127.0.0.1 50051'],
+    [{ host: '127.0.0.1' }, { LINESIDE_FINGERPRINT: 'ab'.repeat(32) }, 'plain 127.0.0.1 50051'],
   ];
   for (const [options, env, expected] of cases) {
     it(`${JSON.stringify(options)} with ${JSON.stringify(env)}`, () => {

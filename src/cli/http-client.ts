@@ -130,12 +130,13 @@ function gotOptions(
   };
 }
 
-function tlsOptions({ ca, cert, key, serverName }: TlsMaterial) {
+function tlsOptions({ ca, cert, key, serverName, isPinned }: TlsMaterial) {
   return {
     alpnProtocols: [hubFace.alpn],
     ...(ca === undefined ? {} : { certificateAuthority: ca }),
     ...(cert === undefined ? {} : { certificate: cert }),
     ...(key === undefined ? {} : { key }),
     ...(serverName === undefined ? {} : { serverName }),
+    ...(isPinned ? { checkServerIdentity: () => undefined } : {}),
   };
 }

@@ -39,7 +39,7 @@ export class Hub {
     const { options, env, localSocket } = settings;
     const chosen = chosenEndpoint(options, env, hubFace);
     const endpoint = chosen ?? { kind: 'unix', path: await localSocket(options.config) };
-    return new Hub(endpoint, await readSecrets(endpoint), limits);
+    return new Hub(endpoint, await readSecrets(endpoint, hubFace), limits);
   }
 
   /** Where it is, for people. */

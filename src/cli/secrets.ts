@@ -1,7 +1,7 @@
 /** The files behind a connection: certificates, and the token, which is never on a command line. */
 import { readFile } from 'node:fs/promises';
 import { messageOf, systemCode } from '../base/errors.ts';
-import type { Endpoint } from './endpoint.ts';
+import type { Endpoint, Face } from './endpoint.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 
 export interface TlsMaterial {
@@ -9,6 +9,8 @@ export interface TlsMaterial {
   readonly cert: Buffer | undefined;
   readonly key: Buffer | undefined;
   readonly serverName: string | undefined;
+  /** `ca` is the one authority of that box alone: what name its certificate is for does not matter. */
+  readonly isPinned: boolean;
 }
 
 export interface Secrets {
@@ -17,13 +19,17 @@ export interface Secrets {
   readonly token: string | undefined;
 }
 
-export async function readSecrets(endpoint: Endpoint): Promise<Secrets> {
+/** `face`: what is asked for its chain, where the authority is named by its fingerprint. */
+export async function readSecrets(endpoint: Endpoint, face: Face): Promise<Secrets> {
   if (endpoint.kind === 'unix') return { tls: undefined, token: undefined };
   const token = endpoint.tokenFile === undefined ? undefined : await readToken(endpoint.tokenFile);
   if (endpoint.tls === undefined) return { tls: undefined, token };
-  const { ca, cert, key, serverName } = endpoint.tls;
+  const { ca, cert, key, serverName, fingerprint } = endpoint.tls;
   const read = (path: string | undefined) => (path === undefined ? undefined : readNamed(path));
-  return { tls: { ca: await read(ca), cert: await read(cert), key: await read(key), serverName }, token };
+  const own = { cert: await read(cert), key: await read(key), serverName };
+  if (fingerprint === undefined) return { tls: { ...own, ca: await read(ca), isPinned: false }, token };
+  const { pinnedAuthority } = await import('./pin.ts');
+  return { tls: { ...own, ca: await pinnedAuthority(endpoint, fingerprint, face), isPinned: true }, token };
 }
 
 async function readToken(path: string): Promise<string> {

@@ -237,6 +237,7 @@ function withConnection(command: Command, face: Face, timeoutSeconds: number): C
     .option('--tls', 'use TLS on loopback too')
     .option('--plaintext', 'no TLS: only where the service has insecure = true')
     .option('--ca <file>', 'certificate of the authority to trust (LINESIDE_CA)')
+    .option('--fingerprint <sha256>', 'trust the box whose authority has it, by any name (LINESIDE_FINGERPRINT)')
     .option('--token-file <file>', 'file that holds the token (LINESIDE_TOKEN_FILE)')
     .option('--cert <file>', 'client certificate, with --key')
     .option('--key <file>', 'key of the client certificate')
