@@ -355,6 +355,24 @@ describe('the port owner', () => {
     await world.until(() => world.owner.snapshot().state === 'open', 'open');
   });
 
+  it('takes changed limits with the port open: for the next packet, and the gap from the next open on', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.owner.limit({ maxPayloadBytes: 2, writeTimeoutMs: 100, rxGapMs: 500 });
+    await assert.rejects(world.send('abc'), { code: 'INVALID_ARGUMENT' });
+    world.device.accepts = 0;
+    const failed = assert.rejects(world.send('ab'), { code: 'WRITE_TIMEOUT' });
+    world.clock.advance(200);
+    await failed;
+    world.receive('old gap');
+    assert.equal(world.recorded.at(-1)?.data, 'old gap');
+    await world.owner.open(request('/dev/a'));
+    world.receive('new');
+    world.receive(' gap');
+    world.clock.advance(1_000);
+    assert.equal(world.recorded.at(-1)?.data, 'new gap');
+    assert.equal(world.devices.length, 2);
+  });
+
   it('judges a payload before it reaches the port', async () => {
     await assert.rejects(world.send('x'), { code: 'NOT_CONNECTED' });
     await world.owner.open(request('/dev/a', { packetSize: 3 }));

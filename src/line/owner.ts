@@ -32,7 +32,15 @@ const MAX_WAITING_OPENS = 16;
 /** The longest break that makes sense on any line (a break is a few hundred milliseconds at most). */
 const MAX_BREAK_MS = 5_000;
 
-export interface OwnerOptions {
+/** What may change while a port is open. */
+export interface LineLimits {
+  readonly maxPayloadBytes: number;
+  readonly writeTimeoutMs: number;
+  /** Counts from the next open on, one after a loss included. */
+  readonly rxGapMs: number | undefined;
+}
+
+export interface OwnerOptions extends LineLimits {
   readonly inventory: Inventory;
   readonly openDevice: OpenDevice;
   /** Throws SETTING_REFUSED for what the port's driver cannot do; touches nothing. */
@@ -41,13 +49,10 @@ export interface OwnerOptions {
   readonly memory: LineMemory;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly maxPayloadBytes: number;
   readonly rxBufferBytes: number;
   readonly rxBufferPackets: number;
-  readonly rxGapMs: number | undefined;
   readonly txQueuePackets: number;
   readonly txQueueBytes: number;
-  readonly writeTimeoutMs: number;
 }
 
 /** What is open now. */
@@ -59,6 +64,7 @@ interface Current {
 
 export class PortOwner implements Line {
   readonly #options: OwnerOptions;
+  #limits: LineLimits;
   readonly #counters: Counters = newCounters();
   readonly #drops: DropReport;
   #state: State = { kind: 'closed' };
@@ -77,6 +83,7 @@ export class PortOwner implements Line {
 
   constructor(options: OwnerOptions) {
     this.#options = options;
+    this.#limits = options;
     this.#sinceMs = options.clock.monoMs();
     this.#drops = new DropReport(options.clock, options.logger);
     this.#opener = new Opener(options.clock, options.openDevice, (outcome) => void this.#opening(outcome));
@@ -102,6 +109,10 @@ export class PortOwner implements Line {
     await this.#closeCurrent(down);
     await this.#opener.idle();
     this.#drops.end();
+  }
+
+  limit(limits: LineLimits): void {
+    this.#limits = limits;
   }
 
   ports(): Promise<readonly Port[]> {
@@ -131,7 +142,7 @@ export class PortOwner implements Line {
 
   async send(request: SendRequest): Promise<void> {
     const current = this.#connected();
-    const fault = payloadFault(request.payload.length, current.target.config.packetSize, this.#options.maxPayloadBytes);
+    const fault = payloadFault(request.payload.length, current.target.config.packetSize, this.#limits.maxPayloadBytes);
     if (fault !== undefined) {
       this.#counters.txFailedPackets += 1;
       throw fault;
@@ -287,6 +298,7 @@ export class PortOwner implements Line {
     if (device === undefined || !('target' in this.#state)) throw new LinesideError('INTERNAL', 'nothing to adopt');
     this.#opened = undefined;
     const { target } = this.#state;
+    const limits = (): LineLimits => this.#limits;
     const packets = this.#packetsFor(target.config, fresh);
     const traffic = new Traffic({
       device,
@@ -295,9 +307,12 @@ export class PortOwner implements Line {
       log: this.#options.log,
       clock: this.#options.clock,
       counters: this.#counters,
-      rxGapMs: this.#options.rxGapMs,
+      rxGapMs: this.#limits.rxGapMs,
       txLimits: { maxPackets: this.#options.txQueuePackets, maxBytes: this.#options.txQueueBytes },
-      writeTimeoutMs: this.#options.writeTimeoutMs,
+      // Read for each packet.
+      get writeTimeoutMs() {
+        return limits().writeTimeoutMs;
+      },
       onDropped: (count) => this.#drops.add(count),
     });
     this.#current = { device, traffic, target };

@@ -13,10 +13,11 @@ interface Caller {
   readonly roles: readonly string[];
 }
 
-export function judgeBy(tokens: TokenReader, certificates: CertificateRoles): Judge {
+/** `certificates` is asked for each call: it may be changed. */
+export function judgeBy(tokens: TokenReader, certificates: () => CertificateRoles): Judge {
   return async (path, authorization, connection) => {
     const caller =
-      authorization.length > 0 ? await byToken(tokens, authorization) : byCertificate(certificates, connection);
+      authorization.length > 0 ? await byToken(tokens, authorization) : byCertificate(certificates(), connection);
     if (caller instanceof LinesideError) return caller;
     if (mayCall(caller.roles, path)) return undefined;
     return new LinesideError(

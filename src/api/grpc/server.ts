@@ -1,5 +1,5 @@
 /** The gRPC servers: one for each address, each with its own access policy, all with the same services. */
-import { setLogger } from '@grpc/grpc-js';
+import { ServerCredentials, setLogger } from '@grpc/grpc-js';
 import { createServer, type Server } from 'nice-grpc';
 import { type Clock, pause } from '../../base/clock.ts';
 import { LinesideError, messageOf } from '../../base/errors.ts';
@@ -11,16 +11,18 @@ import { showListen } from '../../config/listen.ts';
 import { TokenReader } from '../../config/token-reader.ts';
 import type { Line } from '../../line/face.ts';
 import type { LogFace } from '../../log/face.ts';
+import type { CertificateRoles } from './access.ts';
 import { judgeBy } from './credentials.ts';
 import { createGate, type Gate } from './gate.ts';
 import { type InheritedListener, listenOn } from './inherited-listener.ts';
 import { STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
-import { credentialsFor, isTrusted } from './listener.ts';
+import { isTrusted, needsTls } from './listener.ts';
 import { Refusals } from './refusals.ts';
 import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
+import { TlsIdentity } from './tls-identity.ts';
 import { LineServer, SerialServer } from './wire.ts';
 
 export interface GrpcParts {
@@ -35,8 +37,14 @@ export interface GrpcParts {
 export interface GrpcServers {
   /** Where they listen, with the ports that port 0 became. */
   readonly addresses: readonly string[];
+  readonly listening: readonly ListenAddress[];
   /** What the health service says. */
   setServing(serving: boolean): void;
+  /**
+   * Takes the keys that need no new listener, and reads the certificate again; answers the keys that it cannot take
+   * without one. CONFIG_INVALID: the certificate cannot be used, and nothing was changed.
+   */
+  configure(config: Config): Promise<readonly string[]>;
   /** Ends streams with UNAVAILABLE, gives unary calls STOP_GRACE_MS, then cuts. */
   stop(): Promise<void>;
 }
@@ -52,18 +60,22 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const serial = serialService(services);
   const beyond = lineService(services, parts.version);
   const gate = createGate(clock, new RefusalLog(clock, logger));
-  const judge = judgeBy(new TokenReader(config.auth.tokensFile, clock, logger), config.auth);
+  let certificates: CertificateRoles = config.auth;
+  const judge = judgeBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
 
   const running: Running[] = [];
   const stop = (): Promise<void> => stopAll(running.splice(0), gate, standard, subscriptions, clock);
+  let identity: TlsIdentity | undefined;
   try {
+    if (config.grpc.listen.some((address) => needsTls(address, config))) identity = await TlsIdentity.read(config.tls);
     for (const address of config.grpc.listen) {
       const interceptor = gate.interceptor(isTrusted(address, config) ? undefined : judge);
       const server = createServer({ ...serverOptions(config), interceptors: [interceptor] });
       server.add(SerialServer, serial);
       server.add(LineServer, beyond);
       standard.addTo(server);
-      running.push(await listen(server, address, config));
+      const tls = needsTls(address, config) ? identity : undefined;
+      running.push(await listen(server, address, tls?.credentials ?? ServerCredentials.createInsecure()));
     }
   } catch (error) {
     await stop();
@@ -71,7 +83,14 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   }
   return {
     addresses: running.map(({ address }) => showListen(address)),
+    listening: running.map(({ address }) => address),
     setServing: (serving) => standard.setServing(serving),
+    async configure(changed) {
+      const notTaken = await renew(identity, config, changed);
+      certificates = changed.auth;
+      subscriptions.limit(changed.grpc.maxSubscribers);
+      return notTaken;
+    },
     stop,
   };
 }
@@ -83,8 +102,18 @@ interface Running {
   readonly inherited?: InheritedListener;
 }
 
-async function listen(server: Server, address: ListenAddress, config: Config): Promise<Running> {
-  const credentials = await credentialsFor(address, config);
+/** The keys that cannot be taken without new listeners. */
+async function renew(identity: TlsIdentity | undefined, before: Config, { tls }: Config): Promise<readonly string[]> {
+  if (identity === undefined) {
+    // None listens for other machines, or in the clear: TLS comes, or goes, with the listener.
+    const isBare = before.grpc.listen.some((address) => address.kind === 'tcp' && !address.loopback);
+    return isBare && tls.certFile !== '' ? ['tls.cert_file', 'tls.key_file'] : [];
+  }
+  if (tls.certFile === '') return ['tls.cert_file', 'tls.key_file'];
+  return (await identity.renew(tls)) ? [] : ['tls.client_ca_file'];
+}
+
+async function listen(server: Server, address: ListenAddress, credentials: ServerCredentials): Promise<Running> {
   if (address.kind === 'unix' && address.fd === undefined) await clearStaleSocket(address.path, 'grpc.listen');
   let port: number;
   try {

@@ -10,11 +10,16 @@ export interface Subscription {
 }
 
 export class Subscriptions {
-  readonly #limit: number;
+  #limit: number;
   readonly #open = new Set<AbortController>();
   #stopping = false;
 
   constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** From the next one on; those that are open stay. */
+  limit(limit: number): void {
     this.#limit = limit;
   }
 
