@@ -7,6 +7,7 @@ import { messageOf } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
+import { createClockSync } from './host/clock-sync.ts';
 import { checkSettings } from './line/device/check-settings.ts';
 import { openTty } from './line/device/tty-device.ts';
 import { createInventory } from './line/inventory.ts';
@@ -47,7 +48,9 @@ async function build(config: Config, logger: Logger, version: string, onStop: On
   await mkdir(config.data.dir, { recursive: true });
   await chmod(config.data.dir, 0o700);
 
-  const log = await openSerialLog({ dir: config.data.dir, ...config.log, clock, logger });
+  const time = createClockSync({ file: config.device.timeSyncFile, clock });
+  onStop('time sync', async () => time.stop());
+  const log = await openSerialLog({ dir: config.data.dir, ...config.log, clock, logger, time });
   onStop('serial log', () => log.close());
 
   const simulated = config.serial.simulate

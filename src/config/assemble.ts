@@ -37,7 +37,7 @@ export function assemble(settings: Settings, faults: Fault[], credentials: strin
   };
   const { text, list, on, file } = read;
   return {
-    device: { id: text('device.id'), inventory: on('device.inventory') },
+    device: { id: text('device.id'), inventory: on('device.inventory'), timeSyncFile: text('device.time_sync_file') },
     data: { dir: text('data.dir'), runtimeDir: text('data.runtime_dir') },
     ...assembleLine(read, faults),
     ...assembleHub(read, faults),

@@ -10,6 +10,8 @@ export interface Config {
     readonly id: string;
     /** Whether the box keeps its own facts as dictionaries (device.ports, device.line). */
     readonly inventory: boolean;
+    /** Its presence says that the wall clock is right; '': nobody tells. */
+    readonly timeSyncFile: string;
   };
   readonly data: {
     /** Holds log.db, line-state.json and refdata.db. */

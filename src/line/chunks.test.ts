@@ -25,7 +25,7 @@ describe('chunks', () => {
     assert.deepEqual(cutter.feed(bytes(1), 1_000, 10), []);
     assert.deepEqual(cutter.feed(bytes(2, 3), 1_001, 11), []);
     assert.equal(cutter.dueInMs(12), 1);
-    assert.deepEqual(cutter.silence(), [{ data: Buffer.from([1, 2, 3]), atMs: 1_000 }]);
+    assert.deepEqual(cutter.silence(), [{ data: Buffer.from([1, 2, 3]), atMs: 1_000, monoMs: 10 }]);
     assert.equal(cutter.dueInMs(13), undefined);
     assert.deepEqual(cutter.silence(), []);
   });
@@ -33,20 +33,20 @@ describe('chunks', () => {
   it('ends a chunk by silence also when the timer comes late', () => {
     const cutter = new ChunkCutter(2);
     cutter.feed(bytes(1), 1_000, 10);
-    assert.deepEqual(cutter.feed(bytes(2), 1_005, 15), [{ data: Buffer.from([1]), atMs: 1_000 }]);
-    assert.deepEqual(cutter.silence(), [{ data: Buffer.from([2]), atMs: 1_005 }]);
+    assert.deepEqual(cutter.feed(bytes(2), 1_005, 15), [{ data: Buffer.from([1]), atMs: 1_000, monoMs: 10 }]);
+    assert.deepEqual(cutter.silence(), [{ data: Buffer.from([2]), atMs: 1_005, monoMs: 15 }]);
   });
 
   it('measures silence by the monotonic clock: a wall clock that jumps back by years cuts nothing', () => {
     const cutter = new ChunkCutter(2);
     cutter.feed(bytes(1), 1_700_000_000_000, 10);
     assert.deepEqual(cutter.feed(bytes(2), 1_000, 11), []);
-    assert.deepEqual(cutter.silence(), [{ data: Buffer.from([1, 2]), atMs: 1_700_000_000_000 }]);
+    assert.deepEqual(cutter.silence(), [{ data: Buffer.from([1, 2]), atMs: 1_700_000_000_000, monoMs: 10 }]);
   });
 
   it('makes every read a chunk when the gap is 0', () => {
     const cutter = new ChunkCutter(0);
-    assert.deepEqual(cutter.feed(bytes(1), 5, 1), [{ data: bytes(1), atMs: 5 }]);
+    assert.deepEqual(cutter.feed(bytes(1), 5, 1), [{ data: bytes(1), atMs: 5, monoMs: 1 }]);
     assert.equal(cutter.dueInMs(1), undefined);
   });
 

@@ -22,6 +22,8 @@ export interface Chunk {
   readonly data: Uint8Array;
   /** Wall clock at the arrival of the first byte. */
   readonly atMs: number;
+  /** Monotonic clock at that moment. */
+  readonly monoMs: number;
 }
 
 /** The silence that ends a chunk: 3.5 character times, at least 2 ms. */
@@ -48,7 +50,9 @@ export class ChunkCutter {
 
   /** Takes bytes that just arrived and gives the chunks that they complete. */
   feed(bytes: Uint8Array, wallMs: number, monoMs: number): Chunk[] {
-    if (this.#gapMs === 0 && bytes.length > 0 && bytes.length <= CHUNK_BYTES) return [{ data: bytes, atMs: wallMs }];
+    if (this.#gapMs === 0 && bytes.length > 0 && bytes.length <= CHUNK_BYTES) {
+      return [{ data: bytes, atMs: wallMs, monoMs }];
+    }
     const done: Chunk[] = [];
     // The timer may be late: silence that is over counts all the same.
     if (this.#bytes > 0 && monoMs - this.#lastMonoMs >= this.#gapMs) this.#cut(done);
@@ -93,7 +97,7 @@ export class ChunkCutter {
     // An array of its own: one from Buffer's pool would keep 64 KiB in memory as long as the log's tail holds the chunk.
     const data = Buffer.allocUnsafeSlow(this.#bytes);
     data.set(this.#open.subarray(0, this.#bytes));
-    done.push({ data, atMs: this.#firstAtMs });
+    done.push({ data, atMs: this.#firstAtMs, monoMs: this.#firstMonoMs });
     this.#bytes = 0;
   }
 }

@@ -124,12 +124,20 @@ export class Traffic {
   #deliver(chunk: Chunk): void {
     const { counters, packets, log } = this.#options;
     counters.rxChunks += 1;
-    log.record(RX, chunk.atMs, chunk.data);
-    const dropped = packets.add(chunk.data, chunk.atMs);
+    const atMs = this.#stamp(chunk);
+    log.record(RX, atMs, chunk.data);
+    const dropped = packets.add(chunk.data, atMs);
     if (dropped.packets === 0) return;
     counters.rxDroppedPackets += dropped.packets;
     counters.rxDroppedBytes += dropped.bytes;
     this.#options.onDropped(dropped.packets);
+  }
+
+  /** A moment by the clock as it is set now: all entries after a step of the clock bear its new time, as the log counts on. */
+  #stamp({ atMs, monoMs }: { readonly atMs: number; readonly monoMs: number }): number {
+    const { clock } = this.#options;
+    const nowMs = clock.wallMs() - (clock.monoMs() - monoMs);
+    return Math.abs(nowMs - atMs) < CLOCK_STEP_MS ? atMs : Math.round(nowMs);
   }
 
   /** One timer at most, which looks again when bytes came meanwhile: re-arming it for each read would cost more. */
@@ -178,9 +186,10 @@ export class Traffic {
     const limit = clock.timer(this.#writeLimitMs(sending.payload.length), () => {
       sending.abort.abort(new LinesideError('WRITE_TIMEOUT', 'the line is stuck: nothing reads at the other end'));
     });
-    const atMs = clock.wallMs();
+    const began = { atMs: clock.wallMs(), monoMs: clock.monoMs() };
     const result = await device.write(sending.payload, sending.abort.signal);
     limit.cancel();
+    const atMs = this.#stamp(began);
     counters.txBytes += result.accepted;
     if (result.error === undefined) {
       counters.txPackets += 1;
@@ -219,6 +228,8 @@ export class Traffic {
   }
 }
 
+/** Far above what reading two clocks one after the other can differ by; smaller steps are not made (time sync slews). */
+const CLOCK_STEP_MS = 400;
 /** Longer timers fire at once in Node (32-bit milliseconds). */
 const MAX_TIMER_MS = 2_147_483_647;
 

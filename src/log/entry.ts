@@ -15,11 +15,22 @@ export interface NewEntry {
   readonly timestampMs: Uint64;
   readonly data: Uint8Array;
   readonly note: string;
+  /** The timestamp is the caller's own: no clock of this box vouches for it, and it is never corrected. */
+  readonly timeGiven?: true;
 }
+
+/**
+ * Whether the wall clock was right when the entry was stamped. undefined: nobody can tell (the caller gave the time; the
+ * box has no time sync to ask; an earlier version wrote it).
+ */
+export type EntryClock = 'known' | 'notSet' | 'corrected';
 
 export interface LogEntry extends NewEntry {
   /** Strictly increasing from 1, below 2^53, never used twice in one log: the order of the log. */
   readonly id: number;
+  readonly clock?: EntryClock | undefined;
+  /** The stamp as it was made, where timestampMs is a corrected one. */
+  readonly uncorrectedMs?: number | undefined;
 }
 
 /** A range of ids whose entries could not be stored. */

@@ -17,6 +17,20 @@ export interface LineRecorder {
   onRelieved(call: () => void): void;
 }
 
+/** What the box knows of the time. 'unknown': it has no time sync that could be asked. */
+export type TimeState = 'synced' | 'unsynced' | 'unknown';
+
+export interface TimeSource {
+  /** Identifies this boot of the machine. */
+  readonly bootId: string;
+  /** Once 'synced' it stays so until the next boot. */
+  state(): TimeState;
+  /** Wall clock minus the monotonic clock of this boot, which goes on over restarts of the service: moves when the wall clock is set. */
+  offsetMs(): number;
+  /** Called when the state has changed. */
+  onChange(call: () => void): void;
+}
+
 export interface ReadRequest {
   /** Entries with a greater id; 'live': only those that appear after this call; 'last': the last `limit` stored ones. */
   readonly after: number | 'live' | 'last';
@@ -59,6 +73,9 @@ export interface LogSnapshot {
   /** Path of a damaged file that was set aside at (or since) this start; '' otherwise. */
   readonly setAside: string;
   readonly commits: number;
+  readonly time: TimeState;
+  /** By how much earlier entries of this boot were corrected when the time became known; undefined: there were none. */
+  readonly correctedByMs?: number;
 }
 
 export interface LogFace extends LineRecorder {

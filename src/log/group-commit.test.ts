@@ -17,6 +17,7 @@ const nothing: Opened = {
   logId: 'fake',
   nextId: 1,
   gaps: [],
+  segments: [],
   lostEntries: 0,
   lostBytes: 0,
   setAside: '',
@@ -103,6 +104,7 @@ async function started(queueBytes = 1024 * 1024) {
     onLost: (entries) => {
       lost.entries += entries;
     },
+    segments: { due: () => [], written: () => undefined },
   });
   await commit.start();
   const entry = (bytes = 10): LogEntry => ({

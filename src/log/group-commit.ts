@@ -244,7 +244,7 @@ export class GroupCommit {
     const batchBytes = Math.min(maxBatchBytes, Math.max(1, Math.floor(this.#o.queueBytes / 4)));
     const taken = this.#queue.take(batchBytes);
     const segments = this.#o.segments.due(taken.items.at(-1)?.entry.id ?? this.#decidedId);
-    this.#correctionDue &&= segments.length > 0;
+    this.#correctionDue = false;
     if (taken.items.length === 0 && taken.gaps.length === 0 && segments.length === 0) return;
     this.#commitTimer?.cancel();
     this.#commitTimer = undefined;
@@ -261,7 +261,6 @@ export class GroupCommit {
     const sizes = await this.#watched(this.#o.store.append(request));
     this.#inFlight = undefined;
     this.#commits++;
-    this.#correctionDue = false;
     this.#o.segments.written(segments);
     this.#note(sizes);
     this.#o.onCommitted(sizes, taken.gaps);

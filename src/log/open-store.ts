@@ -67,6 +67,8 @@ function openSound(path: string): { connection: Connection; unchecked: boolean }
     connection.prepare('SELECT first_id, entries, ran_s, codec, body FROM blocks LIMIT 0');
     connection.prepare('SELECT first_id, last_id, entries, bytes, from_ms, to_ms, reason FROM gaps LIMIT 0');
     connection.prepare('SELECT key, value FROM meta LIMIT 0');
+    connection.prepare('SELECT first_id, state, boot_id, offset_ms, correction_ms FROM clock_segments LIMIT 0');
+    connection.prepare('SELECT first_id, bits FROM given_times LIMIT 0');
     return { connection, unchecked };
   } catch (error) {
     closeQuietly(connection);

@@ -5,8 +5,11 @@
  *   high u32 x n | low u32 x n | dataLength u32 x n | noteLength u32 x n | dir u8 x n | bytes
  *
  * little-endian, n and the first id beside it. A batch is blocks one after the other in one buffer (one transfer).
+ * Between the threads the dir of an entry whose time its caller gave has the bit `givenTime`; in the file it has not
+ * (store-blocks.ts): an earlier version would take it for another direction.
  */
 import { type Direction, type LogEntry, RX, TX } from './entry.ts';
+import { type Mark, marked } from './segments.ts';
 import { fromHalves, highOf, lowOf } from './uint64.ts';
 
 /** Limits of a block: a reader that wants one entry loads a whole block; a larger entry is a block by itself. */
@@ -14,6 +17,8 @@ export const maxBlockEntries = 1_000;
 export const maxBlockBytes = 64 * 1024;
 
 const columnBytes = 4 * 4 + 1;
+
+export const givenTime = 0x80;
 
 export interface BlockIndex {
   readonly firstId: number;
@@ -91,7 +96,7 @@ function fill(columns: Columns, entries: readonly LogEntry[], from: number): voi
     if (entry === undefined) return;
     columns.highs[i] = highOf(entry.timestampMs);
     columns.lows[i] = lowOf(entry.timestampMs);
-    columns.dirs[i] = entry.dir;
+    columns.dirs[i] = entry.timeGiven === true ? entry.dir | givenTime : entry.dir;
     columns.dataLengths[i] = entry.data.length;
     columns.bytes.set(entry.data, offset);
     offset += entry.data.length;
@@ -101,11 +106,14 @@ function fill(columns: Columns, entries: readonly LogEntry[], from: number): voi
   }
 }
 
-/** Entries with an id above `after`, up to `upTo`. Their data are views of the batch: fit to be passed on, not kept. */
-export function unpack(batch: Batch, after: number, upTo: number): LogEntry[] {
+/**
+ * Entries with an id above `after`, up to `upTo`, as they were stamped or with what `markAt` says of their stamps. Their
+ * data are views of the batch: fit to be passed on, not kept.
+ */
+export function unpack(batch: Batch, after: number, upTo: number, markAt?: (id: number) => Mark): LogEntry[] {
   const entries: LogEntry[] = [];
   for (const block of batch.blocks) unpackBlock(batch.buffer, block, after, upTo, entries);
-  return entries;
+  return markAt === undefined ? entries : entries.map((entry) => marked(entry, markAt(entry.id)));
 }
 
 function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, after: number, upTo: number, into: LogEntry[]): void {
@@ -123,6 +131,7 @@ function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, after: number, upTo
         timestampMs: fromHalves(highs[i] ?? 0, lows[i] ?? 0),
         data: bytes.subarray(offset, dataEnd),
         note: noteEnd === dataEnd ? '' : bytes.toString('utf8', dataEnd, noteEnd),
+        ...(((dirs[i] ?? 0) & givenTime) !== 0 && { timeGiven: true }),
       });
     }
     offset = noteEnd;
@@ -130,7 +139,7 @@ function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, after: number, upTo
 }
 
 function directionOf(value: number | undefined): Direction {
-  return value === TX ? TX : RX;
+  return ((value ?? RX) & ~givenTime) === TX ? TX : RX;
 }
 
 /** True when the columns fit the bytes: what every block read from the file must pass. */

@@ -154,10 +154,11 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
       this.#failure = to <= this.#readers.replacedTo ? setAside(from, to) : removed(page.removedEntries, from, to);
       return undefined;
     }
-    const gaps = page.gaps.map(fromStored);
+    const { marks } = this.#readers;
+    const gaps = page.gaps.map((gap) => marks.gap(fromStored(gap)));
     const lost = gaps.find((gap) => gap.entries > 0 && gap.lastId > this.#startHead);
     const upTo = Math.min(this.#endId, lost === undefined ? page.nextAfterId : lost.firstId - 1);
-    const entries = unpack(page.batch, this.#cursor, upTo);
+    const entries = unpack(page.batch, this.#cursor, upTo, (id) => marks.markAt(id));
     const historic = gaps.filter((gap) => gap !== lost && gap.firstId <= upTo);
     if (lost !== undefined) this.#failure = notStored(lost, Math.max(this.#cursor, this.#startHead));
     return this.#advance(entries, historic, Math.max(this.#cursor, upTo));

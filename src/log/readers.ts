@@ -4,6 +4,7 @@ import { systemCode } from '../base/errors.ts';
 import { isDamage } from './damage.ts';
 import type { Page, ReadPageRequest, RemoteStore } from './store-face.ts';
 import type { Tail } from './tail.ts';
+import type { TimeMarks } from './time-marks.ts';
 
 export interface Wakeable {
   wake(): void;
@@ -12,6 +13,7 @@ export interface Wakeable {
 
 export class Readers {
   readonly tail: Tail;
+  readonly marks: TimeMarks;
   readonly #store: RemoteStore;
   readonly #report: (error: unknown) => void;
   readonly #all = new Set<Wakeable>();
@@ -27,8 +29,9 @@ export class Readers {
   /** Readers end now. */
   closed = false;
 
-  constructor(tail: Tail, store: RemoteStore, report: (error: unknown) => void) {
+  constructor(tail: Tail, marks: TimeMarks, store: RemoteStore, report: (error: unknown) => void) {
     this.tail = tail;
+    this.marks = marks;
     this.#store = store;
     this.#report = report;
   }

@@ -27,4 +27,25 @@ export const migrations: Migrations = [
   -- ran_ms (how long the service has run, over all its starts); lost_entries and lost_bytes.
   CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
   `,
+  // Nothing of the tables above changes: an earlier version goes on with the file, and shows stamps as they were made.
+  `
+  -- What the box knew of the time from the entry first_id on, until the next row (segments.ts).
+  CREATE TABLE clock_segments (
+    first_id      INTEGER PRIMARY KEY,
+    -- 0: the clock was not set; 1: it was right; 2: nobody can tell; 3: written by a version that knows no segments.
+    state         INTEGER NOT NULL,
+    boot_id       TEXT NOT NULL,
+    -- Wall clock minus the boot's monotonic clock.
+    offset_ms     INTEGER NOT NULL,
+    -- To be added to the stamps; NULL: not known.
+    correction_ms INTEGER
+  );
+  -- Blocks with entries whose time their caller gave: bit i (of byte i / 8, lowest first) is the entry first_id + i.
+  CREATE TABLE given_times (
+    first_id INTEGER PRIMARY KEY,
+    bits     BLOB NOT NULL
+  );
+  -- In meta from here on: clock_ceiling_id, the ceiling_id as this version wrote it last. Where they differ, an earlier
+  -- version has written entries in between.
+  `,
 ];

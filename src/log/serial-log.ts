@@ -9,8 +9,8 @@ import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { BackgroundCheck } from '../storage/background-check.ts';
 import { DamagedError } from './damage.ts';
-import type { Direction, LogEntry, LogGap, NewEntry, Uint64 } from './entry.ts';
-import type { LogFace, LogRun, LogSnapshot, ReadRequest } from './face.ts';
+import type { Direction, LogEntry, LogGap, NewEntry } from './entry.ts';
+import type { LogFace, LogRun, LogSnapshot, ReadRequest, TimeSource } from './face.ts';
 import { GroupCommit } from './group-commit.ts';
 import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
@@ -20,6 +20,7 @@ import { logFileName, type Opened, type Pruned, type StoreSizes } from './store-
 import { notStored } from './store-failure.ts';
 import { fromStored } from './stored-gap.ts';
 import { Tail } from './tail.ts';
+import { TimeMarks } from './time-marks.ts';
 import { normalised } from './uint64.ts';
 
 export interface SerialLogOptions {
@@ -32,6 +33,8 @@ export interface SerialLogOptions {
   readonly tailBytes: number;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** undefined: entries are not marked. */
+  readonly time?: TimeSource;
 }
 
 /** What may change while the log is open. */
@@ -68,6 +71,7 @@ class SerialLog implements OwnedLog {
   #limits: LogLimits;
   readonly #commit: GroupCommit;
   readonly #readers: Readers;
+  readonly #marks: TimeMarks;
   readonly #retention: Retention;
   #check: BackgroundCheck | undefined;
   #logId: string = randomUUID();
@@ -86,6 +90,7 @@ class SerialLog implements OwnedLog {
     this.#limits = options;
     const { dir, queueBytes, clock, logger } = options;
     const now = (): LogLimits => this.#limits;
+    this.#marks = new TimeMarks(options.time);
     const report = (error: unknown): void => this.#commit.report(error);
     this.#commit = new GroupCommit({
       store,
@@ -98,8 +103,10 @@ class SerialLog implements OwnedLog {
       onOpened: (opened) => this.#opened(opened),
       onCommitted: (sizes, gaps) => this.#committed(sizes, gaps),
       onLost: (entries, bytes) => this.#lost(entries, bytes),
+      segments: this.#marks,
     });
-    this.#readers = new Readers(new Tail(options.tailBytes), store, report);
+    this.#readers = new Readers(new Tail(options.tailBytes), this.#marks, store, report);
+    options.time?.onChange(() => this.#timeChanged());
     const onPruned = (pruned: Pruned): void => this.#pruned(pruned);
     this.#retention = new Retention({ store, clock, logger, limits: now, onPruned, report });
   }
@@ -129,7 +136,7 @@ class SerialLog implements OwnedLog {
 
   record(dir: Direction, timestampMs: number, data: Uint8Array, note = ''): void {
     if (this.#closing !== undefined) return;
-    this.#commit.add(this.#enter(dir, timestampMs, data, note));
+    this.#commit.add(this.#enter({ dir, timestampMs, data, note }));
     this.#readers.wakeAll();
   }
 
@@ -137,7 +144,7 @@ class SerialLog implements OwnedLog {
     if (this.#closing !== undefined) return Promise.reject(notStored('the log is closed'));
     const refusal = this.#commit.refusal;
     if (refusal !== '') return Promise.reject(notStored(refusal));
-    const entered = this.#enter(entry.dir, normalised(entry.timestampMs), entry.data, entry.note);
+    const entered = this.#enter({ ...entry, timestampMs: normalised(entry.timestampMs) });
     const stored = this.#commit.addAndWait(entered);
     this.#readers.wakeAll();
     return stored;
@@ -149,7 +156,8 @@ class SerialLog implements OwnedLog {
 
   status(): Promise<LogSnapshot> {
     const error = this.#commit.failure;
-    const gaps = [...this.#gaps, ...this.#commit.pendingGaps].slice(-shownGaps);
+    const gaps = [...this.#gaps, ...this.#commit.pendingGaps].slice(-shownGaps).map((gap) => this.#marks.gap(gap));
+    const { correctedByMs } = this.#marks;
     const { firstId, lastId, usedBytes, fileBytes } = this.#sizes;
     return Promise.resolve({
       state: error === '' ? 'ok' : 'failing',
@@ -169,6 +177,8 @@ class SerialLog implements OwnedLog {
       prunedEntries: this.#prunedEntries,
       setAside: this.#setAside,
       commits: this.#commit.commits,
+      time: this.#marks.state,
+      ...(correctedByMs !== undefined && { correctedByMs }),
     });
   }
 
@@ -192,11 +202,32 @@ class SerialLog implements OwnedLog {
     return this.#closing;
   }
 
-  #enter(dir: Direction, timestampMs: Uint64, data: Uint8Array, note: string): LogEntry {
+  /** Readers get it as it is marked now; what is stored is the stamp as it was made. */
+  #enter(entry: NewEntry): LogEntry {
+    const { data } = entry;
+    this.#marks.entering(this.#nextId);
     const wasteful = data.buffer.byteLength > data.length + slackBytes;
-    const entry = { id: this.#nextId++, dir, timestampMs, data: wasteful ? new Uint8Array(data) : data, note };
-    this.#readers.tail.push(entry);
-    return entry;
+    const entered = { ...entry, id: this.#nextId++, data: wasteful ? new Uint8Array(data) : data };
+    const shown = this.#marks.live(entered);
+    this.#readers.tail.push(shown);
+    // One object for both where it can be: there are a megabyte's worth of them.
+    return shown.uncorrectedMs === undefined ? shown : entered;
+  }
+
+  #timeChanged(): void {
+    if (this.#closing !== undefined) return;
+    if (this.#marks.changed(this.#nextId)) this.#corrected();
+  }
+
+  /** Readers of the tail get the corrected stamps from now on, and the file takes what they are corrected by. */
+  #corrected(): void {
+    const { correctedByMs } = this.#marks;
+    this.#readers.tail.remark((entry) => this.#marks.remarked(entry));
+    this.#commit.storeCorrection();
+    if (correctedByMs === undefined) return;
+    this.#o.logger.info('the time is known: entries of this boot are shown with corrected times', {
+      corrected_by_s: Math.round(correctedByMs / 1000),
+    });
   }
 
   #opened(opened: Opened): void {
@@ -209,8 +240,10 @@ class SerialLog implements OwnedLog {
       this.#nextId += opened.nextId - 1;
       this.#readers.rebase(opened.nextId - 1);
       this.#readers.opened = true;
+      if (this.#marks.loaded(opened.segments, opened.nextId - 1)) this.#corrected();
     } else if (opened.logId !== this.#logId) {
       this.#readers.replacedTo = this.#readers.decidedId;
+      this.#marks.replaced(opened.decidedId + 1);
     }
     this.#logId = opened.logId;
     this.#gaps = opened.gaps.map(fromStored);
@@ -245,6 +278,7 @@ class SerialLog implements OwnedLog {
 
   #pruned(pruned: Pruned): void {
     this.#prunedEntries += pruned.entries;
+    if (pruned.entries > 0) this.#marks.removedUpTo(pruned.firstId);
     this.#sizes = pruned;
   }
 

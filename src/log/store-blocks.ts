@@ -3,7 +3,8 @@ import type { Connection } from '../storage/open.ts';
 import { decode, encode } from './codec.ts';
 import { DamagedError } from './damage.ts';
 import { anyMatches, type Filter, filtersAnything } from './filter.ts';
-import { aligned, type Batch, type BlockIndex, columnsOf, isSound } from './packed.ts';
+import { aligned, type Batch, type BlockIndex, columnsOf, givenTime, isSound } from './packed.ts';
+import { GivenTimesTable } from './store-clock.ts';
 
 /** A page of stored entries for a reader: what 100 readers hold at once must stay small. */
 const pageBytes = 256 * 1024;
@@ -52,8 +53,13 @@ export class BlockTable {
   readonly #dropAfter;
   readonly #oldest;
   readonly #dropUpTo;
+  readonly #givenTimes: GivenTimesTable;
+  readonly #correctionAt: (id: number) => number;
 
-  constructor(connection: Connection) {
+  /** `correctionAt`: what readers have added to the stamp of an entry. */
+  constructor(connection: Connection, correctionAt: (id: number) => number) {
+    this.#givenTimes = new GivenTimesTable(connection);
+    this.#correctionAt = correctionAt;
     const row = 'first_id AS first, entries, codec, body';
     this.#insert = connection.prepare<[number, number, number, number, Uint8Array]>(
       'INSERT INTO blocks VALUES (?, ?, ?, ?, ?)',
@@ -94,21 +100,26 @@ export class BlockTable {
   /** Returns the bytes written. */
   add({ blocks, buffer }: Batch, ranS: number, compress: boolean): number {
     let written = 0;
-    for (const { firstId, count, offset, length } of blocks) {
+    for (const block of blocks) {
+      const { firstId, count, offset, length } = block;
+      const given = takeGivenBits(columnsOf(buffer, block).dirs);
+      if (given !== undefined) this.#givenTimes.put(firstId, given);
       const { codec, body } = encode(Buffer.from(buffer, offset, length), compress);
       this.#insert.run(firstId, count, ranS, codec, body);
-      written += body.length;
+      written += body.length + (given?.length ?? 0);
     }
     return written;
   }
 
   dropAfter(id: number): void {
     this.#dropAfter.run(id);
+    this.#givenTimes.dropAfter(id);
   }
 
   read(after: number, upTo: number, filter: Filter): Scan {
-    const filtered = filtersAnything(filter);
-    const parts = new Parts();
+    const wanted = filtersAnything(filter) ? filter : undefined;
+    const anyGiven = this.#givenTimes.anyIn(after + 1, upTo);
+    const parts = new Parts(this.#correctionAt);
     let lastId: number | undefined;
     let looked = 0;
     let lookedBytes = 0;
@@ -116,7 +127,8 @@ export class BlockTable {
       const end = row.first + row.entries - 1;
       if (end <= after) continue;
       const body = decode(row.codec, row.body);
-      parts.offer(row, body, filtered ? filter : undefined);
+      const given = anyGiven ? this.#givenTimes.bitsOf(row.first) : undefined;
+      parts.offer(row, body, given, wanted);
       lastId = end;
       looked++;
       lookedBytes += body.length;
@@ -153,30 +165,38 @@ export class BlockTable {
     }
     if (last === undefined) return { lastId: 0, entries: 0, full: false };
     this.#dropUpTo.run(last.first);
+    this.#givenTimes.dropUpTo(last.first);
     return { lastId: last.first + last.entries - 1, entries, full: true };
   }
 }
 
 /** Gathers blocks, then joins them into one buffer. */
 class Parts {
-  readonly #bodies: Buffer[] = [];
+  readonly #bodies: Uint8Array[] = [];
   readonly #blocks: BlockIndex[] = [];
+  readonly #correctionAt: (id: number) => number;
   #length = 0;
   #entries = 0;
+
+  constructor(correctionAt: (id: number) => number) {
+    this.#correctionAt = correctionAt;
+  }
 
   get full(): boolean {
     return this.#length >= pageBytes || this.#entries >= pageEntries;
   }
 
-  offer(row: BlockRow, body: Buffer, filter: Filter | undefined): void {
-    const own = { firstId: row.first, count: row.entries, offset: 0, length: body.length };
-    if (row.entries * 17 > body.length) throw new DamagedError(`the block of entry ${row.first} is too short`);
-    const columns = columnsOf(ownMemory(body), own);
+  offer(row: BlockRow, bytes: Buffer, given: Uint8Array | undefined, filter: Filter | undefined): void {
+    const own = { firstId: row.first, count: row.entries, offset: 0, length: bytes.length };
+    if (row.entries * 17 > bytes.length) throw new DamagedError(`the block of entry ${row.first} is too short`);
+    const body = ownMemory(bytes);
+    const columns = columnsOf(body, own);
     if (!isSound(columns)) throw new DamagedError(`the block of entry ${row.first} is not whole`);
-    if (filter !== undefined && !anyMatches(columns, filter)) return;
+    if (given !== undefined) putGivenBits(columns.dirs, given);
+    if (filter !== undefined && !anyMatches(columns, filter, (i) => this.#correctionAt(row.first + i))) return;
     this.#blocks.push({ ...own, offset: this.#length });
-    this.#bodies.push(body);
-    this.#length += aligned(body.length);
+    this.#bodies.push(new Uint8Array(body, 0, bytes.length));
+    this.#length += aligned(bytes.length);
     this.#entries += row.entries;
   }
 
@@ -193,4 +213,22 @@ function ownMemory(body: Buffer): ArrayBuffer {
   const { buffer, byteOffset, byteLength } = body;
   if (buffer instanceof ArrayBuffer && byteOffset === 0) return buffer;
   return new Uint8Array(body).buffer.slice(0, byteLength);
+}
+
+/** The mark of given times leaves the block and becomes a row of its own: a bit an entry; undefined where there is none. */
+function takeGivenBits(dirs: Uint8Array): Uint8Array | undefined {
+  let bits: Uint8Array | undefined;
+  for (const [i, dir] of dirs.entries()) {
+    if ((dir & givenTime) === 0) continue;
+    bits ??= new Uint8Array(Math.ceil(dirs.length / 8));
+    bits[i >> 3] = (bits[i >> 3] ?? 0) | (1 << (i & 7));
+    dirs[i] = dir & ~givenTime;
+  }
+  return bits;
+}
+
+function putGivenBits(dirs: Uint8Array, bits: Uint8Array): void {
+  for (const [i, dir] of dirs.entries()) {
+    if (((bits[i >> 3] ?? 0) & (1 << (i & 7))) !== 0) dirs[i] = dir | givenTime;
+  }
 }

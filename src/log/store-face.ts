@@ -1,6 +1,7 @@
 /** What the log worker can be asked: what is wanted, never SQL. Plain values only, they cross threads. */
 import type { Filter } from './filter.ts';
 import type { Batch } from './packed.ts';
+import type { Segment } from './segments.ts';
 
 export const logFileName = 'log.db';
 
@@ -25,6 +26,8 @@ export interface Opened extends StoreSizes {
   readonly nextId: number;
   /** Newest last, at most 16. */
   readonly gaps: readonly StoredGap[];
+  /** All that matter to entries that are stored. */
+  readonly segments: readonly Segment[];
   readonly lostEntries: number;
   readonly lostBytes: number;
   /** Path of the damaged file that was set aside; '' otherwise. */
@@ -61,6 +64,8 @@ export interface AppendRequest {
   readonly batch: Batch;
   /** Ranges that could not be stored, decided by this commit. */
   readonly gaps: readonly StoredGap[];
+  /** Of these entries, or corrected ones of earlier entries. */
+  readonly segments: readonly Segment[];
   /** To be reserved by this commit when it is above what is. */
   readonly ceilingId: number;
   /** Milliseconds the service has run since its start. */

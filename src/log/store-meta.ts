@@ -1,7 +1,7 @@
 /** The SQL of the single values of a log. */
 import type { Connection } from '../storage/open.ts';
 
-type NumberKey = 'ceiling_id' | 'removed_to' | 'ran_ms' | 'lost_entries' | 'lost_bytes';
+type NumberKey = 'ceiling_id' | 'clock_ceiling_id' | 'removed_to' | 'ran_ms' | 'lost_entries' | 'lost_bytes';
 
 export class MetaTable {
   readonly #get;

@@ -4,10 +4,13 @@ import { existsSync, statSync } from 'node:fs';
 import { LinesideError } from '../base/errors.ts';
 import { type Connection, closeQuietly } from '../storage/open.ts';
 import { walLimitBytes } from './open-store.ts';
+import type { Segment } from './segments.ts';
 import { BlockTable } from './store-blocks.ts';
+import { SegmentTable } from './store-clock.ts';
 import {
   type AppendRequest,
   idBlock,
+  type Opened,
   type OpenRequest,
   type Page,
   type Pruned,
@@ -36,6 +39,7 @@ export class Store {
   readonly #blocks: BlockTable;
   readonly #gaps: GapTable;
   readonly #meta: MetaTable;
+  readonly #segments: SegmentTable;
   readonly #pageCount;
   readonly #freeCount;
   readonly #pageSize: number;
@@ -52,7 +56,8 @@ export class Store {
 
   constructor(connection: Connection, request: OpenRequest) {
     this.#connection = connection;
-    this.#blocks = new BlockTable(connection);
+    this.#segments = new SegmentTable(connection);
+    this.#blocks = new BlockTable(connection, (id) => this.#segments.correctionAt(id));
     this.#gaps = new GapTable(connection);
     this.#meta = new MetaTable(connection);
     this.#pageCount = connection.prepare<[], number>('PRAGMA page_count').pluck();
@@ -76,20 +81,30 @@ export class Store {
     this.#removedTo = this.#meta.number('removed_to');
     this.#decidedId = Math.max(this.#blocks.lastId, this.#gaps.lastId, this.#removedTo);
     const reserved = this.#meta.number('ceiling_id');
+    const ours = this.#meta.number('clock_ceiling_id');
+    // An earlier version has gone on with the file in between.
+    if (ours > 0 && reserved !== ours) this.#segments.put([unmarkedFrom(ours + 1)]);
+    this.#segments.dropSurplus();
     if (request.headId === 0 && reserved > this.#decidedId) {
       this.#gaps.addUnused(this.#decidedId + 1, reserved);
       this.#decidedId = reserved;
     }
     const nextId = Math.max(request.headId, this.#decidedId) + 1;
     this.#ceilingId = Math.max(reserved, nextId - 1 + idBlock);
-    this.#meta.setNumber('ceiling_id', this.#ceilingId);
+    this.#setCeiling(this.#ceilingId);
     // What was noted last, or the newest block's own note: never ahead of the truth, so nothing is removed early.
     this.#ranNotedMs = Math.max(this.#meta.number('ran_ms'), this.#blocks.lastRanS * 1000);
     this.#ranBeforeMs = this.#ranNotedMs - request.uptimeMs;
     return nextId;
   }
 
-  append({ batch, gaps, ceilingId, uptimeMs }: AppendRequest): StoreSizes {
+  /** An earlier version moves the first of the two alone. */
+  #setCeiling(id: number): void {
+    this.#meta.setNumber('ceiling_id', id);
+    this.#meta.setNumber('clock_ceiling_id', id);
+  }
+
+  append({ batch, gaps, segments, ceilingId, uptimeMs }: AppendRequest): StoreSizes {
     if (this.#walBytes > walAlarmBytes) this.#checkpointOrThrow();
     // Calls that come without a pause leave no moment after an answer.
     else if (this.#walBytes > 2 * walLimitBytes) this.checkpointIfDue();
@@ -99,7 +114,8 @@ export class Store {
       .transaction(() => {
         const bytes = this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
         for (const gap of gaps) this.#addGap(gap);
-        if (ceiling > this.#ceilingId) this.#meta.setNumber('ceiling_id', ceiling);
+        this.#segments.put(segments);
+        if (ceiling > this.#ceilingId) this.#setCeiling(ceiling);
         return bytes;
       })
       .immediate();
@@ -143,6 +159,7 @@ export class Store {
         if (removed.entries > 0) {
           this.#meta.setNumber('removed_to', removed.lastId);
           this.#gaps.dropSurplus();
+          this.#segments.dropBefore(removed.lastId + 1);
         }
         if (removed.entries > 0 || ranMs - this.#ranNotedMs >= ranNoteMs) {
           this.#meta.setNumber('ran_ms', ranMs);
@@ -184,8 +201,9 @@ export class Store {
     };
   }
 
-  history(): { gaps: readonly StoredGap[]; lostEntries: number; lostBytes: number } {
+  history(): Pick<Opened, 'gaps' | 'segments' | 'lostEntries' | 'lostBytes'> {
     return {
+      segments: this.#segments.all,
       gaps: this.#gaps.latest(16),
       lostEntries: this.#meta.number('lost_entries'),
       lostBytes: this.#meta.number('lost_bytes'),
@@ -196,7 +214,7 @@ export class Store {
   close(headId: number, uptimeMs: number): void {
     this.#connection
       .transaction(() => {
-        this.#meta.setNumber('ceiling_id', headId);
+        this.#setCeiling(headId);
         this.#meta.setNumber('ran_ms', this.#ranBeforeMs + uptimeMs);
       })
       .immediate();
@@ -207,6 +225,10 @@ export class Store {
   abandon(): void {
     closeQuietly(this.#connection);
   }
+}
+
+function unmarkedFrom(firstId: number): Segment {
+  return { firstId, state: 'unmarked', bootId: '', offsetMs: 0, correctionMs: undefined };
 }
 
 function changed(path: string): LinesideError {

@@ -57,6 +57,12 @@ export class Tail {
     return run;
   }
 
+  /** What readers are told of the entries' stamps has changed. */
+  remark(mark: (entry: LogEntry) => LogEntry): void {
+    this.#entries.replaceAll(this.#entries.slice(0, this.#entries.length).map(mark));
+    this.#last = undefined;
+  }
+
   /** Ids were handed out before the log was known: all move up. */
   rebase(offset: number): void {
     const moved = this.#entries.slice(0, this.#entries.length).map((entry) => ({ ...entry, id: entry.id + offset }));

@@ -1,6 +1,7 @@
 /** Runs of the log as messages of bounded size. */
 import type { LogEntry, LogGap } from '../../log/entry.ts';
 import type { LogFace, LogRun, ReadRequest } from '../../log/face.ts';
+import { withClockNote } from './clock-note.ts';
 import { encodeBatch, encodeEntry } from './encode.ts';
 import { BATCH_BYTES, BATCH_ENTRIES, HANDFUL_BYTES, HANDFUL_ENTRIES } from './limits.ts';
 import type { Handful } from './wire.ts';
@@ -29,7 +30,12 @@ async function* batches(
   for await (const run of runs) {
     const shared = isShared();
     for (const piece of pieces(run)) {
-      const entries = piece.entries.map((entry) => ({ id: entry.id, bytes: encodeEntry(entry, shared) }));
+      const entries = piece.entries.map((entry) => ({
+        id: entry.id,
+        bytes: encodeEntry(entry, shared),
+        clock: entry.clock,
+        uncorrectedMs: entry.uncorrectedMs,
+      }));
       yield encodeBatch({ ...piece, entries, logId });
       logId = '';
     }
@@ -40,12 +46,12 @@ async function* batches(
   }
 }
 
-/** Encoded entries of a run, by the handful. */
+/** Encoded entries of a run as the contract has them, by the handful. */
 export function* handfuls(entries: readonly LogEntry[], shared: boolean): Generator<Handful> {
   let handful: Buffer[] = [];
   let bytes = 0;
   for (const entry of entries) {
-    const encoded = encodeEntry(entry, shared);
+    const encoded = encodeEntry(withClockNote(entry), shared);
     handful.push(encoded);
     bytes += encoded.length;
     if (bytes < HANDFUL_BYTES && handful.length < HANDFUL_ENTRIES) continue;

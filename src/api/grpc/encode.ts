@@ -3,7 +3,7 @@
  * one that goes to many subscribers is encoded once. A test holds both to the generated code.
  */
 import Long from 'long';
-import type { LogEntry, LogGap, Uint64 } from '../../log/entry.ts';
+import type { EntryClock, LogEntry, LogGap, Uint64 } from '../../log/entry.ts';
 import { lineside } from '../../proto/services.ts';
 
 /** Tags of serial.SerialLogEntry (field number << 3 | wire type). */
@@ -15,6 +15,8 @@ const NOTE = 0x22;
 const BATCH_ENTRY = 0x0a;
 const ENTRY_ID = 0x08;
 const ENTRY_ENTRY = 0x12;
+const ENTRY_CLOCK = 0x18;
+const ENTRY_UNCORRECTED = 0x20;
 const SESSION_SENT = 0x0a;
 const SESSION_LOG = 0x12;
 /** Tags and numbers of an entry beside its data and note: 2 + 11 + 6 + 6 bytes at most. */
@@ -89,8 +91,18 @@ function varintBytes(value: number): number {
   return bytes;
 }
 
+const clocks: Readonly<Record<EntryClock, lineside.v1.EntryClock>> = {
+  known: lineside.v1.EntryClock.ENTRY_CLOCK_KNOWN,
+  notSet: lineside.v1.EntryClock.ENTRY_CLOCK_NOT_SET,
+  corrected: lineside.v1.EntryClock.ENTRY_CLOCK_CORRECTED,
+};
+
+export interface BatchEntry extends Pick<LogEntry, 'id' | 'clock' | 'uncorrectedMs'> {
+  readonly bytes: Buffer;
+}
+
 export interface Batch {
-  readonly entries: readonly { readonly id: number; readonly bytes: Buffer }[];
+  readonly entries: readonly BatchEntry[];
   readonly gaps: readonly LogGap[];
   /** '' but in the first batch of a stream. */
   readonly logId: string;
@@ -99,7 +111,7 @@ export interface Batch {
 
 /** lineside.v1.LogBatch: its fields may come in any order, so entries go first and the generated code does the rest. */
 export function encodeBatch({ entries, gaps, logId, nextAfterId }: Batch): Buffer {
-  const inner = entries.map(({ id, bytes }) => 2 + varintBytes(id) + varintBytes(bytes.length) + bytes.length);
+  const inner = entries.map(lengthOf);
   const rest = lineside.v1.LogBatch.encode({
     ...(gaps.length > 0 && { gaps: gaps.map(gapMessage) }),
     ...(logId !== '' && { logId }),
@@ -108,7 +120,7 @@ export function encodeBatch({ entries, gaps, logId, nextAfterId }: Batch): Buffe
   const size = inner.reduce((sum, length) => sum + 1 + varintBytes(length) + length, rest.length);
   const out = Buffer.allocUnsafe(size);
   let at = 0;
-  entries.forEach(({ id, bytes }, i) => {
+  entries.forEach(({ id, bytes, clock, uncorrectedMs }, i) => {
     out[at++] = BATCH_ENTRY;
     at = writeVarint(out, at, inner[i] ?? 0);
     out[at++] = ENTRY_ID;
@@ -117,9 +129,22 @@ export function encodeBatch({ entries, gaps, logId, nextAfterId }: Batch): Buffe
     at = writeVarint(out, at, bytes.length);
     out.set(bytes, at);
     at += bytes.length;
+    if (clock !== undefined) {
+      out[at++] = ENTRY_CLOCK;
+      out[at++] = clocks[clock];
+    }
+    if (uncorrectedMs !== undefined) {
+      out[at++] = ENTRY_UNCORRECTED;
+      at = writeVarint(out, at, uncorrectedMs);
+    }
   });
   out.set(rest, at);
   return out;
+}
+
+function lengthOf({ id, bytes, clock, uncorrectedMs }: BatchEntry): number {
+  const marks = (clock === undefined ? 0 : 2) + (uncorrectedMs === undefined ? 0 : 1 + varintBytes(uncorrectedMs));
+  return 2 + varintBytes(id) + varintBytes(bytes.length) + bytes.length + marks;
 }
 
 export function gapMessage(gap: LogGap): lineside.v1.LogGap.$Properties {

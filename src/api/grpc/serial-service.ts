@@ -126,12 +126,9 @@ function newEntry({ dir, timestamp, rawData, note }: serial.SerialLogEntry, cloc
   }
   const noteBytes = Buffer.byteLength(note);
   if (noteBytes > MAX_NOTE_BYTES) throw invalid(`note: has ${noteBytes} bytes, more than ${MAX_NOTE_BYTES}`);
-  return {
-    dir: direction,
-    timestampMs: timestamp.isZero() ? clock.wallMs() : fromU64(timestamp),
-    data: new Uint8Array(rawData),
-    note,
-  };
+  const entry: Omit<NewEntry, 'timestampMs'> = { dir: direction, data: new Uint8Array(rawData), note };
+  if (timestamp.isZero()) return { ...entry, timestampMs: clock.wallMs() };
+  return { ...entry, timestampMs: fromU64(timestamp), timeGiven: true };
 }
 
 function invalid(message: string): LinesideError {

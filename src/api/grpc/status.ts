@@ -1,11 +1,12 @@
 /** The state of the line and its log as lineside.v1.LineStatus. */
+import Long from 'long';
 import type { LineCounters, LineSnapshot, LineState } from '../../line/face.ts';
 import type { EffectiveSettings, LineConfig, Parity, StopBits } from '../../line/settings.ts';
-import type { LogSnapshot } from '../../log/face.ts';
+import type { LogSnapshot, TimeState } from '../../log/face.ts';
 import { lineside, serial } from '../../proto/services.ts';
 import { gapMessage, u64 } from './encode.ts';
 
-const { PortState, LogState } = lineside.v1;
+const { ClockState, PortState, LogState } = lineside.v1;
 
 const portStates: Readonly<Record<LineState, lineside.v1.PortState>> = {
   closed: PortState.PORT_STATE_CLOSED,
@@ -14,6 +15,12 @@ const portStates: Readonly<Record<LineState, lineside.v1.PortState>> = {
   lost: PortState.PORT_STATE_LOST,
   reopening: PortState.PORT_STATE_REOPENING,
   closing: PortState.PORT_STATE_CLOSING,
+};
+
+const clockStates: Readonly<Record<TimeState, lineside.v1.ClockState>> = {
+  synced: ClockState.CLOCK_STATE_SET,
+  unsynced: ClockState.CLOCK_STATE_NOT_SET,
+  unknown: ClockState.CLOCK_STATE_UNSPECIFIED,
 };
 
 const parities: Readonly<Record<Parity, serial.Parity>> = {
@@ -80,6 +87,7 @@ export function lineStatus(
     version: service.version,
     residentBytes: u64(service.residentBytes),
     subscribers: service.subscribers,
+    clock: { state: clockStates[log.time], correctedByMs: Long.fromNumber(log.correctedByMs ?? 0) },
   };
 }
 
