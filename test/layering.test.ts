@@ -164,6 +164,9 @@ const faces: Readonly<Record<string, readonly string[]>> = {
 
 /** No I/O, clock, timer, randomness or process in these: they take time and chance as values. They say so: "Pure." */
 const pure = [
+  'appliance/release.ts',
+  'appliance/slots.ts',
+  'appliance/tar.ts',
   'line/state.ts',
   'line/chunks.ts',
   'line/send-queue.ts',

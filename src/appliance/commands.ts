@@ -2,7 +2,9 @@
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
 import { addIdentityCommands } from './identity-commands.ts';
+import { addUpdateCommands } from './update-commands.ts';
 
 export function addApplianceCommands(program: Command, shell: LocalShell): void {
   addIdentityCommands(program, shell);
+  addUpdateCommands(program, shell);
 }
