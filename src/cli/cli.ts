@@ -5,6 +5,7 @@
 import { Command } from 'commander';
 import { addAlerts, addAudit } from './audit-commands.ts';
 import { addDict } from './dict-commands.ts';
+import { addDiscover } from './discover-command.ts';
 import { exitStatusTable } from './failure.ts';
 import { addImport } from './import-command.ts';
 import type { CliIo } from './io.ts';
@@ -77,6 +78,8 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
   for (const add of [addDict, addRecord, addImport]) add(program, shell);
   program.commandsGroup('Delivery:');
   for (const add of [addOutbox, addWebhook, addAlerts, addAudit]) add(program, shell);
+  program.commandsGroup('On this network:');
+  addDiscover(program, shell);
   program.commandsGroup('On this machine:');
   parts.local?.(program, { io, setStatus: (status) => (shell.status = status) });
   addExitStatus(program, io);

@@ -122,18 +122,35 @@ export class Shell {
     });
   }
 
+  /** A command that asks no service. */
+  alone<Options extends object>(
+    command: Command,
+    timeoutSeconds: number,
+    spec: CommandSpec<Options, AnyCall<Options>>,
+  ): Command {
+    return this.#on(withTimeout(withJson(command), 'ask for so long', timeoutSeconds), spec, (call) => {
+      return { call, release: () => undefined };
+    });
+  }
+
   #add<Options extends object, C>(
     command: Command,
     face: Face,
     spec: CommandSpec<Options, C>,
     connect: (base: AnyCall<Options>) => Connected<C>,
   ): Command {
-    return withConnection(command, face, spec.timeoutSeconds ?? usualTimeoutSeconds).action(
-      async (...all: unknown[]) => {
-        const args = all.slice(0, -2).filter((arg) => typeof arg === 'string');
-        this.status = await this.#run(command.opts<CommonOptions & Options>(), spec, args, connect);
-      },
-    );
+    return this.#on(withConnection(command, face, spec.timeoutSeconds ?? usualTimeoutSeconds), spec, connect);
+  }
+
+  #on<Options extends object, C>(
+    command: Command,
+    spec: CommandSpec<Options, C>,
+    connect: (base: AnyCall<Options>) => Connected<C>,
+  ): Command {
+    return command.action(async (...all: unknown[]) => {
+      const args = all.slice(0, -2).filter((arg) => typeof arg === 'string');
+      this.status = await this.#run(command.opts<CommonOptions & Options>(), spec, args, connect);
+    });
   }
 
   async #run<Options, C>(
@@ -227,9 +244,7 @@ function hostHelp(face: Face): string {
 }
 
 function withConnection(command: Command, face: Face, timeoutSeconds: number): Command {
-  return command
-    .optionsGroup('Output:')
-    .option('--json', 'print JSON for scripts; errors too')
+  const connected = withJson(command)
     .optionsGroup('Connection (default: the socket of the service on this machine):')
     .option('--socket <path>', `Unix socket of the service (${face.socketVariable})`)
     .option('--config <file>', 'use the socket that this configuration file names')
@@ -241,11 +256,19 @@ function withConnection(command: Command, face: Face, timeoutSeconds: number): C
     .option('--token-file <file>', 'file that holds the token (LINESIDE_TOKEN_FILE)')
     .option('--cert <file>', 'client certificate, with --key')
     .option('--key <file>', 'key of the client certificate')
-    .option('--server-name <name>', 'name in the certificate of the service, when it is not the host')
-    .addOption(
-      command
-        .createOption('--timeout <seconds>', 'give up a call after so long')
-        .argParser(secondsAsMs(longestTimeoutSeconds))
-        .default(timeoutSeconds * 1000, String(timeoutSeconds)),
-    );
+    .option('--server-name <name>', 'name in the certificate of the service, when it is not the host');
+  return withTimeout(connected, 'give up a call after so long', timeoutSeconds);
+}
+
+function withJson(command: Command): Command {
+  return command.optionsGroup('Output:').option('--json', 'print JSON for scripts; errors too');
+}
+
+function withTimeout(command: Command, meaning: string, seconds: number): Command {
+  return command.addOption(
+    command
+      .createOption('--timeout <seconds>', meaning)
+      .argParser(secondsAsMs(longestTimeoutSeconds))
+      .default(seconds * 1000, String(seconds)),
+  );
 }
