@@ -1,7 +1,7 @@
 /** Log entries and gaps as lines for people. Pure, but for the day it remembers to print once. */
 import type { lineside } from '../proto/services.ts';
 import { asciiColumn, escapedText, safeText, spacedHex } from './hex.ts';
-import { directionName } from './json.ts';
+import { directionName, entryClockName } from './json.ts';
 import { grouped, localTime, type Uint64, type Zone } from './numbers.ts';
 import { gapPhrase } from './status-text.ts';
 
@@ -50,6 +50,12 @@ export function rowBytes(view: DataView, width: number): number {
 const colours: Readonly<Record<string, string>> = { tx: '\x1b[36m', rx: '\x1b[32m', gap: '\x1b[33m' };
 const plain = '\x1b[0m';
 
+/** Stands between the time and what follows, so that columns stay where they are. */
+function clockMark(clock: number): string {
+  const known = entryClockName(clock);
+  return known === 'notSet' ? '?' : known === 'corrected' ? '~' : ' ';
+}
+
 export class EntryPrinter {
   readonly #look: EntryLook;
   readonly #rowBytes: number;
@@ -68,11 +74,11 @@ export class EntryPrinter {
     return `${this.#painted('gap', `-- ${gapPhrase(gap, this.#look.zone)} --`)}\n`;
   }
 
-  #entry({ id, entry }: lineside.v1.LogEntry): string {
+  #entry({ id, entry, clock }: lineside.v1.LogEntry): string {
     const direction = directionName(entry.dir);
     const when = this.#when(entry.timestamp);
     const number = this.#look.ids ? `${grouped(id)} ` : '';
-    const lead = `${when.stamp} ${number}${this.#painted(direction, direction.toUpperCase())} `;
+    const lead = `${when.stamp}${clockMark(clock)}${number}${this.#painted(direction, direction.toUpperCase())} `;
     const blank = ' '.repeat(when.stamp.length + number.length + direction.length + 2);
     const rows = entry.rawData.length === 0 ? [] : this.#rows(entry.rawData);
     if (entry.note !== '' || rows.length === 0) rows.push(`# ${safeText(entry.note)}`.trimEnd());

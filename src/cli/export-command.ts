@@ -5,10 +5,11 @@ import { announcer } from './announcer.ts';
 import type { Service } from './connect.ts';
 import { logItems } from './entries.ts';
 import { exitStatus, usageFailure } from './failure.ts';
+import { entryClockName } from './json.ts';
 import { jsonLines } from './json-lines.ts';
 import { type RangeOptions, rangeQuery, withRange } from './log-options.ts';
-import { byteSize, counted, exact, grouped, systemZone } from './numbers.ts';
-import { captureGap, captureHead, capturePackets } from './pcapng.ts';
+import { byteSize, counted, exact, grouped, systemZone, utcTime } from './numbers.ts';
+import { type CaptureEntry, captureGap, captureHead, capturePackets } from './pcapng.ts';
 import { LogReader } from './reader.ts';
 import type { Call, Shell } from './shell.ts';
 import { fileSink, outputSink, type Sink } from './sink.ts';
@@ -99,9 +100,23 @@ function encoder(options: ExportOptions): Encoder {
 function captureBatch(batch: lineside.v1.LogBatch): Buffer {
   const packets: Buffer[] = [];
   for (const { kind, value } of logItems(batch)) {
-    packets.push(kind === 'gap' ? captureGap(value.fromMs, gapPhrase(value, systemZone)) : capturePackets(value.entry));
+    if (kind === 'gap') packets.push(captureGap(value.fromMs, gapPhrase(value, systemZone)));
+    else packets.push(capturePackets({ ...captured(value.entry), note: noteWithClock(value) }));
   }
   return Buffer.concat(packets);
+}
+
+function captured({ dir, timestamp, rawData }: lineside.v1.LogEntry['entry']): Omit<CaptureEntry, 'note'> {
+  return { dir, timestamp, rawData };
+}
+
+/** A capture has no field for it either: what a time is worth is said beside it. */
+function noteWithClock({ entry, clock, uncorrectedTimestampMs }: lineside.v1.LogEntry): string {
+  const known = entryClockName(clock);
+  if (known !== 'notSet' && known !== 'corrected') return entry.note;
+  const said =
+    known === 'notSet' ? 'clock not set' : `clock corrected, stamped ${utcTime(uncorrectedTimestampMs) ?? ''}`;
+  return [entry.note, said].filter((part) => part !== '').join('; ');
 }
 
 /** Counts; shows itself on a terminal, and at the end says what is missing. */

@@ -28,7 +28,7 @@ export function addLog(program: Command, shell: Shell): void {
     .option('--base64', 'with --json: data as base64 instead of hex')
     .addHelpText(
       'after',
-      '\nWith --last, the filters choose among the last n entries.\n\nExamples:\n  lineside log --follow --text\n  lineside log --since 10m --dir rx\n  lineside log --follow --from-start --json | jq -r .hex\n  lineside log --json --resume /var/tmp/lineside.position\n',
+      '\nWith --last, the filters choose among the last n entries.\nAfter a time: "?" the clock was not set yet, "~" it was not and the time was corrected when it was (with --json: "clock",\n"uncorrectedTimestampMs"). Order is by id, whatever the times say.\n\nExamples:\n  lineside log --follow --text\n  lineside log --since 10m --dir rx\n  lineside log --follow --from-start --json | jq -r .hex\n  lineside log --json --resume /var/tmp/lineside.position\n',
     );
   shell.remote<LogOptions>(command, {
     what: 'cannot read the log',

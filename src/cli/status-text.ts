@@ -1,7 +1,7 @@
 /** The status of the line for people. Pure. */
 import type { lineside } from '../proto/services.ts';
 import { safeText } from './hex.ts';
-import { kernelNames, logStateName, portStateName } from './json.ts';
+import { clockStateName, kernelNames, logStateName, portStateName } from './json.ts';
 import { byteSize, counted, exact, grouped, localTime, spanText, systemZone, type Zone } from './numbers.ts';
 import { settingsText } from './settings.ts';
 import { labelled } from './table.ts';
@@ -20,6 +20,7 @@ export function statusText(status: lineside.v1.LineStatus, width: number, zone: 
   if (status.counters != null) rows.push(...counterRows(status.counters));
   if (status.kernel != null) rows.push(['Driver', kernelText(status.kernel)]);
   if (status.log != null) rows.push(...logRows(status.log, zone));
+  if (status.clock != null) rows.push(...clockRows(status.clock));
   const { version, uptimeMs, residentBytes, subscribers } = status;
   const memory = `${byteSize(residentBytes)} of memory, ${counted(subscribers, 'subscriber')}`;
   rows.push(['Service', `lineside ${safeText(version)}, up ${spanText(uptimeMs)}, ${memory}`]);
@@ -95,6 +96,17 @@ function logRows(log: lineside.v1.LogStatus, zone: Zone): (readonly [string, str
   for (const gap of log.gaps) rows.push(['', `  ${gapPhrase(gap, zone)}`]);
   if (log.setAside !== '') rows.push(['', `a damaged log was set aside: ${safeText(log.setAside)}`]);
   return rows;
+}
+
+/** Nothing is said of a clock that is right, nor where nobody can tell. */
+function clockRows({ state, correctedByMs }: lineside.v1.ClockStatus): (readonly [string, string])[] {
+  if (clockStateName(state) === 'notSet') {
+    return [['Clock', 'NOT SET since the machine was switched on; entries are marked, and corrected once it is']];
+  }
+  const ms = correctedByMs.toNumber();
+  if (ms === 0) return [];
+  const by = `${ms < 0 ? '-' : '+'}${spanText(Math.abs(ms))}`;
+  return [['Clock', `set; earlier entries of this boot are shown corrected by ${by}`]];
 }
 
 /** 123 entries (4,567 bytes) not stored: disk full, 12:00:01 to 12:05:00 */

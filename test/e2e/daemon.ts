@@ -111,6 +111,8 @@ export function environment(more: Readonly<Record<string, string>> = {}): NodeJS
 export function writeConfig(dir: string, config: string | Toml = {}): string {
   const defaults: Toml = {
     data: { dir: join(dir, 'data'), runtime_dir: join(dir, 'run') },
+    // The machine's own time sync is no part of a test.
+    device: { time_sync_file: '' },
     serial: { at_start: 'closed' },
     grpc: { listen: ['127.0.0.1:0', 'unix:grpc.sock'] },
     http: { listen: ['127.0.0.1:0', 'unix:http.sock'] },
