@@ -146,3 +146,80 @@ test("the box's identity names it, and what is no identity does not", () => {
     assert.equal(ownDeviceId(identity), derived, damaged);
   }
 });
+
+const lan = { kind: 'tcp', host: '::', port: 50_051, loopback: false, fd: 4 } as const;
+
+test('sockets that were handed over replace the addresses of the file, also for what they expose', () => {
+  const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'tokens.json') };
+  const unix = { kind: 'unix', path: '/run/a.sock', fd: 3 } as const;
+  const path = file('[grpc]\nlisten = ["0.0.0.0:1"]');
+  const loaded = load(path, env, 'line', { grpc: [unix] });
+  assert.deepEqual(loaded.config.grpc.listen, [unix]);
+  assert.deepEqual(loaded.unused, ['grpc.listen']);
+  assert.deepEqual(load(file(''), env, 'line', { grpc: [unix] }).unused, [], 'a default is nothing to speak of');
+  assert.deepEqual(load(file(''), { ...env, LINESIDE_GRPC_LISTEN: 'unix:b' }, 'line', { grpc: [unix] }).unused, [
+    'grpc.listen',
+  ]);
+  assert.throws(
+    () => load(file(''), env, 'line', { grpc: [unix, lan] }),
+    invalid(/has 2 faults:\n {2}grpc.listen: \[::\]:50051 .* TLS.*\n {2}grpc/),
+  );
+});
+
+test('a credential is the file that systemd put into its directory', () => {
+  const path = file(
+    `${kafka}password_file = "credential:kafka.password"\n[webhooks]\nkey_file = "credential:webhooks.key"`,
+  );
+  const env = { CREDENTIALS_DIRECTORY: dir };
+  assert.throws(
+    () => load(path, env, 'hub'),
+    invalid(/ {2}kafka.password_file: cannot be read.*\n {2}webhooks.key_file: cannot/),
+  );
+  writeFileSync(join(dir, 'lineside_kafka.password'), 's3cret\n');
+  writeFileSync(join(dir, 'lineside_webhooks.key'), '');
+  const { config } = load(path, env, 'hub');
+  assert.equal(readPassword(config.kafka.passwordFile), 's3cret');
+  assert.equal(config.webhooks.keyFile, join(dir, 'lineside_webhooks.key'));
+});
+
+test('without systemd a credential is a fault to the service, and none to who only checks the file', () => {
+  const path = file(
+    `${kafka}password_file = "credential:p"\nca_file = "credential:c"\n[webhooks]\nkey_file = "credential:k"`,
+  );
+  const faults = /has 3 faults:\n {2}kafka.ca_file: credential:c is handed over by systemd, and was not/;
+  assert.throws(() => load(path, {}, 'hub'), invalid(faults));
+  assert.throws(() => load(path, {}), invalid(faults));
+  assert.ok(describeConfig(load(path, {}, 'check')).includes('kafka.password_file = "credential:p"  (from file)'));
+  load(path, {}, 'line');
+  load(path, {}, 'look');
+});
+
+test('a credential has a plain name, and only keys that name files take one', () => {
+  for (const name of ['', '../shadow', 'a/b', '.hidden', 'a b', 'a:b']) {
+    assert.throws(
+      () => load(file(`[tls]\ncert_file = "/c"\nkey_file = "credential:${name}"`), {}, 'look'),
+      invalid(/tls.key_file: must be an absolute path or "credential:NAME"/),
+      name,
+    );
+  }
+  assert.throws(
+    () => load(file('[data]\ndir = "credential:x"'), {}, 'look'),
+    invalid(/data.dir: must be an absolute path/),
+  );
+  assert.throws(
+    () => load(file('[auth]\ntokens_file = "credential:x"'), {}, 'look'),
+    invalid(/auth.tokens_file: must be/),
+  );
+});
+
+test('a certificate that is not there yet is a fault only where an address needs it', () => {
+  const tls = '[tls]\ncert_file = "/none/server.crt"\nkey_file = "credential:tls.key"\n';
+  const tokens = join(dir, 'tokens.json');
+  addToken(tokens, 'laptop', ['operator', 'reader'], new Date());
+  const env = { LINESIDE_AUTH_TOKENS_FILE: tokens, CREDENTIALS_DIRECTORY: dir };
+  for (const purpose of ['serve', 'line', 'hub', 'check', 'look'] as const) load(file(tls), env, purpose);
+  const needed = /has 2 faults:\n {2}tls.cert_file: cannot be read.*\n {2}tls.key_file: cannot be read/;
+  assert.throws(() => load(file(tls), env, 'line', { grpc: [lan] }), invalid(needed));
+  assert.throws(() => load(file(tls), env, 'hub', { http: [lan] }), invalid(needed));
+  load(file(`${tls}[grpc]\nlisten = ["0.0.0.0:1"]`), env, 'hub');
+});
