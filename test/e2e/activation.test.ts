@@ -88,7 +88,11 @@ describe('the line on inherited sockets, without any network', { skip }, () => {
   test('it listens on them, and says that grpc.listen counts for nothing', async () => {
     const made = await directoryWithToken('operator');
     token = made.token;
-    daemon = await startDaemon({ dir: made.dir, config: { tls }, wrapper: activated(sockets) });
+    daemon = await startDaemon({
+      dir: made.dir,
+      config: { tls, grpc: { keepalive_s: 1 } },
+      wrapper: activated(sockets),
+    });
     const ready = await daemon.waitFor(/ info ready /);
     assert.ok(ready.includes(`unix:${socket} 127.0.0.1:50051 [::]:50052`), ready);
     await daemon.waitFor(/listens on the sockets that systemd opened, not on grpc\.listen/);
@@ -117,6 +121,16 @@ describe('the line on inherited sockets, without any network', { skip }, () => {
     const tooLong = Buffer.alloc(2 * 1024 * 1024);
     assert.equal((await raw.unary(listDevices, tooLong, bearer(token))).code, 'RESOURCE_EXHAUSTED');
     raw.close();
+  });
+
+  test('a client that answers no ping is let go of', async () => {
+    const frozen = connect(socket);
+    const started = performance.now();
+    frozen.resume();
+    // The preface of HTTP/2 and empty SETTINGS (RFC 9113, 3.4): then nothing more, whatever is asked.
+    frozen.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
+    await within('the end of the connection', once(frozen, 'close'));
+    assert.ok(performance.now() - started > 1_000, 'after a ping, and not for its first words');
   });
 
   test('while it is down after a crash, clients wait, and are answered once it is back', async () => {
