@@ -249,6 +249,16 @@ const pure = [
   'api/http/shapes.ts',
   'device-facts/mapping.ts',
   'device-facts/changes.ts',
+  'appliance/address.ts',
+  'appliance/network-files.ts',
+  'appliance/setup-example.ts',
+  'appliance/setup-file.ts',
+  'appliance/setup-keys.ts',
+  'appliance/setup-texts.ts',
+  'appliance/ssh-key.ts',
+  'appliance/taking.ts',
+  'appliance/token-wishes.ts',
+  'appliance/toml-places.ts',
 ];
 /** Date as a calendar (new Date(ms), Date.parse) is a function of its argument; as a clock it is not. */
 const impure =

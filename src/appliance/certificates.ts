@@ -5,6 +5,7 @@ import { isIP } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
+import { instantOfMs } from '../base/instant.ts';
 
 export interface Pair {
   /** PEM. */
@@ -21,6 +22,7 @@ const FLOOR = '20190101000000Z';
 const CA_END = '20991231235959Z';
 /** A server certificate renews itself at a start in its last years (see RENEWAL_LEFT_MS); the authority stays. */
 const SERVER_YEARS = 10;
+const CLOCK_FLOOR_YEAR = 2026;
 const DAY_MS = 86_400_000;
 export const RENEWAL_LEFT_MS = 2 * 365 * DAY_MS;
 /** A generous bound: on a Pi Zero 2 a P-256 key and a signature take well below a second. */
@@ -61,9 +63,9 @@ export function makeServerPair(authority: Pair, names: readonly string[], nowMs:
   });
 }
 
-/** Ten years from now; a clock that stands before the floor's decade counts as standing at its end. */
+/** Ten years from now; a clock that was never set counts from when this was written. */
 function serverEnd(nowMs: number): string {
-  const year = Math.max(new Date(nowMs).getUTCFullYear(), 2026) + SERVER_YEARS;
+  const year = Math.max(Number(instantOfMs(nowMs).slice(0, 4)), CLOCK_FLOOR_YEAR) + SERVER_YEARS;
   return `${Math.min(year, 2098)}1231235959Z`;
 }
 
@@ -82,12 +84,9 @@ interface Signing {
 /** `openssl ca`, since `openssl x509` takes no dates before 3.4. */
 function sign(dir: string, { extensions, end, by }: Signing): Pair {
   writeFileSync(join(dir, 'index'), '');
-  const lines = [
-    ...['[ca]', 'default_ca=own'],
-    ...['[own]', 'database=index', 'new_certs_dir=.', 'rand_serial=yes', 'default_md=sha256'],
-    ...['policy=any', 'x509_extensions=wanted', 'unique_subject=no', 'email_in_dn=no'],
-    ...['[any]', 'commonName=supplied', '[wanted]', ...extensions, ''],
-  ];
+  const own = ['[ca]', 'default_ca=own', '[own]', 'database=index', 'new_certs_dir=.', 'rand_serial=yes'];
+  const rules = ['default_md=sha256', 'policy=any', 'x509_extensions=wanted', 'email_in_dn=no'];
+  const lines = [...own, ...rules, '[any]', 'commonName=supplied', '[wanted]', ...extensions, ''];
   writeFileSync(join(dir, 'ca.cnf'), lines.join('\n'));
   const dates = ['-startdate', FLOOR, '-enddate', end];
   openssl(dir, 'ca', '-batch', '-notext', '-config', 'ca.cnf', ...by, '-in', 'own.csr', '-out', 'own.crt', ...dates);

@@ -2,9 +2,11 @@
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
 import { addIdentityCommands } from './identity-commands.ts';
+import { addSetupCommands } from './setup-commands.ts';
 import { addUpdateCommands } from './update-commands.ts';
 
 export function addApplianceCommands(program: Command, shell: LocalShell): void {
   addIdentityCommands(program, shell);
+  addSetupCommands(program, shell);
   addUpdateCommands(program, shell);
 }

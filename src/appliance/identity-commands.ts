@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import { LinesideError } from '../base/errors.ts';
+import { instantOfMs } from '../base/instant.ts';
 import type { LocalShell } from '../cli/cli.ts';
 import { realDisk } from './disk.ts';
 import { findIdentity, type Identity, type NewIdentity, planIdentity, wantedNames } from './identity.ts';
@@ -110,7 +111,7 @@ function describe(shown: Identity | NewIdentity['file']): string {
     `server       ${shown.serverFingerprint}`,
   ];
   if ('names' in shown) {
-    lines.push(`names        ${shown.names.join(', ')}`, `valid until  ${new Date(shown.serverEndMs).toISOString()}`);
+    lines.push(`names        ${shown.names.join(', ')}`, `valid until  ${instantOfMs(shown.serverEndMs)}`);
     lines.push(`authority    ${new X509Certificate(shown.authority.cert).subject}`);
   }
   return `${lines.join('\n')}\n`;

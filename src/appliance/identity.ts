@@ -5,6 +5,7 @@
  */
 import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
+import { instantOfMs } from '../base/instant.ts';
 import { deviceIdIn, deviceIdOf } from '../config/device-id.ts';
 import { makeAuthority, makeServerPair, type Pair, RENEWAL_LEFT_MS } from './certificates.ts';
 import { type Box, etc } from './places.ts';
@@ -130,7 +131,7 @@ export function planIdentity(box: Box, names: readonly string[], nowMs: number, 
     deviceId,
     caFingerprint: fingerprintOf(authority.cert),
     serverFingerprint: fingerprintOf(server.cert),
-    createdAt: new Date(nowMs).toISOString(),
+    createdAt: instantOfMs(nowMs),
   };
   const secret = (place: string, content: string): Change => ({ place, content, mode: 0o600, dirMode: 0o700 });
   const open = (place: string, content: string): Change => ({ place, content, mode: 0o644 });

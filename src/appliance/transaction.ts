@@ -53,14 +53,13 @@ export function commit(box: Box, disk: Disk, changes: readonly Change[]): void {
 
 /** Puts in place what a commit that was cut off has left to do; false: nothing. */
 export function finish(box: Box, disk: Disk): boolean {
-  const manifest = box.text(join(PENDING, MANIFEST));
+  const entries = readManifest(box);
   const left = box.path(PENDING);
-  if (manifest === undefined) {
+  if (entries === undefined) {
     // Cut off while it was being cleared away.
     if (existsSync(left)) disk.remove(left);
     return false;
   }
-  const entries = JSON.parse(manifest) as Entry[];
   entries.forEach((entry, i) => {
     const content = entry.removed ? undefined : box.read(join(PENDING, `${i}`));
     putInPlace(box, disk, { ...entry, content });
@@ -71,6 +70,15 @@ export function finish(box: Box, disk: Disk): boolean {
   disk.remove(left);
   disk.flushDir(box.path(etc.setup));
   return true;
+}
+
+/** One that a damaged file system left cannot be gone on with. */
+function readManifest(box: Box): Entry[] | undefined {
+  try {
+    return JSON.parse(box.text(join(PENDING, MANIFEST)) ?? '') as Entry[];
+  } catch {
+    return undefined;
+  }
 }
 
 function putInPlace(box: Box, disk: Disk, change: Change): void {

@@ -95,9 +95,9 @@ function startFaults(config: Config, keyFile: string, purpose: Purpose): Fault[]
   return faults;
 }
 
-const LINE_ROLES: readonly Role[] = ['viewer', 'operator'];
+export const LINE_ROLES: readonly Role[] = ['viewer', 'operator'];
 /** The refdata-* roles open scopes, and nothing without one of these. */
-const HUB_ROLES: readonly Role[] = ['reader', 'writer', 'admin'];
+export const HUB_ROLES: readonly Role[] = ['reader', 'writer', 'admin'];
 
 /** That of the box's identity, where it has one: it stays when the box is restored on another card. */
 export function ownDeviceId(identityFile = IDENTITY_FILE): string {

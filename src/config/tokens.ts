@@ -46,9 +46,9 @@ const PREFIX = 'lsd_';
 /** 256 bits. */
 const SECRET_BYTES = 32;
 /** Changes that came through the Unix socket bear this name, and it may do everything. */
-const LOCAL = 'local';
+export const LOCAL = 'local';
 /** The daemon's group may read it, nobody else. */
-const FILE_MODE = 0o640;
+export const FILE_MODE = 0o640;
 const NAME = /^[a-z0-9._-]{1,64}$/;
 
 /** Stores a new token's hash and returns the token, which cannot be had again. */
@@ -75,7 +75,7 @@ export function addToken(file: string, name: string, wanted: readonly string[], 
       hint: 'revoke it first, or take another name',
     });
   }
-  const token = PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
+  const token = newToken();
   const entry = {
     name,
     roles: [...given],
@@ -84,6 +84,10 @@ export function addToken(file: string, name: string, wanted: readonly string[], 
   };
   write(file, [...stored, entry]);
   return token;
+}
+
+export function newToken(): string {
+  return PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
 }
 
 export function listTokens(file: string): StoredToken[] {
@@ -109,7 +113,7 @@ export function revokeToken(file: string, name: string): void {
   write(file, kept);
 }
 
-function isRole(text: string): text is Role {
+export function isRole(text: string): text is Role {
   return (roles as readonly string[]).includes(text);
 }
 
@@ -145,13 +149,18 @@ function isStored(item: unknown): item is StoredToken {
   return Array.isArray(given) && given.every((role: unknown) => typeof role === 'string' && isRole(role));
 }
 
+/** As the file has them. */
+export function tokensText(tokens: readonly StoredToken[]): string {
+  return `${JSON.stringify({ tokens }, null, 2)}\n`;
+}
+
 /** All or nothing, also when the power goes: a new file, flushed, then renamed over the old one. */
 function write(file: string, tokens: readonly StoredToken[]): void {
   const temporary = join(dirname(file), `.tokens-${process.pid}.tmp`);
   try {
     const fd = openSync(temporary, 'w', FILE_MODE);
     try {
-      writeSync(fd, `${JSON.stringify({ tokens }, null, 2)}\n`);
+      writeSync(fd, tokensText(tokens));
       fsyncSync(fd);
     } finally {
       closeSync(fd);

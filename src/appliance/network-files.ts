@@ -1,0 +1,67 @@
+/** Files of systemd-networkd and wpa_supplicant for a wish. Values are judged before; what is not is written as hex. Pure. */
+import { splitAddress } from './address.ts';
+import type { Network, Wifi } from './setup-file.ts';
+
+const HEAD = '# Written by "lineside setup" from the card\'s setup.toml, which is where to change it.\n';
+/** As the image's own file for DHCP has it, which counts where there is none of these. */
+const WIRED = 'Name=en* eth* usb*';
+/** A cable goes first where there are both: networkd's own metric is 1024. */
+const WIFI_METRIC = 2_048;
+
+export interface NetworkFiles {
+  /** undefined: none, the image's DHCP counts. */
+  readonly wired: string | undefined;
+  readonly wireless: string | undefined;
+}
+
+export function networkFiles(network: Network): NetworkFiles {
+  const isPlain = network.method === 'dhcp' && network.dns.length === 0;
+  if (network.wifi !== undefined) return { wired: undefined, wireless: profile('Name=wlan*', network, WIFI_METRIC) };
+  return { wired: isPlain ? undefined : profile(WIRED, network), wireless: undefined };
+}
+
+function profile(match: string, { method, address, gateway, dns }: Network, metric?: number): string {
+  const lines = ['[Match]', match, '', '[Network]', ...dns.map((server) => `DNS=${server}`)];
+  if (method === 'dhcp') {
+    lines.push('DHCP=yes', 'LinkLocalAddressing=yes', '', '[DHCPv4]', 'UseDomains=yes', 'SendHostname=yes');
+    if (metric !== undefined) lines.push(`RouteMetric=${metric}`);
+  } else {
+    lines.push('DHCP=no', 'LinkLocalAddressing=ipv6', '', '[Address]', `Address=${address}`);
+    if (gateway !== '') lines.push('', '[Route]', `Gateway=${gateway}`);
+    if (gateway !== '' && metric !== undefined) lines.push(`Metric=${metric}`);
+  }
+  return `${HEAD}${lines.join('\n')}\n`;
+}
+
+/** The address that is known beforehand, which the certificate may name. */
+export function fixedAddresses({ method, address }: Network): string[] {
+  const split = method === 'static' ? splitAddress(address) : undefined;
+  return split === undefined ? [] : [split.address];
+}
+
+/**
+ * The name is written as hex, so that none can be anything but a name. A password is ASCII between 32 and 126, and
+ * wpa_supplicant reads it up to the last quote of its line.
+ */
+export function wpaFile({ ssid, psk, country }: Wifi): string {
+  const secret = /^[0-9A-Fa-f]{64}$/.test(psk) ? psk : `"${psk}"`;
+  const access = psk === '' ? ['key_mgmt=NONE'] : ['key_mgmt=WPA-PSK', `psk=${secret}`];
+  const lines = ['ctrl_interface=DIR=/run/wpa_supplicant', 'update_config=0', `country=${country}`, '', 'network={'];
+  lines.push(`  ssid=${hexOf(ssid)}`, '  scan_ssid=1', ...access.map((line) => `  ${line}`), '}');
+  return `${HEAD}${lines.join('\n')}\n`;
+}
+
+/** The password of a file that wpaFile made for this network; undefined: it is for another one, or open. */
+export function storedPsk(file: string | undefined, ssid: string): string | undefined {
+  if (file === undefined || !file.includes(`\n  ssid=${hexOf(ssid)}\n`)) return undefined;
+  const written = /^ {2}psk=(.*)$/m.exec(file)?.[1];
+  return written?.startsWith('"') === true ? written.slice(1, -1) : written;
+}
+
+function hexOf(text: string): string {
+  return [...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+export function timeServersFile(servers: readonly string[]): string | undefined {
+  return servers.length === 0 ? undefined : `${HEAD}[Time]\nNTP=${servers.join(' ')}\n`;
+}
