@@ -6,6 +6,9 @@ import type { Logger } from './base/logger.ts';
 import { endOrphan } from './hub-orphan.ts';
 import { type HubEffect, type HubEvent, type HubState, initialHub, stepHub } from './hub-states.ts';
 
+/** How a hub ends that was asked to. */
+const MEANT = 'exit status 0';
+
 export interface HubChildOptions {
   /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
@@ -21,6 +24,7 @@ export class HubChild {
   readonly #options: HubChildOptions;
   #state: HubState = initialHub;
   #child: ChildProcess | undefined;
+  #isReloading = false;
   #timer: Timer | undefined;
   readonly #stopping = new AbortController();
   readonly #ended = Promise.withResolvers<void>();
@@ -35,6 +39,12 @@ export class HubChild {
     void endOrphan({ runtimeDir, limitMs: stopLimitMs, clock, logger, signal: this.#stopping.signal })
       .catch((error: unknown) => logger.error('cannot stop the hub of an earlier service', { error: messageOf(error) }))
       .then(() => this.#on('due'));
+  }
+
+  /** It reads its configuration anew, and ends itself where that is for it, to be started again. */
+  reload(): void {
+    this.#isReloading = true;
+    this.#child?.kill('SIGHUP');
   }
 
   /** Resolves when the process is gone: asked to end, killed after the limit. */
@@ -84,7 +94,12 @@ export class HubChild {
       this.#child = undefined;
       this.#on('exited');
       if (this.#state.name !== 'waiting') return;
-      logger.warn('the hub ended and is started again', { how, afterS: Math.round((clock.monoMs() - fromMs) / 1_000) });
+      const isMeant = this.#isReloading && how === MEANT;
+      this.#isReloading = false;
+      logger[isMeant ? 'info' : 'warn']('the hub ended and is started again', {
+        how,
+        afterS: Math.round((clock.monoMs() - fromMs) / 1_000),
+      });
     };
     // Without a process id it could not be started, and there is no exit to come.
     child.once('error', (error) => {

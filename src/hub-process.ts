@@ -2,13 +2,17 @@
 import { statfsSync } from 'node:fs';
 import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type HttpParts, startHttpServer } from './api/http/server.ts';
+import { type HttpParts, type HttpServer, startHttpServer } from './api/http/server.ts';
 import { systemClock } from './base/clock.ts';
 import { LinesideError, messageOf } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
 import { TokenReader } from './config/token-reader.ts';
+import { httpAnswers, probedAddress } from './host/probe.ts';
+import { hubStatus } from './host/status-text.ts';
+import type { Vitals } from './host/vitals.ts';
+import type { Check } from './host/watchdog.ts';
 import { openBroker, topicOf } from './hub-broker.ts';
 import { type Consumers, createConsumers } from './hub-consumers.ts';
 import { takeHubLock } from './hub-lock.ts';
@@ -17,10 +21,11 @@ import { removePid, writePid } from './hub-orphan.ts';
 import { createOutboxAdmin } from './outbox/admin.ts';
 import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
 import type { Scope } from './outbox/event.ts';
+import type { OutboxAdmin } from './outbox/face.ts';
 import { openRefdataFile, refdataFileName } from './outbox/open-file.ts';
-import { createPublisher } from './outbox/publisher.ts';
+import { createPublisher, type Publisher } from './outbox/publisher.ts';
 import type { Refdata } from './refdata/face.ts';
-import { openRefdata } from './refdata/refdata.ts';
+import { type OwnedRefdata, openRefdata } from './refdata/refdata.ts';
 import { closeQuietly } from './storage/open.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
@@ -32,6 +37,7 @@ const WEBHOOKS_STOP_MS = 10_000;
 export interface HubProcess {
   /** Where it listens: "unix:/run/lineside/http.sock", "127.0.0.1:8080". */
   readonly addresses: readonly string[];
+  readonly vitals: Vitals;
   /** Ends requests, gives what is on its way to the broker outbox.drain_ms, closes the file. Rejects with all failures at once. */
   stop(): Promise<void>;
 }
@@ -42,6 +48,8 @@ export interface HubStart {
   readonly version: string;
   /** Started by `lineside serve`, whose successor is to find it. */
   readonly isChild: boolean;
+  /** Told what the start is at. */
+  readonly stage: (text: string) => void;
 }
 
 /** Throws CONFLICT where another hub is at work on the same data, and the errors of openRefdataFile. */
@@ -49,8 +57,7 @@ export async function startHub(start: HubStart): Promise<HubProcess> {
   const stops: StopStep[] = [];
   const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
   try {
-    const addresses = await build(start, (step) => stops.push(step));
-    return { addresses, stop };
+    return { ...(await build(start, (step) => stops.push(step))), stop };
   } catch (error) {
     await stop().catch((also: unknown) =>
       start.logger.error('stopping after a failed start', { error: messageOf(also) }),
@@ -59,8 +66,8 @@ export async function startHub(start: HubStart): Promise<HubProcess> {
   }
 }
 
-async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]> {
-  const { config, logger, version, isChild } = start;
+async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 'stop'>> {
+  const { config, logger, version, isChild, stage } = start;
   const { dir, runtimeDir } = config.data;
   const clock = systemClock;
   await mkdir(runtimeDir, { recursive: true });
@@ -73,6 +80,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]
     onStop({ what: 'pid file', stop: async () => removePid(runtimeDir) });
   }
 
+  stage('checking refdata.db');
   const store = openStore(start, onStop);
   const path = join(dir, refdataFileName);
   const { maxImportBytes } = config.http;
@@ -81,6 +89,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]
   const tokens = new TokenReader(config.auth.tokensFile, clock, logger);
   const { webhooks, consumers } = await prepareWebhooks(start, store, tokens, onStop);
 
+  stage('starting');
   const broker = await openBroker(config, clock, logger);
   const { maxAttempts, inFlightBytes, keepPublishedDays, drainMs } = config.outbox;
   const topic = (scope: Scope): string => topicOf(config, scope);
@@ -110,7 +119,34 @@ async function build(start: HubStart, onStop: OnStop): Promise<readonly string[]
   void consumers.known.then(() => webhooks.start());
 
   if (config.device.inventory) await startFacts(start, refdata, onStop);
-  return http.addresses;
+  const { loops } = webhooks;
+  return { addresses: http.addresses, vitals: vitalsOf({ store, outbox, admin, refdata, publisher, loops, http }) };
+}
+
+interface Watched {
+  readonly store: ChangeStore;
+  readonly outbox: OutboxAdmin;
+  readonly admin: Webhooks['admin'];
+  readonly refdata: OwnedRefdata;
+  readonly publisher: Publisher;
+  readonly loops: Webhooks['loops'];
+  readonly http: HttpServer;
+}
+
+function vitalsOf({ store, outbox, admin, refdata, publisher, loops, http }: Watched): Vitals {
+  const checks: Check[] = [
+    { name: 'the publisher', answers: () => publisher.checkTurns() },
+    ...loops.map(({ name, check }) => ({ name, answers: check })),
+    { name: 'the import', answers: () => refdata.importAnswers() },
+  ];
+  const address = probedAddress(http.listening);
+  if (address !== undefined) checks.push({ name: 'HTTP', answers: () => httpAnswers(address) });
+  const status = (): string => {
+    const { rejected, failed } = admin.status();
+    const { damage, full } = store.health();
+    return hubStatus({ ...outbox.status(), review: rejected + failed, refusing: damage === '' ? full : damage });
+  };
+  return { checks, status };
 }
 
 type OnStop = (step: StopStep) => void;

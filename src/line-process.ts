@@ -1,20 +1,24 @@
 /** Composition root of the line: builds its parts from one Config, starts them in order and stops them in reverse. */
 import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startGrpcServers } from './api/grpc/server.ts';
+import { type GrpcServers, startGrpcServers } from './api/grpc/server.ts';
 import { systemClock } from './base/clock.ts';
 import { messageOf } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
 import { createClockSync } from './host/clock-sync.ts';
+import { grpcAnswers, probedAddress } from './host/probe.ts';
+import { lineStatus } from './host/status-text.ts';
+import type { Vitals } from './host/vitals.ts';
+import type { Check } from './host/watchdog.ts';
 import { checkSettings } from './line/device/check-settings.ts';
 import { openTty } from './line/device/tty-device.ts';
 import { createInventory } from './line/inventory.ts';
 import { LineMemory } from './line/memory.ts';
 import { PortOwner } from './line/owner.ts';
 import { SIMULATED_DESCRIPTION, startSimulatedLine } from './line/simulated/simulated-line.ts';
-import { openSerialLog } from './log/serial-log.ts';
+import { type OwnedLog, openSerialLog } from './log/serial-log.ts';
 
 /** A stop that took longer met a disk or a driver that hangs. */
 const LONG_STOP_MS = 3_000;
@@ -24,25 +28,57 @@ const SEND_GRACE_MS = 500;
 export interface LineProcess {
   /** Where it listens: "unix:/run/lineside/grpc.sock", "127.0.0.1:50051". */
   readonly addresses: readonly string[];
+  readonly vitals: Vitals;
+  /** Takes what needs no new port and no new listener; answers the keys it could not take. CONFIG_INVALID: it took nothing. */
+  configure(config: Config): Promise<readonly string[]>;
   /** Ends streams with UNAVAILABLE, closes the port, commits the log. Rejects with all failures at once. */
   stop(): Promise<void>;
 }
 
-export async function startLine(config: Config, logger: Logger, version: string): Promise<LineProcess> {
+export interface LineStart {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly version: string;
+  /** Told what the start is at. */
+  readonly stage: (text: string) => void;
+}
+
+export async function startLine(start: LineStart): Promise<LineProcess> {
   const stops: StopStep[] = [];
   const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
   try {
-    const addresses = await build(config, logger, version, (what, stopIt) => stops.push({ what, stop: stopIt }));
-    return { addresses, stop };
+    const { log, owner, servers } = await build(start, (what, stopIt) => stops.push({ what, stop: stopIt }));
+    const configure = async (changed: Config): Promise<readonly string[]> => {
+      const notTaken = await servers.configure(changed);
+      log.limit(changed.log);
+      owner.limit(changed.serial);
+      return notTaken;
+    };
+    return { addresses: servers.addresses, vitals: vitalsOf(log, owner, servers), configure, stop };
   } catch (error) {
-    await stop().catch((also: unknown) => logger.error('stopping after a failed start', { error: messageOf(also) }));
+    await stop().catch((also: unknown) =>
+      start.logger.error('stopping after a failed start', { error: messageOf(also) }),
+    );
     throw error;
   }
 }
 
 type OnStop = (what: string, stop: () => Promise<void>) => void;
 
-async function build(config: Config, logger: Logger, version: string, onStop: OnStop): Promise<readonly string[]> {
+interface Built {
+  readonly log: OwnedLog;
+  readonly owner: PortOwner;
+  readonly servers: GrpcServers;
+}
+
+function vitalsOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): Vitals {
+  const checks: Check[] = [{ name: 'the log worker', answers: () => log.answers() }];
+  const address = probedAddress(servers.listening);
+  if (address !== undefined) checks.push({ name: 'gRPC', answers: () => grpcAnswers(address) });
+  return { checks, status: async () => lineStatus({ line: owner.snapshot(), log: await log.status() }) };
+}
+
+async function build({ config, logger, version, stage }: LineStart, onStop: OnStop): Promise<Built> {
   const clock = systemClock;
   await mkdir(config.data.runtimeDir, { recursive: true });
   await mkdir(config.data.dir, { recursive: true });
@@ -50,6 +86,7 @@ async function build(config: Config, logger: Logger, version: string, onStop: On
 
   const time = createClockSync({ file: config.device.timeSyncFile, clock });
   onStop('time sync', async () => time.stop());
+  stage('opening log.db');
   const log = await openSerialLog({ dir: config.data.dir, ...config.log, clock, logger, time });
   onStop('serial log', () => log.close());
 
@@ -79,8 +116,10 @@ async function build(config: Config, logger: Logger, version: string, onStop: On
     return stopping;
   };
   onStop('port', stopPort);
+  stage('opening the port that was open');
   await resume(owner, memory, config, logger);
 
+  stage('opening gRPC');
   const servers = await startGrpcServers({ config, line: owner, log, clock, logger, version });
   onStop('gRPC', async () => {
     // What it rejects with is heard of in the port's own step.
@@ -88,7 +127,7 @@ async function build(config: Config, logger: Logger, version: string, onStop: On
     await servers.stop();
     grace.cancel();
   });
-  return servers.addresses;
+  return { log, owner, servers };
 }
 
 async function resume(owner: PortOwner, memory: LineMemory, config: Config, logger: Logger): Promise<void> {

@@ -5,8 +5,12 @@ import { systemClock } from './base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from './base/errors.ts';
 import { createLogger, type Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
-import type { Config } from './config/config.ts';
-import { type Handed, load } from './config/load.ts';
+import { type Handed, type Loaded, load } from './config/load.ts';
+import { createNotifier } from './host/notify.ts';
+import { type Vitals, VitalsReport } from './host/vitals.ts';
+import type { HubChild } from './hub-child.ts';
+import { HubReload, LineReload, type Reloaded } from './reload.ts';
+import { heardHangups, stopAsked } from './signals.ts';
 
 const EXIT_OK = 0;
 const EXIT_FAILED = 1;
@@ -17,6 +21,8 @@ const EXIT_USAGE = 2;
 const HUB_STOP_MS = 10_000;
 /** The steps inside have limits of their own, which are shorter. */
 const OUTER_LIMIT_MS = 120_000;
+/** All steps of a stop together; outbox.drain_ms comes on top. */
+const STOP_MS = 45_000;
 /** The longest that a timer can be: 25 days. */
 const LONG_MS = 2_147_483_647;
 
@@ -28,20 +34,22 @@ key has an override in the environment, LINESIDE_SECTION_KEY. Exit status 2: bad
   --role line   the serial port, its log and gRPC only
   --role hub    reference data, outbox, Kafka and HTTP only
 
+SIGHUP reads the configuration anew (systemctl reload lineside); in a terminal it ends the service, as SIGTERM does.
+
 Without a role it runs the line, and the hub as a process of its own, which is started again when it dies.
 `;
 
 type Role = 'line' | 'hub' | 'both';
 
 interface Asked {
-  readonly config: Config;
+  readonly loaded: Loaded;
+  /** Reads it anew. Throws CONFIG_INVALID. */
+  readonly read: () => Loaded;
   readonly role: Role;
   /** Started by `lineside serve`: it may be taken for an orphan one day. */
   readonly isChild: boolean;
   /** The hub's own command, where this process starts one. */
   readonly hubCommand: readonly [string, ...string[]];
-  /** Keys that were set and count for nothing. */
-  readonly unused: readonly string[];
 }
 
 /** A process of the service once it is up: what to write of it, how to stop it. */
@@ -49,6 +57,11 @@ interface Running {
   readonly ready: string;
   readonly addresses: readonly string[];
   readonly steps: readonly StopStep[];
+  readonly vitals: Vitals;
+  /** What a stop may take at most. */
+  readonly stopMs: number;
+  /** Takes the configuration as it is now. */
+  readonly reload: () => Promise<Reloaded> | Reloaded;
   /** After the stop, where threads may hang: ends the process. */
   readonly end?: (status: number, tookMs: number) => Promise<void>;
 }
@@ -65,21 +78,31 @@ export async function serve(argv: readonly string[], version: string): Promise<n
   const asked = await configure(argv);
   if (typeof asked === 'number') return asked;
   const who = asked.role === 'hub' ? 'hub ' : '';
-  for (const key of asked.unused) logger.info(`${who}listens on the sockets that systemd opened, not on ${key}`);
+  for (const key of asked.loaded.unused) logger.info(`${who}listens on the sockets that systemd opened, not on ${key}`);
   // Waiting for a signal alone does not keep a process.
   const held = setInterval(() => undefined, LONG_MS);
+  let report: VitalsReport | undefined;
   try {
-    const stopped = stopAsked(logger, who);
-    const { ready, addresses, steps, end } = await start(asked, logger, version);
+    const { stopped, stop: askToStop } = stopAsked(logger, who);
+    const hangups = heardHangups(askToStop);
+    const notifier = await createNotifier(process.env, logger);
+    const told = new VitalsReport({ notifier, clock: systemClock, logger });
+    report = told;
+    const running = await start({ asked, logger, version, report: told, askToStop });
+    const { ready, addresses, steps, end } = running;
     logger.info(ready, { version, listen: addresses.join(' ') });
+    await told.up(running.vitals);
+    hangups.onEach(() => reload(running, told, logger, who));
     const why = await stopped;
     logger.info(`${who}stopping`, { why });
+    told.stopping(running.stopMs);
     const fromMs = systemClock.monoMs();
     const status = await stop(steps, logger, who);
     await end?.(status, systemClock.monoMs() - fromMs);
     return status;
   } catch (error) {
     const { message, hint, code } = asLinesideError(error);
+    report?.failed(`cannot start: ${message}`);
     logger.error(`${who}cannot start`, { error: message, ...(hint === '' ? {} : { hint }) });
     return code === 'CONFIG_INVALID' ? EXIT_USAGE : EXIT_FAILED;
   } finally {
@@ -102,9 +125,10 @@ async function configure(argv: readonly string[]): Promise<Asked | number> {
     }
     const role = roleOf(values.role);
     const handed = await handedOver(role);
-    const { config, unused } = load(values.config, process.env, role === 'both' ? 'serve' : role, handed);
+    const read = (): Loaded => load(values.config, process.env, role === 'both' ? 'serve' : role, handed);
+    const loaded = read();
     const hubCommand = role === 'both' ? await ownHub(values.config) : ([''] as const);
-    return { config, role, isChild: values.child === true, hubCommand, unused };
+    return { loaded, read, role, isChild: values.child === true, hubCommand };
   } catch (error) {
     const { message, hint } = asLinesideError(error);
     process.stderr.write(`lineside serve: ${message}${hint === '' ? '' : ` (${hint})`}\n`);
@@ -133,43 +157,71 @@ async function ownHub(configFile: string | undefined): Promise<Asked['hubCommand
   return [process.execPath, ...process.execArgv, main, ...CHILD_ARGUMENTS, ...config];
 }
 
+interface Start {
+  readonly asked: Asked;
+  readonly logger: Logger;
+  readonly version: string;
+  readonly report: VitalsReport;
+  readonly askToStop: (why: string) => void;
+}
+
 /** Each process loads its own half only. */
-async function start(asked: Asked, logger: Logger, version: string): Promise<Running> {
-  const { config, role } = asked;
-  if (role === 'hub') {
-    const { startHub } = await import('./hub-process.ts');
-    const hub = await startHub({ config, logger, version, isChild: asked.isChild });
-    const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
-    return { ready: 'hub ready', addresses: hub.addresses, steps: [step] };
-  }
-  const { startLine, endThreads } = await import('./line-process.ts');
-  const line = await startLine(config, logger, version);
+function start(how: Start): Promise<Running> {
+  return how.asked.role === 'hub' ? startHub(how) : startLine(how);
+}
+
+async function startHub({ asked, logger, version, report, askToStop }: Start): Promise<Running> {
+  const { loaded, read, isChild } = asked;
+  const { config } = loaded;
+  const { startHub: run } = await import('./hub-process.ts');
+  const hub = await run({ config, logger, version, isChild, stage: (text) => report.stage(text) });
+  const { addresses, vitals } = hub;
+  const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
+  const reloading = new HubReload({ loaded, read, end: askToStop, logger });
+  const stopMs = config.outbox.drainMs + STOP_MS;
+  return { ready: 'hub ready', addresses, steps: [step], vitals, stopMs, reload: () => reloading.reload() };
+}
+
+async function startLine({ asked, logger, version, report }: Start): Promise<Running> {
+  const { loaded, read, role } = asked;
+  const { config } = loaded;
+  const { startLine: run, endThreads } = await import('./line-process.ts');
+  const line = await run({ config, logger, version, stage: (text) => report.stage(text) });
+  const { addresses, vitals } = line;
   const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
-  if (role === 'both') steps.unshift(await startHubChild(asked, logger));
-  return { ready: 'ready', addresses: line.addresses, steps, end: endThreads };
+  const hub = role === 'both' ? await startHubChild(asked, logger) : undefined;
+  if (hub !== undefined) steps.unshift({ what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS });
+  const reloading = new LineReload({ loaded, read, take: (changed) => line.configure(changed), logger });
+  const stopMs = STOP_MS + (hub === undefined ? 0 : config.outbox.drainMs + HUB_STOP_MS);
+  const reload = async (): Promise<Reloaded> => {
+    const reloaded = await reloading.reload();
+    // A faulty file was judged for both: the hub would only say it again.
+    if (reloaded.isGood) hub?.reload();
+    return reloaded;
+  };
+  return { ready: 'ready', addresses, steps, vitals, stopMs, reload, end: endThreads };
 }
 
 /** Once the line is up: a second service in the same place has failed by then, and touches nobody's hub. */
-async function startHubChild({ config, hubCommand }: Asked, logger: Logger): Promise<StopStep> {
+async function startHubChild({ loaded, hubCommand }: Asked, logger: Logger): Promise<HubChild> {
   const { HubChild } = await import('./hub-child.ts');
-  const stopLimitMs = config.outbox.drainMs + HUB_STOP_MS;
-  const { runtimeDir } = config.data;
+  const { data, outbox } = loaded.config;
+  const stopLimitMs = outbox.drainMs + HUB_STOP_MS;
+  const { runtimeDir } = data;
   const hub = new HubChild({ command: hubCommand, runtimeDir, stopLimitMs, clock: systemClock, logger });
   hub.start();
-  return { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
+  return hub;
 }
 
-/** Resolves with the first signal, or with what went wrong where nobody was there to catch it; a second signal kills. */
-function stopAsked(logger: Logger, who: string): Promise<string> {
-  return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
-    // Nobody knows what state it is in now: commit what there is, then let systemd start it anew.
-    process.once('uncaughtException', (error) => {
-      logger.error(`${who}unforeseen failure, stopping`, { error: error.stack ?? messageOf(error) });
-      process.exitCode = EXIT_FAILED;
-      resolve('unforeseen failure');
-    });
-  });
+async function reload(running: Running, report: VitalsReport, logger: Logger, who: string): Promise<void> {
+  report.reloading();
+  try {
+    const { remark } = await running.reload();
+    await report.reloaded(remark);
+  } catch (error) {
+    logger.error(`${who}the configuration could not be read anew`, { error: messageOf(error) });
+    await report.reloaded('');
+  }
 }
 
 async function stop(steps: readonly StopStep[], logger: Logger, who: string): Promise<number> {

@@ -6,6 +6,7 @@
 import type { Clock, Timer } from '../base/clock.ts';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
+import { Pulse } from '../base/pulse.ts';
 import type { Broker, Settled } from '../kafka/face.ts';
 import type { ChangeStore } from './change-store.ts';
 import type { Scope } from './event.ts';
@@ -46,6 +47,8 @@ export interface PublisherStatus {
 
 /** How often the publisher looks though nobody woke it. */
 const tickMs = 1_000;
+/** Without a turn for so long it stands: the tick alone is one each second. */
+const stillMs = 30_000;
 /** Rows looked at in one turn of the loop, */
 const turnRows = 500;
 /** and how long it goes on with those at most: then changes, requests and the broker's reports have their turn. */
@@ -81,6 +84,7 @@ export class Publisher {
   readonly #pruner: Pruner;
   #waiting: number;
   readonly #ahead: ReadAhead<Row>;
+  readonly #pulse: Pulse;
   #connected = false;
   /** The broker said so when it was offered a row; until it changes, or the next tick. */
   #offline = false;
@@ -96,6 +100,7 @@ export class Publisher {
   constructor(options: PublisherOptions) {
     const { store, maxAttempts, inFlightBytes } = options;
     this.#o = options;
+    this.#pulse = new Pulse(options.clock, stillMs);
     this.#rows = new WaitingRows(store.connection);
     this.#lanes = new Lanes({ inFlightBytes, maxAttempts, lanes: maxLanes, heldRows, heldBytes, blockedKeys });
     this.#writes = new Writes({
@@ -125,11 +130,17 @@ export class Publisher {
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopping';
+    this.#pulse.rest();
     this.#timer?.cancel();
     this.#pruner.stop();
     await this.#o.broker?.stop(limitMs);
     await this.#writes.stop();
     this.#state = 'stopped';
+  }
+
+  /** Throws where its loop has come to a stand. */
+  checkTurns(): void {
+    this.#pulse.check();
   }
 
   status(): PublisherStatus {
@@ -180,6 +191,7 @@ export class Publisher {
   }
 
   #tick(): void {
+    this.#pulse.beat();
     this.#timer = this.#o.clock.timer(tickMs, () => this.#tick());
     this.#offline = false;
     this.#writes.retry();

@@ -32,6 +32,8 @@ const blockBytes = 256 * 1024;
 const runLimitMs = 120_000;
 /** A worker that hangs in the disk is left behind after this. */
 const endLimitMs = 5_000;
+/** Twice asked to end, and looked after once more. */
+const heldLimitMs = runLimitMs + 4 * endLimitMs;
 
 export class Imports {
   readonly #o: ImportOptions;
@@ -39,6 +41,8 @@ export class Imports {
   #turn: Promise<unknown> = Promise.resolve();
   #waiting = 0;
   #worker: WorkerHost<ImportCalls> | undefined;
+  /** Since when it has the write slot. */
+  #heldSinceMs: number | undefined;
   #closed = false;
 
   constructor(options: ImportOptions) {
@@ -69,6 +73,16 @@ export class Imports {
     } finally {
       this.#waiting--;
     }
+  }
+
+  /**
+   * Resolves where no import is at work, or its worker comes to it; rejects where it keeps the write slot for longer than its
+   * own limits allow. A worker that writes looks at no message.
+   */
+  async answers(): Promise<void> {
+    if (this.#heldSinceMs === undefined) return this.#worker?.answers();
+    const heldMs = this.#o.clock.monoMs() - this.#heldSinceMs;
+    if (heldMs > heldLimitMs) throw new Error(`it has kept all changes waiting for ${Math.round(heldMs / 1_000)} s`);
   }
 
   /** Ends the import that runs: nothing of it is written, unless it was committed already. */
@@ -107,6 +121,7 @@ export class Imports {
     await this.#received(worker, body);
     const author = { changedBy: actor.name, changeReason };
     const answer = await store.hold(async () => {
+      this.#heldSinceMs = clock.monoMs();
       const last = this.#lastImport.get(importAudit)?.id ?? 0;
       const answered = worker.call('run', { path, maxBytes, actor, author, format, wallMs: clock.wallMs() });
       try {
@@ -117,6 +132,8 @@ export class Imports {
         });
       } catch (error) {
         return await this.#afterDeath(worker, error, last);
+      } finally {
+        this.#heldSinceMs = undefined;
       }
     });
     if ('result' in answer) return answer.result;

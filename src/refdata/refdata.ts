@@ -10,8 +10,14 @@ import { type ImportOptions, Imports } from './import.ts';
 import { RecordReads } from './record-reads.ts';
 import { Records } from './records.ts';
 
+/** The reference data as its owner has it. */
+export interface OwnedRefdata extends Refdata {
+  /** Resolves while no import hangs. */
+  importAnswers(): Promise<void>;
+}
+
 /** The store stays its owner's: close() ends the import that runs, and closes no file. */
-export function openRefdata(options: ImportOptions): Refdata {
+export function openRefdata(options: ImportOptions): OwnedRefdata {
   const { store } = options;
   const dictionaries = new Dictionaries(store);
   const drafts = new Drafts(store, dictionaries);
@@ -35,6 +41,7 @@ export function openRefdata(options: ImportOptions): Refdata {
     history: (...call) => reading(store, () => reads.history(...call)),
     bulkClose: (...call) => records.bulkClose(...call),
     importBundle: (...call) => imports.run(...call),
+    importAnswers: () => imports.answers(),
     close: () => imports.close(),
   };
 }

@@ -6,6 +6,7 @@
 import { type Clock, endsWithin, type Timer } from '../base/clock.ts';
 import { type Instant, instantOfMs } from '../base/instant.ts';
 import type { Logger } from '../base/logger.ts';
+import { Pulse } from '../base/pulse.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { Attempts } from './attempts.ts';
 import { Backlog, type Taken } from './backlog.ts';
@@ -52,6 +53,8 @@ export interface Dispatcher {
   resent(subscriptionId: number): void;
   /** Committed: deliveries were removed. */
   dropped(): void;
+  /** Throws where its loop has come to a stand. */
+  checkTurns(): void;
   /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
   status(): DispatcherStatus;
 }
@@ -62,6 +65,8 @@ const inHandLimit = 256;
 const turnMs = 5;
 /** It looks at everything though nothing told it to. */
 const relookMs = 60_000;
+/** Without a look for so long it stands. */
+const stillMs = relookMs + 30_000;
 const stopLimitMs = 5_000;
 
 /** Not started yet. */
@@ -79,6 +84,7 @@ class Loop implements Dispatcher {
   readonly #inHand = new InHand();
   readonly #offline: Offline;
   readonly #log: DispatchLog;
+  readonly #pulse: Pulse;
   #state: 'new' | 'running' | 'stopped' = 'new';
   #turnAsked = false;
   #timer: Timer | undefined;
@@ -86,6 +92,7 @@ class Loop implements Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#o = options;
+    this.#pulse = new Pulse(options.clock, stillMs);
     const rows = new DispatchRows(options.store.connection);
     this.#backlog = new Backlog({ ...options, rows });
     this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
@@ -100,6 +107,7 @@ class Loop implements Dispatcher {
     if (this.#state !== 'new') return;
     this.#state = 'running';
     this.#counts.count();
+    this.#pulse.beat();
     this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
     this.#wake();
   }
@@ -107,6 +115,7 @@ class Loop implements Dispatcher {
   async stop(): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
+    this.#pulse.rest();
     for (const timer of [this.#timer, this.#relookTimer]) timer?.cancel();
     this.#offline.stop();
     this.#counts.stop();
@@ -128,6 +137,10 @@ class Loop implements Dispatcher {
 
   dropped(): void {
     this.#counts.stale();
+  }
+
+  checkTurns(): void {
+    this.#pulse.check();
   }
 
   status(): DispatcherStatus {
@@ -183,6 +196,7 @@ class Loop implements Dispatcher {
   }
 
   #relook(): void {
+    this.#pulse.beat();
     this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
     this.#backlog.lookAgain();
     this.#counts.mend();

@@ -7,6 +7,7 @@ import { backoffMs } from '../base/backoff.ts';
 import type { Clock, Timer } from '../base/clock.ts';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
+import { Pulse } from '../base/pulse.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { storageError } from '../outbox/storage-errors.ts';
 import type { SubscriptionBook } from './parts.ts';
@@ -35,6 +36,8 @@ export interface Planner {
   stop(): Promise<void>;
   /** All that was committed before is planned. Rejects as ChangeStore.maintain does, and with SHUTTING_DOWN. */
   caughtUp(): Promise<void>;
+  /** Throws where its loop has come to a stand. */
+  checkTurns(): void;
   /** Events up to this one are planned, and that is committed. */
   cursor(): number;
   /** Events behind the cursor. Throws STORAGE_FAILED or STORAGE_DAMAGED where refdata.db cannot be read. */
@@ -57,6 +60,8 @@ const commitDeliveries = 1_000;
 const unsavedEvents = 1_000;
 /** or for so long. */
 const unsavedMs = 600_000;
+/** Without a turn for so long it stands: an import may keep what it writes waiting for two minutes and a bit. */
+const stillMs = 180_000;
 const firstRetryMs = 1_000;
 const maxRetryMs = 60_000;
 
@@ -71,6 +76,7 @@ class OutboxPlanner implements Planner {
   readonly #recipients: RecipientList;
   readonly #saveRunning: (running: RunningTime) => void;
   readonly #listeners: PlannedListener[] = [];
+  readonly #pulse: Pulse;
   #cursor: number;
   #stored: number;
   /** Since when the cursor is ahead of the stored one; undefined: it is not. */
@@ -86,6 +92,7 @@ class OutboxPlanner implements Planner {
   constructor(options: PlannerOptions) {
     const { store, book } = options;
     this.#o = options;
+    this.#pulse = new Pulse(options.clock, stillMs);
     this.#rows = new PlannerRows(store.connection);
     this.#recipients = new RecipientList(book);
     this.#saveRunning = saveRunning(store.connection);
@@ -98,12 +105,14 @@ class OutboxPlanner implements Planner {
   start(): void {
     if (this.#state !== 'new') return;
     this.#state = 'running';
+    this.#pulse.beat();
     this.#arm(0);
   }
 
   async stop(): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
+    this.#pulse.rest();
     this.#timer?.cancel();
     await this.#pass;
     try {
@@ -120,6 +129,10 @@ class OutboxPlanner implements Planner {
       const failure = await this.#run();
       if (failure !== undefined) throw failure;
     }
+  }
+
+  checkTurns(): void {
+    this.#pulse.check();
   }
 
   cursor(): number {
@@ -173,6 +186,7 @@ class OutboxPlanner implements Planner {
   async #attempt(): Promise<unknown> {
     const { store, logger } = this.#o;
     this.#isWoken = false;
+    this.#beat();
     try {
       while (!(await this.#planAll()));
       if (this.#isSaveDue()) await this.#save();
@@ -187,10 +201,15 @@ class OutboxPlanner implements Planner {
     }
   }
 
+  #beat(): void {
+    if (this.#state === 'running') this.#pulse.beat();
+  }
+
   // ---- what
 
   /** True: all there is is planned, or the planner is stopped. False: the subscriptions have changed meanwhile. */
   async #planAll(): Promise<boolean> {
+    this.#beat();
     const recipients = this.#recipients.current();
     const { takers } = recipients;
     if (takers.none) {
@@ -201,6 +220,7 @@ class OutboxPlanner implements Planner {
     for (;;) {
       // First: an import commits by a connection of its own.
       const lastEvent = this.#rows.lastEvent();
+      this.#beat();
       const heads = this.#rows.heads(planning.seenTo, sliceEvents);
       for (const head of heads) {
         planning.add(head, takers.of(head));

@@ -8,14 +8,14 @@ import type { Logger } from '../base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { webhookRules } from './alerts.ts';
 import { BodySource } from './body-rows.ts';
-import { createDispatcher } from './dispatcher.ts';
+import { createDispatcher, type Dispatcher } from './dispatcher.ts';
 import { createEgress } from './egress.ts';
 import type { WebhookAdmin, WebhookStatus } from './face.ts';
 import { KeptEvents } from './kept-events.ts';
 import { createRouteLook } from './online.ts';
-import type { Consumers } from './parts.ts';
+import type { Consumers, SubscriptionBook } from './parts.ts';
 import { createPinger } from './ping.ts';
-import { createPlanner } from './planner.ts';
+import { createPlanner, type Planner } from './planner.ts';
 import { createRetention } from './retention.ts';
 import { createReview } from './review.ts';
 import { type Boot, createRunningTime, storedRunning } from './running-time.ts';
@@ -44,8 +44,16 @@ export interface WebhooksOptions {
   readonly logger: Logger;
 }
 
+/** What has to turn as long as webhooks run. */
+export interface WebhookLoop {
+  readonly name: string;
+  /** Throws where it has come to a stand. */
+  readonly check: () => void;
+}
+
 export interface Webhooks {
   readonly admin: WebhookAdmin;
+  readonly loops: readonly WebhookLoop[];
   /** No outbox event above this may be removed yet. */
   keepAbove(): number;
   start(): void;
@@ -98,12 +106,8 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   });
 
   const status = (): WebhookStatus => {
-    const all = book.all();
-    const active = all.filter((one) => one.active);
     return {
-      subscriptions: all.length,
-      activeSubscriptions: active.length,
-      blockedSubscriptions: active.filter((one) => book.blocked(one) !== '').length,
+      ...countsOf(book),
       unplannedEvents: planner.unplanned(),
       plannedTotal: planner.plannedTotal(),
       historyBytes: retention.historyBytes(),
@@ -125,6 +129,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
       status,
       alerts: () => alerts.look(status(), clock.monoMs()),
     },
+    loops: loopsOf(planner, dispatcher),
     keepAbove: () => kept.keepAbove(),
     start() {
       if (stopped) return;
@@ -141,6 +146,22 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
       sender.close();
     },
   };
+}
+
+function countsOf(
+  book: SubscriptionBook,
+): Pick<WebhookStatus, 'subscriptions' | 'activeSubscriptions' | 'blockedSubscriptions'> {
+  const all = book.all();
+  const active = all.filter((one) => one.active);
+  const blocked = active.filter((one) => book.blocked(one) !== '');
+  return { subscriptions: all.length, activeSubscriptions: active.length, blockedSubscriptions: blocked.length };
+}
+
+function loopsOf(planner: Planner, dispatcher: Dispatcher): readonly WebhookLoop[] {
+  return [
+    { name: 'the planner of webhooks', check: () => planner.checkTurns() },
+    { name: 'the dispatcher of webhooks', check: () => dispatcher.checkTurns() },
+  ];
 }
 
 function notStarted(): LinesideError {

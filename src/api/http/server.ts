@@ -35,6 +35,7 @@ export interface HttpParts {
 export interface HttpServer {
   /** Where it listens, with the ports that port 0 became. */
   readonly addresses: readonly string[];
+  readonly listening: readonly ListenAddress[];
   /** Answers under way get STOP_GRACE_MS, new requests 503; then what is left is cut. */
   stop(): Promise<void>;
 }
@@ -98,7 +99,8 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     await stop();
     throw error;
   }
-  return { addresses: listeners.map(({ address }) => showListen(address)), stop };
+  const listening = listeners.map(({ address }) => address);
+  return { addresses: listening.map(showListen), listening, stop };
 }
 
 async function closeAll(listeners: readonly Listener[], clock: Clock): Promise<void> {

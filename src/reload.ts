@@ -1,0 +1,123 @@
+/**
+ * Reading the configuration anew while the process runs. A faulty one is refused and the old one stays; of a good one the
+ * line takes what it can with its port open and names the rest, the hub starts itself again when something of its own has
+ * changed. Only keys are named, never their values.
+ */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { asLinesideError } from './base/errors.ts';
+import type { Logger } from './base/logger.ts';
+import type { Config } from './config/config.ts';
+import { isExposed } from './config/exposure.ts';
+import type { Loaded } from './config/load.ts';
+import { planReload } from './config/reload.ts';
+
+const FAULTY = 'CONFIGURATION FAULTY (see the journal), the old one is in use';
+
+interface ReloadOptions {
+  readonly loaded: Loaded;
+  /** Throws CONFIG_INVALID with every fault. */
+  readonly read: () => Loaded;
+  readonly logger: Logger;
+}
+
+/** `remark`: to stand beside the status. */
+export interface Reloaded {
+  readonly isGood: boolean;
+  readonly remark: string;
+}
+
+export interface LineReloadOptions extends ReloadOptions {
+  /** Answers the keys that it could not take. Throws CONFIG_INVALID where it took none. */
+  readonly take: (config: Config) => Promise<readonly string[]>;
+}
+
+export class LineReload {
+  readonly #o: LineReloadOptions;
+  /** What is in force. */
+  #now: Pick<Loaded, 'config' | 'settings' | 'unused'>;
+
+  constructor(options: LineReloadOptions) {
+    this.#o = options;
+    this.#now = options.loaded;
+  }
+
+  async reload(): Promise<Reloaded> {
+    const { read, take, logger } = this.#o;
+    try {
+      const after = read();
+      const plan = planReload(this.#now, after);
+      const notTaken = await take(plan.config);
+      const taken = plan.live.filter((path) => !notTaken.includes(path));
+      const settings = new Map(plan.settings);
+      for (const path of notTaken) {
+        const before = this.#now.settings.get(path);
+        if (before !== undefined) settings.set(path, before);
+      }
+      const tls = notTaken.length === 0 ? plan.config.tls : this.#now.config.tls;
+      this.#now = { config: { ...plan.config, tls }, settings, unused: after.unused };
+      for (const { path, message } of plan.conflicts) logger.warn('not taken before a restart', { key: path, message });
+      logger.info('configuration read anew', taken.length === 0 ? {} : { taken: taken.join(' ') });
+      const restart = [...new Set([...plan.live.filter((path) => notTaken.includes(path)), ...plan.restart])];
+      if (restart.length === 0) return { isGood: true, remark: '' };
+      logger.warn('changed keys need a restart of the service', { keys: restart.join(' ') });
+      return { isGood: true, remark: `RESTART NEEDED for ${restart.join(' ')}` };
+    } catch (error) {
+      return refused(error, logger, '');
+    }
+  }
+}
+
+export interface HubReloadOptions extends ReloadOptions {
+  /** Ends the process, which is started again. */
+  readonly end: (why: string) => void;
+}
+
+export class HubReload {
+  readonly #o: HubReloadOptions;
+  readonly #files: string;
+
+  constructor(options: HubReloadOptions) {
+    this.#o = options;
+    this.#files = filesOf(options.loaded.config);
+  }
+
+  reload(): Reloaded {
+    const { loaded, read, end, logger } = this.#o;
+    try {
+      const after = read();
+      const changed = planReload(loaded, after).hub;
+      const isOther = changed.length > 0 || filesOf(after.config) !== this.#files;
+      if (isOther)
+        end(`the configuration has changed: ${changed.length > 0 ? changed.join(' ') : 'a file that it names'}`);
+      return { isGood: true, remark: '' };
+    } catch (error) {
+      return refused(error, logger, 'hub ');
+    }
+  }
+}
+
+function refused(thrown: unknown, logger: Logger, who: string): Reloaded {
+  const { message, reasons, hint } = asLinesideError(thrown);
+  for (const fault of reasons.length > 0 ? reasons : [message]) logger.error(`${who}configuration fault`, { fault });
+  logger.error(`${who}the configuration is faulty: the old one stays in use`, hint === '' ? {} : { hint });
+  return { isGood: false, remark: FAULTY };
+}
+
+/** The contents of the files that the hub has read at its start, as one digest. */
+function filesOf({ kafka, webhooks, http, tls }: Config): string {
+  const files = [kafka.passwordFile, kafka.caFile, webhooks.caFile];
+  if (isExposed(http.listen)) files.push(tls.certFile, tls.keyFile);
+  const digest = createHash('sha256');
+  for (const file of files) digest.update(contents(file)).update('\0');
+  return digest.digest('hex');
+}
+
+function contents(file: string): Buffer {
+  try {
+    return file === '' ? Buffer.alloc(0) : readFileSync(file);
+  } catch {
+    // load() has judged whether it may be missing.
+    return Buffer.alloc(0);
+  }
+}
