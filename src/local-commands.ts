@@ -1,5 +1,6 @@
 /** The commands that need no running service: they work on this machine's configuration and tokens file. */
 import type { Command } from 'commander';
+import type { LoadDatabases } from './appliance/backup-commands.ts';
 import { addApplianceCommands } from './appliance/commands.ts';
 import { systemClock } from './base/clock.ts';
 import { LinesideError } from './base/errors.ts';
@@ -28,12 +29,26 @@ function firstSocket(listen: readonly ListenAddress[], key: string): string {
 export function addLocalCommands(program: Command, shell: LocalShell): void {
   addConfigCommands(program, shell);
   addTokenCommands(program, shell);
-  addApplianceCommands(program, shell);
+  addApplianceCommands(program, shell, databases);
   program
     .command('serve')
     .description('run the service in the foreground (lineside serve --help)')
     .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)')
     .option('--role <role>', 'only one process of it: line or hub');
+}
+
+/** What the service's rooms know of their databases, for a restore; loaded by that command alone. */
+async function databases(): ReturnType<LoadDatabases> {
+  const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreIdentity }] = await Promise.all([
+    import('./log/schema.ts'),
+    import('./log/new-identity.ts'),
+    import('./hub-migrations.ts'),
+    import('./outbox/new-identity.ts'),
+  ]);
+  return {
+    log: { migrations, renew: renewLogIdentity },
+    refdata: { migrations: hubMigrations, renew: renewStoreIdentity },
+  };
 }
 
 function addConfigCommands(program: Command, { io }: LocalShell): void {

@@ -83,8 +83,9 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   'reload.ts': { may: ['config'], because: 'it compares configurations, and is told how one is taken' },
   'signals.ts': { may: [], because: 'signals are the same for both processes' },
   'local-commands.ts': {
-    may: ['appliance', 'config', 'cli'],
-    because: 'commands that need no daemon work on the configuration, and on the box',
+    may: ['appliance', 'config', 'cli', 'hub-migrations.ts', 'log', 'outbox'],
+    because:
+      'commands that need no daemon work on the configuration, and on the box; a restore is told of the databases',
   },
   appliance: {
     may: ['config', 'storage', 'cli'],
@@ -121,7 +122,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   line: { may: ['log'], because: 'the line knows of the log only how to append to it, and never waits for it' },
   log: { may: ['storage'], because: 'the log is above storage and knows neither the line nor who reads it' },
   'api/http': {
-    may: ['refdata', 'outbox', 'webhooks', 'config'],
+    may: ['refdata', 'outbox', 'webhooks', 'host', 'config'],
     because: 'the HTTP interface serves the reference data, the outbox and webhooks by their faces; it runs no SQL',
   },
   refdata: {
@@ -161,6 +162,8 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
 /** The faces of rooms that are open to one room only in part. */
 const faces: Readonly<Record<string, readonly string[]>> = {
   'appliance -> cli': ['cli/cli.ts'],
+  'local-commands.ts -> log': ['log/new-identity.ts', 'log/schema.ts'],
+  'local-commands.ts -> outbox': ['outbox/new-identity.ts'],
   'line -> log': ['log/face.ts', 'log/entry.ts'],
   'outbox -> kafka': ['kafka/face.ts'],
   'device-facts -> refdata': ['refdata/face.ts'],
@@ -168,6 +171,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'api/http -> refdata': ['refdata/face.ts'],
   'api/http -> outbox': ['outbox/face.ts', 'outbox/event.ts'],
   'api/http -> webhooks': ['webhooks/face.ts'],
+  'api/http -> host': ['host/host-facts.ts'],
   'hub-process.ts -> webhooks': ['webhooks/webhooks.ts'],
   'hub-process.ts -> device-facts': ['device-facts/device-facts.ts'],
   'hub-process.ts -> api/http': ['api/http/server.ts'],
@@ -177,6 +181,8 @@ const faces: Readonly<Record<string, readonly string[]>> = {
 
 /** No I/O, clock, timer, randomness or process in these: they take time and chance as values. They say so: "Pure." */
 const pure = [
+  'appliance/device-pin.ts',
+  'appliance/progress.ts',
   'appliance/release.ts',
   'appliance/slots.ts',
   'appliance/tar.ts',
@@ -191,6 +197,9 @@ const pure = [
   'log/ranges.ts',
   'log/fifo.ts',
   'log/damage.ts',
+  'host/host-facts.ts',
+  'host/host-rules.ts',
+  'host/sensor-values.ts',
   'log/segments.ts',
   'api/grpc/clock-note.ts',
   'log/store-failure.ts',

@@ -1,6 +1,7 @@
 /** `lineside update`: a signed bundle into the slot that does not run; and, for whoever builds images, making one. */
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
+import { tenths } from './progress.ts';
 
 type Io = LocalShell['io'];
 
@@ -25,7 +26,7 @@ function addInstall(update: Command, io: Io, version: string): void {
         import('./update-place.ts'),
       ]);
       const place = ownPlace(version);
-      const onProgress = shownProgress(io.stderr);
+      const onProgress = tenths(io.stderr);
       const { slot, manifest } = installUpdate({
         file,
         place,
@@ -122,14 +123,4 @@ function statusLines({ version, running, onTrial, good, trying, triesLeft }: Sho
     lines.push(`slot ${trying} holds an update that is tried at the next start`);
   if (onTrial) lines.push(`starts left before the box goes back to slot ${good}: ${triesLeft}`);
   return lines;
-}
-
-/** One line for each tenth: also readable in a file, where the output is no terminal. */
-function shownProgress(out: { write(text: string): unknown }): (what: string, done: number, of: number) => void {
-  let last = '';
-  return (what, done, of) => {
-    const line = `${what}: ${Math.floor((10 * done) / of) * 10} %\n`;
-    if (line !== last) out.write(line);
-    last = line;
-  };
 }

@@ -1,0 +1,67 @@
+/** One database of a running service into a file of its own, as it was at one moment. */
+import { statSync } from 'node:fs';
+import { LinesideError } from '../base/errors.ts';
+import { versionOf } from '../storage/migrate.ts';
+import { closeQuietly, openReadOnly, quickCheck } from '../storage/open.ts';
+
+/** Of a slice. */
+const sliceBytes = 1024 * 1024;
+/**
+ * While the copy is made the service's write-ahead log cannot be begun anew: it grows by what is written. A line that fills
+ * this in the time of a copy leaves no room for both.
+ */
+const walGrowthLimitBytes = 512 * 1024 * 1024;
+
+/**
+ * One read transaction for all slices: SQLite would begin the copy anew after each commit of another process, and beside a
+ * busy line never end. Writers are not held up by a reader. Throws STORAGE_DAMAGED where the copy is not sound.
+ */
+export async function copyDatabase(
+  source: string,
+  target: string,
+  onProgress: (doneBytes: number, ofBytes: number) => void,
+): Promise<{ readonly version: number }> {
+  const connection = openReadOnly(source);
+  try {
+    const pageSize = Number(connection.pragma('page_size', { simple: true }));
+    const pages = Math.max(1, Math.floor(sliceBytes / pageSize));
+    connection.exec('BEGIN');
+    const version = versionOf(connection);
+    connection.prepare('SELECT count(*) FROM sqlite_schema').get();
+    const started = walBytes(source);
+    await connection.backup(target, {
+      progress({ totalPages, remainingPages }) {
+        onProgress((totalPages - remainingPages) * pageSize, totalPages * pageSize);
+        if (walBytes(source) - started > walGrowthLimitBytes) throw tooBusy(source);
+        return pages;
+      },
+    });
+    check(source, target);
+    return { version };
+  } finally {
+    closeQuietly(connection);
+  }
+}
+
+function check(source: string, target: string): void {
+  const copy = openReadOnly(target);
+  try {
+    const found = quickCheck(copy);
+    if (found === '') return;
+    throw new LinesideError('STORAGE_DAMAGED', `${source} is damaged: ${found}`, {
+      hint: 'A copy of it would be damaged too. --no-log leaves a damaged log out.',
+    });
+  } finally {
+    closeQuietly(copy);
+  }
+}
+
+function walBytes(source: string): number {
+  return statSync(`${source}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function tooBusy(source: string): LinesideError {
+  return new LinesideError('STORAGE_FAILED', `${source} is written to faster than it can be copied`, {
+    hint: 'Take a faster medium, or a quieter hour; --no-log leaves the serial log out.',
+  });
+}

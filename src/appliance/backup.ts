@@ -1,0 +1,217 @@
+/** Makes a backup beside the running service: consistent, verified, and there whole or not at all. */
+import { createHash } from 'node:crypto';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { LinesideError, messageOf } from '../base/errors.ts';
+import { instantOfMs } from '../base/instant.ts';
+import {
+  type BackupList,
+  backupFormat,
+  dataFiles,
+  type ListedFile,
+  listHashName,
+  listName,
+  sha256,
+  verifyBackup,
+} from './backup-archive.ts';
+import { copyDatabase } from './backup-database.ts';
+import { etcEntries, type SourceFile } from './backup-etc.ts';
+import type { BackupPlace } from './backup-place.ts';
+import { dropPages } from './page-cache.ts';
+import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from './tar.ts';
+import { filePieces, writeWhole } from './tar-file.ts';
+
+export interface BackupOptions {
+  readonly out: string;
+  readonly place: BackupPlace;
+  readonly withLog: boolean;
+  readonly version: string;
+  readonly nowMs: number;
+  readonly onProgress: (what: string, doneBytes: number, ofBytes: number) => void;
+}
+
+/** Headers, the list, and what the databases grow by meanwhile. */
+const slackBytes = 16 * 1024 * 1024;
+const fileMode = 0o600;
+
+/** A list of what it holds; `out` is replaced where it is there already. Throws STORAGE_FULL, STORAGE_DAMAGED, STORAGE_FAILED. */
+export async function makeBackup(options: BackupOptions): Promise<BackupList> {
+  const out = resolve(options.out);
+  // On the target's medium: the box itself may have no room for a second log.
+  const work = join(dirname(out), `.${basename(out)}.new`);
+  const databases = databasesIn(options);
+  const small = [...etcEntries(options.place.etcDir), ...smallFiles(options.place)];
+  // Of a backup that was cut short.
+  rmSync(work, { recursive: true, force: true });
+  checkSpace(out, databases, small);
+  mkdirSync(work, { mode: 0o700 });
+  try {
+    const path = join(work, 'backup');
+    const list = await write(path, databases, small, options);
+    verify(path, options);
+    renameSync(path, out);
+    syncDirectory(dirname(out));
+    return list;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+interface SourceDatabase {
+  readonly name: 'log' | 'refdata';
+  readonly source: string;
+}
+
+function databasesIn({ place, withLog }: BackupOptions): SourceDatabase[] {
+  const log = { name: 'log', source: join(place.lineDir, 'log.db') } as const;
+  const refdata = { name: 'refdata', source: join(place.hubDir, 'refdata.db') } as const;
+  return [...(withLog ? [log] : []), refdata].filter(({ source }) => existsSync(source));
+}
+
+async function write(
+  path: string,
+  databases: readonly SourceDatabase[],
+  small: readonly SourceFile[],
+  options: BackupOptions,
+): Promise<BackupList> {
+  const { version, nowMs, place, onProgress } = options;
+  const mtimeS = Math.floor(nowMs / 1000);
+  const archive = new ArchiveWriter(path, mtimeS);
+  try {
+    for (const file of small) archive.add(file);
+    const schema: { log?: number; refdata?: number } = {};
+    for (const { name, source } of databases) {
+      const copy = join(dirname(path), `${name}.db`);
+      const copied = await copyDatabase(source, copy, (done, of) => onProgress(`reading ${name}.db`, done, of));
+      archive.add({ ...plain(dataFiles[name], statSync(copy).size, mtimeS), source: copy });
+      rmSync(copy);
+      schema[name] = copied.version;
+    }
+    const createdAt = instantOfMs(nowMs);
+    return archive.end({ format: backupFormat, version, createdAt, deviceId: place.deviceId, schema });
+  } finally {
+    archive.close();
+  }
+}
+
+/** A file whose owner is that of the directory it is restored to. */
+function plain(path: string, bytes: number, mtimeS: number): TarEntry {
+  return { path, isDirectory: false, bytes, mode: fileMode, mtimeS, owner: '', group: '' };
+}
+
+/** From the medium, not from memory. */
+function verify(path: string, { onProgress }: BackupOptions): void {
+  const fd = openSync(path, 'r');
+  try {
+    dropPages(fd);
+    const { size } = statSync(path);
+    let done = 0;
+    verifyBackup(fd, (bytes) => onProgress('reading the backup back', (done += bytes), size));
+  } catch (error) {
+    throw new LinesideError('STORAGE_FAILED', `the backup does not read as it was written: ${messageOf(error)}`, {
+      cause: error,
+      hint: 'The medium that it was written to is failing: take another one.',
+    });
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The tar file as it grows, and the list of what is in it. */
+class ArchiveWriter {
+  readonly #fd: number;
+  readonly #files: ListedFile[] = [];
+  readonly #mtimeS: number;
+
+  constructor(path: string, mtimeS: number) {
+    this.#fd = openSync(path, 'wx', fileMode);
+    this.#mtimeS = mtimeS;
+  }
+
+  add(file: SourceFile): void {
+    const hash = createHash('sha256');
+    writeWhole(this.#fd, tarHeader(file));
+    if (!file.isDirectory) {
+      for (const piece of filePieces(file.source, file.bytes)) {
+        hash.update(piece);
+        writeWhole(this.#fd, piece);
+      }
+    }
+    writeWhole(this.#fd, Buffer.alloc(tarPadding(file.bytes)));
+    const { path, bytes } = file;
+    this.#files.push({ path, bytes, sha256: file.isDirectory ? '' : hash.digest('hex') });
+  }
+
+  end(head: Omit<BackupList, 'files'>): BackupList {
+    const list = { ...head, files: this.#files };
+    const text = Buffer.from(`${JSON.stringify(list, null, 1)}\n`);
+    this.#addText(listName, text);
+    this.#addText(listHashName, Buffer.from(`${sha256(text)}\n`));
+    writeWhole(this.#fd, Buffer.alloc(tarEndBytes));
+    fsyncSync(this.#fd);
+    return list;
+  }
+
+  #addText(path: string, text: Buffer): void {
+    writeWhole(this.#fd, tarHeader(plain(path, text.length, this.#mtimeS)));
+    writeWhole(this.#fd, text);
+    writeWhole(this.#fd, Buffer.alloc(tarPadding(text.length)));
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+}
+
+function smallFiles({ lineDir, keyFile, etcDir }: BackupPlace): SourceFile[] {
+  const places: [string, string][] = [[dataFiles.lineState, join(lineDir, 'line-state.json')]];
+  // In etc/ already where the configuration puts it there.
+  if (!keyFile.startsWith(`${etcDir}/`)) places.push([dataFiles.key, keyFile]);
+  return places.flatMap(([path, source]) => {
+    const stat = statSync(source, { throwIfNoEntry: false });
+    return stat === undefined ? [] : [{ ...plain(path, stat.size, Math.floor(stat.mtimeMs / 1000)), source }];
+  });
+}
+
+function checkSpace(out: string, databases: readonly SourceDatabase[], small: readonly SourceFile[]): void {
+  const sizes = databases.map(({ source }) => sizeOf(source));
+  const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
+  // One database at a time lies there twice.
+  const needed = sum(sizes) + Math.max(0, ...sizes) + sum(small.map(({ bytes }) => bytes)) + slackBytes;
+  const { bavail, bsize } = statfsSync(dirname(out));
+  if (bavail * bsize >= needed) return;
+  throw new LinesideError(
+    'STORAGE_FULL',
+    `${dirname(out)} has ${bavail * bsize} bytes free, the backup needs ${needed}`,
+    {
+      hint: 'Name a file on a larger medium; --no-log leaves the serial log out.',
+    },
+  );
+}
+
+/** With what its write-ahead log holds beyond. */
+function sizeOf(database: string): number {
+  return [database, `${database}-wal`].reduce(
+    (all, path) => all + (statSync(path, { throwIfNoEntry: false })?.size ?? 0),
+    0,
+  );
+}
+
+export function syncDirectory(path: string): void {
+  const fd = openSync(path, 'r');
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}

@@ -1,0 +1,89 @@
+/** The files of a backup into the directories that stand beside what they are to replace. */
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  statfsSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { LinesideError } from '../base/errors.ts';
+import { restoreDirName, type Verified } from './backup-archive.ts';
+import { Names } from './backup-etc.ts';
+import type { TarEntry } from './tar.ts';
+import { Cursor, tarEntries, writeWhole } from './tar-file.ts';
+
+/** A directory of the service that is not there yet; systemd makes its own mode of it. */
+const dirMode = 0o700;
+const slackBytes = 16 * 1024 * 1024;
+
+/** Before anything is unpacked: an unknown owner is no reason to stop half way. */
+export function checkOwners(entries: readonly TarEntry[]): void {
+  const names = new Names();
+  for (const { owner, group } of entries) {
+    names.userId(owner);
+    names.groupId(group);
+  }
+}
+
+/** What an earlier try left is removed; it had no journal, so nothing of it is in use. */
+export function beginIn(dir: string, entries: readonly TarEntry[]): void {
+  mkdirSync(dir, { recursive: true, mode: dirMode });
+  const work = join(dir, restoreDirName);
+  rmSync(work, { recursive: true, force: true });
+  const needed = entries.reduce((all, { bytes }) => all + bytes, slackBytes);
+  const { bavail, bsize } = statfsSync(dir);
+  if (bavail * bsize < needed) {
+    throw new LinesideError('STORAGE_FULL', `${dir} has ${bavail * bsize} bytes free, the restore needs ${needed}`, {
+      hint: 'What is there now is kept until the end. Where it is not wanted: lineside factory-reset, then restore.',
+    });
+  }
+  // Not recursive: what the service's user may have put there is not followed.
+  mkdirSync(work, { mode: 0o700 });
+  mkdirSync(join(work, 'old'), { mode: 0o700 });
+  mkdirSync(join(work, 'new'), { mode: 0o700 });
+}
+
+/** The wanted files; their hashes again, since a medium may read differently the second time. Throws MALFORMED. */
+export function copyOut(
+  fd: number,
+  { list }: Verified,
+  wanted: (entry: TarEntry) => boolean,
+  target: (entry: TarEntry) => string,
+): void {
+  const names = new Names();
+  const hashes = new Map(list.files.map(({ path, sha256 }) => [path, sha256]));
+  for (const { entry, content } of tarEntries(new Cursor(fd, 0, fstatSync(fd).size))) {
+    const hash = hashes.get(entry.path);
+    if (hash === undefined || !wanted(entry)) continue;
+    const path = target(entry);
+    if (entry.isDirectory) mkdirSync(path, { mode: entry.mode });
+    else writeFile(path, content, hash);
+    // As root only: nobody else may give files away.
+    if (process.getuid?.() === 0) chownSync(path, names.userId(entry.owner), names.groupId(entry.group));
+    chmodSync(path, entry.mode);
+  }
+}
+
+function writeFile(path: string, content: Iterable<Buffer>, sha256: string): void {
+  const hash = createHash('sha256');
+  const fd = openSync(path, 'wx', 0o600);
+  try {
+    for (const piece of content) {
+      hash.update(piece);
+      writeWhole(fd, piece);
+    }
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  if (hash.digest('hex') === sha256) return;
+  throw new LinesideError('MALFORMED', 'the backup was read differently than before: nothing was replaced', {
+    hint: 'The medium that it lies on is failing: copy it elsewhere.',
+  });
+}

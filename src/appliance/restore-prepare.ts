@@ -1,0 +1,168 @@
+/** A restore up to the moment: every file of the backup lies beside what it is to replace, checked, and nothing is replaced. */
+import { chownSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { LinesideError, messageOf } from '../base/errors.ts';
+import { load } from '../config/load.ts';
+import { checkReadable } from '../storage/migrate.ts';
+import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../storage/open.ts';
+import { dataFiles, restoreDirName, type Verified } from './backup-archive.ts';
+import { type BackupPlace, placeIn } from './backup-place.ts';
+import { pinDeviceId } from './device-pin.ts';
+import { beginIn, checkOwners, copyOut } from './restore-files.ts';
+import { type Move, preparedPath, syncPath } from './restore-swap.ts';
+import type { TarEntry } from './tar.ts';
+
+/** Page cache while a database is checked. */
+const cacheKib = 4_096;
+const walLimitBytes = 4 * 1024 * 1024;
+
+/** What this program can open, and how a database that goes on from an earlier state gets a new identity. */
+export interface KnownDatabase {
+  readonly migrations: Migrations;
+  readonly renew: (connection: Connection) => void;
+}
+
+export interface PrepareOptions {
+  /** The backup, open for reading. */
+  readonly fd: number;
+  readonly verified: Verified;
+  readonly configFile: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly databases: Readonly<Record<'log' | 'refdata', KnownDatabase>>;
+  readonly onStep: (step: string) => void;
+}
+
+export interface Prepared {
+  readonly place: BackupPlace;
+  readonly moves: readonly Move[];
+}
+
+/** Throws MALFORMED, CONFIG_INVALID, STORAGE_FULL, STORAGE_DAMAGED, INTERNAL (a newer schema), and has changed nothing then. */
+export function prepareRestore(options: PrepareOptions): Prepared {
+  const begun: string[] = [];
+  try {
+    return prepare(options, begun);
+  } catch (error) {
+    for (const dir of begun) rmSync(join(dir, restoreDirName), { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** `begun`: told of each directory before anything is put into it. */
+function prepare(options: PrepareOptions, begun: string[]): Prepared {
+  const { fd, verified, configFile, onStep } = options;
+  const etcDir = dirname(configFile);
+  const begin = (dir: string, entries: readonly TarEntry[]): void => {
+    begun.push(dir);
+    beginIn(dir, entries);
+  };
+  checkOwners(verified.entries);
+  begin(etcDir, verified.entries.filter(isEtc));
+  onStep('etc');
+  copyOut(fd, verified, isEtc, ({ path }) => join(preparedPath(etcDir), path.slice('etc/'.length)));
+  const place = placeOfPrepared(options, etcDir);
+
+  const data = verified.entries.filter((entry) => !isEtc(entry));
+  const dirs = new Set(data.map(({ path }) => dirOf(path, place)));
+  for (const dir of dirs) {
+    begin(
+      dir,
+      data.filter(({ path }) => dirOf(path, place) === dir),
+    );
+  }
+  onStep('data');
+  const preparedAt = (path: string): string => join(preparedPath(dirOf(path, place)), nameOf(path, place));
+  copyOut(
+    fd,
+    verified,
+    (entry) => !isEtc(entry),
+    ({ path }) => preparedAt(path),
+  );
+  const { log, refdata } = options.databases;
+  const has = (path: string): boolean => data.some((entry) => entry.path === path);
+  if (has(dataFiles.log)) prepareDatabase(preparedAt(dataFiles.log), log);
+  if (has(dataFiles.refdata)) prepareDatabase(preparedAt(dataFiles.refdata), refdata);
+  for (const { path } of data) giveToOwnerOf(dirOf(path, place), preparedAt(path));
+  for (const dir of begun) syncTree(join(dir, restoreDirName));
+  onStep('prepared');
+  return { place, moves: [...dataMoves(data, place), ...etcMoves(etcDir)] };
+}
+
+/** The configuration that comes says where the data goes, and keeps the name that the box had. */
+function placeOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: string): BackupPlace {
+  const path = join(preparedPath(etcDir), basename(configFile));
+  const { deviceId } = verified.list;
+  const read = (): BackupPlace => placeIn(load(existsSync(path) ? path : undefined, env, 'look'), etcDir);
+  let place = read();
+  if (place.deviceId !== deviceId) {
+    // Made from the machine's own id where the file names none, and this is another machine or another card.
+    writeFileSync(path, pinDeviceId(existsSync(path) ? readFileSync(path, 'utf8') : '', deviceId), { flush: true });
+    place = read();
+    if (place.deviceId !== deviceId) {
+      throw new LinesideError('CONFIG_INVALID', `the name of the box, ${deviceId}, cannot be kept`, {
+        hint: 'Does LINESIDE_DEVICE_ID say another one?',
+      });
+    }
+  }
+  return place;
+}
+
+/** Sound, of a version that this program can open, and under a new identity. Its write-ahead log is part of it afterwards. */
+function prepareDatabase(path: string, { migrations, renew }: KnownDatabase): void {
+  let connection: Connection | undefined;
+  try {
+    connection = openExisting({ path, cacheKib, walLimitBytes });
+    const found = quickCheck(connection);
+    if (found !== '') throw new LinesideError('STORAGE_DAMAGED', `the backup's ${basename(path)} is damaged: ${found}`);
+    checkReadable(connection, migrations);
+    renew(connection);
+    connection.pragma('wal_checkpoint(TRUNCATE)');
+  } catch (error) {
+    if (error instanceof LinesideError) throw error;
+    throw new LinesideError('STORAGE_DAMAGED', `the backup's ${basename(path)} cannot be opened: ${messageOf(error)}`, {
+      cause: error,
+    });
+  } finally {
+    if (connection !== undefined) closeQuietly(connection);
+  }
+}
+
+/** The service's user, who owns its directory. */
+function giveToOwnerOf(dir: string, path: string): void {
+  const { uid, gid } = statSync(dir);
+  if (process.getuid?.() === 0) chownSync(path, uid, gid);
+}
+
+/** The companions of a database first: an old write-ahead log beside a new file would be carried over into it. */
+function dataMoves(data: readonly TarEntry[], place: BackupPlace): Move[] {
+  const moves = data.map(({ path }) => ({ dir: dirOf(path, place), name: nameOf(path, place), hasNew: true }));
+  const companions = moves
+    .filter(({ name }) => name.endsWith('.db'))
+    .flatMap(({ dir, name }) => ['-wal', '-shm'].map((suffix) => ({ dir, name: name + suffix, hasNew: false })));
+  return [...companions, ...moves];
+}
+
+/** The directory becomes what it was: what it has gained since goes. */
+function etcMoves(etcDir: string): Move[] {
+  const prepared = readdirSync(preparedPath(etcDir));
+  const names = new Set([...readdirSync(etcDir), ...prepared]);
+  names.delete(restoreDirName);
+  return [...names].map((name) => ({ dir: etcDir, name, hasNew: prepared.includes(name) }));
+}
+
+function syncTree(dir: string): void {
+  for (const path of ['.', ...readdirSync(dir, { recursive: true, encoding: 'utf8' })]) syncPath(join(dir, path));
+}
+
+function isEtc({ path }: TarEntry): boolean {
+  return path.startsWith('etc/');
+}
+
+function dirOf(path: string, place: BackupPlace): string {
+  if (path === dataFiles.key) return dirname(place.keyFile);
+  return path.startsWith('line/') ? place.lineDir : place.hubDir;
+}
+
+function nameOf(path: string, place: BackupPlace): string {
+  return path === dataFiles.key ? basename(place.keyFile) : basename(path);
+}
