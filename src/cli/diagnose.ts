@@ -5,7 +5,7 @@ import { messageOf, systemCode } from '../base/errors.ts';
 import { type Endpoint, endpointText, type Face } from './endpoint.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { safeText } from './hex.ts';
-import type { TlsMaterial } from './secrets.ts';
+import type { TlsMaterial } from './tls-material.ts';
 
 /** A machine on the same network answers in far less; one that does not is not there. */
 const tryForMs = 3000;

@@ -39,8 +39,10 @@ export type Endpoint =
 
 /** One of the two interfaces of the service. The environment's host serves both; its port is the line's. */
 export interface Face {
-  /** The service's own default. */
+  /** The service's own default, for this machine. */
   readonly defaultPort: number;
+  /** Where a box answers other machines, over TLS. */
+  readonly securePort: number;
   readonly socketVariable: 'LINESIDE_SOCKET' | 'LINESIDE_HTTP_SOCKET';
   readonly alpn: 'h2' | 'http/1.1';
   /** What systemd calls the process behind it. */
@@ -50,6 +52,7 @@ export interface Face {
 /** The line: gRPC. */
 export const lineFace: Face = {
   defaultPort: 50_051,
+  securePort: 50_051,
   socketVariable: 'LINESIDE_SOCKET',
   alpn: 'h2',
   unit: 'lineside',
@@ -57,6 +60,7 @@ export const lineFace: Face = {
 /** The hub: reference data, outbox. */
 export const hubFace: Face = {
   defaultPort: 8080,
+  securePort: 8443,
   socketVariable: 'LINESIDE_HTTP_SOCKET',
   alpn: 'http/1.1',
   unit: 'lineside-hub',
@@ -70,14 +74,14 @@ export function chosenEndpoint(options: ConnectionOptions, env: Env, face: Face)
     throw usageFailure('--socket and --host name two services', 'Give one of them.');
   }
   if (options.socket !== undefined) return { kind: 'unix', path: options.socket };
-  if (options.host !== undefined) return tcpEndpoint(parseHost(options.host, face.defaultPort), options, env);
+  if (options.host !== undefined) return tcpEndpoint(options.host, face, options, env);
   const only = (['tls', 'plaintext', 'ca', 'tokenFile', 'cert', 'key', 'serverName', 'fingerprint'] as const).find(
     (name) => options[name],
   );
   const host = filled(env['LINESIDE_HOST']);
   const socket = filled(env[face.socketVariable]);
   if (options.config === undefined && host !== undefined) {
-    if (socket === undefined) return tcpEndpoint(environmentHost(host, face), options, env);
+    if (socket === undefined) return tcpEndpoint(environmentHost(host, face), face, options, env);
     throw usageFailure(
       `${face.socketVariable} and LINESIDE_HOST name two services`,
       'Set one of them, or give --socket or --host.',
@@ -92,21 +96,25 @@ interface Host {
   readonly port: number;
 }
 
-function environmentHost(text: string, face: Face): Host {
-  const named = parseHost(text, face.defaultPort);
-  return face === lineFace ? named : { ...named, port: face.defaultPort };
+/** Its port is the line's. */
+function environmentHost(text: string, face: Face): string {
+  if (face === lineFace) return text;
+  const { host } = parseHost(text, face.defaultPort);
+  return host.includes(':') ? `[${host}]` : host;
 }
 
-function tcpEndpoint({ host, port }: Host, options: ConnectionOptions, env: Env): Endpoint {
-  if (options.plaintext === true && (options.tls ?? options.ca ?? options.cert ?? options.fingerprint) !== undefined) {
+function tcpEndpoint(text: string, face: Face, options: ConnectionOptions, env: Env): Endpoint {
+  const { plaintext, tls, ca, cert, fingerprint, tokenFile } = options;
+  if (plaintext === true && (tls ?? ca ?? cert ?? fingerprint) !== undefined) {
     throw usageFailure('--plaintext and TLS options exclude each other', 'Drop --plaintext.');
   }
-  const local = isLoopback(host);
-  const secure = wantsTls(options) || (!local && options.plaintext !== true);
-  if (!secure && !local && options.tokenFile !== undefined) {
+  const local = isLoopback(parseHost(text, face.defaultPort).host);
+  const secure = wantsTls(options) || (!local && plaintext !== true);
+  if (!secure && !local && tokenFile !== undefined) {
     throw usageFailure('a token would cross the network readable by all', 'Drop --plaintext, or --token-file.');
   }
-  const token = secure || local ? (options.tokenFile ?? filled(env['LINESIDE_TOKEN_FILE'])) : undefined;
+  const { host, port } = parseHost(text, secure ? face.securePort : face.defaultPort);
+  const token = secure || local ? (tokenFile ?? filled(env['LINESIDE_TOKEN_FILE'])) : undefined;
   return { kind: 'tcp', host, port, tls: secure ? tlsFiles(options, env) : undefined, tokenFile: token };
 }
 

@@ -232,6 +232,18 @@ describe('where the service is', () => {
     const box = { LINESIDE_HOST: '127.0.0.1:50052', LINESIDE_SOCKET: '/line' };
     const hub = chosenEndpoint({}, box, hubFace);
     assert.deepEqual(hub, { kind: 'tcp', host: '127.0.0.1', port: 8080, tls: undefined, tokenFile: undefined });
+    const ports = ['box', 'box:9', '[2001:db8::1]'].map((host) => {
+      const [given, variable] = [
+        chosenEndpoint({ host }, {}, hubFace),
+        chosenEndpoint({}, { LINESIDE_HOST: host }, hubFace),
+      ];
+      return [given, variable].map((found) => (found?.kind === 'tcp' ? found.port : 0));
+    });
+    assert.deepEqual(ports, [
+      [8443, 8443],
+      [9, 8443],
+      [8443, 8443],
+    ]);
     assert.deepEqual(chosenEndpoint({}, { LINESIDE_HTTP_SOCKET: '/hub' }, hubFace), { kind: 'unix', path: '/hub' });
     assert.throws(() => chosenEndpoint({}, { LINESIDE_HOST: 'a', LINESIDE_HTTP_SOCKET: '/b' }, hubFace), isUsage);
   });

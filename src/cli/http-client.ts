@@ -7,7 +7,8 @@ import { Agent as SecureAgent, request as secureRequest } from 'node:https';
 import got, { type Options } from 'got';
 import { messageOf, systemCode } from '../base/errors.ts';
 import { type Endpoint, hubFace } from './endpoint.ts';
-import type { Secrets, TlsMaterial } from './secrets.ts';
+import type { Secrets } from './secrets.ts';
+import type { TlsMaterial } from './tls-material.ts';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';

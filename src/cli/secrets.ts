@@ -3,15 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { messageOf, systemCode } from '../base/errors.ts';
 import type { Endpoint, Face } from './endpoint.ts';
 import { CliFailure, exitStatus } from './failure.ts';
-
-export interface TlsMaterial {
-  readonly ca: Buffer | undefined;
-  readonly cert: Buffer | undefined;
-  readonly key: Buffer | undefined;
-  readonly serverName: string | undefined;
-  /** `ca` is the one authority of that box alone: what name its certificate is for does not matter. */
-  readonly isPinned: boolean;
-}
+import type { TlsMaterial } from './tls-material.ts';
 
 export interface Secrets {
   /** undefined: plaintext. */

@@ -41,6 +41,8 @@ export interface AnyCall<Options> {
 /** A command of the line. */
 export interface Call<Options> extends AnyCall<Options> {
   service(): Promise<Service>;
+  /** The hub of the same machine, for what a command may do without; undefined where it is not known where that is. */
+  hubBeside(timeoutMs: number): Promise<Hub | undefined>;
 }
 
 /** A command of the hub. */
@@ -104,8 +106,19 @@ export class Shell {
         service ??= await Service.find(settings);
         return service;
       };
-      return { call: { ...base, service: find }, release: () => service?.drop() };
+      const hubBeside = (timeoutMs: number): Promise<Hub | undefined> => this.#hubBeside(base, timeoutMs);
+      return { call: { ...base, service: find, hubBeside }, release: () => service?.drop() };
     });
+  }
+
+  /** A socket or a host that was named is the line's: where the hub is cannot be told from it. */
+  async #hubBeside({ options, stop }: AnyCall<object>, timeoutMs: number): Promise<Hub | undefined> {
+    const { env, clock } = this.io;
+    const isNamed = options.socket ?? options.host ?? env['LINESIDE_HOST'];
+    const isElsewhere = options.config === undefined && (env['LINESIDE_SOCKET'] ?? '') !== '';
+    if ((isNamed ?? '') !== '' || (isElsewhere && (env['LINESIDE_HTTP_SOCKET'] ?? '') === '')) return undefined;
+    const settings = { options, env, localSocket: this.#sockets.localHttpSocket };
+    return Hub.find(settings, { stop, timeoutMs, clock });
   }
 
   /** The same for a command of the hub. */
@@ -240,7 +253,8 @@ function asFailure(error: unknown, commandName: string): CliFailure | number {
 
 function hostHelp(face: Face): string {
   const variable = face === lineFace ? 'LINESIDE_HOST' : "LINESIDE_HOST, whose port is the line's";
-  return `service on another machine (${variable}); port ${face.defaultPort}; TLS unless it is loopback`;
+  const ports = face === lineFace ? String(face.defaultPort) : `${face.securePort} (${face.defaultPort} without TLS)`;
+  return `service on another machine (${variable}); port ${ports}; TLS unless it is loopback`;
 }
 
 function withConnection(command: Command, face: Face, timeoutSeconds: number): Command {
