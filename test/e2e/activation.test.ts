@@ -1,6 +1,7 @@
 /** Sockets that somebody else opened, as systemd does: the line needs no network of its own, and a restart is only a wait. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { lstatSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
@@ -35,7 +36,11 @@ const launcher = ['/usr/bin/python3', resolve(import.meta.dirname, 'activate.py'
 const files = temporaryDirectory();
 const authority = new Authority(files, 'site-ca');
 const server = authority.issue('server', '/CN=box');
-const tls = { cert_file: server.certFile, key_file: server.keyFile };
+/** As the box has it: its own certificate and behind it that of its authority. The name of neither is the LAN's address. */
+const chain = join(files, 'chain.crt');
+writeFileSync(chain, Buffer.concat([server.cert, authority.root.cert]));
+const tls = { cert_file: chain, key_file: server.keyFile };
+const fingerprint = new X509Certificate(authority.root.cert).fingerprint256;
 
 /** On the box, whose sockets they are; `sealed`: the process itself has no network and may make no socket but AF_UNIX. */
 function activated(sockets: readonly string[], seal: 'sealed' | 'open' = 'sealed'): string[] {
@@ -114,6 +119,14 @@ describe('the line on inherited sockets, without any network', { skip }, () => {
     const plain = new RawClient(place);
     assert.equal((await plain.unary(listDevices, nothing, bearer(token))).code, 'UNAVAILABLE');
     plain.close();
+  });
+
+  test('the command line on another machine needs its fingerprint and a token, no name and no file', async () => {
+    const pinned = ['close', '--host', place, '--token-file', join(daemon.dir, 'token'), '--fingerprint'];
+    const right = await runCli([...pinned, fingerprint]);
+    assert.equal(right.status, 0, right.stderr);
+    const wrong = await runCli([...pinned, 'ab'.repeat(32)]);
+    assert.deepEqual([wrong.status, wrong.stderr.includes(`is ${fingerprint}, not AB:AB:`)], [3, true], wrong.stderr);
   });
 
   test('the limits of a connection hold on them too', async () => {
@@ -214,6 +227,9 @@ describe('the hub on inherited sockets', { skip }, () => {
     assert.equal(await ask('/api/v1/dictionaries', token), 200);
     assert.equal(await ask('/api/v1/dictionaries'), 401);
     assert.equal((await hub.http('GET', '/api/v1/dictionaries')).status, 200);
+    const pinned = ['dict', 'list', '--host', box.address, '--token-file', join(hub.dir, 'token')];
+    const listed = await runCli([...pinned, '--fingerprint', fingerprint]);
+    assert.equal(listed.status, 0, listed.stderr);
   });
 
   test('a stop ends silent connections and leaves the socket where it was', async () => {
