@@ -13,7 +13,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { type Disk, realDisk } from './disk.ts';
 import { Box } from './places.ts';
@@ -45,7 +45,7 @@ export function newTrial(disk: Disk = realDisk): Trial {
   return trialIn(dir, disk);
 }
 
-function trialIn(dir: string, disk: Disk): Trial {
+export function trialIn(dir: string, disk: Disk): Trial {
   const [boot, root] = [join(dir, 'boot'), join(dir, 'root')];
   const logged: string[] = [];
   const clock = new FakeClock();
@@ -83,8 +83,11 @@ interface Unsettled {
 export function dyingDisk(steps: number, forgets: boolean): Disk & { readonly count: () => number } {
   let count = 0;
   let unsettled: Unsettled[] = [];
+  /** New files whose directory was not flushed since. */
+  let made = new Set<string>();
   const die = (): never => {
     if (forgets) for (const { undo } of unsettled.toReversed()) undo();
+    for (const path of forgets ? made : []) rmSync(path, { force: true });
     unsettled = [];
     throw new PlugPulled();
   };
@@ -104,17 +107,24 @@ export function dyingDisk(steps: number, forgets: boolean): Disk & { readonly co
     const isDirectory = statSync(from).isDirectory();
     const before = existsSync(to) && !isDirectory ? readFileSync(to) : undefined;
     realDisk.rename(from, to);
+    // What is in a directory that moves is as unsettled as it was.
+    made = new Set([...made].map((one) => (dirname(one) === from ? join(to, basename(one)) : one)));
     const undo = (): void => {
       if (existsSync(to)) renameSync(to, from);
       if (before !== undefined) writeFileSync(to, before);
     };
     unsettled.push({ directory: dirname(to), undo });
   };
+  const write = (path: string, bytes: Uint8Array, mode: number): void => {
+    const isNew = !existsSync(path);
+    realDisk.write(path, bytes, mode);
+    if (isNew) made.add(path);
+  };
   return {
     count: () => count,
     write: (path, bytes, mode) =>
       step(
-        () => realDisk.write(path, bytes, mode),
+        () => write(path, bytes, mode),
         () => half(path, bytes, 'w'),
       ),
     overwrite: (path, bytes) =>
@@ -130,6 +140,7 @@ export function dyingDisk(steps: number, forgets: boolean): Disk & { readonly co
       step(() => {
         realDisk.flushDir(path);
         unsettled = unsettled.filter(({ directory }) => directory !== path);
+        made = new Set([...made].filter((one) => dirname(one) !== path));
       }),
   };
 }
