@@ -30,15 +30,11 @@ export async function bootBare(options: readonly string[] = []): Promise<Box> {
   chmodSync(pty.slavePath, 0o660);
   const parts: Buffer[] = [];
   pty.onData((bytes) => parts.push(Buffer.from(bytes)));
-  const container = await bootContainer([`--bind=${pty.slavePath}:${PORT}`, ...options]);
+  const container = await bootContainer([`--bind=${pty.slavePath}:${PORT}`, ...options], () => pty.close());
   copyFileSync(deb, container.path('/root/lineside.deb'));
   // PTYs are not listed by themselves. Below /run, so that the configuration is the package's own.
   dropIn(container, 'lineside.service', `[Service]\nEnvironment=LINESIDE_SERIAL_EXTRA_PORTS=${PORT}\n`);
-  const stop = async (): Promise<void> => {
-    pty.close();
-    await container.stop();
-  };
-  return { ...container, stop, pty, received: () => Buffer.concat(parts) };
+  return { ...container, pty, received: () => Buffer.concat(parts) };
 }
 
 /** Adds to a unit, or makes one; systemd reads it at the next daemon-reload. */

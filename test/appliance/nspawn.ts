@@ -75,8 +75,11 @@ setImmediate(() =>
   }),
 );
 
-/** Boots a machine. `options`: more for systemd-nspawn, such as --bind=/dev/pts/7:/dev/ttyFIELD. */
-export async function bootContainer(options: readonly string[] = []): Promise<Container> {
+/**
+ * Boots a machine, which is stopped after the file's tests at the latest. `options`: more for systemd-nspawn, such as
+ * --bind=/dev/pts/7:/dev/ttyFIELD. `onStop`: what else there is to close then.
+ */
+export async function bootContainer(options: readonly string[] = [], onStop = () => {}): Promise<Container> {
   const tree = trixieTree();
   const work = mkdtempSync('/var/tmp/lineside-nspawn-');
   for (const name of ['root', 'upper', 'overlay']) mkdirSync(join(work, name));
@@ -90,6 +93,7 @@ export async function bootContainer(options: readonly string[] = []): Promise<Co
 
   const stop = async (): Promise<void> => {
     booted.delete(container);
+    onStop();
     // The whole PID namespace ends with it.
     outer.kill('SIGKILL');
     await ended;

@@ -1,0 +1,169 @@
+/** The installed service under systemd: what systemctl says and does, and what the two processes do to each other. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { before, describe, test } from 'node:test';
+import { until } from '../../src/line/device/pty-rig.fixture.ts';
+import { type Box, bootBox, dropIn, PORT } from './box.ts';
+import { nspawnMissing } from './nspawn.ts';
+
+const missing = nspawnMissing();
+const LOCAL = ['127.0.0.1:50051', '127.0.0.1:8080'];
+
+describe('the service under systemd', { skip: missing, timeout: 280_000 }, () => {
+  let box: Box;
+  before(async () => {
+    box = await bootBox();
+    await box.sh(`lineside open ${PORT}`);
+  });
+
+  const property = (unit: string, name: string) => box.sh(`systemctl show --value --property=${name} ${unit}`);
+  const pids = async () => [await property('lineside', 'MainPID'), await property('lineside-hub', 'MainPID')];
+  const states = async () =>
+    (await box.run(['systemctl', 'is-active', 'lineside', 'lineside-hub'])).stdout.split('\n', 2);
+  const listening = async () =>
+    (await box.sh(`ss -Hltn | awk '{print $4}' | sort`)).split('\n').filter((line) => line !== '');
+  const ready = () =>
+    box.until('both ready', 'systemctl is-active lineside lineside-hub && lineside status && lineside outbox');
+
+  test('is ready when systemd says so, and its status lines say what matters', async () => {
+    assert.match(await property('lineside', 'StatusText'), /^open \/dev\/ttyFIELD 115200 8N1, log /);
+    assert.match(await property('lineside-hub', 'StatusText'), /^outbox 0 waiting/);
+    assert.deepEqual(
+      [await property('lineside', 'Type'), await property('lineside-hub', 'Type')],
+      ['notify', 'notify'],
+    );
+  });
+
+  test('listens on loopback addresses and its Unix sockets, and nowhere else', async () => {
+    assert.deepEqual(await listening(), LOCAL);
+    assert.equal(
+      await box.sh('stat --format="%A %U %G %n" /run/lineside /run/lineside/*'),
+      [
+        'drwxrwxr-t root lineside /run/lineside',
+        'srw-rw---- root lineside /run/lineside/grpc.sock',
+        'srw-rw---- root lineside /run/lineside/http.sock',
+      ].join('\n'),
+    );
+  });
+
+  test('sends, receives and stores records for whoever is in group lineside, and for nobody else', async () => {
+    const member = 'setpriv --reuid=nobody --regid=nogroup --groups=lineside';
+    await box.sh(`${member} lineside send "to the device"`);
+    await until('the bytes on the line', () => box.received().toString().endsWith('to the device'));
+    await box.pty.write(Buffer.from('from the device'));
+    assert.match(await box.until('the packet', `${member} lineside receive`), /from the device/);
+    await box.sh(`${member} lineside dict create pumps --title Pumps --scope PUBLIC`);
+    await box.sh(`${member} lineside record create pumps P-1 '{"kw": 7.5}'`);
+    assert.match(await box.sh('lineside record get pumps P-1 --json'), /"kw": ?7.5/);
+    for (const command of ['status', 'dict list']) {
+      const refused = await box.run([
+        'sh',
+        '-c',
+        `setpriv --reuid=nobody --regid=nogroup --clear-groups lineside ${command}`,
+      ]);
+      assert.notEqual(refused.status, 0, command);
+      assert.match(refused.stderr, /permission|EACCES/i);
+    }
+  });
+
+  test('the hub learns of the line through its socket', async () => {
+    assert.match(
+      await box.until('the record of the line', 'lineside record list device.line --json | grep ttyFIELD'),
+      /open/,
+    );
+  });
+
+  test('stop ends both and closes every socket; start brings both back, with the port open', async () => {
+    await box.sh('systemctl stop lineside');
+    assert.deepEqual(await states(), ['inactive', 'inactive']);
+    assert.deepEqual(await listening(), []);
+    assert.equal(await box.sh('ls /run/lineside'), '');
+    await box.sh('systemctl start lineside');
+    await ready();
+    assert.match(await box.sh('lineside status'), /open \/dev\/ttyFIELD/);
+    assert.deepEqual(await listening(), LOCAL);
+  });
+
+  test('restart takes both along', async () => {
+    const [line, hub] = await pids();
+    await box.sh('systemctl restart lineside');
+    await ready();
+    const [newLine, newHub] = await pids();
+    assert.ok(line !== newLine && hub !== newHub, `${line} ${hub}, then ${newLine} ${newHub}`);
+    assert.match(await box.sh('lineside record get pumps P-1 --json'), /7.5/);
+  });
+
+  test('reload reaches both, and neither ends', async () => {
+    const before = await pids();
+    const heard = async (unit: string) =>
+      Number(await box.sh(`journalctl --unit=${unit} --grep=reload | grep --count . || true`));
+    const counts = [await heard('lineside'), await heard('lineside-hub')];
+    await box.sh('systemctl reload lineside');
+    await ready();
+    assert.deepEqual(await pids(), before);
+    assert.deepEqual(
+      [(await heard('lineside')) > (counts[0] ?? 0), (await heard('lineside-hub')) > (counts[1] ?? 0)],
+      [true, true],
+    );
+  });
+
+  test('the hub killed does not touch the line, and comes back', async () => {
+    const [line, hub] = await pids();
+    await box.sh(`kill -KILL ${hub}`);
+    await box.sh('lineside send "without the hub"');
+    await until('the bytes on the line', () => box.received().toString().endsWith('without the hub'));
+    await box.until('another hub', `[ "$(systemctl show --value --property=MainPID lineside-hub)" != ${hub} ]`);
+    await ready();
+    assert.equal((await pids())[0], line);
+  });
+
+  test('the line killed comes back with its port and log; who calls meanwhile waits and is answered', async () => {
+    const [line, hub] = await pids();
+    await box.sh(`kill -KILL ${line}`);
+    // Its socket is systemd's and stays open.
+    assert.match(await box.sh('lineside --version && lineside status'), /lineside/);
+    await box.until('the port open again', 'lineside status | grep "open /dev/ttyFIELD"');
+    assert.match(await box.sh('lineside log --json'), /without the hub|d2l0aG91dCB0aGUgaHVi/);
+    assert.equal((await pids())[1], hub);
+  });
+
+  test('a process that hangs is killed by its watchdog and started again', async () => {
+    // A stopped process does not die of the first signal; systemd waits this long for that.
+    dropIn(box, 'lineside.service', '[Service]\nWatchdogSec=3\nTimeoutAbortSec=1\n', 'hurry');
+    await box.sh('systemctl daemon-reload && systemctl restart lineside');
+    await ready();
+    const line = await property('lineside', 'MainPID');
+    await box.sh(`kill -STOP ${line}`);
+    await box.until('another process', `[ "$(systemctl show --value --property=MainPID lineside)" != ${line} ]`);
+    await ready();
+    assert.match(await box.sh('journalctl --unit=lineside --grep="[Ww]atchdog timeout"'), /atchdog timeout/);
+  });
+
+  test('a configuration that is wrong and then mended: it comes back by itself', async () => {
+    await box.sh(
+      'cp -p /etc/lineside/lineside.toml /root/good.toml && echo "nonsense = 1" >>/etc/lineside/lineside.toml',
+    );
+    await box.run(['systemctl', 'restart', 'lineside']);
+    await box.until('tried more than once', '[ "$(systemctl show --value --property=NRestarts lineside)" -ge 2 ]');
+    await box.sh('cp -p /root/good.toml /etc/lineside/lineside.toml');
+    await ready();
+  });
+
+  test('with a certificate the LAN is served by TLS and token, beside the loopback address on the same port', async () => {
+    await box.sh('lineside identity create && ip address add 10.9.8.7/32 dev lo');
+    await box.sh('lineside token add tech --role operator --role reader | tail -n 1 >/root/token');
+    await box.sh('systemctl restart lineside');
+    await ready();
+    assert.deepEqual(await listening(), ['*:50051', '*:8443', ...LOCAL]);
+    const lan = (rest: string) =>
+      `lineside ${rest} --ca /etc/lineside/tls/ca.crt --server-name localhost --token-file /root/token`;
+    assert.match(await box.sh(lan('status --host 10.9.8.7')), /open \/dev\/ttyFIELD/);
+    assert.match(await box.sh(lan('dict list --host 10.9.8.7:8443')), /device\.line/);
+    // Neither TLS nor a token.
+    assert.match(await box.sh('lineside status --host 127.0.0.1'), /open \/dev\/ttyFIELD/);
+    writeFileSync(box.path('/root/wrong'), 'x'.repeat(43));
+    const refused = await box.run(['sh', '-c', lan('status --host 10.9.8.7').replace('/root/token', '/root/wrong')]);
+    assert.notEqual(refused.status, 0);
+    assert.match(refused.stderr, /token|credential|UNAUTHENTICATED/i);
+  });
+});
