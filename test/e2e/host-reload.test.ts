@@ -1,0 +1,146 @@
+/** systemctl reload as the compiled daemon takes it: SIGHUP with a port open under traffic, with a faulty file, with a hub. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parse, stringify } from 'smol-toml';
+import { type NotifySocket, openNotifySocket } from '../../src/host/notify-socket.fixture.ts';
+import { serial } from '../../src/proto/services.ts';
+import { startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
+import { startBoth } from './hub.ts';
+import { namedPty } from './pty.ts';
+import { tailLog } from './tail.ts';
+import { until } from './wait.ts';
+
+const { OK, INVALID_ARGUMENT } = serial.StatusCode;
+/** Some 20 writes between two looks at the log: a port that was closed for a moment would lose some. */
+const WRITE_EVERY_MS = 2;
+
+const sockets = new Set<NotifySocket>();
+after(() => {
+  for (const socket of sockets) socket.close();
+});
+
+/** Sections over what the file has. */
+function change(file: string, sections: Readonly<Record<string, Toml>>): void {
+  const now = parse(readFileSync(file, 'utf8')) as Record<string, Toml>;
+  for (const [name, keys] of Object.entries(sections)) now[name] = { ...now[name], ...keys };
+  writeFileSync(file, stringify(now));
+}
+
+test('with a port open under traffic: no byte is lost, live keys count, others are named, a faulty file is refused', async () => {
+  const socket = await openNotifySocket(join(temporaryDirectory(), 'notify'));
+  sockets.add(socket);
+  const ports = temporaryDirectory();
+  const pty = namedPty(ports);
+  const config = { serial: { extra_ports: [`${ports}/*`], max_payload_bytes: 1_000 } };
+  const daemon = await startDaemon({ env: { NOTIFY_SOCKET: socket.name }, config });
+  const { client, configFile } = daemon;
+  const opened = await client.serial.open({
+    portName: pty.portName,
+    baudRate: 115_200,
+    dataBits: 8,
+    parity: 0,
+    stopBits: 0,
+    packetSize: 0,
+  });
+  assert.equal(opened.status, OK);
+  const openedMs = performance.now();
+  const tail = await tailLog(client);
+  let sent = '';
+  let isOn = true;
+  const traffic = (async () => {
+    for (let i = 0; isOn; i++) {
+      const piece = `${i}.`;
+      await pty.write(Buffer.from(piece));
+      sent += piece;
+      await sleep(WRITE_EVERY_MS);
+    }
+  })();
+  const flows = async (): Promise<void> => {
+    const before = tail.bytes('RX').length;
+    await until('traffic', () => tail.bytes('RX').length > before + 100);
+  };
+  const reload = async (pattern: RegExp): Promise<string> => {
+    const [from, told] = [daemon.logLines.length, socket.messages.length];
+    process.kill(daemon.pid, 'SIGHUP');
+    const line = await daemon.waitFor(pattern, from);
+    await socket.waitFor(({ fields }) => fields['READY'] === '1', told);
+    const names = socket.messages.slice(told).flatMap(({ fields }) => Object.keys(fields));
+    assert.deepEqual(names.slice(0, 3), ['RELOADING', 'MONOTONIC_USEC', 'READY']);
+    await flows();
+    return line;
+  };
+  const status = (): string => socket.messages.findLast(({ fields }) => 'STATUS' in fields)?.fields['STATUS'] ?? '';
+  const send = (bytes: number) => client.serial.sendPacket({ payload: Buffer.alloc(bytes, 'x') });
+
+  await flows();
+  assert.equal((await send(900)).status, OK);
+  change(configFile, {
+    serial: { max_payload_bytes: 800 },
+    log: { max_age_days: 3, queue_bytes: 1_000_000 },
+    kafka: { bootstrap: 'geheim.example:9092' },
+  });
+  assert.match(await reload(/ info configuration read anew /), /taken="serial\.max_payload_bytes log\.max_age_days"/);
+  assert.match(daemon.logLines.at(-1) ?? '', /warn changed keys need a restart of the service keys=log\.queue_bytes$/);
+  assert.match(status(), /^RESTART NEEDED for log\.queue_bytes; open /);
+  assert.equal((await send(900)).status, INVALID_ARGUMENT);
+  assert.equal((await send(800)).status, OK);
+
+  const good = readFileSync(configFile, 'utf8');
+  change(configFile, { serial: { max_payload_bytes: 0 }, log: { max_age_days: 5, commit_ms: 1 } });
+  await reload(/ error the configuration is faulty: the old one stays in use/);
+  const faults = daemon.logLines.flatMap((line) => /configuration fault fault="([a-z_.]+):/.exec(line)?.[1] ?? []);
+  assert.deepEqual(faults, ['serial.max_payload_bytes', 'log.commit_ms']);
+  assert.match(status(), /^CONFIGURATION FAULTY \(see the journal\), the old one is in use; open /);
+  assert.equal((await send(800)).status, OK);
+
+  writeFileSync(configFile, 'this is no TOML');
+  await reload(/ error the configuration is faulty/);
+
+  writeFileSync(configFile, good);
+  change(configFile, { log: { queue_bytes: 16_777_216 } });
+  await reload(/ info configuration read anew$/);
+  assert.match(status(), /^open /);
+  isOn = false;
+  await traffic;
+  await until('every byte in the log', () => tail.bytes('RX').length >= sent.length);
+  assert.equal(tail.bytes('RX').toString(), sent);
+  await tail.end();
+  const openMs = performance.now() - openedMs;
+  assert.ok(Number((await client.line.getStatus({})).portStateAgeMs) >= Math.floor(openMs), 'open all along');
+  const log = daemon.logLines.join('\n');
+  assert.equal(log.match(/ info .*open.*\/dev\/pts/g)?.length, 1, `opened once:\n${log}`);
+  assert.doesNotMatch(log, /geheim/);
+});
+
+test('a hub starts itself again for what is its own, and for nothing else', async () => {
+  const both = await startBoth();
+  const reload = async (from: number): Promise<void> => {
+    process.kill(both.linePid, 'SIGHUP');
+    await both.waitFor(/ info configuration read anew/, from);
+  };
+  const first = both.pid();
+  change(both.configFile, { log: { max_age_days: 3 } });
+  await reload(both.logLines.length);
+  const from = both.logLines.length;
+  change(both.configFile, { outbox: { keep_published_days: 3 } });
+  await reload(from);
+  await both.waitFor(/ info hub stopping why="the configuration has changed: outbox\.keep_published_days"/, from);
+  await both.waitFor(/ info the hub ended and is started again how="exit status 0"/, from);
+  await both.waitFor(/ info hub ready /, from);
+  assert.notEqual(both.pid(), first);
+  assert.equal((await both.http('GET', '/healthz')).status, 200);
+  const started = both.logLines.filter((line) => / info hub started /.test(line)).length;
+  assert.equal(started, 2, 'not for the key of the line');
+  assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
+
+  const second = both.pid();
+  change(both.configFile, { kafka: { compression: 'none at all' } });
+  const beforeFault = both.logLines.length;
+  process.kill(both.linePid, 'SIGHUP');
+  await both.waitFor(/ error the configuration is faulty/, beforeFault);
+  assert.equal(both.pid(), second);
+  assert.equal(await both.stop(), 0);
+});
