@@ -9,8 +9,11 @@ import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
 import { TokenReader } from './config/token-reader.ts';
+import { createClockSync } from './host/clock-sync.ts';
+import type { HostAdmin } from './host/host-facts.ts';
 import { httpAnswers, probedAddress } from './host/probe.ts';
 import { hubStatus } from './host/status-text.ts';
+import { createHostTelemetry } from './host/telemetry.ts';
 import type { Vitals } from './host/vitals.ts';
 import type { Check } from './host/watchdog.ts';
 import { openBroker, topicOf } from './hub-broker.ts';
@@ -112,7 +115,8 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
 
   const outbox = createOutboxAdmin({ store, publisher, broker, topicOf: topic, clock });
   const { admin } = webhooks;
-  const parts = { config, refdata, outbox, webhooks: admin, tokens, clock, logger, version };
+  const host = startTelemetry(start, onStop);
+  const parts = { config, refdata, outbox, webhooks: admin, host, tokens, clock, logger, version };
   const http = await startHttpServer({ ...parts, ...views(store, config) });
   onStop({ what: 'HTTP', stop: () => http.stop() });
   // While it is not known who the consumers are, events wait to be planned.
@@ -164,6 +168,22 @@ function openStore({ config, logger }: HubStart, onStop: OnStop): ChangeStore {
     closeQuietly(connection);
     throw error;
   }
+}
+
+/** What takes its time is looked at beside the start. */
+function startTelemetry({ config, logger }: HubStart, onStop: OnStop): HostAdmin {
+  const { dir } = config.data;
+  const clockSync = createClockSync({ file: config.device.timeSyncFile, clock: systemClock });
+  const telemetry = createHostTelemetry({ dir, clockSync, clock: systemClock, logger });
+  void telemetry.start();
+  onStop({
+    what: 'telemetry',
+    stop: async () => {
+      telemetry.stop();
+      clockSync.stop();
+    },
+  });
+  return telemetry;
 }
 
 /** Not started: what is to be sent waits until the hub answers. */

@@ -3,7 +3,7 @@
 export interface Alert {
   /** "RefdataOutboxLagHigh", "RefdataOutboxDLQNonEmpty": the names of the Prometheus rules. */
   readonly name: string;
-  readonly severity: 'warning' | 'critical';
+  readonly severity: 'info' | 'warning' | 'critical';
   /** Monotonic seconds since it fired. */
   readonly forSeconds: number;
   /** What is wrong, in words and numbers. */

@@ -18,7 +18,9 @@ const pageSize = 1000;
 export function addAlerts(program: Command, shell: Shell): void {
   const command = program
     .command('alerts')
-    .description('show what is wrong with the delivery now; status 1 when there is anything')
+    .description(
+      'show what is wrong with the delivery and the machine now; status 1 when there is anything but news (info)',
+    )
     .addHelpText('after', '\nExample:\n  lineside alerts || echo "look at lineside outbox"\n');
   shell.hub(command, { what: 'cannot read the alerts', run: alerts });
 }
@@ -30,7 +32,7 @@ async function alerts(call: HubCall<object>): Promise<number> {
   const rows = items.map(alertRow);
   const text = rows.length === 0 ? 'no alerts\n' : labelledWrapped(rows, call.out.width);
   await call.out.write(call.json ? jsonLine({ alerts: items }) : text);
-  return rows.length === 0 ? exitStatus.ok : exitStatus.refused;
+  return items.every(({ severity }) => severity === 'info') ? exitStatus.ok : exitStatus.refused;
 }
 
 function alertRow(raw: JsonObject): readonly [string, string] {

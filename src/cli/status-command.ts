@@ -1,8 +1,10 @@
 /** status: the line, its log and the service, once or again and again. */
 import type { Command } from 'commander';
 import { exitStatus } from './failure.ts';
-import { jsonLine, statusJson } from './json.ts';
-import { secondsAsMs } from './numbers.ts';
+import { hostRows } from './host-text.ts';
+import { apiPath } from './hub.ts';
+import { type JsonObject, jsonLine, statusJson } from './json.ts';
+import { secondsAsMs, systemZone } from './numbers.ts';
 import type { Call, Shell } from './shell.ts';
 import { isHealthy, statusText } from './status-text.ts';
 import { longestWatchSeconds, type WatchOptions, watched } from './watch.ts';
@@ -11,7 +13,7 @@ export function addStatus(program: Command, shell: Shell): void {
   const command = program
     .command('status')
     .description(
-      'show the port, its counters, the log and the service; status 1 when the port is lost or the log is not kept',
+      'show the port, its counters, the log, the service and the machine; status 1 when the port is lost or the log is not kept',
     )
     .option('--watch [seconds]', 'again every second (or so many), until Ctrl-C', secondsAsMs(longestWatchSeconds))
     .addHelpText(
@@ -25,10 +27,29 @@ export function addStatus(program: Command, shell: Shell): void {
   });
 }
 
+/** The hub is asked beside the line, and may be down, or busy, or another version: the status does without it then. */
+const hubMs = 1_500;
+
+async function hostFacts(call: Call<object>): Promise<JsonObject | undefined> {
+  try {
+    const hub = await call.hubBeside(hubMs);
+    const facts = await hub?.get(apiPath('admin', 'host'));
+    // What cannot be shown is not taken.
+    if (facts !== undefined) hostRows(facts);
+    return facts;
+  } catch {
+    call.stop.throwIfAborted();
+    return undefined;
+  }
+}
+
 async function show(call: Call<object>, lead: string): Promise<number> {
   const service = await call.service();
-  const now = await service.call(call.timeoutMs, call.stop, ({ line }, signal) => line.getStatus({}, { signal }));
+  const asked = service.call(call.timeoutMs, call.stop, ({ line }, signal) => line.getStatus({}, { signal }));
+  const [now, host] = await Promise.all([asked, hostFacts(call)]);
   const healthy = isHealthy(now);
-  await call.out.write(lead + (call.json ? jsonLine(statusJson(now, healthy)) : statusText(now, call.out.width)));
+  const json = (): string => jsonLine({ ...statusJson(now, healthy), host: host ?? null });
+  const rows = host === undefined ? [] : hostRows(host);
+  await call.out.write(lead + (call.json ? json() : statusText(now, call.out.width, systemZone, rows)));
   return healthy ? exitStatus.ok : exitStatus.refused;
 }

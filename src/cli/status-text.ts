@@ -13,7 +13,13 @@ export function isHealthy(status: lineside.v1.LineStatus): boolean {
   return !lostStates.has(portStateName(status.portState)) && logStateName(status.log?.state ?? 1) !== 'failing';
 }
 
-export function statusText(status: lineside.v1.LineStatus, width: number, zone: Zone = systemZone): string {
+/** `more`: rows of what others say. */
+export function statusText(
+  status: lineside.v1.LineStatus,
+  width: number,
+  zone: Zone = systemZone,
+  more: readonly (readonly [string, string])[] = [],
+): string {
   const rows: (readonly [string, string])[] = [['Port', portText(status)]];
   if (status.portError !== '') rows.push(['', safeText(status.portError)]);
   if (status.requested != null) rows.push(['Settings', requestedText(status.requested, status.effective)]);
@@ -24,6 +30,7 @@ export function statusText(status: lineside.v1.LineStatus, width: number, zone: 
   const { version, uptimeMs, residentBytes, subscribers } = status;
   const memory = `${byteSize(residentBytes)} of memory, ${counted(subscribers, 'subscriber')}`;
   rows.push(['Service', `lineside ${safeText(version)}, up ${spanText(uptimeMs)}, ${memory}`]);
+  rows.push(...more);
   return labelled(rows, width);
 }
 

@@ -19,10 +19,10 @@ function promtool(...args: string[]): { readonly status: number | null; readonly
 test('the Prometheus rules are sound', { skip }, () => {
   const { status, output } = promtool('check', 'rules', rules);
   assert.equal(status, 0, output);
-  assert.match(output, /5 rules found/);
+  assert.match(output, /14 rules found/);
 });
 
-test('the Prometheus rules fire above 100 waiting events, at the first dead letter, and by what the webhooks lack, and not before', {
+test('the Prometheus rules fire above 100 waiting events, at the first dead letter, by what the webhooks and the machine lack, and not before', {
   skip,
 }, () => {
   const { status, output } = promtool('test', 'rules', cases);
@@ -39,6 +39,16 @@ test('the cases of the Prometheus rules fail when a rule is wrong', { skip }, (t
     ['lineside_webhook_oldest_due_seconds > 900', 'lineside_webhook_oldest_due_seconds > 901'],
     ['sum without (state) (lineside_webhook_deliveries_for_review)', 'lineside_webhook_deliveries_for_review'],
     ['lineside_webhook_subscriptions_blocked > 0', 'lineside_webhook_subscriptions_blocked > 1'],
+    ['temperature_celsius >= 80', 'temperature_celsius > 80'],
+    ['under_voltage == 1', 'under_voltage == 0'],
+    ['throttled == 1', 'throttled == 0'],
+    ['lineside_host_memory_bytes < 0.1', 'lineside_host_memory_bytes <= 0.1'],
+    ['lineside_host_disk_bytes < 0.05', 'lineside_host_disk_bytes <= 0.05'],
+    ['life_used_percent >= 90', 'life_used_percent > 90'],
+    ['reserve_low == 1', 'reserve_low == 2'],
+    ['uptime_seconds > 600', 'uptime_seconds >= 600'],
+    ['data_lost == 1', 'data_lost == 0'],
+    ['uptime_seconds < 86400', 'uptime_seconds <= 86400'],
   ] as const) {
     const text = readFileSync(rules, 'utf8');
     assert.ok(text.includes(right));

@@ -46,6 +46,7 @@ export const routeAccess = {
   'POST /api/v1/admin/webhooks/deliveries/:id/resend': 'admin',
   'POST /api/v1/admin/webhooks/test-ping': 'admin',
   'GET /api/v1/admin/webhooks/status': 'admin',
+  'GET /api/v1/admin/host': 'admin',
   'GET /api/v1/alerts': 'reader',
 } as const satisfies Readonly<Record<string, Access>>;
 

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { until } from '../../../test/e2e/wait.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
+import { FakeHost } from './host.fixture.ts';
 import { Metrics } from './metrics.ts';
 import { FakeOutbox, startTestServer } from './server.fixture.ts';
 import { FakeWebhooks } from './webhooks.fixture.ts';
@@ -114,6 +115,7 @@ describe('metrics', () => {
     const metrics = new Metrics({
       outbox: () => new FakeOutbox().status(),
       webhooks: () => new FakeWebhooks().status(),
+      host: () => new FakeHost().facts(),
       storage: () => undefined,
       clock,
     });

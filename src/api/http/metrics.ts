@@ -2,9 +2,11 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../base/clock.ts';
+import type { HostFacts } from '../../host/host-facts.ts';
 import type { OutboxStatus } from '../../outbox/face.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
 import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from './limits.ts';
+import { hostMetrics } from './metrics-host.ts';
 import { webhookMetrics } from './metrics-webhooks.ts';
 
 /** Sizes of refdata.db, in bytes. */
@@ -18,6 +20,7 @@ export interface StorageFigures {
 export interface MetricSources {
   readonly outbox: () => OutboxStatus;
   readonly webhooks: () => WebhookStatus;
+  readonly host: () => HostFacts;
   /** undefined: not known. */
   readonly storage: () => StorageFigures | undefined;
   readonly clock: Clock;
@@ -27,6 +30,7 @@ export interface MetricSources {
 interface Now {
   readonly outbox: OutboxStatus;
   readonly webhooks: WebhookStatus;
+  readonly host: HostFacts;
   readonly storage: StorageFigures | undefined;
 }
 
@@ -64,6 +68,8 @@ export class Metrics {
     this.#outboxReadings();
     const readWebhooks = webhookMetrics(this.#registry);
     this.#readings.push(({ webhooks }) => readWebhooks(webhooks));
+    const readHost = hostMetrics(this.#registry);
+    this.#readings.push(({ host }) => readHost(host));
     this.#processReadings();
   }
 
@@ -78,8 +84,8 @@ export class Metrics {
   }
 
   async text(): Promise<string> {
-    const { outbox, webhooks, storage } = this.#sources;
-    const now = { outbox: outbox(), webhooks: webhooks(), storage: storage() };
+    const { outbox, webhooks, host, storage } = this.#sources;
+    const now = { outbox: outbox(), webhooks: webhooks(), host: host(), storage: storage() };
     for (const read of this.#readings) read(now);
     return this.#registry.metrics();
   }

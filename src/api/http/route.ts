@@ -4,6 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from 'fastify';
 import type { Clock } from '../../base/clock.ts';
 import { LinesideError } from '../../base/errors.ts';
+import type { HostAdmin } from '../../host/host-facts.ts';
 import type { OutboxAdmin, Page, PageRequest } from '../../outbox/face.ts';
 import type { Actor, Refdata } from '../../refdata/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
@@ -37,6 +38,7 @@ export interface RouteParts {
   readonly refdata: Refdata;
   readonly outbox: OutboxAdmin;
   readonly webhooks: WebhookAdmin;
+  readonly host: HostAdmin;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly version: string;

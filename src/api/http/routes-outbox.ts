@@ -66,7 +66,7 @@ export function outboxRoutes(app: App, { outbox }: RouteParts): void {
   }
 }
 
-export function oversightRoutes(app: App, { outbox, webhooks }: RouteParts): void {
+export function oversightRoutes(app: App, { outbox, webhooks, host }: RouteParts): void {
   app.get(
     '/api/v1/admin/audit',
     {
@@ -91,6 +91,6 @@ export function oversightRoutes(app: App, { outbox, webhooks }: RouteParts): voi
         response: answers({ status: 200, what: 'Alerts that stand.', listOf: 'Alert' }, reading),
       },
     },
-    async () => listed({ items: [...outbox.alerts(), ...webhooks.alerts()], nextCursor: undefined }),
+    async () => listed({ items: [...outbox.alerts(), ...webhooks.alerts(), ...host.alerts()], nextCursor: undefined }),
   );
 }

@@ -2,6 +2,7 @@
 import { type App, type RouteParts } from './route.ts';
 import { dictionaryRoutes } from './routes-dictionaries.ts';
 import { draftRoutes, draftStepRoutes } from './routes-drafts.ts';
+import { hostRoutes } from './routes-host.ts';
 import { importRoutes } from './routes-imports.ts';
 import { outboxRoutes, oversightRoutes } from './routes-outbox.ts';
 import { ownRoutes } from './routes-own.ts';
@@ -23,6 +24,7 @@ export async function registerRoutes(app: App, parts: RouteParts): Promise<void>
   recordCloseRoutes(app, parts);
   outboxRoutes(app, parts);
   oversightRoutes(app, parts);
+  hostRoutes(app, parts);
   subscriptionRoutes(app, parts);
   subscriptionChangeRoutes(app, parts);
   deliveryRoutes(app, parts);

@@ -5,6 +5,7 @@ import type { JsonObject } from '../../outbox/event.ts';
 import { judgedDeeper } from './judged-deeper.ts';
 import { MAX_BULK_CLOSE_KEYS } from './limits.ts';
 import { PROBLEM_TYPE } from './problem.ts';
+import { hostComponents } from './schemas-host.ts';
 import { webhookComponents } from './schemas-webhooks.ts';
 import { choice, count, dictionaryName, exact, jsonObject, page, reason, scope, time, version } from './shapes.ts';
 
@@ -218,13 +219,14 @@ export const components = {
   }),
   Alert: exact({
     name: Type.String({ examples: ['RefdataOutboxLagHigh'] }),
-    severity: choice(['warning', 'critical'], 'How bad it is.'),
+    severity: choice(['info', 'warning', 'critical'], 'How bad it is.'),
     forSeconds: Type.Number(),
     summary: Type.String(),
     value: Type.Number(),
   }),
   Health: exact({ status: Type.Literal('ok'), version: Type.String() }),
   ...webhookComponents,
+  ...hostComponents,
 } as const satisfies Readonly<Record<string, TSchema>>;
 
 type ComponentName = keyof typeof components;

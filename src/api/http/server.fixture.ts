@@ -25,6 +25,7 @@ import type {
 } from '../../outbox/face.ts';
 import type { Refdata } from '../../refdata/face.ts';
 import { openRefdata } from '../../refdata/refdata.ts';
+import { FakeHost } from './host.fixture.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './server.ts';
 import { FakeWebhooks } from './webhooks.fixture.ts';
 
@@ -144,6 +145,7 @@ export interface TestServer {
   readonly http: HttpServer;
   readonly outbox: FakeOutbox;
   readonly webhooks: FakeWebhooks;
+  readonly host: FakeHost;
   readonly refdata: Refdata;
   readonly port: number;
   readonly socketPath: string;
@@ -203,11 +205,13 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
   });
   const outbox = new FakeOutbox();
   const webhooks = new FakeWebhooks();
+  const host = new FakeHost();
   const http = await startHttpServer({
     config,
     refdata: options.refdata?.(real) ?? real,
     outbox: options.outbox?.(store) ?? outbox,
     webhooks,
+    host,
     clock: systemClock,
     logger: options.logger ?? silentLogger,
     version: '0.1.0',
@@ -231,6 +235,7 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
     http,
     outbox,
     webhooks,
+    host,
     refdata: real,
     port,
     socketPath: join(dir, 'http.sock'),

@@ -7,6 +7,7 @@ import { RefusalLog } from '../../base/refusal-log.ts';
 import type { Config, ListenAddress } from '../../config/config.ts';
 import { showListen } from '../../config/listen.ts';
 import { TokenReader } from '../../config/token-reader.ts';
+import type { HostAdmin } from '../../host/host-facts.ts';
 import type { OutboxAdmin } from '../../outbox/face.ts';
 import type { Refdata } from '../../refdata/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
@@ -21,6 +22,7 @@ export interface HttpParts {
   readonly refdata: Refdata;
   readonly outbox: OutboxAdmin;
   readonly webhooks: WebhookAdmin;
+  readonly host: HostAdmin;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;
@@ -49,6 +51,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const metrics = new Metrics({
     outbox: () => outbox.status(),
     webhooks: () => webhooks.status(),
+    host: () => parts.host.facts(),
     storage: parts.storage ?? (() => undefined),
     clock,
   });
@@ -57,6 +60,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     refdata: parts.refdata,
     outbox,
     webhooks,
+    host: parts.host,
     metrics,
     clock,
     version: parts.version,

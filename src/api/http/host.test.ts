@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startTestServer } from './server.fixture.ts';
+
+test('the machine is shown to admins and on the Unix socket, as it is', async (t) => {
+  const { call, tokens, socketPath, host } = await startTestServer(t);
+  const path = '/api/v1/admin/host';
+  assert.equal((await call('GET', path)).status, 401);
+  assert.equal((await call('GET', path, { token: tokens.reader })).status, 403);
+  assert.deepEqual((await call('GET', path, { token: tokens.admin })).json, { ...host.now });
+  host.now = {
+    ...host.now,
+    temperatureCelsius: null,
+    boots: { count: null, powerLosses: null, afterPowerLoss: false },
+    slot: { name: 'b', trying: true, dataLost: false },
+  };
+  const { json } = await call('GET', path, { socketPath });
+  assert.deepEqual([json.temperatureCelsius, json.slot], [null, { name: 'b', trying: true, dataLost: false }]);
+});
+
+test("the machine's alerts stand among the others, news too", async (t) => {
+  const { ask, host } = await startTestServer(t);
+  host.standing = [{ name: 'HostPowerLoss', severity: 'info', forSeconds: 5, summary: 'power was lost', value: 2 }];
+  const { items } = (await ask('GET', '/api/v1/alerts')).json as { items: { name: string; severity: string }[] };
+  assert.deepEqual(items.at(-1), host.standing[0]);
+  assert.ok(items.length > 1);
+});
+
+test('metrics of the machine: a number for what is known, no series for what cannot be told', async (t) => {
+  const { call, host } = await startTestServer(t);
+  const series = async (): Promise<Map<string, number>> => {
+    const { text } = await call('GET', '/metrics');
+    const found = [...text.matchAll(/^lineside_host_(\w+) (\S+)$/gm)];
+    return new Map(found.map(([, name = '', value]) => [name, Number(value)]));
+  };
+  const before = await series();
+  const expected = {
+    uptime_seconds: 3_600,
+    temperature_celsius: 51.5,
+    throttled: 0,
+    memory_bytes: 2 ** 30,
+    memory_available_bytes: 2 ** 29,
+    load1: 0.5,
+    processors: 4,
+    cpu_used_percent: 12.5,
+    disk_bytes: 2 ** 34,
+    disk_free_bytes: 2 ** 33,
+    card_written_bytes: 4_096,
+    clock_synced: 1,
+    boots: 5,
+    power_losses: 2,
+    after_power_loss: 0,
+  };
+  assert.deepEqual(Object.fromEntries(before), expected);
+  const { disk } = host.now;
+  host.now = {
+    ...host.now,
+    temperatureCelsius: null,
+    underVoltage: 'yes',
+    clock: 'unsynced',
+    disk: { ...disk, lifeUsedPercent: 90, reserve: 'warning', writtenBytesEver: 7 },
+    slot: { name: 'a', trying: false, dataLost: true },
+  };
+  const after = await series();
+  assert.ok(!after.has('temperature_celsius'));
+  for (const [name, value] of Object.entries({
+    under_voltage: 1,
+    clock_synced: 0,
+    card_life_used_percent: 90,
+    card_reserve_low: 1,
+    disk_written_ever_bytes: 7,
+    data_lost: 1,
+    slot_trying: 0,
+  })) {
+    assert.equal(after.get(name), value, name);
+  }
+});

@@ -1,0 +1,117 @@
+/**
+ * What files of the kernel say of the machine. Sources: the kernel's documentation of sysfs (thermal, hwmon, mmc, block,
+ * ext4), the JEDEC eMMC standard for the life time estimates, Raspberry Pi's for the bits of get_throttled.
+ */
+import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import type { DiskFacts, SlotFacts, Told } from './host-facts.ts';
+import { gapless, hexOf, lifeUsedOf, numberOf, reserveOf, slotOf, throttledBits } from './sensor-values.ts';
+
+export interface SensorRoots {
+  readonly sys: string;
+  /** What the early boot has left: lines KEY=VALUE; there is none but on the appliance's image. */
+  readonly bootFacts: string;
+}
+
+export const realRoots: SensorRoots = { sys: '/sys', bootFacts: '/run/lineside-boot' };
+
+/** Drivers of processors' own sensors on PCs; boards of one chip have a thermal zone. */
+const processorSensors = new Set(['coretemp', 'k10temp', 'cpu_thermal']);
+const processorZones = /^(cpu|soc)\d*[-_]?thermal$|^x86_pkg_temp$/;
+
+/** Degrees of the hottest sensor of the processor. */
+export function temperature({ sys }: SensorRoots): number | null {
+  const zones = entries(join(sys, 'class/thermal'), /^thermal_zone\d+$/)
+    .filter((zone) => processorZones.test(text(join(zone, 'type'))))
+    .map((zone) => numberOf(text(join(zone, 'temp'))));
+  const monitors = entries(join(sys, 'class/hwmon'), /^hwmon\d+$/)
+    .filter((monitor) => processorSensors.has(text(join(monitor, 'name'))))
+    .map((monitor) => numberOf(text(join(monitor, 'temp1_input'))));
+  const known = gapless([...zones, ...monitors]);
+  return known.length === 0 ? null : Math.round(Math.max(...known) / 100) / 10;
+}
+
+export interface Power {
+  readonly throttled: Told;
+  readonly underVoltage: Told;
+}
+
+/**
+ * Raspberry Pi's own kernel has get_throttled, which tells both. Else the hwmon driver of its firmware tells the voltage
+ * where it is built (Debian's kernel has it not), and a cooling device that is in use tells of throttling; one that is
+ * not in use tells nothing, since the firmware throttles by itself.
+ */
+export function power({ sys }: SensorRoots): Power {
+  const bits = hexOf(text(join(sys, 'devices/platform/soc/soc:firmware/get_throttled')));
+  if (bits !== null) return throttledBits(bits);
+  const monitor = entries(join(sys, 'class/hwmon'), /^hwmon\d+$/).find((one) => text(join(one, 'name')) === 'rpi_volt');
+  const alarm = monitor === undefined ? null : numberOf(text(join(monitor, 'in0_lcrit_alarm')));
+  const isCooled = entries(join(sys, 'class/thermal'), /^cooling_device\d+$/).some(
+    (device) => /cpufreq/.test(text(join(device, 'type'))) && (numberOf(text(join(device, 'cur_state'))) ?? 0) > 0,
+  );
+  return {
+    throttled: isCooled ? 'yes' : 'unknown',
+    underVoltage: alarm === null ? 'unknown' : alarm === 0 ? 'no' : 'yes',
+  };
+}
+
+type Wear = Pick<DiskFacts, 'writtenBytes' | 'writtenBytesEver' | 'lifeUsedPercent' | 'reserve'>;
+
+const unknownWear: Wear = { writtenBytes: null, writtenBytesEver: null, lifeUsedPercent: null, reserve: 'unknown' };
+const sectorBytes = 512;
+
+/** `device`: of the file system, as the kernel numbers it (stat's dev). One that is on no block device of its own is unknown. */
+export function wear({ sys }: SensorRoots, device: { readonly major: number; readonly minor: number }): Wear {
+  let volume: string;
+  try {
+    volume = realpathSync(join(sys, 'dev/block', `${device.major}:${device.minor}`));
+  } catch {
+    return unknownWear;
+  }
+  const disk = isThere(join(volume, 'partition')) ? dirname(volume) : volume;
+  // The seventh number of a disk's statistics: sectors written since it was found.
+  const sectors = numberOf(text(join(disk, 'stat')).split(/\s+/)[6] ?? '');
+  const kib = numberOf(text(join(sys, 'fs/ext4', basename(volume), 'lifetime_write_kbytes')));
+  return {
+    writtenBytes: sectors === null ? null : sectors * sectorBytes,
+    writtenBytesEver: kib === null ? null : kib * 1024,
+    lifeUsedPercent: lifeUsedOf(text(join(disk, 'device/life_time'))),
+    reserve: reserveOf(text(join(disk, 'device/pre_eol_info'))),
+  };
+}
+
+/** The device that holds a directory, from the dev of its stat (glibc's gnu_dev_major and gnu_dev_minor). */
+export function deviceOf(dir: string): { readonly major: number; readonly minor: number } {
+  const dev = statSync(dir, { bigint: true }).dev;
+  return {
+    major: Number(((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)),
+    minor: Number((dev & 0xffn) | ((dev >> 12n) & ~0xffn)),
+  };
+}
+
+export function slot({ bootFacts }: SensorRoots): SlotFacts | null {
+  return slotOf(text(bootFacts));
+}
+
+function entries(dir: string, name: RegExp): string[] {
+  try {
+    return readdirSync(dir)
+      .filter((entry) => name.test(entry))
+      .map((entry) => join(dir, entry));
+  } catch {
+    return [];
+  }
+}
+
+/** '' where it cannot be read: there is none, or its driver has no answer. */
+function text(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch {
+    return '';
+  }
+}
+
+function isThere(path: string): boolean {
+  return text(path) !== '';
+}

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { createLogger } from '../base/logger.ts';
+import { type ClockState, createClockSync } from './clock-sync.ts';
+import type { SensorRoots } from './sensors.ts';
+import { pi4, piVoltage, sysTree } from './sys-tree.fixture.ts';
+import { createHostTelemetry, type HostTelemetry } from './telemetry.ts';
+
+interface Box {
+  readonly telemetry: HostTelemetry;
+  readonly clock: FakeClock;
+  readonly dir: string;
+  readonly warnings: string[];
+}
+
+function boxOf(
+  t: TestContext,
+  roots: SensorRoots,
+  options: { dir?: string; bootId?: string; state?: ClockState } = {},
+): Box {
+  const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'lineside-host-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const clock = new FakeClock();
+  const warnings: string[] = [];
+  const write = (line: string): void => void warnings.push(line);
+  const logger = createLogger({ write, journal: false, debug: false, wallMs: () => clock.wallMs() });
+  const clockSync = {
+    ...createClockSync({ file: '', clock }),
+    bootId: options.bootId ?? 'boot',
+    state: () => options.state ?? 'unknown',
+  };
+  const telemetry = createHostTelemetry({ dir, clockSync, clock, logger, roots, uptimeSeconds: () => 1_000 });
+  t.after(() => telemetry.stop());
+  return { telemetry, clock, dir, warnings };
+}
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const end = performance.now() + 10_000;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`not within 10 s: ${what}`);
+    await turn();
+  }
+}
+
+test('before the first look every figure is unknown, and no alert stands', (t) => {
+  const { telemetry } = boxOf(t, sysTree(t, pi4));
+  const { temperatureCelsius, underVoltage, memory, disk, boots } = telemetry.facts();
+  assert.deepEqual(
+    [temperatureCelsius, underVoltage, memory.totalBytes, disk.freeBytes],
+    [null, 'unknown', null, null],
+  );
+  assert.deepEqual([boots.count, telemetry.alerts()], [null, []]);
+});
+
+test('what this machine has is there after the start: memory, load, disk', async (t) => {
+  const { telemetry, warnings } = boxOf(t, sysTree(t, pi4), { state: 'unsynced' });
+  await telemetry.start();
+  const { memory, load, disk, temperatureCelsius, boots, clock, uptimeSeconds } = telemetry.facts();
+  assert.ok((memory.totalBytes ?? 0) > 2 ** 27 && (memory.availableBytes ?? 0) > 0, JSON.stringify(memory));
+  assert.ok((memory.availableBytes ?? 0) < (memory.totalBytes ?? 0));
+  assert.ok(load.processors > 0 && load.averages.length === 3);
+  assert.ok((disk.freeBytes ?? 0) > 0 && (disk.freeBytes ?? 0) <= (disk.totalBytes ?? 0));
+  assert.deepEqual([temperatureCelsius, boots.count, clock, uptimeSeconds], [48.7, 1, 'unsynced', 1_000]);
+  assert.deepEqual(
+    telemetry
+      .alerts()
+      .map(({ name }) => name)
+      .filter((name) => !/Memory|Disk/.test(name)),
+    ['HostClockNotSynced'],
+  );
+  assert.deepEqual(warnings, []);
+});
+
+test('it is looked at every half minute, and no more once stopped', async (t) => {
+  const roots = sysTree(t, piVoltage);
+  const { telemetry, clock } = boxOf(t, roots);
+  await telemetry.start();
+  writeFileSync(join(roots.sys, 'class/hwmon/hwmon1/in0_lcrit_alarm'), '1\n');
+  clock.advance(29_000);
+  assert.equal(telemetry.facts().underVoltage, 'no');
+  assert.equal(telemetry.facts().ageSeconds, 29);
+  clock.advance(1_000);
+  await until('the second look', () => telemetry.facts().underVoltage === 'yes');
+  assert.ok(telemetry.alerts().some(({ name, severity }) => name === 'HostUnderVoltage' && severity === 'critical'));
+  await until('the timer of the third', () => clock.pendingTimers === 1);
+  telemetry.stop();
+  assert.equal(clock.pendingTimers, 0);
+});
+
+test('a loss of power is counted by boots, told for a day, and not after an orderly stop', async (t) => {
+  const roots = sysTree(t, pi4);
+  const first = boxOf(t, roots, { bootId: 'one' });
+  await first.telemetry.start();
+  const second = boxOf(t, roots, { dir: first.dir, bootId: 'two' });
+  await second.telemetry.start();
+  assert.deepEqual(second.telemetry.facts().boots, { count: 2, powerLosses: 1, afterPowerLoss: true });
+  assert.ok(second.telemetry.alerts().some(({ name, severity }) => name === 'HostPowerLoss' && severity === 'info'));
+  second.telemetry.stop();
+  const third = boxOf(t, roots, { dir: first.dir, bootId: 'three' });
+  await third.telemetry.start();
+  assert.deepEqual(third.telemetry.facts().boots, { count: 3, powerLosses: 1, afterPowerLoss: false });
+});
+
+test('where nothing can be read or written, the start goes on and says so once', async (t) => {
+  const { telemetry, warnings } = boxOf(t, sysTree(t, {}), { dir: '/proc/nowhere' });
+  await telemetry.start();
+  const { disk, boots, temperatureCelsius } = telemetry.facts();
+  assert.deepEqual([disk.totalBytes, boots.count, temperatureCelsius], [null, null, null]);
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0] ?? '', /losses of power are not counted/);
+});
