@@ -225,8 +225,9 @@ async function run(box: TestBox, at: number): Promise<{ signal: string | null; s
       if (++steps === ${at}) process.kill(process.pid, 'SIGKILL');
     } });`;
   const cwd = join(import.meta.dirname, '../..');
-  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', program], {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
     cwd,
+    env: { ...process.env, NODE_COMPILE_CACHE: join(cwd, '.cache/compile') },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let seen = '';

@@ -1,0 +1,390 @@
+/** Restore: nothing is replaced that was not verified, and a box has all of the old or all of the new, wherever it is cut short. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, type TestContext, test } from 'node:test';
+import Database from 'better-sqlite3';
+import { listHashName, listName, sha256 } from '../../src/appliance/backup-archive.ts';
+import { finishRestore } from '../../src/appliance/restore-swap.ts';
+import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
+import { type ErrorCode, LinesideError } from '../../src/base/errors.ts';
+import {
+  backUp,
+  everything,
+  fill,
+  inDatabase,
+  noServices,
+  restore,
+  type Site,
+  siteIn,
+  statesOf,
+} from './backup-site.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+/** A box with a backup of the state "one", and now in the state "two". */
+async function twoStates(t: TestContext): Promise<Site> {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-restore-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const where = siteIn(dir);
+  fill(where, 'one');
+  await backUp(where);
+  rmSync(where.etc, { recursive: true });
+  rmSync(where.data, { recursive: true });
+  fill(where, 'two');
+  writeFileSync(join(where.etc, 'gained'), 'since');
+  return where;
+}
+
+function refusedAs(code: ErrorCode, about: RegExp): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof LinesideError, String(error));
+    assert.match(`${error.code} ${error.message}`, new RegExp(`^${code} .*${about.source}`));
+    return true;
+  };
+}
+
+const all = (text: string): string[] => Array.from({ length: 7 }, () => text);
+
+test('the old state is back with its modes, what was gained since is gone, and the log and the store are others', async (t) => {
+  const where = await twoStates(t);
+  const calls: string[] = [];
+  restore(where, {
+    stop: () => {
+      calls.push(`stopped with ${statesOf(where)[0]}`);
+      return ['lineside.service'];
+    },
+    start: (units) => calls.push(`${units.join()} started with ${statesOf(where)[0]}`),
+  });
+  assert.deepEqual(statesOf(where), all('one'));
+  assert.deepEqual(calls, ['stopped with two', 'lineside.service started with one']);
+  assert.deepEqual(readdirSync(where.etc).sort(), ['lineside.toml', 'secrets', 'tokens.json']);
+  const mode = (path: string): number => statSync(path).mode & 0o777;
+  assert.deepEqual(
+    [join(where.etc, 'tokens.json'), join(where.etc, 'secrets'), join(where.data, 'webhooks.key')].map(mode),
+    [0o640, 0o700, 0o600],
+  );
+  const logId = String(inDatabase(join(where.data, 'log.db'), "SELECT value FROM meta WHERE key = 'log_id'"));
+  assert.match(logId, /^[0-9a-f-]{36}$/);
+  assert.match(String(inDatabase(join(where.data, 'refdata.db'), 'SELECT store_id FROM progress')), /^[0-9a-f-]{36}$/);
+});
+
+test('a write-ahead log of before is not carried over into what comes', async (t) => {
+  const where = await twoStates(t);
+  const log = new Database(join(where.data, 'log.db'));
+  log.exec("UPDATE meta SET value = 'three' WHERE key = 'text'");
+  const wal = readFileSync(join(where.data, 'log.db-wal'));
+  const shm = readFileSync(join(where.data, 'log.db-shm'));
+  log.close();
+  writeFileSync(join(where.data, 'log.db-wal'), wal);
+  writeFileSync(join(where.data, 'log.db-shm'), shm);
+  restore(where);
+  assert.deepEqual(statesOf(where), all('one'));
+});
+
+test('a backup without the log leaves the log that is there', async (t) => {
+  const where = await twoStates(t);
+  await backUp(where, false);
+  fill(where, 'new');
+  restore(where);
+  assert.deepEqual(statesOf(where), ['two', 'two', 'two', 'two', 'two', 'new', 'two']);
+});
+
+test('a box without a name of its own keeps the one that it had, on another machine too', async (t) => {
+  const where = await twoStates(t);
+  const text = readFileSync(where.configFile, 'utf8');
+  writeFileSync(where.configFile, text.replace('id = "box-1"', '# id = ""'));
+  await backUp(where);
+  const list = readFileSync(where.file, 'latin1');
+  const own = /"deviceId": "(.*?)"/.exec(list)?.[1] ?? '';
+  // As if it had been made on another machine.
+  const other = own.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
+  rewrite(where.file, (entries) => {
+    const at = entries.find(({ entry }) => entry.path === listName);
+    if (at !== undefined) at.content = Buffer.from(at.content.toString().replace(own, other));
+  });
+  restore(where);
+  assert.match(readFileSync(where.configFile, 'utf8'), new RegExp(`^\\[device\\]\nid = "${other}"$`, 'm'));
+});
+
+for (const [name, code, about, spoil] of [
+  ['one byte less', 'MALFORMED', /cut short/, ({ file }) => truncateSync(file, statSync(file).size - 1)],
+  ['half of it', 'MALFORMED', /cut short/, ({ file }) => truncateSync(file, statSync(file).size / 2)],
+  ['without its list', 'MALFORMED', /no list/, ({ file }) => rewrite(file, (entries) => entries.splice(-2))],
+  ['empty', 'MALFORMED', /cut short/, ({ file }) => truncateSync(file, 0)],
+  ['something behind its end', 'MALFORMED', /follow the end/, ({ file }) => appendFileSync(file, Buffer.alloc(512))],
+  ['a file more', 'MALFORMED', /not those of its list/, ({ file }) => added(file, 'etc/more', 'x')],
+  ['a file twice', 'MALFORMED', /not those of its list/, ({ file }) => added(file, 'etc/tokens.json', 'x')],
+  ['a path out of the directory', 'MALFORMED', /cannot be kept/, ({ file }) => renamed(file, 'etc/../../evil')],
+  ['an absolute path', 'MALFORMED', /cannot be kept/, ({ file }) => renamed(file, '/etc/passwd')],
+  ['a name of the restore itself', 'MALFORMED', /does not belong/, ({ file }) => added(file, 'etc/.restore', '{}')],
+  ['a file of another place', 'MALFORMED', /does not belong/, ({ file }) => added(file, 'home/root/x', 'x')],
+  ['a symbolic link', 'MALFORMED', /no plain file/, ({ file }) => retyped(file, '2')],
+  ['a hard link', 'MALFORMED', /no plain file/, ({ file }) => retyped(file, '1')],
+  ['a device', 'MALFORMED', /no plain file/, ({ file }) => retyped(file, '3')],
+  ['an owner that is not known here', 'NOT_FOUND', /no user "nobody-knows"/, ({ file }) => owned(file, 'nobody-knows')],
+  [
+    'a configuration with a fault',
+    'CONFIG_INVALID',
+    /a fault/,
+    ({ file }) => replaced(file, 'etc/lineside.toml', '[device]\nidd = 1\n'),
+  ],
+  ['a database of a newer lineside', 'INTERNAL', /schema version 900/, ({ file }) => newer(file)],
+  [
+    'a damaged database',
+    'STORAGE_DAMAGED',
+    /refdata\.db/,
+    ({ file }) => replaced(file, 'hub/refdata.db', Buffer.alloc(8_192, 'no database')),
+  ],
+] as const satisfies readonly (readonly [string, ErrorCode, RegExp, (where: Site) => unknown])[]) {
+  test(`refused whole: ${name}`, async (t) => {
+    const where = await twoStates(t);
+    spoil(where);
+    const before = everything(where);
+    let isStopped = false;
+    const services = { ...noServices, stop: () => ((isStopped = true), []) };
+    assert.throws(() => restore(where, services), refusedAs(code, about));
+    assert.deepEqual(everything(where), before);
+    assert.ok(!isStopped, 'the service was stopped for nothing');
+  });
+}
+
+test('any single bit that is another one is found out', async (t) => {
+  const where = await twoStates(t);
+  const whole = readFileSync(where.file);
+  const before = everything(where);
+  // Every region of the file, by a step that meets headers, contents and padding alike.
+  for (let at = 0; at < whole.length; at += 997) {
+    const broken = Buffer.from(whole);
+    broken[at] = (broken[at] ?? 0) ^ (1 << (at % 8));
+    writeFileSync(where.file, broken);
+    assert.throws(() => restore(where), LinesideError, `bit of byte ${at}`);
+  }
+  assert.deepEqual(everything(where), before);
+});
+
+test('while a process has a database open, nothing is replaced and the service is started again', async (t) => {
+  const where = await twoStates(t);
+  const held = new Database(join(where.data, 'log.db'));
+  t.after(() => held.close());
+  held.prepare('SELECT count(*) FROM meta').get();
+  const started: string[] = [];
+  const services = { stop: () => ['lineside.service'], start: (units: readonly string[]) => started.push(...units) };
+  assert.throws(() => restore(where, services), refusedAs('CONFLICT', /log\.db is in use/));
+  assert.deepEqual(started, ['lineside.service']);
+  assert.deepEqual(statesOf(where), all('two'));
+  assert.ok(!existsSync(join(where.etc, '.restore')));
+});
+
+test('killed at any step: the next start finds all of the old or all of the new', async (t) => {
+  const seen = new Set<string>();
+  const where = await twoStates(t);
+  const again = keep(where);
+  for (let at = 1; ; at++) {
+    again();
+    const { signal, last } = await killedAt(where, at);
+    if (signal === null) break;
+    seen.add(last);
+    // What lineside-restore.service does before the service is started.
+    const wasFinished = finishRestore(where.etc);
+    assert.deepEqual(statesOf(where), all(wasFinished || last === 'clear' ? 'one' : 'two'), `killed at ${last}`);
+    assert.equal(finishRestore(where.etc), false);
+    restore(where);
+    assert.deepEqual(statesOf(where), all('one'));
+    assert.ok(!existsSync(join(where.etc, '.restore')) && !existsSync(join(where.data, '.restore')));
+  }
+  for (const step of [
+    'etc',
+    'data',
+    'prepared',
+    'journal',
+    'away log.db',
+    'new log.db',
+    'new secrets',
+    'done',
+    'forget',
+    'clear',
+  ]) {
+    assert.ok(seen.has(step), `never killed at ${step}`);
+  }
+});
+
+test('killed again while it is being finished, it is finished all the same', async (t) => {
+  const where = await twoStates(t);
+  // The journal stands, and a name or two were moved.
+  await killedAt(where, 6);
+  const again = keep(where);
+  for (let at = 1; at <= 6; at++) {
+    again();
+    let steps = 0;
+    const stop = (): void => {
+      if (++steps === at) throw new Error('pulled');
+    };
+    assert.throws(() => finishRestore(where.etc, stop), /pulled/);
+    assert.ok(finishRestore(where.etc));
+    assert.deepEqual(statesOf(where), all('one'));
+  }
+});
+
+/** Keeps a box as it is now; the function puts it there again. */
+function keep({ dir }: Site): () => void {
+  const kept = `${dir}-kept`;
+  cpSync(dir, kept, { recursive: true, preserveTimestamps: true });
+  after(() => rmSync(kept, { recursive: true, force: true }));
+  return () => {
+    rmSync(dir, { recursive: true });
+    cpSync(kept, dir, { recursive: true, preserveTimestamps: true });
+  };
+}
+
+/** Restores in a process of its own that kills itself at the nth step. */
+async function killedAt({ dir }: Site, at: number): Promise<{ signal: string | null; last: string }> {
+  const program = `
+    import { writeSync } from 'node:fs';
+    import { noServices, restore, siteIn } from './test/appliance/backup-site.ts';
+    let steps = 0;
+    restore(siteIn(${JSON.stringify(dir)}), noServices, (step) => {
+      writeSync(1, step + '\\n');
+      if (++steps === ${at}) process.kill(process.pid, 'SIGKILL');
+    });`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    cwd: root,
+    env: { ...process.env, NODE_COMPILE_CACHE: join(root, '.cache/compile') },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let seen = '';
+  child.stdout.on('data', (chunk: Buffer) => (seen += chunk.toString()));
+  const [, signal] = (await once(child, 'close')) as [number | null, string | null];
+  return { signal, last: seen.trim().split('\n').at(-1) ?? '' };
+}
+
+interface Changed {
+  entry: TarEntry;
+  content: Buffer;
+  /** Bytes that take the place of the header's. */
+  header?: Buffer;
+}
+
+/** The archive with its entries changed; the list's own hash is made anew, so that only the change is wrong. */
+function rewrite(file: string, change: (entries: Changed[]) => unknown): void {
+  const bytes = readFileSync(file);
+  const entries: Changed[] = [];
+  for (let at = 0; bytes[at] !== 0; ) {
+    const name = bytes.toString('latin1', at, bytes.indexOf(0, at));
+    const size = Number.parseInt(bytes.toString('latin1', at + 124, at + 135), 8);
+    const isDirectory = bytes[at + 156] === 0x35;
+    const mode = Number.parseInt(bytes.toString('latin1', at + 100, at + 107), 8);
+    const entry = { path: name.replace(/\/$/, ''), isDirectory, bytes: size, mode, mtimeS: 0, owner: '', group: '' };
+    entries.push({ entry, content: Buffer.from(bytes.subarray(at + 512, at + 512 + size)) });
+    at += 512 + size + tarPadding(size);
+  }
+  change(entries);
+  const list = entries.find(({ entry }) => entry.path === listName);
+  const hash = entries.find(({ entry }) => entry.path === listHashName);
+  if (list !== undefined && hash !== undefined) hash.content = Buffer.from(`${sha256(list.content)}\n`);
+  const written = entries.flatMap(({ entry, content, header }) => [
+    header ?? tarHeader({ ...entry, bytes: content.length }),
+    content,
+    Buffer.alloc(tarPadding(content.length)),
+  ]);
+  writeFileSync(file, Buffer.concat([...written, Buffer.alloc(tarEndBytes)]));
+}
+
+function plainFile(path: string, content: string): Changed {
+  const entry = { path, isDirectory: false, bytes: content.length, mode: 0o644, mtimeS: 0, owner: '', group: '' };
+  return { entry, content: Buffer.from(content) };
+}
+
+function added(file: string, path: string, content: string): void {
+  rewrite(file, (entries) => entries.unshift(plainFile(path, content)));
+}
+
+/** Another content, and a list that agrees with it. */
+function replaced(file: string, path: string, content: string | Buffer): void {
+  rewrite(file, (entries) => {
+    const found = entries.find(({ entry }) => entry.path === path);
+    const list = entries.find(({ entry }) => entry.path === listName);
+    assert.ok(found !== undefined && list !== undefined);
+    const before = { bytes: found.content.length, hash: sha256(found.content) };
+    found.content = Buffer.from(content);
+    const files = (JSON.parse(list.content.toString()) as { files: { path: string; bytes: number; sha256: string }[] })
+      .files;
+    assert.ok(files.some((one) => one.path === path && one.bytes === before.bytes && one.sha256 === before.hash));
+    const parsed = JSON.parse(list.content.toString()) as { files: object[] };
+    parsed.files = files.map((one) =>
+      one.path === path ? { path, bytes: found.content.length, sha256: sha256(found.content) } : one,
+    );
+    list.content = Buffer.from(JSON.stringify(parsed));
+  });
+}
+
+function newer(file: string): void {
+  const path = `${file}.db`;
+  rewrite(file, (entries) =>
+    writeFileSync(path, entries.find(({ entry }) => entry.path === 'line/log.db')?.content ?? ''),
+  );
+  const database = new Database(path);
+  database.pragma('user_version = 900');
+  database.exec('UPDATE oldest_reader SET version = 900');
+  database.pragma('wal_checkpoint(TRUNCATE)');
+  database.close();
+  replaced(file, 'line/log.db', readFileSync(path));
+  rmSync(path);
+}
+
+/** A header as another program would write it, checksum included. */
+function forged(entry: TarEntry, change: (block: Buffer) => unknown): Buffer {
+  const block = tarHeader(entry);
+  change(block);
+  block.write('        ', 148, 'latin1');
+  const sum = block.reduce((total, byte) => total + byte, 0);
+  block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
+  return block;
+}
+
+function renamed(file: string, path: string): void {
+  rewrite(file, (entries) => {
+    const one = plainFile('etc/evil', 'x');
+    entries.unshift({ ...one, header: forged(one.entry, (block) => block.fill(0, 0, 100).write(path, 0, 'latin1')) });
+  });
+}
+
+function retyped(file: string, type: string): void {
+  rewrite(file, (entries) => {
+    const one = plainFile('etc/evil', '');
+    entries.unshift({ ...one, header: forged(one.entry, (block) => block.write(`${type}/etc/passwd`, 156, 'latin1')) });
+  });
+}
+
+function owned(file: string, owner: string): void {
+  rewrite(file, (entries) => {
+    const tokens = entries.find(({ entry }) => entry.path === 'etc/tokens.json');
+    if (tokens !== undefined) tokens.entry = { ...tokens.entry, owner };
+  });
+}
+
+test('what cannot be kept in a backup is named, and there is no backup', async (t) => {
+  const where = await twoStates(t);
+  rmSync(where.file);
+  mkdirSync(join(where.etc, 'with blank'));
+  await assert.rejects(backUp(where), refusedAs('MALFORMED', /with blank/));
+  rmSync(join(where.etc, 'with blank'), { recursive: true });
+  writeFileSync(join(where.data, 'refdata.db'), Buffer.alloc(8_192, 'no database'));
+  await assert.rejects(backUp(where));
+  assert.deepEqual(readdirSync(where.dir).sort(), ['data', 'etc']);
+});
