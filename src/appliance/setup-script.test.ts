@@ -7,7 +7,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { revokeToken } from '../config/tokens.ts';
 import { dispose, newTrial, type Trial } from './box.fixture.ts';
 
-const script = join(import.meta.dirname, '../../image/files/usr/lib/lineside/appliance/setup');
+const script = join(import.meta.dirname, '../../systemd/appliance/setup');
 const main = join(import.meta.dirname, '../main.ts');
 
 let trial: Trial;
