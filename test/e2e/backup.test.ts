@@ -1,0 +1,111 @@
+/** Backup beside a service that is written to all the while, and a restore into nothing. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { backUp, restore, type Site, siteIn } from '../appliance/backup-site.ts';
+import { temporaryDirectory } from './daemon.ts';
+import { type Both, startBoth } from './hub.ts';
+import { apiOf, dictionary, expect } from './hub-support.ts';
+import { until } from './wait.ts';
+
+const RX = 1;
+/** Of entries that are there before, so that the copy takes its time. */
+const bigEntries = 48;
+const bigBytes = 512 * 1024;
+/** Far below what a caller of LogRaw would call stalled, and above an fsync of a busy machine. */
+const longestWaitMs = 3_000;
+
+function start({ etc, dir, data }: Site): Promise<Both> {
+  const config = { data: { dir: data, runtime_dir: join(dir, 'run') }, device: { id: 'box-1', inventory: false } };
+  return startBoth({ dir: etc, config });
+}
+
+/** Writes without a pause until it is told to stop; the names of what was acknowledged, in order. */
+function writing(write: (n: number) => Promise<unknown>): {
+  readonly done: number[];
+  longestMs(): number;
+  stop(): Promise<void>;
+} {
+  const done: number[] = [];
+  let longest = 0;
+  let isOver = false;
+  const work = (async () => {
+    for (let n = 0; !isOver; n++) {
+      const before = performance.now();
+      await write(n);
+      longest = Math.max(longest, performance.now() - before);
+      done.push(n);
+    }
+  })();
+  return {
+    done,
+    longestMs: () => longest,
+    async stop() {
+      isOver = true;
+      await work;
+    },
+  };
+}
+
+async function logOf({ client }: Both): Promise<{ logId: string; notes: Set<string> }> {
+  const notes = new Set<string>();
+  let logId = '';
+  for await (const batch of client.line.readLog({})) {
+    if (batch.logId !== '') logId = batch.logId ?? '';
+    for (const one of batch.entries ?? []) notes.add(one.entry?.note ?? '');
+  }
+  return { logId, notes };
+}
+
+const record = (n: number): object => ({ businessKey: `key-${n}`, data: { n, text: 'x'.repeat(2_000) } });
+const records = '/api/v1/dictionaries/parts/records';
+
+test('beside a service under load nobody waits, and a restore into nothing has all that was acknowledged before', async (t) => {
+  const where = siteIn(temporaryDirectory());
+  const both = await start(where);
+
+  const api = apiOf(both);
+  const { serial } = both.client;
+  await dictionary(api, 'parts');
+  mkdirSync(join(where.etc, 'secrets/hub'), { recursive: true, mode: 0o700 });
+  writeFileSync(join(where.etc, 'secrets/hub/kafka.password'), 'secret\n', { mode: 0o600 });
+  for (let n = 0; n < bigEntries; n++) {
+    await serial.logRaw({ dir: RX, rawData: randomBytes(bigBytes), note: `big ${n}` });
+  }
+  const line = writing((n) => serial.logRaw({ dir: RX, rawData: randomBytes(1_000), note: `entry ${n}` }));
+  const hub = writing((n) => expect(201, api.post(records, record(n))));
+  await until('both write', () => Math.min(line.done.length, hub.done.length) >= 5 || undefined);
+  const before = [line.done.length, hub.done.length] as const;
+  await backUp(where);
+  const meanwhile = [line.done.length - before[0], hub.done.length - before[1]];
+  await Promise.all([line.stop(), hub.stop()]);
+  assert.ok(Math.min(...meanwhile) > 3, `written meanwhile: ${meanwhile.join()}`);
+  assert.ok(
+    line.longestMs() < longestWaitMs && hub.longestMs() < longestWaitMs,
+    `${line.longestMs()} ${hub.longestMs()}`,
+  );
+  const { logId } = await logOf(both);
+  await both.stop();
+  t.diagnostic(
+    `written meanwhile: ${meanwhile.join(' and ')}; longest waits ${line.longestMs()} and ${hub.longestMs()} ms`,
+  );
+  assert.equal(statSync(where.file).mode & 0o777, 0o600);
+
+  rmSync(where.etc, { recursive: true });
+  rmSync(where.data, { recursive: true });
+  restore(where);
+  assert.equal(statSync(join(where.etc, 'secrets/hub/kafka.password')).mode & 0o777, 0o600);
+
+  const again = await start(where);
+  const log = await logOf(again);
+  assert.notEqual(log.logId, logId);
+  for (let n = 0; n < bigEntries; n++) assert.ok(log.notes.has(`big ${n}`), `big ${n}`);
+  for (let n = 0; n < before[0]; n++) assert.ok(log.notes.has(`entry ${n}`), `entry ${n}`);
+  for (let n = 0; n < before[1]; n++) await expect(200, apiOf(again).get(`${records}/key-${n}`));
+  // Both go on.
+  await again.client.serial.logRaw({ dir: RX, note: 'afterwards' });
+  await expect(201, apiOf(again).post(records, record(1_000_000)));
+  await again.stop();
+});
