@@ -4,15 +4,15 @@ import { silentLogger } from '../base/logger.ts';
 import { type TemporaryStore, temporaryStore } from '../outbox/change-store.fixture.ts';
 import { type ChangeStoreOptions } from '../outbox/change-store.ts';
 import type { JsonObject } from '../outbox/event.ts';
-import type { Actor, Refdata } from './face.ts';
-import { openRefdata } from './refdata.ts';
+import type { Actor } from './face.ts';
+import { type OwnedRefdata, openRefdata } from './refdata.ts';
 
 export const everyone: Actor = { name: 'olga', scopes: ['PUBLIC'] };
 export const insider: Actor = { name: 'ivan', scopes: ['PUBLIC', 'INTERNAL'] };
 export const trusted: Actor = { name: 'tess', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
 
 export interface TemporaryRefdata extends TemporaryStore {
-  readonly refdata: Refdata;
+  readonly refdata: OwnedRefdata;
 }
 
 export function temporaryRefdata(

@@ -1,0 +1,40 @@
+/** Whether the publisher's loop is seen to turn, and seen to stand. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { change, rigFor, turns } from './publisher.fixture.ts';
+
+const limitMs = 30_000;
+
+test('a publisher that turns each second is well, with nothing to send, offline, and stopped', async (t) => {
+  const { store, broker, publisher, clock } = rigFor(t);
+  publisher.checkTurns();
+  publisher.start();
+  broker.answer = () => 'silent';
+  await change(store, ['a', 'b']);
+  for (let s = 0; s < 120; s++) {
+    clock.advance(1_000);
+    publisher.checkTurns();
+  }
+  await publisher.stop(0);
+  clock.advance(10 * limitMs);
+  publisher.checkTurns();
+});
+
+test('one whose timer never comes again is told from its turns', async (t) => {
+  const { publisher, clock } = rigFor(t);
+  publisher.start();
+  const lost = t.mock.method(clock, 'timer', () => ({ cancel() {} }));
+  clock.advance(limitMs);
+  publisher.checkTurns();
+  clock.advance(2_000);
+  await turns();
+  assert.throws(() => publisher.checkTurns(), /it has not turned for 31 s/);
+  lost.mock.restore();
+});
+
+test('without a broker there is no loop to miss', (t) => {
+  const { publisher, clock } = rigFor(t, { broker: undefined });
+  publisher.start();
+  clock.advance(100 * limitMs);
+  publisher.checkTurns();
+});
