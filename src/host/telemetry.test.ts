@@ -107,10 +107,13 @@ test('a loss of power is counted by boots, told for a day, and not after an orde
 });
 
 test('where nothing can be read or written, the start goes on and says so once', async (t) => {
-  const { telemetry, warnings } = boxOf(t, sysTree(t, {}), { dir: '/proc/nowhere' });
+  const { telemetry, clock, warnings } = boxOf(t, sysTree(t, {}), { dir: '/proc/nowhere' });
   await telemetry.start();
   const { disk, boots, temperatureCelsius } = telemetry.facts();
   assert.deepEqual([disk.totalBytes, boots.count, temperatureCelsius], [null, null, null]);
-  assert.equal(warnings.length, 1);
   assert.match(warnings[0] ?? '', /losses of power are not counted/);
+  assert.match(warnings[1] ?? '', /telemetry of the host has no disk/);
+  clock.advance(30_000);
+  await until('the second look', () => telemetry.facts().ageSeconds === 0);
+  assert.equal(warnings.length, 2);
 });

@@ -59,8 +59,14 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
   let timer: Timer | undefined;
   let isStopped = false;
 
+  const told = new Set<string>();
+  const failed = (what: string, error: unknown): void => {
+    if (told.has(what)) return;
+    told.add(what);
+    logger.warn(`telemetry of the host has no ${what}`, { error: messageOf(error) });
+  };
   const look = async (): Promise<void> => {
-    sampled = await sample(dir, roots);
+    sampled = await sample(dir, roots, failed);
     sampledAtMs = clock.monoMs();
   };
   const arm = (): void => {
@@ -102,27 +108,35 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
   };
 }
 
-async function sample(dir: string, roots: SensorRoots): Promise<Sampled> {
+type Failed = (what: string, error: unknown) => void;
+
+async function sample(dir: string, roots: SensorRoots, failed: Failed): Promise<Sampled> {
+  const without = <T>(what: string, unknown: T): ((error: unknown) => T) => {
+    return (error) => {
+      failed(what, error);
+      return unknown;
+    };
+  };
   const [memory, usedPercent, disk] = await Promise.all([
-    memoryNow().catch(() => nothing.memory),
-    usedNow().catch(() => null),
-    diskNow(dir, roots).catch(() => nothing.disk),
+    memoryNow().catch(without('memory', nothing.memory)),
+    usedNow().catch(without('processor load', null)),
+    diskNow(dir, roots).catch(without('disk', nothing.disk)),
   ]);
   const load = { averages: loadavg(), processors: availableParallelism(), usedPercent };
   return { temperatureCelsius: temperature(roots), ...power(roots), memory, load, disk };
 }
 
 async function memoryNow(): Promise<Sampled['memory']> {
-  const { mem } = await import('systeminformation');
-  const { total, available, buffcache } = await mem();
+  const { default: system } = await import('systeminformation');
+  const { total, available, buffcache } = await system.mem();
   // Where it cannot read /proc/meminfo it takes free memory for available: then nothing is cached either.
   return { totalBytes: total > 0 ? total : null, availableBytes: buffcache > 0 ? available : null };
 }
 
 /** Of all processors, since the look before. */
 async function usedNow(): Promise<number | null> {
-  const { currentLoad } = await import('systeminformation');
-  const { currentLoad: used, cpus } = await currentLoad();
+  const { default: system } = await import('systeminformation');
+  const { currentLoad: used, cpus } = await system.currentLoad();
   return cpus.length > 0 && Number.isFinite(used) ? Math.round(used * 10) / 10 : null;
 }
 
