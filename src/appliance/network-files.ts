@@ -39,23 +39,18 @@ export function fixedAddresses({ method, address }: Network): string[] {
   return split === undefined ? [] : [split.address];
 }
 
-/**
- * The name is written as hex, so that none can be anything but a name. A password is ASCII between 32 and 126, and
- * wpa_supplicant reads it up to the last quote of its line.
- */
+/** `psk` in hex, or '' where the network is open. The name is hex too, so that none can be anything but a name. */
 export function wpaFile({ ssid, psk, country }: Wifi): string {
-  const secret = /^[0-9A-Fa-f]{64}$/.test(psk) ? psk : `"${psk}"`;
-  const access = psk === '' ? ['key_mgmt=NONE'] : ['key_mgmt=WPA-PSK', `psk=${secret}`];
+  const access = psk === '' ? ['key_mgmt=NONE'] : ['key_mgmt=WPA-PSK', `psk=${psk}`];
   const lines = ['ctrl_interface=DIR=/run/wpa_supplicant', 'update_config=0', `country=${country}`, '', 'network={'];
   lines.push(`  ssid=${hexOf(ssid)}`, '  scan_ssid=1', ...access.map((line) => `  ${line}`), '}');
   return `${HEAD}${lines.join('\n')}\n`;
 }
 
-/** The password of a file that wpaFile made for this network; undefined: it is for another one, or open. */
+/** The key in a file that wpaFile made for this network; undefined: it is for another one, or open. */
 export function storedPsk(file: string | undefined, ssid: string): string | undefined {
   if (file === undefined || !file.includes(`\n  ssid=${hexOf(ssid)}\n`)) return undefined;
-  const written = /^ {2}psk=(.*)$/m.exec(file)?.[1];
-  return written?.startsWith('"') === true ? written.slice(1, -1) : written;
+  return /^ {2}psk=([0-9a-f]{64})$/m.exec(file)?.[1];
 }
 
 function hexOf(text: string): string {

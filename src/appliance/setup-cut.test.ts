@@ -13,9 +13,11 @@ import { dispose, dyingDisk, newTrial, PACKAGED, PlugPulled, type Trial, trialIn
 import { realDisk } from './disk.ts';
 import { findIdentity } from './identity.ts';
 import { applySetup } from './setup.ts';
+import { wirelessKey } from './setup-plan.ts';
 
 const PSK = 'correct horse battery';
 const TOKEN = `lsd_${'Zz9_-'.repeat(9).slice(0, 43)}`;
+const KEY = wirelessKey(PSK, 's');
 const PASSWORD = 'hunter2hunter2';
 const SETUP = `[box]
 hostname = "new-name"
@@ -70,14 +72,14 @@ function everything(trial: Trial): string {
 function holdsSecrets(trial: Trial): boolean {
   const all = everything(trial);
   const original = Buffer.from(SETUP).toString('base64');
-  return all.includes(original) || (all.includes(PSK) && all.includes(PASSWORD));
+  return all.includes(original) || ((all.includes(PSK) || all.includes(KEY)) && all.includes(PASSWORD));
 }
 
 function demandGood(trial: Trial, where: string): void {
   assert.deepEqual(applySetup(trial), [], where);
   assert.equal(trial.etc('hostname'), 'new-name\n', where);
   assert.equal(trial.etc('lineside/lineside.toml'), CONFIG, where);
-  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(`psk="${PSK}"`), where);
+  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(`psk=${KEY}`), where);
   assert.equal(trial.etc('lineside/secrets/hub/kafka.password'), PASSWORD, where);
   const names = listTokens(trial.box.path('/etc/lineside/tokens.json')).map(({ name }) => name);
   assert.deepEqual(names.sort(), ['claim', 'ops'], where);
@@ -206,7 +208,7 @@ test('secrets that were replaced on the card while the first were being taken co
   const trial = beforeTaking();
   trial.put('setup.toml', SETUP.replace(PSK, 'another one instead'));
   assert.deepEqual(applySetup(trial), []);
-  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes('another one instead'));
+  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(wirelessKey('another one instead', 's')));
   assert.ok(!trial.card('setup.toml').includes('another one'));
   dispose(trial);
 });

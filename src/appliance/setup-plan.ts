@@ -1,4 +1,5 @@
 /** A judged set-up and the box as it is, made into files; what does not fit the box is a fault. Nothing is written here. */
+import { pbkdf2Sync } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemCode } from '../base/errors.ts';
@@ -21,7 +22,7 @@ const GONE = 'was moved onto a box, and this box does not have it: write it agai
 
 export function planSetup(box: Box, setup: Setup): Plan {
   const faults: Fault[] = [];
-  const wifi = withStoredPsk(box, setup.network.wifi, faults);
+  const wifi = withKey(box, setup.network.wifi, faults);
   const secrets = planSecrets(box, setup.secrets, faults);
   const { wired, wireless } = networkFiles(setup.network);
   const open = (place: string, content: string | undefined): Change => ({ place, content, mode: 0o644 });
@@ -40,12 +41,23 @@ export function planSetup(box: Box, setup: Setup): Plan {
   return { changes, faults, secrets: secrets.names };
 }
 
-function withStoredPsk(box: Box, wifi: Wifi | undefined, faults: Fault[]): Wifi | undefined {
-  if (wifi?.psk !== TAKEN) return wifi;
+/** Its password turned into the key that is made of it, or that of the box where the card no longer has it. */
+function withKey(box: Box, wifi: Wifi | undefined, faults: Fault[]): Wifi | undefined {
+  if (wifi === undefined || wifi.psk === '') return wifi;
+  if (wifi.psk !== TAKEN) return { ...wifi, psk: wirelessKey(wifi.psk, wifi.ssid) };
   const psk = storedPsk(box.text(etc.wpa), wifi.ssid);
   if (psk === undefined)
     faults.push({ path: 'network.wifi.psk', message: `${GONE} (for the network ${JSON.stringify(wifi.ssid)})` });
   return { ...wifi, psk: psk ?? '' };
+}
+
+/**
+ * IEEE 802.11, J.4: what WPA2 makes of a password. Kept in its place, since wpa_supplicant cannot read every password from
+ * its file (it ends at a quote), and people use one password in several places.
+ */
+export function wirelessKey(password: string, ssid: string): string {
+  if (/^[0-9A-Fa-f]{64}$/.test(password)) return password.toLowerCase();
+  return pbkdf2Sync(password, ssid, 4_096, 32, 'sha1').toString('hex');
 }
 
 function planSecrets(

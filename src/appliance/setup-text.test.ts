@@ -1,5 +1,9 @@
 /** setup.toml as text: where its values stand, taking secrets out, the example, and what single values may be. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { parse, stringify } from 'smol-toml';
@@ -8,6 +12,7 @@ import { networkFiles, storedPsk, wpaFile } from './network-files.ts';
 import { setupExample } from './setup-example.ts';
 import { judgeSetup } from './setup-file.ts';
 import { setupKeys, tokenKeys } from './setup-keys.ts';
+import { wirelessKey } from './setup-plan.ts';
 import { sshKeyFault } from './ssh-key.ts';
 import { withoutSecrets } from './taking.ts';
 import { tomlPlaces } from './toml-places.ts';
@@ -147,15 +152,37 @@ test('a public key is told from everything else', () => {
   }
 });
 
-test('a wireless network is only ever a name and a password in its file', () => {
-  const hostile = 'x"\n}\nnetwork={\nssid="evil"';
-  const wifi = { ssid: hostile.slice(0, 31), psk: 'a"b#c }\\" d', country: 'DE' };
+test('wpa_supplicant reads a name and a key, whatever they are made of', () => {
+  // The vector of IEEE 802.11, J.4.3.
+  const vector = 'f42c6fc52df0ebef9ebb4b90b38a5f902e83fe1b135a70e23aed762e9710a12e';
+  assert.equal(wirelessKey('password', 'IEEE'), vector);
+  assert.equal(wirelessKey(vector.toUpperCase(), 'any'), vector);
+  const hostile = 'x"\n}\nnetwork={\nssid="evil"é';
+  const wifi = { ssid: hostile, psk: wirelessKey('a"b#c }\\" d', hostile), country: 'DE' };
   const file = wpaFile(wifi);
-  assert.equal(file.match(/network=\{/g)?.length, 1);
-  assert.equal(storedPsk(file, wifi.ssid), wifi.psk);
+  assert.equal(storedPsk(file, hostile), wifi.psk);
   assert.equal(storedPsk(file, 'another'), undefined);
-  assert.equal(storedPsk(wpaFile({ ...wifi, psk: 'AB'.repeat(32) }), wifi.ssid), 'AB'.repeat(32));
-  assert.match(wpaFile({ ...wifi, psk: '' }), /key_mgmt=NONE/);
+  assert.equal(storedPsk(wpaFile({ ...wifi, psk: '' }), hostile), undefined);
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-wpa-'));
+  try {
+    for (const [psk, management] of [
+      [wifi.psk, 'key_mgmt: 0x2'],
+      ['', 'key_mgmt: 0x4'],
+    ] as const) {
+      writeFileSync(join(dir, 'wpa.conf'), wpaFile({ ...wifi, psk }).replace('/run/wpa_supplicant', dir));
+      // It ends for want of the interface, after it has read the file.
+      const args = ['-c', join(dir, 'wpa.conf'), '-i', 'none-such0', '-D', 'wired', '-dd'];
+      const said = spawnSync('/usr/sbin/wpa_supplicant', args, { encoding: 'utf8', timeout: 10_000 }).stdout;
+      assert.equal(said.match(/start of a new network block/g)?.length, 1, said);
+      assert.ok(
+        said.includes(`ssid - hexdump_ascii(len=${Buffer.byteLength(hostile)})`) && said.includes(management),
+        said,
+      );
+      assert.doesNotMatch(said, /Invalid|failed to parse/);
+    }
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
 });
 
 test('plain DHCP is left to the image, everything else is a profile of its own', () => {

@@ -6,6 +6,7 @@ import { listTokens, revokeToken } from '../config/tokens.ts';
 import { dispose, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
 import { findIdentity } from './identity.ts';
 import { applySetup } from './setup.ts';
+import { wirelessKey } from './setup-plan.ts';
 
 const PSK = 'correct horse "battery" #9';
 const TOKEN = `lsd_${'a1_-'.repeat(11).slice(0, 43)}`;
@@ -115,7 +116,10 @@ test('every part of setup.toml goes in its place, and the secrets leave the card
   }
   const wpa = trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf');
   assert.ok(
-    wpa.includes(`\n  ssid=736974652037\n`) && wpa.includes(`\n  psk="${PSK}"\n`) && wpa.includes('\ncountry=DE\n'),
+    wpa.includes(`\n  ssid=736974652037\n`) &&
+      wpa.includes(`\n  psk=${wirelessKey(PSK, 'site 7')}\n`) &&
+      !wpa.includes(PSK) &&
+      wpa.includes('\ncountry=DE\n'),
   );
   assert.equal(trial.etc('ssh/lineside/authorized_keys'), `${KEY}\n`);
   assert.equal(trial.etc('lineside/secrets/hub/kafka.password'), 'hunter2hunter2');
@@ -166,7 +170,7 @@ test('an unchanged file is not applied again; a changed one is, and keeps what w
   trial.put('setup.toml', trial.card('setup.toml').replace('pump-house-3', 'pump-house-4'));
   applied();
   assert.equal(trial.etc('hostname'), 'pump-house-4\n');
-  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(PSK));
+  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(wirelessKey(PSK, 'site 7')));
   assert.equal(trial.etc('lineside/secrets/hub/kafka.password'), 'hunter2hunter2');
   assert.deepEqual(
     tokens().map(({ name }) => name),
@@ -186,7 +190,7 @@ test('a file that is gone from the card changes nothing', () => {
   trial.disk.remove(join(trial.boot, 'setup.toml'));
   applied();
   assert.equal(trial.etc('hostname'), 'pump-house-3\n');
-  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(PSK));
+  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(wirelessKey(PSK, 'site 7')));
 });
 
 test('a faulty file is told whole, with its lines and without its secrets, and nothing of either is applied', () => {
@@ -312,7 +316,7 @@ test("files of Windows' editors count: byte order mark, CRLF, any case", () => {
   trial.put('Lineside.toml', `\uFEFF${PACKAGED.replaceAll('\n', '\r\n')}[log]\r\ncommit_ms = 20\r\n`);
   applied();
   assert.equal(trial.etc('hostname'), 'pump-house-3\n');
-  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(PSK));
+  assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(wirelessKey(PSK, 'site 7')));
   assert.equal(trial.etc('lineside/lineside.toml'), `${PACKAGED}[log]\ncommit_ms = 20\n`);
   assert.ok(!trial.card('SETUP.TOML').includes(TOKEN));
   assert.match(trial.card('SETUP.TOML'), /^\uFEFF\[box\]\r\n/);
