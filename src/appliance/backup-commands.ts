@@ -58,11 +58,8 @@ function addRestore(program: Command, { io }: LocalShell, databases: LoadDatabas
       }
       if (file === undefined) throw new LinesideError('INVALID_ARGUMENT', 'no backup is named');
       needsYes(options.yes, 'What this box has now, its log included, would be replaced.');
-      const [{ restoreBackup }, { systemServices }] = await Promise.all([
-        import('./restore.ts'),
-        import('./services.ts'),
-      ]);
-      const services = systemServices();
+      const [{ restoreBackup }, { servicesOf }] = await Promise.all([import('./restore.ts'), import('./services.ts')]);
+      const services = servicesOf(configFile);
       const list = restoreBackup({ file, configFile, env: io.env, databases: await databases(), services });
       io.stdout.write(`this box is ${list.deviceId} as of ${list.createdAt} again\n`);
     });

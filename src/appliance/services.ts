@@ -13,13 +13,18 @@ export interface Services {
   start(units: readonly string[]): void;
 }
 
+const unitsConfig = '/etc/lineside/lineside.toml';
 const units = ['lineside.service', 'lineside-hub.service'];
 /** A connection to one of them would start the service. */
 const sockets = 'lineside*.socket';
 
-/** systemd's; where that does not run, nothing to stop: who started the service stops it. */
-export function systemServices(): Services {
-  if (!existsSync('/run/systemd/system')) return { stop: () => [], start: () => undefined };
+/**
+ * systemd's; where that does not run, or the configuration is another one than its units', there is nothing to stop: who
+ * started the service stops it.
+ */
+export function servicesOf(configFile: string): Services {
+  if (configFile !== unitsConfig || !existsSync('/run/systemd/system'))
+    return { stop: () => [], start: () => undefined };
   return {
     stop() {
       const states = '--state=active,activating,reloading';

@@ -1,0 +1,74 @@
+/** The commands of update, backup and restore as they are typed. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { test } from 'node:test';
+import { openBundle, readPublicKey } from '../../src/appliance/bundle.ts';
+import { testBox } from '../../src/appliance/update.fixture.ts';
+import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
+import { runCli } from '../../src/cli/cli.ts';
+import { addLocalCommands } from '../../src/local-commands.ts';
+import { fill, siteIn, statesOf } from './backup-site.ts';
+
+async function run(...argv: string[]): Promise<{ status: number; out: string; err: string }> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const io = {
+    stdin: new PassThrough(),
+    stdout,
+    stderr,
+    env: { SOURCE_DATE_EPOCH: '1800000000' },
+    clock: new FakeClock(),
+    onSignal: () => () => undefined,
+  };
+  const sockets = { localSocket: () => '', localHttpSocket: () => '' };
+  const status = await runCli(argv, io, { ...sockets, version: '1.4.0', local: addLocalCommands });
+  return { status, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
+}
+
+test('update pack makes what update install reads, of the version that runs and the date that is set', async (t) => {
+  const box = testBox(t);
+  const where = ['--root', box.at('new-root'), '--boot', box.at('new-boot'), '--key', box.at('update.key')];
+  const { status, out, err } = await run('update', 'pack', ...where, '--out', box.at('packed'));
+  assert.equal(status, 0, err);
+  const fd = openSync(box.at('packed'), 'r');
+  t.after(() => closeSync(fd));
+  const { manifest } = openBundle(fd, readPublicKey(box.at('update.pub')));
+  assert.deepEqual(JSON.parse(out), manifest);
+  assert.deepEqual(
+    [manifest.version, manifest.board, manifest.builtAt.slice(0, 10)],
+    ['1.4.0', 'raspberry-pi-arm64', '2027-01-15'],
+  );
+  assert.equal(box.install(box.at('packed')).slot, 'b');
+});
+
+test('backup, a look at it with tar, and restore', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-commands-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const where = siteIn(dir);
+  fill(where, 'one');
+  const config = ['--config', where.configFile];
+  const made = await run('backup', where.file, ...config);
+  assert.deepEqual([made.status, /files of box-1, \d+ bytes, read back and sound/.test(made.out)], [0, true], made.err);
+  const { stdout, stderr } = spawnSync('tar', ['tf', where.file], { encoding: 'utf8' });
+  assert.equal(stderr, '');
+  for (const name of ['etc/secrets/hub/kafka.password', 'line/log.db', 'hub/refdata.db', 'manifest.json']) {
+    assert.ok(stdout.split('\n').includes(name), name);
+  }
+  writeFileSync(join(where.etc, 'tokens.json'), '{"text":"two"}');
+  const asked = await run('restore', where.file, ...config);
+  assert.deepEqual([asked.status, /With --yes it is done/.test(asked.err)], [1, true]);
+  assert.match(readFileSync(join(where.etc, 'tokens.json'), 'utf8'), /two/);
+  const restored = await run('restore', where.file, '--yes', ...config);
+  assert.deepEqual([restored.status, restored.out.startsWith('this box is box-1 as of ')], [0, true], restored.err);
+  assert.deepEqual(new Set(statesOf(where)), new Set(['one']));
+  assert.equal((await run('restore', '--finish', ...config)).out, 'no restore was interrupted\n');
+});
+
+test('a factory reset wants to be confirmed, and an update a box with slots', async () => {
+  const reset = await run('factory-reset');
+  assert.deepEqual([reset.status, /All data of this box would be gone/.test(reset.err)], [1, true]);
+  assert.match((await run('update', 'status')).err, /not started from slots.*Debian package is updated by apt/);
+});
