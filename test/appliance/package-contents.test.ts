@@ -59,10 +59,9 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
   test('it says what it is, and names a package for each library that its binaries want', () => {
     const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'));
     assert.deepEqual([field('Package'), field('Version'), field('Architecture')], ['lineside', version, own]);
-    assert.equal(
-      execFileSync('dpkg-deb', ['--ctrl-tarfile', deb, '--'], { maxBuffer: 1e8 }).includes('@VERSION@'),
-      false,
-    );
+    const control = join(work, 'control');
+    execFileSync('dpkg-deb', ['--control', deb, control]);
+    for (const file of files(control)) assert.doesNotMatch(readFileSync(join(control, file), 'utf8'), /@[A-Z]+@/, file);
     const packages: Record<string, string> = {
       'libc.so': 'libc6',
       'libm.so': 'libc6',
@@ -99,7 +98,7 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
     for (const directory of ['ca', 'secrets', 'secrets/line', 'secrets/hub'])
       assert.equal(modes.get(`etc/lineside/${directory}/`), 'drwx------', directory);
     assert.equal(modes.get('etc/lineside/tls/'), 'drwxr-xr-x');
-    const executable = [...modes].filter(([path, mode]) => !path.endsWith('/') && mode.includes('x'));
+    const executable = [...modes].filter(([, mode]) => mode.startsWith('-') && mode.includes('x'));
     assert.deepEqual(
       executable.map(([path]) => path).filter((path) => !path.startsWith('usr/lib/lineside/appliance/')),
       ['usr/bin/lineside', 'usr/lib/lineside/node'],
@@ -110,7 +109,7 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
     for (const file of files(root)) {
       assert.doesNotMatch(
         file,
-        /\.(map|ts|cc|cpp|c|h|gyp|pem|key)$|musl|win32.*\.node$|darwin.*\.node$|tokens\.json/,
+        /\.(map|ts|cc|cpp|c|h|gyp|pem|key)$|musl.*\.node$|win32.*\.node$|darwin.*\.node$|tokens\.json/,
         file,
       );
       const bytes = readFileSync(join(root, file));

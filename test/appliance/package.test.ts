@@ -1,11 +1,11 @@
 /** The Debian package's life on a machine: installed, upgraded, removed, brought back, purged. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { type Box, bootBare, PORT } from './box.ts';
-import { debianPackage, nspawnMissing } from './nspawn.ts';
+import { debianPackage, nspawnMissing, trixieTree } from './nspawn.ts';
 
 const CONFIGURATION = '/etc/lineside/lineside.toml';
 const OLDER = '0.0.9';
@@ -147,5 +147,28 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
       '',
     );
     assert.equal((await box.run(['systemctl', 'list-unit-files', '--no-legend', 'lineside*'])).stdout, '');
+  });
+});
+
+describe('the Debian package in a tree that is not running', { skip: nspawnMissing(), timeout: 120_000 }, () => {
+  test('is installed with its users, and enabled for the first boot', () => {
+    const work = mkdtempSync('/var/tmp/lineside-tree-');
+    try {
+      for (const name of ['upper', 'overlay', 'root']) mkdirSync(join(work, name));
+      const script = `
+        mount -t overlay overlay -o lowerdir="$1",upperdir="$2/upper",workdir="$2/overlay" "$2/root"
+        cp "$3" "$2/root/root/lineside.deb"
+        mount -t proc proc "$2/root/proc"
+        chroot "$2/root" dpkg --install /root/lineside.deb 2>&1
+        chroot "$2/root" systemctl is-enabled lineside
+        chroot "$2/root" getent passwd lineside lineside-hub
+        chroot "$2/root" lineside --version`;
+      const said = execFileSync('unshare', ['-m', 'sh', '-ec', script, 'sh', trixieTree(), work, debianPackage()], {
+        encoding: 'utf8',
+      });
+      assert.match(said, /^enabled\nlineside:x:.*\nlineside-hub:x:.*\n\d+\.\d+\.\d+\n$/m);
+    } finally {
+      rmSync(work, { recursive: true });
+    }
   });
 });
