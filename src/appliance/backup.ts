@@ -207,7 +207,7 @@ function sizeOf(database: string): number {
   );
 }
 
-export function syncDirectory(path: string): void {
+function syncDirectory(path: string): void {
   const fd = openSync(path, 'r');
   try {
     fsyncSync(fd);

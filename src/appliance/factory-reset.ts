@@ -6,7 +6,7 @@ import { syncPath } from './restore-swap.ts';
 import { writeWhole } from './tar-file.ts';
 import { readBootFacts, type UpdatePlace, withBoot } from './update-place.ts';
 
-export const requestName = 'factory-reset';
+const requestName = 'factory-reset';
 
 /**
  * The request names this box: on a card that was put into another one it asks for nothing. What runs before anything is

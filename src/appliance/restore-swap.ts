@@ -30,7 +30,7 @@ function oldPath(dir: string): string {
   return join(dir, restoreDirName, 'old');
 }
 
-export function journalPath(etcDir: string): string {
+function journalPath(etcDir: string): string {
   return join(etcDir, restoreDirName, 'journal.json');
 }
 

@@ -5,7 +5,7 @@ import { LinesideError, messageOf } from '../base/errors.ts';
 import { dropPages } from './page-cache.ts';
 import { parseSlots, renderSlots, type SlotState, slotFileBytes } from './slots.ts';
 
-export function slotFile(bootDir: string): string {
+function slotFile(bootDir: string): string {
   return join(bootDir, 'slot.txt');
 }
 

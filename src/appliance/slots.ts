@@ -24,7 +24,7 @@ export interface SlotStart {
 
 export const slotFileBytes = 64;
 /** One start may meet a pulled plug that is not the new slot's fault, and the next one too. */
-export const triesOfTrial = 3;
+const triesOfTrial = 3;
 
 /** What the firmware reads stands below this line, and follows from it. */
 const form = /^# lineside slot good=([ab]) try=([ab-]) left=([0-9]) *(\n|$)/;

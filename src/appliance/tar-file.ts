@@ -4,7 +4,7 @@ import { LinesideError } from '../base/errors.ts';
 import { parseTarHeader, type TarEntry, tarBlockBytes, tarEndBytes, tarHeader, tarPadding } from './tar.ts';
 
 /** Of a piece. The smallest board has 512 MB, most of them the service's; larger pieces gain nothing on a card. */
-export const pieceBytes = 1024 * 1024;
+const pieceBytes = 1024 * 1024;
 
 /** A part of a file, read once from its beginning to its end. */
 export class Cursor {

@@ -9,7 +9,7 @@ export const tarBlockBytes = 512;
 /** Two blocks of zeros. */
 export const tarEndBytes = 2 * tarBlockBytes;
 /** 11 octal digits. */
-export const tarFileLimitBytes = 8 * 1024 ** 3 - 1;
+const tarFileLimitBytes = 8 * 1024 ** 3 - 1;
 
 export interface TarEntry {
   /** Relative, "a/b"; a directory's has no slash behind it. */

@@ -42,7 +42,7 @@ export function ownPlace(version: string): UpdatePlace {
   };
 }
 
-export function remount(dir: string, mode: 'rw' | 'ro'): void {
+function remount(dir: string, mode: 'rw' | 'ro'): void {
   const { status, stderr, error } = spawnSync('mount', ['-o', `remount,${mode}`, dir], { encoding: 'utf8' });
   if (status === 0) return;
   throw new LinesideError('STORAGE_FAILED', `${dir} cannot be remounted ${mode}: ${error?.message ?? stderr.trim()}`, {

@@ -91,7 +91,7 @@ export function boxIn(dir: string, running: Slot): TestBox {
   };
 }
 
-export function temporaryDir(t: TestContext): string {
+function temporaryDir(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-update-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   return dir;

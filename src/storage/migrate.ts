@@ -10,7 +10,7 @@ import { LinesideError } from '../base/errors.ts';
  * versions before go on reading and writing the file (new tables; new columns with a default, where no statement names its
  * values by place alone). What is not has to say so, and shuts them out: then an update cannot be rolled back with its data.
  */
-export type Migration = string | { readonly sql: string; readonly breaksOlder: true };
+type Migration = string | { readonly sql: string; readonly breaksOlder: true };
 
 /** The version is the place in the list, counted from 1. */
 export type Migrations = readonly Migration[];
