@@ -11,7 +11,7 @@ import { etc } from './places.ts';
 import { isBetween, kept, readTaking, type SetupParts } from './setup-state.ts';
 import { claimText, errorsText } from './setup-texts.ts';
 
-export const CONSOLE_ISSUE = '/run/lineside-console/issue';
+const CONSOLE_ISSUE = '/run/lineside-console/issue';
 
 export function settleCard(parts: SetupParts, faults: readonly string[]): void {
   attempt(parts, 'secrets may still be in setup.toml', () => takeSecrets(parts));

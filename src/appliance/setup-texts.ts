@@ -10,7 +10,7 @@ export interface Shown {
 }
 
 /** Filled in by the console, which knows them. */
-export const ADDRESSES = '@ADDRESSES@';
+const ADDRESSES = '@ADDRESSES@';
 
 /** FAT is read where Notepad is, too. */
 const cardText = (lines: readonly string[]): string => `${lines.join('\r\n')}\r\n`;
@@ -39,8 +39,8 @@ export function claimText({ hostname, identity, claim = '' }: Shown): string {
     `Fingerprint: ${identity.caFingerprint}`,
     `Token:       ${claim}`,
     '',
-    `lineside --host ${hostname}.local --fingerprint ${identity.caFingerprint} status`,
-    '  (with the token in a file that LINESIDE_TOKEN_FILE names)',
+    'From a laptop on the same network, with the token alone in a file token.txt:',
+    `lineside status --host ${hostname}.local --fingerprint ${identity.caFingerprint} --token-file token.txt`,
   ]);
 }
 
