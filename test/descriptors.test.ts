@@ -89,6 +89,8 @@ const enums: Readonly<Record<string, string>> = {
   Direction: 'serial.SerialLogEntry.Direction',
   PortState: 'lineside.v1.PortState',
   LogState: 'lineside.v1.LogState',
+  ClockState: 'lineside.v1.ClockState',
+  EntryClock: 'lineside.v1.EntryClock',
   'serial.Parity': 'serial.Parity',
   'serial.StopBits': 'serial.StopBits',
   'serial.SerialLogEntry.Direction': 'serial.SerialLogEntry.Direction',

@@ -73,7 +73,7 @@ function kernelBootMs(): number {
   return seconds * 1_000 + nanoseconds / 1e6;
 }
 
-export function bootIdOf(file: string): string {
+function bootIdOf(file: string): string {
   try {
     return readFileSync(file, 'utf8').trim();
   } catch {

@@ -97,7 +97,7 @@ const clocks: Readonly<Record<EntryClock, lineside.v1.EntryClock>> = {
   corrected: lineside.v1.EntryClock.ENTRY_CLOCK_CORRECTED,
 };
 
-export interface BatchEntry extends Pick<LogEntry, 'id' | 'clock' | 'uncorrectedMs'> {
+interface BatchEntry extends Pick<LogEntry, 'id' | 'clock' | 'uncorrectedMs'> {
   readonly bytes: Buffer;
 }
 
