@@ -21,13 +21,15 @@ interface ReloadOptions {
   readonly logger: Logger;
 }
 
-/** `remark`: to stand beside the status. */
 export interface Reloaded {
   readonly isGood: boolean;
+  /** To stand beside the status. */
   readonly remark: string;
+  /** Why the process is to end, so that it is started again; '': it goes on. */
+  readonly endsFor: string;
 }
 
-export interface LineReloadOptions extends ReloadOptions {
+interface LineReloadOptions extends ReloadOptions {
   /** Answers the keys that it could not take. Throws CONFIG_INVALID where it took none. */
   readonly take: (config: Config) => Promise<readonly string[]>;
 }
@@ -59,49 +61,48 @@ export class LineReload {
       for (const { path, message } of plan.conflicts) logger.warn('not taken before a restart', { key: path, message });
       logger.info('configuration read anew', taken.length === 0 ? {} : { taken: taken.join(' ') });
       const restart = [...new Set([...plan.live.filter((path) => notTaken.includes(path)), ...plan.restart])];
-      if (restart.length === 0) return { isGood: true, remark: '' };
+      if (restart.length === 0) return { isGood: true, remark: '', endsFor: '' };
       logger.warn('changed keys need a restart of the service', { keys: restart.join(' ') });
-      return { isGood: true, remark: `RESTART NEEDED for ${restart.join(' ')}` };
+      return { isGood: true, remark: `RESTART NEEDED for ${restart.join(' ')}`, endsFor: '' };
     } catch (error) {
       return refused(error, logger, '');
     }
   }
 }
 
-export interface HubReloadOptions extends ReloadOptions {
-  /** Ends the process, which is started again. */
-  readonly end: (why: string) => void;
-}
-
 export class HubReload {
-  readonly #o: HubReloadOptions;
+  readonly #o: ReloadOptions;
   readonly #files: string;
 
-  constructor(options: HubReloadOptions) {
+  constructor(options: ReloadOptions) {
     this.#o = options;
     this.#files = filesOf(options.loaded.config);
   }
 
   reload(): Reloaded {
-    const { loaded, read, end, logger } = this.#o;
+    const { loaded, read, logger } = this.#o;
     try {
       const after = read();
       const changed = planReload(loaded, after).hub;
-      const isOther = changed.length > 0 || filesOf(after.config) !== this.#files;
-      if (isOther)
-        end(`the configuration has changed: ${changed.length > 0 ? changed.join(' ') : 'a file that it names'}`);
-      return { isGood: true, remark: '' };
+      if (changed.length > 0) return ends(changed.join(' '));
+      return filesOf(after.config) === this.#files
+        ? { isGood: true, remark: '', endsFor: '' }
+        : ends('a file that it names');
     } catch (error) {
       return refused(error, logger, 'hub ');
     }
   }
 }
 
+function ends(changed: string): Reloaded {
+  return { isGood: true, remark: '', endsFor: `the configuration has changed: ${changed}` };
+}
+
 function refused(thrown: unknown, logger: Logger, who: string): Reloaded {
   const { message, reasons, hint } = asLinesideError(thrown);
   for (const fault of reasons.length > 0 ? reasons : [message]) logger.error(`${who}configuration fault`, { fault });
   logger.error(`${who}the configuration is faulty: the old one stays in use`, hint === '' ? {} : { hint });
-  return { isGood: false, remark: FAULTY };
+  return { isGood: false, remark: FAULTY, endsFor: '' };
 }
 
 /** The contents of the files that the hub has read at its start, as one digest. */

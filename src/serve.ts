@@ -88,11 +88,14 @@ export async function serve(argv: readonly string[], version: string): Promise<n
     const notifier = await createNotifier(process.env, logger);
     const told = new VitalsReport({ notifier, clock: systemClock, logger });
     report = told;
-    const running = await start({ asked, logger, version, report: told, askToStop });
+    const running = await start({ asked, logger, version, report: told });
     const { ready, addresses, steps, end } = running;
     logger.info(ready, { version, listen: addresses.join(' ') });
     await told.up(running.vitals);
-    hangups.onEach(() => reload(running, told, logger, who));
+    hangups.onEach(async () => {
+      const endsFor = await reload(running, told, logger, who);
+      if (endsFor !== '') askToStop(endsFor);
+    });
     const why = await stopped;
     logger.info(`${who}stopping`, { why });
     told.stopping(running.stopMs);
@@ -162,7 +165,6 @@ interface Start {
   readonly logger: Logger;
   readonly version: string;
   readonly report: VitalsReport;
-  readonly askToStop: (why: string) => void;
 }
 
 /** Each process loads its own half only. */
@@ -170,14 +172,14 @@ function start(how: Start): Promise<Running> {
   return how.asked.role === 'hub' ? startHub(how) : startLine(how);
 }
 
-async function startHub({ asked, logger, version, report, askToStop }: Start): Promise<Running> {
+async function startHub({ asked, logger, version, report }: Start): Promise<Running> {
   const { loaded, read, isChild } = asked;
   const { config } = loaded;
   const { startHub: run } = await import('./hub-process.ts');
   const hub = await run({ config, logger, version, isChild, stage: (text) => report.stage(text) });
   const { addresses, vitals } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
-  const reloading = new HubReload({ loaded, read, end: askToStop, logger });
+  const reloading = new HubReload({ loaded, read, logger });
   const stopMs = config.outbox.drainMs + STOP_MS;
   return { ready: 'hub ready', addresses, steps: [step], vitals, stopMs, reload: () => reloading.reload() };
 }
@@ -213,14 +215,17 @@ async function startHubChild({ loaded, hubCommand }: Asked, logger: Logger): Pro
   return hub;
 }
 
-async function reload(running: Running, report: VitalsReport, logger: Logger, who: string): Promise<void> {
+/** Why the process is to end; '': it goes on. To systemd the reload is over by then in either case. */
+async function reload(running: Running, report: VitalsReport, logger: Logger, who: string): Promise<string> {
   report.reloading();
   try {
-    const { remark } = await running.reload();
+    const { remark, endsFor } = await running.reload();
     await report.reloaded(remark);
+    return endsFor;
   } catch (error) {
     logger.error(`${who}the configuration could not be read anew`, { error: messageOf(error) });
     await report.reloaded('');
+    return '';
   }
 }
 

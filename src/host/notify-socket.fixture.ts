@@ -24,7 +24,7 @@ export interface NotifySocket {
   close(): void;
 }
 
-export interface Message {
+interface Message {
   readonly text: string;
   /** By the monotonic clock. */
   readonly atMs: number;

@@ -38,7 +38,7 @@ export interface SerialLogOptions {
 }
 
 /** What may change while the log is open. */
-export type LogLimits = Pick<SerialLogOptions, 'maxBytes' | 'maxAgeDays' | 'commitMs'>;
+type LogLimits = Pick<SerialLogOptions, 'maxBytes' | 'maxAgeDays' | 'commitMs'>;
 
 /** The log as its owner has it. */
 export interface OwnedLog extends LogFace {

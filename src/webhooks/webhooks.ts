@@ -45,7 +45,7 @@ export interface WebhooksOptions {
 }
 
 /** What has to turn as long as webhooks run. */
-export interface WebhookLoop {
+interface WebhookLoop {
   readonly name: string;
   /** Throws where it has come to a stand. */
   readonly check: () => void;

@@ -1,6 +1,6 @@
 /** What the compiled daemon tells systemd: readiness, STATUS, the watchdog while everything answers, its stop. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import Long from 'long';
@@ -9,7 +9,7 @@ import { type Daemon, runDaemonToEnd, startDaemon, temporaryDirectory } from './
 import { startBoth, startHub } from './hub.ts';
 import { namedPty, unplug } from './pty.ts';
 import { inject, straceWorks } from './strace.ts';
-import { until } from './wait.ts';
+import { until, within } from './wait.ts';
 
 /** Fed each second. */
 const INTERVAL_MS = 3_000;
@@ -129,8 +129,16 @@ test('the hub: READY with its outbox, food, STOPPING', async () => {
   const ready = await socket.waitFor(({ fields }) => fields['READY'] === '1');
   assert.equal(ready.fields['STATUS'], 'outbox 0 waiting, no broker configured');
   assert.ok(socket.messages.some(({ fields }) => fields['STATUS'] === 'checking refdata.db'));
-  assert.equal(await hub.stop(), 0);
-  assert.deepEqual(told(socket), ['EXTEND_TIMEOUT_USEC', 'READY', 'WATCHDOG', 'STOPPING']);
+  const from = socket.messages.length;
+  process.kill(hub.pid(), 'SIGHUP');
+  await socket.waitFor(({ fields }) => fields['READY'] === '1', from);
+  const config = readFileSync(hub.configFile, 'utf8');
+  writeFileSync(hub.configFile, `${config}\n[outbox]\ndrain_ms = 0\n`);
+  process.kill(hub.pid(), 'SIGHUP');
+  assert.equal(await within('it ends itself, to be started again', hub.ended), 0);
+  const after = socket.messages.slice(from).flatMap(({ fields }) => Object.keys(fields));
+  const order = after.filter((name) => ['RELOADING', 'READY', 'STOPPING'].includes(name));
+  assert.deepEqual(order, ['RELOADING', 'READY', 'RELOADING', 'READY', 'STOPPING'], 'a reload is over before a stop');
 });
 
 test('of line and hub together the line speaks for both, and the hub has no socket of its own', async () => {
