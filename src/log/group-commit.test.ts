@@ -5,6 +5,7 @@ import { silentLogger } from '../base/logger.ts';
 import type { LogEntry } from './entry.ts';
 import { GroupCommit } from './group-commit.ts';
 import { unpack } from './packed.ts';
+import type { Segment } from './segments.ts';
 import type { AppendRequest, Opened, OpenRequest, Page, Pruned, RemoteStore, StoreSizes } from './store-face.ts';
 
 const nothing: Opened = {
@@ -86,7 +87,7 @@ class FakeStore implements RemoteStore {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-async function started(queueBytes = 1024 * 1024) {
+async function started(queueBytes = 1024 * 1024, segments: Segment[] = []) {
   const clock = new FakeClock();
   const store = new FakeStore();
   let head = 0;
@@ -104,7 +105,10 @@ async function started(queueBytes = 1024 * 1024) {
     onLost: (entries) => {
       lost.entries += entries;
     },
-    segments: { due: () => [], written: () => undefined },
+    segments: {
+      due: (lastId) => segments.filter(({ firstId }) => firstId <= lastId),
+      written: (taken) => void segments.splice(0, taken.length),
+    },
   });
   await commit.start();
   const entry = (bytes = 10): LogEntry => ({
@@ -270,4 +274,33 @@ test('damage that is gone at a second look, or comes back much later, costs no f
     clock.advance(60_000);
   }
   assert.deepEqual([store.opens, store.setAsides], [4, 0]);
+});
+
+test('what became known of stored stamps is stored at once, by itself, and again until it is', async () => {
+  const segments: Segment[] = [];
+  const { clock, store, commit, entry } = await started(undefined, segments);
+  const stored = commit.addAndWait(entry());
+  await store.commit();
+  await stored;
+  const corrected: Segment = { firstId: 1, state: 'unsynced', bootId: 'b', offsetMs: 0, correctionMs: 5_000 };
+  segments.push(corrected, { ...corrected, firstId: 2, correctionMs: undefined });
+  commit.storeCorrection();
+  await store.fail('EIO');
+  clock.advance(250);
+  await turn();
+  const wanted = store.batches.slice(1).map((request) => [request.batch.blocks.length, request.segments]);
+  assert.deepEqual(wanted, [
+    [0, [corrected]],
+    [0, [corrected]],
+  ]);
+  await store.commit();
+  clock.advance(60_000);
+  assert.equal(store.batches.length, 3, 'the segment without entries waits for its first');
+  const next = commit.addAndWait(entry());
+  assert.deepEqual(
+    store.batches.at(-1)?.segments.map(({ firstId }) => firstId),
+    [2],
+  );
+  await store.commit();
+  assert.equal((await next).id, 2);
 });
