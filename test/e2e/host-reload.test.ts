@@ -1,17 +1,19 @@
 /** systemctl reload as the compiled daemon takes it: SIGHUP with a port open under traffic, with a faulty file, with a hub. */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse, stringify } from 'smol-toml';
 import { type NotifySocket, openNotifySocket } from '../../src/host/notify-socket.fixture.ts';
 import { serial } from '../../src/proto/services.ts';
-import { startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
+import { environment, MAIN, NODE, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { startBoth } from './hub.ts';
 import { namedPty } from './pty.ts';
 import { tailLog } from './tail.ts';
-import { until } from './wait.ts';
+import { until, within } from './wait.ts';
 
 const { OK, INVALID_ARGUMENT } = serial.StatusCode;
 /** Some 20 writes between two looks at the log: a port that was closed for a moment would lose some. */
@@ -143,4 +145,23 @@ test('a hub starts itself again for what is its own, and for nothing else', asyn
   await both.waitFor(/ error the configuration is faulty/, beforeFault);
   assert.equal(both.pid(), second);
   assert.equal(await both.stop(), 0);
+});
+
+test('in a terminal a hangup ends it, as the terminal does when it is closed', async () => {
+  const dir = temporaryDirectory();
+  const terminal = namedPty(dir, 'terminal');
+  const stderr = openSync(terminal.slavePath, constants.O_RDWR | constants.O_NOCTTY);
+  const args = [MAIN, 'serve', '--role', 'line', '--config', writeConfig(dir)];
+  const child = spawn(NODE, args, { stdio: ['ignore', 'ignore', stderr], env: environment() });
+  closeSync(stderr);
+  const ended = once(child, 'exit');
+  const shown = (): string => terminal.received().toString();
+  try {
+    await until('ready', () => / info ready /.test(shown()));
+    child.kill('SIGHUP');
+    assert.deepEqual(await within('the end', ended), [0, null]);
+    await until('why', () => / info stopping why=SIGHUP/.test(shown()));
+  } finally {
+    child.kill('SIGKILL');
+  }
 });
