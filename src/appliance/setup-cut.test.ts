@@ -5,11 +5,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { listTokens } from '../config/tokens.ts';
-import { dispose, dyingDisk, newTrial, PACKAGED, PlugPulled, type Trial, trialIn } from './box.fixture.ts';
+import { dispose, dyingDisk, inMemory, newTrial, PACKAGED, PlugPulled, type Trial, trialIn } from './box.fixture.ts';
 import { realDisk } from './disk.ts';
 import { findIdentity } from './identity.ts';
 import { applySetup } from './setup.ts';
@@ -38,7 +37,7 @@ let work = '';
 /** A box that has run before, so that most rounds need not make an identity, and its card with new files. */
 let settled: Trial;
 before(() => {
-  work = mkdtempSync(join(tmpdir(), 'lineside-cut-'));
+  work = mkdtempSync(join(inMemory, 'lineside-cut-'));
   settled = newTrial();
   // Under the name that the set-up gives it: its certificate is made again by the rounds from a new card.
   writeFileSync(settled.box.path('/etc/hostname'), 'new-name\n');
