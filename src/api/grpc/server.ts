@@ -102,15 +102,17 @@ interface Running {
   readonly inherited?: InheritedListener;
 }
 
+/** Taken together, or not at all. */
+const TLS_KEYS: readonly string[] = ['tls.cert_file', 'tls.key_file', 'tls.client_ca_file'];
+
 /** The keys that cannot be taken without new listeners. */
 async function renew(identity: TlsIdentity | undefined, before: Config, { tls }: Config): Promise<readonly string[]> {
   if (identity === undefined) {
     // None listens for other machines, or in the clear: TLS comes, or goes, with the listener.
     const isBare = before.grpc.listen.some((address) => address.kind === 'tcp' && !address.loopback);
-    return isBare && tls.certFile !== '' ? ['tls.cert_file', 'tls.key_file'] : [];
+    return isBare && tls.certFile !== '' ? TLS_KEYS : [];
   }
-  if (tls.certFile === '') return ['tls.cert_file', 'tls.key_file'];
-  return (await identity.renew(tls)) ? [] : ['tls.client_ca_file'];
+  return tls.certFile !== '' && (await identity.renew(tls)) ? [] : TLS_KEYS;
 }
 
 async function listen(server: Server, address: ListenAddress, credentials: ServerCredentials): Promise<Running> {
