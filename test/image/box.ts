@@ -1,0 +1,327 @@
+/**
+ * A box on emulated hardware, started from a card as the firmware would: the kernel and the initramfs that slot.txt names.
+ * Its one UART (PL011, /dev/ttyAMA0) is the field line and every byte on it is recorded from power-on; kernel messages go
+ * to a console of their own, which exists in these tests alone. A reset ends the emulator: start() is the next power-on.
+ */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { createConnection, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { copyFromCard, readFromCard } from './card.ts';
+import { connectQmp, type Qmp } from './qmp.ts';
+
+/** Under emulation, on two cores that other tests share: a quiet machine takes a quarter of it. */
+export const BOOT_LIMIT_MS = 600_000;
+const COMMAND_LIMIT_MS = 120_000;
+const STOP_LIMIT_MS = 180_000;
+
+export interface BoxOptions {
+  /** An empty directory of the box's own. */
+  readonly dir: string;
+  /** See writeCard. */
+  readonly card: string;
+  /** More for QEMU, such as another -drive; it replaces the card's own where it has id=card. */
+  readonly extra?: readonly string[];
+  /** More for the kernel's command line. */
+  readonly append?: string;
+}
+
+/** How a run of the emulator ended. */
+export type Ended = 'reset' | 'off' | 'killed';
+
+export interface Ports {
+  readonly grpc: number;
+  readonly http: number;
+  readonly ssh: number;
+}
+
+export class QemuBox {
+  readonly dir: string;
+  readonly card: string;
+  readonly ports: Ports;
+  readonly publicKey: string;
+  readonly #options: BoxOptions;
+  #boots = 0;
+  #child: ChildProcess | undefined;
+  #ended: Promise<Ended> | undefined;
+  #qmp: Qmp | undefined;
+  #uart: Socket | undefined;
+  #usb: Socket | undefined;
+
+  private constructor(options: BoxOptions, ports: Ports, publicKey: string) {
+    this.#options = options;
+    this.dir = options.dir;
+    this.card = options.card;
+    this.ports = ports;
+    this.publicKey = publicKey;
+  }
+
+  /** The key for the card's setup.toml is made with it; the card may be written afterwards, before start(). */
+  static async create(options: BoxOptions): Promise<QemuBox> {
+    mkdirSync(options.dir, { recursive: true });
+    const key = join(options.dir, 'key');
+    if (!existsSync(key)) execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'test', '-f', key]);
+    const [grpc, http, ssh] = await freePorts(3);
+    assert.ok(grpc !== undefined && http !== undefined && ssh !== undefined);
+    return new QemuBox(options, { grpc, http, ssh }, readFileSync(`${key}.pub`, 'utf8').trim());
+  }
+
+  /** Power on. Returns when the emulator runs, not when the box is ready. */
+  async start(): Promise<void> {
+    assert.ok(this.#child === undefined, 'the box is on');
+    this.#boots += 1;
+    const prefix = /^os_prefix=(.*)\/ *$/m.exec(readFromCard(this.card, 'slot.txt').toString('latin1'))?.[1];
+    assert.ok(prefix !== undefined, 'slot.txt names no slot');
+    const [kernel, initrd] = [join(this.dir, 'vmlinuz'), join(this.dir, 'initrd')];
+    copyFromCard(this.card, `${prefix}/vmlinuz`, kernel);
+    copyFromCard(this.card, `${prefix}/initrd`, initrd);
+    const commandLine = readFromCard(this.card, `${prefix}/cmdline.txt`).toString('latin1').trim();
+    const append = `${commandLine} console=hvc0 loglevel=6 ${this.#options.append ?? ''}`.trim();
+    for (const name of ['uart', 'qmp', 'usb']) rmSync(join(this.dir, name), { force: true });
+    const child = spawn(
+      'nice',
+      ['-n', '-5', 'qemu-system-aarch64', ...this.#machine(), '-kernel', kernel, '-initrd', initrd, '-append', append],
+      { stdio: ['ignore', 'ignore', 'pipe'] },
+    );
+    this.#child = child;
+    const complaints: Buffer[] = [];
+    child.stderr?.on('data', (bytes: Buffer) => complaints.push(bytes));
+    let reason: string | undefined;
+    this.#ended = new Promise((settle) => {
+      child.once('exit', (_code, signal) => {
+        this.#child = undefined;
+        this.#uart?.destroy();
+        this.#usb?.destroy();
+        settle(signal !== null ? 'killed' : reason === 'guest-reset' ? 'reset' : 'off');
+      });
+    });
+    // The emulator waits for the line's other end before the first instruction.
+    this.#uart = await this.#connect('uart');
+    this.#uart.on('error', () => undefined);
+    this.#qmp = await connectQmp(await this.#connect('qmp'), (event, data) => {
+      if (event === 'SHUTDOWN') reason = data['reason'] as string;
+    });
+    assert.ok(this.#child !== undefined, `the emulator did not start: ${Buffer.concat(complaints).toString()}`);
+  }
+
+  #machine(): string[] {
+    const forward = (host: number, guest: number): string => `hostfwd=tcp:127.0.0.1:${host}-:${guest}`;
+    const { grpc, http, ssh } = this.ports;
+    const extra = this.#options.extra ?? [];
+    const ownDrive = extra.some((one) => one.includes('id=card'))
+      ? []
+      : // What the guest has flushed is on the card; a killed emulator loses nothing of it.
+        ['-drive', `file=${this.card},format=raw,if=none,id=card,cache=writeback`];
+    const parts = [
+      '-M virt,gic-version=3 -accel tcg,thread=multi,tb-size=512 -cpu cortex-a72 -smp 2 -m 1024',
+      '-display none -nodefaults -no-reboot',
+      '-device virtio-blk-pci,drive=card -device virtio-rng-pci -device virtio-serial-pci',
+      `-chardev socket,id=uart,path=${this.dir}/uart,server=on,wait=on,logfile=${this.uartRecord},logappend=on`,
+      '-serial chardev:uart',
+      `-chardev file,id=console,path=${this.#console},append=on -device virtconsole,chardev=console`,
+      `-nic user,model=virtio-net-pci,${forward(grpc, 50_051)},${forward(http, 8443)},${forward(ssh, 22)}`,
+      `-qmp unix:${this.dir}/qmp,server=on,wait=off`,
+      // An adapter that is plugged in while somebody is connected.
+      `-device qemu-xhci -chardev socket,id=usb,path=${this.dir}/usb,server=on,wait=off -device usb-serial,chardev=usb`,
+    ];
+    return [...parts.flatMap((part) => part.split(' ')), ...ownDrive, ...extra];
+  }
+
+  /** Everything that came out of the UART since the card was new. */
+  get uartRecord(): string {
+    return join(this.dir, 'uart.record');
+  }
+
+  get #console(): string {
+    return join(this.dir, 'console.log');
+  }
+
+  uartReceived(): Buffer {
+    return existsSync(this.uartRecord) ? readFileSync(this.uartRecord) : Buffer.alloc(0);
+  }
+
+  uartSend(bytes: Uint8Array): void {
+    assert.ok(this.#uart !== undefined, 'the box is off');
+    this.#uart.write(bytes);
+  }
+
+  /** The other end of the UART, for a device that answers. */
+  get uart(): Socket {
+    assert.ok(this.#uart !== undefined, 'the box is off');
+    return this.#uart;
+  }
+
+  /** What the kernel and systemd have shown, of all starts. */
+  console(): string {
+    return existsSync(this.#console) ? readFileSync(this.#console, 'latin1') : '';
+  }
+
+  get qmp(): Qmp {
+    assert.ok(this.#qmp !== undefined, 'the box is off');
+    return this.#qmp;
+  }
+
+  /** The USB adapter's line; connecting plugs it in. */
+  async plugUsb(): Promise<Socket> {
+    this.#usb = await this.#connect('usb');
+    this.#usb.on('error', () => undefined);
+    return this.#usb;
+  }
+
+  unplugUsb(): void {
+    this.#usb?.destroy();
+    this.#usb = undefined;
+  }
+
+  /** The plug is pulled. */
+  async kill(): Promise<void> {
+    this.#child?.kill('SIGKILL');
+    await this.#ended;
+  }
+
+  /** Until the box has reset itself or is off. */
+  async ended(limitMs = BOOT_LIMIT_MS): Promise<Ended> {
+    assert.ok(this.#ended !== undefined, 'the box was never on');
+    return within(limitMs, 'the box to end', this.#ended, () => this.console());
+  }
+
+  /** Shut down in order. */
+  async shutDown(): Promise<void> {
+    if (this.#child === undefined) return;
+    await this.ssh('systemctl --no-block poweroff');
+    await this.ended(STOP_LIMIT_MS);
+  }
+
+  /** gRPC and HTTP answer with TLS, which only lineside itself does. Answers the milliseconds from now. */
+  async ready(limitMs = BOOT_LIMIT_MS): Promise<number> {
+    const from = performance.now();
+    for (const port of [this.ports.grpc, this.ports.http]) {
+      while (!(await answersTls(port))) {
+        assert.ok(this.#child !== undefined, `the box is off:\n${this.console().slice(-2000)}`);
+        assert.ok(performance.now() - from < limitMs, `the box is not ready:\n${this.console().slice(-2000)}`);
+        await sleep(1000);
+      }
+    }
+    return performance.now() - from;
+  }
+
+  /** Runs a script as root over SSH, which has to succeed; its output without the last newline. */
+  async ssh(script: string, limitMs = COMMAND_LIMIT_MS): Promise<string> {
+    const { status, stdout, stderr } = await this.trySsh(script, limitMs);
+    assert.equal(status, 0, `${script}: ${stderr}${stdout}`);
+    return stdout.replace(/\n$/, '');
+  }
+
+  async trySsh(
+    script: string,
+    limitMs = COMMAND_LIMIT_MS,
+  ): Promise<{ readonly status: number | null; readonly stdout: string; readonly stderr: string }> {
+    const child = spawn('ssh', [...this.#sshOptions(), 'technician@127.0.0.1', 'sudo', 'sh', '-s'], {
+      timeout: limitMs,
+    });
+    const [stdout, stderr]: [Buffer[], Buffer[]] = [[], []];
+    child.stdout.on('data', (bytes: Buffer) => stdout.push(bytes));
+    child.stderr.on('data', (bytes: Buffer) => stderr.push(bytes));
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(`${script}\n`);
+    const status = await new Promise<number | null>((settle) => child.once('close', settle));
+    return { status, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() };
+  }
+
+  /** Repeats the script until it succeeds. */
+  async until(what: string, script: string, limitMs = BOOT_LIMIT_MS): Promise<string> {
+    const from = performance.now();
+    for (;;) {
+      const { status, stdout, stderr } = await this.trySsh(script);
+      if (status === 0) return stdout.replace(/\n$/, '');
+      assert.ok(performance.now() - from < limitMs, `not within ${limitMs} ms: ${what}: ${stderr}${stdout}`);
+      await sleep(1000);
+    }
+  }
+
+  #sshOptions(): string[] {
+    const options = [
+      'StrictHostKeyChecking=accept-new',
+      `UserKnownHostsFile=${this.dir}/known_hosts`,
+      'LogLevel=ERROR',
+      'BatchMode=yes',
+      'ConnectTimeout=60',
+      'ServerAliveInterval=20',
+      // A handshake takes emulated seconds: one for each start.
+      'ControlMaster=auto',
+      `ControlPath=${this.dir}/ssh.${this.#boots}`,
+      'ControlPersist=60',
+    ];
+    return ['-i', join(this.dir, 'key'), '-p', `${this.ports.ssh}`, ...options.flatMap((one) => ['-o', one])];
+  }
+
+  async #connect(name: string): Promise<Socket> {
+    const path = join(this.dir, name);
+    for (let tries = 0; ; tries++) {
+      const socket = createConnection(path);
+      const isOpen = await new Promise<boolean>((settle) => {
+        socket.once('connect', () => settle(true));
+        socket.once('error', () => settle(false));
+      });
+      if (isOpen) return socket;
+      assert.ok(tries < 100 && this.#child !== undefined, `${path} does not open`);
+      await sleep(100);
+    }
+  }
+}
+
+async function within<T>(limitMs: number, what: string, work: Promise<T>, detail: () => string): Promise<T> {
+  const limit = new AbortController();
+  const late = sleep(limitMs, undefined, { signal: limit.signal }).then(
+    () => assert.fail(`waited ${limitMs} ms for ${what}:\n${detail().slice(-2000)}`),
+    () => assert.fail('unreachable'),
+  );
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    late.catch(() => undefined);
+    limit.abort();
+  }
+}
+
+/** The emulator itself accepts connections: only a finished handshake says that somebody is there. */
+function answersTls(port: number): Promise<boolean> {
+  return new Promise((settle) => {
+    const socket = connectTls({
+      host: '127.0.0.1',
+      port,
+      rejectUnauthorized: false,
+      ALPNProtocols: ['h2', 'http/1.1'],
+    });
+    const end = (answer: boolean): void => {
+      socket.destroy();
+      settle(answer);
+    };
+    socket.setTimeout(20_000, () => end(false));
+    socket.once('secureConnect', () => end(true));
+    socket.once('error', () => end(false));
+    socket.once('close', () => end(false));
+  });
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from(
+      { length: count },
+      () =>
+        new Promise<ReturnType<typeof createServer>>((settle) => {
+          const server = createServer();
+          server.listen(0, '127.0.0.1', () => settle(server));
+        }),
+    ),
+  );
+  return servers.map((server) => {
+    const address = server.address();
+    server.close();
+    assert.ok(address !== null && typeof address !== 'string');
+    return address.port;
+  });
+}
