@@ -51,12 +51,12 @@ function addStatus(update: Command, io: Io, version: string): void {
         import('./update-place.ts'),
       ]);
       const place = ownPlace(version);
-      const { slot, isTrial } = readBootFacts(place);
+      const { slot } = readBootFacts(place);
       const { good, trying, left } = readSlots(place.bootDir);
       const shown = {
         version: place.version,
         running: slot,
-        onTrial: isTrial,
+        onTrial: trying === slot,
         good,
         trying: trying ?? null,
         triesLeft: left,

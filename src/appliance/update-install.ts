@@ -68,8 +68,8 @@ function checkFits({ board, version }: Manifest, { place, allowDowngrade }: Inst
 }
 
 /** Only a slot that is known to be good is what an update can fall back to. */
-function checkState({ good, trying }: SlotState, { slot, isTrial }: BootFacts): void {
-  if (isTrial || trying === slot) {
+function checkState({ good, trying }: SlotState, { slot }: BootFacts): void {
+  if (trying === slot) {
     throw new LinesideError('CONFLICT', `slot ${slot} is on trial`, {
       hint: 'The health check marks it good within minutes, or the box goes back to the other slot; "lineside update mark-good" does it now.',
     });

@@ -23,7 +23,6 @@ export interface UpdatePlace {
 
 export interface BootFacts {
   readonly slot: Slot;
-  readonly isTrial: boolean;
   /** Of the card's partitions, without their number: "/dev/mmcblk0p". */
   readonly partitions: string;
 }
@@ -75,7 +74,7 @@ export function readBootFacts(place: UpdatePlace): BootFacts {
   const facts = new Map(text.split('\n').map((line) => [line.replace(/=.*/, ''), line.replace(/^[^=]*=/, '')]));
   const slot = facts.get('SLOT');
   if (!isSlot(slot)) throw new LinesideError('NOT_READY', `${place.factsFile} does not say which slot runs`);
-  return { slot, isTrial: facts.get('TRYING') === 'yes', partitions: facts.get('PART') ?? '' };
+  return { slot, partitions: facts.get('PART') ?? '' };
 }
 
 /** Bytes of a block device or a file. */
