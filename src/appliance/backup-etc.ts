@@ -2,7 +2,7 @@
 import { lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
-import { restoreDirName } from './backup-archive.ts';
+import { restoreDirName, setupDirName } from './backup-archive.ts';
 import type { TarEntry } from './tar.ts';
 
 export type SourceFile = TarEntry & { readonly source: string };
@@ -11,7 +11,7 @@ export type SourceFile = TarEntry & { readonly source: string };
 export function etcEntries(etcDir: string): SourceFile[] {
   const names = new Names();
   return readdirSync(etcDir, { recursive: true, encoding: 'utf8' })
-    .filter((path) => !path.split('/').includes(restoreDirName))
+    .filter((path) => !path.split('/').includes(restoreDirName) && path.split('/')[0] !== setupDirName)
     .sort((a, b) => (a < b ? -1 : 1))
     .map((path) => {
       const source = join(etcDir, path);

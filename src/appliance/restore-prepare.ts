@@ -5,7 +5,7 @@ import { LinesideError, messageOf } from '../base/errors.ts';
 import { load } from '../config/load.ts';
 import { checkReadable } from '../storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../storage/open.ts';
-import { dataFiles, restoreDirName, type Verified } from './backup-archive.ts';
+import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
 import { type BackupPlace, placeIn } from './backup-place.ts';
 import { pinDeviceId } from './device-pin.ts';
 import { beginIn, checkOwners, copyOut } from './restore-files.ts';
@@ -147,6 +147,7 @@ function etcMoves(etcDir: string): Move[] {
   const prepared = readdirSync(preparedPath(etcDir));
   const names = new Set([...readdirSync(etcDir), ...prepared]);
   names.delete(restoreDirName);
+  names.delete(setupDirName);
   return [...names].map((name) => ({ dir: etcDir, name, hasNew: prepared.includes(name) }));
 }
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { readdirSync, statSync } from 'node:fs';
+import { copyFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { listTokens, revokeToken } from '../config/tokens.ts';
+import { etcEntries } from './backup-etc.ts';
 import { dispose, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
 import { findIdentity } from './identity.ts';
 import { applySetup } from './setup.ts';
@@ -299,6 +300,29 @@ test('claim.txt goes once the claim token is revoked, by command or by setup.tom
     assert.deepEqual([second.card('claim.txt'), tokens(second).map(({ name }) => name)], ['', ['all']]);
   } finally {
     dispose(second);
+  }
+});
+
+test('what a backup brings back counts: the set-up does not go over it, nor show a claim token that is none any more', () => {
+  const other = newTrial();
+  try {
+    for (const one of [trial, other]) {
+      one.put('lineside.toml', PACKAGED);
+      one.put('setup.toml', '');
+      assert.deepEqual(applySetup(one), []);
+    }
+    writeFileSync(other.box.path('/etc/lineside/lineside.toml'), `${PACKAGED}[log]\ncommit_ms = 77\n`);
+    for (const { path, source, isDirectory } of etcEntries(other.box.path('/etc/lineside'))) {
+      assert.doesNotMatch(path, /setup/);
+      if (!isDirectory) copyFileSync(source, trial.box.path(`/${path.replace(/^etc/, 'etc/lineside')}`));
+    }
+    applied();
+    assert.match(trial.etc('lineside/lineside.toml'), /commit_ms = 77/);
+    assert.deepEqual(findIdentity(trial.box), findIdentity(other.box));
+    assert.equal(trial.card('claim.txt'), '');
+    assert.deepEqual(tokens(), tokens(other));
+  } finally {
+    dispose(other);
   }
 });
 

@@ -145,7 +145,11 @@ function planTokens({ box, clock }: SetupParts, applied: Applied, setup: Setup |
   const isRevoked = setup?.tokens.some(({ name, revoke }) => name === CLAIM && revoke) === true;
   const has = (tokens: readonly StoredToken[]): boolean => tokens.some(({ name }) => name === CLAIM);
   if (applied.claimed || isRevoked || has(before)) {
-    return { ...granted, before, claim: has(granted.tokens) ? box.text(kept.claim) : undefined };
+    // A restored box has the tokens of another time: that one may be of the same name.
+    const stored = box.text(kept.claim);
+    const isGood =
+      stored !== undefined && granted.tokens.some((one) => one.name === CLAIM && one.sha256 === sha256(stored));
+    return { ...granted, before, claim: isGood ? stored : undefined };
   }
   const claim = newToken();
   const entry: StoredToken = { name: CLAIM, roles, sha256: sha256(claim), createdAt: at };
