@@ -9,6 +9,8 @@ import { debianPackage, nspawnMissing, trixieTree } from './nspawn.ts';
 
 const CONFIGURATION = '/etc/lineside/lineside.toml';
 const OLDER = '0.0.9';
+/** An installation waits a minute for each process, should it be slow. */
+const SLOW_MS = 200_000;
 
 /** The package as it might have been before: the same but for its version and what is given. */
 function older(box: Box, change: (root: string) => void = () => {}): void {
@@ -51,7 +53,7 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
     older(box);
   });
 
-  const install = (file: string) => box.sh(`dpkg --install /root/${file} 2>&1 </dev/null`);
+  const install = (file: string) => box.sh(`dpkg --install /root/${file} 2>&1 </dev/null`, SLOW_MS);
   const ready = () =>
     box.until(
       'both processes ready',
@@ -92,7 +94,7 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
     const pids = await box.sh('systemctl show --value --property=MainPID lineside lineside-hub');
 
     writeFileSync(box.path('/root/client.py'), CLIENT);
-    const client = box.sh('python3 /root/client.py');
+    const client = box.sh('python3 /root/client.py', SLOW_MS);
     await install('lineside.deb');
     assert.notEqual(await version(), OLDER);
     await ready();
