@@ -21,7 +21,7 @@ in_tools() {
   # shellcheck disable=SC2016
   unshare --mount --propagation private sh -ec '
     mount --bind "$1" "$0/mnt"; mount -t proc proc "$0/proc"; mount -t tmpfs tmpfs "$0/tmp"; tree=$0; shift
-    exec chroot "$tree" env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"' "$tools" "$dir" "$@"
+    exec chroot "$tree" env --unset=TMPDIR PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"' "$tools" "$dir" "$@"
 }
 
 # hash_of FILE...: short name for what was made of these inputs.
