@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { bootBox } from './box.ts';
 import { nspawnMissing } from './nspawn.ts';
 
-const limit = { timeout: 300_000, skip: nspawnMissing };
+const limit = { timeout: 300_000, skip: nspawnMissing() };
 
 test(
   'an installed box is put back with its owners and modes, and an interrupted restore is ended before the service starts',
