@@ -68,11 +68,11 @@ const children = new Set<ChildProcess>();
 const directories = new Set<string>();
 const closers = new Set<() => void>();
 
-/** Typed clients of one channel to "unix:PATH" or "host:port". */
-export function connectTo(target: string) {
+/** Typed clients of one channel to "unix:PATH" or "host:port"; `more`: options of the channel. */
+export function connectTo(target: string, credentials = ChannelCredentials.createInsecure(), more = {}) {
   // Not createChannel(): it takes the path of a Unix socket for a host and adds a port.
-  const options = { 'grpc.max_receive_message_length': 64 * 1024 * 1024, 'grpc.use_local_subchannel_pool': 1 };
-  const channel = new Channel(target, ChannelCredentials.createInsecure(), options);
+  const options = { 'grpc.max_receive_message_length': 64 * 1024 * 1024, 'grpc.use_local_subchannel_pool': 1, ...more };
+  const channel = new Channel(target, credentials, options);
   const close = (): void => {
     closers.delete(close);
     channel.close();

@@ -38,7 +38,7 @@ export interface StatesFigures {
   readonly versions: number;
 }
 
-/** What is in the two databases of a mounted data partition; undefined: they are not made yet. */
+/** What is in the two databases of a data partition. */
 interface Contents {
   readonly lastId: number;
   readonly versions: number;
@@ -110,7 +110,11 @@ function apply(fd: number, log: CardLog, write: CardWrite, { offset, length }: P
   writeSync(fd, data, from - write.offset, to - from, from - offset);
 }
 
-function contentsOf(image: string, mount: string): Contents | undefined {
+/**
+ * Mounts a copy of a data partition, as the next boot does, and looks into both databases. Throws where one of them is
+ * not sound; undefined: they are not made yet.
+ */
+export function contentsOf(image: string, mount: string): Contents | undefined {
   mkdirSync(mount, { recursive: true });
   // Mounting replays the file system's journal, as the next boot does.
   execFileSync('mount', ['-o', 'loop', image, mount]);

@@ -42,6 +42,11 @@ export class Ledger {
     return this.#lastId;
   }
 
+  /** Entries up to this one are not of this campaign. */
+  startAfter(id: number): void {
+    this.#lastId = id;
+  }
+
   /** Ids are consecutive within a life of the daemon: each jump is the end of one. */
   get jumps(): number {
     return this.#jumps;

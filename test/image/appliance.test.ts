@@ -1,0 +1,293 @@
+/**
+ * One card's life on emulated hardware, from the first boot as a technician makes it to an update that fails: one box and
+ * one order of things, since each start takes a minute.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { lineside, serial } from '../../src/proto/services.ts';
+import type { Client } from '../e2e/daemon.ts';
+import { openPort, RX } from '../e2e/faults.ts';
+import { until } from '../e2e/wait.ts';
+import { chosenSeed, seeded } from '../soak/random.ts';
+import { QemuBox } from './box.ts';
+import { imageMissing, readFromCard, writeCard } from './card.ts';
+import { DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
+import { grpcClient, HttpClient, newToken } from './remote.ts';
+
+const UART = '/dev/ttyAMA0';
+const PULLS = 10;
+const IDLE_S = 60;
+/** Under emulation things take their time. */
+const PATIENCE_MS = 120_000;
+const { PORT_STATE_OPEN, PORT_STATE_LOST, PORT_STATE_REOPENING } = lineside.v1.PortState;
+
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+
+describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-appliance-'));
+  const token = newToken();
+  let box: QemuBox;
+  let authority = '';
+  let client: Client;
+  let http: HttpClient;
+
+  const connect = (): void => {
+    client = grpcClient(box, authority, token);
+    http = new HttpClient(box, authority, token);
+  };
+  /** Power on, until the box answers. */
+  const powerOn = async (): Promise<number> => {
+    const from = performance.now();
+    await box.start();
+    await box.ready();
+    return (performance.now() - from) / 1000;
+  };
+
+  before(async () => {
+    const card = join(dir, 'card.img');
+    box = await QemuBox.create({ dir, card });
+    const roles = '["operator", "admin", "writer", "reader", "refdata-internal"]';
+    writeCard(card, {
+      'setup.toml': [
+        '[box]\nhostname = "pump-house-3"',
+        `[ssh]\nkeys = ["${box.publicKey}"]`,
+        `[[token]]\nname = "laptop"\nroles = ${roles}\ntoken = "${token}"`,
+        '[secrets]\n"kafka.password" = "a-word-that-nobody-may-read"\n',
+      ].join('\n'),
+    });
+    say(`first boot to ready: ${(await powerOn()).toFixed(0)} s`);
+    authority = await box.ssh('cat /etc/lineside/tls/ca.crt');
+    connect();
+  });
+  after(async () => {
+    client?.close();
+    http?.close();
+    await box.kill();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  it('runs as the card says, and nothing has failed', async () => {
+    const seen = await box.until(
+      'a running system',
+      'systemctl is-active lineside lineside-hub && hostname && systemctl --failed --no-legend --plain',
+    );
+    assert.deepEqual(seen.split('\n'), ['active', 'active', 'pump-house-3']);
+    assert.match(await box.ssh('cat /run/lineside-boot'), /^DATA=ok$/m);
+  });
+
+  it('has taken the secrets off the card, and shows the fingerprint there for who holds it', async () => {
+    const onCard = await box.ssh('cat /boot/firmware/setup.toml');
+    assert.ok(!onCard.includes(token), 'the token is still on the card');
+    assert.ok(!onCard.includes('a-word-that-nobody-may-read'), 'the password is still on the card');
+    const fingerprint = await box.ssh('openssl x509 -in /etc/lineside/tls/ca.crt -noout -fingerprint -sha256');
+    const claim = await box.ssh('cat /boot/firmware/claim.txt');
+    assert.ok(claim.includes(fingerprint.split('=')[1] ?? 'none'), claim);
+    const shown = await box.until('the page of the screen', 'cat /run/lineside-console/issue');
+    assert.ok(shown.includes(fingerprint.split('=')[1] ?? 'none'), shown);
+  });
+
+  it('has a root that nobody can write to, and data grown to the end of the card', async () => {
+    const { status, stdout } = await box.trySsh('findmnt -no FSTYPE,OPTIONS /; touch /usr/x /etc/x');
+    assert.notEqual(status, 0);
+    assert.match(stdout, /^erofs +ro,/);
+    assert.equal(await box.ssh('findmnt -no OPTIONS /boot/firmware | grep -o "^r."'), 'ro');
+    assert.ok(Number(await box.ssh('df --output=size -BM /data | tail -1 | tr -dc 0-9')) > 2_000);
+  });
+
+  it('listens on nothing but its own ports and SSH', async () => {
+    const listening = await box.ssh("ss -Hltn | awk '{ print $4 }' | sort -u");
+    const open = listening.split('\n').filter((one) => !/^(127\.|\[::1\])/.test(one));
+    assert.deepEqual(open.map((one) => Number(one.split(':').at(-1))).sort(), [22, 50_051, 8443].sort());
+    assert.match(await box.ssh('nft list ruleset'), /policy drop/);
+  });
+
+  it('gives nobody a password, and its secrets to nobody but their owners', async () => {
+    const withPassword = await box.ssh("awk -F: '$2 !~ /^[!*]/ { print $1 }' /etc/shadow");
+    assert.equal(withPassword, '');
+    const loose =
+      'find /etc/lineside/ca /etc/lineside/secrets -type f -perm /077; find /var/lib/lineside* -maxdepth 0 -perm /077';
+    assert.equal(await box.ssh(loose), '');
+    assert.match(await box.ssh('stat -c "%U:%G %a" /etc/lineside/tokens.json'), /^root:lineside 640$/);
+  });
+
+  it('keeps the service in its place: no capability, no shadow file, no other device, no network for the line', async () => {
+    for (const unit of ['lineside', 'lineside-hub']) {
+      const pid = await box.ssh(`systemctl show -P MainPID ${unit}`);
+      const status = await box.ssh(`grep -E '^(CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/${pid}/status`);
+      const values = Object.fromEntries(status.split('\n').map((line) => line.split(/:\s+/) as [string, string]));
+      for (const set of ['CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
+        assert.equal(Number(`0x${values[set]}`), 0, `${unit}: ${set}`);
+      assert.equal(values['NoNewPrivs'], '1');
+      assert.equal(values['Seccomp'], '2');
+      // In the process's own namespaces and control group, as its user.
+      const inside = async (command: string): Promise<string> => {
+        const joined = `echo $$ > /sys/fs/cgroup$(cut -d: -f3 /proc/${pid}/cgroup)/cgroup.procs`;
+        const user = unit === 'lineside' ? 'lineside' : 'lineside-hub';
+        const { stdout, stderr } = await box.trySsh(
+          `${joined}; nsenter -t ${pid} -m -n setpriv --reuid ${user} --regid ${user} --clear-groups --inh-caps=-all --no-new-privs sh -c '${command}' 2>&1`,
+        );
+        return stdout + stderr;
+      };
+      assert.match(await inside('cat /etc/shadow'), /Permission denied/, unit);
+      assert.match(await inside('echo x > /usr/x; echo x > /etc/x'), /Read-only file system/, unit);
+    }
+    const pid = await box.ssh('systemctl show -P MainPID lineside');
+    const links = await box.ssh(`nsenter -t ${pid} -n ip -o link`);
+    assert.equal(links.split('\n').length, 1, links);
+    assert.match(links, /^1: lo:/);
+    const devices = await box.ssh(
+      'cd /sys/fs/cgroup$(systemctl show -P ControlGroup lineside) && (echo $BASHPID > cgroup.procs; for d in kmsg mem vda hwrng; do head -c 1 /dev/$d 2>&1; done; true)',
+    );
+    assert.equal(devices.split('\n').filter((line) => /not permitted|No such file/.test(line)).length, 4, devices);
+  });
+
+  it('has left the field line alone so far', () => {
+    assert.deepEqual(box.uartReceived(), Buffer.alloc(0));
+  });
+
+  it('owns the UART: what is sent is on the wire, what comes is in the log', async () => {
+    const { devices } = await client.serial.listDevices({});
+    assert.ok(
+      devices?.some(({ portName }) => portName === UART),
+      JSON.stringify(devices),
+    );
+    await openPort(client, UART);
+    const { status } = await client.serial.sendPacket({ payload: Buffer.from('PING\r\n') });
+    assert.equal(status, serial.StatusCode.OK);
+    await until('the packet on the wire', () => box.uartReceived().length >= 6, PATIENCE_MS);
+    assert.deepEqual(box.uartReceived(), Buffer.from('PING\r\n'));
+    box.uartSend(Buffer.from('PONG\r\n'));
+    await until('the answer in the log', async () => (await received(client)).includes('PONG\r\n'), PATIENCE_MS);
+  });
+
+  it('takes every framing that a PL011 has, and reads it back', async () => {
+    const { PARITY_EVEN, PARITY_ODD, PARITY_MARK, PARITY_SPACE, PARITY_NONE } = serial.Parity;
+    const { STOPBITS_ONE, STOPBITS_ONE_POINT_FIVE, STOPBITS_TWO } = serial.StopBits;
+    for (const [dataBits, parity, stop] of [
+      [7, PARITY_EVEN, STOPBITS_ONE],
+      [7, PARITY_ODD, STOPBITS_TWO],
+      [8, PARITY_MARK, STOPBITS_ONE],
+      [8, PARITY_SPACE, STOPBITS_ONE],
+      [5, PARITY_NONE, STOPBITS_ONE_POINT_FIVE],
+      [6, PARITY_NONE, STOPBITS_TWO],
+    ] as const) {
+      await openPort(client, UART, { dataBits, parity, stopBits: stop, baudRate: 9600 });
+      const { effective } = await client.line.getStatus({});
+      assert.deepEqual(
+        [effective?.dataBits, effective?.parity, effective?.stopBits, effective?.unverified],
+        [dataBits, parity, stop, false],
+      );
+    }
+    await openPort(client, UART);
+  });
+
+  it('has the modem lines and counters of the driver, and sends a break', async () => {
+    const lines = await client.line.setModemLines({ dtr: true, rts: true });
+    assert.equal(lines.dtr, true);
+    await client.line.sendBreak({ durationMs: 100 });
+    const { kernel } = await client.line.getStatus({});
+    assert.ok(kernel != null && kernel.tx >= 6, JSON.stringify(kernel));
+  });
+
+  it('loses an adapter that is pulled out, and goes on with it when it is back', async () => {
+    let adapter: Socket = await box.plugUsb();
+    const usb = async (): Promise<string | undefined> =>
+      (await client.serial.listDevices({})).devices?.find(({ portName }) => portName?.startsWith('/dev/ttyUSB'))
+        ?.portName ?? undefined;
+    await until('the adapter is listed', async () => (await usb()) !== undefined, PATIENCE_MS);
+    await openPort(client, (await usb()) ?? '', { baudRate: 9600 });
+    await exchange(client, adapter, 'first');
+    box.unplugUsb();
+    await until(
+      'the loss',
+      async () => [PORT_STATE_LOST, PORT_STATE_REOPENING].includes(await portState(client)),
+      PATIENCE_MS,
+    );
+    const refused = await client.serial.sendPacket({ payload: Buffer.from('x') });
+    assert.equal(refused.status, serial.StatusCode.NOT_CONNECTED);
+    adapter = await box.plugUsb();
+    await until('the adapter is open again', async () => (await portState(client)) === PORT_STATE_OPEN, PATIENCE_MS);
+    await exchange(client, adapter, 'second');
+    box.unplugUsb();
+    await openPort(client, UART);
+  });
+
+  it('says how it is: telemetry, clock, slot', async () => {
+    const host = await http.expect<{ slot?: unknown }>(200, 'GET', '/admin/host');
+    say(`host: ${JSON.stringify(host).slice(0, 600)}`);
+    const { clock, residentBytes } = await client.line.getStatus({});
+    assert.notEqual(clock, 0);
+    const rss = await box.ssh(
+      'for u in lineside lineside-hub; do grep VmRSS /proc/$(systemctl show -P MainPID $u)/status; done; free -m | sed -n 2p',
+    );
+    say(`resident: line ${Number(residentBytes)} bytes; ${rss.replaceAll(/\s+/g, ' ')}`);
+  });
+
+  it('writes little when idle', async () => {
+    const written = async (): Promise<number> =>
+      512 * Number(await box.ssh("sync; awk '{ print $7 }' /sys/block/vda/stat"));
+    const first = await written();
+    await sleep(IDLE_S * 1000);
+    const bytes = (await written()) - first;
+    say(
+      `idle: ${bytes} bytes written in ${IDLE_S} s, ${((bytes * 3600) / IDLE_S / 1e6).toFixed(1)} MB an hour at that rate`,
+    );
+    assert.ok(bytes < 4_000_000);
+  });
+
+  it(`keeps every promise when the plug is pulled under load, ${PULLS} times`, async () => {
+    const seed = chosenSeed();
+    say(`pulled plugs: SEED=${seed}`);
+    const random = seeded(seed);
+    const load = new Load(random);
+    await http.expect(201, 'POST', '/dictionaries', { name: DICTIONARY, title: 'Under load', scope: 'PUBLIC' });
+    // What earlier tests left in the log is none of this one's records.
+    await client.serial.close({});
+    await openPort(client, UART);
+    load.ledger.startAfter(Number((await client.line.getStatus({})).log?.headId ?? 0));
+    const boots: number[] = [];
+    for (let pull = 1; pull <= PULLS; pull++) {
+      await load.until(box, client, http, random.between(3_000, 12_000));
+      lookIntoCard(box);
+      boots.push(await powerOn());
+      connect();
+      await until('the port is open again', async () => (await portState(client)) === PORT_STATE_OPEN, PATIENCE_MS);
+      await load.check(client, http);
+    }
+    say(`boot to ready: ${boots.map((s) => s.toFixed(0)).join(', ')} s`);
+    say(`pulled plugs: ${JSON.stringify(load.ledger.figures)}, ${load.records} records`);
+    assert.ok(load.ledger.figures.logRaw > PULLS && load.records > PULLS, 'there was no load');
+  });
+
+  it('shuts down in order', async () => {
+    await box.shutDown();
+    assert.match(readFromCard(box.card, 'slot.txt').toString('latin1'), /good=a try=- left=0\nos_prefix=a\/\n/);
+  });
+});
+
+async function portState(client: Client): Promise<number> {
+  return (await client.line.getStatus({})).portState;
+}
+
+/** Everything received that the log holds. */
+async function received(client: Client): Promise<string> {
+  let text = '';
+  for await (const { entries } of client.line.readLog({ dirs: [RX] }))
+    for (const { entry } of entries) text += Buffer.from(entry?.rawData ?? []).toString('latin1');
+  return text;
+}
+
+async function exchange(client: Client, adapter: Socket, word: string): Promise<void> {
+  const heard: Buffer[] = [];
+  adapter.on('data', (bytes: Buffer) => heard.push(bytes));
+  const { status } = await client.serial.sendPacket({ payload: Buffer.from(`to-${word}`) });
+  assert.equal(status, serial.StatusCode.OK);
+  await until('the packet at the adapter', () => Buffer.concat(heard).toString().includes(`to-${word}`), PATIENCE_MS);
+  adapter.write(`from-${word}\n`);
+  await until('the answer in the log', async () => (await received(client)).includes(`from-${word}`), PATIENCE_MS);
+}

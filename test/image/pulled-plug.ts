@@ -1,0 +1,138 @@
+/** The plug pulled under load from all sides, and what has to be there at the next power-on. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '../e2e/daemon.ts';
+import { everythingAfter, logStatus } from '../e2e/faults.ts';
+import { Ledger } from '../soak/ledger.ts';
+import type { Random } from '../soak/random.ts';
+import { encodeRecord } from '../soak/records.ts';
+import { follower, logRawCaller, sender, type Traffic } from '../soak/traffic.ts';
+import type { QemuBox } from './box.ts';
+import { contentsOf, type Part } from './card-states.ts';
+import type { HttpClient } from './remote.ts';
+
+export const DICTIONARY = 'power';
+/** The device behind the line talks so often: some 3 kB/s. */
+const DEVICE_PAUSE_MS = 30;
+/** Callers give the emulated box room to breathe. */
+const CALLER_PAUSE_MS = 10;
+const PAGE = 500;
+
+export class Load {
+  readonly ledger = new Ledger();
+  readonly #random: Random;
+  readonly #numbers = new Map<string, number>();
+  /** Business keys of the records whose creation was answered, and of those that were asked for alone. */
+  readonly #answered = new Set<string>();
+  readonly #asked = new Set<string>();
+
+  constructor(random: Random) {
+    this.#random = random;
+  }
+
+  get records(): number {
+    return this.#answered.size;
+  }
+
+  /** Works on the box until the plug is pulled after so many milliseconds. */
+  async until(box: QemuBox, client: Client, http: HttpClient, lifeMs: number): Promise<void> {
+    const over = new AbortController();
+    const traffic = { random: this.#random, ledger: this.ledger, numbers: this.#numbers } as Traffic;
+    const work = [
+      this.#device(box, over.signal),
+      follower(client, traffic, over.signal),
+      ...['L1', 'L2'].map((name) => logRawCaller(name, client, traffic, over.signal, CALLER_PAUSE_MS)),
+      sender('T1', client, traffic, over.signal, CALLER_PAUSE_MS),
+      this.#writer('W1', http, over.signal),
+    ];
+    await sleep(lifeMs);
+    await box.kill();
+    over.abort();
+    client.close();
+    http.close();
+    await Promise.all(work);
+  }
+
+  /** Everything that was promised, read over the network from the box that has started again. */
+  async check(client: Client, http: HttpClient): Promise<void> {
+    const log = await logStatus(client);
+    assert.equal(log.setAside, '', 'the log was taken for damaged');
+    assert.equal(log.error, '');
+    for (const entry of await everythingAfter(client, this.ledger.lastId)) this.ledger.stored(entry);
+    this.ledger.settle();
+    const found = await this.#recordsOf(http);
+    const missing = [...this.#answered].filter((key) => !found.has(key));
+    assert.deepEqual(missing, [], 'records whose creation was answered');
+    const unasked = [...found].filter((key) => !this.#asked.has(key));
+    assert.deepEqual(unasked, [], 'records that nobody asked for');
+  }
+
+  async #device(box: QemuBox, over: AbortSignal): Promise<void> {
+    while (!over.aborted) {
+      const number = (this.#numbers.get('R') ?? 0) + 1;
+      this.#numbers.set('R', number);
+      box.uartSend(encodeRecord('R', number, this.#random, 40));
+      await sleep(DEVICE_PAUSE_MS);
+    }
+  }
+
+  async #writer(name: string, http: HttpClient, over: AbortSignal): Promise<void> {
+    while (!over.aborted) {
+      const businessKey = `${name}-${this.#asked.size + 1}`;
+      this.#asked.add(businessKey);
+      try {
+        const { status, body } = await http.send('POST', `/dictionaries/${DICTIONARY}/records`, {
+          businessKey,
+          data: { filler: this.#random.bytes(100).toString('hex') },
+        });
+        assert.equal(status, 201, body);
+        this.#answered.add(businessKey);
+      } catch (error) {
+        if (error instanceof assert.AssertionError) throw error;
+        // The box is gone: that is what this is for.
+        if (!over.aborted) await sleep(CALLER_PAUSE_MS);
+      }
+    }
+  }
+
+  async #recordsOf(http: HttpClient): Promise<Set<string>> {
+    const found = new Set<string>();
+    let cursor: string | null = '';
+    while (cursor !== null) {
+      const page: { items: { businessKey: string }[]; nextCursor: string | null } = await http.expect(
+        200,
+        'GET',
+        `/dictionaries/${DICTIONARY}/records?limit=${PAGE}${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
+      );
+      for (const { businessKey } of page.items) found.add(businessKey);
+      cursor = page.nextCursor;
+    }
+    return found;
+  }
+}
+
+/** Where the data partition is on the card. */
+export function dataPart(card: string): Part {
+  const { partitiontable } = JSON.parse(execFileSync('sfdisk', ['--json', card], { encoding: 'utf8' })) as {
+    partitiontable: { sectorsize: number; partitions: { start: number; size: number }[] };
+  };
+  const fourth = partitiontable.partitions[3];
+  assert.ok(fourth !== undefined, 'the card has no fourth partition');
+  const { sectorsize } = partitiontable;
+  return { offset: fourth.start * sectorsize, length: fourth.size * sectorsize };
+}
+
+/** The card in a reader: the file system is sound once its journal was replayed, and so are both databases. */
+export function lookIntoCard(box: QemuBox): void {
+  const { offset, length } = dataPart(box.card);
+  const copy = join(box.dir, 'data.ext4');
+  const mebibyte = 1 << 20;
+  const range = [`skip=${offset / mebibyte}`, `count=${length / mebibyte}`];
+  execFileSync('dd', [`if=${box.card}`, `of=${copy}`, 'bs=1M', ...range, 'conv=sparse', 'status=none']);
+  mkdirSync(join(box.dir, 'mount'), { recursive: true });
+  contentsOf(copy, join(box.dir, 'mount'));
+  execFileSync('e2fsck', ['-fn', copy], { stdio: 'ignore' });
+}
