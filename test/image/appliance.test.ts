@@ -102,7 +102,8 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   it('listens on nothing but its own ports and SSH', async () => {
     const listening = await box.ssh("ss -Hltn | awk '{ print $4 }' | sort -u");
     const open = listening.split('\n').filter((one) => !/^(127\.|\[::1\])/.test(one));
-    assert.deepEqual(open.map((one) => Number(one.split(':').at(-1))).sort(), [22, 50_051, 8443].sort());
+    const numbers = new Set(open.map((one) => Number(one.split(':').at(-1))));
+    assert.deepEqual(numbers, new Set([22, 8443, 50_051]));
     assert.match(await box.ssh('nft list ruleset'), /policy drop/);
   });
 
