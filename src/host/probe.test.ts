@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -55,6 +56,19 @@ for (const [what, answers] of probes) {
   test(`${what}: a listener that accepts and says nothing has not answered`, async (t) => {
     const address = await listening(t, createServer());
     assert.equal(await endsWithin(systemClock, SILENCE_MS, answers(address)), false);
+  });
+
+  // A socket that systemd keeps open takes connections when its service has closed its own copy and is about to end.
+  test(`${what}: a process that asks in vain can end`, async (t) => {
+    const address = await listening(t, createServer());
+    const ask = `const { ${answers.name} } = await import('./src/host/probe.ts');
+      void ${answers.name}(${JSON.stringify(address)});
+      setTimeout(() => undefined, ${SILENCE_MS});`;
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', ask]);
+    t.after(() => child.kill('SIGKILL'));
+    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    assert.ok(await endsWithin(systemClock, ANSWER_MS, ended));
+    assert.equal(await ended, 0);
   });
 
   test(`${what}: nobody listens any more`, async (t) => {

@@ -55,6 +55,9 @@ export async function httpAnswers(address: ListenAddress): Promise<void> {
 function accepted(address: ListenAddress): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = address.kind === 'unix' ? connect(address.path) : connect(address.port, address.host);
+    // Where systemd keeps the socket open, a question that came after the stop is answered by the next process alone: no
+    // reason for this one to wait.
+    socket.unref();
     socket.once('error', reject);
     socket.once('connect', () => resolve(socket));
   });
