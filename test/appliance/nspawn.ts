@@ -152,10 +152,10 @@ function innermostInit(pid: number): number {
 function enter(leader: number, command: readonly string[], limitMs: number): Promise<Ran> {
   const namespaces = ['-m', '-u', '-i', '-n', '-p', '-C', '-r', '-w'];
   const clean = ['env', '-i', 'PATH=/usr/sbin:/usr/bin', 'TERM=dumb', 'LC_ALL=C.UTF-8'];
-  const child = spawn('nsenter', ['-t', `${leader}`, ...namespaces, '--', ...clean, ...command], {
+  // Inside: a killed nsenter would leave what it runs, and its pipes open.
+  const limited = ['timeout', '--signal=KILL', `${limitMs / 1_000}`, ...command];
+  const child = spawn('nsenter', ['-t', `${leader}`, ...namespaces, '--', ...clean, ...limited], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: limitMs,
-    killSignal: 'SIGKILL',
   });
   const text = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
@@ -166,9 +166,7 @@ function enter(leader: number, command: readonly string[], limitMs: number): Pro
   }
   return new Promise((done, fail) => {
     child.once('error', fail);
-    child.once('close', (status, signal) =>
-      done({ status: status ?? -1, ...text, ...(signal && { stderr: `${text.stderr}${signal}` }) }),
-    );
+    child.once('close', (status) => done({ status: status ?? -1, ...text }));
   });
 }
 
