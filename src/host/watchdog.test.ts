@@ -101,6 +101,14 @@ test('a stop ends it, also while a check is asked', async () => {
   assert.deepEqual([fedAtMs, log, clock.pendingTimers], [[], [], 0]);
 });
 
+test('a stop does not wait for a check that hangs', async () => {
+  const { clock, fedAtMs, log, watchdog } = rig({ name: 'hangs', answers: () => new Promise(() => {}) });
+  await aTurn();
+  watchdog.stop();
+  await aTurn();
+  assert.deepEqual([fedAtMs, log, clock.pendingTimers], [[], [], 0]);
+});
+
 test('asks nobody where nobody waits for it', () => {
   const check: Check = { name: 'never', answers: () => assert.fail('asked') };
   startWatchdog({ notifier: silent, checks: [check], clock: new FakeClock(), logger: silentLogger }).stop();

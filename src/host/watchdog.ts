@@ -42,6 +42,8 @@ class Rounds implements Watchdog {
   readonly #o: WatchdogOptions;
   readonly #partMs: number;
   readonly #asked: readonly Asked[];
+  /** Of this round, since a promise for good would keep what every round has waited for. */
+  #end = Promise.withResolvers<void>();
   #timer: Timer | undefined;
   #stopped = false;
 
@@ -55,11 +57,14 @@ class Rounds implements Watchdog {
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();
+    // A limit that still runs would keep the process.
+    this.#end.resolve();
   }
 
   async #round(): Promise<void> {
     const { clock, notifier } = this.#o;
     const fromMs = clock.monoMs();
+    this.#end = Promise.withResolvers<void>();
     const answers = await Promise.all(this.#asked.map((asked) => this.#look(asked)));
     if (this.#stopped) return;
     if (answers.every(Boolean)) notifier.watchdog();
@@ -72,7 +77,7 @@ class Rounds implements Watchdog {
     let why = `no answer within ${Math.round(this.#partMs)} ms`;
     let isWell = false;
     try {
-      isWell = await endsWithin(clock, this.#partMs, asked.answer());
+      isWell = await endsWithin(clock, this.#partMs, Promise.race([asked.answer(), this.#end.promise]));
     } catch (error) {
       why = messageOf(error);
     }
