@@ -14,6 +14,7 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs';
+import { systemCode, systemCode } from '../base/errors.ts';
 
 export interface Disk {
   /** A whole new file, flushed; one of that name is emptied first. */
@@ -50,6 +51,9 @@ export const realDisk: Disk = {
     const fd = openSync(path, 'r');
     try {
       fsyncSync(fd);
+    } catch (error) {
+      // A read-only file system (erofs) has nothing to flush, and says so: the directory holds mount points alone.
+      if (systemCode(error) !== 'EINVAL') throw error;
     } finally {
       closeSync(fd);
     }
