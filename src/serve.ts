@@ -79,6 +79,7 @@ export async function serve(argv: readonly string[], version: string): Promise<n
   if (typeof asked === 'number') return asked;
   const who = asked.role === 'hub' ? 'hub ' : '';
   for (const key of asked.loaded.unused) logger.info(`${who}listens on the sockets that systemd opened, not on ${key}`);
+  for (const socket of asked.loaded.unserved) logger.warn(`${who}does not serve a socket of systemd`, { socket });
   // Waiting for a signal alone does not keep a process.
   const held = setInterval(() => undefined, LONG_MS);
   let report: VitalsReport | undefined;

@@ -160,10 +160,21 @@ test('sockets that were handed over replace the addresses of the file, also for 
   assert.deepEqual(load(file(''), { ...env, LINESIDE_GRPC_LISTEN: 'unix:b' }, 'line', { grpc: [unix] }).unused, [
     'grpc.listen',
   ]);
-  assert.throws(
-    () => load(file(''), env, 'line', { grpc: [unix, lan] }),
-    invalid(/has 2 faults:\n {2}grpc.listen: \[::\]:50051 .* TLS.*\n {2}grpc/),
-  );
+});
+
+test('a socket of systemd that nobody could be served on keeps no box from logging', () => {
+  const unix = { kind: 'unix', path: '/run/a.sock', fd: 3 } as const;
+  const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'none.json') };
+  const loaded = load(file(''), env, 'line', { grpc: [unix, lan] });
+  assert.deepEqual(loaded.config.grpc.listen, [unix]);
+  assert.deepEqual(loaded.unserved, ['[::]:50051: tls.cert_file is not set']);
+  const missing = file('[tls]\ncert_file = "/nowhere.crt"\nkey_file = "/nowhere.key"');
+  assert.match(load(missing, env, 'line', { grpc: [lan] }).unserved.join(), /^\[::\]:50051: tls.cert_file: cannot be/);
+  for (const name of ['a.crt', 'a.key']) writeFileSync(join(dir, name), '');
+  const whole = file(`[tls]\ncert_file = "${join(dir, 'a.crt')}"\nkey_file = "${join(dir, 'a.key')}"`);
+  // Without a token everybody is turned away there, until one is added.
+  const served = load(whole, env, 'line', { grpc: [lan] });
+  assert.deepEqual([served.config.grpc.listen, served.unserved], [[lan], []]);
 });
 
 test('a credential is the file that systemd put into its directory', () => {
@@ -219,7 +230,7 @@ test('a certificate that is not there yet is a fault only where an address needs
   const env = { LINESIDE_AUTH_TOKENS_FILE: tokens, CREDENTIALS_DIRECTORY: dir };
   for (const purpose of ['serve', 'line', 'hub', 'check', 'look'] as const) load(file(tls), env, purpose);
   const needed = /has 2 faults:\n {2}tls.cert_file: cannot be read.*\n {2}tls.key_file: cannot be read/;
-  assert.throws(() => load(file(tls), env, 'line', { grpc: [lan] }), invalid(needed));
-  assert.throws(() => load(file(tls), env, 'hub', { http: [lan] }), invalid(needed));
+  assert.throws(() => load(file(`${tls}[grpc]\nlisten = ["0.0.0.0:1"]`), env, 'line'), invalid(needed));
+  assert.throws(() => load(file(`${tls}[http]\nlisten = ["0.0.0.0:1"]`), env, 'hub'), invalid(needed));
   load(file(`${tls}[grpc]\nlisten = ["0.0.0.0:1"]`), env, 'hub');
 });

@@ -26,6 +26,8 @@ export interface Loaded {
   readonly file: string | undefined;
   /** Keys that were set and count for nothing, since systemd handed over the sockets to listen on. */
   readonly unused: readonly string[];
+  /** Sockets that systemd handed over and that are not served, each with the reason. */
+  readonly unserved: readonly string[];
 }
 
 /**
@@ -53,7 +55,7 @@ export function load(
   const text = readText(file, wanted !== undefined);
   const parsed = parseConfig(text === undefined ? {} : parseToml(file, text), env);
   const { settings, faults } = parsed;
-  const config = withHanded(parsed.config, handed);
+  const { config, unserved } = withoutUnservable(withHanded(parsed.config, handed), purpose);
   const all = [...faults, ...startFaults(config, String(settings.get('webhooks.key_file')?.value), purpose)];
   if (all.length > 0) throw invalid(file, all);
   const device = { ...config.device, id: config.device.id === '' ? ownDeviceId() : config.device.id };
@@ -61,7 +63,7 @@ export function load(
     .filter((section) => handed[section] !== undefined)
     .map((section) => `${section}.listen`)
     .filter((path) => settings.get(path)?.source !== 'default');
-  return { config: { ...config, device }, settings, file: text === undefined ? undefined : file, unused };
+  return { config: { ...config, device }, settings, file: text === undefined ? undefined : file, unused, unserved };
 }
 
 function withHanded(config: Config, { grpc, http }: Handed): Config {
@@ -70,6 +72,29 @@ function withHanded(config: Config, { grpc, http }: Handed): Config {
     grpc: grpc === undefined ? config.grpc : { ...config.grpc, listen: grpc },
     http: http === undefined ? config.http : { ...config.http, listen: http },
   };
+}
+
+/**
+ * Addresses of the LAN whose sockets systemd opened need TLS. Where there is none that can be used they are left alone: a box
+ * that does not log for want of a certificate would be the worse one.
+ */
+function withoutUnservable(config: Config, purpose: Purpose): { config: Config; unserved: readonly string[] } {
+  const why =
+    config.tls.certFile === '' ? 'tls.cert_file is not set' : showFaults(tlsFileFaults(config, purpose)).join('; ');
+  const unserved: string[] = [];
+  const keep = (listen: readonly ListenAddress[], insecure: boolean): readonly ListenAddress[] =>
+    listen.filter((address) => {
+      const drop = why !== '' && !insecure && address.fd !== undefined && isExposed([address]);
+      if (drop) unserved.push(`${showListen(address)}: ${why}`);
+      return !drop;
+    });
+  const { grpc, http } = config;
+  const served = {
+    ...config,
+    grpc: { ...grpc, listen: keep(grpc.listen, grpc.insecure) },
+    http: { ...http, listen: keep(http.listen, http.insecure) },
+  };
+  return { config: served, unserved };
 }
 
 /**
@@ -205,8 +230,12 @@ function countTokens(config: Config, wanted: readonly Role[]): number {
   }
 }
 
+function showFaults(faults: readonly Fault[]): string[] {
+  return faults.map(({ path, message }) => `${path}: ${message}`);
+}
+
 function invalid(file: string, faults: readonly Fault[]): LinesideError {
-  const lines = faults.map(({ path, message }) => `  ${path}: ${message}`);
+  const lines = showFaults(faults).map((line) => `  ${line}`);
   const count = faults.length === 1 ? 'a fault' : `${faults.length} faults`;
   return new LinesideError('CONFIG_INVALID', `the configuration (${file}) has ${count}:\n${lines.join('\n')}`, {
     hint: 'mend them and see "lineside config check"',
