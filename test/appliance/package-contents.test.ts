@@ -156,8 +156,12 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
 
   test('the same sources give the same bytes, wherever and whenever it is built', () => {
     const epoch = { SOURCE_DATE_EPOCH: '1700000000' };
-    const once = build(own, join(work, 'once'), epoch);
+    const inputs = (place: string) => readFileSync(join(work, place, `inputs-${own}`), 'utf8');
+    let once = build(own, join(work, 'once'), epoch);
     const again = build(own, join(work, 'another place'), { ...epoch, TZ: 'Pacific/Auckland', LC_ALL: 'C.UTF-8' });
+    // Somebody wrote to the sources between the two.
+    if (inputs('once') !== inputs('another place')) once = build(own, join(work, 'once'), epoch);
+    assert.equal(inputs('once'), inputs('another place'));
     assert.ok(readFileSync(once).equals(readFileSync(again)));
   });
 });
