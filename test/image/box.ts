@@ -113,8 +113,8 @@ export class QemuBox {
     const extra = this.#options.extra ?? [];
     const ownDrive = extra.some((one) => one.includes('id=card'))
       ? []
-      : // What the guest has flushed is on the card; a killed emulator loses nothing of it.
-        ['-drive', `file=${this.card},format=raw,if=none,id=card,cache=writeback`];
+      : // A killed emulator loses nothing that it has handed to this machine: to flush it here as well shows nothing more.
+        ['-drive', `file=${this.card},format=raw,if=none,id=card,cache=unsafe`];
     const parts = [
       '-M virt,gic-version=3 -accel tcg,thread=multi,tb-size=512 -cpu cortex-a72 -smp 2 -m 1024',
       '-display none -nodefaults -no-reboot',
