@@ -7,6 +7,7 @@ import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
 import { instantOfMs } from '../base/instant.ts';
 import { deviceIdIn, deviceIdOf } from '../config/device-id.ts';
+import { avahiService } from './avahi.ts';
 import { makeAuthority, makeServerPair, type Pair, RENEWAL_LEFT_MS } from './certificates.ts';
 import { type Box, etc } from './places.ts';
 import type { Change } from './transaction.ts';
@@ -141,6 +142,8 @@ export function planIdentity(box: Box, names: readonly string[], nowMs: number, 
     open(etc.serverCert, server.cert + authority.cert),
     ...tlsKeys.map((place) => secret(place, server.key)),
     open(etc.identity, `${JSON.stringify(file, null, 2)}\n`),
+    // The version is not in it: an update would have to write it anew.
+    ...(box.has(etc.announcements) ? [open(join(etc.announcements, 'lineside.service'), avahiService(file))] : []),
   ];
   return { file, changes };
 }

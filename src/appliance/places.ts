@@ -21,6 +21,8 @@ export const etc = {
   authorizedKeys: '/etc/ssh/lineside/authorized_keys',
   timeServers: '/etc/systemd/timesyncd.conf.d/10-lineside.conf',
   groups: '/etc/group',
+  /** Where Avahi looks for what to announce. */
+  announcements: '/etc/avahi/services',
 } as const;
 
 /** The group of those who may use the service's sockets and read its configuration. */
