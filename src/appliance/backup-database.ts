@@ -1,8 +1,10 @@
 /** One database of a running service into a file of its own, as it was at one moment. */
 import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
 import { versionOf } from '../storage/migrate.ts';
-import { closeQuietly, openReadOnly, quickCheck } from '../storage/open.ts';
+import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../storage/open.ts';
+import { asOwnerOf } from './as-owner.ts';
 
 /** Of a slice. */
 const sliceBytes = 1024 * 1024;
@@ -21,13 +23,12 @@ export async function copyDatabase(
   target: string,
   onProgress: (doneBytes: number, ofBytes: number) => void,
 ): Promise<{ readonly version: number }> {
-  const connection = openReadOnly(source);
+  // SQLite opens what lies beside the file, and makes it where it is missing: all of that before the copy begins.
+  const connection = asOwnerOf(dirname(source), () => openForCopy(source));
   try {
     const pageSize = Number(connection.pragma('page_size', { simple: true }));
     const pages = Math.max(1, Math.floor(sliceBytes / pageSize));
-    connection.exec('BEGIN');
     const version = versionOf(connection);
-    connection.prepare('SELECT count(*) FROM sqlite_schema').get();
     const started = walBytes(source);
     await connection.backup(target, {
       progress({ totalPages, remainingPages }) {
@@ -39,7 +40,19 @@ export async function copyDatabase(
     check(source, target);
     return { version };
   } finally {
+    asOwnerOf(dirname(source), () => closeQuietly(connection));
+  }
+}
+
+function openForCopy(source: string): Connection {
+  const connection = openReadOnly(source);
+  try {
+    connection.exec('BEGIN');
+    connection.prepare('SELECT count(*) FROM sqlite_schema').get();
+    return connection;
+  } catch (error) {
     closeQuietly(connection);
+    throw error;
   }
 }
 

@@ -14,6 +14,7 @@ import {
 import { basename, dirname, join, resolve } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { instantOfMs } from '../base/instant.ts';
+import { asOwnerOf } from './as-owner.ts';
 import {
   type BackupList,
   backupFormat,
@@ -88,7 +89,7 @@ async function write(
   const mtimeS = Math.floor(nowMs / 1000);
   const archive = new ArchiveWriter(path, mtimeS);
   try {
-    for (const file of small) archive.add(file);
+    for (const file of small) asOwnerOf(dirname(file.source), () => archive.add(file));
     const schema: { log?: number; refdata?: number } = {};
     for (const { name, source } of databases) {
       const copy = join(dirname(path), `${name}.db`);
@@ -178,7 +179,7 @@ function smallFiles({ lineDir, keyFile, etcDir }: BackupPlace): SourceFile[] {
   // In etc/ already where the configuration puts it there.
   if (!keyFile.startsWith(`${etcDir}/`)) places.push([dataFiles.key, keyFile]);
   return places.flatMap(([path, source]) => {
-    const stat = statSync(source, { throwIfNoEntry: false });
+    const stat = asOwnerOf(dirname(source), () => statSync(source, { throwIfNoEntry: false }));
     return stat === undefined ? [] : [{ ...plain(path, stat.size, Math.floor(stat.mtimeMs / 1000)), source }];
   });
 }

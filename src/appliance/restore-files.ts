@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
+import { asOwnerOf } from './as-owner.ts';
 import { restoreDirName, type Verified } from './backup-archive.ts';
 import { Names } from './backup-etc.ts';
 import type { TarEntry } from './tar.ts';
@@ -35,7 +36,7 @@ export function checkOwners(entries: readonly TarEntry[]): void {
 export function beginIn(dir: string, entries: readonly TarEntry[]): void {
   mkdirSync(dir, { recursive: true, mode: dirMode });
   const work = join(dir, restoreDirName);
-  rmSync(work, { recursive: true, force: true });
+  asOwnerOf(dir, () => rmSync(work, { recursive: true, force: true }));
   const needed = entries.reduce((all, { bytes }) => all + bytes, slackBytes);
   const { bavail, bsize } = statfsSync(dir);
   if (bavail * bsize < needed) {
@@ -43,10 +44,12 @@ export function beginIn(dir: string, entries: readonly TarEntry[]): void {
       hint: 'What is there now is kept until the end. Where it is not wanted: lineside factory-reset, then restore.',
     });
   }
-  // Not recursive: what the service's user may have put there is not followed.
-  mkdirSync(work, { mode: 0o700 });
-  mkdirSync(join(work, 'old'), { mode: 0o700 });
-  mkdirSync(join(work, 'new'), { mode: 0o700 });
+  asOwnerOf(dir, () => {
+    // Not recursive: what the service's user may have put there is not followed.
+    mkdirSync(work, { mode: 0o700 });
+    mkdirSync(join(work, 'old'), { mode: 0o700 });
+    mkdirSync(join(work, 'new'), { mode: 0o700 });
+  });
 }
 
 /** The wanted files; their hashes again, since a medium may read differently the second time. Throws MALFORMED. */
@@ -65,7 +68,7 @@ export function copyOut(
     if (entry.isDirectory) mkdirSync(path, { mode: entry.mode });
     else writeFile(path, content, hash);
     // As root only: nobody else may give files away.
-    if (process.getuid?.() === 0) chownSync(path, names.userId(entry.owner), names.groupId(entry.group));
+    if (process.geteuid?.() === 0) chownSync(path, names.userId(entry.owner), names.groupId(entry.group));
     chmodSync(path, entry.mode);
   }
 }

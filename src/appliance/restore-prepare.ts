@@ -1,10 +1,11 @@
 /** A restore up to the moment: every file of the backup lies beside what it is to replace, checked, and nothing is replaced. */
-import { chownSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { load } from '../config/load.ts';
 import { checkReadable } from '../storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../storage/open.ts';
+import { asOwnerOf } from './as-owner.ts';
 import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
 import { type BackupPlace, placeIn } from './backup-place.ts';
 import { pinDeviceId } from './device-pin.ts';
@@ -43,7 +44,7 @@ export function prepareRestore(options: PrepareOptions): Prepared {
   try {
     return prepare(options, begun);
   } catch (error) {
-    for (const dir of begun) rmSync(join(dir, restoreDirName), { recursive: true, force: true });
+    for (const dir of begun) removeWork(dir);
     throw error;
   }
 }
@@ -72,18 +73,18 @@ function prepare(options: PrepareOptions, begun: string[]): Prepared {
   }
   onStep('data');
   const preparedAt = (path: string): string => join(preparedPath(dirOf(path, place)), nameOf(path, place));
-  copyOut(
-    fd,
-    verified,
-    (entry) => !isEtc(entry),
-    ({ path }) => preparedAt(path),
-  );
+  for (const dir of dirs) {
+    const isHere = (entry: TarEntry): boolean => !isEtc(entry) && dirOf(entry.path, place) === dir;
+    asOwnerOf(dir, () => copyOut(fd, verified, isHere, ({ path }) => preparedAt(path)));
+  }
   const { log, refdata } = options.databases;
   const has = (path: string): boolean => data.some((entry) => entry.path === path);
-  if (has(dataFiles.log)) prepareDatabase(preparedAt(dataFiles.log), log);
-  if (has(dataFiles.refdata)) prepareDatabase(preparedAt(dataFiles.refdata), refdata);
-  for (const { path } of data) giveToOwnerOf(dirOf(path, place), preparedAt(path));
-  for (const dir of begun) syncTree(join(dir, restoreDirName));
+  const checkIn = (path: string, database: KnownDatabase): void => {
+    if (has(path)) asOwnerOf(dirOf(path, place), () => prepareDatabase(preparedAt(path), database));
+  };
+  checkIn(dataFiles.log, log);
+  checkIn(dataFiles.refdata, refdata);
+  for (const dir of begun) asOwnerOf(dir, () => syncTree(join(dir, restoreDirName)));
   onStep('prepared');
   return { place, moves: [...dataMoves(data, place), ...etcMoves(etcDir)] };
 }
@@ -127,10 +128,9 @@ function prepareDatabase(path: string, { migrations, renew }: KnownDatabase): vo
   }
 }
 
-/** The service's user, who owns its directory. */
-function giveToOwnerOf(dir: string, path: string): void {
-  const { uid, gid } = statSync(dir);
-  if (process.getuid?.() === 0) chownSync(path, uid, gid);
+/** What was made ready and is not wanted after all. */
+export function removeWork(dir: string): void {
+  asOwnerOf(dir, () => rmSync(join(dir, restoreDirName), { recursive: true, force: true }));
 }
 
 /** The companions of a database first: an old write-ahead log beside a new file would be carried over into it. */

@@ -5,6 +5,7 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
+import { asOwnerOf } from './as-owner.ts';
 import { restoreDirName } from './backup-archive.ts';
 
 /** One name in one directory: moved to .restore/old there, and replaced from .restore/new where there is something new. */
@@ -68,17 +69,17 @@ export function finishRestore(etcDir: string, onStep: OnStep = () => undefined):
 /** Every step may have been done already. */
 function goOn(etcDir: string, moves: readonly Move[], onStep: OnStep): void {
   const dirs = [...new Set(moves.map(({ dir }) => dir))];
-  for (const move of moves) moveOne(move, onStep);
+  for (const move of moves) asOwnerOf(move.dir, () => moveOne(move, onStep));
   for (const dir of dirs) {
-    syncPath(dir);
-    syncPath(join(dir, restoreDirName));
+    asOwnerOf(dir, () => syncPath(dir));
+    asOwnerOf(dir, () => syncPath(join(dir, restoreDirName)));
   }
   onStep('done');
   // The journal last: until it is gone, this is done again.
   for (const dir of dirs.filter((one) => one !== etcDir)) {
     onStep(`clear ${dir}`);
-    rmSync(join(dir, restoreDirName), { recursive: true, force: true });
-    syncPath(dir);
+    asOwnerOf(dir, () => rmSync(join(dir, restoreDirName), { recursive: true, force: true }));
+    asOwnerOf(dir, () => syncPath(dir));
   }
   onStep('forget');
   rmSync(journalPath(etcDir), { force: true });

@@ -1,9 +1,9 @@
 /** Puts a backup in the place of what a box has: whole, or not at all. */
-import { closeSync, openSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { closeSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
-import { type BackupList, restoreDirName, verifyBackup } from './backup-archive.ts';
-import { type KnownDatabase, prepareRestore } from './restore-prepare.ts';
+import { type BackupList, verifyBackup } from './backup-archive.ts';
+import { type KnownDatabase, prepareRestore, removeWork } from './restore-prepare.ts';
 import { finishRestore, type OnStep, swap } from './restore-swap.ts';
 import { checkNotInUse, type Services } from './services.ts';
 
@@ -34,7 +34,7 @@ export function restoreBackup(options: RestoreOptions): BackupList {
     try {
       checkNotInUse(place);
     } catch (error) {
-      for (const dir of new Set(moves.map((move) => move.dir))) rmSync(join(dir, restoreDirName), { recursive: true });
+      for (const dir of new Set(moves.map((move) => move.dir))) removeWork(dir);
       services.start(running);
       throw error;
     }

@@ -1,10 +1,11 @@
 /** The service, as a restore has to know it: stopped, and nobody at work on its files. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { closeQuietly } from '../storage/open.ts';
+import { asOwnerOf } from './as-owner.ts';
 import type { BackupPlace } from './backup-place.ts';
 
 export interface Services {
@@ -56,7 +57,7 @@ function systemctl(...args: readonly string[]): string {
 /** Throws CONFLICT while a process has a database open, or is the hub. */
 export function checkNotInUse({ lineDir, hubDir }: BackupPlace): void {
   for (const path of [join(lineDir, 'log.db'), join(hubDir, 'refdata.db'), join(hubDir, 'refdata.lock')]) {
-    if (!existsSync(path) || !isLocked(path)) continue;
+    if (!existsSync(path) || !asOwnerOf(dirname(path), () => isLocked(path))) continue;
     throw new LinesideError('CONFLICT', `${path} is in use: the service runs`, {
       hint: 'Stop it first ("systemctl stop lineside", or a signal TERM to "lineside serve"); nothing was replaced.',
     });
