@@ -29,7 +29,7 @@ function every(): SlotState[] {
   const trials = (['a', 'b'] as const).flatMap((good) =>
     Array.from({ length: 10 }, (_, left) => ({ ...onTrial(good), left })),
   );
-  return [settled('a'), settled('b'), ...trials];
+  return [settled('a'), settled('b'), { ...settled('a'), failed: 'b' }, { ...settled('b'), failed: 'a' }, ...trials];
 }
 
 for (const { name, own, text, go, trying, after } of states) {
@@ -70,7 +70,7 @@ test('a trial that is never marked good is over after three starts, and ends wit
     if (start.go === 'reboot') break;
   }
   assert.deepEqual(seen, ['on', 'on', 'on', 'reboot']);
-  assert.deepEqual(state, settled('b'));
+  assert.deepEqual(state, { ...settled('b'), failed: 'a' });
 });
 
 test('slot.txt is overwritten where it lies', (t) => {

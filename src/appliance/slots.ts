@@ -12,6 +12,8 @@ export interface SlotState {
   readonly trying: Slot | undefined;
   /** Starts that the slot on trial still has; 0 with none on trial. */
   readonly left: number;
+  /** Went back from, and nothing was installed since. */
+  readonly failed: Slot | undefined;
 }
 
 /** What a start does before anything of the slot's root is touched. */
@@ -27,33 +29,37 @@ export const slotFileBytes = 64;
 const triesOfTrial = 3;
 
 /** What the firmware reads stands below this line, and follows from it. */
-const form = /^# lineside slot good=([ab]) try=([ab-]) left=([0-9]) *(\n|$)/;
+const form = /^# lineside slot good=([ab]) try=([ab-]) left=([0-9]) *(?:\n|$)/;
+/** In place of padding: the firmware takes it for a comment. */
+const failedForm = /^.*\n.*\n#failed=([ab]) *(?:\n|$)/;
 /** undefined: not such a file. */
 export function parseSlots(text: string): SlotState | undefined {
   const [, good, trying, left] = form.exec(text) ?? [];
   if (!isSlot(good) || (isSlot(trying) ? trying === good : left !== '0')) return undefined;
-  return { good, trying: isSlot(trying) ? trying : undefined, left: Number(left) };
+  if (isSlot(trying)) return { good, trying, left: Number(left), failed: undefined };
+  const [, failed] = failedForm.exec(text) ?? [];
+  return { ...settled(good), failed: isSlot(failed) ? failed : undefined };
 }
 
 /** The firmware may take blanks behind a value for a part of it: the padding stands on a line of its own. */
-export function renderSlots({ good, trying, left }: SlotState): string {
+export function renderSlots({ good, trying, left, failed }: SlotState): string {
   const text = `# lineside slot good=${good} try=${trying ?? '-'} left=${left}\nos_prefix=${trying ?? good}/\n`;
-  return `${text.padEnd(slotFileBytes - 1)}\n`;
+  return `${`${text}${failed === undefined ? '' : `#failed=${failed}`}`.padEnd(slotFileBytes - 1)}\n`;
 }
 
 /** `own`: the slot whose kernel runs. Nothing is written for a file that cannot be read: the firmware's choice stands. */
 export function startOf(own: Slot, state: SlotState | undefined): SlotStart {
   if (state?.trying !== own) return { go: 'on', write: undefined, isTrial: false };
-  if (state.left === 0) return { go: 'reboot', write: settled(state.good), isTrial: true };
+  if (state.left === 0) return { go: 'reboot', write: { ...settled(state.good), failed: own }, isTrial: true };
   return { go: 'on', write: { ...state, left: state.left - 1 }, isTrial: true };
 }
 
 export function settled(good: Slot): SlotState {
-  return { good, trying: undefined, left: 0 };
+  return { good, trying: undefined, left: 0, failed: undefined };
 }
 
 export function onTrial(good: Slot): SlotState {
-  return { good, trying: otherSlot(good), left: triesOfTrial };
+  return { good, trying: otherSlot(good), left: triesOfTrial, failed: undefined };
 }
 
 export function otherSlot(slot: Slot): Slot {

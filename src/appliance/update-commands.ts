@@ -52,7 +52,7 @@ function addStatus(update: Command, io: Io, version: string): void {
       ]);
       const place = ownPlace(version);
       const { slot } = readBootFacts(place);
-      const { good, trying, left } = readSlots(place.bootDir);
+      const { good, trying, left, failed } = readSlots(place.bootDir);
       const shown = {
         version: place.version,
         running: slot,
@@ -60,6 +60,7 @@ function addStatus(update: Command, io: Io, version: string): void {
         good,
         trying: trying ?? null,
         triesLeft: left,
+        failed: failed ?? null,
       };
       if (options.json === true) io.stdout.write(`${JSON.stringify(shown)}\n`);
       else io.stdout.write(`${statusLines(shown).join('\n')}\n`);
@@ -113,14 +114,17 @@ interface Shown {
   readonly good: string;
   readonly trying: string | null;
   readonly triesLeft: number;
+  readonly failed: string | null;
 }
 
-function statusLines({ version, running, onTrial, good, trying, triesLeft }: Shown): string[] {
+function statusLines({ version, running, onTrial, good, trying, triesLeft, failed }: Shown): string[] {
   const lines = [
     `slot ${running} runs lineside ${version}${onTrial ? ', on trial' : ''}; slot ${good} is the good one`,
   ];
   if (trying !== null && trying !== running)
     lines.push(`slot ${trying} holds an update that is tried at the next start`);
+  if (failed !== null)
+    lines.push(`the update in slot ${failed} did not become healthy: the box went back to slot ${good}`);
   if (onTrial) lines.push(`starts left before the box goes back to slot ${good}: ${triesLeft}`);
   return lines;
 }

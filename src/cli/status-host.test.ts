@@ -28,7 +28,7 @@ const facts: JsonObject = {
   },
   clock: 'unsynced',
   boots: { count: 9, powerLosses: 2, afterPowerLoss: true },
-  slot: { name: 'b', trying: true, dataLost: true },
+  slot: { name: 'b', trying: true, dataLost: true, updateFailed: false },
 };
 
 interface Places {

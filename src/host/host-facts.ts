@@ -56,6 +56,8 @@ export interface SlotFacts {
   readonly trying: boolean;
   /** The data partition could not be mounted: everything is kept in memory only. */
   readonly dataLost: boolean;
+  /** An update did not become healthy, and this is the system that the box went back to. */
+  readonly updateFailed: boolean;
 }
 
 /** What others see of the telemetry. */

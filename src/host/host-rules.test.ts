@@ -23,7 +23,7 @@ const well: HostFacts = {
   },
   clock: 'synced',
   boots: { count: 9, powerLosses: 4, afterPowerLoss: true },
-  slot: { name: 'a', trying: false, dataLost: false },
+  slot: { name: 'a', trying: false, dataLost: false, updateFailed: false },
 };
 
 const firing = (changes: Partial<HostFacts>): string[] =>
@@ -57,7 +57,8 @@ test('each alert fires at its limit and not before, and never for what cannot be
     [{ clock: 'unsynced', uptimeSeconds: 100_000 }, 'HostClockNotSynced warning'],
     [{ clock: 'unsynced', uptimeSeconds: 600, boots: { ...well.boots, afterPowerLoss: false } }],
     [{ clock: 'unknown' }],
-    [{ slot: { name: 'a', trying: true, dataLost: true } }, 'HostDataLost critical'],
+    [{ slot: { name: 'a', trying: true, dataLost: true, updateFailed: false } }, 'HostDataLost critical'],
+    [{ slot: { name: 'a', trying: false, dataLost: false, updateFailed: true } }, 'HostUpdateFailed warning'],
     [{ slot: null }],
     [{ uptimeSeconds: 86_399 }, 'HostPowerLoss info'],
     [{ uptimeSeconds: 86_399, boots: { count: 1, powerLosses: 0, afterPowerLoss: false } }],
@@ -76,7 +77,7 @@ test('each says what is wrong in words and numbers', () => {
       memory: { totalBytes: 2 ** 30, availableBytes: 2 ** 20 },
       disk: { ...well.disk, totalBytes: 2 ** 30, freeBytes: 0, lifeUsedPercent: 110, reserve: 'urgent' },
       clock: 'unsynced',
-      slot: { name: 'b', trying: false, dataLost: true },
+      slot: { name: 'b', trying: false, dataLost: true, updateFailed: true },
     },
     0,
   );

@@ -68,6 +68,13 @@ export const hostRules: readonly Rule<HostFacts>[] = [
     summary: () => 'the data partition cannot be mounted: all that is kept now is lost with the power',
   },
   {
+    name: 'HostUpdateFailed',
+    severity: 'warning',
+    value: ({ slot }) => Number(slot?.updateFailed === true),
+    summary: ({ slot }) =>
+      `an update did not become healthy: the box went back to the system in slot ${slot?.name ?? ''}`,
+  },
+  {
     name: 'HostPowerLoss',
     severity: 'info',
     value: ({ boots, uptimeSeconds }) =>

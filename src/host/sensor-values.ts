@@ -38,7 +38,7 @@ export function reserveOf(text: string): DiskFacts['reserve'] {
   return reserves[hexOf(text) ?? 0] ?? 'unknown';
 }
 
-/** Lines "SLOT=a", "TRYING=yes", "DATA=lost". */
+/** Lines "SLOT=a", "TRYING=yes", "DATA=lost", "FAILED=b". */
 export function slotOf(text: string): SlotFacts | null {
   const facts = new Map(
     text.split('\n').flatMap((line) => {
@@ -48,5 +48,10 @@ export function slotOf(text: string): SlotFacts | null {
   );
   const name = facts.get('SLOT');
   if (name === undefined) return null;
-  return { name, trying: facts.get('TRYING') === 'yes', dataLost: facts.get('DATA') === 'lost' };
+  return {
+    name,
+    trying: facts.get('TRYING') === 'yes',
+    dataLost: facts.get('DATA') === 'lost',
+    updateFailed: (facts.get('FAILED') ?? '') !== '',
+  };
 }

@@ -74,10 +74,17 @@ test('a directory is on the device that its stat names', () => {
 test('the slot is what the early boot has left; there is none without it', (t) => {
   assert.equal(slot(sysTree(t, {})), null);
   assert.equal(slot(sysTree(t, {}, 'nonsense\n')), null);
-  assert.deepEqual(slot(sysTree(t, {}, 'SLOT=a\nTRYING=no\n')), { name: 'a', trying: false, dataLost: false });
-  assert.deepEqual(slot(sysTree(t, {}, 'DATA=lost\nSLOT=b\nTRYING=yes\n')), {
+  assert.deepEqual(slot(sysTree(t, {}, 'SLOT=a\nTRYING=no\n')), {
+    name: 'a',
+    trying: false,
+    dataLost: false,
+    updateFailed: false,
+  });
+  assert.deepEqual(slot(sysTree(t, {}, 'DATA=lost\nSLOT=b\nTRYING=yes\nFAILED=\n')), {
     name: 'b',
     trying: true,
     dataLost: true,
+    updateFailed: false,
   });
+  assert.equal(slot(sysTree(t, {}, 'SLOT=a\nTRYING=no\nFAILED=b\n'))?.updateFailed, true);
 });

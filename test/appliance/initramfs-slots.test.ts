@@ -30,11 +30,16 @@ for (const [command = '', ...args] of shells) {
       start_again() { echo reboot yes; exit; }
       slot=$1 boot=yes
       ${counting.replaceAll('/boot/slot.txt', file)}
-      echo on $trying`;
+      echo on $trying $failed`;
     for (const { name, own, text, go, trying, after } of states) {
       writeFileSync(file, text);
       const { stdout, stderr } = spawnSync(command, [...args, '-c', prepared, 'init', own], { encoding: 'utf8' });
-      assert.deepEqual([stdout, stderr], [`${go} ${trying ? 'yes' : 'no'}\n`, ''], name);
+      const failed = go === 'on' && !trying ? (/^#failed=(.)/m.exec(after)?.[1] ?? '') : '';
+      assert.deepEqual(
+        [stdout.replace(/ *\n/, ''), stderr],
+        [`${go} ${trying ? 'yes' : 'no'} ${failed}`.trimEnd(), ''],
+        name,
+      );
       assert.equal(readFileSync(file, 'utf8'), after, name);
     }
   });

@@ -16,13 +16,17 @@ import { until } from '../e2e/wait.ts';
 import { chosenSeed, seeded } from '../soak/random.ts';
 import { QemuBox } from './box.ts';
 import { imageMissing, readFromCard, writeCard } from './card.ts';
-import { DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
+import { CardRecording, DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
 import { grpcClient, HttpClient, newToken } from './remote.ts';
 import { writeStick } from './stick.ts';
 
 const UART = '/dev/ttyAMA0';
 /** PULLS: more of them, for a campaign. */
 const PULLS = Number(process.env['PULLS'] ?? 10);
+/** Small, so that it is quickly looked through; its data partition is a quarter of it. */
+const CARD_MIB = 2048;
+/** Of the flushes of a recorded life, every so many'th is looked at. */
+const LOOK_EVERY = 20;
 const IDLE_S = 60;
 /** Some 230 MB are read three times and written once. */
 const INSTALL_LIMIT_MS = 600_000;
@@ -46,9 +50,9 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     http = new HttpClient(box, authority, token);
   };
   /** Power on, until the box answers. */
-  const powerOn = async (): Promise<number> => {
+  const powerOn = async (extra: readonly string[] = []): Promise<number> => {
     const from = performance.now();
-    await box.start();
+    await box.start(extra);
     await box.ready();
     return (performance.now() - from) / 1000;
   };
@@ -57,14 +61,18 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     const card = join(dir, 'card.img');
     box = await QemuBox.create({ dir, card, extra: writeStick(dir).options });
     const roles = '["operator", "admin", "writer", "reader", "refdata-internal"]';
-    writeCard(card, {
-      'setup.toml': [
-        '[box]\nhostname = "pump-house-3"',
-        `[ssh]\nkeys = ["${box.publicKey}"]`,
-        `[[token]]\nname = "laptop"\nroles = ${roles}\ntoken = "${token}"`,
-        '[secrets]\n"kafka.password" = "a-word-that-nobody-may-read"\n',
-      ].join('\n'),
-    });
+    writeCard(
+      card,
+      {
+        'setup.toml': [
+          '[box]\nhostname = "pump-house-3"',
+          `[ssh]\nkeys = ["${box.publicKey}"]`,
+          `[[token]]\nname = "laptop"\nroles = ${roles}\ntoken = "${token}"`,
+          '[secrets]\n"kafka.password" = "a-word-that-nobody-may-read"\n',
+        ].join('\n'),
+      },
+      CARD_MIB * 1024 * 1024,
+    );
     say(`first boot to ready: ${(await powerOn()).toFixed(0)} s`);
     authority = await box.ssh('cat /etc/lineside/tls/ca.crt');
     connect();
@@ -102,7 +110,7 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     assert.notEqual(status, 0);
     assert.match(stdout, /^erofs +ro,/);
     assert.equal(await box.ssh('findmnt -no OPTIONS /boot/firmware | grep -o "^r."'), 'ro');
-    assert.ok(Number(await box.ssh('df --output=size -BM /data | tail -1 | tr -dc 0-9')) > 2_000);
+    assert.ok(Number(await box.ssh('df --output=size -BM /data | tail -1 | tr -dc 0-9')) > CARD_MIB / 5);
   });
 
   it('listens on nothing but its own ports and SSH', async () => {
@@ -258,14 +266,23 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     await openPort(client, UART);
     load.ledger.startAfter(Number((await client.line.getStatus({})).log?.headId ?? 0));
     const boots: number[] = [];
+    const recording = new CardRecording(box, join(dir, 'states'));
     for (let pull = 1; pull <= PULLS; pull++) {
       await load.until(box, client, http, random.between(3_000, 12_000));
       lookIntoCard(box);
-      boots.push(await powerOn());
+      // Its last life is recorded write by write, the start after a pulled plug with it.
+      boots.push(await powerOn(pull < PULLS ? [] : recording.begin()));
       connect();
       await until('the port is open again', async () => (await portState(client)) === PORT_STATE_OPEN, PATIENCE_MS);
       await load.check(client, http);
     }
+    await load.until(box, client, http, random.between(3_000, 12_000));
+    const states = recording.look(LOOK_EVERY, () => random.between(0, 999) / 1000);
+    say(`the card after each ${LOOK_EVERY}th flush: ${JSON.stringify(states)}`);
+    assert.ok(states.looked > 0 && states.torn > 0, 'no state was looked at');
+    await powerOn();
+    connect();
+    await load.check(client, http);
     say(`boot to ready: ${boots.map((s) => s.toFixed(0)).join(', ')} s`);
     say(`pulled plugs: ${JSON.stringify(load.ledger.figures)}, ${load.records} records`);
     assert.ok(load.ledger.figures.logRaw > PULLS && load.records > PULLS, 'there was no load');
@@ -310,11 +327,11 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
       await box.start();
       assert.equal(await box.ended(), 'reset');
     }
-    assert.match(slots(), /good=b try=- left=0\nos_prefix=b\/\n/);
+    assert.match(slots(), /good=b try=- left=0\nos_prefix=b\/\n#failed=a/);
     say(`rollback: boot to ready in the good slot: ${(await powerOn()).toFixed(0)} s`);
     connect();
     await http.expect(200, 'GET', `/dictionaries/${DICTIONARY}`);
-    assert.match(await box.ssh('cat /run/lineside-boot'), /^SLOT=b$/m);
+    assert.match(await box.ssh('cat /run/lineside-boot'), /^SLOT=b$[\s\S]*^FAILED=a$/m);
   });
 
   it('has put nothing on the field line in all these starts but what callers sent', async () => {

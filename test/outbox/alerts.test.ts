@@ -19,7 +19,7 @@ function promtool(...args: string[]): { readonly status: number | null; readonly
 test('the Prometheus rules are sound', { skip }, () => {
   const { status, output } = promtool('check', 'rules', rules);
   assert.equal(status, 0, output);
-  assert.match(output, /14 rules found/);
+  assert.match(output, /15 rules found/);
 });
 
 test('the Prometheus rules fire above 100 waiting events, at the first dead letter, by what the webhooks and the machine lack, and not before', {
@@ -48,6 +48,7 @@ test('the cases of the Prometheus rules fail when a rule is wrong', { skip }, (t
     ['reserve_low == 1', 'reserve_low == 2'],
     ['uptime_seconds > 600', 'uptime_seconds >= 600'],
     ['data_lost == 1', 'data_lost == 0'],
+    ['update_failed == 1', 'update_failed == 0'],
     ['uptime_seconds < 86400', 'uptime_seconds <= 86400'],
   ] as const) {
     const text = readFileSync(rules, 'utf8');

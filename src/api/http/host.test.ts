@@ -12,10 +12,13 @@ test('the machine is shown to admins and on the Unix socket, as it is', async (t
     ...host.now,
     temperatureCelsius: null,
     boots: { count: null, powerLosses: null, afterPowerLoss: false },
-    slot: { name: 'b', trying: true, dataLost: false },
+    slot: { name: 'b', trying: true, dataLost: false, updateFailed: false },
   };
   const { json } = await call('GET', path, { socketPath });
-  assert.deepEqual([json.temperatureCelsius, json.slot], [null, { name: 'b', trying: true, dataLost: false }]);
+  assert.deepEqual(
+    [json.temperatureCelsius, json.slot],
+    [null, { name: 'b', trying: true, dataLost: false, updateFailed: false }],
+  );
 });
 
 test("the machine's alerts stand among the others, news too", async (t) => {
@@ -59,7 +62,7 @@ test('metrics of the machine: a number for what is known, no series for what can
     underVoltage: 'yes',
     clock: 'unsynced',
     disk: { ...disk, lifeUsedPercent: 90, reserve: 'warning', writtenBytesEver: 7 },
-    slot: { name: 'a', trying: false, dataLost: true },
+    slot: { name: 'a', trying: false, dataLost: true, updateFailed: true },
   };
   const after = await series();
   assert.ok(!after.has('temperature_celsius'));
@@ -70,6 +73,7 @@ test('metrics of the machine: a number for what is known, no series for what can
     card_reserve_low: 1,
     disk_written_ever_bytes: 7,
     data_lost: 1,
+    update_failed: 1,
     slot_trying: 0,
   })) {
     assert.equal(after.get(name), value, name);

@@ -35,6 +35,11 @@ const readings: readonly Reading[] = [
   ['power_losses', 'Boots that followed a loss of power.', ({ boots }) => boots.powerLosses],
   ['after_power_loss', '1: this boot is one of them.', ({ boots }) => Number(boots.afterPowerLoss)],
   ['data_lost', '1: the data partition is not mounted.', ({ slot }) => (slot === null ? null : Number(slot.dataLost))],
+  [
+    'update_failed',
+    '1: an update did not become healthy, and the box went back.',
+    ({ slot }) => (slot === null ? null : Number(slot.updateFailed)),
+  ],
   ['slot_trying', '1: the system is on trial.', ({ slot }) => (slot === null ? null : Number(slot.trying))],
 ];
 

@@ -35,14 +35,15 @@ export const hostComponents = {
       powerLosses: figure('Of them, those before which it had not been stopped.'),
       afterPowerLoss: Type.Boolean({ description: 'This boot is one of them.' }),
     }),
-    slot: Type.Unsafe<{ name: string; trying: boolean; dataLost: boolean } | null>({
+    slot: Type.Unsafe<{ name: string; trying: boolean; dataLost: boolean; updateFailed: boolean } | null>({
       type: ['object', 'null'],
-      required: ['name', 'trying', 'dataLost'],
+      required: ['name', 'trying', 'dataLost', 'updateFailed'],
       additionalProperties: false,
       properties: {
         name: { type: 'string', description: 'Which of the two systems runs.' },
         trying: { type: 'boolean', description: 'Not yet known to work: the next boot goes back to the other one.' },
         dataLost: { type: 'boolean', description: 'The data partition could not be mounted: all is in memory only.' },
+        updateFailed: { type: 'boolean', description: 'An update did not become healthy, and the box went back.' },
       },
       description: 'Of the appliance image; null: this is none.',
     }),
