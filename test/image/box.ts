@@ -69,8 +69,8 @@ export class QemuBox {
     return new QemuBox(options, { grpc, http, ssh }, readFileSync(`${key}.pub`, 'utf8').trim());
   }
 
-  /** Power on. Returns when the emulator runs, not when the box is ready. */
-  async start(): Promise<void> {
+  /** Power on. Returns when the emulator runs, not when the box is ready. `extra`: more for QEMU, this once. */
+  async start(extra: readonly string[] = []): Promise<void> {
     assert.ok(this.#child === undefined, 'the box is on');
     this.#boots += 1;
     const prefix = /^os_prefix=(.*)\/ *$/m.exec(readFromCard(this.card, 'slot.txt').toString('latin1'))?.[1];
@@ -83,7 +83,18 @@ export class QemuBox {
     for (const name of ['uart', 'qmp', 'usb']) rmSync(join(this.dir, name), { force: true });
     const child = spawn(
       'nice',
-      ['-n', '-5', 'qemu-system-aarch64', ...this.#machine(), '-kernel', kernel, '-initrd', initrd, '-append', append],
+      [
+        '-n',
+        '-5',
+        'qemu-system-aarch64',
+        ...this.#machine(extra),
+        '-kernel',
+        kernel,
+        '-initrd',
+        initrd,
+        '-append',
+        append,
+      ],
       { stdio: ['ignore', 'ignore', 'pipe'] },
     );
     this.#child = child;
@@ -107,10 +118,10 @@ export class QemuBox {
     assert.ok(this.#child !== undefined, `the emulator did not start: ${Buffer.concat(complaints).toString()}`);
   }
 
-  #machine(): string[] {
+  #machine(once: readonly string[]): string[] {
     const forward = (host: number, guest: number): string => `hostfwd=tcp:127.0.0.1:${host}-:${guest}`;
     const { grpc, http, ssh } = this.ports;
-    const extra = this.#options.extra ?? [];
+    const extra = [...(this.#options.extra ?? []), ...once];
     const ownDrive = extra.some((one) => one.includes('id=card'))
       ? []
       : // A killed emulator loses nothing that it has handed to this machine: to flush it here as well shows nothing more.

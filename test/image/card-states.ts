@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { closeSync, copyFileSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { CardLog, type CardWrite } from './card-log.ts';
@@ -48,7 +48,7 @@ interface Contents {
 /** Throws at the first state that is not sound, or that lacks what an earlier one had. */
 export function lookAtStates(options: StatesOptions): StatesFigures {
   const state = join(options.work, 'state.ext4');
-  copyFileSync(options.before, state);
+  execFileSync('cp', ['--sparse=always', options.before, state]);
   const fd = openSync(state, 'r+');
   const log = new CardLog(options.log);
   const figures = { flushes: 0, looked: 0, torn: 0, entries: 0, versions: 0 };
@@ -154,11 +154,4 @@ function countsOf(path: string, queries: Readonly<Record<string, string>>): Reco
   } finally {
     connection.close();
   }
-}
-
-/** A file of zeros as large as the partition: what it was before anything was written. */
-export function emptyPartition(path: string, { length }: Part): void {
-  const fd = openSync(path, 'w');
-  ftruncateSync(fd, length);
-  closeSync(fd);
 }

@@ -1,7 +1,7 @@
 /** The plug pulled under load from all sides, and what has to be there at the next power-on. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../e2e/daemon.ts';
@@ -11,7 +11,7 @@ import type { Random } from '../soak/random.ts';
 import { encodeRecord } from '../soak/records.ts';
 import { follower, logRawCaller, sender, type Traffic } from '../soak/traffic.ts';
 import type { QemuBox } from './box.ts';
-import { contentsOf, type Part } from './card-states.ts';
+import { contentsOf, lookAtStates, type Part, type StatesFigures } from './card-states.ts';
 import type { HttpClient } from './remote.ts';
 
 export const DICTIONARY = 'power';
@@ -127,12 +127,50 @@ export function dataPart(card: string): Part {
 
 /** The card in a reader: the file system is sound once its journal was replayed, and so are both databases. */
 export function lookIntoCard(box: QemuBox): void {
-  const { offset, length } = dataPart(box.card);
   const copy = join(box.dir, 'data.ext4');
-  const mebibyte = 1 << 20;
-  const range = [`skip=${offset / mebibyte}`, `count=${length / mebibyte}`];
-  execFileSync('dd', [`if=${box.card}`, `of=${copy}`, 'bs=1M', ...range, 'conv=sparse', 'status=none']);
+  copyData(box, copy);
   mkdirSync(join(box.dir, 'mount'), { recursive: true });
   contentsOf(copy, join(box.dir, 'mount'));
   execFileSync('e2fsck', ['-fn', copy], { stdio: 'ignore' });
+}
+
+/** One life of a card, every write of it recorded. */
+export class CardRecording {
+  readonly #box: QemuBox;
+  readonly #dir: string;
+  readonly #log: string;
+  readonly #before: string;
+
+  /** `dir` is made, and emptied with each life. */
+  constructor(box: QemuBox, dir: string) {
+    this.#box = box;
+    this.#dir = dir;
+    this.#log = join(dir, 'writes');
+    this.#before = join(dir, 'before.ext4');
+  }
+
+  /** What QEMU has to be started with; the box is off. */
+  begin(): readonly string[] {
+    rmSync(this.#dir, { recursive: true, force: true });
+    mkdirSync(this.#dir, { recursive: true });
+    copyData(this.#box, this.#before);
+    writeFileSync(this.#log, '');
+    const parts = [`file.driver=file,file.filename=${this.#box.card}`, `log.driver=file,log.filename=${this.#log}`];
+    return ['-drive', `driver=blklogwrites,${parts.join(',')},if=none,id=card`];
+  }
+
+  /** Looks into the card as it was after every so many'th flush. Throws where a state is not sound. */
+  look(every: number, chance: () => number): StatesFigures {
+    const part = dataPart(this.#box.card);
+    return lookAtStates({ log: this.#log, before: this.#before, part, work: this.#dir, every, chance });
+  }
+}
+
+function copyData({ card }: QemuBox, copy: string): void {
+  const { offset, length } = dataPart(card);
+  const mebibyte = 1 << 20;
+  const range = [`skip=${offset / mebibyte}`, `count=${length / mebibyte}`];
+  execFileSync('dd', [`if=${card}`, `of=${copy}`, 'bs=1M', ...range, 'conv=sparse', 'status=none']);
+  // dd leaves the zeros at the end away.
+  truncateSync(copy, length);
 }
