@@ -47,10 +47,10 @@ test('every library that stays outside the bundle is packed, with all that it lo
 test('maintainer scripts are plain sh, stop at the first failure, and every placeholder is filled in', () => {
   const filled = new Set([...recipe.matchAll(/s\|(@[A-Z]+@)\|/g)].map((match) => match[1]));
   for (const name of ['postinst', 'prerm', 'postrm', 'control']) {
-    for (const [placeholder] of text(`debian/${name}`).matchAll(/@[A-Z]+@/g))
+    for (const [placeholder] of text(`scripts/debian/${name}`).matchAll(/@[A-Z]+@/g))
       assert.ok(filled.has(placeholder), placeholder);
     if (name === 'control') continue;
-    assert.match(text(`debian/${name}`), /^#!\/bin\/sh\n(#.*\n)+set -e\n/);
-    execFileSync('sh', ['-n', join(repository, 'debian', name)]);
+    assert.match(text(`scripts/debian/${name}`), /^#!\/bin\/sh\n(#.*\n)+set -e\n/);
+    execFileSync('sh', ['-n', join(repository, 'scripts/debian', name)]);
   }
 });
