@@ -7,12 +7,14 @@
  *   fuzz [COUNT]     malformed requests (20,000)
  *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load (200)
  *   webhooks [ROUNDS] kill -9 of the hub at random moments under load, with a subscriber that fails in every way (100)
+ *   card [STATES]    the image on emulated hardware: the power cut after each flush of its card (2,000; wants scripts/bootstrap --image)
  *   all              one after the other, each with its usual length
  */
 import { spawn } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { test } from 'node:test';
 import { NODE, ROOT, temporaryDirectory } from '../e2e/daemon.ts';
+import { cardStates } from './card.ts';
 import { killRounds } from './kill.ts';
 import { chosenSeed } from './random.ts';
 import { steadyTraffic } from './steady.ts';
@@ -61,6 +63,14 @@ const campaigns: Readonly<Record<string, Campaign>> = {
       const seed = chosenSeed();
       say(`webhooks: ${rounds} rounds, SEED=${seed}`);
       say(JSON.stringify(await webhookRounds(temporaryDirectory(), rounds, seed, say)));
+    },
+  },
+  card: {
+    usual: 2_000,
+    async run(states) {
+      const seed = chosenSeed();
+      say(`card: ${states} states, SEED=${seed}`);
+      say(JSON.stringify(await cardStates(temporaryDirectory(), states, seed, say)));
     },
   },
   // The generator of the end-to-end test, with more to do.
