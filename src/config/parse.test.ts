@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { parse } from 'smol-toml';
@@ -404,13 +404,6 @@ test('every key that the README mentions exists', () => {
     keysMentioned.filter((path) => !known.has(path)),
     [],
   );
-});
-
-test('a table of keys in the README names every key and no other', () => {
-  const file = new URL('../../README.md', import.meta.url);
-  const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
-  const named = [...text.matchAll(/^\| `([a-z]+(?:\.[a-z_]+)+)`/gm)].map(([, path]) => path);
-  if (named.length > 0) assert.deepEqual(new Set(named), new Set(keys.map(({ path }) => path)));
 });
 
 test('no two keys share a variable', () => {
