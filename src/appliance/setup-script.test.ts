@@ -28,10 +28,12 @@ beforeEach(() => {
 afterEach(() => dispose(trial));
 
 /** What one start did: "rw", "node", "ro". */
-function start(): string[] {
+function start(facts = ''): string[] {
   const did = join(trial.dir, 'did');
   rmSync(did, { force: true });
   rmSync(trial.box.path('/run'), { recursive: true, force: true });
+  mkdirSync(trial.box.path('/run'));
+  writeFileSync(trial.box.path('/run/lineside-boot'), facts);
   const bin = join(trial.dir, 'bin');
   const env = { PATH: `${bin}:${process.env.PATH}`, SETUP_COMMAND: join(bin, 'lineside') };
   const ended = spawnSync(script, [trial.boot, trial.box.root], { env, encoding: 'utf8', timeout: 30_000 });
@@ -68,4 +70,8 @@ test('what was cut off, and an identity that is gone, is seen to', () => {
   rmSync(trial.box.path('/etc/lineside/identity.json'));
   assert.deepEqual(start(), WORKED);
   assert.deepEqual(start(), []);
+});
+
+test('while nothing can be kept the card stays read-only, so that its secrets are there at the next start', () => {
+  assert.deepEqual(start('SLOT=a\nDATA=lost\n'), ['node']);
 });
