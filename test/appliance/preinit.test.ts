@@ -189,3 +189,44 @@ test('a box whose data have no machine id obeys nobody', (t) => {
   writeFileSync(box.at('boot/factory-reset'), '\n');
   assert.deepEqual([made(box.start()), requested(box)], [false, false]);
 });
+
+/** What is kept on the data partition, below a directory; `cp` is the one that fails where there is no room. */
+function keep(t: TestContext, cp: string): { at(name: string): string; start(cp: string): void } {
+  const keeping = /^keep_directory\(\)[\s\S]*?^new_hostname.*$/m.exec(preinit)?.[0] ?? '';
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-keep-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const at = (name: string): string => join(dir, name);
+  for (const name of ['etc/one/two', 'data']) mkdirSync(at(name), { recursive: true });
+  for (const name of ['etc/one/first', 'etc/one/two/second']) writeFileSync(at(name), name);
+  const start = (command: string): void => {
+    const text = `say() { :; }
+      sync() { :; }
+      mount() { echo "$2" >>${at('mounted')}; }
+      ${command}
+      ${keeping.replaceAll('"/', `"${dir}/`)}
+      keep_directory etc/one; keep_directory var/new; keep_file etc/machine-id new_machine_id`;
+    writeFileSync(at('mounted'), '');
+    const { stderr } = spawnSync('dash', ['-c', text], { encoding: 'utf8', env: { PATH: path } });
+    assert.equal(stderr, '');
+  };
+  start(cp);
+  return { at, start };
+}
+
+test("a full data partition keeps nothing by halves: the directory is the image's until there is room", (t) => {
+  const { at, start } = keep(t, `cp() { mkdir "$3" && command cp "$2/first" "$3/" 2>/dev/null; return 1; }`);
+  const mounted = (): string[] => readFileSync(at('mounted'), 'utf8').trim().split('\n');
+  assert.ok(!existsSync(at('data/etc/one')) && !existsSync(at('data/etc/one.new')));
+  assert.ok(existsSync(at('var/new')));
+  assert.deepEqual(mounted(), [at('data/etc/machine-id')]);
+  start('');
+  assert.ok(existsSync(at('data/etc/one/two/second')));
+  assert.deepEqual(
+    mounted(),
+    ['etc/one', 'var/new', 'etc/machine-id'].map((name) => at(`data/${name}`)),
+  );
+  const id = readFileSync(at('data/etc/machine-id'), 'utf8');
+  assert.match(id, /^[0-9a-f]{32}\n$/);
+  start('');
+  assert.equal(readFileSync(at('data/etc/machine-id'), 'utf8'), id);
+});
