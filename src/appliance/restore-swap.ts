@@ -2,11 +2,12 @@
  * The moment of a restore: what was prepared takes the place of what is there, name by name. A journal, written before the
  * first and removed after the last, lets whoever comes after a pulled plug go on: a box has all of the old or all of the new.
  */
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { restoreDirName } from './backup-archive.ts';
+import { writeWhole } from './tar-file.ts';
 
 /** One name in one directory: moved to .restore/old there, and replaced from .restore/new where there is something new. */
 export interface Move {
@@ -35,21 +36,25 @@ function journalPath(etcDir: string): string {
   return join(etcDir, restoreDirName, 'journal.json');
 }
 
-/** From the journal on there is no way back but forward. */
-export function swap(etcDir: string, moves: readonly Move[], onStep: OnStep): void {
+/** From the journal on there is no way back but forward; where it cannot be written nothing has begun. */
+export function writeJournal(etcDir: string, moves: readonly Move[], onStep: OnStep): void {
   const journal: Journal = { format: 'lineside-restore 1', moves };
   onStep('journal');
   const temporary = `${journalPath(etcDir)}.new`;
   const fd = openSync(temporary, 'w', 0o600);
   try {
-    writeSync(fd, JSON.stringify(journal));
+    writeWhole(fd, Buffer.from(JSON.stringify(journal)));
     fsyncSync(fd);
   } finally {
     closeSync(fd);
   }
   renameSync(temporary, journalPath(etcDir));
-  syncPath(join(etcDir, restoreDirName));
-  goOn(etcDir, moves, onStep);
+  try {
+    syncPath(join(etcDir, restoreDirName));
+  } catch (error) {
+    rmSync(journalPath(etcDir), { force: true });
+    throw error;
+  }
 }
 
 /** What a pulled plug interrupted is brought to its end: true when there was something. */
@@ -62,12 +67,12 @@ export function finishRestore(etcDir: string, onStep: OnStep = () => undefined):
       hint: 'Restore again with the lineside that began it.',
     });
   }
-  goOn(etcDir, journal.moves, onStep);
+  swap(etcDir, journal.moves, onStep);
   return true;
 }
 
 /** Every step may have been done already. */
-function goOn(etcDir: string, moves: readonly Move[], onStep: OnStep): void {
+export function swap(etcDir: string, moves: readonly Move[], onStep: OnStep): void {
   const dirs = [...new Set(moves.map(({ dir }) => dir))];
   for (const move of moves) asOwnerOf(move.dir, () => moveOne(move, onStep));
   for (const dir of dirs) {

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { type BackupList, verifyBackup } from './backup-archive.ts';
 import { type KnownDatabase, prepareRestore, removeWork } from './restore-prepare.ts';
-import { finishRestore, type OnStep, swap } from './restore-swap.ts';
+import { finishRestore, type OnStep, swap, writeJournal } from './restore-swap.ts';
 import { checkNotInUse, type Services } from './services.ts';
 
 export interface RestoreOptions {
@@ -33,6 +33,7 @@ export function restoreBackup(options: RestoreOptions): BackupList {
     const running = services.stop();
     try {
       checkNotInUse(place);
+      writeJournal(etcDir, moves, onStep);
     } catch (error) {
       for (const dir of new Set(moves.map((move) => move.dir))) removeWork(dir);
       services.start(running);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
+import fs, {
   appendFileSync,
   cpSync,
   existsSync,
@@ -15,12 +15,13 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { listHashName, listName, sha256 } from '../../src/appliance/backup-archive.ts';
-import { finishRestore } from '../../src/appliance/restore-swap.ts';
+import { finishRestore, writeJournal } from '../../src/appliance/restore-swap.ts';
 import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
 import { type ErrorCode, LinesideError } from '../../src/base/errors.ts';
 import {
@@ -222,6 +223,38 @@ test('killed at any step: the next start finds all of the old or all of the new'
   ]) {
     assert.ok(seen.has(step), `never killed at ${step}`);
   }
+});
+
+test('a card that takes a write only in part still gets a journal that can be read', async (t) => {
+  const where = await twoStates(t);
+  await killedAt(where, 4);
+  const moves = [{ dir: where.etc, name: 'gained', hasNew: false }];
+  const whole = fs.writeSync;
+  t.mock.method(fs, 'writeSync', (fd: number, bytes: Buffer, at = 0, length?: number, place?: number | null) =>
+    typeof bytes === 'string'
+      ? whole(fd, Buffer.from(bytes).subarray(0, 7))
+      : whole(fd, bytes, at, Math.min(7, length ?? bytes.length), place),
+  );
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  writeJournal(where.etc, moves, () => undefined);
+  assert.ok(finishRestore(where.etc));
+  assert.ok(!existsSync(join(where.etc, 'gained')));
+});
+
+test('where the journal cannot be written nothing has begun: the service runs again on the old state', async (t) => {
+  const where = await twoStates(t);
+  const before = everything(where);
+  const started: (readonly string[])[] = [];
+  const services = { stop: () => ['lineside.service'], start: (units: readonly string[]) => started.push(units) };
+  const full = (step: string): void => {
+    if (step === 'journal') throw new Error('no space left');
+  };
+  assert.throws(() => restore(where, services, full), /no space left/);
+  assert.deepEqual([started, everything(where)], [[['lineside.service']], before]);
 });
 
 test('killed again while it is being finished, it is finished all the same', async (t) => {
