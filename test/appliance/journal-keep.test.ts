@@ -18,9 +18,9 @@ echo "$(($(wc -l <${dir}/journal) + 1))" >${dir}/run/lineside-journal-cursor
 
 interface Box {
   /** Adds lines to the journal, of 100 bytes each, and saves what is new. */
-  saves(lines: number): void;
-  kept(name: 'current' | 'previous'): string[];
-  dir: string;
+  readonly saves: (lines: number) => void;
+  readonly kept: (name: 'current' | 'previous') => string[];
+  readonly dir: string;
 }
 
 function box(t: TestContext): Box {

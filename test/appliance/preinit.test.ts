@@ -191,7 +191,7 @@ test('a box whose data have no machine id obeys nobody', (t) => {
 });
 
 /** What is kept on the data partition, below a directory; `cp` is the one that fails where there is no room. */
-function keep(t: TestContext, cp: string): { at(name: string): string; start(cp: string): void } {
+function keep(t: TestContext, cp: string): { at: (name: string) => string; start: (cp: string) => void } {
   const keeping = /^keep_directory\(\)[\s\S]*?^new_hostname.*$/m.exec(preinit)?.[0] ?? '';
   const dir = mkdtempSync(join(tmpdir(), 'lineside-keep-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
