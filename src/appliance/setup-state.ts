@@ -35,9 +35,11 @@ export interface Applied {
   readonly claimed: boolean;
   /** Fixed addresses, for the certificate. */
   readonly addresses: readonly string[];
+  /** Tokens that setup.toml gave by their hashes: what of them is not on the box any more was revoked there. */
+  readonly granted: readonly string[];
 }
 
-const nothing: Applied = { files: {}, claimed: false, addresses: [] };
+const nothing: Applied = { files: {}, claimed: false, addresses: [], granted: [] };
 
 export function readApplied(box: Box): Applied {
   return { ...nothing, ...(own(box, kept.applied) as Partial<Applied> | undefined) };

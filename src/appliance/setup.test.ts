@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { copyFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { listTokens, revokeToken } from '../config/tokens.ts';
+import { addToken, digestOf, listTokens, revokeToken } from '../config/tokens.ts';
 import { etcEntries } from './backup-etc.ts';
 import { dispose, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
 import { findIdentity } from './identity.ts';
@@ -182,6 +182,29 @@ test('an unchanged file is not applied again; a changed one is, and keeps what w
   assert.ok(
     found.kind === 'whole' && found.identity.names.includes('pump-house-4.local'),
     'the certificate has the new name',
+  );
+});
+
+test('a token given by its hash and revoked on the box stays so, whatever else in the file is changed', () => {
+  const wish = `[[token]]\nname = "ops"\nroles = ["operator"]\nhash = "${'5e'.repeat(32)}"\n`;
+  const file = trial.box.path('/etc/lineside/tokens.json');
+  const ops = () => tokens().filter(({ name }) => name === 'ops');
+  trial.put('setup.toml', wish);
+  applied();
+  assert.equal(ops()[0]?.sha256, '5e'.repeat(32));
+  trial.put('setup.toml', `${wish}[ssh]\nkeys = ["${KEY}"]\n`);
+  applied();
+  assert.equal(ops().length, 1, 'as long as it is not revoked');
+  revokeToken(file, 'ops');
+  trial.put('setup.toml', `[box]\nhostname = "pump-house-4"\n${wish}`);
+  applied();
+  assert.deepEqual(ops(), []);
+  const made = digestOf(addToken(file, 'ops', ['viewer'], new Date(0))).toString('hex');
+  trial.put('setup.toml', wish);
+  applied();
+  assert.deepEqual(
+    ops().map(({ sha256, roles }) => [sha256, roles]),
+    [[made, ['viewer']]],
   );
 });
 

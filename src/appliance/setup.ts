@@ -141,7 +141,7 @@ interface TokenPlan {
 function planTokens({ box, clock }: SetupParts, applied: Applied, setup: Setup | undefined): TokenPlan {
   const before = listTokens(box.path(etc.tokens));
   const at = instantOfMs(clock.wallMs());
-  const granted = grant(before, setup?.tokens ?? [], at, sha256);
+  const granted = grant(before, setup?.tokens ?? [], at, sha256, applied.granted);
   const isRevoked = setup?.tokens.some(({ name, revoke }) => name === CLAIM && revoke) === true;
   const has = (tokens: readonly StoredToken[]): boolean => tokens.some(({ name }) => name === CLAIM);
   if (applied.claimed || isRevoked || has(before)) {
@@ -215,12 +215,17 @@ function commitAll(parts: SetupParts, applied: Applied, { setup, config, plan, t
     ...(setup !== undefined && { 'setup.toml': setup.hash }),
     ...(config !== undefined && { 'lineside.toml': config.hash }),
   };
-  changes.push(appliedChange({ files, claimed: true, addresses }));
+  changes.push(appliedChange({ files, claimed: true, addresses, granted: grantedBy(setup, applied) }));
   commit(box, disk, changes);
   for (const note of [...identity.notes, ...tokens.notes]) log(note);
   for (const name of ['setup.toml', 'lineside.toml'] as const) {
     if (files[name] !== applied.files[name]) log(`${name} is applied`);
   }
+}
+
+function grantedBy(setup: ReadSetup | undefined, applied: Applied): readonly string[] {
+  if (setup === undefined) return applied.granted;
+  return setup.setup.tokens.flatMap(({ hash }) => (hash === '' ? [] : [hash]));
 }
 
 function identityFor(

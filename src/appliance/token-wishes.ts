@@ -56,13 +56,14 @@ export interface Granted {
 
 /**
  * Tokens of other names stay: they were added on the box. One that was taken earlier keeps its hash, and one that was
- * revoked on the box since is not brought back.
+ * revoked on the box since is not brought back. `earlier`: hashes that the file gave when it was last applied.
  */
 export function grant(
   stored: readonly StoredToken[],
   wishes: readonly TokenWish[],
   createdAt: string,
   digest: (token: string) => string,
+  earlier: readonly string[],
 ): Granted {
   const notes: string[] = [];
   let tokens = [...stored];
@@ -74,7 +75,9 @@ export function grant(
       continue;
     }
     const sha256 = hash !== '' ? hash : token === TAKEN ? old?.sha256 : digest(token);
-    if (sha256 === undefined) {
+    if (sha256 === undefined || (sha256 === hash && old?.sha256 !== hash && earlier.includes(hash))) {
+      // One of this name that was made on the box since is another one.
+      if (old !== undefined) tokens.push(old);
       notes.push(`token "${name}" was revoked on the box since it was taken, and stays so`);
       continue;
     }
