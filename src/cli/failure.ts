@@ -20,7 +20,8 @@ const exitMeaning: Readonly<Record<keyof typeof exitStatus, string>> = {
   usage: 'The command line is wrong.',
   unreachable: 'The service cannot be reached, its certificate is not trusted, or it did not answer in time.',
   denied: 'No valid token or certificate, or one without the role this needs.',
-  nothing: 'Nothing there: no such port, dictionary or record, nothing received (or less than --count). `discover`: no box answered.',
+  nothing:
+    'Nothing there: no such port, dictionary or record, nothing received (or less than --count). `discover`: no box answered.',
   closed: 'No port is open.',
   lost: 'Log entries that were asked for are gone: removed by retention, or the log was replaced.',
 };
