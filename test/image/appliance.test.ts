@@ -27,7 +27,7 @@ const PULLS = Number(process.env['PULLS'] ?? 10);
 const CARD_MIB = 2048;
 /** Of the flushes of a recorded life, every so many'th is looked at. */
 const LOOK_EVERY = 20;
-const IDLE_S = 60;
+const IDLE_S = 30;
 /** Some 230 MB are read three times and written once. */
 const INSTALL_LIMIT_MS = 600_000;
 const WHO = 'cat /etc/machine-id /etc/hostname; sha256sum </etc/lineside/tls/server.crt';
