@@ -27,8 +27,8 @@ export interface Manifest {
 
 export interface Bundle {
   readonly manifest: Manifest;
-  /** A cursor over a part. */
-  part(name: Part['name']): Cursor;
+  /** A cursor over a part; `onRead`: told of every byte in its order. */
+  part(name: Part['name'], onRead?: (piece: Buffer) => void): Cursor;
 }
 
 const magic = 'lineside-update 1';
@@ -64,8 +64,10 @@ export function openBundle(fd: number, publicKey: KeyObject): Bundle {
   }
   return {
     manifest,
-    part: (name) =>
-      name === 'boot' ? new Cursor(fd, partsAt, boot.bytes) : new Cursor(fd, partsAt + boot.bytes, root.bytes),
+    part: (name, onRead) =>
+      name === 'boot'
+        ? new Cursor(fd, partsAt, boot.bytes, onRead)
+        : new Cursor(fd, partsAt + boot.bytes, root.bytes, onRead),
   };
 }
 
@@ -143,6 +145,13 @@ export function checkPart(bundle: Bundle, part: Part, onPiece: (bytes: number) =
     onPiece(piece.length);
   }
   if (hash.digest('hex') !== part.sha256) throw malformed(`its part "${part.name}" is not what was signed`);
+}
+
+/** A medium may read differently the second time, by age or on purpose: what is put in place is what was signed, or nothing. */
+export function readDifferently(): LinesideError {
+  return new LinesideError('MALFORMED', 'the bundle was read differently than before: nothing was switched', {
+    hint: 'The medium that it lies on is failing: copy it elsewhere.',
+  });
 }
 
 function readAt(fd: number, at: number, bytes: number): Buffer {

@@ -11,10 +11,13 @@ export class Cursor {
   readonly #fd: number;
   readonly #end: number;
   readonly #buffer = Buffer.allocUnsafe(pieceBytes);
+  readonly #onRead: (piece: Buffer) => void;
   #at: number;
 
-  constructor(fd: number, from: number, bytes: number) {
+  /** `onRead`: told of every byte in its order. */
+  constructor(fd: number, from: number, bytes: number, onRead: (piece: Buffer) => void = () => undefined) {
     this.#fd = fd;
+    this.#onRead = onRead;
     this.#at = from;
     this.#end = from + bytes;
   }
@@ -33,7 +36,9 @@ export class Cursor {
       done += read;
     }
     this.#at += bytes;
-    return this.#buffer.subarray(0, bytes);
+    const piece = this.#buffer.subarray(0, bytes);
+    this.#onRead(piece);
+    return piece;
   }
 
   /** `bytes` from here, in pieces. */

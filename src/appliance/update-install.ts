@@ -3,10 +3,11 @@
  * is verified before anything is written, nothing of the running slot is ever touched, and slot.txt comes last, so that a
  * plug pulled at any step leaves the running slot as it is, and an install is simply run again.
  */
+import { createHash } from 'node:crypto';
 import { closeSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
-import { type Bundle, checkPart, type Manifest, openBundle, readPublicKey } from './bundle.ts';
+import { type Bundle, checkPart, type Manifest, openBundle, readDifferently, readPublicKey } from './bundle.ts';
 import { compareVersions } from './release.ts';
 import { readSlots, writeSlots } from './slot-file.ts';
 import { onTrial, otherSlot, type Slot, type SlotState, settled } from './slots.ts';
@@ -117,7 +118,7 @@ interface Write {
 
 function write({ bundle, device, slot, state, options }: Write): void {
   const { place, onProgress, onStep } = options;
-  const [, root] = bundle.manifest.parts;
+  const [boot, root] = bundle.manifest.parts;
   const step = (name: string): void => onStep?.(name);
   const counted = (what: string): ((bytes: number) => void) => {
     let done = 0;
@@ -133,7 +134,10 @@ function write({ bundle, device, slot, state, options }: Write): void {
   compareRoot(device, root, counted('reading it back'));
   withBoot(place, () => {
     step('boot');
-    unpackBoot(bundle.part('boot'), slotDir(place, slot), slot, slotDir(place, otherSlot(slot)));
+    const hash = createHash('sha256');
+    const content = bundle.part('boot', (piece) => hash.update(piece));
+    unpackBoot(content, slotDir(place, slot), slot, slotDir(place, otherSlot(slot)));
+    if (hash.digest('hex') !== boot.sha256) throw readDifferently();
     compareBoot(bundle.part('boot'), slotDir(place, slot));
     step('slot.txt');
     writeSlots(place.bootDir, onTrial(state.good));

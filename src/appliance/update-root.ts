@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fsyncSync, openSync } from 'node:fs';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import type { Part } from './bundle.ts';
+import { type Part, readDifferently } from './bundle.ts';
 import { dropPages } from './page-cache.ts';
 import { Cursor, writeWhole } from './tar-file.ts';
 
@@ -54,11 +54,7 @@ export function writeRoot(fd: number, part: Part, content: Cursor, onPiece: (byt
     }
     onPiece(piece.length);
   }
-  if (hash.digest('hex') !== part.sha256) {
-    throw new LinesideError('MALFORMED', 'the bundle was read differently than before: nothing was switched', {
-      hint: 'The medium that it lies on is failing: copy it elsewhere.',
-    });
-  }
+  if (hash.digest('hex') !== part.sha256) throw readDifferently();
   fsyncSync(fd);
   if (first !== undefined) writeWhole(fd, first, 0);
   fsyncSync(fd);

@@ -173,6 +173,17 @@ test('a bundle that lies on a failing medium is found out, and nothing is switch
   assert.deepEqual(parseSlots(slotText(box)), settled('a'));
 });
 
+test('boot files that read differently once they are verified are not started: nobody signed them', (t) => {
+  const box = testBox(t);
+  const file = box.bundle();
+  const flip = (step: string): void => {
+    // The middle of the first file that has a content, behind the head and its own header.
+    if (step === 'boot') changed(file, (bytes) => bytes.write('X', bytes.indexOf('ustar') + 2_000));
+  };
+  assert.throws(() => box.install(file, { onStep: flip }), refusedAs('MALFORMED', /read differently/));
+  assert.deepEqual(parseSlots(slotText(box)), settled('a'));
+});
+
 test('a card that does not keep what is written is found out, and nothing is switched', (t) => {
   const box = testBox(t);
   let pieces = 0;
