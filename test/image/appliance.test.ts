@@ -17,7 +17,7 @@ import { chosenSeed, seeded } from '../soak/random.ts';
 import { QemuBox } from './box.ts';
 import { imageMissing, readFromCard, writeCard } from './card.ts';
 import { CardRecording, DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
-import { grpcClient, HttpClient, newToken } from './remote.ts';
+import { authorityOf, grpcClient, HttpClient, newToken } from './remote.ts';
 import { writeStick } from './stick.ts';
 
 const UART = '/dev/ttyAMA0';
@@ -344,8 +344,28 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     assert.match(await box.ssh('cat /run/lineside-boot'), /^SLOT=b$[\s\S]*^FAILED=a$/m);
   });
 
+  it('is a new box after a factory reset, with the claim token on its card', async () => {
+    await box.trySsh('lineside factory-reset --yes');
+    assert.equal(await box.ended(), 'reset');
+    client.close();
+    http.close();
+    say(`factory reset: boot to ready: ${(await powerOn()).toFixed(0)} s`);
+    const shown = await authorityOf(box);
+    assert.notEqual(shown, authority, 'it has the identity it had');
+    authority = shown;
+    const claim = readFromCard(box.card, 'claim.txt').toString();
+    const fresh = /^Token: +(lsd_\S+)$/m.exec(claim)?.[1] ?? '';
+    http = new HttpClient(box, authority, fresh);
+    client = grpcClient(box, authority, fresh);
+    assert.equal((await http.send('GET', `/dictionaries/${DICTIONARY}`)).status, 404);
+    assert.equal(Number((await client.line.getStatus({})).log?.lastId), 0);
+    // It still runs the slot that it ran, and asks for the secrets that it no longer has.
+    assert.match(slots(), /good=b try=- left=0\nos_prefix=b\//);
+    assert.match(readFromCard(box.card, 'setup-errors.txt').toString(), /token/);
+  });
+
   it('has put nothing on the field line in all these starts but what callers sent', async () => {
-    await box.shutDown();
+    await box.kill();
     const sent = box.uartReceived().subarray(PING.length).toString('latin1');
     // Records of a caller's, some of them cut by a pulled plug; firmware, kernel or a shell would say something else.
     assert.match(sent, /^[T.0-9a-f\n]*$/);

@@ -1,7 +1,8 @@
 /** A technician's laptop: the box's interfaces over the network, with TLS and a token. */
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
 import { Agent, request } from 'node:https';
+import { connect } from 'node:tls';
 import { CallCredentials, ChannelCredentials, credentials, Metadata } from '@grpc/grpc-js';
 import { type Client, connectTo } from '../e2e/daemon.ts';
 import type { QemuBox } from './box.ts';
@@ -11,6 +12,18 @@ const REQUEST_LIMIT_MS = 120_000;
 
 export function newToken(): string {
   return `lsd_${randomBytes(32).toString('base64url')}`;
+}
+
+/** PEM of the authority that the box shows, as somebody gets it who has only seen the fingerprint. */
+export function authorityOf({ ports }: QemuBox): Promise<string> {
+  return new Promise((settle, reject) => {
+    const socket = connect({ host: '127.0.0.1', port: ports.http, rejectUnauthorized: false }, () => {
+      const { issuerCertificate } = socket.getPeerCertificate(true);
+      socket.destroy();
+      settle(new X509Certificate(issuerCertificate.raw).toString());
+    });
+    socket.once('error', reject);
+  });
 }
 
 /** `authority`: PEM of the box's own. */
