@@ -5,6 +5,7 @@
 import { createServer, type Socket } from 'node:net';
 import { Server, type ServerCredentials } from '@grpc/grpc-js';
 import type { Server as NiceServer } from 'nice-grpc';
+import { MAX_CONNECTIONS } from './limits.ts';
 
 export interface InheritedListener {
   /** No new connections: those that come wait at the socket for the next process. */
@@ -13,10 +14,12 @@ export interface InheritedListener {
   cut(): void;
 }
 
+/** `dropped`: a connection beyond the limit, told with its peer. */
 export async function listenOn(
   fd: number,
   server: NiceServer,
   credentials: ServerCredentials,
+  dropped: (peer: string) => void,
 ): Promise<InheritedListener> {
   const injector = (await innerServer(server)).createConnectionInjector(credentials);
   const open = new Set<Socket>();
@@ -27,6 +30,8 @@ export async function listenOn(
     socket.on('error', () => socket.destroy());
     injector.injectConnection(socket);
   });
+  listener.maxConnections = MAX_CONNECTIONS;
+  listener.on('drop', (data) => dropped(data?.remoteAddress ?? 'unix'));
   await new Promise<void>((resolve, reject) => {
     listener.once('error', reject);
     listener.listen({ fd }, () => {

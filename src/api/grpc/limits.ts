@@ -34,6 +34,11 @@ export const MAX_SESSION_OUTSTANDING = 64;
 
 /** A client that does not answer a ping within this (or one interval) is gone: a frozen laptop, a pulled cable. */
 const MAX_KEEPALIVE_TIMEOUT_MS = 10_000;
+/**
+ * Connections open at a time on each socket that systemd handed over; more are ended at once. One over TLS takes 0.2 MB before
+ * anybody has shown a token, and the unit has 320 MB: without it a thousand of them ended the line.
+ */
+export const MAX_CONNECTIONS = 256;
 /** A connection without any call for so long is closed (clients reconnect by themselves): bounds who connects and stays. */
 const MAX_CONNECTION_IDLE_MS = 10 * 60_000;
 

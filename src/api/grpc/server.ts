@@ -59,7 +59,8 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const standard = standardServices(subscriptions, refusals);
   const serial = serialService(services);
   const beyond = lineService(services, parts.version);
-  const gate = createGate(clock, new RefusalLog(clock, logger));
+  const refused = new RefusalLog(clock, logger);
+  const gate = createGate(clock, refused);
   let certificates: CertificateRoles = config.auth;
   const judge = judgeBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
 
@@ -75,7 +76,7 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
       server.add(LineServer, beyond);
       standard.addTo(server);
       const tls = needsTls(address, config) ? identity : undefined;
-      running.push(await listen(server, address, tls?.credentials ?? ServerCredentials.createInsecure()));
+      running.push(await listen(server, address, tls?.credentials ?? ServerCredentials.createInsecure(), refused));
     }
   } catch (error) {
     await stop();
@@ -115,12 +116,19 @@ async function renew(identity: TlsIdentity | undefined, before: Config, { tls }:
   return tls.certFile !== '' && (await identity.renew(tls)) ? [] : TLS_KEYS;
 }
 
-async function listen(server: Server, address: ListenAddress, credentials: ServerCredentials): Promise<Running> {
+async function listen(
+  server: Server,
+  address: ListenAddress,
+  credentials: ServerCredentials,
+  refused: RefusalLog,
+): Promise<Running> {
   if (address.kind === 'unix' && address.fd === undefined) await clearStaleSocket(address.path, 'grpc.listen');
   let port: number;
   try {
-    if (address.fd !== undefined)
-      return { server, address, inherited: await listenOn(address.fd, server, credentials) };
+    if (address.fd !== undefined) {
+      const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
+      return { server, address, inherited: await listenOn(address.fd, server, credentials, dropped) };
+    }
     port = await server.listen(showListen(address), credentials);
   } catch (error) {
     throw new LinesideError('CONFIG_INVALID', `cannot listen on ${showListen(address)}: ${messageOf(error)}`, {
