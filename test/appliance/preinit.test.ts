@@ -6,7 +6,16 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -20,7 +29,19 @@ const other = 'f'.repeat(32);
 const path = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Each counts itself and is what a plug is pulled before; mkfs.ext4 is cut in its middle, where the old content is gone. */
-const commands = ['sfdisk', 'mkfs.ext4', 'dd', 'rm', 'sync', 'mount', 'umount', 'partx', 'resize2fs', 'e2fsck'];
+const commands = [
+  'sfdisk',
+  'mkfs.ext4',
+  'dd',
+  'rm',
+  'sync',
+  'mount',
+  'umount',
+  'partx',
+  'resize2fs',
+  'e2fsck',
+  'blockdev',
+];
 const stub = `#!/bin/sh
 name=\${0##*/}
 echo "$name $*" >>"$LOG"
@@ -37,6 +58,7 @@ case "$name $*" in
   'mount -t ext4'*) dumpe2fs -h "$before" >/dev/null 2>&1 && debugfs -R "rdump / $at" "$before" 2>/dev/null ;;
   'mount -t tmpfs'*) : >"$at/memory" ;;
   'mount'*) ;;
+  'blockdev'*) stat --format=%s "$at" ;;
   'umount'*) rm -rf "$at" && mkdir "$at" ;;
   "sfdisk"*"$FAULT"*) [ -z "$FAULT" ] && exec sfdisk "$@" ;;
   *) exec "$name" "$@" ;;
@@ -81,7 +103,7 @@ function card(t: TestContext, type: string): Card {
   if (type === 'da') run('printf LINESIDE-NO-DATA | dd of=disk4 conv=notrunc status=none');
   else run('mkfs.ext4 -q -F -d old disk4');
   const script = part
-    .replaceAll('/dev/kmsg', at('kmsg'))
+    .replaceAll('>/dev/kmsg', `>>${at('kmsg')}`)
     .replaceAll('/boot/firmware', at('boot'))
     .replaceAll('/run/', at('run/'))
     .replaceAll(/ \/data\b/g, ` ${at('data')}`);
@@ -147,6 +169,15 @@ test('data that lie on the card stay as they are, also where they cannot be read
   const before = box.digest();
   box.start();
   assert.deepEqual([state(box), box.digest(), box.type()], ['DATA=lost', before, '83']);
+});
+
+test('data of a card that was copied to a smaller one are not mended to death', (t) => {
+  const box = card(t, '83');
+  truncateSync(box.at('disk4'), 8 * 1024 * 1024);
+  const before = box.digest();
+  box.start();
+  assert.deepEqual([state(box), box.digest(), box.type()], ['DATA=lost', before, '83']);
+  assert.match(readFileSync(box.at('kmsg'), 'utf8'), /of a larger card/);
 });
 
 test('a factory reset that names this box throws all data away, once', (t) => {
