@@ -4,7 +4,7 @@ import type { FoundBox } from './boxes.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { fingerprintText } from './fingerprint.ts';
 import { safeText } from './hex.ts';
-import { jsonLine } from './json.ts';
+import { shownJson } from './json.ts';
 import type { Shell } from './shell.ts';
 import { labelled } from './table.ts';
 
@@ -38,7 +38,8 @@ export function addDiscover(program: Command, shell: Shell): void {
   });
 }
 
-function boxesJson(boxes: readonly FoundBox[]): string {
+/** Anybody on the LAN may have written it, and a terminal may show it. */
+export function boxesJson(boxes: readonly FoundBox[]): string {
   const shown = boxes.map(({ httpPort, deviceId, version, fingerprint, ...box }) => ({
     ...box,
     httpPort: httpPort ?? null,
@@ -46,7 +47,7 @@ function boxesJson(boxes: readonly FoundBox[]): string {
     version: version ?? null,
     fingerprint: fingerprint === undefined ? null : fingerprintText(fingerprint),
   }));
-  return jsonLine({ boxes: shown });
+  return `${shownJson({ boxes: shown })}\n`;
 }
 
 /** Nothing is cut: an address or a fingerprint is to be copied. */
