@@ -2,12 +2,12 @@
 import { createHash } from 'node:crypto';
 import {
   closeSync,
-  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
   renameSync,
   rmSync,
+  type Stats,
   statfsSync,
   statSync,
 } from 'node:fs';
@@ -76,7 +76,7 @@ interface SourceDatabase {
 function databasesIn({ place, withLog }: BackupOptions): SourceDatabase[] {
   const log = { name: 'log', source: join(place.lineDir, 'log.db') } as const;
   const refdata = { name: 'refdata', source: join(place.hubDir, 'refdata.db') } as const;
-  return [...(withLog ? [log] : []), refdata].filter(({ source }) => existsSync(source));
+  return [...(withLog ? [log] : []), refdata].filter(({ source }) => statOf(source) !== undefined);
 }
 
 async function write(
@@ -179,9 +179,16 @@ function smallFiles({ lineDir, keyFile, etcDir }: BackupPlace): SourceFile[] {
   // In etc/ already where the configuration puts it there.
   if (!keyFile.startsWith(`${etcDir}/`)) places.push([dataFiles.key, keyFile]);
   return places.flatMap(([path, source]) => {
-    const stat = asOwnerOf(dirname(source), () => statSync(source, { throwIfNoEntry: false }));
+    const stat = statOf(source);
     return stat === undefined ? [] : [{ ...plain(path, stat.size, Math.floor(stat.mtimeMs / 1000)), source }];
   });
+}
+
+/** undefined: there is none. Throws UNSUPPORTED for a pipe and the like, which would be waited for. */
+function statOf(source: string): Stats | undefined {
+  const stat = asOwnerOf(dirname(source), () => statSync(source, { throwIfNoEntry: false }));
+  if (stat === undefined || stat.isFile()) return stat;
+  throw new LinesideError('UNSUPPORTED', `${source} is no file: it cannot be kept`, { hint: 'Look who put it there.' });
 }
 
 function checkSpace(out: string, databases: readonly SourceDatabase[], small: readonly SourceFile[]): void {

@@ -1,5 +1,6 @@
 /** Backup and restore by root, over data of a service that was taken over: what it planted leads nowhere. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -54,6 +55,15 @@ test('a backup holds no file of root in the place of one of the service', { skip
   symlinkSync(join(where.roots, 'shadow'), join(where.data, 'line-state.json'));
   await assert.rejects(backUp(where), /EACCES/);
   assert.equal(existsSync(where.file), false);
+});
+
+test('a backup does not wait for what was planted in the place of a file', { skip, timeout: 20_000 }, async (t) => {
+  for (const name of ['line-state.json', 'log.db', 'webhooks.key']) {
+    const where = boxOf(t);
+    rmSync(join(where.data, name));
+    execFileSync('mkfifo', [join(where.data, name)]);
+    await assert.rejects(backUp(where), /is no file/, name);
+  }
 });
 
 test('a restore writes nothing, and gives nothing away, where a swapped directory leads', { skip }, async (t) => {
