@@ -141,6 +141,8 @@ class Upload {
       for (let next: IteratorResult<Uint8Array> = { value: first }; next.done !== true; next = await rest.next()) {
         // The service has so long to take this; what the source takes to give is its own affair.
         this.#watch();
+        // With the last piece of a known length the service may have all of it before this is asked for more.
+        this.#whole = sent + next.value.length === bytes;
         yield next.value;
         this.#timer?.cancel();
         sent += next.value.length;
