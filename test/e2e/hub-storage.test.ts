@@ -256,9 +256,10 @@ const damages: Readonly<Record<string, (path: string) => void>> = {
   },
   'a header of noughts': (path) =>
     writeFileSync(path, Buffer.concat([Buffer.alloc(100), readFileSync(path).subarray(100)])),
-  'a database of a newer lineside': (path) => {
+  'a database that a newer lineside alone understands': (path) => {
     const file = new Database(path);
     file.pragma('user_version = 99');
+    file.exec('UPDATE oldest_reader SET version = 99');
     file.pragma('wal_checkpoint(TRUNCATE)');
     file.close();
   },
