@@ -361,7 +361,7 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     assert.equal(Number((await client.line.getStatus({})).log?.lastId), 0);
     // It still runs the slot that it ran, and asks for the secrets that it no longer has.
     assert.match(slots(), /good=b try=- left=0\nos_prefix=b\//);
-    assert.match(readFromCard(box.card, 'setup-errors.txt').toString(), /token/);
+    assert.match(readFromCard(box.card, 'setup-errors.txt').toString(), /kafka\.password: was moved onto a box/);
   });
 
   it('has put nothing on the field line in all these starts but what callers sent', async () => {
