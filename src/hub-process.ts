@@ -21,6 +21,7 @@ import { type Consumers, createConsumers } from './hub-consumers.ts';
 import { takeHubLock } from './hub-lock.ts';
 import { hubMigrations } from './hub-migrations.ts';
 import { removePid, writePid } from './hub-orphan.ts';
+import { connectLine, type LineClient } from './line-client/line-client.ts';
 import { createOutboxAdmin } from './outbox/admin.ts';
 import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
 import type { Scope } from './outbox/event.ts';
@@ -116,13 +117,14 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   const outbox = createOutboxAdmin({ store, publisher, broker, topicOf: topic, clock });
   const { admin } = webhooks;
   const host = startTelemetry(start, onStop);
+  const line = openLine(start, onStop);
   const parts = { config, refdata, outbox, webhooks: admin, host, tokens, clock, logger, version };
   const http = await startHttpServer({ ...parts, ...views(store, config) });
   onStop({ what: 'HTTP', stop: () => http.stop() });
   // While it is not known who the consumers are, events wait to be planned.
   void consumers.known.then(() => webhooks.start());
 
-  if (config.device.inventory) await startFacts(start, refdata, onStop);
+  if (config.device.inventory && line !== undefined) await startFacts(start, line, refdata, onStop);
   const { loops } = webhooks;
   return { addresses: http.addresses, vitals: vitalsOf({ store, outbox, admin, refdata, publisher, loops, http }) };
 }
@@ -217,14 +219,26 @@ function views(store: ChangeStore, { data, outbox }: Config): Pick<HttpParts, 't
   };
 }
 
-async function startFacts({ config, logger }: HubStart, refdata: Refdata, onStop: OnStop): Promise<void> {
+/** For all that asks the line. undefined: grpc.listen names no Unix socket to ask it on. */
+function openLine({ config, logger }: HubStart, onStop: OnStop): LineClient | undefined {
   const unix = config.grpc.listen.find((address) => address.kind === 'unix');
   if (unix === undefined) {
-    logger.warn('device.ports and device.line are not kept: grpc.listen names no Unix socket to ask the line on');
-    return;
+    logger.warn('the hub knows nothing of the line: grpc.listen names no Unix socket to ask it on');
+    return undefined;
   }
+  const client = connectLine(unix.path);
+  onStop({ what: 'connection to the line', stop: async () => client.close() });
+  return client;
+}
+
+async function startFacts(
+  { config, logger }: HubStart,
+  client: LineClient,
+  refdata: Refdata,
+  onStop: OnStop,
+): Promise<void> {
   const { startDeviceFacts } = await import('./device-facts/device-facts.ts');
   const deviceId = config.device.id;
-  const facts = startDeviceFacts({ socketPath: unix.path, refdata, deviceId, clock: systemClock, logger });
+  const facts = startDeviceFacts({ client, refdata, deviceId, clock: systemClock, logger });
   onStop({ what: 'device facts', stop: () => facts.stop() });
 }

@@ -22,6 +22,7 @@ const rooms = [
   'host',
   'kafka',
   'line',
+  'line-client',
   'log',
   'outbox',
   'proto',
@@ -60,6 +61,7 @@ const hubRooms = [
   'kafka',
   'api/http',
   'device-facts',
+  'line-client',
 ];
 
 const arrows: Readonly<Record<string, { may: readonly string[]; because: string }>> = {
@@ -142,8 +144,12 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because: 'it turns the tokens into the scopes that are open to each consumer',
   },
   kafka: { may: [], because: 'the broker takes messages and knows nothing of what they mean' },
+  'line-client': {
+    may: ['proto', 'gen'],
+    because: 'the hub is a client of the line like any other: it knows the protocol, and nothing behind it',
+  },
   'device-facts': {
-    may: ['refdata', 'outbox', 'proto', 'gen'],
+    may: ['refdata', 'outbox', 'line-client', 'proto', 'gen'],
     because: "the device's facts come from the line as any gRPC client has them, and go where any change goes",
   },
   storage: { may: [], because: 'storage opens SQLite files and knows nothing about their contents' },

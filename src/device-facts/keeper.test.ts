@@ -36,7 +36,6 @@ function keep(t: TestContext, first: LineFacts | undefined, changes: Partial<Cha
       if (facts === undefined) throw new Error(`nobody there, try ${looks}`);
       return facts;
     },
-    close() {},
   };
   const logger = { ...silentLogger, info: note, warn: note };
   /** Set while the loop waits for its next round, which alone is a wait of 2 s. */

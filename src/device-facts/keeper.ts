@@ -45,7 +45,6 @@ export interface LineFacts {
 export interface LineSource {
   /** Rejects where the line does not answer. */
   look(signal: AbortSignal): Promise<LineFacts>;
-  close(): void;
 }
 
 export interface KeeperOptions {
@@ -75,7 +74,6 @@ export class Keeper {
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
-    this.#o.source.close();
   }
 
   async #run(): Promise<void> {
