@@ -41,6 +41,7 @@ const Empty = google.protobuf.Empty;
 const contract = serial.SerialService.prototype;
 const beyond = lineside.v1.LineService.prototype;
 const v1 = lineside.v1;
+const collector = v1.CollectorService.prototype;
 
 /** The contract: every method of `serial.SerialService`. */
 export const SerialServiceDefinition = {
@@ -62,6 +63,12 @@ export const LineServiceDefinition = {
   setModemLines: method(beyond.setModemLines, v1.SetModemLinesRequest, v1.ModemLines),
   sendBreak: method(beyond.sendBreak, v1.SendBreakRequest, Empty),
   session: method(beyond.session, v1.SessionRequest, v1.SessionResponse),
+} as const;
+
+/** Where boxes push their serial log: every method of `lineside.v1.CollectorService`. */
+export const CollectorServiceDefinition = {
+  getPosition: method(collector.getPosition, v1.PositionRequest, v1.Position),
+  push: method(collector.push, v1.UpstreamBatch, v1.PushResult),
 } as const;
 
 export { lineside, serial };
