@@ -47,6 +47,8 @@ export interface Way {
   takeOverhead(): number;
   /** The largest encoded batch it takes. */
   readonly maxBytes: number;
+  /** Nothing goes for a while: lets go of a connection that costs by being kept. position() and send() connect again. */
+  rest(): void;
   state(): WayState;
   /** Begins to connect, and goes on trying. The caller is told when state() has changed. */
   start(changed: () => void): void;
