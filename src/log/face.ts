@@ -42,6 +42,8 @@ export interface ReadRequest {
   readonly untilMs: Uint64 | undefined;
   /** After the filters (with 'last': before them); undefined: none. */
   readonly limit: number | undefined;
+  /** Only what is stored, and what retention removed is missed with `after` 0 too. Not with `follow`, 'live' or 'last'. */
+  readonly storedOnly?: boolean | undefined;
 }
 
 /** A run of consecutive entries in log order, never empty of everything but possibly of entries (a filter). */
@@ -89,6 +91,8 @@ export interface LogFace extends LineRecorder {
    * the message has their number) or SHUTTING_DOWN.
    */
   read(request: ReadRequest, signal: AbortSignal): AsyncIterable<LogRun>;
+  /** The boot of the machine in which an entry was stamped; '': not known (no time sync, an earlier version wrote it). */
+  bootAt(id: number): string;
   /** Followers now. */
   readonly readers: number;
   status(): Promise<LogSnapshot>;

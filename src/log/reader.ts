@@ -30,6 +30,8 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   #remaining: number;
   /** It wants what there is: what retention removed before its first page is no loss. */
   #fresh: boolean;
+  /** It reads what is stored, and not the tail. */
+  readonly #storedOnly: boolean;
   /** The cursor counts from ids handed out before the log was known. */
   readonly #relative: boolean;
   /** Still to find where the last `n` begin. */
@@ -51,9 +53,11 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     this.#matches = matcher(this.#filter);
     const head = readers.tail.headId;
     this.#startHead = head;
-    this.#endId = request.follow ? Number.POSITIVE_INFINITY : head;
+    this.#storedOnly = request.storedOnly === true;
+    const end = this.#storedOnly ? readers.decidedId : head;
+    this.#endId = request.follow ? Number.POSITIVE_INFINITY : end;
     this.#cursor = typeof request.after === 'number' ? request.after : request.after === 'live' ? head : 0;
-    this.#fresh = request.after === 0 || request.after === 'last';
+    this.#fresh = (request.after === 0 && !this.#storedOnly) || request.after === 'last';
     this.#relative = request.after === 'live' || this.#fresh;
     this.#lastWanted = request.after === 'last' ? (request.limit ?? 0) : undefined;
     this.#remaining = request.after === 'last' ? Number.POSITIVE_INFINITY : (request.limit ?? Number.POSITIVE_INFINITY);
@@ -111,7 +115,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
       if (this.#lastWanted !== undefined) await this.#findLast(this.#lastWanted);
       if (this.#cursor >= this.#endId || this.#remaining <= 0) return undefined;
       if (this.#readers.closed) throw shuttingDown();
-      const run = this.#fromTail() ?? (await this.#fromStore());
+      const run = (this.#storedOnly ? undefined : this.#fromTail()) ?? (await this.#fromStore());
       if (run !== undefined && (run.entries.length > 0 || run.gaps.length > 0)) return run;
     }
     return undefined;

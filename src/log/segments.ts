@@ -58,7 +58,7 @@ export function marked(entry: LogEntry, { clock, correctionMs }: Mark): LogEntry
 export class Segments {
   #all: Segment[] = [];
   /** The segment that was looked up last holds ids from .. to: neighbours are asked for one after the other. */
-  #last = { from: 1, to: 0, mark: unmarked };
+  #last = { from: 1, to: 0, mark: unmarked, bootId: '' };
 
   get all(): readonly Segment[] {
     return this.#all;
@@ -86,6 +86,12 @@ export class Segments {
     return this.#last.mark;
   }
 
+  /** The boot in which the entry was stamped; '': not known. */
+  bootAt(id: number): string {
+    if (id < this.#last.from || id > this.#last.to) this.#look(id);
+    return this.#last.bootId;
+  }
+
   /** Segments whose entries are all below the id are let go. */
   dropBefore(id: number): void {
     const keepFrom = this.#all.findLastIndex(({ firstId }) => firstId <= id);
@@ -111,11 +117,11 @@ export class Segments {
     const next = this.#all.findIndex(({ firstId }) => firstId > id);
     const segment = this.#all[(next === -1 ? this.#all.length : next) - 1];
     const to = (this.#all[next]?.firstId ?? Number.POSITIVE_INFINITY) - 1;
-    this.#last = { from: segment?.firstId ?? 0, to, mark: markOf(segment) };
+    this.#last = { from: segment?.firstId ?? 0, to, mark: markOf(segment), bootId: segment?.bootId ?? '' };
   }
 
   #forget(): void {
-    this.#last = { from: 1, to: 0, mark: unmarked };
+    this.#last = { from: 1, to: 0, mark: unmarked, bootId: '' };
   }
 }
 

@@ -154,6 +154,10 @@ class SerialLog implements OwnedLog {
     return new Reader(this.#readers, request, signal);
   }
 
+  bootAt(id: number): string {
+    return this.#marks.bootAt(id);
+  }
+
   status(): Promise<LogSnapshot> {
     const error = this.#commit.failure;
     const gaps = [...this.#gaps, ...this.#commit.pendingGaps].slice(-shownGaps).map((gap) => this.#marks.gap(gap));

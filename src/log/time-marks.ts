@@ -100,6 +100,10 @@ export class TimeMarks {
     return this.#segments.markAt(id);
   }
 
+  bootAt(id: number): string {
+    return this.#segments.bootAt(id);
+  }
+
   gap(gap: LogGap): LogGap {
     return markedGap(gap, this.#segments);
   }

@@ -139,6 +139,9 @@ export class FakeLog implements LogFace {
     const rest = { lostEntries: 6, lostBytes: 7, gaps: [], prunedEntries: 8, setAside: '', commits: 9 };
     return { state: 'ok', error: '', logId: this.logId, ...ids, ...bytes, ...rest, time: 'unknown' };
   }
+  bootAt(): string {
+    return 'boot-1';
+  }
   async close(): Promise<void> {
     this.fail(new LinesideError('SHUTTING_DOWN', 'the log is closing'));
   }

@@ -1,8 +1,20 @@
 /** The serial log on a real file: what is stored, what is read, what survives. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import Long from 'long';
-import { everything, idsOf, iteratorOf, newEntry, openLog, readAll, temporaryDir, textsOf, until } from './support.ts';
+import {
+  everything,
+  idsOf,
+  iteratorOf,
+  MiB,
+  newEntry,
+  openLog,
+  readAll,
+  temporaryDir,
+  textsOf,
+  until,
+} from './support.ts';
 
 test('a stored entry comes back as it was given, exact to 2^64 - 1', async (t) => {
   const log = await openLog(t, temporaryDir(t));
@@ -153,4 +165,25 @@ test('status tells what is stored and pending', async (t) => {
   assert.deepEqual([status.firstId, status.lastId, status.headId, status.pendingEntries], [1, 1, 2, 1]);
   assert.ok(status.usedBytes > 0 && status.fileBytes >= status.usedBytes);
   await until(async () => (await log.status()).commits === 1);
+});
+
+test('a reader of what is stored gets no entry before its commit, and is told what retention removed from the start', async (t) => {
+  const log = await openLog(t, temporaryDir(t), { maxBytes: MiB, commitMs: 1_000, tailBytes: MiB });
+  log.record(1, 1, Buffer.from('on its way'));
+  const stored = { storedOnly: true };
+  assert.deepEqual(idsOf((await readAll(log)).entries), [1]);
+  assert.deepEqual(idsOf((await readAll(log, stored)).entries), []);
+  await log.store(newEntry('2'));
+  log.record(1, 3, Buffer.from('on its way'));
+  assert.deepEqual(idsOf((await readAll(log, stored)).entries), [1, 2]);
+  assert.deepEqual(idsOf((await readAll(log, { ...stored, after: 1 })).entries), [2]);
+  await until(async () => {
+    for (let i = 0; i < 50; i++) log.record(1, i, randomBytes(4096));
+    await log.store(newEntry('more'));
+    return (await log.status()).prunedEntries > 0;
+  });
+  await assert.rejects(readAll(log, stored), { code: 'LOG_LOST', message: /^DATA_LOSS: \d+ entries \(ids 1 to / });
+  const { firstId, lastId } = await log.status();
+  const { entries } = await readAll(log, { ...stored, after: firstId - 1 });
+  assert.deepEqual([entries[0]?.id, entries.at(-1)?.id], [firstId, lastId]);
 });

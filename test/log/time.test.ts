@@ -108,6 +108,9 @@ test('entries from before are marked, then corrected: from the tail, from the fi
   await first.close();
   const second = await opened(t, dir, new Boot('b', 'unknown'));
   const { entries } = await readAll(second);
+  assert.deepEqual(new Set(entries.map(({ id }) => second.bootAt(id))), new Set(['a']));
+  boot.record(second);
+  assert.equal(second.bootAt((await second.status()).headId), 'b');
   assertTrue(entries);
   const [, , third] = entries;
   const filtered = await readAll(second, {

@@ -29,7 +29,7 @@ async function* batches(
   let logId = log.logId;
   for await (const run of runs) {
     const shared = isShared();
-    for (const piece of pieces(run)) {
+    for (const piece of pieces(run, (id) => log.bootAt(id))) {
       const entries = piece.entries.map((entry) => ({
         id: entry.id,
         bytes: encodeEntry(entry, shared),
@@ -42,7 +42,7 @@ async function* batches(
   }
   if (logId !== '' && !request.follow && !signal.aborted) {
     const nextAfterId = typeof request.after === 'number' ? request.after : 0;
-    yield encodeBatch({ entries: [], gaps: [], logId, nextAfterId });
+    yield encodeBatch({ entries: [], gaps: [], logId, nextAfterId, bootId: '' });
   }
 }
 
@@ -66,29 +66,34 @@ interface Piece {
   readonly entries: readonly LogEntry[];
   readonly gaps: readonly LogGap[];
   readonly nextAfterId: number;
+  /** Of all its entries; '' without any. */
+  readonly bootId: string;
 }
 
-/** Cuts a run at the limits; each gap goes with the piece whose entries it lies before or between. */
-export function* pieces(run: LogRun): Generator<Piece> {
+/** Cuts a run at the limits and between two boots; each gap goes with the piece whose entries it lies before or between. */
+export function* pieces(run: LogRun, bootAt: (id: number) => string): Generator<Piece> {
   const { entries } = run;
   let start = 0;
   let gapsDone = 0;
   let bytes = 0;
+  let bootId = entries[0] === undefined ? '' : bootAt(entries[0].id);
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i];
     if (entry === undefined) break;
     const full = i - start >= BATCH_ENTRIES || bytes + entry.data.length > BATCH_BYTES;
+    const boot = bootAt(entry.id);
     const last = entries[i - 1];
-    if (full && i > start && last !== undefined) {
+    if ((full || boot !== bootId) && i > start && last !== undefined) {
       const through = gapsBefore(run.gaps, last.id, gapsDone);
-      yield { entries: entries.slice(start, i), gaps: run.gaps.slice(gapsDone, through), nextAfterId: last.id };
+      yield { entries: entries.slice(start, i), gaps: run.gaps.slice(gapsDone, through), nextAfterId: last.id, bootId };
+      bootId = boot;
       gapsDone = through;
       start = i;
       bytes = 0;
     }
     bytes += entry.data.length;
   }
-  yield { entries: entries.slice(start), gaps: run.gaps.slice(gapsDone), nextAfterId: run.nextAfterId };
+  yield { entries: entries.slice(start), gaps: run.gaps.slice(gapsDone), nextAfterId: run.nextAfterId, bootId };
 }
 
 function gapsBefore(gaps: readonly LogGap[], id: number, from: number): number {

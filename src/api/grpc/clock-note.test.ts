@@ -40,7 +40,9 @@ test('spans have a sign and their two largest units', () => {
 test('a batch says of each entry what its clock was', () => {
   const list: LogEntry[] = [entry, { ...entry, clock: 'known' }, { ...entry, clock: 'notSet' }, corrected];
   const entries = list.map((one) => ({ ...one, bytes: encodeEntry(one, false) }));
-  const batch = lineside.v1.LogBatch.decode(encodeBatch({ entries, gaps: [], logId: 'log', nextAfterId: 7 }));
+  const batch = lineside.v1.LogBatch.decode(
+    encodeBatch({ entries, gaps: [], logId: 'log', nextAfterId: 7, bootId: 'boot' }),
+  );
   assert.deepEqual(
     batch.entries.map(({ clock, uncorrectedTimestampMs, entry: inner }) => [
       clock,

@@ -54,7 +54,13 @@ test('a batch written by hand is what the generated code reads, also inside a se
       fc.maxSafeNat(),
       (list, gaps, id, next) => {
         const encoded = list.map((entry) => ({ id: entry.id, bytes: encodeEntry(entry, false) }));
-        const bytes = encodeBatch({ entries: encoded, gaps: gaps ? [gap] : [], logId: id, nextAfterId: next });
+        const bytes = encodeBatch({
+          entries: encoded,
+          gaps: gaps ? [gap] : [],
+          logId: id,
+          nextAfterId: next,
+          bootId: id,
+        });
         for (const batch of [
           lineside.v1.LogBatch.decode(bytes),
           lineside.v1.SessionResponse.decode(sessionResponse('log', bytes)).log,
@@ -68,6 +74,7 @@ test('a batch written by hand is what the generated code reads, also inside a se
           });
           assert.equal(batch?.logId, id.toWellFormed());
           assert.equal(Number(batch?.nextAfterId), next);
+          assert.equal(batch?.bootId, id.toWellFormed());
           assert.deepEqual(
             batch?.gaps.map((got) => [Number(got.firstId), Number(got.lastId), got.reason]),
             gaps ? [[3, 4, 'disk full']] : [],
@@ -97,7 +104,7 @@ test('runs are cut at the limits, each gap with the entries it lies between', ()
   });
   const many = Array.from({ length: BATCH_ENTRIES * 2 + 1 }, (_, i) => make(i + 10, 1));
   const lost = [3, BATCH_ENTRIES + 15, 5_000].map((firstId) => ({ ...gap, firstId }));
-  const cut = [...pieces({ entries: many, gaps: lost, nextAfterId: 9_999 })];
+  const cut = [...pieces({ entries: many, gaps: lost, nextAfterId: 9_999 }, () => 'boot')];
   assert.deepEqual(
     cut.map((piece) => piece.entries.length),
     [BATCH_ENTRIES, BATCH_ENTRIES, 1],
@@ -112,8 +119,18 @@ test('runs are cut at the limits, each gap with the entries it lies between', ()
   );
   const large = [make(1, 1), make(2, 1_048_576), make(3, 1)];
   assert.deepEqual(
-    [...pieces({ entries: large, gaps: [], nextAfterId: 3 })].map((p) => p.entries.length),
+    [...pieces({ entries: large, gaps: [], nextAfterId: 3 }, () => 'boot')].map((p) => p.entries.length),
     [1, 1, 1],
   );
-  assert.deepEqual([...pieces({ entries: [], gaps: [], nextAfterId: 7 })], [{ entries: [], gaps: [], nextAfterId: 7 }]);
+  const nothing = { entries: [], gaps: [], nextAfterId: 7 };
+  assert.deepEqual([...pieces(nothing, () => 'boot')], [{ ...nothing, bootId: '' }]);
+  const boots = [...pieces({ entries: many, gaps: [], nextAfterId: 9_999 }, (id) => (id < 100 ? 'one' : 'two'))];
+  assert.deepEqual(
+    boots.map((piece) => [piece.bootId, piece.entries.length, piece.nextAfterId]),
+    [
+      ['one', 90, 99],
+      ['two', BATCH_ENTRIES, BATCH_ENTRIES + 99],
+      ['two', BATCH_ENTRIES + 1 - 90, 9_999],
+    ],
+  );
 });

@@ -107,15 +107,18 @@ export interface Batch {
   /** '' but in the first batch of a stream. */
   readonly logId: string;
   readonly nextAfterId: number;
+  /** Of all its entries; '': not known, or there are none. */
+  readonly bootId: string;
 }
 
 /** lineside.v1.LogBatch: its fields may come in any order, so entries go first and the generated code does the rest. */
-export function encodeBatch({ entries, gaps, logId, nextAfterId }: Batch): Buffer {
+export function encodeBatch({ entries, gaps, logId, nextAfterId, bootId }: Batch): Buffer {
   const inner = entries.map(lengthOf);
   const rest = lineside.v1.LogBatch.encode({
     ...(gaps.length > 0 && { gaps: gaps.map(gapMessage) }),
     ...(logId !== '' && { logId }),
     ...(nextAfterId !== 0 && { nextAfterId: u64(nextAfterId) }),
+    ...(bootId !== '' && { bootId }),
   }).finish();
   const size = inner.reduce((sum, length) => sum + 1 + varintBytes(length) + length, rest.length);
   const out = Buffer.allocUnsafe(size);

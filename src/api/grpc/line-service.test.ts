@@ -107,11 +107,11 @@ test('ReadLog gives batches with ids, the log id in the first only, and ends', a
   for await (const batch of stream) batches.push(batch);
   assert.equal(logId, 'log-1');
   assert.deepEqual(
-    batches.map((batch) => [batch.entries.length, batch.logId, batch.nextAfterId.toNumber()]),
+    batches.map((batch) => [batch.entries.length, batch.logId, batch.nextAfterId.toNumber(), batch.bootId]),
     [
-      [512, 'log-1', 512],
-      [188, '', 700],
-      [300, '', 1_000],
+      [512, 'log-1', 512, 'boot-1'],
+      [188, '', 700, 'boot-1'],
+      [300, '', 1_000, 'boot-1'],
     ],
   );
   assert.deepEqual(
@@ -149,6 +149,7 @@ test('ReadLog hands its filters to the log', async () => {
   });
   assert.deepEqual(await ask({ dirs: [Direction.RX, Direction.TX, Direction.RX] }), { ...none, after: 0 });
   assert.deepEqual(await ask({ last: true, limit: n(100_000) }), { ...none, after: 'last', limit: 100_000 });
+  assert.deepEqual(await ask({ storedOnly: true }), { ...none, after: 0, storedOnly: true });
   assert.deepEqual(await ask({ afterId: Long.MAX_UNSIGNED_VALUE, logId: 'log-1' }), {
     ...none,
     after: Number.MAX_SAFE_INTEGER,
@@ -164,6 +165,8 @@ const badReads: [string, lineside.v1.ReadLogRequest.$Properties, Status, RegExp]
     Status.INVALID_ARGUMENT,
     /since_ms/,
   ],
+  ['stored_only with follow', { storedOnly: true, follow: true }, Status.INVALID_ARGUMENT, /stored_only/],
+  ['stored_only with live_only', { storedOnly: true, liveOnly: true }, Status.INVALID_ARGUMENT, /stored_only/],
   ['last without limit', { last: true }, Status.INVALID_ARGUMENT, /limit/],
   ['last with too much', { last: true, limit: Long.fromNumber(100_001, true) }, Status.INVALID_ARGUMENT, /limit/],
   [

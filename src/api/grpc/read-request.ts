@@ -19,6 +19,9 @@ export function readRequest(request: lineside.v1.ReadLogRequest, logId: string):
   }
   const limit = request.limit.isZero() ? undefined : clamp(request.limit);
   if (request.last) checkLast(request, limit);
+  if (request.storedOnly && (request.follow || request.liveOnly || request.last)) {
+    throw invalid('stored_only: cannot be combined with follow, live_only or last');
+  }
   return {
     after: request.liveOnly ? 'live' : request.last ? 'last' : clamp(request.afterId),
     // Entries that appear from now on can only be followed.
@@ -27,6 +30,7 @@ export function readRequest(request: lineside.v1.ReadLogRequest, logId: string):
     sinceMs,
     untilMs,
     limit,
+    ...(request.storedOnly && { storedOnly: true }),
   };
 }
 
