@@ -6,6 +6,7 @@
  *   faults [TIMES]   the fault tests, over and over (5)
  *   fuzz [COUNT]     malformed requests (20,000)
  *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load (200)
+ *   clients [COUNT]  Kafka clients made and ended while they log (20,000)
  *   webhooks [ROUNDS] kill -9 of the hub at random moments under load, with a subscriber that fails in every way (100)
  *   card [STATES]    the image on emulated hardware: the power cut after each flush of its card (2,000; wants scripts/bootstrap --image)
  *   all              one after the other, each with its usual length
@@ -55,6 +56,14 @@ const campaigns: Readonly<Record<string, Campaign>> = {
       say(`outbox: ${rounds} rounds, SEED=${seed}`);
       const broker = await startBroker(killable);
       say(JSON.stringify(await outboxRounds(temporaryDirectory(), broker, rounds, seed, say)));
+    },
+  },
+  clients: {
+    usual: 20_000,
+    async run(count) {
+      const { clientRounds } = await import('../kafka/client-rounds.ts');
+      // Some ten milliseconds each, on a machine that does ten other things.
+      say(`clients: ${JSON.stringify(await clientRounds(count, 60_000 + count * 100))}`);
     },
   },
   webhooks: {
