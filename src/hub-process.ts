@@ -3,6 +3,7 @@ import { statfsSync } from 'node:fs';
 import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type HttpParts, type HttpServer, startHttpServer } from './api/http/server.ts';
+import type { AlertSource } from './base/alerts.ts';
 import { systemClock } from './base/clock.ts';
 import { LinesideError, messageOf } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
@@ -31,6 +32,8 @@ import { createPublisher, type Publisher } from './outbox/publisher.ts';
 import type { Refdata } from './refdata/face.ts';
 import { type OwnedRefdata, openRefdata } from './refdata/refdata.ts';
 import { closeQuietly } from './storage/open.ts';
+import type { CertificateFile } from './watch/certificates.ts';
+import { startWatch, type Watch } from './watch/watch.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** After its limit the broker is let go of within a second, and what it acknowledged is written. */
@@ -118,7 +121,8 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   const { admin } = webhooks;
   const host = startTelemetry(start, onStop);
   const line = openLine(start, onStop);
-  const parts = { config, refdata, outbox, webhooks: admin, host, tokens, clock, logger, version };
+  const watch = watchAll(start, line, [outbox, admin, host], onStop);
+  const parts = { config, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
   const http = await startHttpServer({ ...parts, ...views(store, config) });
   onStop({ what: 'HTTP', stop: () => http.stop() });
   // While it is not known who the consumers are, events wait to be planned.
@@ -229,6 +233,25 @@ function openLine({ config, logger }: HubStart, onStop: OnStop): LineClient | un
   const client = connectLine(unix.path);
   onStop({ what: 'connection to the line', stop: async () => client.close() });
   return client;
+}
+
+/** The line, the certificates, and everybody's alerts in the operator's log. */
+function watchAll(
+  { config, logger }: HubStart,
+  client: LineClient | undefined,
+  sources: readonly AlertSource[],
+  onStop: OnStop,
+): Watch {
+  const { tls, kafka, webhooks } = config;
+  const certificates: readonly CertificateFile[] = [
+    { key: 'tls.cert_file', file: tls.certFile, kind: 'chain' },
+    { key: 'tls.client_ca_file', file: tls.clientCaFile, kind: 'authorities' },
+    { key: 'kafka.ca_file', file: kafka.caFile, kind: 'authorities' },
+    { key: 'webhooks.ca_file', file: webhooks.caFile, kind: 'authorities' },
+  ];
+  const watch = startWatch({ client, certificates, sources, clock: systemClock, logger });
+  onStop({ what: 'watch', stop: () => watch.stop() });
+  return watch;
 }
 
 async function startFacts(

@@ -28,6 +28,7 @@ const rooms = [
   'proto',
   'refdata',
   'storage',
+  'watch',
   'webhooks',
 ];
 /** Files that stand in src itself. */
@@ -62,6 +63,7 @@ const hubRooms = [
   'api/http',
   'device-facts',
   'line-client',
+  'watch',
 ];
 
 const arrows: Readonly<Record<string, { may: readonly string[]; because: string }>> = {
@@ -124,7 +126,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   line: { may: ['log'], because: 'the line knows of the log only how to append to it, and never waits for it' },
   log: { may: ['storage'], because: 'the log is above storage and knows neither the line nor who reads it' },
   'api/http': {
-    may: ['refdata', 'outbox', 'webhooks', 'host', 'config'],
+    may: ['refdata', 'outbox', 'watch', 'webhooks', 'host', 'config'],
     because: 'the HTTP interface serves the reference data, the outbox and webhooks by their faces; it runs no SQL',
   },
   refdata: {
@@ -152,6 +154,10 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: ['refdata', 'outbox', 'line-client', 'proto', 'gen'],
     because: "the device's facts come from the line as any gRPC client has them, and go where any change goes",
   },
+  watch: {
+    may: ['line-client', 'proto', 'gen'],
+    because: 'it asks the line as any gRPC client does, and is handed the alerts of the rooms it looks at',
+  },
   storage: { may: [], because: 'storage opens SQLite files and knows nothing about their contents' },
   host: {
     may: ['config'],
@@ -178,9 +184,11 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'api/http -> outbox': ['outbox/face.ts', 'outbox/event.ts'],
   'api/http -> webhooks': ['webhooks/face.ts'],
   'api/http -> host': ['host/host-facts.ts'],
+  'api/http -> watch': ['watch/face.ts'],
   'hub-process.ts -> webhooks': ['webhooks/webhooks.ts'],
   'hub-process.ts -> device-facts': ['device-facts/device-facts.ts'],
   'hub-process.ts -> api/http': ['api/http/server.ts'],
+  'hub-process.ts -> watch': ['watch/certificates.ts', 'watch/watch.ts'],
   'hub-broker.ts -> kafka': ['kafka/broker.ts', 'kafka/face.ts'],
   'hub-broker.ts -> outbox': ['outbox/event.ts'],
 };
@@ -271,6 +279,11 @@ const pure = [
   'config/listen.ts',
   'host/socket-address.ts',
   'base/alerts.ts',
+  'base/rise.ts',
+  'watch/certificate-rules.ts',
+  'watch/face.ts',
+  'watch/line-figures.ts',
+  'watch/line-rules.ts',
   'api/http/headers.ts',
   'api/http/problem.ts',
   'api/http/query.ts',

@@ -14,14 +14,21 @@ export interface Alert {
 export interface Rule<Vitals> {
   readonly name: string;
   readonly severity: Alert['severity'];
+  /** It has to last so many seconds, from look to look, before it fires: `for` of the Prometheus rule. Default 0. */
+  readonly forS?: number;
   /** Fires above 0. */
   readonly value: (vitals: Vitals) => number;
   readonly summary: (vitals: Vitals) => string;
 }
 
+/** Who has alerts to tell. */
+export interface AlertSource {
+  alerts(): readonly Alert[];
+}
+
 export class Alerts<Vitals> {
   readonly #rules: readonly Rule<Vitals>[];
-  /** By name, the monotonic milliseconds at which it fired. */
+  /** By name, the monotonic milliseconds at which its value rose above 0. */
   readonly #since = new Map<string, number>();
 
   constructor(rules: readonly Rule<Vitals>[]) {
@@ -31,7 +38,7 @@ export class Alerts<Vitals> {
   /** What fires now. An alert keeps its age while it goes on firing from look to look. */
   look(vitals: Vitals, nowMs: number): readonly Alert[] {
     const firing: Alert[] = [];
-    for (const { name, severity, value, summary } of this.#rules) {
+    for (const { name, severity, forS = 0, value, summary } of this.#rules) {
       const figure = value(vitals);
       if (figure <= 0) {
         this.#since.delete(name);
@@ -39,7 +46,9 @@ export class Alerts<Vitals> {
       }
       const since = this.#since.get(name) ?? nowMs;
       this.#since.set(name, since);
-      const forSeconds = Math.floor((nowMs - since) / 1000);
+      const firedMs = since + forS * 1000;
+      if (nowMs < firedMs) continue;
+      const forSeconds = Math.floor((nowMs - firedMs) / 1000);
       firing.push({ name, severity, forSeconds, summary: summary(vitals), value: figure });
     }
     return firing;

@@ -117,6 +117,8 @@ describe('metrics', () => {
       webhooks: () => new FakeWebhooks().status(),
       host: () => new FakeHost().facts(),
       storage: () => undefined,
+      watch: undefined,
+      version: '0.1.0',
       clock,
     });
     t.after(() => metrics.stop());

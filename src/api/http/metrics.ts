@@ -1,12 +1,15 @@
 /** Numbers for Prometheus. What others count is asked for when somebody looks; labels come from fixed sets only. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../base/clock.ts';
 import type { HostFacts } from '../../host/host-facts.ts';
 import type { OutboxStatus } from '../../outbox/face.ts';
+import type { CertificateEnd, LineView, WatchAdmin } from '../../watch/face.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
 import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from './limits.ts';
 import { hostMetrics } from './metrics-host.ts';
+import { lineMetrics } from './metrics-line.ts';
+import { counterOf, gaugeOf, gaugesOf } from './metrics-readings.ts';
 import { webhookMetrics } from './metrics-webhooks.ts';
 
 /** Sizes of refdata.db, in bytes. */
@@ -23,7 +26,17 @@ export interface MetricSources {
   readonly host: () => HostFacts;
   /** undefined: not known. */
   readonly storage: () => StorageFigures | undefined;
+  /** undefined: nothing is known of the line and of certificates. */
+  readonly watch: WatchAdmin | undefined;
+  readonly version: string;
   readonly clock: Clock;
+}
+
+export interface ListedMetric {
+  readonly name: string;
+  readonly help: string;
+  readonly type: string;
+  readonly labels: readonly string[];
 }
 
 /** What one look at the sources gave. */
@@ -32,6 +45,8 @@ interface Now {
   readonly webhooks: WebhookStatus;
   readonly host: HostFacts;
   readonly storage: StorageFigures | undefined;
+  readonly line: LineView | undefined;
+  readonly certificates: readonly CertificateEnd[];
 }
 
 /** From a read in memory to an import of 100,000 records. */
@@ -70,11 +85,22 @@ export class Metrics {
     this.#readings.push(({ webhooks }) => readWebhooks(webhooks));
     const readHost = hostMetrics(this.#registry);
     this.#readings.push(({ host }) => readHost(host));
+    const readLine = lineMetrics(this.#registry);
+    this.#readings.push(({ line }) => readLine(line));
     this.#processReadings();
   }
 
   get contentType(): string {
     return this.#registry.contentType;
+  }
+
+  /** Every metric there is, whatever it has to show: the reference is made of it. */
+  list(): readonly ListedMetric[] {
+    return this.#registry.getMetricsAsArray().map((metric) => {
+      const { name, help, type } = metric;
+      const { labelNames = [] } = metric as { readonly labelNames?: readonly string[] };
+      return { name, help, type: String(type), labels: labelNames };
+    });
   }
 
   /** `route`: the pattern, never the path. */
@@ -84,8 +110,10 @@ export class Metrics {
   }
 
   async text(): Promise<string> {
-    const { outbox, webhooks, host, storage } = this.#sources;
-    const now = { outbox: outbox(), webhooks: webhooks(), host: host(), storage: storage() };
+    const { outbox, webhooks, host, storage, watch } = this.#sources;
+    const line = await watch?.askLine();
+    const certificates = watch?.certificates() ?? [];
+    const now = { outbox: outbox(), webhooks: webhooks(), host: host(), storage: storage(), line, certificates };
     for (const read of this.#readings) read(now);
     return this.#registry.metrics();
   }
@@ -134,6 +162,22 @@ export class Metrics {
   }
 
   #processReadings(): void {
+    this.#readings.push(
+      gaugesOf(
+        this.#registry,
+        { name: 'lineside_info', help: '1, with the version of lineside.', label: 'version' },
+        () => ({ [this.#sources.version]: 1 }),
+      ),
+      gaugesOf(
+        this.#registry,
+        {
+          name: 'lineside_certificate_end_timestamp_seconds',
+          help: 'When the certificates of a key of the configuration end, in seconds since the Unix epoch.',
+          label: 'key',
+        },
+        ({ certificates }) => Object.fromEntries(certificates.map(({ key, endsAtSeconds }) => [key, endsAtSeconds])),
+      ),
+    );
     this.#gauge('lineside_hub_resident_bytes', 'Resident memory of the hub.', () => process.memoryUsage.rss());
     this.#gauge(
       'lineside_hub_loop_longest_hold_seconds',
@@ -150,20 +194,11 @@ export class Metrics {
   }
 
   #gauge(name: string, help: string, read: (now: Now) => number | undefined): void {
-    const gauge = new Gauge({ name, help, registers: [this.#registry] });
-    this.#readings.push((now) => {
-      const value = read(now);
-      if (value === undefined) gauge.remove();
-      else gauge.set(value);
-    });
+    this.#readings.push(gaugeOf(this.#registry, name, help, read));
   }
 
   #counter(name: string, help: string, read: (now: Now) => number): void {
-    const counter = new Counter({ name, help, registers: [this.#registry] });
-    this.#readings.push((now) => {
-      counter.reset();
-      counter.inc(read(now));
-    });
+    this.#readings.push(counterOf(this.#registry, name, help, read));
   }
 }
 

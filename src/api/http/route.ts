@@ -7,6 +7,7 @@ import { LinesideError } from '../../base/errors.ts';
 import type { HostAdmin } from '../../host/host-facts.ts';
 import type { OutboxAdmin, Page, PageRequest } from '../../outbox/face.ts';
 import type { Actor, Refdata } from '../../refdata/face.ts';
+import type { WatchAdmin } from '../../watch/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
 import type { Access } from './access.ts';
 import { changeReason, etag } from './headers.ts';
@@ -39,6 +40,8 @@ export interface RouteParts {
   readonly outbox: OutboxAdmin;
   readonly webhooks: WebhookAdmin;
   readonly host: HostAdmin;
+  /** undefined: nothing is known of the line and of certificates. */
+  readonly watch: WatchAdmin | undefined;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly version: string;

@@ -66,7 +66,7 @@ export function outboxRoutes(app: App, { outbox }: RouteParts): void {
   }
 }
 
-export function oversightRoutes(app: App, { outbox, webhooks, host }: RouteParts): void {
+export function oversightRoutes(app: App, { outbox, webhooks, host, watch }: RouteParts): void {
   app.get(
     '/api/v1/admin/audit',
     {
@@ -91,6 +91,9 @@ export function oversightRoutes(app: App, { outbox, webhooks, host }: RouteParts
         response: answers({ status: 200, what: 'Alerts that stand.', listOf: 'Alert' }, reading),
       },
     },
-    async () => listed({ items: [...outbox.alerts(), ...webhooks.alerts(), ...host.alerts()], nextCursor: undefined }),
+    async () => {
+      const items = [outbox, webhooks, host, watch].flatMap((source) => source?.alerts() ?? []);
+      return listed({ items, nextCursor: undefined });
+    },
   );
 }

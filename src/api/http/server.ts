@@ -10,6 +10,7 @@ import { TokenReader } from '../../config/token-reader.ts';
 import type { HostAdmin } from '../../host/host-facts.ts';
 import type { OutboxAdmin } from '../../outbox/face.ts';
 import type { Refdata } from '../../refdata/face.ts';
+import type { WatchAdmin } from '../../watch/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
 import { buildApp, stopping } from './app.ts';
 import { STOP_GRACE_MS } from './limits.ts';
@@ -32,6 +33,8 @@ export interface HttpParts {
   readonly trouble?: () => LinesideError | undefined;
   /** Sizes of refdata.db for /metrics. */
   readonly storage?: () => StorageFigures | undefined;
+  /** The line and the certificates, for /metrics and the alerts. */
+  readonly watch?: WatchAdmin;
 }
 
 export interface HttpServer {
@@ -53,6 +56,8 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     webhooks: () => webhooks.status(),
     host: () => parts.host.facts(),
     storage: parts.storage ?? (() => undefined),
+    watch: parts.watch,
+    version: parts.version,
     clock,
   });
   let document: Promise<string> | undefined;
@@ -61,6 +66,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     outbox,
     webhooks,
     host: parts.host,
+    watch: parts.watch,
     metrics,
     clock,
     version: parts.version,

@@ -1,0 +1,31 @@
+/** How much a counter rose within a window, from looks at it now and then; a counter that fell began again at 0. Pure. */
+
+/** Looks that are kept: the window is told to a sixtieth of itself. */
+const KEPT = 60;
+
+export class Rise {
+  readonly #windowMs: number;
+  /** Oldest first; `rise`: since the look before it. */
+  #looks: { readonly atMs: number; rise: number }[] = [];
+  #last: number | undefined;
+
+  constructor(windowMs: number) {
+    this.#windowMs = windowMs;
+  }
+
+  /** The counter as it is now. The first look counts for nothing: nobody knows when that was counted. */
+  note(value: number, nowMs: number): void {
+    const before = this.#last;
+    this.#last = value;
+    if (before === undefined || value === before) return;
+    const rise = value > before ? value - before : value;
+    const latest = this.#looks.at(-1);
+    if (latest !== undefined && nowMs - latest.atMs < this.#windowMs / KEPT) latest.rise += rise;
+    else this.#looks.push({ atMs: nowMs, rise });
+  }
+
+  within(nowMs: number): number {
+    this.#looks = this.#looks.filter(({ atMs }) => nowMs - atMs < this.#windowMs);
+    return this.#looks.reduce((sum, { rise }) => sum + rise, 0);
+  }
+}

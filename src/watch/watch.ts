@@ -1,0 +1,69 @@
+/** The loop that looks at the line, the certificates and everybody's alerts, and tells the operator's log of those. */
+import type { Alert, AlertSource } from '../base/alerts.ts';
+import { type Clock, pause } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import type { LineClient } from '../line-client/line-client.ts';
+import { AlertJournal } from './alert-journal.ts';
+import { type CertificateFile, Certificates } from './certificates.ts';
+import type { WatchAdmin } from './face.ts';
+import { lineFigures } from './line-figures.ts';
+import { LineWatch } from './line-watch.ts';
+
+/** An alert is told of within this, and the shortest `for` of one is six of these. */
+const PERIOD_MS = 10_000;
+/** Certificates are files that somebody replaces by hand: every tenth minute. */
+const LOOKS_PER_CERTIFICATES = 60;
+
+export interface WatchOptions {
+  /** undefined: nobody knows where the line is. */
+  readonly client: Pick<LineClient, 'line'> | undefined;
+  readonly certificates: readonly CertificateFile[];
+  /** Who else has alerts. */
+  readonly sources: readonly AlertSource[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface Watch extends WatchAdmin {
+  stop(): Promise<void>;
+}
+
+export function startWatch({ client, certificates: files, sources, clock, logger }: WatchOptions): Watch {
+  const certificates = new Certificates(files, clock);
+  const ask = async (line: LineClient['line'], signal: AbortSignal) =>
+    lineFigures(await line.getStatus({}, { signal }));
+  const line = client && new LineWatch({ ask: (signal) => ask(client.line, signal), clock });
+  const alerts = (): readonly Alert[] => [...(line?.alerts() ?? []), ...certificates.alerts()];
+  const journal = new AlertJournal(clock, logger);
+  const stopping = new AbortController();
+  let isFailing = false;
+  const look = (): void => {
+    try {
+      journal.look([...sources.flatMap((source) => source.alerts()), ...alerts()]);
+      isFailing = false;
+    } catch (error) {
+      if (!isFailing) logger.warn('the alerts could not be looked at', { error: messageOf(error) });
+      isFailing = true;
+    }
+  };
+  const run = async (): Promise<void> => {
+    for (let round = 0; !stopping.signal.aborted; round += 1) {
+      if (round % LOOKS_PER_CERTIFICATES === 0) await certificates.look();
+      await line?.look();
+      if (stopping.signal.aborted) return;
+      look();
+      await pause(clock, PERIOD_MS, stopping.signal);
+    }
+  };
+  const running = run();
+  return {
+    askLine: async () => line?.look(),
+    certificates: () => certificates.ends(),
+    alerts,
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
