@@ -48,6 +48,11 @@ export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts
   }
 }
 
+/** Every command with its options and help, run by nobody: the reference is made of it. */
+export function commandTree(io: CliIo, parts: CliParts): Command {
+  return buildProgram(new Shell(io, false, parts), parts);
+}
+
 function buildProgram(shell: Shell, parts: CliParts): Command {
   const { io } = shell;
   const program = new Command('lineside')

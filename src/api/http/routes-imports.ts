@@ -11,11 +11,20 @@ const item = {
   type: 'object',
   required: ['dictionary', 'businessKey'],
   properties: {
-    dictionary: { type: 'string' },
-    businessKey: { type: 'string' },
+    dictionary: { type: 'string', description: 'Name of a dictionary.' },
+    businessKey: { type: 'string', description: 'Key of the record in its dictionary.' },
     data: { type: 'object', description: 'Not with close.' },
-    validFrom: { type: 'string', format: 'date-time' },
-    action: { type: 'string', enum: ['upsert', 'close'], default: 'upsert' },
+    validFrom: {
+      type: 'string',
+      format: 'date-time',
+      description: 'From when it is so; default: the time of the import.',
+    },
+    action: {
+      type: 'string',
+      enum: ['upsert', 'close'],
+      default: 'upsert',
+      description: 'Make or update the record, or close it.',
+    },
   },
   examples: [{ dictionary: 'site.rooms', businessKey: 'room-12', data: { floor: 2 } }],
 };
@@ -39,7 +48,11 @@ export function importRoutes(app: App, { refdata, maxImportBytes }: RouteParts):
           content: {
             [NDJSON]: { schema: { ...item, description: 'A line each.' } },
             'application/json': {
-              schema: { type: 'object', required: ['items'], properties: { items: { type: 'array', items: item } } },
+              schema: {
+                type: 'object',
+                required: ['items'],
+                properties: { items: { type: 'array', items: item, description: 'A record each.' } },
+              },
             },
           },
         },

@@ -6,6 +6,7 @@ import { judgedDeeper } from './judged-deeper.ts';
 import { MAX_BULK_CLOSE_KEYS } from './limits.ts';
 import { PROBLEM_TYPE } from './problem.ts';
 import { hostComponents } from './schemas-host.ts';
+import { lineComponents } from './schemas-line.ts';
 import { webhookComponents } from './schemas-webhooks.ts';
 import { choice, count, dictionaryName, exact, jsonObject, page, reason, scope, time, version } from './shapes.ts';
 
@@ -16,7 +17,13 @@ const businessKey = Type.String({
   description: 'Key of the record in its dictionary: any Unicode but control characters, compared byte by byte.',
   examples: ['room-12'],
 });
-const title = Type.String({ [judgedDeeper]: true, minLength: 1, maxLength: 256, examples: ['Rooms of the site'] });
+const title = Type.String({
+  [judgedDeeper]: true,
+  minLength: 1,
+  maxLength: 256,
+  description: 'What it is called for people.',
+  examples: ['Rooms of the site'],
+});
 const jsonSchema = Type.Unsafe<JsonObject | null>({
   type: ['object', 'null'],
   description: 'JSON Schema (2020-12, or draft-07 by $schema) of data; null: any object.',
@@ -227,6 +234,7 @@ export const components = {
   Health: exact({ status: Type.Literal('ok'), version: Type.String() }),
   ...webhookComponents,
   ...hostComponents,
+  ...lineComponents,
 } as const satisfies Readonly<Record<string, TSchema>>;
 
 type ComponentName = keyof typeof components;
@@ -290,6 +298,17 @@ export const common: readonly ErrorCode[] = [
   'SHUTTING_DOWN',
   'INTERNAL',
 ];
-const guarded: readonly ErrorCode[] = [...common, 'UNAUTHENTICATED', 'PERMISSION_DENIED', 'TOO_MANY'];
+export const guarded: readonly ErrorCode[] = [...common, 'UNAUTHENTICATED', 'PERMISSION_DENIED', 'TOO_MANY'];
+/** NOT_READY: the line does not answer. */
+export const readingLine: readonly ErrorCode[] = [...guarded, 'INVALID_ARGUMENT', 'NOT_READY'];
+export const changingLine: readonly ErrorCode[] = [
+  ...readingLine,
+  'TOO_LARGE',
+  'UNSUPPORTED_MEDIA',
+  'NOT_CONNECTED',
+  'PORT_IO',
+  'QUEUE_FULL',
+  'UNSUPPORTED',
+];
 export const reading: readonly ErrorCode[] = [...guarded, 'INVALID_ARGUMENT', 'STORAGE_FAILED', 'STORAGE_DAMAGED'];
 export const writing: readonly ErrorCode[] = [...reading, 'TOO_LARGE', 'UNSUPPORTED_MEDIA', 'STORAGE_FULL'];

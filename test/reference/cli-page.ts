@@ -1,0 +1,96 @@
+/** src/cli/reference.md: every command, argument and option, by the tree that parses them. */
+import type { Command, Option } from 'commander';
+import { exitStatusTable } from '../../src/cli/failure.ts';
+import { pathOf, program, runsItself, withSubcommands } from './commands.ts';
+import { blocks, code, MADE, type Page, plain, table } from './page.ts';
+
+const CONNECTION = /^Connection/;
+
+export function cliPage(): Page {
+  const printed: string[] = [];
+  const tree = program((text) => printed.push(text));
+  const all = withSubcommands(tree).slice(1);
+  const holes: string[] = [];
+  const shared = new Map<string, Option>();
+  const chapters = all.flatMap((command) => {
+    const examples = after(command, printed);
+    for (const option of connection(command)) shared.set(`${option.flags} ${option.description}`, option);
+    return chapter(command, examples, holes);
+  });
+  const statuses = exitStatusTable().trimEnd();
+  const text = blocks(
+    MADE,
+    '# Commands',
+    intro,
+    table(['command', ''], all.map(summary)),
+    ...chapters,
+    '## Connection options',
+    connectionIntro,
+    table(['option', ''], [...shared.values()].map(optionRow)),
+    '## Exit statuses',
+    `\`\`\`text\n${statuses}\n\`\`\``,
+  );
+  return { text, holes };
+}
+
+const intro = `${code('lineside COMMAND --help')} says the same on the box. Options belong to the command that they follow.`;
+const connectionIntro = `Without any of them a command uses the socket of the service on the same machine. Commands of the line talk gRPC, those
+of the reference data and delivery HTTP: so the same option is here twice where the two differ.`;
+
+function summary(command: Command): string[] {
+  const path = pathOf(command);
+  const anchor = `lineside ${path}`.replaceAll(' ', '-');
+  return [`[${code(path)}](#${anchor})`, plain(command.description())];
+}
+
+function chapter(command: Command, examples: string, holes: string[]): string[] {
+  const path = pathOf(command);
+  const help = command.createHelp();
+  const options = help.visibleOptions(command).filter((option) => !isShared(option) && option.long !== '--help');
+  const args = command.registeredArguments;
+  if (command.description().trim() === '') holes.push(path);
+  for (const option of command.options) if (option.description.trim() === '') holes.push(`${path} ${option.flags}`);
+  const connected = connection(command).length > 0 ? 'Takes the [connection options](#connection-options).' : '';
+  return [
+    `### lineside ${path}`,
+    command.commands.length > 0 && !runsItself(command) ? '' : code(usage(command)),
+    `${plain(command.description())}. ${connected}`.trimEnd(),
+    args.some(({ description }) => description !== '')
+      ? table(
+          ['argument', ''],
+          args.map((one) => [code(help.argumentTerm(one)), plain(help.argumentDescription(one))]),
+        )
+      : '',
+    options.length === 0 ? '' : table(['option', ''], options.map(optionRow)),
+    examples === '' ? '' : `\`\`\`text\n${examples}\n\`\`\``,
+  ];
+}
+
+/** Without the parents' own: `lineside log export [options]`. */
+function usage(command: Command): string {
+  return `lineside ${pathOf(command)} ${command.usage()}`.trimEnd();
+}
+
+function optionRow(option: Option): string[] {
+  const { flags, description, defaultValue, defaultValueDescription: said } = option;
+  const usual = said ?? (typeof defaultValue === 'boolean' || Array.isArray(defaultValue) ? undefined : defaultValue);
+  const suffix = usual === undefined ? '' : ` (default ${String(usual)})`;
+  return [code(flags), `${plain(description)}${suffix}${option.mandatory ? ' Needed.' : ''}`];
+}
+
+function connection(command: Command): readonly Option[] {
+  return command.options.filter(isShared);
+}
+
+function isShared({ helpGroupHeading }: Option): boolean {
+  return CONNECTION.test(helpGroupHeading ?? '');
+}
+
+/** What the help says after the options: examples and remarks. */
+function after(command: Command, printed: string[]): string {
+  printed.length = 0;
+  command.outputHelp();
+  const [first = ''] = printed;
+  const rest = printed.slice(first === command.helpInformation() ? 1 : 0).join('');
+  return rest.trim();
+}

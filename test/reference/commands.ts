@@ -1,0 +1,51 @@
+/** The command tree as commander knows it, with nothing behind the commands: to be described, and to judge command lines by. */
+import { PassThrough } from 'node:stream';
+import { type Command, CommanderError } from 'commander';
+import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
+import { commandTree } from '../../src/cli/cli.ts';
+import { CliFailure } from '../../src/cli/failure.ts';
+import { addLocalCommands } from '../../src/local-commands.ts';
+
+/** The whole tree; what its commands would print goes to `print`. */
+export function program(print: (text: string) => void = () => undefined): Command {
+  const nowhere = (): PassThrough => new PassThrough();
+  const io = { stdin: nowhere(), stdout: nowhere(), stderr: nowhere(), env: {}, clock: new FakeClock() };
+  const tree = commandTree(
+    { ...io, onSignal: () => () => undefined },
+    { version: '0', local: addLocalCommands, localSocket: () => '', localHttpSocket: () => '' },
+  );
+  for (const command of withSubcommands(tree)) {
+    if (command.commands.length === 0 || runsItself(command)) command.action(() => undefined);
+    command.configureOutput({ writeOut: print, writeErr: print, getOutHelpWidth: () => 100 });
+  }
+  return tree;
+}
+
+/** A command and all below it, in the order of the help; those that help hides are left out. */
+export function withSubcommands(command: Command): Command[] {
+  const below = command.createHelp().visibleCommands(command);
+  return [command, ...below.filter((one) => one.name() !== 'help').flatMap(withSubcommands)];
+}
+
+/** "log export" */
+export function pathOf(command: Command): string {
+  const before = command.parent === null ? '' : pathOf(command.parent);
+  return command.parent === null ? '' : `${before} ${command.name()}`.trim();
+}
+
+/** A command with subcommands that does something by itself too, as `log` does. */
+export function runsItself(command: Command): boolean {
+  return (command as unknown as { readonly _actionHandler: unknown })._actionHandler !== null;
+}
+
+/** What commander says against these words after "lineside"; undefined: nothing. */
+export function faultOf(words: readonly string[]): string | undefined {
+  try {
+    program().parse([...words], { from: 'user' });
+    return undefined;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? undefined : error.message;
+    if (error instanceof CliFailure) return error.message;
+    throw error;
+  }
+}

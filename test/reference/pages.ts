@@ -1,0 +1,15 @@
+/** The pages of the reference, by the file that holds each. */
+import { cliPage } from './cli-page.ts';
+import { configPage } from './config-page.ts';
+import { grpcPage } from './grpc-page.ts';
+import { httpPage } from './http-page.ts';
+import { metricsPage } from './metrics-page.ts';
+import type { Page } from './page.ts';
+
+export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
+  'proto/reference.md': grpcPage,
+  'src/api/http/reference.md': httpPage,
+  'src/config/reference.md': configPage,
+  'src/cli/reference.md': cliPage,
+  'systemd/reference.md': metricsPage,
+};

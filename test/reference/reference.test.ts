@@ -1,0 +1,44 @@
+/**
+ * The pages of the reference are what the sources say, now; and there is nothing in the sources that nobody has described.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { commandLines } from './command-lines.ts';
+import { faultOf } from './commands.ts';
+import { lineOf } from './first-difference.ts';
+import { pages } from './pages.ts';
+
+const root = join(import.meta.dirname, '../..');
+/** Each has at least so many lines: a page that lost its subject does not pass. */
+const FEWEST_LINES = 60;
+
+describe('the reference', () => {
+  for (const [file, make] of Object.entries(pages)) {
+    it(`${file} is as the sources say`, async () => {
+      const { text } = await make();
+      assert.ok(text.split('\n').length > FEWEST_LINES, `${file} has hardly anything in it`);
+      const before = readFileSync(join(root, file), 'utf8');
+      if (before === text) return;
+      assert.fail(
+        `${file} is not up to date: run scripts/reference, and commit what it writes.\n${lineOf(before, text)}`,
+      );
+    });
+
+    it(`${file} describes everything that it names`, async () => {
+      const { holes } = await make();
+      assert.deepEqual(holes, [], 'describe these where they are declared, then run scripts/reference');
+    });
+  }
+
+  it('has no example of a command that the command line would not take', () => {
+    const lines = commandLines(readFileSync(join(root, 'src/cli/reference.md'), 'utf8'));
+    assert.ok(lines.length > 40, 'hardly any example is found: is the pattern right?');
+    const faults = lines.flatMap(({ words, line }) => {
+      const fault = faultOf(words);
+      return fault === undefined ? [] : [`${line}: ${fault}`];
+    });
+    assert.deepEqual(faults, []);
+  });
+});
