@@ -87,7 +87,7 @@ function assembleLine(read: Read, faults: Fault[]): Pick<Config, 'serial' | 'log
   };
 }
 
-function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka' | 'outbox' | 'webhooks'> {
+function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka' | 'outbox' | 'webhooks' | 'upstream'> {
   const { text, number, on, file } = read;
   return {
     http: {
@@ -121,6 +121,23 @@ function assembleHub(read: Read, faults: Fault[]): Pick<Config, 'http' | 'kafka'
       drainMs: number('outbox.drain_ms'),
     },
     webhooks: assembleWebhooks(read),
+    upstream: assembleUpstream(read),
+  };
+}
+
+function assembleUpstream({ text, file, number, on }: Read): Config['upstream'] {
+  return {
+    to: oneOf(text('upstream.to'), ['off', 'kafka', 'collector']),
+    topic: text('upstream.topic'),
+    maxKbitPerS: number('upstream.max_kbit_per_s'),
+    maxBytesPerDay: number('upstream.max_bytes_per_day'),
+    batchBytes: number('upstream.batch_bytes'),
+    lingerMs: number('upstream.linger_ms'),
+    compression: oneOf(text('upstream.compression'), ['none', 'gzip', 'zstd']),
+    collector: text('upstream.collector'),
+    collectorTokenFile: file('upstream.collector_token_file'),
+    collectorCaFile: file('upstream.collector_ca_file'),
+    collectorInsecure: on('upstream.collector_insecure'),
   };
 }
 

@@ -105,6 +105,24 @@ export interface Config {
     readonly keepDeliveredDays: number;
     readonly keepFailedDays: number;
   };
+  readonly upstream: {
+    /** Where the serial log goes. */
+    readonly to: 'off' | 'kafka' | 'collector';
+    readonly topic: string;
+    /** Both for the serial log alone; 0: none. */
+    readonly maxKbitPerS: number;
+    readonly maxBytesPerDay: number;
+    /** Of a batch, before it is compressed. */
+    readonly batchBytes: number;
+    readonly lingerMs: number;
+    readonly compression: 'none' | 'gzip' | 'zstd';
+    /** "host:port" */
+    readonly collector: string;
+    /** Paths; '' when not set. */
+    readonly collectorTokenFile: string;
+    readonly collectorCaFile: string;
+    readonly collectorInsecure: boolean;
+  };
   readonly tls: {
     /** Paths; '' when not set. */
     readonly certFile: string;

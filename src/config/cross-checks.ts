@@ -13,6 +13,7 @@ export function crossCheck(config: Config, settings: Settings, before: readonly 
     ...listenRules(config, before),
     ...kafkaRules(config),
     ...webhookRules(config),
+    ...upstreamRules(config),
     ...tlsRules(config),
   ];
   return rules.flatMap(([broken, path, message]) => (broken ? [{ path, message }] : []));
@@ -91,6 +92,31 @@ function webhookRules({ webhooks }: Config): Rule[] {
     const fault = cidrFault(range);
     return [fault !== undefined, 'webhooks.allow_cidrs', fault ?? ''];
   });
+}
+
+/** A budget below this would be gone with the connection and a batch. */
+const LEAST_BYTES_PER_DAY = 262_144;
+
+function upstreamRules({ upstream, kafka, grpc }: Config): Rule[] {
+  const { to, topic, maxBytesPerDay, collector } = upstream;
+  const since = `since upstream.to is "${to}"`;
+  const scopes = ['public', 'internal', 'restricted'].map((scope) => `${kafka.topicPrefix}.${scope}`);
+  return [
+    [to === 'kafka' && kafka.bootstrap === '', 'kafka.bootstrap', `must be set, ${since}`],
+    [scopes.includes(topic), 'upstream.topic', `"${topic}" is the topic of change events`],
+    [to === 'collector' && collector === '', 'upstream.collector', `must be set, ${since}`],
+    [Number(/:(\d+)$/.exec(collector)?.[1] ?? 1) > 65_535, 'upstream.collector', 'the port is above 65535'],
+    [
+      maxBytesPerDay > 0 && maxBytesPerDay < LEAST_BYTES_PER_DAY,
+      'upstream.max_bytes_per_day',
+      `must be 0 or at least ${LEAST_BYTES_PER_DAY}`,
+    ],
+    [
+      to !== 'off' && !grpc.listen.some(({ kind }) => kind === 'unix'),
+      'grpc.listen',
+      `must name a Unix socket, ${since}: the hub reads the log there`,
+    ],
+  ];
 }
 
 function tlsRules({ tls, auth }: Config): Rule[] {

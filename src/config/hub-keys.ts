@@ -170,4 +170,65 @@ const webhooks: readonly Key[] = [
   ),
 ];
 
-export const hubKeys: readonly Key[] = reloaded('hub', ...http, ...kafka, ...outbox, ...webhooks);
+const upstream: readonly Key[] = [
+  choice(
+    'upstream.to',
+    'off',
+    ['off', 'kafka', 'collector'],
+    'Where the serial log is copied to, oldest first: the brokers of [kafka], or a collector of the central side.',
+  ),
+  text('upstream.topic', 'lineside.serial-log', 'Topic of the serial log; created as kafka.create_topics has it.', {
+    pattern: '^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$',
+    errorMessage: 'must be 1 to 249 of A-Z, a-z, 0-9, ".", "_", "-", and not begin with a dot',
+  }),
+  integer(
+    'upstream.max_kbit_per_s',
+    0,
+    [0, 10_000_000],
+    'Kilobits a second that the serial log may take of the link, both directions together; 0: no limit.',
+  ),
+  integer(
+    'upstream.max_bytes_per_day',
+    0,
+    [0, 1_024 * GIB],
+    'Bytes on the link that it may take in any 24 h of running, for links that are paid by the byte; 0: no limit.',
+  ),
+  integer(
+    'upstream.batch_bytes',
+    256 * KIB,
+    [4 * KIB, 3 * MIB],
+    'Bytes of a batch before compression, at most; on a slow link batches are what it carries in a second.',
+  ),
+  integer(
+    'upstream.linger_ms',
+    5_000,
+    [0, 3_600_000],
+    'Milliseconds that an entry waits for company: fewer, larger requests.',
+  ),
+  choice(
+    'upstream.compression',
+    'zstd',
+    ['none', 'gzip', 'zstd'],
+    'Compression of what goes upstream; zstd is the smallest.',
+  ),
+  text('upstream.collector', '', 'Where the collector listens, "host:port".', {
+    pattern: String.raw`^$|^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}$`,
+    errorMessage: 'must be "host:port"',
+  }),
+  file(
+    'upstream.collector_token_file',
+    'File that holds the token for the collector and nothing else, or "credential:NAME"; read at start.',
+  ),
+  file(
+    'upstream.collector_ca_file',
+    "Certificate authorities (PEM) of the collector; empty: the public ones. The collector's name is always checked.",
+  ),
+  toggle(
+    'upstream.collector_insecure',
+    false,
+    'true: no TLS to a collector on another machine, and log and token travel for all to read.',
+    { fileOnly: true },
+  ),
+];
+
+export const hubKeys: readonly Key[] = reloaded('hub', ...http, ...kafka, ...outbox, ...webhooks, ...upstream);

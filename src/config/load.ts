@@ -114,6 +114,7 @@ function startFaults(config: Config, keyFile: string, purpose: Purpose): Fault[]
   if (hasLine) faults.push(...exposureFaults(config, countTokens(config, LINE_ROLES)));
   if (hasHub) {
     faults.push(...kafkaFileFaults(config, purpose), ...unreadable('webhooks.ca_file', webhooks.caFile, purpose));
+    faults.push(...upstreamFileFaults(config, purpose));
     if (isCredential(keyFile)) faults.push(...unreadable('webhooks.key_file', webhooks.keyFile, purpose));
     faults.push(...httpExposureFaults(config, countTokens(config, HUB_ROLES)));
   }
@@ -188,17 +189,28 @@ function tlsFileFaults({ tls }: Config, purpose: Purpose): Fault[] {
 }
 
 function kafkaFileFaults({ kafka }: Config, purpose: Purpose): Fault[] {
-  const faults = unreadable('kafka.ca_file', kafka.caFile, purpose);
-  const path = 'kafka.password_file';
-  if (isCredential(kafka.passwordFile)) return [...faults, ...unreadable(path, kafka.passwordFile, purpose)];
+  return [
+    ...unreadable('kafka.ca_file', kafka.caFile, purpose),
+    ...secretFaults('kafka.password_file', kafka.passwordFile, purpose),
+  ];
+}
+
+function upstreamFileFaults({ upstream }: Config, purpose: Purpose): Fault[] {
+  if (upstream.to !== 'collector') return [];
+  return [
+    ...unreadable('upstream.collector_ca_file', upstream.collectorCaFile, purpose),
+    ...secretFaults('upstream.collector_token_file', upstream.collectorTokenFile, purpose),
+  ];
+}
+
+/** A file that is empty is a fault, as is one that cannot be read. */
+function secretFaults(path: string, file: string, purpose: Purpose): Fault[] {
+  if (isCredential(file)) return unreadable(path, file, purpose);
   try {
-    if (kafka.passwordFile !== '' && readPassword(kafka.passwordFile) === '') {
-      faults.push({ path, message: `${kafka.passwordFile} is empty` });
-    }
+    return file === '' || readPassword(file) !== '' ? [] : [{ path, message: `${file} is empty` }];
   } catch (error) {
-    faults.push({ path, message: `cannot be read: ${messageOf(error)}` });
+    return [{ path, message: `cannot be read: ${messageOf(error)}` }];
   }
-  return faults;
 }
 
 /** A file that holds a secret and perhaps a newline behind it. */

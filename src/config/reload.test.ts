@@ -30,6 +30,10 @@ const others: Readonly<Record<string, Value>> = {
   'webhooks.allow_cidrs': ['10.0.0.0/8'],
   'webhooks.allow_ports': [8443],
   'webhooks.schedule_s': [1],
+  'upstream.topic': 'other',
+  'upstream.compression': 'gzip',
+  'upstream.max_bytes_per_day': 1_000_000,
+  'upstream.collector': 'host:1',
 };
 /** What goes along, so that the file has no fault. */
 const along: Readonly<Record<string, string>> = {
@@ -37,6 +41,7 @@ const along: Readonly<Record<string, string>> = {
   'kafka.ca_file': '[kafka]\nca_file = "/ca"\nsecurity_protocol = "ssl"',
   'kafka.username': '[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\npassword_file = "/p"',
   'kafka.password_file': '[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\npassword_file = "/p"',
+  'upstream.to': '[upstream]\nto = "collector"\ncollector = "host:1"',
   'tls.cert_file': '[tls]\ncert_file = "/c"\nkey_file = "/k"',
   'tls.key_file': '[tls]\ncert_file = "/c"\nkey_file = "/k"',
   'tls.client_ca_file': '[tls]\ncert_file = "/c"\nkey_file = "/k"\nclient_ca_file = "/a"',

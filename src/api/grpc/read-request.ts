@@ -19,9 +19,7 @@ export function readRequest(request: lineside.v1.ReadLogRequest, logId: string):
   }
   const limit = request.limit.isZero() ? undefined : clamp(request.limit);
   if (request.last) checkLast(request, limit);
-  if (request.storedOnly && (request.follow || request.liveOnly || request.last)) {
-    throw invalid('stored_only: cannot be combined with follow, live_only or last');
-  }
+  if (request.storedOnly) checkStoredOnly(request);
   return {
     after: request.liveOnly ? 'live' : request.last ? 'last' : clamp(request.afterId),
     // Entries that appear from now on can only be followed.
@@ -32,6 +30,10 @@ export function readRequest(request: lineside.v1.ReadLogRequest, logId: string):
     limit,
     ...(request.storedOnly && { storedOnly: true }),
   };
+}
+
+function checkStoredOnly({ follow, liveOnly, last }: lineside.v1.ReadLogRequest): void {
+  if (follow || liveOnly || last) throw invalid('stored_only: cannot be combined with follow, live_only or last');
 }
 
 function checkLast(request: lineside.v1.ReadLogRequest, limit: number | undefined): void {
