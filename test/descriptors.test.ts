@@ -91,6 +91,7 @@ const enums: Readonly<Record<string, string>> = {
   LogState: 'lineside.v1.LogState',
   ClockState: 'lineside.v1.ClockState',
   EntryClock: 'lineside.v1.EntryClock',
+  Cause: 'lineside.v1.UpstreamGap.Cause',
   'serial.Parity': 'serial.Parity',
   'serial.StopBits': 'serial.StopBits',
   'serial.SerialLogEntry.Direction': 'serial.SerialLogEntry.Direction',
