@@ -138,6 +138,7 @@ const counterNames = [
     'losses',
     'reopens',
     'rxPauses',
+    'rxFetchedPackets',
   ] as const),
 ];
 export const kernelNames = ['frame', 'overrun', 'parity', 'brk', 'bufOverrun', 'rx', 'tx'] as const;

@@ -10,6 +10,7 @@ export interface Counters {
   losses: number;
   reopens: number;
   rxPauses: number;
+  rxFetchedPackets: number;
 }
 
 export function newCounters(): Counters {
@@ -24,5 +25,6 @@ export function newCounters(): Counters {
     losses: 0,
     reopens: 0,
     rxPauses: 0,
+    rxFetchedPackets: 0,
   };
 }

@@ -63,6 +63,8 @@ export interface LineCounters {
   readonly losses: number;
   readonly reopens: number;
   readonly rxPauses: number;
+  /** By ReceivePacket. */
+  readonly rxFetchedPackets: number;
 }
 
 /** Failures are LinesideErrors; their codes are named at each method. */

@@ -154,6 +154,7 @@ export class PortOwner implements Line {
     this.#connected();
     const packet = this.#packets?.take();
     if (packet === undefined) throw new LinesideError('BUFFER_EMPTY', 'no packet has been received');
+    this.#counters.rxFetchedPackets += 1;
     return packet;
   }
 

@@ -30,6 +30,8 @@ export interface LineFigures {
   readonly losses: number;
   readonly reopens: number;
   readonly rxPauses: number;
+  /** By ReceivePacket. */
+  readonly rxFetchedPackets: number;
   /** null: the driver counts none (a PTY), or the port is closed. */
   readonly kernel: KernelErrors | null;
   readonly log: LogFigures;

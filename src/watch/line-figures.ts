@@ -32,6 +32,7 @@ export function lineFigures(status: lineside.v1.LineStatus.$Properties): LineFig
     losses: num(c.losses),
     reopens: num(c.reopens),
     rxPauses: num(c.rxPauses),
+    rxFetchedPackets: num(c.rxFetchedPackets),
     kernel: kernelErrors(status.kernel),
     log: logFigures(status.log ?? {}),
     subscribers: num(status.subscribers),

@@ -23,6 +23,7 @@ export class LineWatch {
   readonly #alerts = new Alerts(lineRules);
   readonly #errors = new Rise(RISE_WINDOW_S * 1_000);
   readonly #dropped = new Rise(RISE_WINDOW_S * 1_000);
+  readonly #fetched = new Rise(RISE_WINDOW_S * 1_000);
   #view: LineView | undefined;
   #viewAtMs = 0;
   #asking: Promise<LineView> | undefined;
@@ -44,8 +45,15 @@ export class LineWatch {
   alerts(): readonly Alert[] {
     if (this.#view === undefined) return [];
     const nowMs = this.#o.clock.monoMs();
-    const recent = { recentErrors: this.#errors.within(nowMs), recentDropped: this.#dropped.within(nowMs) };
-    return this.#alerts.look({ ...this.#view, ...recent }, nowMs);
+    return this.#alerts.look(
+      {
+        ...this.#view,
+        recentErrors: this.#errors.within(nowMs),
+        recentDropped: this.#dropped.within(nowMs),
+        recentFetched: this.#fetched.within(nowMs),
+      },
+      nowMs,
+    );
   }
 
   async #ask(): Promise<LineView> {
@@ -55,6 +63,7 @@ export class LineWatch {
     const { figures } = view;
     if (figures !== undefined) {
       this.#dropped.note(figures.rxDroppedPackets, this.#viewAtMs);
+      this.#fetched.note(figures.rxFetchedPackets, this.#viewAtMs);
       if (figures.kernel !== null) {
         const { frame, parity, overrun, buffer_overrun } = figures.kernel;
         this.#errors.note(frame + parity + overrun + buffer_overrun, this.#viewAtMs);

@@ -36,6 +36,7 @@ const counters: LineCounters = {
   losses: 12,
   reopens: 13,
   rxPauses: 14,
+  rxFetchedPackets: 15,
 };
 
 export class FakeLine implements Line {

@@ -112,6 +112,7 @@ function counters(counted: LineCounters): lineside.v1.LineCounters.$Properties {
     losses: u64(counted.losses),
     reopens: u64(counted.reopens),
     rxPauses: u64(counted.rxPauses),
+    rxFetchedPackets: u64(counted.rxFetchedPackets),
   };
 }
 

@@ -16,6 +16,7 @@ const counters: readonly Listed[] = [
     'Received packets dropped because ReceivePacket did not fetch them; they are in the log.',
     (l) => l.rxDroppedPackets,
   ],
+  ['rx_fetched_packets_total', 'Received packets that ReceivePacket fetched.', (l) => l.rxFetchedPackets],
   ['rx_dropped_bytes_total', 'Bytes of the received packets that were dropped.', (l) => l.rxDroppedBytes],
   ['losses_total', 'Times that the port was lost.', (l) => l.losses],
   ['reopens_total', 'Times that a lost port came back.', (l) => l.reopens],
