@@ -61,8 +61,11 @@ export type Subscriptions = SubscriptionBook &
 
 /** Each event is matched against all of them, and each may have 1,000 names in its filter. */
 const maxSubscriptions = 200;
-/** Times that a change lets the planner catch up with what was committed while it waited for its turn to write. */
-const maxCatchUps = 5;
+/**
+ * Times that a change lets the planner catch up with what was committed while it waited for its turn to write. The device's
+ * own facts and other writers come between by chance, each time by one commit: fifty in a row is a writer that never ends.
+ */
+const maxCatchUps = 50;
 
 /** Throws STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openSubscriptions(options: SubscriptionsOptions): Subscriptions {

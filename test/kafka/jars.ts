@@ -33,14 +33,22 @@ export async function kafkaJars(): Promise<string> {
     try {
       await fetchJars(fresh);
       verify(fresh, pinned.toString());
-      // Somebody else may have been faster: theirs are the same.
-      if (!existsSync(dir)) renameSync(fresh, dir);
+      put(fresh, dir);
     } finally {
       rmSync(fresh, { recursive: true, force: true });
     }
   }
   verify(dir, pinned.toString());
   return dir;
+}
+
+/** Somebody else may have been faster: theirs are the same, and the directory is renamed into place whole or not at all. */
+function put(fresh: string, dir: string): void {
+  try {
+    renameSync(fresh, dir);
+  } catch (error) {
+    if (!existsSync(dir)) throw error;
+  }
 }
 
 async function needJava(): Promise<void> {
@@ -53,10 +61,14 @@ async function needJava(): Promise<void> {
 
 async function fetchJars(dir: string): Promise<void> {
   const goal = ['dependency:copy-dependencies', `-DoutputDirectory=${dir}`];
+  await run('mvn', ['-v']).catch(() => {
+    throw new Missing('Maven is not installed');
+  });
   try {
-    await run('mvn', ['-q', '-B', '-f', POM, ...goal], { timeout: MAVEN_LIMIT_MS });
+    // One at a time: two Mavens that fill the same empty repository spoil each other's files. The second finds all there.
+    const alone = [join(CACHE, 'lock'), 'mvn', '-q', '-B', '-f', POM, ...goal];
+    await run('flock', alone, { timeout: 2 * MAVEN_LIMIT_MS });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new Missing('Maven is not installed');
     const said = String((error as { stdout?: unknown }).stdout ?? error);
     throw new Missing(`Maven could not fetch Apache Kafka: ${/\[ERROR\] (.*)/.exec(said)?.[1] ?? said}`);
   }
