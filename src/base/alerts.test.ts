@@ -47,3 +47,11 @@ test('each rule has an age of its own', () => {
     ],
   );
 });
+
+test('a rule that has to last fires when it has, ages from then, and begins anew after a look without it', () => {
+  const alerts = new Alerts<Vitals>(rules.map((rule) => ({ ...rule, forS: 60 })));
+  const ageAt = (leaks: number, seconds: number): number | undefined =>
+    alerts.look({ heat: 0, leaks }, seconds * 1_000)[0]?.forSeconds;
+  assert.deepEqual([ageAt(1, 10), ageAt(1, 69.9), ageAt(1, 70), ageAt(2, 75)], [undefined, undefined, 0, 5]);
+  assert.deepEqual([ageAt(0, 80), ageAt(1, 90), ageAt(1, 140), ageAt(1, 150)], [undefined, undefined, undefined, 0]);
+});

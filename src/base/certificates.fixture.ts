@@ -26,6 +26,13 @@ export function selfSigned(dir: string, name: string, names: string): void {
   openssl(dir, 'req', ...curve, '-keyout', `${name}.key`, '-out', `${name}.pem`, ...own);
 }
 
+/** NAME.pem and NAME.key, signed by itself, valid for so many days; the path of NAME.pem. */
+export function lastingDays(dir: string, name: string, days: number): string {
+  const own = ['-x509', '-subj', `/CN=${name}`, '-days', String(days)];
+  openssl(dir, 'req', ...key, ...own, '-keyout', `${name}.key`, '-out', `${name}.pem`);
+  return join(dir, `${name}.pem`);
+}
+
 /** As makeCa, for clocks that jump by years. */
 export function makeLastingCa(dir: string): void {
   const name = 'ca';
