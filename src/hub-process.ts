@@ -2,6 +2,7 @@
 import { statfsSync } from 'node:fs';
 import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type HttpParts, type HttpServer, startHttpServer } from './api/http/server.ts';
 import type { AlertSource } from './base/alerts.ts';
 import { systemClock } from './base/clock.ts';
@@ -38,6 +39,8 @@ import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** After its limit the broker is let go of within a second, and what it acknowledged is written. */
 const AFTER_DRAIN_MS = 6_000;
+/** Beside the compiled service. */
+const consoleDir = fileURLToPath(new URL('./console', import.meta.url));
 /** The planner's last commit and the dispatcher's, each on a slow card. */
 const WEBHOOKS_STOP_MS = 10_000;
 
@@ -123,7 +126,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   const line = openLine(start, onStop);
   const watch = watchAll(start, line, [outbox, admin, host], onStop);
   const parts = { config, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
-  const http = await startHttpServer({ ...parts, ...views(store, config) });
+  const http = await startHttpServer({ ...parts, line, consoleDir, ...views(store, config) });
   onStop({ what: 'HTTP', stop: () => http.stop() });
   // While it is not known who the consumers are, events wait to be planned.
   void consumers.known.then(() => webhooks.start());
@@ -214,7 +217,9 @@ function views(store: ChangeStore, { data, outbox }: Config): Pick<HttpParts, 't
   return {
     storage() {
       const { bavail, bsize } = statfsSync(data.dir);
-      return { usedBytes: store.health().usedBytes, limitBytes: outbox.maxBytes, freeBytes: bavail * bsize };
+      const { usedBytes, damage, full } = store.health();
+      const sizes = { usedBytes, limitBytes: outbox.maxBytes, freeBytes: bavail * bsize };
+      return { ...sizes, isDamaged: damage !== '', isFull: full !== '' };
     },
     trouble() {
       const { damage } = store.health();

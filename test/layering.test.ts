@@ -126,8 +126,9 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   line: { may: ['log'], because: 'the line knows of the log only how to append to it, and never waits for it' },
   log: { may: ['storage'], because: 'the log is above storage and knows neither the line nor who reads it' },
   'api/http': {
-    may: ['refdata', 'outbox', 'watch', 'webhooks', 'host', 'config'],
-    because: 'the HTTP interface serves the reference data, the outbox and webhooks by their faces; it runs no SQL',
+    may: ['refdata', 'outbox', 'watch', 'webhooks', 'host', 'line-client', 'proto', 'gen', 'config'],
+    because:
+      'the HTTP interface serves the reference data, the outbox and webhooks by their faces, and the line as any gRPC client has it; it runs no SQL',
   },
   refdata: {
     may: ['outbox', 'storage'],
@@ -285,6 +286,8 @@ const pure = [
   'watch/line-figures.ts',
   'watch/line-rules.ts',
   'api/http/headers.ts',
+  'api/http/line-bytes.ts',
+  'api/http/line-json.ts',
   'api/http/problem.ts',
   'api/http/query.ts',
   'api/http/shapes.ts',

@@ -8,9 +8,9 @@ export const errorCatalogue = {
   /** A combination of settings that the driver or the platform cannot do, or silently did not take. */
   SETTING_REFUSED: { contract: 'INVALID_ARGUMENT', grpc: 'INVALID_ARGUMENT', http: 422, retryable: false },
   PORT_NOT_FOUND: { contract: 'NOT_FOUND', grpc: 'NOT_FOUND', http: 404, retryable: true },
-  PORT_BUSY: { contract: 'INTERNAL_ERROR', grpc: 'UNAVAILABLE', http: 503, retryable: true },
-  PORT_PERMISSION: { contract: 'INTERNAL_ERROR', grpc: 'INTERNAL', http: 500, retryable: false },
-  PORT_IO: { contract: 'INTERNAL_ERROR', grpc: 'INTERNAL', http: 500, retryable: true },
+  PORT_BUSY: { contract: 'INTERNAL_ERROR', grpc: 'UNAVAILABLE', http: 409, retryable: true },
+  PORT_PERMISSION: { contract: 'INTERNAL_ERROR', grpc: 'INTERNAL', http: 409, retryable: false },
+  PORT_IO: { contract: 'INTERNAL_ERROR', grpc: 'INTERNAL', http: 503, retryable: true },
   NOT_CONNECTED: { contract: 'NOT_CONNECTED', grpc: 'FAILED_PRECONDITION', http: 409, retryable: true },
   QUEUE_FULL: { contract: 'INTERNAL_ERROR', grpc: 'RESOURCE_EXHAUSTED', http: 503, retryable: true },
   WRITE_TIMEOUT: { contract: 'INTERNAL_ERROR', grpc: 'DEADLINE_EXCEEDED', http: 504, retryable: true },

@@ -11,12 +11,14 @@ const routes = Object.entries(routeAccess).map(([route, access]) => {
   const [method = '', url = ''] = route.split(' ');
   return { method, url, access, path: url.replace(':name', 'd').replace(':key', 'k').replace(':id', '1') };
 });
+/** The accesses that each token of the fixture opens. */
 const owners = {
-  reader: ['reader'],
-  writer: ['reader', 'writer'],
-  admin: ['reader', 'writer', 'admin'],
-  operator: [],
-  internal: ['reader', 'writer'],
+  reader: ['any role', 'reader', 'reader or viewer'],
+  writer: ['any role', 'reader', 'reader or viewer', 'writer'],
+  admin: ['any role', 'reader', 'reader or viewer', 'writer', 'admin', 'viewer'],
+  viewer: ['any role', 'reader or viewer', 'viewer'],
+  operator: ['any role', 'reader or viewer', 'viewer', 'operator'],
+  internal: ['any role', 'reader', 'reader or viewer', 'writer'],
 } as const;
 
 describe('access', () => {
@@ -99,15 +101,17 @@ describe('access', () => {
 
 describe('the table of access', () => {
   it('judges HEAD as GET, and knows no other', () => {
-    assert.equal(accessOf('HEAD', '/api/v1/alerts'), 'reader');
+    assert.equal(accessOf('HEAD', '/api/v1/alerts'), 'reader or viewer');
     assert.equal(accessOf('POST', '/api/v1/alerts'), undefined);
     assert.equal(accessOf('GET', '/api/v1'), undefined);
   });
 
-  it('lets no role of the line or of scopes do anything', () => {
+  it('lets no role of the line or of scopes touch the reference data, and no other role touch the line', () => {
     for (const access of ['reader', 'writer', 'admin'] as const) {
       assert.equal(mayCall(['viewer', 'operator', 'refdata-internal', 'refdata-restricted'], access), false);
     }
+    assert.equal(mayCall(['admin', 'writer', 'reader', 'viewer', 'refdata-restricted'], 'operator'), false);
+    assert.equal(mayCall(['writer', 'reader', 'refdata-internal', 'refdata-restricted'], 'viewer'), false);
   });
 
   it('opens scopes by their own roles only', () => {

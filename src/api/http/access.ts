@@ -1,8 +1,9 @@
 /** Who may call what: each route's access, the roles that have it, the scopes that roles open. Pure. */
-import type { Role } from '../../config/tokens.ts';
+import { type Role, roles } from '../../config/tokens.ts';
 import type { Scope } from '../../outbox/event.ts';
 
-export type Access = 'open' | 'reader' | 'writer' | 'admin';
+/** viewer: who may look at the box and its line. "any role": who has any token at all. */
+export type Access = 'open' | 'any role' | 'reader' | 'reader or viewer' | 'writer' | 'admin' | 'viewer' | 'operator';
 
 /** Every route that is served. A route that is not in here cannot be registered. HEAD goes as GET. */
 export const routeAccess = {
@@ -10,6 +11,18 @@ export const routeAccess = {
   'GET /readyz': 'open',
   'GET /metrics': 'open',
   'GET /openapi.json': 'open',
+  'GET /': 'open',
+  'GET /console': 'open',
+  'GET /console/': 'open',
+  'GET /console/:file': 'open',
+  'GET /api/v1/whoami': 'any role',
+  'GET /api/v1/line': 'viewer',
+  'GET /api/v1/line/ports': 'viewer',
+  'GET /api/v1/line/history': 'viewer',
+  'GET /api/v1/line/log': 'viewer',
+  'POST /api/v1/line/open': 'operator',
+  'POST /api/v1/line/close': 'operator',
+  'POST /api/v1/line/send': 'operator',
   'POST /api/v1/dictionaries': 'admin',
   'GET /api/v1/dictionaries': 'reader',
   'GET /api/v1/dictionaries/:name': 'reader',
@@ -46,14 +59,19 @@ export const routeAccess = {
   'POST /api/v1/admin/webhooks/deliveries/:id/resend': 'admin',
   'POST /api/v1/admin/webhooks/test-ping': 'admin',
   'GET /api/v1/admin/webhooks/status': 'admin',
-  'GET /api/v1/admin/host': 'admin',
-  'GET /api/v1/alerts': 'reader',
+  'GET /api/v1/admin/host': 'viewer',
+  'GET /api/v1/alerts': 'reader or viewer',
 } as const satisfies Readonly<Record<string, Access>>;
 
 const rolesWith: Readonly<Record<Exclude<Access, 'open'>, readonly Role[]>> = {
+  'any role': roles,
   reader: ['reader', 'writer', 'admin'],
+  'reader or viewer': ['reader', 'writer', 'admin', 'viewer', 'operator'],
   writer: ['writer', 'admin'],
   admin: ['admin'],
+  // Admin may look at the line, not touch it: whoever sends to a machine stands for that by a role of its own.
+  viewer: ['viewer', 'operator', 'admin'],
+  operator: ['operator'],
 };
 
 export function accessOf(method: string, url: string): Access | undefined {

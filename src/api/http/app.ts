@@ -7,11 +7,9 @@ import type { Clock } from '../../base/clock.ts';
 import { errorCatalogue, LinesideError, systemCode } from '../../base/errors.ts';
 import type { Logger } from '../../base/logger.ts';
 import type { RefusalLog } from '../../base/refusal-log.ts';
-import type { TokenReader } from '../../config/token-reader.ts';
 import { accessOf, methodsOf } from './access.ts';
 import { BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
-import { actorBy, localActor } from './credentials.ts';
-import { requestId } from './headers.ts';
+import { requestId, securityHeaders } from './headers.ts';
 import { LINGER_MS, MAX_HEADER_BYTES } from './limits.ts';
 import { NO_ROUTE } from './metrics.ts';
 import { errorOf, problemHeaders, problemOf } from './problem.ts';
@@ -20,12 +18,9 @@ import type { App, RouteParts } from './route.ts';
 import { registerRoutes } from './routes.ts';
 
 export interface AppParts extends RouteParts {
-  readonly tokens: TokenReader;
   readonly refusals: RefusalLog;
   readonly logger: Logger;
   readonly maxBodyBytes: number;
-  /** Whether a request came through the Unix socket. */
-  readonly isLocal: (request: IncomingMessage) => boolean;
   readonly isStopping: () => boolean;
 }
 
@@ -74,7 +69,7 @@ function addHooks(app: App, parts: AppParts): void {
     route.config = { ...route.config, access };
   });
   app.addHook('onRequest', async (request, reply) => {
-    reply.headers({ 'x-request-id': request.id, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
+    reply.headers({ 'x-request-id': request.id, ...securityHeaders(request.url) });
     if (parts.isStopping()) throw stopping();
     if (request.is404) return answerUnrouted(request, reply);
     await admit(parts, request);
@@ -109,20 +104,17 @@ function addHooks(app: App, parts: AppParts): void {
     const route = request.routeOptions.url ?? NO_ROUTE;
     parts.metrics.answered(route, request.method, reply.statusCode, reply.elapsedTime / 1_000);
     cutIfUnread(parts.clock, request.raw);
+    // An answer that began before the stop promised to keep its connection.
+    if (parts.isStopping()) request.raw.socket.destroySoon();
   });
 }
 
 const NO_PARAMETERS = { type: 'object', additionalProperties: false, properties: {} };
 
-async function admit({ tokens, refusals, isLocal }: AppParts, request: FastifyRequest): Promise<void> {
-  const { access } = request.routeOptions.config;
-  if (access === 'open') return;
-  if (isLocal(request.raw)) {
-    request.actor = localActor;
-    return;
-  }
+async function admit({ judge, refusals }: AppParts, request: FastifyRequest): Promise<void> {
+  if (request.routeOptions.config.access === 'open') return;
   try {
-    request.actor = await actorBy(tokens, request.headers.authorization, access ?? 'admin');
+    request.actor = await judge(request);
   } catch (error) {
     if (error instanceof LinesideError) {
       refusals.note(`${request.method} ${request.routeOptions.url ?? NO_ROUTE}`, request.ip, error.message);

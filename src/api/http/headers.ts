@@ -16,6 +16,35 @@ export function ifMatch(header: string | undefined): number | undefined {
   return Number(version);
 }
 
+/** No page of this service is anybody else's to frame, and nothing but the console loads anything. */
+const BARE = "default-src 'none'; frame-ancestors 'none'";
+/** The console: its own files, its own requests, and no way from a text to code. */
+const OF_CONSOLE = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ');
+
+/** Of every answer, problems too. */
+export function securityHeaders(url: string): Record<string, string> {
+  return {
+    'cache-control': 'no-store',
+    'content-security-policy': /^\/console(?:[/?]|$)/.test(url) ? OF_CONSOLE : BARE,
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+  };
+}
+
 export function etag(version: number): string {
   return `"${version}"`;
 }

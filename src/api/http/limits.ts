@@ -72,3 +72,29 @@ export const STOP_GRACE_MS = 5_000;
 export const HOLD_WINDOW_MS = 60_000;
 /** Holds shorter than this are not seen; ten wake-ups a second. */
 export const HOLD_RESOLUTION_MS = 100;
+
+/** The line answers what it knows in milliseconds, or something is wrong with it. */
+export const LINE_ANSWER_MS = 5_000;
+/** Beyond the 10 s that a port may take to open, and the 2 s of one that is closed before. */
+export const LINE_CHANGE_MS = 15_000;
+/** The line's own limit (serial.write_timeout_ms, ten minutes at most) is the one that is to be met. */
+export const LINE_SEND_MS = 660_000;
+/** Entries of one page of the log; each is a line of some hundred bytes. */
+export const MAX_LOG_ENTRIES = 5_000;
+/**
+ * Streams of the log open at a time, each at most a batch of the line in memory (64 KiB of entries, or one of 1 MiB).
+ * Followers are browser windows: a few people, a few windows each. Pages end by themselves, however slow the link is.
+ */
+export const LOG_STREAMS = {
+  follow: { inAll: 16, perReader: 4 },
+  page: { inAll: 8, perReader: 4 },
+} as const;
+/** A stream that says nothing for longer than this is broken: its reader may count on it. */
+export const STREAM_ALIVE_MS = 2_000;
+/** How long a revoked token may go on reading, besides the second of the tokens' reader. */
+export const STREAM_JUDGE_MS = 8_000;
+/** Written at a time: 16 s at 9,600 bit/s, which the limit for clients that take nothing lets pass. */
+export const STREAM_PIECE_BYTES = 16 * KIB;
+
+/** The console is some hundred KiB; a directory of more is none of ours. */
+export const MAX_CONSOLE_BYTES = 8 * MIB;

@@ -67,7 +67,7 @@ describe('problems', () => {
   it('say of unknown paths and methods what there is instead, and OPTIONS does no harm', async (t) => {
     const { call, ask } = await startTestServer(t);
     for (const path of [
-      '/',
+      '/nowhere',
       '/api',
       '/api/v1',
       '/api/v1/dictionaries/',

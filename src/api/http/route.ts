@@ -6,18 +6,23 @@ import type { Clock } from '../../base/clock.ts';
 import { LinesideError } from '../../base/errors.ts';
 import type { HostAdmin } from '../../host/host-facts.ts';
 import type { OutboxAdmin, Page, PageRequest } from '../../outbox/face.ts';
-import type { Actor, Refdata } from '../../refdata/face.ts';
+import type { Refdata } from '../../refdata/face.ts';
 import type { WatchAdmin } from '../../watch/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
 import type { Access } from './access.ts';
+import type { ConsoleFiles } from './console-files.ts';
+import type { Caller, Judge } from './credentials.ts';
 import { changeReason, etag } from './headers.ts';
 import { DEFAULT_PAGE } from './limits.ts';
+import type { LineCalls } from './line-calls.ts';
+import type { LineHistory } from './line-history.ts';
+import type { LogStreams } from './line-streams.ts';
 import type { Metrics } from './metrics.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Who calls; undefined on open routes. */
-    actor: Actor | undefined;
+    actor: Caller | undefined;
   }
   interface FastifyContextConfig {
     access?: Access;
@@ -42,6 +47,11 @@ export interface RouteParts {
   readonly host: HostAdmin;
   /** undefined: nothing is known of the line and of certificates. */
   readonly watch: WatchAdmin | undefined;
+  readonly line: LineCalls;
+  readonly history: Pick<LineHistory, 'samples'>;
+  readonly streams: LogStreams;
+  readonly console: ConsoleFiles;
+  readonly judge: Judge;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly version: string;
@@ -52,7 +62,7 @@ export interface RouteParts {
   readonly openapi: () => Promise<string>;
 }
 
-export function actorOf(request: { readonly actor: Actor | undefined }): Actor {
+export function actorOf(request: { readonly actor: Caller | undefined }): Caller {
   if (request.actor !== undefined) return request.actor;
   throw new LinesideError('INTERNAL', 'a route that is open to everyone asked who calls');
 }

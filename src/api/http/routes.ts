@@ -1,9 +1,12 @@
 /** Every route, for the app that serves them and for the one that describes them. */
 import { type App, type RouteParts } from './route.ts';
+import { consoleRoutes, whoamiRoutes } from './routes-console.ts';
 import { dictionaryRoutes } from './routes-dictionaries.ts';
 import { draftRoutes, draftStepRoutes } from './routes-drafts.ts';
 import { hostRoutes } from './routes-host.ts';
 import { importRoutes } from './routes-imports.ts';
+import { lineChangeRoutes, lineRoutes } from './routes-line.ts';
+import { lineLogRoutes } from './routes-line-log.ts';
 import { outboxRoutes, oversightRoutes } from './routes-outbox.ts';
 import { ownRoutes } from './routes-own.ts';
 import { recordChangeRoutes, recordCloseRoutes, recordReadRoutes } from './routes-records.ts';
@@ -16,6 +19,7 @@ import {
 
 export async function registerRoutes(app: App, parts: RouteParts): Promise<void> {
   ownRoutes(app, parts);
+  consoleRoutes(app, parts);
   dictionaryRoutes(app, parts);
   draftRoutes(app, parts);
   draftStepRoutes(app, parts);
@@ -25,6 +29,10 @@ export async function registerRoutes(app: App, parts: RouteParts): Promise<void>
   outboxRoutes(app, parts);
   oversightRoutes(app, parts);
   hostRoutes(app, parts);
+  whoamiRoutes(app);
+  lineRoutes(app, parts);
+  lineChangeRoutes(app, parts);
+  lineLogRoutes(app, parts);
   subscriptionRoutes(app, parts);
   subscriptionChangeRoutes(app, parts);
   deliveryRoutes(app, parts);

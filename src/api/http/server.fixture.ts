@@ -172,6 +172,7 @@ const owners: Readonly<Record<string, readonly Role[]>> = {
   reader: ['reader'],
   writer: ['writer'],
   admin: ['admin'],
+  viewer: ['viewer'],
   operator: ['operator'],
   internal: ['writer', 'refdata-internal'],
   all: ['admin', 'refdata-restricted'],
@@ -212,6 +213,8 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
     outbox: options.outbox?.(store) ?? outbox,
     webhooks,
     host,
+    line: undefined,
+    consoleDir: join(dir, 'console'),
     clock: systemClock,
     logger: options.logger ?? silentLogger,
     version: '0.1.0',
@@ -283,6 +286,8 @@ function sendOne(agent: Agent, port: number, method: string, path: string, call:
   });
 }
 
+const BODILESS: ReadonlySet<number> = new Set([204, 302, 304]);
+
 /** The document as the judge of answers. */
 class Contract {
   readonly document: JsonObject;
@@ -314,7 +319,7 @@ class Contract {
     const where = ['paths', path, method.toLowerCase(), 'responses', String(answer.status)];
     const response = at(this.document, ...where);
     assert.ok(Object.keys(response).length > 0, `the document has no such answer: ${said}`);
-    if (answer.status === 204) return assert.equal(answer.text, '');
+    if (BODILESS.has(answer.status)) return assert.equal(answer.text, '');
     const content = at(response, 'content');
     assert.ok(type in content, `the document has no ${type} there: ${said}`);
     if (!type.includes('json')) return;

@@ -8,12 +8,18 @@ import type { Config, ListenAddress } from '../../config/config.ts';
 import { showListen } from '../../config/listen.ts';
 import { TokenReader } from '../../config/token-reader.ts';
 import type { HostAdmin } from '../../host/host-facts.ts';
+import type { LineClient } from '../../line-client/line-client.ts';
 import type { OutboxAdmin } from '../../outbox/face.ts';
 import type { Refdata } from '../../refdata/face.ts';
 import type { WatchAdmin } from '../../watch/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
 import { buildApp, stopping } from './app.ts';
+import { ConsoleFiles } from './console-files.ts';
+import { judgeBy } from './credentials.ts';
 import { STOP_GRACE_MS } from './limits.ts';
+import { LineCalls } from './line-calls.ts';
+import { LineHistory } from './line-history.ts';
+import { LogStreams } from './line-streams.ts';
 import { type Listener, listen } from './listener.ts';
 import { Metrics, NO_ROUTE, type StorageFigures } from './metrics.ts';
 import type { RouteParts } from './route.ts';
@@ -24,6 +30,10 @@ export interface HttpParts {
   readonly outbox: OutboxAdmin;
   readonly webhooks: WebhookAdmin;
   readonly host: HostAdmin;
+  /** Whose it is closes it, after stop(). undefined: there is none to ask. */
+  readonly line: LineClient | undefined;
+  /** The directory of the console's files. */
+  readonly consoleDir: string;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;
@@ -49,6 +59,7 @@ export interface HttpServer {
 export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const { config, clock, logger, outbox, webhooks, trouble } = parts;
   let isStopping = false;
+  const tokens = parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger);
   const local = new WeakSet<IncomingMessage>();
   const refusals = new RefusalLog(clock, logger);
   const metrics = new Metrics({
@@ -60,12 +71,20 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     version: parts.version,
     clock,
   });
+  const line = new LineCalls(parts.line, clock);
+  const history = new LineHistory({ status: (signal) => line.status(signal), clock });
+  const streams = new LogStreams(clock);
   let document: Promise<string> | undefined;
   const routeParts: RouteParts = {
     refdata: parts.refdata,
     outbox,
     webhooks,
     host: parts.host,
+    line,
+    history,
+    streams,
+    console: new ConsoleFiles(parts.consoleDir),
+    judge: judgeBy(tokens, (request) => local.has(request)),
     watch: parts.watch,
     metrics,
     clock,
@@ -79,19 +98,19 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   };
   const app = await buildApp({
     ...routeParts,
-    tokens: parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger),
     refusals,
     logger,
     maxBodyBytes: config.http.maxBodyBytes,
-    isLocal: (request) => local.has(request),
     isStopping: () => isStopping,
   });
 
   const listeners: Listener[] = [];
   const stop = async (): Promise<void> => {
     isStopping = true;
+    streams.endAll(stopping());
     await closeAll(listeners.splice(0), clock);
     metrics.stop();
+    await history.stop();
     await app.close();
   };
   const eventsOf = (address: ListenAddress) => ({

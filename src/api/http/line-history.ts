@@ -1,0 +1,122 @@
+/** What went over the line in the last hours, sampled by the hub and kept in its memory only. */
+import { type Clock, pause } from '../../base/clock.ts';
+import { lineside } from '../../proto/services.ts';
+import { number } from './line-json.ts';
+
+/** Fine enough to see a device that polls once a minute; a call of a millisecond each. */
+const INTERVAL_MS = 10_000;
+/** Six hours: a shift, and most of a night's fault. 2,160 samples of six numbers are 0.2 MB. */
+const MAX_SAMPLES = (6 * 3_600_000) / INTERVAL_MS;
+
+/** What is counted up; an interval's share is the difference. */
+const counted = [
+  'rxBytes',
+  'txBytes',
+  'rxDroppedPackets',
+  'failed',
+  'frame',
+  'overrun',
+  'parity',
+  'bufOverrun',
+] as const;
+type Counts = Readonly<Record<(typeof counted)[number], number>>;
+
+interface Look extends Counts {
+  readonly uptimeMs: number;
+  readonly isOpen: boolean;
+}
+
+interface Sample {
+  readonly atMs: number;
+  /** rxBytes, txBytes, rxDroppedPackets, errors, portOpen. */
+  readonly figures: readonly number[];
+}
+
+/** As the HTTP interface has it: age in seconds, then the figures; oldest first. */
+export interface HistoryJson {
+  readonly intervalS: number;
+  readonly samples: readonly (readonly number[])[];
+}
+
+export interface LineHistoryOptions {
+  /** Rejects where the line does not answer. */
+  readonly status: (signal: AbortSignal) => Promise<lineside.v1.LineStatus>;
+  readonly clock: Clock;
+}
+
+export class LineHistory {
+  readonly #o: LineHistoryOptions;
+  readonly #stopping = new AbortController();
+  readonly #running: Promise<void>;
+  readonly #samples: Sample[] = [];
+  #before: Look | undefined;
+
+  constructor(options: LineHistoryOptions) {
+    this.#o = options;
+    this.#running = this.#run();
+  }
+
+  samples(): HistoryJson {
+    const nowMs = this.#o.clock.monoMs();
+    const samples = this.#samples.map(({ atMs, figures }) => [Math.round((nowMs - atMs) / 1_000), ...figures]);
+    return { intervalS: INTERVAL_MS / 1_000, samples };
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#o;
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      await this.#look();
+      await pause(clock, INTERVAL_MS, signal);
+    }
+  }
+
+  /** Where it does not answer there is no sample, and no interval that would end with the next one. */
+  async #look(): Promise<void> {
+    let now: Look;
+    try {
+      now = lookOf(await this.#o.status(this.#stopping.signal));
+    } catch {
+      this.#before = undefined;
+      return;
+    }
+    if (this.#before !== undefined) {
+      this.#samples.push({ atMs: this.#o.clock.monoMs(), figures: figuresOf(this.#before, now) });
+      if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
+    }
+    this.#before = now;
+  }
+}
+
+function lookOf({ counters, kernel, uptimeMs, portState }: lineside.v1.LineStatus): Look {
+  return {
+    uptimeMs: number(uptimeMs),
+    isOpen: portState === lineside.v1.PortState.PORT_STATE_OPEN,
+    rxBytes: number(counters?.rxBytes),
+    txBytes: number(counters?.txBytes),
+    rxDroppedPackets: number(counters?.rxDroppedPackets),
+    failed: number(counters?.txFailedPackets),
+    frame: kernel?.frame ?? 0,
+    overrun: kernel?.overrun ?? 0,
+    parity: kernel?.parity ?? 0,
+    bufOverrun: kernel?.bufOverrun ?? 0,
+  };
+}
+
+function figuresOf(before: Look, now: Look): readonly number[] {
+  const restarted = now.uptimeMs < before.uptimeMs;
+  const since = (name: keyof Counts): number => {
+    // The driver's begin again when the adapter is plugged in again, the service's when it is started again.
+    if (restarted && name in serviceCounts) return now[name];
+    return now[name] < before[name] ? now[name] : now[name] - before[name];
+  };
+  const errors = since('failed') + since('frame') + since('overrun') + since('parity') + since('bufOverrun');
+  return [since('rxBytes'), since('txBytes'), since('rxDroppedPackets'), errors, Number(now.isOpen)];
+}
+
+const serviceCounts = { rxBytes: true, txBytes: true, rxDroppedPackets: true, failed: true } as const;

@@ -1,0 +1,115 @@
+/** The streams of the log that are open over HTTP: bounded in number, judged again while they last, ended together at the stop. */
+import type { Clock, Timer } from '../../base/clock.ts';
+import { asLinesideError, LinesideError } from '../../base/errors.ts';
+import { LOG_STREAMS, STREAM_JUDGE_MS } from './limits.ts';
+
+/** follow: goes on until either side ends it. page: ends by itself, however slowly it is read. */
+export type StreamKind = keyof typeof LOG_STREAMS;
+
+export interface StreamRequest {
+  readonly kind: StreamKind;
+  /** Who reads, and from where. */
+  readonly reader: string;
+  /** Rejects where the reader may not go on. */
+  readonly judge: () => Promise<unknown>;
+}
+
+export interface LogStream {
+  /** Fires when the stream is over, whichever side ended it. */
+  readonly signal: AbortSignal;
+  /** Why the service ended it; undefined: it did not. */
+  readonly reason: LinesideError | undefined;
+  /** The client is gone, or has all of it. */
+  close(): void;
+}
+
+export class LogStreams {
+  readonly #clock: Clock;
+  readonly #open = new Set<OpenStream>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Open now, of each kind. */
+  count(kind: StreamKind): number {
+    return this.#of(kind).length;
+  }
+
+  /** TOO_MANY where there is no room. */
+  open(request: StreamRequest): LogStream {
+    const { kind, reader } = request;
+    const { inAll, perReader } = LOG_STREAMS[kind];
+    const others = this.#of(kind);
+    const own = others.filter((stream) => stream.request.reader === reader).length;
+    if (others.length >= inAll || own >= perReader) {
+      const full = own >= perReader ? `${perReader} of yours` : `${inAll}`;
+      const what = kind === 'follow' ? 'streams of the log' : 'pages of the log';
+      throw new LinesideError('TOO_MANY', `${full} ${what} are being read already`, {
+        hint: 'end one of them first; a page of the console is one stream',
+      });
+    }
+    const stream = new OpenStream(request, this.#clock, (over) => this.#open.delete(over));
+    this.#open.add(stream);
+    return stream;
+  }
+
+  endAll(reason: LinesideError): void {
+    for (const stream of this.#open) stream.end(reason);
+  }
+
+  #of(kind: StreamKind): OpenStream[] {
+    return [...this.#open].filter((stream) => stream.request.kind === kind);
+  }
+}
+
+class OpenStream implements LogStream {
+  readonly request: StreamRequest;
+  readonly #clock: Clock;
+  readonly #over = new AbortController();
+  readonly #closed: (stream: OpenStream) => void;
+  #reason: LinesideError | undefined;
+  #timer: Timer;
+
+  constructor(request: StreamRequest, clock: Clock, closed: (stream: OpenStream) => void) {
+    this.request = request;
+    this.#clock = clock;
+    this.#closed = closed;
+    this.#timer = this.#judgeLater();
+  }
+
+  get signal(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  get reason(): LinesideError | undefined {
+    return this.#reason;
+  }
+
+  close(): void {
+    this.#closed(this);
+    this.#stop();
+  }
+
+  /** Counts until the client has taken what is left, or was cut off. */
+  end(reason: LinesideError): void {
+    this.#reason ??= reason;
+    this.#stop();
+  }
+
+  #stop(): void {
+    this.#timer.cancel();
+    this.#over.abort();
+  }
+
+  #judgeLater(): Timer {
+    return this.#clock.timer(STREAM_JUDGE_MS, () => {
+      this.request.judge().then(
+        () => {
+          if (!this.#over.signal.aborted) this.#timer = this.#judgeLater();
+        },
+        (error: unknown) => this.end(asLinesideError(error)),
+      );
+    });
+  }
+}
