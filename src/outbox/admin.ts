@@ -132,7 +132,8 @@ class Admin implements OutboxAdmin {
   alerts(): readonly Alert[] {
     const { store, publisher, broker, clock } = this.#o;
     const { damage, full } = store.health();
-    const topics = broker?.state().topics ?? [];
+    const state = broker?.state();
+    const topics = state?.topics ?? [];
     const vitals = {
       waiting: publisher.waiting,
       deadLetters: this.#countDead(),
@@ -141,6 +142,7 @@ class Admin implements OutboxAdmin {
       topicsLacking: topics
         .filter(({ lacks }) => lacks.length > 0)
         .map(({ name, lacks }) => `${name}: ${lacks.join(', ')}`),
+      brokerAway: state === undefined || state.connected ? '' : state.reason || 'not connected',
     };
     return this.#alerts.look(vitals, clock.monoMs());
   }

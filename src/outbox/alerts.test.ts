@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Alerts } from '../base/alerts.ts';
 import { outboxRules, type Vitals } from './alerts.ts';
 
-const well: Vitals = { waiting: 0, deadLetters: 0, damage: '', full: '', topicsLacking: [] };
+const well: Vitals = { waiting: 0, deadLetters: 0, damage: '', full: '', topicsLacking: [], brokerAway: '' };
 
 test('each rule fires at its own condition and not before', () => {
   const table: readonly [Partial<Vitals>, readonly (readonly [string, string, number])[]][] = [
@@ -30,4 +30,15 @@ test('each rule fires at its own condition and not before', () => {
     );
     for (const { summary } of firing) assert.notEqual(summary, '');
   }
+});
+
+test('a broker that is away is told of after an hour', () => {
+  const alerts = new Alerts(outboxRules);
+  const names = (brokerAway: string, seconds: number): string[] =>
+    alerts.look({ ...well, brokerAway }, seconds * 1_000).map(({ name, summary }) => `${name}: ${summary}`);
+  assert.deepEqual(names('no route', 0), []);
+  assert.deepEqual(names('refused', 3_599), []);
+  assert.match(String(names('refused', 3_600)), /^KafkaNotConnected: .*refused/);
+  assert.deepEqual(names('', 3_610), []);
+  assert.deepEqual(names('refused', 3_620), []);
 });

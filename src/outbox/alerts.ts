@@ -1,4 +1,4 @@
-/** What is wrong with the outbox and its store, as the device's own alerts: a rule table. Pure. */
+/** What is wrong with the outbox and its store, as the device's own alerts: a rule table. systemd/prometheus-rules.yml says the same. Pure. */
 import type { Rule } from '../base/alerts.ts';
 
 export interface Vitals {
@@ -10,10 +10,14 @@ export interface Vitals {
   readonly full: string;
   /** Topics of the broker that lack something, each in words. */
   readonly topicsLacking: readonly string[];
+  /** '' while there is a connection, or no broker is configured; else why there is none. */
+  readonly brokerAway: string;
 }
 
 /** RefdataOutboxLagHigh fires above this, by the specification. */
 const lagRows = 100;
+/** A box on a mobile link is without its broker for minutes every day. */
+const brokerAwayS = 3_600;
 
 export const outboxRules: readonly Rule<Vitals>[] = [
   {
@@ -45,5 +49,12 @@ export const outboxRules: readonly Rule<Vitals>[] = [
     severity: 'warning',
     value: ({ topicsLacking }) => topicsLacking.length,
     summary: ({ topicsLacking }) => topicsLacking.join('; '),
+  },
+  {
+    name: 'KafkaNotConnected',
+    severity: 'warning',
+    forS: brokerAwayS,
+    value: ({ brokerAway }) => Number(brokerAway !== ''),
+    summary: ({ brokerAway }) => `there is no connection to the broker: ${brokerAway}; events wait, nothing is lost`,
   },
 ];

@@ -2,6 +2,7 @@
  * The serial log on its way to the central side: what a way there has to be able to do (Kafka, a collector), and what the
  * shipper says of itself.
  */
+import type { Alert } from '../base/alerts.ts';
 
 /** The batch that is sent. */
 export interface About {
@@ -43,6 +44,8 @@ export interface Way {
    * less than it turns out to be.
    */
   cost(batch: Uint8Array): number;
+  /** What a connection costs to make, at most: nothing is tried while the budget has less. Counted in takeOverhead() when it is made. */
+  readonly connectBytes: number;
   /** Bytes on the link beside the batches (connections made, signs of life) since this was asked last. */
   takeOverhead(): number;
   /** The largest encoded batch it takes. */
@@ -102,4 +105,10 @@ export interface UpstreamStatus {
   readonly position: number;
   /** '': the line was not asked yet. */
   readonly logId: string;
+}
+
+/** What the HTTP interface shows of it. */
+export interface UpstreamAdmin {
+  status(): UpstreamStatus;
+  alerts(): readonly Alert[];
 }
