@@ -1,0 +1,172 @@
+/** What the README says there is, there is: commands, configuration keys, metrics, alerts, files, places to jump to. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { keys } from '../../src/config/keys.ts';
+import { commandLines } from './command-lines.ts';
+import { faultOf, pathOf, program, withSubcommands } from './commands.ts';
+import { alertNames, listedMetrics } from './metrics-page.ts';
+import { pages } from './pages.ts';
+
+const root = join(import.meta.dirname, '../..');
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+/** Without blocks of code. */
+const prose = readme.replaceAll(/^ *```[\s\S]*?^ *```$/gm, '');
+const commands = new Set(withSubcommands(program()).map(pathOf));
+const quoted = [...prose.matchAll(/`([^`\n]+)`/g)].map(([, text = '']) => text);
+
+describe('the README', () => {
+  it('shows no command that the command line would not take', () => {
+    const shown = commandLines(readme);
+    const inText = quoted.filter(
+      (text) => /^(?:sudo )?(?:scripts\/)?lineside [a-z]/.test(text) && !/[.]{3}/.test(text),
+    );
+    const named = commandLines(inText.map((text) => `    ${text}`).join('\n'));
+    assert.ok(shown.length + named.length > 80, 'hardly any command is found: is the pattern right?');
+    // In a sentence a command may stand for itself, without its arguments.
+    const all = [...shown, ...named.filter(({ words }) => !commands.has(words.join(' ')))];
+    assert.deepEqual(all.flatMap(faultIn), []);
+  });
+
+  it('has every command on its map of the command line, and no other', () => {
+    const rows = [...chapterOf('The command line').matchAll(/^\| (`.*?) \|/gm)].map(([, cell = '']) => cell);
+    const words = rows.flatMap((cell) => [...cell.matchAll(/`([a-z-]+)/g)].map(([, word = '']) => word));
+    const there = program().createHelp().visibleCommands(program());
+    const names = there.map((command) => command.name()).filter((name) => name !== 'help' && name !== 'exit-status');
+    assert.deepEqual([...new Set(words)].filter((word) => !followers.has(word)).sort(), names.sort());
+  });
+
+  it('names the keys that a reload takes at once as they are declared', () => {
+    const told = /`\[live\]` in the example file count at once[^:]*:([\s\S]*?)\n- /.exec(readme)?.[1] ?? '';
+    for (const { path, reload } of keys)
+      assert.equal(told.includes(`\`${path}\``), reload.startsWith('live'), `${path} is ${reload}`);
+  });
+
+  it('names no configuration key that does not exist', () => {
+    const known = new Set(keys.map(({ path }) => path));
+    const sections = new Set(keys.map(({ path }) => path.split('.')[0]));
+    const named = quoted.flatMap((text) => /^([a-z]+(?:\.[a-z_]+)+)(?: = .*)?$/.exec(text)?.[1] ?? []);
+    const meant = named.filter((path) => sections.has(path.split('.')[0]) && !notKeys.has(path) && !isFile(path));
+    assert.ok(meant.length > 30, 'hardly any key is named: is the pattern right?');
+    assert.deepEqual(
+      meant.filter((path) => !known.has(path)),
+      [],
+    );
+  });
+
+  it('shows configuration that the service would take', () => {
+    const known = new Set(keys.map(({ path }) => path));
+    const shown = tomlKeys(readme).filter((path) => !isSetup(path));
+    assert.ok(shown.length > 5, 'hardly any configuration is shown: is the pattern right?');
+    assert.deepEqual(
+      shown.filter((path) => !known.has(path)),
+      [],
+    );
+  });
+
+  it('names no metric that is not served', () => {
+    const served = new Set(listedMetrics().map(({ name }) => name));
+    const named = [...readme.matchAll(/\blineside_[a-z0-9_]+\*?/g)].map(([name]) => name);
+    const ofHistogram = (name: string): boolean => served.has(name.replace(/_(?:bucket|sum|count)$/, ''));
+    const exists = (name: string): boolean =>
+      name.endsWith('*')
+        ? [...served].some((one) => one.startsWith(name.slice(0, -1)))
+        : served.has(name) || ofHistogram(name);
+    assert.deepEqual(
+      named.filter((name) => !exists(name) && !notMetrics.test(name)),
+      [],
+    );
+  });
+
+  it('says of each alert what it means and what to do, and of no other', () => {
+    const chapter = chapterOf('Alerts');
+    const told = new Map(
+      [...chapter.matchAll(/^\| `([A-Z]\w+)`[^|]*\|(.*)\|$/gm)].map(([, name = '', rest = '']) => [name, rest]),
+    );
+    assert.deepEqual([...told.keys()].sort(), alertNames());
+    for (const [name, rest] of told) {
+      const cells = rest.split('|').map((cell) => cell.trim());
+      assert.ok(cells.length >= 2 && cells.every((cell) => cell.length > 10), `${name} has a row with nothing in it`);
+    }
+  });
+
+  for (const file of ['README.md', ...Object.keys(pages)]) {
+    it(`${file} links only to what is there`, () => {
+      const text = readFileSync(join(root, file), 'utf8').replaceAll(/^ *```[\s\S]*?^ *```$/gm, '');
+      const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
+      assert.ok(links.length > 0, 'no link is found: is the pattern right?');
+      assert.deepEqual(
+        links.filter((link) => !/^https?:/.test(link) && !leads(file, link)),
+        [],
+      );
+    });
+  }
+});
+
+/** On the map, but second words: `update install`, `status`. */
+const followers: ReadonlySet<string> = new Set(['mark-good', 'pack', 'create', 'renew', 'show', 'schema']);
+/** Dictionaries and the like, that look like keys. */
+const notKeys: ReadonlySet<string> = new Set(['device.ports', 'device.line']);
+/** Of the package's file names. */
+const notMetrics = /^lineside_\d|^lineside_VERSION/;
+
+function isFile(path: string): boolean {
+  return (
+    /\.(?:db|sock|key|toml|log|pem|crt|json)$/.test(path) &&
+    !existsSync(join(root, path)) &&
+    !keys.some((key) => key.path === path)
+  );
+}
+
+/** setup.toml of the card has sections of its own. */
+function isSetup(path: string): boolean {
+  return !keys.some((key) => key.path.startsWith(`${path.split('.')[0]}.`));
+}
+
+function faultIn({ words, line }: { words: readonly string[]; line: string }): string[] {
+  const fault = faultOf(words);
+  return fault === undefined ? [] : [`${line}: ${fault}`];
+}
+
+/** "grpc.listen" of every block of TOML. */
+function tomlKeys(text: string): string[] {
+  return [...text.matchAll(/^ *```toml\n([\s\S]*?)^ *```$/gm)].flatMap(([, block = '']) => {
+    let section = '';
+    return block.split('\n').flatMap((line) => {
+      section = /^\s*\[+([a-z_.]+)\]+/.exec(line)?.[1] ?? section;
+      const key = /^\s*([a-z_]+) *=/.exec(line)?.[1];
+      return key === undefined ? [] : [`${section}.${key}`];
+    });
+  });
+}
+
+function chapterOf(title: string): string {
+  const start = new RegExp(`^#+ ${title}$`, 'm').exec(readme);
+  assert.ok(start, `there is no chapter "${title}"`);
+  const level = start[0].indexOf(' ');
+  const rest = readme.slice(start.index + start[0].length);
+  const end = new RegExp(`^#{1,${level}} `, 'm').exec(rest);
+  return rest.slice(0, end?.index ?? rest.length);
+}
+
+/** Whether a link of a page leads to a file of the repository, and to a heading of it. */
+function leads(page: string, link: string): boolean {
+  const [path = '', anchor] = link.split('#');
+  const file = path === '' ? page : join(dirname(page), path);
+  if (!existsSync(join(root, file))) return false;
+  return anchor === undefined || anchorsOf(readFileSync(join(root, file), 'utf8')).has(anchor);
+}
+
+/** As GitHub makes them of headings. */
+function anchorsOf(text: string): Set<string> {
+  const headings = [...text.replaceAll(/^ *```[\s\S]*?^ *```$/gm, '').matchAll(/^#+ (.*)$/gm)];
+  return new Set(
+    headings.map(([, title = '']) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+}
