@@ -16,8 +16,11 @@ const rooms = [
   'appliance',
   'base',
   'cli',
+  'console/page',
+  'console',
   'config',
   'device-facts',
+  'doctor',
   'gen',
   'host',
   'kafka',
@@ -28,6 +31,7 @@ const rooms = [
   'proto',
   'refdata',
   'storage',
+  'upstream',
   'watch',
   'webhooks',
 ];
@@ -63,6 +67,7 @@ const hubRooms = [
   'api/http',
   'device-facts',
   'line-client',
+  'upstream',
   'watch',
 ];
 
@@ -87,7 +92,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   'reload.ts': { may: ['config'], because: 'it compares configurations, and is told how one is taken' },
   'signals.ts': { may: [], because: 'signals are the same for both processes' },
   'local-commands.ts': {
-    may: ['appliance', 'config', 'cli', 'hub-migrations.ts', 'log', 'outbox'],
+    may: ['appliance', 'config', 'cli', 'hub-migrations.ts', 'log', 'outbox', 'doctor'],
     because:
       'commands that need no daemon work on the configuration, and on the box; a restore is told of the databases',
   },
@@ -95,6 +100,11 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: ['config', 'storage', 'cli'],
     because:
       "what root does to the box works on files while the service may be down: it knows no room of the service's",
+  },
+  doctor: {
+    may: ['appliance', 'cli', 'config', 'gen', 'host', 'kafka', 'line', 'line-client', 'storage'],
+    because:
+      'the doctor looks at what the service uses by the eyes of its own rooms, and at the service from outside as any client does',
   },
   'line-process.ts': {
     may: ['line', 'log', 'api/grpc', 'config', 'host'],
@@ -126,7 +136,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   line: { may: ['log'], because: 'the line knows of the log only how to append to it, and never waits for it' },
   log: { may: ['storage'], because: 'the log is above storage and knows neither the line nor who reads it' },
   'api/http': {
-    may: ['refdata', 'outbox', 'watch', 'webhooks', 'host', 'line-client', 'proto', 'gen', 'config'],
+    may: ['refdata', 'outbox', 'upstream', 'watch', 'webhooks', 'host', 'line-client', 'proto', 'gen', 'config'],
     because:
       'the HTTP interface serves the reference data, the outbox and webhooks by their faces, and the line as any gRPC client has it; it runs no SQL',
   },
@@ -155,6 +165,10 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: ['refdata', 'outbox', 'line-client', 'proto', 'gen'],
     because: "the device's facts come from the line as any gRPC client has them, and go where any change goes",
   },
+  upstream: {
+    may: ['kafka', 'line-client', 'proto', 'gen'],
+    because: 'it reads the log as any gRPC client does and sends it on: a way there is a broker or a collector',
+  },
   watch: {
     may: ['line-client', 'proto', 'gen'],
     because: 'it asks the line as any gRPC client does, and is handed the alerts of the rooms it looks at',
@@ -167,6 +181,14 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   },
   config: { may: [], because: 'configuration is read by everyone and reads no one' },
   cli: { may: ['proto', 'gen'], because: 'the CLI is a client of gRPC and HTTP, with nothing of the daemon inside' },
+  'console/page': {
+    may: ['console'],
+    because: 'the page runs in a browser: it knows the HTTP interface, and nothing of the service behind it',
+  },
+  console: {
+    may: [],
+    because: "what the page decides without a browser's help is pure, and knows the interface's answers",
+  },
   proto: { may: ['gen'], because: 'the protocol room only types what is generated' },
   gen: { may: [], because: 'generated code stands alone' },
   base: { may: [], because: 'base imports nothing' },
@@ -177,6 +199,11 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'appliance -> cli': ['cli/cli.ts'],
   'local-commands.ts -> log': ['log/new-identity.ts', 'log/schema.ts'],
   'local-commands.ts -> outbox': ['outbox/new-identity.ts'],
+  'doctor -> appliance': ['appliance/slots.ts', 'appliance/tar.ts', 'appliance/tar-file.ts'],
+  'doctor -> cli': ['cli/cli.ts', 'cli/failure.ts'],
+  'doctor -> kafka': ['kafka/broker.ts', 'kafka/face.ts'],
+  'doctor -> line': ['line/inventory.ts', 'line/ports.ts'],
+  'doctor -> storage': ['storage/open.ts'],
   'line -> log': ['log/face.ts', 'log/entry.ts'],
   'outbox -> kafka': ['kafka/face.ts'],
   'device-facts -> refdata': ['refdata/face.ts'],
@@ -185,6 +212,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'api/http -> outbox': ['outbox/face.ts', 'outbox/event.ts'],
   'api/http -> webhooks': ['webhooks/face.ts'],
   'api/http -> host': ['host/host-facts.ts'],
+  'api/http -> upstream': ['upstream/face.ts'],
   'api/http -> watch': ['watch/face.ts'],
   'hub-process.ts -> webhooks': ['webhooks/webhooks.ts'],
   'hub-process.ts -> device-facts': ['device-facts/device-facts.ts'],
@@ -226,6 +254,20 @@ const pure = [
   'config/cross-checks.ts',
   'config/exposure.ts',
   'config/reload.ts',
+  'console/access.ts',
+  'console/bytes.ts',
+  'console/escapes.ts',
+  'console/format.ts',
+  'console/log-feed.ts',
+  'console/places.ts',
+  'console/plot-data.ts',
+  'console/problem.ts',
+  'console/record-body.ts',
+  'console/rows.ts',
+  'console/search.ts',
+  'console/shapes.ts',
+  'console/stream.ts',
+  'console/window.ts',
   'cli/pcapng.ts',
   'cli/boxes.ts',
   'cli/fingerprint.ts',
@@ -281,6 +323,7 @@ const pure = [
   'host/socket-address.ts',
   'base/alerts.ts',
   'base/rise.ts',
+  'upstream/alerts.ts',
   'watch/certificate-rules.ts',
   'watch/face.ts',
   'watch/line-figures.ts',
@@ -292,6 +335,8 @@ const pure = [
   'api/http/query.ts',
   'api/http/shapes.ts',
   'device-facts/mapping.ts',
+  'doctor/check.ts',
+  'doctor/redactor.ts',
   'device-facts/changes.ts',
   'appliance/address.ts',
   'appliance/network-files.ts',
@@ -313,7 +358,7 @@ const imports = new Map(files.map((file) => [file, importsOf(file)]));
 
 describe('the house', () => {
   it('is seen whole', () => {
-    const found = globSync('**/*.ts', { cwd: src }).filter((f) => !f.startsWith('gen/') && isProduct(f));
+    const found = globSync('**/*.{ts,tsx}', { cwd: src }).filter((f) => !f.startsWith('gen/') && isProduct(f));
     assert.equal(files.length, found.length);
     for (const room of rooms.filter((r) => r !== 'gen')) {
       assert.ok(
@@ -418,5 +463,5 @@ function importsOf(file: string): string[] {
 
 /** Tests and what only they use (*.fixture.ts) stand beside the sources and are not part of the house. */
 function isProduct(name: string): boolean {
-  return name.endsWith('.ts') && !name.endsWith('.test.ts') && !name.endsWith('.fixture.ts');
+  return /\.tsx?$/.test(name) && !name.endsWith('.test.ts') && !name.endsWith('.fixture.ts');
 }

@@ -9,7 +9,7 @@ import { FakeOutbox, startTestServer } from './server.fixture.ts';
 import { FakeWebhooks } from './webhooks.fixture.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
-const storage = () => ({ usedBytes: 8_192, limitBytes: 2 ** 31, freeBytes: 2 ** 40 });
+const storage = () => ({ usedBytes: 8_192, limitBytes: 2 ** 31, freeBytes: 2 ** 40, isDamaged: false, isFull: true });
 
 function valueOf(text: string, series: string): number | undefined {
   const line = text.split('\n').find((line) => line.startsWith(`${series} `));
@@ -35,6 +35,10 @@ describe('metrics', () => {
       lineside_refdata_bytes: 8_192,
       lineside_refdata_limit_bytes: 2 ** 31,
       lineside_refdata_free_bytes: 2 ** 40,
+      lineside_refdata_damaged: 0,
+      lineside_refdata_full: 1,
+      lineside_kafka_configured: 1,
+      lineside_kafka_topics_lacking: 1,
     };
     for (const [name, value] of Object.entries(expected)) assert.equal(valueOf(text, name), value, name);
     assert.ok((valueOf(text, 'lineside_hub_resident_bytes') ?? 0) > 1e7);
@@ -118,6 +122,7 @@ describe('metrics', () => {
       host: () => new FakeHost().facts(),
       storage: () => undefined,
       watch: undefined,
+      upstream: () => undefined,
       version: '0.1.0',
       clock,
     });

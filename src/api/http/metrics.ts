@@ -4,12 +4,14 @@ import { Counter, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../base/clock.ts';
 import type { HostFacts } from '../../host/host-facts.ts';
 import type { OutboxStatus } from '../../outbox/face.ts';
+import type { UpstreamStatus } from '../../upstream/face.ts';
 import type { CertificateEnd, LineView, WatchAdmin } from '../../watch/face.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
 import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from './limits.ts';
 import { hostMetrics } from './metrics-host.ts';
 import { lineMetrics } from './metrics-line.ts';
 import { counterOf, gaugeOf, gaugesOf } from './metrics-readings.ts';
+import { upstreamMetrics } from './metrics-upstream.ts';
 import { webhookMetrics } from './metrics-webhooks.ts';
 
 /** Sizes of refdata.db, in bytes. */
@@ -18,6 +20,9 @@ export interface StorageFigures {
   readonly limitBytes: number;
   /** Free on its disk. */
   readonly freeBytes: number;
+  readonly isDamaged: boolean;
+  /** Changes are refused for want of room. */
+  readonly isFull: boolean;
 }
 
 export interface MetricSources {
@@ -28,6 +33,8 @@ export interface MetricSources {
   readonly storage: () => StorageFigures | undefined;
   /** undefined: nothing is known of the line and of certificates. */
   readonly watch: WatchAdmin | undefined;
+  /** undefined: nothing ships the serial log. */
+  readonly upstream: () => UpstreamStatus | undefined;
   readonly version: string;
   readonly clock: Clock;
 }
@@ -46,6 +53,7 @@ interface Now {
   readonly host: HostFacts;
   readonly storage: StorageFigures | undefined;
   readonly line: LineView | undefined;
+  readonly upstream: UpstreamStatus | undefined;
   readonly certificates: readonly CertificateEnd[];
 }
 
@@ -87,6 +95,8 @@ export class Metrics {
     this.#readings.push(({ host }) => readHost(host));
     const readLine = lineMetrics(this.#registry);
     this.#readings.push(({ line }) => readLine(line));
+    const readUpstream = upstreamMetrics(this.#registry);
+    this.#readings.push(({ upstream: status }) => readUpstream(status));
     this.#processReadings();
   }
 
@@ -110,10 +120,18 @@ export class Metrics {
   }
 
   async text(): Promise<string> {
-    const { outbox, webhooks, host, storage, watch } = this.#sources;
+    const { outbox, webhooks, host, storage, watch, upstream } = this.#sources;
     const line = await watch?.askLine();
     const certificates = watch?.certificates() ?? [];
-    const now = { outbox: outbox(), webhooks: webhooks(), host: host(), storage: storage(), line, certificates };
+    const now: Now = {
+      outbox: outbox(),
+      webhooks: webhooks(),
+      host: host(),
+      storage: storage(),
+      line,
+      upstream: upstream(),
+      certificates,
+    };
     for (const read of this.#readings) read(now);
     return this.#registry.metrics();
   }
@@ -143,6 +161,14 @@ export class Metrics {
     );
     this.#gauge('lineside_kafka_connected', '1: there is a connection to a broker.', ({ outbox }) =>
       Number(outbox.broker.connected),
+    );
+    this.#gauge('lineside_kafka_configured', '1: a broker is configured (kafka.bootstrap).', ({ outbox }) =>
+      Number(outbox.broker.configured),
+    );
+    this.#gauge(
+      'lineside_kafka_topics_lacking',
+      'Topics of the broker that are not as they were asked for.',
+      ({ outbox }) => outbox.broker.topics.filter(({ lacks }) => lacks.length > 0).length,
     );
     this.#counter(
       'lineside_outbox_published_total',
@@ -190,6 +216,16 @@ export class Metrics {
       'lineside_refdata_free_bytes',
       'Free bytes on the disk of refdata.db.',
       ({ storage }) => storage?.freeBytes,
+    );
+    this.#gauge(
+      'lineside_refdata_damaged',
+      '1: refdata.db was found damaged.',
+      ({ storage }) => storage && Number(storage.isDamaged),
+    );
+    this.#gauge(
+      'lineside_refdata_full',
+      '1: changes are refused for want of room.',
+      ({ storage }) => storage && Number(storage.isFull),
     );
   }
 

@@ -7,6 +7,7 @@ import { LinesideError } from '../../base/errors.ts';
 import type { HostAdmin } from '../../host/host-facts.ts';
 import type { OutboxAdmin, Page, PageRequest } from '../../outbox/face.ts';
 import type { Refdata } from '../../refdata/face.ts';
+import type { UpstreamAdmin } from '../../upstream/face.ts';
 import type { WatchAdmin } from '../../watch/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
 import type { Access } from './access.ts';
@@ -47,6 +48,7 @@ export interface RouteParts {
   readonly host: HostAdmin;
   /** undefined: nothing is known of the line and of certificates. */
   readonly watch: WatchAdmin | undefined;
+  readonly upstream: UpstreamAdmin | undefined;
   readonly line: LineCalls;
   readonly history: Pick<LineHistory, 'samples'>;
   readonly streams: LogStreams;

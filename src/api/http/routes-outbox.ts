@@ -66,7 +66,7 @@ export function outboxRoutes(app: App, { outbox }: RouteParts): void {
   }
 }
 
-export function oversightRoutes(app: App, { outbox, webhooks, host, watch }: RouteParts): void {
+export function oversightRoutes(app: App, { outbox, webhooks, host, watch, upstream }: RouteParts): void {
   app.get(
     '/api/v1/admin/audit',
     {
@@ -92,7 +92,7 @@ export function oversightRoutes(app: App, { outbox, webhooks, host, watch }: Rou
       },
     },
     async () => {
-      const items = [outbox, webhooks, host, watch].flatMap((source) => source?.alerts() ?? []);
+      const items = [outbox, webhooks, host, watch, upstream].flatMap((source) => source?.alerts() ?? []);
       return listed({ items, nextCursor: undefined });
     },
   );

@@ -11,6 +11,7 @@ import type { HostAdmin } from '../../host/host-facts.ts';
 import type { LineClient } from '../../line-client/line-client.ts';
 import type { OutboxAdmin } from '../../outbox/face.ts';
 import type { Refdata } from '../../refdata/face.ts';
+import type { UpstreamAdmin } from '../../upstream/face.ts';
 import type { WatchAdmin } from '../../watch/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
 import { buildApp, stopping } from './app.ts';
@@ -45,6 +46,8 @@ export interface HttpParts {
   readonly storage?: () => StorageFigures | undefined;
   /** The line and the certificates, for /metrics and the alerts. */
   readonly watch?: WatchAdmin;
+  /** How the serial log goes to the central side; undefined: it does not. */
+  readonly upstream?: UpstreamAdmin;
 }
 
 export interface HttpServer {
@@ -68,6 +71,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     host: () => parts.host.facts(),
     storage: parts.storage ?? (() => undefined),
     watch: parts.watch,
+    upstream: () => parts.upstream?.status(),
     version: parts.version,
     clock,
   });
@@ -86,6 +90,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     console: new ConsoleFiles(parts.consoleDir),
     judge: judgeBy(tokens, (request) => local.has(request)),
     watch: parts.watch,
+    upstream: parts.upstream,
     metrics,
     clock,
     version: parts.version,
