@@ -55,6 +55,9 @@ export const errorCatalogue = {
   INTERNAL: { contract: 'INTERNAL_ERROR', grpc: 'INTERNAL', http: 500, retryable: false },
 } as const satisfies Record<string, { contract: string; grpc: string; http: number; retryable: boolean }>;
 
+/** In the trailers of an answer whose status is one of the contract's: the code, which says more than it. */
+export const CODE_TRAILER = 'lineside-code';
+
 export type ErrorCode = keyof typeof errorCatalogue;
 
 export interface ErrorDetails {

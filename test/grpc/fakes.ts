@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type GrpcServers, startGrpcServers } from '../../src/api/grpc/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { LinesideError } from '../../src/base/errors.ts';
 import { type Logger, silentLogger } from '../../src/base/logger.ts';
 import type { Config } from '../../src/config/config.ts';
@@ -193,6 +193,7 @@ export interface TestServer extends AsyncDisposable {
 export async function startTestServer(
   file: Record<string, Record<string, unknown>> = {},
   logger: Logger = silentLogger,
+  clock: Clock = systemClock,
 ): Promise<TestServer> {
   const dir = await mkdtemp(join(tmpdir(), 'lineside-grpc-'));
   const { config } = parseConfig(
@@ -203,7 +204,7 @@ export async function startTestServer(
   const log = new FakeLog();
   let servers: GrpcServers;
   try {
-    servers = await startGrpcServers({ config, line, log, clock: systemClock, logger, version: '1.2.3' });
+    servers = await startGrpcServers({ config, line, log, clock, logger, version: '1.2.3' });
   } catch (error) {
     await rm(dir, { recursive: true, force: true });
     throw error;

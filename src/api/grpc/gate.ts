@@ -1,7 +1,7 @@
 /**
  * The interceptor in front of every call: refuses who may not, before a byte of the message is read, and hands the
- * methods what nice-grpc's context lacks (whose connection it is, the deadline) as private metadata. nice-grpc passes
- * its options on to grpc-js, `interceptors` among them.
+ * methods what nice-grpc's context lacks (whose connection it is, the deadline) as private metadata. Of a stream it judges
+ * the token again while it lasts. nice-grpc passes its options on to grpc-js, `interceptors` among them.
  */
 import {
   type Metadata,
@@ -11,12 +11,12 @@ import {
   status,
 } from '@grpc/grpc-js';
 import type { CallContext } from 'nice-grpc';
-import type { Clock } from '../../base/clock.ts';
+import type { Clock, Timer } from '../../base/clock.ts';
 import { errorCatalogue, LinesideError } from '../../base/errors.ts';
 import type { RefusalLog } from '../../base/refusal-log.ts';
 import { type Connection, Connections } from './connection.ts';
 import type { Judge, Refusal } from './credentials.ts';
-import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART } from './limits.ts';
+import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART, STREAM_JUDGE_MS } from './limits.ts';
 
 /** Removed from what a client sends, then set here. */
 const CALLER = 'lineside-internal-caller';
@@ -31,8 +31,8 @@ export interface Gate {
 export function createGate(clock: Clock, refused: RefusalLog): Gate {
   const connections = new Connections();
   let open = true;
-  const admit = async (judge: Judge, path: string, metadata: Metadata, connection: Connection): Promise<Refusal> => {
-    const refusal = await judge(path, metadata.get('authorization').map(String), connection);
+  const admit = async (judge: Judge, path: string, authorization: Authorization, connection: Connection) => {
+    const refusal = await judge(path, authorization, connection);
     if (refusal !== undefined) refused.note(path, connection.peer, refusal.message);
     return refusal;
   };
@@ -40,14 +40,20 @@ export function createGate(clock: Clock, refused: RefusalLog): Gate {
     interceptor: (judge) => (method, call) => {
       const connection = connections.of(call);
       const deadline = deadlineOf(call, clock);
-      return new GatedCall(call, (metadata) => {
+      const gated = new GatedCall(call, clock, (metadata) => {
         if (!open) return new LinesideError('SHUTTING_DOWN', 'the service is stopping');
         metadata.remove(CALLER);
         metadata.remove(DEADLINE);
         metadata.set(CALLER, connection.caller);
         if (deadline !== undefined) metadata.set(DEADLINE, String(deadline));
-        return judge === undefined ? undefined : admit(judge, method.path, metadata, connection);
+        if (judge === undefined) return undefined;
+        const authorization = metadata.get('authorization').map(String);
+        const judged = (): Promise<Refusal> => admit(judge, method.path, authorization, connection);
+        // A certificate is its connection's: it is not taken back while that lasts.
+        if (method.responseStream && authorization.length > 0) gated.judgeAgain(judged);
+        return judged();
       });
+      return gated;
     },
     close: () => {
       open = false;
@@ -76,17 +82,29 @@ export function deadlineMsOf(context: CallContext): number | undefined {
 function nothing(): void {}
 
 type InterceptingServerListener = Parameters<ServerInterceptingCallInterface['start']>[0];
+type Authorization = readonly string[];
 type Admit = (metadata: Metadata) => Refusal | Promise<Refusal>;
 
 /** Passes messages straight through: the class it extends would wrap each in closures. */
 class GatedCall extends ServerInterceptingCall {
   readonly #call: ServerInterceptingCallInterface;
+  readonly #clock: Clock;
   readonly #admit: Admit;
+  #judge: (() => Promise<Refusal>) | undefined;
+  #timer: Timer | undefined;
+  /** Its status is on its way, or its client is gone. */
+  #over = false;
 
-  constructor(call: ServerInterceptingCallInterface, admit: Admit) {
+  constructor(call: ServerInterceptingCallInterface, clock: Clock, admit: Admit) {
     super(call);
     this.#call = call;
+    this.#clock = clock;
     this.#admit = admit;
+  }
+
+  /** Once it is admitted, until it is over. */
+  judgeAgain(judge: () => Promise<Refusal>): void {
+    this.#judge = judge;
   }
 
   override start(listener: InterceptingServerListener): void {
@@ -96,7 +114,15 @@ class GatedCall extends ServerInterceptingCall {
       if (cancelled) return;
       if (refusal !== undefined) return this.#refuse(refusal);
       admitted = true;
+      this.#judgeLater(() => cancel());
       listener.onReceiveMetadata(metadata);
+    };
+    const cancel = (): void => {
+      this.#end();
+      if (cancelled) return;
+      cancelled = true;
+      // A call that was never handed on is nobody's to cancel.
+      if (admitted) listener.onCancel();
     };
     this.#call.start({
       onReceiveMetadata: (metadata) => {
@@ -107,33 +133,60 @@ class GatedCall extends ServerInterceptingCall {
           (error: unknown) => settle(metadata, new LinesideError('INTERNAL', 'judging the caller', { cause: error })),
         );
       },
-      onReceiveMessage: (message) => listener.onReceiveMessage(message),
-      onReceiveHalfClose: () => listener.onReceiveHalfClose(),
-      onCancel: () => {
-        cancelled = true;
-        // A call that was never handed on is nobody's to cancel.
-        if (admitted) listener.onCancel();
+      // What comes after a stream was ended by its token must not reach the line.
+      onReceiveMessage: (message) => {
+        if (!cancelled) listener.onReceiveMessage(message);
       },
+      onReceiveHalfClose: () => {
+        if (!cancelled) listener.onReceiveHalfClose();
+      },
+      onCancel: cancel,
     });
   }
 
+  #judgeLater(cancel: () => void): void {
+    const judge = this.#judge;
+    if (judge === undefined || this.#over) return;
+    this.#timer = this.#clock.timer(STREAM_JUDGE_MS, () => {
+      const settle = (refusal: Refusal): void => {
+        if (this.#over) return;
+        if (refusal === undefined) return this.#judgeLater(cancel);
+        this.#refuse(refusal);
+        cancel();
+      };
+      judge().then(settle, (error: unknown) =>
+        settle(new LinesideError('INTERNAL', 'judging the caller', { cause: error })),
+      );
+    });
+  }
+
+  #end(): void {
+    this.#over = true;
+    this.#timer?.cancel();
+  }
+
   #refuse(refusal: LinesideError): void {
+    this.#end();
     const details = refusal.hint === '' ? refusal.message : `${refusal.message} (${refusal.hint})`;
     this.#call.sendStatus({ code: status[errorCatalogue[refusal.code].grpc], details });
   }
 
   override sendMetadata(metadata: Metadata): void {
+    if (this.#over) return;
     this.#call.sendMetadata(metadata);
   }
 
   /** Takes handfuls (wire.ts) apart: the callback, which asks for more, comes with the last. */
   override sendMessage(message: unknown, callback: () => void): void {
+    if (this.#over) return callback();
     if (!Array.isArray(message)) return this.#call.sendMessage(message, callback);
     const last = message.length - 1;
     for (let i = 0; i <= last; i++) this.#call.sendMessage(message[i], i === last ? callback : nothing);
   }
 
   override sendStatus(outcome: Parameters<ServerInterceptingCallInterface['sendStatus']>[0]): void {
+    if (this.#over) return;
+    this.#end();
     this.#call.sendStatus(outcome);
   }
 

@@ -29,6 +29,12 @@ export const HANDFUL_ENTRIES = 64;
 /** ReadLog's `last` is held in memory by the log, hence bounded. */
 export const MAX_LAST_ENTRIES = 100_000;
 
+/**
+ * How often the token behind an open stream is judged again: with the second of the tokens' reader, a revoked one reads
+ * and sends for ten seconds at most. One look at a file's times a second, however many streams there are.
+ */
+export const STREAM_JUDGE_MS = 8_000;
+
 /** Packets of one Session that may wait for their answers; then its stream is not read on. */
 export const MAX_SESSION_OUTSTANDING = 64;
 

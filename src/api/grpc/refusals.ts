@@ -1,6 +1,6 @@
 /** How a failure appears to a client: as a gRPC status, or inside a response of the contract. */
-import { ServerError, Status } from 'nice-grpc';
-import { asLinesideError, errorCatalogue, type LinesideError } from '../../base/errors.ts';
+import { type Metadata, ServerError, Status } from 'nice-grpc';
+import { asLinesideError, CODE_TRAILER, errorCatalogue, type LinesideError } from '../../base/errors.ts';
 import type { Logger } from '../../base/logger.ts';
 import { serial } from '../../proto/services.ts';
 import { MAX_DETAILS_CHARS } from './limits.ts';
@@ -27,9 +27,10 @@ export class Refusals {
     this.#logger = logger;
   }
 
-  /** For the responses that carry a status of the contract. */
-  inContract(thrown: unknown): ContractAnswer {
+  /** For the responses that carry a status of the contract; the code goes into the trailers, where there are any. */
+  inContract(thrown: unknown, trailer?: Metadata): ContractAnswer {
     const error = this.#known(thrown);
+    trailer?.set(CODE_TRAILER, error.code);
     return { status: serial.StatusCode[errorCatalogue[error.code].contract], error: textOf(error) };
   }
 

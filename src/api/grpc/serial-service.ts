@@ -1,8 +1,8 @@
 /** The contract: the eight methods of serial.SerialService. */
-import type { CallContext, ServiceImplementation } from 'nice-grpc';
+import type { CallContext, Metadata, ServiceImplementation } from 'nice-grpc';
 import type { Clock } from '../../base/clock.ts';
 import { LinesideError } from '../../base/errors.ts';
-import type { Line, OpenRequest } from '../../line/face.ts';
+import type { Line, OpenRequest, SendRequest } from '../../line/face.ts';
 import { type NewEntry, RX, TX } from '../../log/entry.ts';
 import type { LogFace } from '../../log/face.ts';
 import type { serial } from '../../proto/services.ts';
@@ -40,21 +40,21 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
       }
     },
 
-    async open(request: serial.SerialConfig) {
+    async open(request: serial.SerialConfig, { trailer }: CallContext) {
       try {
         await line.open(openRequest(request));
         return OK;
       } catch (error) {
-        return refusals.inContract(error);
+        return refusals.inContract(error, trailer);
       }
     },
 
-    async close() {
+    async close(_request, { trailer }: CallContext) {
       try {
         await line.close();
         return OK;
       } catch (error) {
-        return refusals.inContract(error);
+        return refusals.inContract(error, trailer);
       }
     },
 
@@ -67,8 +67,15 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
       }
     },
 
-    sendPacket: (request: serial.Packet, context: CallContext) =>
-      sendPacket(parts, request, callerOf(context), context.signal, deadlineMsOf(context)),
+    sendPacket: (request: serial.Packet, context: CallContext) => {
+      const { signal, trailer } = context;
+      return sendPacket(parts, request, {
+        caller: callerOf(context),
+        signal,
+        deadlineMs: deadlineMsOf(context),
+        trailer,
+      });
+    },
 
     async receivePacket() {
       try {
@@ -99,22 +106,25 @@ function openRequest(request: serial.SerialConfig): OpenRequest {
   return { portName, baudRate, dataBits, parity, stopBits, packetSize };
 }
 
+interface SendCall extends Omit<SendRequest, 'payload'> {
+  /** A Session has but one, for all of its answers. */
+  readonly trailer?: Metadata;
+}
+
 /** The same for SendPacket and for a Session. Never rejects: every outcome is in the answer, with the seq_id. */
 export async function sendPacket(
   { line, refusals }: Pick<ServiceParts, 'line' | 'refusals'>,
   packet: serial.Packet,
-  caller: string,
-  signal: AbortSignal,
-  deadlineMs: number | undefined,
+  { trailer, ...from }: SendCall,
 ): Promise<serial.SendResponse.$Properties> {
   const echoSeqId = packet.seqId;
   // Decoded bytes are a view on the received frame: the line keeps the payload, not the frame.
   const payload = new Uint8Array(packet.payload);
   try {
-    await line.send({ payload, caller, signal, deadlineMs });
+    await line.send({ payload, ...from });
     return { ...OK, echoSeqId };
   } catch (error) {
-    return { ...refusals.inContract(error), echoSeqId };
+    return { ...refusals.inContract(error, trailer), echoSeqId };
   }
 }
 

@@ -82,7 +82,8 @@ export class Session {
   #send(packet: serial.Packet): void {
     const slot: Slot = { answer: undefined };
     this.#slots.push(slot);
-    const sent = sendPacket(this.#parts, packet, this.#caller, this.#subscription.signal, undefined);
+    const { signal } = this.#subscription;
+    const sent = sendPacket(this.#parts, packet, { caller: this.#caller, signal, deadlineMs: undefined });
     this.#watch(
       sent.then((answer) => {
         slot.answer = sessionResponse('sent', serial.SendResponse.encode(answer).finish());

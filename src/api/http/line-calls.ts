@@ -1,13 +1,11 @@
 /** The line as the routes ask it: every answer within a limit, every failure as an error of the catalogue. */
 import type { Metadata } from 'nice-grpc';
 import type { Clock } from '../../base/clock.ts';
+import { CODE_TRAILER } from '../../base/errors.ts';
 import type { LineClient } from '../../line-client/line-client.ts';
 import type { lineside, serial } from '../../proto/services.ts';
 import { LINE_ANSWER_MS, LINE_CHANGE_MS, LINE_SEND_MS } from './limits.ts';
 import { away, failureOf, refusalOf } from './line-errors.ts';
-
-/** In the trailers of an answer that has a status of the contract: the code of the catalogue. */
-export const CODE_TRAILER = 'lineside-code';
 
 export class LineCalls {
   readonly #client: LineClient | undefined;
