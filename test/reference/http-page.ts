@@ -1,9 +1,10 @@
 /** src/api/http/reference.md: every route, body and answer, by the OpenAPI document that the app makes of itself. */
-import { routeAccess } from '../../src/api/http/access.ts';
+import { type Access, mayCall, routeAccess } from '../../src/api/http/access.ts';
 import { openapiDocument } from '../../src/api/http/openapi.ts';
 import { titles } from '../../src/api/http/problem.ts';
 import type { RouteParts } from '../../src/api/http/route.ts';
 import { errorCatalogue } from '../../src/base/errors.ts';
+import { roles } from '../../src/config/tokens.ts';
 import { linkOf, nameOf, rowsOf, type Schema, shapeOf } from './json-shape.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 
@@ -51,7 +52,16 @@ export async function httpPage(): Promise<Page> {
     ...own.flatMap((route) => chapter(route, holes)),
   ]);
   const shapes = Object.entries(components.schemas).flatMap(([name, schema]) => component(name, schema));
-  const text = blocks(MADE, '# HTTP', plain(info.description), intro, ...chapters, ...shapes, problems());
+  const text = blocks(
+    MADE,
+    '# HTTP',
+    plain(info.description),
+    intro,
+    accessTable(),
+    ...chapters,
+    ...shapes,
+    problems(),
+  );
   for (const route of Object.keys(routeAccess)) {
     const name = route.replaceAll(/:([a-zA-Z]+)/g, '{$1}').replaceAll('*', '{file}');
     if (!routes.some((one) => one.name === name) && !hidden.has(route)) holes.push(`${route} is not described`);
@@ -66,6 +76,18 @@ const intro = `The same as OpenAPI 3.1 is at ${code('/openapi.json')} of each bo
 over the Unix socket nothing is asked. Any route may besides end with ${code('401')} (no token, or none that is known), ${code('403')} (not
 the role), ${code('429')} (too many requests at once), ${code('500')} and ${code('503')}; every failure is a [problem](#problems).`;
 
+function accessTable(): string {
+  const accesses = [...new Set<Access>(Object.values(routeAccess))].filter((access) => access !== 'open');
+  const rows = accesses.map((access) => [
+    access,
+    roles
+      .filter((role) => mayCall([role], access))
+      .map(code)
+      .join(', '),
+  ]);
+  return table(['role that a route wants', 'tokens with any of these have it'], rows);
+}
+
 function chapter({ name, operation }: Route, holes: string[]): string[] {
   const { summary = '', description = '', parameters = [], requestBody } = operation;
   const role = operation['x-role'];
@@ -75,7 +97,7 @@ function chapter({ name, operation }: Route, holes: string[]): string[] {
   }
   return [
     `### ${name}`,
-    `${plain(summary)}. ${plain(description)} ${role === undefined ? 'Open to everyone.' : `Role: ${code(role)}.`}`.replaceAll(
+    `${plain(summary)}. ${plain(description)} ${role === undefined ? 'Open to everyone.' : `Role: ${role}.`}`.replaceAll(
       '  ',
       ' ',
     ),
