@@ -100,7 +100,7 @@ describe('a hostile schema', () => {
   });
 
   it('cannot take another time than a linear one for a pattern', () => {
-    const data = { a: `${'a'.repeat(200_000)}!` };
+    const data = { a: `${'a'.repeat(20_000)}!` };
     assert.deepEqual(check({ properties: { a: { pattern: '^(a+)+$' } } })(data), [
       '/data/a must match pattern "^(a+)+$"',
     ]);

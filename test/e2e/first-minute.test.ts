@@ -13,7 +13,7 @@ import { remember } from './run-cli.ts';
 import { until, within } from './wait.ts';
 
 /** The first start compiles everything, on a machine that may be busy. */
-const START_LIMIT_MS = 50_000;
+const START_LIMIT_MS = 120_000;
 
 /**
  * What a clone has, and the packages as after an earlier bootstrap: what is installed is linked, so that nothing is
