@@ -8,6 +8,7 @@ import type { LocalShell } from './cli/cli.ts';
 import type { ListenAddress } from './config/config.ts';
 import { describeConfig, load } from './config/load.ts';
 import { addToken, listTokens, revokeToken, roles } from './config/tokens.ts';
+import { addDoctorCommands } from './doctor/commands.ts';
 
 /** The Unix socket of the line that a configuration file describes. */
 export function localSocket(configFile: string | undefined): string {
@@ -30,6 +31,7 @@ export function addLocalCommands(program: Command, shell: LocalShell): void {
   addConfigCommands(program, shell);
   addTokenCommands(program, shell);
   addApplianceCommands(program, shell, databases);
+  addDoctorCommands(program, shell);
   program
     .command('serve')
     .description('run the service in the foreground (lineside serve --help)')

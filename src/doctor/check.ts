@@ -1,0 +1,80 @@
+/** What a check of the doctor's says, and how that is shown. Pure. */
+
+export type State = 'ok' | 'warning' | 'failed' | 'skipped';
+
+/** One thing that was looked at: a line, and what to do about it in another. */
+export interface Finding {
+  readonly state: State;
+  readonly found: string;
+  /** '' where there is nothing to do. */
+  readonly todo: string;
+}
+
+export interface CheckName {
+  readonly name: string;
+  readonly title: string;
+}
+
+export interface Checked extends CheckName {
+  /** That of its worst finding. */
+  readonly state: State;
+  readonly findings: readonly Finding[];
+  readonly tookMs: number;
+}
+
+export function ok(found: string): Finding {
+  return { state: 'ok', found, todo: '' };
+}
+
+export function warning(found: string, todo: string): Finding {
+  return { state: 'warning', found, todo };
+}
+
+export function failed(found: string, todo: string): Finding {
+  return { state: 'failed', found, todo };
+}
+
+export function skipped(found: string, todo = ''): Finding {
+  return { state: 'skipped', found, todo };
+}
+
+/** What only root may see. */
+export function needsRoot(what: string): Finding {
+  return skipped(`${what} cannot be seen by this user`, 'Run it as root.');
+}
+
+const order: readonly State[] = ['skipped', 'ok', 'warning', 'failed'];
+
+/** Skipped counts for nothing beside something that was looked at. */
+export function worst(findings: readonly Pick<Finding, 'state'>[]): State {
+  return order[Math.max(0, ...findings.map(({ state }) => order.indexOf(state)))] ?? 'skipped';
+}
+
+const stateWidth = 9;
+
+/** A check's lines, with its name once. */
+export function checkLines({ title, findings }: Pick<Checked, 'title' | 'findings'>, titleWidth: number): string {
+  return findings
+    .map(({ state, found, todo }, index) => {
+      const head = `${state.padEnd(stateWidth)}${(index === 0 ? title : '').padEnd(titleWidth)}`;
+      const next = todo === '' ? '' : `${' '.repeat(head.length)}-> ${oneLine(todo)}\n`;
+      return `${head}${oneLine(found)}\n${next}`;
+    })
+    .join('');
+}
+
+/** The last line. */
+export function summaryLine(checks: readonly Pick<Checked, 'state' | 'title'>[]): string {
+  const titles = (state: State): string[] => checks.filter((one) => one.state === state).map(({ title }) => title);
+  const [bad, odd] = [titles('failed'), titles('warning')];
+  const parts = [
+    bad.length === 0 ? 'nothing failed' : `failed: ${bad.join(', ')}`,
+    ...(odd.length === 0 ? [] : [`warnings: ${odd.join(', ')}`]),
+  ];
+  return `\n${checks.length} checks; ${parts.join('; ')}\n`;
+}
+
+/** Control characters (of a name that somebody else chose) would write over other lines of a terminal. */
+export function oneLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
+}

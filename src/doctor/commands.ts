@@ -1,0 +1,175 @@
+/** `lineside doctor` and `lineside support-bundle`. What they look with is loaded by their own processes alone. */
+import type { Command } from 'commander';
+import { LinesideError } from '../base/errors.ts';
+import type { LocalShell } from '../cli/cli.ts';
+import { exitStatus } from '../cli/failure.ts';
+import {
+  type BundleReport,
+  bundleLimitMs,
+  checkTarget,
+  describeBundle,
+  removeLeftover,
+  targetOf,
+} from './bundle-target.ts';
+import { type Checked, checkLines, failed, summaryLine, worst } from './check.ts';
+import { inChild } from './child.ts';
+
+const doctorHelp = `
+Looks at everything that the service needs and says of each thing whether it is well, and what to do where it is not.
+Nothing is changed, no port is opened, and no secret is shown. Run as root it sees most.
+
+Exit status: 0 nothing failed (warnings included), 1 something failed, 2 the command line is wrong.
+
+Examples:
+  sudo lineside doctor
+  lineside doctor --json | jq '.checks[] | select(.state == "failed")'
+`;
+
+const bundleHelp = `
+One file for whoever helps you: the doctor's findings, versions, states, figures, the last of the journal. Passwords, tokens
+and keys are taken out of everything, and neither records nor a byte of the serial line are ever in it; manifest.json, its
+first file, lists what is in it and what was left out. Look through it before you send it (tar xzf FILE).
+
+Exit status: 0 it was written, 1 it was not (nothing is left behind), 2 the command line is wrong.
+
+Examples:
+  sudo lineside support-bundle
+  sudo lineside support-bundle --output /media/stick/box7.tar.gz
+`;
+
+export function addDoctorCommands(program: Command, shell: LocalShell): void {
+  // --version prints it and is commander's own; the number is behind this call without an argument.
+  const version = program.version() ?? '';
+  const config = 'configuration (default /etc/lineside/lineside.toml)';
+  program
+    .command('doctor')
+    .description('look at everything that the service needs, and say what to do about what is not well')
+    .option('--config <file>', config)
+    .option('--json', 'print JSON for scripts')
+    .addHelpText('after', doctorHelp)
+    .action((options: { config?: string; json?: boolean }) => doctor(shell, version, options));
+  program
+    .command('support-bundle')
+    .description('write what somebody needs to help you into one file, without secrets and without data')
+    .option('--config <file>', config)
+    .option('--output <file>', 'where to (default: lineside-support-TIME.tar.gz in this directory)')
+    .option('--force', 'replace a file that is there')
+    .addHelpText('after', bundleHelp)
+    .action((options: BundleOptions) => supportBundle(shell, options));
+  addChildren(program, shell, version);
+}
+
+/** The commands' own processes. */
+function addChildren(program: Command, { io }: LocalShell, version: string): void {
+  const say = (value: unknown): void => void io.stdout.write(`${JSON.stringify(value)}\n`);
+  program
+    .command('doctor-checks', { hidden: true })
+    .option('--config <file>')
+    .action(async ({ config }: { config?: string }) => {
+      const [{ checks, runChecks }, { lookAround }] = await Promise.all([import('./checks.ts'), import('./place.ts')]);
+      say({ titles: checks.map(({ name, title }) => ({ name, title })) });
+      const place = await lookAround({ named: config, env: io.env, clock: io.clock, version });
+      await runChecks(place, say);
+      say({ end: true });
+    });
+  program
+    .command('support-bundle-collect', { hidden: true })
+    .option('--config <file>')
+    .requiredOption('--output <file>')
+    .requiredOption('--temporary <file>')
+    .option('--force')
+    .action(async (options: { config?: string; output: string; temporary: string; force?: boolean }) => {
+      const { collectBundle } = await import('./bundle.ts');
+      const { config: named, output, temporary, force = false } = options;
+      const target = { output, temporary, force };
+      try {
+        say({ report: await collectBundle({ named, env: io.env, clock: io.clock, version, target }) });
+      } catch (error) {
+        const known = error instanceof LinesideError;
+        say({ error: known ? error.message : String(error), hint: known ? error.hint : '' });
+      }
+      say({ end: true });
+    });
+}
+
+interface Titles {
+  readonly titles: readonly { readonly name: string; readonly title: string }[];
+}
+
+/** The whole of it, beyond every check's own limit. */
+const doctorLimitMs = 45_000;
+
+async function doctor(shell: LocalShell, version: string, options: { config?: string; json?: boolean }): Promise<void> {
+  const { io } = shell;
+  let titles: Titles['titles'] = [];
+  const done: Checked[] = [];
+  const width = (): number => Math.max(...titles.map(({ title }) => title.length)) + 2;
+  const show = (checked: Checked): void => {
+    done.push(checked);
+    if (options.json !== true) io.stdout.write(checkLines(checked, width()));
+  };
+  const how = await inChild({
+    clock: io.clock,
+    args: ['doctor-checks', ...(options.config === undefined ? [] : ['--config', options.config])],
+    limitMs: doctorLimitMs,
+    onLine: (value) => {
+      if (isTitles(value)) titles = value.titles;
+      else show(value as Checked);
+    },
+  });
+  if (titles.length === 0) titles = [{ name: 'doctor', title: 'doctor' }];
+  const why = how === 'late' ? `this did not end within ${doctorLimitMs / 1000} s` : how;
+  for (const one of titles.filter(({ name }) => how !== 'done' && !done.some((known) => known.name === name))) {
+    const finding = failed(why, 'Something it asks hangs or breaks off: a disk, a mount of the network.');
+    show({ ...one, state: 'failed', findings: [finding], tookMs: doctorLimitMs });
+  }
+  const state = worst(done);
+  if (options.json === true) io.stdout.write(`${JSON.stringify({ version, state, checks: done }, null, 2)}\n`);
+  else io.stdout.write(summaryLine(done));
+  shell.setStatus(state === 'failed' ? exitStatus.refused : exitStatus.ok);
+}
+
+function isTitles(value: unknown): value is Titles {
+  return typeof value === 'object' && value !== null && 'titles' in value;
+}
+
+interface BundleOptions {
+  readonly config?: string;
+  readonly output?: string;
+  readonly force?: boolean;
+}
+
+async function supportBundle({ io }: LocalShell, options: BundleOptions): Promise<void> {
+  const target = targetOf(options.output, options.force === true, io.clock.wallMs());
+  checkTarget(target);
+  const { output, temporary, force } = target;
+  let report: BundleReport | undefined;
+  let trouble = { error: '', hint: '' };
+  io.stderr.write('collecting, up to two minutes ...\n');
+  const how = await inChild({
+    clock: io.clock,
+    args: [
+      'support-bundle-collect',
+      '--output',
+      output,
+      '--temporary',
+      temporary,
+      ...(options.config === undefined ? [] : ['--config', options.config]),
+      ...(force ? ['--force'] : []),
+    ],
+    limitMs: bundleLimitMs,
+    onLine: (value) => {
+      if (typeof value !== 'object' || value === null) return;
+      if ('report' in value) report = value.report as BundleReport;
+      if ('error' in value) trouble = value as typeof trouble;
+    },
+  });
+  if (report === undefined) {
+    removeLeftover(target);
+    const why = how === 'late' ? `it did not end within ${bundleLimitMs / 1000} s` : how;
+    throw new LinesideError('STORAGE_FAILED', `no support bundle was written: ${trouble.error || why}`, {
+      hint: trouble.hint,
+    });
+  }
+  io.stdout.write(describeBundle(report));
+}

@@ -1,0 +1,169 @@
+/** What the checks look at: this machine, and the configuration of the service on it. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parse, TomlError } from 'smol-toml';
+import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Config } from '../config/config.ts';
+import { isCredential } from '../config/credential.ts';
+import { exposureFaults, httpExposureFaults } from '../config/exposure.ts';
+import { HUB_ROLES, LINE_ROLES } from '../config/load.ts';
+import type { Environment } from '../config/parse.ts';
+import { parseConfig } from '../config/parse.ts';
+import type { Fault, Settings } from '../config/settings.ts';
+import { parseTokens, type StoredToken } from '../config/tokens.ts';
+import { type FileRead, readSafely } from './safe-files.ts';
+
+export const usualConfigFile = '/etc/lineside/lineside.toml';
+
+export interface Roots {
+  readonly proc: string;
+  readonly sys: string;
+  readonly dev: string;
+  /** Where the firmware's config.txt may be. */
+  readonly boot: readonly string[];
+  readonly etc: string;
+  readonly run: string;
+}
+
+export const machineRoots: Roots = {
+  proc: '/proc',
+  sys: '/sys',
+  dev: '/dev',
+  boot: ['/boot/firmware', '/boot'],
+  etc: '/etc',
+  run: '/run',
+};
+
+/** The configuration as it was found. */
+export interface Reading {
+  readonly file: string;
+  /** 'defaults': there is no file where the usual one would be, which is none to complain about. */
+  readonly kind: 'read' | 'defaults' | 'missing' | 'denied' | 'odd' | 'unparsable';
+  /** What is wrong with the file as a whole; '' where nothing is. */
+  readonly trouble: string;
+  readonly faults: readonly Fault[];
+  readonly settings: Settings;
+}
+
+export interface Tokens {
+  readonly kind: 'read' | 'missing' | 'denied' | 'odd' | 'damaged';
+  readonly what: string;
+  readonly tokens: readonly StoredToken[];
+}
+
+export interface Place {
+  readonly clock: Clock;
+  readonly env: Environment;
+  readonly roots: Roots;
+  readonly version: string;
+  readonly isRoot: boolean;
+  readonly reading: Reading;
+  /** With the defaults where keys are faulty; undefined: nothing is known of it. */
+  readonly config: Config | undefined;
+  /** Where refdata.db is: systemd gives the hub a directory of its own. */
+  readonly hubDir: string;
+  /** The configuration is that of systemd's units. */
+  readonly isUnits: boolean;
+  readonly tokens: Tokens;
+}
+
+export interface PlaceOptions {
+  readonly named: string | undefined;
+  readonly env: Environment;
+  readonly clock: Clock;
+  readonly version: string;
+  readonly roots?: Roots;
+}
+
+export async function lookAround(options: PlaceOptions): Promise<Place> {
+  const { named, env, clock, version, roots = machineRoots } = options;
+  const isRoot = process.geteuid?.() === 0;
+  const { reading, config } = await readConfiguration(named, env);
+  const tokens = config === undefined ? noTokens : await readTokens(config.auth.tokensFile);
+  const faults = config === undefined || tokens.kind === 'denied' ? [] : exposed(config, tokens.tokens);
+  const dir = config?.data.dir ?? '';
+  const own = `${dir}-hub`;
+  const hubDir = reading.settings.get('data.dir')?.source === 'default' && existsSync(own) ? own : dir;
+  const isUnits = reading.file === usualConfigFile && existsSync('/run/systemd/system');
+  const judged = { ...reading, faults: [...reading.faults, ...faults] };
+  return { clock, env, roots, version, isRoot, reading: judged, config, hubDir, isUnits, tokens };
+}
+
+async function readConfiguration(
+  named: string | undefined,
+  env: Environment,
+): Promise<{ reading: Reading; config: Config | undefined }> {
+  const wanted = named ?? env['LINESIDE_CONFIG'];
+  const file = resolve(wanted ?? usualConfigFile);
+  const read = await readSafely(file);
+  const unread = (kind: Reading['kind'], trouble: string) => ({
+    reading: { file, kind, trouble, faults: [], settings: new Map() },
+    config: undefined,
+  });
+  if (read.kind === 'denied') return unread('denied', 'this user may not read it');
+  if (read.kind === 'missing' && wanted !== undefined) return unread('missing', 'there is no such file');
+  if (read.kind === 'odd') return unread('odd', `it is ${read.what}`);
+  if (read.kind === 'failed') return unread('odd', `it cannot be read (${read.code})`);
+  if (read.kind === 'text' && !read.whole) return unread('odd', 'it is larger than any configuration');
+  let table: Record<string, unknown> = {};
+  try {
+    if (read.kind === 'text') table = parse(read.bytes.toString('utf8'));
+  } catch (error) {
+    const where = error instanceof TomlError ? `line ${error.line}, column ${error.column}` : 'somewhere';
+    // The first line alone: the others quote the file.
+    return unread('unparsable', `${where}: ${messageOf(error).split('\n')[0] ?? ''}`);
+  }
+  const { config, settings, faults } = parseConfig(table, env);
+  const kind = read.kind === 'text' ? 'read' : 'defaults';
+  return { reading: { file, kind, trouble: '', faults, settings }, config };
+}
+
+const noTokens: Tokens = { kind: 'missing', what: '', tokens: [] };
+
+async function readTokens(file: string): Promise<Tokens> {
+  const read = await readSafely(file);
+  if (read.kind === 'missing') return noTokens;
+  if (read.kind === 'denied') return { kind: 'denied', what: '', tokens: [] };
+  if (read.kind !== 'text') return { kind: 'odd', what: oddness(read), tokens: [] };
+  try {
+    return { kind: 'read', what: '', tokens: parseTokens(file, read.bytes.toString('utf8')) };
+  } catch (error) {
+    // The cause's words alone: the text of a JSON error quotes the file.
+    const what = /no list|no token/.exec(messageOf(error)) === null ? 'it is no JSON' : 'it is JSON of another kind';
+    return { kind: 'damaged', what, tokens: [] };
+  }
+}
+
+function oddness(read: FileRead): string {
+  if (read.kind === 'odd') return read.what;
+  return read.kind === 'failed' ? read.code : read.kind;
+}
+
+function exposed(config: Config, tokens: readonly StoredToken[]): Fault[] {
+  const count = (roles: readonly string[]): number =>
+    tokens.filter((token) => token.roles.some((role) => roles.includes(role))).length;
+  return [...exposureFaults(config, count(LINE_ROLES)), ...httpExposureFaults(config, count(HUB_ROLES))];
+}
+
+/** Who reads it: systemd hands each unit the files of a directory of its own. */
+const credentialDirs = { line: '/etc/lineside/secrets/line', hub: '/etc/lineside/secrets/hub' } as const;
+
+export function ownerOfKey(path: string): 'line' | 'hub' {
+  return /^(?:kafka|webhooks|upstream)\./.test(path) ? 'hub' : 'line';
+}
+
+/** Where a file is that a key names; a credential's is in the directory that systemd reads it from. */
+export function fileBehind(path: string, written: string): string {
+  return isCredential(written) ? `${credentialDirs[ownerOfKey(path)]}/${written.slice('credential:'.length)}` : written;
+}
+
+/** Every key that names a file, and names one now. */
+export function namedFiles({ reading, config }: Place): { readonly key: string; readonly file: string }[] {
+  if (config === undefined) return [];
+  return [...reading.settings].flatMap(([key, { value }]) => {
+    if (!key.endsWith('_file') || typeof value !== 'string' || value === '') return [];
+    if (key === 'auth.tokens_file' || key === 'device.time_sync_file') return [];
+    return [{ key, file: fileBehind(key, value) }];
+  });
+}

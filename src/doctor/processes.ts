@@ -1,0 +1,69 @@
+/** Who is at work on this machine, by /proc: which programs run, and what they hold open. */
+import { readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { namesIn, textOf } from './safe-files.ts';
+
+export interface Running {
+  readonly pid: number;
+  /** "cat", as the kernel knows it. */
+  readonly name: string;
+  readonly isLineside: boolean;
+  readonly uid: number;
+}
+
+export interface Holders {
+  readonly holders: readonly Running[];
+  /** Processes of others whose files this user may not see. */
+  readonly unseen: number;
+}
+
+export async function processIds(proc: string): Promise<number[]> {
+  return (await namesIn(proc)).filter((name) => /^\d+$/.test(name)).map(Number);
+}
+
+/** Who has the file at `path` open: its real path, as the links in /proc show it. */
+export async function holdersOf(proc: string, path: string): Promise<Holders> {
+  const holders: Running[] = [];
+  let unseen = 0;
+  for (const pid of await processIds(proc)) {
+    if (pid === process.pid) continue;
+    const seen = await hasOpen(join(proc, String(pid), 'fd'), path);
+    if (seen === 'unseen') unseen++;
+    if (seen === 'yes') holders.push(await runningOf(proc, pid));
+  }
+  return { holders, unseen };
+}
+
+async function hasOpen(dir: string, path: string): Promise<'yes' | 'no' | 'unseen'> {
+  const { readdir } = await import('node:fs/promises');
+  let names: string[];
+  try {
+    names = await readdir(dir);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : '';
+    return code === 'EACCES' || code === 'EPERM' ? 'unseen' : 'no';
+  }
+  for (const name of names) {
+    const target = await readlink(join(dir, name)).catch(() => '');
+    if (target === path) return 'yes';
+  }
+  return 'no';
+}
+
+export async function runningOf(proc: string, pid: number): Promise<Running> {
+  const at = join(proc, String(pid));
+  const [name, command, status] = await Promise.all([
+    textOf(join(at, 'comm')),
+    textOf(join(at, 'cmdline')),
+    textOf(join(at, 'status')),
+  ]);
+  const words = command.split('\0');
+  const isLineside = words.some((word) => /(?:^|\/)(?:main\.js|lineside)$/.test(word)) && words.includes('serve');
+  return { pid, name, isLineside, uid: Number(/^Uid:\s+(\d+)/m.exec(status)?.[1] ?? -1) };
+}
+
+/** The processes of a unit: its control group is empty, or gone, while it does not run. */
+export async function pidsOfUnit(sys: string, unit: string): Promise<number[]> {
+  const procs = await textOf(join(sys, 'fs/cgroup/system.slice', unit, 'cgroup.procs'));
+  return procs === '' ? [] : procs.split('\n').map(Number);
+}
