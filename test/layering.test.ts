@@ -16,6 +16,7 @@ const rooms = [
   'appliance',
   'base',
   'cli',
+  'collector',
   'console/page',
   'console',
   'config',
@@ -51,6 +52,7 @@ const roots = [
   'hub-migrations.ts',
   'hub-orphan.ts',
   'hub-states.ts',
+  'hub-upstream.ts',
 ];
 /** What each of the two processes is made of; the other one's process has none of it. */
 const lineRooms = ['line-process.ts', 'line', 'log', 'api/grpc'];
@@ -60,6 +62,7 @@ const hubRooms = [
   'hub-consumers.ts',
   'hub-lock.ts',
   'hub-migrations.ts',
+  'hub-upstream.ts',
   'refdata',
   'webhooks',
   'outbox',
@@ -92,7 +95,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   'reload.ts': { may: ['config'], because: 'it compares configurations, and is told how one is taken' },
   'signals.ts': { may: [], because: 'signals are the same for both processes' },
   'local-commands.ts': {
-    may: ['appliance', 'config', 'cli', 'hub-migrations.ts', 'log', 'outbox', 'doctor'],
+    may: ['appliance', 'collector', 'config', 'cli', 'hub-migrations.ts', 'log', 'outbox', 'doctor'],
     because:
       'commands that need no daemon work on the configuration, and on the box; a restore is told of the databases',
   },
@@ -117,6 +120,11 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   'hub-broker.ts': {
     may: ['config', 'kafka', 'outbox'],
     because: 'it turns the configuration into a broker, and the outbox gets it by its interface',
+  },
+  'hub-upstream.ts': {
+    may: ['config', 'hub-broker.ts', 'kafka', 'line-client', 'outbox', 'upstream'],
+    because:
+      'it puts the way of the serial log together: the line it reads, the way it takes, and the events that go first',
   },
   'hub-child.ts': {
     may: ['hub-orphan.ts', 'hub-states.ts'],
@@ -166,7 +174,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because: "the device's facts come from the line as any gRPC client has them, and go where any change goes",
   },
   upstream: {
-    may: ['kafka', 'line-client', 'proto', 'gen'],
+    may: ['kafka', 'config', 'line-client', 'proto', 'gen'],
     because: 'it reads the log as any gRPC client does and sends it on: a way there is a broker or a collector',
   },
   watch: {
@@ -180,6 +188,10 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       'the ties to the machine (systemd, its clock, its sensors) are the same for both processes, and know neither',
   },
   config: { may: [], because: 'configuration is read by everyone and reads no one' },
+  collector: {
+    may: ['config', 'proto', 'gen', 'cli', 'storage'],
+    because: 'the collector runs on another machine: it knows what boxes send, and nothing of the box',
+  },
   cli: { may: ['proto', 'gen'], because: 'the CLI is a client of gRPC and HTTP, with nothing of the daemon inside' },
   'console/page': {
     may: ['console'],
@@ -197,6 +209,18 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
 /** The faces of rooms that are open to one room only in part. */
 const faces: Readonly<Record<string, readonly string[]>> = {
   'appliance -> cli': ['cli/cli.ts'],
+  'collector -> cli': [
+    'cli/cli.ts',
+    'cli/entries.ts',
+    'cli/failure.ts',
+    'cli/hex.ts',
+    'cli/io.ts',
+    'cli/json.ts',
+    'cli/numbers.ts',
+    'cli/output.ts',
+  ],
+  'upstream -> config': ['config/listen.ts'],
+  'local-commands.ts -> collector': ['collector/commands.ts'],
   'local-commands.ts -> log': ['log/new-identity.ts', 'log/schema.ts'],
   'local-commands.ts -> outbox': ['outbox/new-identity.ts'],
   'doctor -> appliance': ['appliance/slots.ts', 'appliance/tar.ts', 'appliance/tar-file.ts'],
@@ -220,6 +244,10 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub-process.ts -> watch': ['watch/certificates.ts', 'watch/watch.ts'],
   'hub-broker.ts -> kafka': ['kafka/broker.ts', 'kafka/face.ts'],
   'hub-broker.ts -> outbox': ['outbox/event.ts'],
+  'hub-upstream.ts -> kafka': ['kafka/face.ts'],
+  'hub-upstream.ts -> outbox': ['outbox/publisher.ts'],
+  'upstream -> config': ['config/listen.ts'],
+  'upstream -> kafka': ['kafka/face.ts'],
 };
 
 /** No I/O, clock, timer, randomness or process in these: they take time and chance as values. They say so: "Pure." */
@@ -269,6 +297,9 @@ const pure = [
   'console/stream.ts',
   'console/window.ts',
   'cli/pcapng.ts',
+  'collector/judge.ts',
+  'collector/limits.ts',
+  'collector/parts.ts',
   'cli/boxes.ts',
   'cli/fingerprint.ts',
   'appliance/avahi.ts',
@@ -324,6 +355,13 @@ const pure = [
   'base/alerts.ts',
   'base/rise.ts',
   'upstream/alerts.ts',
+  'upstream/budget.ts',
+  'upstream/lag.ts',
+  'upstream/next-step.ts',
+  'upstream/pace.ts',
+  'upstream/packer.ts',
+  'upstream/places.ts',
+  'upstream/unset-ranges.ts',
   'watch/certificate-rules.ts',
   'watch/face.ts',
   'watch/line-figures.ts',

@@ -1,0 +1,107 @@
+/** Whether a batch is as the schema says: the fault names the field and what is wrong with it. Pure. */
+import type Long from 'long';
+import { lineside, serial } from '../proto/services.ts';
+import { MAX_BOOT_ID_CHARS, MAX_ID_CHARS, MAX_REASON_CHARS } from './limits.ts';
+
+type Batch = lineside.v1.UpstreamBatch;
+
+/** The only one there is: a reader that finds a number it does not know must not guess. */
+const SCHEMA_VERSION = 1;
+const { Cause } = lineside.v1.UpstreamGap;
+const { EntryClock } = lineside.v1;
+const { Direction } = serial.SerialLogEntry;
+
+/** What is wrong with a device_id or log_id; '': nothing. */
+export function idFault(name: string, id: string): string {
+  if (id === '') return `${name}: is empty`;
+  if (id.length > MAX_ID_CHARS) return `${name}: has ${id.length} characters; at most ${MAX_ID_CHARS}`;
+  // U+FFFD is what stands for bytes that were no UTF-8: two such ids would be one.
+  return /[\p{Cc}\p{Cs}\uFFFD]/u.test(id) ? `${name}: holds control characters, or is not UTF-8` : '';
+}
+
+/** '': nothing is. */
+export function batchFault(batch: Batch): string {
+  if (batch.schemaVersion !== SCHEMA_VERSION) {
+    return `schema_version: is ${batch.schemaVersion}; this collector knows ${SCHEMA_VERSION}`;
+  }
+  const id = idFault('device_id', batch.deviceId) || idFault('log_id', batch.logId);
+  if (id !== '') return id;
+  if (batch.bootId.length > MAX_BOOT_ID_CHARS) {
+    return `boot_id: has ${batch.bootId.length} characters; at most ${MAX_BOOT_ID_CHARS}`;
+  }
+  if (batch.afterId.greaterThan(batch.throughId)) {
+    return `after_id: ${String(batch.afterId)} is above through_id ${String(batch.throughId)}`;
+  }
+  return entriesFault(batch) || gapsFault(batch) || overlapFault(batch) || correctionsFault(batch);
+}
+
+function entriesFault({ entries, afterId, throughId }: Batch): string {
+  let before: Long = afterId;
+  for (const [at, { id, entry, clock }] of entries.entries()) {
+    const name = `entries[${at}]`;
+    if (entry == null) return `${name}.entry: is missing`;
+    if (!id.greaterThan(before)) {
+      return `${name}.id: ${String(id)} is not above ${at === 0 ? 'after_id' : 'the id before it,'} ${String(before)}`;
+    }
+    if (Direction[entry.dir] === undefined) return `${name}.entry.dir: ${entry.dir} is no direction`;
+    if (EntryClock[clock] === undefined) return `${name}.clock: ${clock} is none of EntryClock`;
+    before = id;
+  }
+  return before.greaterThan(throughId)
+    ? `entries[${entries.length - 1}].id: ${String(before)} is above through_id ${String(throughId)}`
+    : '';
+}
+
+function gapsFault({ gaps, afterId, throughId }: Batch): string {
+  let before: Long = afterId;
+  for (const [at, gap] of gaps.entries()) {
+    const name = `gaps[${at}]`;
+    const { firstId, lastId } = gap;
+    if (Cause[gap.cause] === undefined || gap.cause === Cause.CAUSE_UNSPECIFIED)
+      return `${name}.cause: is not given, or not known`;
+    if (gap.openEnded && gap.cause !== Cause.LOG_REPLACED) return `${name}.open_ended: only with LOG_REPLACED`;
+    if (!firstId.greaterThan(before)) {
+      return `${name}.first_id: ${String(firstId)} is not above ${at === 0 ? 'after_id' : 'the last_id before it,'} ${String(before)}`;
+    }
+    // Nothing may be known of what was lost but that there was something.
+    const least = gap.openEnded ? firstId.subtract(1) : firstId;
+    if (lastId.lessThan(least)) return `${name}.last_id: ${String(lastId)} is below first_id ${String(firstId)}`;
+    if (lastId.greaterThan(throughId))
+      return `${name}.last_id: ${String(lastId)} is above through_id ${String(throughId)}`;
+    if (gap.reason.length > MAX_REASON_CHARS) {
+      return `${name}.reason: has ${gap.reason.length} characters; at most ${MAX_REASON_CHARS}`;
+    }
+    before = lastId;
+  }
+  return '';
+}
+
+/** Both are in order by now. */
+function overlapFault({ entries, gaps }: Batch): string {
+  let at = 0;
+  for (const [index, { firstId, lastId }] of gaps.entries()) {
+    at = firstNotBefore(entries, at, firstId);
+    const entry = entries[at];
+    if (entry !== undefined && !entry.id.greaterThan(lastId)) {
+      return `gaps[${index}]: from ${String(firstId)} to ${String(lastId)}, and entries[${at}].id ${String(entry.id)} lies in it`;
+    }
+  }
+  return '';
+}
+
+/** The first entry from `from` on that does not lie before an id. */
+function firstNotBefore(entries: Batch['entries'], from: number, id: Long): number {
+  for (let at = from; at < entries.length; at += 1) if (entries[at]?.id.lessThan(id) !== true) return at;
+  return entries.length;
+}
+
+function correctionsFault({ clockCorrections, throughId }: Batch): string {
+  for (const [at, { firstId, lastId }] of clockCorrections.entries()) {
+    const name = `clock_corrections[${at}]`;
+    if (firstId.isZero()) return `${name}.first_id: is 0; ids begin at 1`;
+    if (lastId.lessThan(firstId)) return `${name}.last_id: ${String(lastId)} is below first_id ${String(firstId)}`;
+    if (lastId.greaterThan(throughId))
+      return `${name}.last_id: ${String(lastId)} is above through_id ${String(throughId)}`;
+  }
+  return '';
+}

@@ -1,0 +1,160 @@
+/** The collector as a server: one address, its credentials, its limits. */
+import { createServer as createSocketServer, type Socket } from 'node:net';
+import { Server, ServerCredentials, setLogger } from '@grpc/grpc-js';
+import { type Clock, endsWithin } from '../base/clock.ts';
+import { LinesideError, messageOf } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import { RefusalLog } from '../base/refusal-log.ts';
+import { isLoopback } from '../config/listen.ts';
+import { readTlsFiles } from '../config/tls-files.ts';
+import { createGate, type Judge } from './gate.ts';
+import {
+  KEEPALIVE_MS,
+  KEEPALIVE_TIMEOUT_MS,
+  MAX_BATCH_BYTES,
+  MAX_CONNECTION_IDLE_MS,
+  MAX_CONNECTIONS,
+  MAX_STREAMS,
+  STOP_GRACE_MS,
+} from './limits.ts';
+import { Pushes } from './pushes.ts';
+import { collectorDefinition, collectorService } from './service.ts';
+import { Store } from './store.ts';
+import { DeviceTokens } from './tokens.ts';
+
+export interface CollectorOptions {
+  readonly host: string;
+  /** 0: any. */
+  readonly port: number;
+  readonly dir: string;
+  /** '': none. */
+  readonly tlsCert: string;
+  readonly tlsKey: string;
+  /** The file of tokens; '': none. */
+  readonly tokens: string;
+  /** Another address than loopback without TLS or tokens. */
+  readonly insecure: boolean;
+}
+
+export interface Collector {
+  readonly port: number;
+  /** Pushes that are open. */
+  pushes(): number;
+  stop(): Promise<void>;
+}
+
+/** CONFIG_INVALID where it may not, or cannot, be started so. */
+export async function startCollector(options: CollectorOptions, clock: Clock, logger: Logger): Promise<Collector> {
+  checkExposure(options);
+  // What grpc-js would write to standard error by itself.
+  setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
+  const credentials = await credentialsOf(options);
+  const store = new Store(options.dir, logger);
+  await store.start();
+  const pushes = new Pushes(clock);
+  const refused = new RefusalLog(clock, logger);
+  const judge = options.tokens === '' ? undefined : judgeBy(new DeviceTokens(options.tokens, clock, logger));
+  const server = new Server({ ...serverOptions, interceptors: [createGate(judge, refused)] });
+  server.addService(collectorDefinition, collectorService({ store, pushes, clock, logger, judge }));
+  const listener = await listen(server, credentials, options, (peer) =>
+    refused.note('connect', peer, 'too many connections'),
+  );
+  return {
+    port: listener.port,
+    pushes: () => pushes.count,
+    async stop() {
+      listener.close();
+      pushes.close();
+      await endsWithin(clock, STOP_GRACE_MS, new Promise<void>((resolve) => server.tryShutdown(() => resolve())));
+      server.forceShutdown();
+      listener.cut();
+      await store.stop();
+    },
+  };
+}
+
+const serverOptions = {
+  'grpc.max_receive_message_length': MAX_BATCH_BYTES,
+  'grpc.max_concurrent_streams': MAX_STREAMS,
+  'grpc.keepalive_time_ms': KEEPALIVE_MS,
+  'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+  'grpc.max_connection_idle_ms': MAX_CONNECTION_IDLE_MS,
+};
+
+function checkExposure({ host, insecure, tlsCert, tlsKey, tokens }: CollectorOptions): void {
+  if ((tlsCert === '') !== (tlsKey === '')) {
+    throw new LinesideError('CONFIG_INVALID', '--tls-cert and --tls-key are given together');
+  }
+  if (insecure || isLoopback(host)) return;
+  const missing = [tlsCert === '' ? '--tls-cert and --tls-key' : '', tokens === '' ? '--tokens' : ''].filter(
+    (one) => one !== '',
+  );
+  if (missing.length === 0) return;
+  throw new LinesideError(
+    'CONFIG_INVALID',
+    `${host} can be reached from other machines and needs ${missing.join(' and ')}`,
+    {
+      hint: 'or --insecure, where the network itself is trusted',
+    },
+  );
+}
+
+async function credentialsOf({ tlsCert, tlsKey }: CollectorOptions): Promise<ServerCredentials> {
+  if (tlsCert === '') return ServerCredentials.createInsecure();
+  const { cert, key } = await readTlsFiles({ certFile: tlsCert, keyFile: tlsKey, clientCaFile: '' });
+  return ServerCredentials.createSsl(null, [{ cert_chain: cert, private_key: key }]);
+}
+
+function judgeBy(tokens: DeviceTokens): Judge {
+  return async (authorization) => {
+    const token = /^bearer +(\S+)$/i.exec(authorization[0] ?? '')?.[1];
+    if (authorization.length !== 1 || token === undefined) {
+      throw new LinesideError('UNAUTHENTICATED', 'the authorization metadata is not "Bearer TOKEN"');
+    }
+    const owner = await tokens.ownerOf(token);
+    if (owner === undefined) throw new LinesideError('UNAUTHENTICATED', 'no such token, or it was revoked');
+    return owner;
+  };
+}
+
+interface Listener {
+  readonly port: number;
+  close(): void;
+  cut(): void;
+}
+
+/** Connections are accepted here and handed to grpc-js, which has no limit to their number. */
+async function listen(
+  server: Server,
+  credentials: ServerCredentials,
+  { host, port }: CollectorOptions,
+  dropped: (peer: string) => void,
+): Promise<Listener> {
+  const injector = server.createConnectionInjector(credentials);
+  const open = new Set<Socket>();
+  const listener = createSocketServer({ noDelay: true }, (socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    // Whoever is connected hears of it; a socket without a listener would end the process.
+    socket.on('error', () => socket.destroy());
+    injector.injectConnection(socket);
+  });
+  listener.maxConnections = MAX_CONNECTIONS;
+  listener.on('drop', (data) => dropped(data?.remoteAddress ?? 'unknown'));
+  await new Promise<void>((resolve, reject) => {
+    listener.once('error', (error) =>
+      reject(
+        new LinesideError('CONFIG_INVALID', `cannot listen on ${host}:${port}: ${messageOf(error)}`, { cause: error }),
+      ),
+    );
+    listener.listen({ host, port }, resolve);
+  });
+  const address = listener.address();
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : port,
+    close: () => void listener.close(),
+    cut() {
+      for (const socket of open) socket.destroy();
+    },
+  };
+}

@@ -1,0 +1,206 @@
+/** CollectorService: judges each batch, stores it, and says that it is stored once it is on the disk. */
+import {
+  type ServerReadableStream,
+  type ServerUnaryCall,
+  type ServiceError,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js';
+import Long from 'long';
+import type { Clock } from '../base/clock.ts';
+import { asLinesideError, errorCatalogue, LinesideError } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import { CollectorServiceDefinition, lineside } from '../proto/services.ts';
+import { DEVICE, type Judge, Received } from './gate.ts';
+import { batchFault, idFault } from './judge.ts';
+import { MAX_DETAILS_CHARS } from './limits.ts';
+import { sizeFault } from './parts.ts';
+import { PushEnded, type Pushes, type PushTurn } from './pushes.ts';
+import type { Store } from './store.ts';
+import { AheadOfPosition } from './stored-log.ts';
+
+const { getPosition, push } = CollectorServiceDefinition;
+
+/** For grpc-js, which wants Buffers. The batches of a push are counted before they are decoded, and kept as they came. */
+export const collectorDefinition = {
+  getPosition: {
+    ...getPosition,
+    requestSerialize: (value: lineside.v1.PositionRequest.$Properties) =>
+      Buffer.from(getPosition.requestSerialize(value)),
+    responseSerialize: (value: lineside.v1.Position.$Properties) => Buffer.from(getPosition.responseSerialize(value)),
+  },
+  push: {
+    ...push,
+    requestSerialize: ({ bytes }: Received): Buffer => Buffer.from(bytes),
+    requestDeserialize: (bytes: Uint8Array): Received => new Received(bytes),
+    responseSerialize: (value: lineside.v1.PushResult.$Properties) => Buffer.from(push.responseSerialize(value)),
+  },
+} as const;
+
+export interface ServiceParts {
+  readonly store: Store;
+  readonly pushes: Pushes;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** undefined: whoever reaches the address may push for any device. */
+  readonly judge: Judge | undefined;
+}
+
+type Answer<T> = sendUnaryData<T>;
+type PositionCall = ServerUnaryCall<lineside.v1.PositionRequest, lineside.v1.Position.$Properties>;
+type PushCall = ServerReadableStream<Received, lineside.v1.PushResult.$Properties>;
+
+export function collectorService(parts: ServiceParts) {
+  const { store, logger } = parts;
+  const position = async (call: PositionCall): Promise<lineside.v1.Position.$Properties> => {
+    const { deviceId, logId } = call.request;
+    const fault = idFault('device_id', deviceId) || idFault('log_id', logId);
+    if (fault !== '') throw new LinesideError('INVALID_ARGUMENT', fault);
+    checkOwner(call, deviceId);
+    return { throughId: await store.position(deviceId, logId) };
+  };
+  return {
+    getPosition: (call: PositionCall, callback: Answer<lineside.v1.Position.$Properties>) =>
+      void answered(position(call), callback, logger),
+    push: (call: PushCall, callback: Answer<lineside.v1.PushResult.$Properties>) =>
+      void answered(new Push(parts, call).run(), callback, logger),
+  };
+}
+
+async function answered<T>(work: Promise<T>, callback: Answer<T>, logger: Logger): Promise<void> {
+  let value: T;
+  try {
+    value = await work;
+  } catch (error) {
+    callback(statusOf(error, logger));
+    return;
+  }
+  callback(null, value);
+}
+
+/** One call of Push. */
+class Push {
+  readonly #parts: ServiceParts;
+  readonly #call: PushCall;
+  /** Device and log of what was stored. */
+  readonly #touched = new Map<string, { readonly deviceId: string; readonly logId: string }>();
+  #deviceId = '';
+  #logId = '';
+
+  constructor(parts: ServiceParts, call: PushCall) {
+    this.#parts = parts;
+    this.#call = call;
+  }
+
+  async run(): Promise<lineside.v1.PushResult.$Properties> {
+    const { pushes } = this.#parts;
+    const turn = pushes.begin(() => this.#judgeAgain());
+    this.#call.once('cancelled', () => turn.end(new PushEnded('cancelled', 'the box went away')));
+    try {
+      await this.#store(turn, this.#call.iterator({ destroyOnReturn: false }));
+      return { throughId: await this.#flush() };
+    } catch (error) {
+      // What came before is kept, and soon on the disk: the next push begins behind it.
+      await this.#flush().catch(() => undefined);
+      throw error;
+    } finally {
+      pushes.release(turn);
+    }
+  }
+
+  async #store(turn: PushTurn, iterator: AsyncIterator<Received>): Promise<void> {
+    for (;;) {
+      const next = await turn.next(iterator);
+      if (next.done === true) return;
+      const received = next.value;
+      const batch = decoded(received.bytes);
+      const { deviceId, logId } = batch;
+      checkOwner(this.#call, deviceId);
+      if (this.#deviceId !== '' && deviceId !== this.#deviceId) {
+        throw new LinesideError('INVALID_ARGUMENT', 'device_id: is another one than in the batch before');
+      }
+      this.#parts.pushes.claim(turn, deviceId);
+      this.#deviceId = deviceId;
+      await this.#parts.store.append(received.bytes, batch);
+      this.#logId = logId;
+      this.#touched.set(logId, { deviceId, logId });
+      received.done();
+    }
+  }
+
+  /** Everything of this push is on the disk; up to where its last log is. */
+  async #flush(): Promise<Long> {
+    let throughId = Long.UZERO;
+    for (const { deviceId, logId } of this.#touched.values()) {
+      const position = await this.#parts.store.position(deviceId, logId);
+      if (logId === this.#logId) throughId = position;
+    }
+    return throughId;
+  }
+
+  async #judgeAgain(): Promise<void> {
+    const { judge } = this.#parts;
+    if (judge === undefined) return;
+    const owner = await judge(this.#call.metadata.get('authorization').map(String));
+    if (owner !== ownerOf(this.#call)) throw new PushEnded('revoked', "the token is another one's now");
+  }
+}
+
+function decoded(bytes: Uint8Array): lineside.v1.UpstreamBatch {
+  let fault: string;
+  let batch: lineside.v1.UpstreamBatch | undefined;
+  try {
+    fault = sizeFault(bytes);
+    if (fault === '') {
+      batch = lineside.v1.UpstreamBatch.decode(bytes);
+      fault = batchFault(batch);
+    }
+  } catch (error) {
+    throw new LinesideError('INVALID_ARGUMENT', 'the batch is no UpstreamBatch: its encoding is broken', {
+      cause: error,
+    });
+  }
+  if (fault !== '' || batch === undefined) throw new LinesideError('INVALID_ARGUMENT', fault);
+  return batch;
+}
+
+type AnyCall = Pick<PositionCall, 'metadata'>;
+
+function ownerOf({ metadata }: AnyCall): string | undefined {
+  const [encoded] = metadata.get(DEVICE);
+  return encoded === undefined ? undefined : decodeURIComponent(String(encoded));
+}
+
+function checkOwner(call: AnyCall, deviceId: string): void {
+  const owner = ownerOf(call);
+  if (owner !== undefined && owner !== deviceId) {
+    throw new LinesideError('PERMISSION_DENIED', 'device_id: the token is that of another device');
+  }
+}
+
+const endedAs = {
+  cancelled: status.CANCELLED,
+  displaced: status.ABORTED,
+  idle: status.DEADLINE_EXCEEDED,
+  stopping: status.UNAVAILABLE,
+  revoked: status.UNAUTHENTICATED,
+} as const;
+
+type Outcome = Pick<ServiceError, 'code' | 'details'>;
+
+function statusOf(thrown: unknown, logger: Logger): Outcome {
+  if (thrown instanceof PushEnded) return { code: endedAs[thrown.kind], details: thrown.message };
+  if (thrown instanceof AheadOfPosition) return { code: status.OUT_OF_RANGE, details: thrown.message };
+  const error = asLinesideError(thrown);
+  if (error.code === 'INTERNAL') {
+    const cause = error.cause instanceof Error ? error.cause : error;
+    logger.error('a call failed unforeseen', { error: cause.stack ?? cause.message });
+    return { code: status.INTERNAL, details: 'internal failure; the collector has logged it' };
+  }
+  if (error.code === 'STORAGE_FULL' || error.code === 'STORAGE_FAILED') {
+    logger.error('cannot store what a box sends', { error: error.message });
+  }
+  const text = error.hint === '' ? error.message : `${error.message} (${error.hint})`;
+  // encodeURI, which grpc-js runs on it, throws on half a surrogate pair.
+  return { code: status[errorCatalogue[error.code].grpc], details: text.slice(0, MAX_DETAILS_CHARS).toWellFormed() };
+}

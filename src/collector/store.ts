@@ -1,0 +1,121 @@
+/** What the collector keeps: a directory a device, and in it one a log. Opens logs as they are asked for, and lets them go. */
+import { mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import Long from 'long';
+import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import type { lineside } from '../proto/services.ts';
+import { MAX_DEVICES, MAX_LOGS_A_DEVICE, MAX_OPEN_LOGS } from './limits.ts';
+import { directoryName } from './names.ts';
+import { type Disk, realDisk, StoredLog } from './stored-log.ts';
+
+interface Opened {
+  readonly log: Promise<StoredLog>;
+  users: number;
+}
+
+export class Store {
+  readonly #dir: string;
+  readonly #logger: Logger;
+  readonly #disk: Disk;
+  /** By directory, the one that was used longest ago first. */
+  readonly #opened = new Map<string, Opened>();
+
+  constructor(dir: string, logger: Logger, disk = realDisk) {
+    this.#dir = dir;
+    this.#logger = logger;
+    this.#disk = disk;
+  }
+
+  /** CONFIG_INVALID where it cannot be used. */
+  async start(): Promise<void> {
+    try {
+      await mkdir(this.#dir, { recursive: true, mode: 0o750 });
+      await readdir(this.#dir);
+    } catch (error) {
+      throw new LinesideError('CONFIG_INVALID', `cannot use the directory ${this.#dir}: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+
+  /** Up to where a log is here, durably; 0 where there is nothing, and nothing is made for asking. */
+  async position(deviceId: string, logId: string): Promise<Long> {
+    const dir = this.#place(deviceId, logId);
+    if (!this.#opened.has(dir) && !(await isThere(dir))) return Long.UZERO;
+    return this.#using(dir, (log) => log.sync());
+  }
+
+  async append(encoded: Uint8Array, batch: lineside.v1.UpstreamBatch): Promise<void> {
+    const dir = this.#place(batch.deviceId, batch.logId);
+    if (!this.#opened.has(dir)) await this.#checkRoom(batch.deviceId, dir);
+    await this.#using(dir, (log) => log.append(encoded, batch));
+  }
+
+  /** All of them; rejects when one cannot be flushed. */
+  async stop(): Promise<void> {
+    const opened = [...this.#opened.values()];
+    this.#opened.clear();
+    const ended = await Promise.allSettled(opened.map(async ({ log }) => (await log).close()));
+    const failed = ended.find((one) => one.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+  }
+
+  #place(deviceId: string, logId: string): string {
+    return join(this.#dir, directoryName(deviceId), directoryName(logId));
+  }
+
+  async #checkRoom(deviceId: string, dir: string): Promise<void> {
+    if (await isThere(dir)) return;
+    const device = join(this.#dir, directoryName(deviceId));
+    const logs = await namesIn(device);
+    if (logs.length >= MAX_LOGS_A_DEVICE) {
+      throw new LinesideError('TOO_MANY', `log_id: there are ${logs.length} logs of this device already`);
+    }
+    if (logs.length === 0 && (await namesIn(this.#dir)).length >= MAX_DEVICES) {
+      throw new LinesideError('TOO_MANY', `device_id: there are ${MAX_DEVICES} devices already`);
+    }
+  }
+
+  async #using<T>(dir: string, work: (log: StoredLog) => Promise<T>): Promise<T> {
+    const opened = this.#opened.get(dir) ?? { log: StoredLog.open(dir, this.#logger, this.#disk), users: 0 };
+    this.#opened.delete(dir);
+    this.#opened.set(dir, opened);
+    opened.users += 1;
+    try {
+      const log = await opened.log;
+      return await work(log);
+    } finally {
+      opened.users -= 1;
+      await this.#letGo(dir, opened);
+    }
+  }
+
+  async #letGo(dir: string, opened: Opened): Promise<void> {
+    const isLost = await opened.log.then(
+      (log) => log.isLost,
+      () => true,
+    );
+    if (isLost && this.#opened.get(dir) === opened) this.#opened.delete(dir);
+    if (this.#opened.size <= MAX_OPEN_LOGS) return;
+    for (const [other, { log, users }] of this.#opened) {
+      if (users > 0) continue;
+      this.#opened.delete(other);
+      await (await log).close();
+      return;
+    }
+  }
+}
+
+async function isThere(dir: string): Promise<boolean> {
+  return (await namesIn(dir)).length > 0;
+}
+
+async function namesIn(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return [];
+    throw new LinesideError('STORAGE_FAILED', `cannot read ${dir}: ${messageOf(error)}`, { cause: error });
+  }
+}
