@@ -1,0 +1,232 @@
+/**
+ * The alerts that a device finds itself and the Prometheus rules are the same: the same names, severities and times, and,
+ * minute by minute of what can go wrong with a box, the same ones fire. Prometheus' own checker runs the rules against
+ * what the hub would have shown on /metrics.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { test } from 'node:test';
+import type { LineFigures } from '../../src/watch/face.ts';
+import { rulesIn } from '../reference/prometheus-rules.ts';
+import { Box, type Facts, ownRules, well } from './box.ts';
+
+const rulesFile = resolve(import.meta.dirname, '../../systemd/prometheus-rules.yml');
+const present = spawnSync('promtool', ['--version']).status === 0;
+const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
+
+type Changes = Partial<Pick<Facts, 'damage' | 'full' | 'certificates'>> & {
+  readonly [K in 'outbox' | 'webhooks' | 'host' | 'upstream']?: Partial<Facts[K]>;
+} & { readonly line?: Partial<LineFigures> | undefined };
+/** So many minutes of a box that is well but for these. */
+type Phase = readonly [minutes: number, changes: Changes];
+
+const line = well.line ?? assert.fail();
+const kernel = line.kernel ?? assert.fail();
+const disk = well.host.disk;
+const broker = well.outbox.broker;
+const DAY_S = 86_400;
+
+/** Each begins at the limit where nothing fires yet, goes beyond it, and comes back. */
+const lives: Readonly<Record<string, readonly Phase[]>> = {
+  outbox: [
+    [2, { outbox: { waiting: 100 } }],
+    [2, { outbox: { waiting: 101, deadLetters: 1 }, full: 'no room' }],
+    [
+      2,
+      { damage: 'damaged', outbox: { broker: { ...broker, topics: [{ name: 't', partitions: 0, lacks: ['it'] }] } } },
+    ],
+    [2, {}],
+  ],
+  broker: [
+    [59, { outbox: { broker: { ...broker, connected: false } } }],
+    [1, {}],
+    [62, { outbox: { broker: { ...broker, connected: false } } }],
+    [2, { outbox: { broker: { ...broker, configured: false, connected: false } } }],
+  ],
+  webhooks: [
+    [2, { webhooks: { oldestDueSeconds: 900 } }],
+    [2, { webhooks: { oldestDueSeconds: 901, rejected: 1 } }],
+    [2, { webhooks: { failed: 1, blockedSubscriptions: 1 } }],
+    [2, {}],
+  ],
+  'the line': [
+    [1, {}],
+    [1, { line: undefined }],
+    [2, {}],
+    [4, { line: undefined }],
+    [2, {}],
+    [2, { line: { log: { ...line.log, failing: true } } }],
+    [5, { line: { portState: 'lost' } }],
+    [1, { line: { portState: 'closed' } }],
+    [3, { line: { portState: 'lost' } }],
+    [4, { line: { portState: 'reopening' } }],
+    [2, {}],
+  ],
+  'errors on the line': [
+    [6, { line: { kernel } }],
+    [3, { line: { kernel: { ...kernel, frame: kernel.frame + 10, break: kernel.break + 500 } } }],
+    [8, { line: { kernel: { ...kernel, frame: kernel.frame + 10, parity: kernel.parity + 1 } } }],
+    [3, { line: { kernel: { ...kernel, frame: kernel.frame + 10, parity: kernel.parity + 12 } } }],
+  ],
+  'dropped packets': [
+    [6, {}],
+    [3, { line: { rxDroppedPackets: line.rxDroppedPackets + 5 } }],
+    [9, { line: { rxDroppedPackets: line.rxDroppedPackets + 9, rxFetchedPackets: line.rxFetchedPackets + 1 } }],
+  ],
+  upstream: [
+    [2, { upstream: { oldestUnsentAgeS: 3_600 } }],
+    [2, { upstream: { oldestUnsentAgeS: 3_601, state: 'waiting for the budget' } }],
+    [2, { upstream: { state: 'refused' } }],
+    [2, { upstream: { to: 'off', state: 'off', oldestUnsentAgeS: 9_999 } }],
+    [3, { upstream: { entriesLost: 4 } }],
+  ],
+  certificates: [
+    [20, { certificates: [{ key: 'tls.cert_file', endsAtSeconds: 30 * DAY_S + 600 }] }],
+    [20, { certificates: [{ key: 'kafka.ca_file', endsAtSeconds: 1_800 }] }],
+  ],
+  'the machine': [
+    [2, { host: { temperatureCelsius: 79.9, disk: { ...disk, freeBytes: 50, lifeUsedPercent: 89 } } }],
+    [2, { host: { temperatureCelsius: 80, disk: { ...disk, freeBytes: 49, lifeUsedPercent: 90 } } }],
+    [2, { host: { underVoltage: 'yes', throttled: 'yes', memory: { totalBytes: 1_000, availableBytes: 100 } } }],
+    [2, { host: { underVoltage: 'unknown', throttled: 'unknown', memory: { totalBytes: 1_000, availableBytes: 99 } } }],
+    [2, { host: { disk: { ...disk, reserve: 'warning' }, clock: 'unsynced', uptimeSeconds: 600 } }],
+    [2, { host: { disk: { ...disk, reserve: 'unknown' }, clock: 'unsynced', uptimeSeconds: 601 } }],
+    [2, { host: { clock: 'unknown', slot: { name: 'a', trying: false, dataLost: true, updateFailed: true } } }],
+    [2, { host: { slot: null, uptimeSeconds: 86_399, boots: { count: 5, powerLosses: 2, afterPowerLoss: true } } }],
+    [2, { host: { uptimeSeconds: 86_400, boots: { count: 5, powerLosses: 2, afterPowerLoss: true } } }],
+  ],
+};
+
+interface Lived {
+  readonly series: ReadonlyMap<string, readonly string[]>;
+  /** What fired on the device, minute by minute. */
+  readonly fired: readonly (readonly string[])[];
+}
+
+async function live(phases: readonly Phase[]): Promise<Lived> {
+  const box = new Box();
+  const series = new Map<string, string[]>();
+  const fired: string[][] = [];
+  for (const changes of phases.flatMap(([minutes, changes]) => Array<Changes>(minutes).fill(changes))) {
+    box.facts = changed(changes);
+    for (const row of (await box.metrics.text()).split('\n')) {
+      const [, name, value] = /^(lineside_(?!http_|hub_).*) (\S+)$/.exec(row) ?? [];
+      if (name === undefined || value === undefined) continue;
+      series.set(name, [...padded(series.get(name) ?? [], fired.length), value]);
+    }
+    fired.push(await box.alerts());
+    box.clock.advance(60_000);
+  }
+  box.metrics.stop();
+  for (const [name, values] of series) series.set(name, padded(values, fired.length));
+  return { series, fired };
+}
+
+/** A series that is not in a scrape ends there, for Prometheus as well. */
+function padded(values: readonly string[], length: number): string[] {
+  return [...values, ...Array<string>(length - values.length).fill('stale')];
+}
+
+function changed(changes: Changes): Facts {
+  const all = Object.entries(well).map(([key, normal]) => {
+    if (!(key in changes)) return [key, normal];
+    const given = changes[key as keyof Changes];
+    return [key, isPlain(normal) && isPlain(given) ? { ...normal, ...given } : given];
+  });
+  return Object.fromEntries(all) as Facts;
+}
+
+const isPlain = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** For `promtool test rules`; JSON is YAML. */
+function cases(rules: string, all: readonly Lived[]): string {
+  const tests = all.map(({ series, fired }) => ({
+    interval: '1m',
+    input_series: [...series].map(([name, values]) => ({
+      series: name.replace(/(\{)|$/, (brace) => (brace === '{' ? '{instance="box",' : '{instance="box"}')),
+      values: values.join(' '),
+    })),
+    promql_expr_test: fired.map((names, minute) => ({
+      expr: 'group by (alertname, severity) (ALERTS{alertstate="firing"})',
+      eval_time: `${minute}m`,
+      exp_samples: names.map((name) => {
+        const [alertname, severity] = name.split(' ');
+        return { labels: `{alertname="${alertname}",severity="${severity}"}`, value: 1 };
+      }),
+    })),
+  }));
+  return JSON.stringify({ rule_files: [rules], evaluation_interval: '1m', tests });
+}
+
+function promtool(file: string): { readonly status: number | null; readonly output: string } {
+  const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', file], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  return { status, output: stdout + stderr };
+}
+
+function workDir(t: { after(fn: () => void): void }): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-alerts-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+test('the device and Prometheus have the same alerts, of the same severity, after the same time', () => {
+  const own = ownRules.map(({ name, severity, forS = 0 }) => ({ name, severity, forS }));
+  const seconds: Readonly<Record<string, number>> = { '': 0, '1m': 60, '5m': 300, '1h': 3_600 };
+  const rules = rulesIn(readFileSync(rulesFile, 'utf8')).map(({ alert, severity, for: wait }) => ({
+    name: alert,
+    severity,
+    forS: seconds[wait],
+  }));
+  const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);
+  assert.ok(own.length >= 30);
+  assert.deepEqual(rules.sort(byName), own.sort(byName));
+});
+
+test('every minute the same alerts fire on the device and in Prometheus', { skip }, async (t) => {
+  const all = await Promise.all(Object.values(lives).map(live));
+  const seen = new Set(all.flatMap(({ fired }) => fired.flat()).map((name) => name.split(' ')[0] ?? ''));
+  assert.deepEqual([...seen].sort(), ownRules.map(({ name }) => name).sort(), 'each alert has to fire in some life');
+  const file = join(workDir(t), 'cases.yml');
+  writeFileSync(file, cases(rulesFile, all));
+  const { status, output } = promtool(file);
+  assert.equal(status, 0, output);
+});
+
+test('a rule of Prometheus that is a little wrong does not agree', { skip }, async (t) => {
+  const all = await Promise.all(Object.values(lives).map(live));
+  const dir = workDir(t);
+  writeFileSync(join(dir, 'cases.yml'), cases('rules.yml', all));
+  const text = readFileSync(rulesFile, 'utf8');
+  for (const [right, wrong] of [
+    ['lineside_line_up == 0\n        for: 1m', 'lineside_line_up == 0\n        for: 2m'],
+    ['lineside_line_port_lost == 1\n        for: 5m', 'lineside_line_port_lost == 1\n        for: 6m'],
+    ['lineside_line_log_failing == 1', 'lineside_line_log_failing == 0'],
+    ['dropped_packets_total[5m]) > 0', 'dropped_packets_total[2m]) > 0'],
+    [' and increase(lineside_line_rx_fetched_packets_total[5m]) > 0', ''],
+    ['{kind!="break"}[5m])) > 10', '{kind!="break"}[5m])) > 11'],
+    ['{kind!="break"}', '{kind!="frame"}'],
+    ['oldest_unsent_seconds > 3600', 'oldest_unsent_seconds >= 3600'],
+    ['lineside_upstream_on == 1 and ', ''],
+    ['state="refused"', 'state="sending"'],
+    ['state="waiting_budget"', 'state="waiting_line"'],
+    ['lost_entries_total[1d]) > 0', 'lost_entries_total[1d]) > 4'],
+    ['time() < 2592000', 'time() <= 2592000'],
+    ['time() <= 0', 'time() < 0'],
+    ['lineside_kafka_connected == 0\n        for: 1h', 'lineside_kafka_connected == 0\n        for: 59m'],
+    ['lineside_kafka_configured == 1 and ', ''],
+    ['lineside_refdata_full == 1', 'lineside_refdata_full == 2'],
+    ['lineside_refdata_damaged == 1', 'lineside_refdata_damaged == 2'],
+    ['lineside_kafka_topics_lacking > 0', 'lineside_kafka_topics_lacking > 1'],
+  ] as const) {
+    assert.ok(text.includes(right), right);
+    writeFileSync(join(dir, 'rules.yml'), text.replace(right, wrong));
+    assert.notEqual(promtool(join(dir, 'cases.yml')).status, 0, wrong);
+  }
+});

@@ -1,0 +1,186 @@
+/** A box in memory, every figure set by the test: what its hub shows on /metrics, and the alerts that it finds itself. */
+import { Metrics } from '../../src/api/http/metrics.ts';
+import { Alerts, type Rule } from '../../src/base/alerts.ts';
+import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
+import type { HostFacts } from '../../src/host/host-facts.ts';
+import { hostRules } from '../../src/host/host-rules.ts';
+import { outboxRules } from '../../src/outbox/alerts.ts';
+import type { OutboxStatus } from '../../src/outbox/face.ts';
+import { UpstreamAlerts, upstreamRules } from '../../src/upstream/alerts.ts';
+import type { UpstreamStatus } from '../../src/upstream/face.ts';
+import { certificateRules } from '../../src/watch/certificate-rules.ts';
+import type { CertificateEnd, LineFigures } from '../../src/watch/face.ts';
+import { anyFigures } from '../../src/watch/figures.fixture.ts';
+import { lineRules } from '../../src/watch/line-rules.ts';
+import { LineWatch } from '../../src/watch/line-watch.ts';
+import { webhookRules } from '../../src/webhooks/alerts.ts';
+import type { WebhookStatus } from '../../src/webhooks/face.ts';
+
+/** Of every room: none may be missing here. */
+export const ownRules: readonly Pick<Rule<never>, 'name' | 'severity' | 'forS'>[] = [
+  ...outboxRules,
+  ...webhookRules,
+  ...lineRules,
+  ...upstreamRules,
+  ...certificateRules,
+  ...hostRules,
+];
+
+export interface Facts {
+  readonly outbox: OutboxStatus;
+  readonly webhooks: WebhookStatus;
+  readonly host: HostFacts;
+  readonly damage: string;
+  readonly full: string;
+  /** undefined: the line does not answer. */
+  readonly line: LineFigures | undefined;
+  readonly upstream: UpstreamStatus;
+  readonly certificates: readonly CertificateEnd[];
+}
+
+/** Nothing is wrong. */
+export const well: Facts = {
+  outbox: {
+    waiting: 0,
+    oldest: undefined,
+    inFlight: 0,
+    inFlightBytes: 0,
+    publishedTotal: 9,
+    refusedTotal: 0,
+    unreachedTotal: 0,
+    deadLetters: 0,
+    blockedKeys: [],
+    blockedKeyCount: 0,
+    broker: { configured: true, connected: true, reason: '', forSeconds: 60, topics: [] },
+  },
+  webhooks: {
+    subscriptions: 2,
+    activeSubscriptions: 2,
+    blockedSubscriptions: 0,
+    unplannedEvents: 0,
+    waiting: 0,
+    oldestDueSeconds: 0,
+    inFlight: 0,
+    rejected: 0,
+    failed: 0,
+    offline: false,
+    deliveredTotal: 7,
+    plannedTotal: 7,
+    attemptsTotal: { '': 7, dns: 0, timeout: 0, ssrf: 0, tls: 0, connect: 0, http: 0 },
+    historyBytes: 0,
+  },
+  host: {
+    bootId: 'boot',
+    uptimeSeconds: 90_000,
+    ageSeconds: 1,
+    temperatureCelsius: 51.5,
+    throttled: 'no',
+    underVoltage: 'no',
+    memory: { totalBytes: 1_000, availableBytes: 500 },
+    load: { averages: [0.5, 0.4, 0.3], processors: 4, usedPercent: 12.5 },
+    disk: {
+      totalBytes: 1_000,
+      freeBytes: 500,
+      writtenBytes: 1,
+      writtenBytesEver: 2,
+      lifeUsedPercent: 10,
+      reserve: 'normal',
+    },
+    clock: 'synced',
+    boots: { count: 5, powerLosses: 2, afterPowerLoss: false },
+    slot: { name: 'a', trying: false, dataLost: false, updateFailed: false },
+  },
+  damage: '',
+  full: '',
+  line: anyFigures,
+  upstream: {
+    to: 'kafka',
+    state: 'up to date',
+    reason: '',
+    connected: true,
+    lagEntries: 0,
+    oldestUnsentAgeS: 0,
+    sentEntries: 10,
+    sentBytes: 100,
+    wireBytes: 50,
+    batches: 1,
+    repeatedBatches: 0,
+    gapsSent: 0,
+    entriesLost: 0,
+    budgetUsedBytes: 50,
+    budgetLimitBytes: 1_000,
+    position: 10,
+    logId: 'log',
+  },
+  certificates: [],
+};
+
+export class Box {
+  /** Wall clock and monotonic clock both begin at 0, as promtool's does. */
+  readonly clock = new FakeClock();
+  readonly metrics: Metrics;
+  facts: Facts = well;
+  readonly #line: LineWatch;
+  readonly #outbox = new Alerts(outboxRules);
+  readonly #webhooks = new Alerts(webhookRules);
+  readonly #host = new Alerts(hostRules);
+  readonly #certificates = new Alerts(certificateRules);
+  readonly #upstream = new UpstreamAlerts(0);
+
+  constructor() {
+    this.clock.stepWall(-this.clock.wallMs());
+    this.#line = new LineWatch({
+      ask: async () => {
+        if (this.facts.line === undefined) throw new Error('UNAVAILABLE');
+        return this.facts.line;
+      },
+      clock: this.clock,
+    });
+    this.metrics = new Metrics({
+      outbox: () => this.facts.outbox,
+      webhooks: () => this.facts.webhooks,
+      host: () => this.facts.host,
+      storage: () => {
+        const { damage, full } = this.facts;
+        return { usedBytes: 1, limitBytes: 2, freeBytes: 3, isDamaged: damage !== '', isFull: full !== '' };
+      },
+      watch: {
+        askLine: () => this.#line.look(),
+        certificates: () => this.facts.certificates,
+        alerts: () => this.#line.alerts(),
+      },
+      upstream: () => this.facts.upstream,
+      version: '0.1.0',
+      clock: this.clock,
+    });
+  }
+
+  /** What fires on the device itself, by name. */
+  async alerts(): Promise<string[]> {
+    const { outbox, webhooks, host, damage, full, upstream, certificates } = this.facts;
+    const nowMs = this.clock.monoMs();
+    const { configured, connected, topics } = outbox.broker;
+    await this.#line.look();
+    const vitals = {
+      waiting: outbox.waiting,
+      deadLetters: outbox.deadLetters,
+      damage,
+      full,
+      topicsLacking: topics.filter(({ lacks }) => lacks.length > 0).map(({ name }) => name),
+      brokerAway: configured && !connected ? 'away' : '',
+    };
+    const left = certificates.map(({ key, endsAtSeconds }) => ({
+      key,
+      seconds: endsAtSeconds - this.clock.wallMs() / 1_000,
+    }));
+    const firing = [
+      ...this.#outbox.look(vitals, nowMs),
+      ...this.#webhooks.look(webhooks, nowMs),
+      ...this.#line.alerts(),
+      ...this.#upstream.look(upstream, nowMs),
+      ...this.#certificates.look({ left }, nowMs),
+      ...this.#host.look(host, nowMs),
+    ];
+    return firing.map(({ name, severity }) => `${name} ${severity}`).sort();
+  }
+}
