@@ -24,7 +24,6 @@ const counters: readonly Listed[] = [
 ];
 
 const gauges: readonly Listed[] = [
-  ['on', '1: the serial log is sent to a central side (upstream.to).', ({ to }) => Number(to !== 'off')],
   ['connected', '1: the other side can be reached.', ({ connected }) => Number(connected)],
   ['lag_entries', 'Entries that are stored and not sent, at most.', (u) => u.lagEntries],
   ['oldest_unsent_seconds', 'How long the oldest entry that was not sent has waited.', (u) => u.oldestUnsentAgeS],
@@ -49,6 +48,9 @@ const states: Readonly<Record<UpstreamState, string>> = {
 export function upstreamMetrics(registry: Registry): Reading<UpstreamStatus | undefined> {
   const of = (figure: Listed[2]) => (status: UpstreamStatus | undefined) => status && figure(status);
   const readings: Reading<UpstreamStatus | undefined>[] = [
+    gaugeOf(registry, 'lineside_upstream_on', '1: the serial log is sent to a central side (upstream.to).', (status) =>
+      Number(status !== undefined && status.to !== 'off'),
+    ),
     ...counters.map(([name, help, figure]) => counterOf(registry, `lineside_upstream_${name}`, help, of(figure))),
     ...gauges.map(([name, help, figure]) => gaugeOf(registry, `lineside_upstream_${name}`, help, of(figure))),
     gaugesOf(
