@@ -5,6 +5,7 @@ import { addApplianceCommands } from './appliance/commands.ts';
 import { systemClock } from './base/clock.ts';
 import { LinesideError } from './base/errors.ts';
 import type { LocalShell } from './cli/cli.ts';
+import { addCollectorCommands } from './collector/commands.ts';
 import type { ListenAddress } from './config/config.ts';
 import { describeConfig, load } from './config/load.ts';
 import { addToken, listTokens, revokeToken, roles } from './config/tokens.ts';
@@ -32,6 +33,7 @@ export function addLocalCommands(program: Command, shell: LocalShell): void {
   addTokenCommands(program, shell);
   addApplianceCommands(program, shell, databases);
   addDoctorCommands(program, shell);
+  addCollectorCommands(program, shell);
   program
     .command('serve')
     .description('run the service in the foreground (lineside serve --help)')
@@ -58,6 +60,10 @@ function addConfigCommands(program: Command, { io }: LocalShell): void {
   config
     .command('check')
     .description('check the configuration file and print every key with its value; exit status 2 on a fault')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  lineside config check\n  lineside config check --config new.toml && sudo cp new.toml /etc/lineside/lineside.toml\n',
+    )
     .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)')
     .action((options: { config?: string }) => {
       const loaded = load(options.config, process.env, 'check');
@@ -81,8 +87,12 @@ function addTokenCommands(program: Command, { io }: LocalShell): void {
     command.option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)');
   const collect = (role: string, before: string[]): string[] => [...before, role];
 
-  withConfig(token.command('add <name>'))
+  withConfig(token.command('add').argument('<name>', 'name of the token: who uses it'))
     .description('store a new token and print it once, as the last line; only its hash is kept')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  lineside token add ops --role operator --role reader\n  lineside token add wall-display --role viewer\n',
+    )
     .requiredOption('--role <role>', `one of ${roles.join(', ')}; repeatable`, collect, [])
     .action((name: string, options: { config?: string; role: string[] }) => {
       const file = tokensFile(options);
@@ -101,7 +111,7 @@ function addTokenCommands(program: Command, { io }: LocalShell): void {
       if (options.json === true) io.stdout.write(`${JSON.stringify(shown)}\n`);
       else for (const t of shown) io.stdout.write(`${t.name}\t${t.roles.join(',')}\t${t.createdAt}\n`);
     });
-  withConfig(token.command('revoke <name>'))
+  withConfig(token.command('revoke').argument('<name>', 'name of the token: who uses it'))
     .description('end a token at once, also for the running service')
     .action((name: string, options: { config?: string }) => {
       revokeToken(tokensFile(options), name);

@@ -21,11 +21,15 @@ export function addBackupCommands(program: Command, shell: LocalShell, databases
 
 function addBackup(program: Command, { io }: LocalShell, version: string): void {
   program
-    .command('backup <file>')
+    .command('backup')
+    .argument('<file>', 'where the backup is written')
     .description('log, reference data, configuration and identity into one file, beside the running service')
     .option('--no-log', 'without the serial log')
     .option(...configOption)
-    .addHelpText('after', '\nThe file holds private keys and tokens: whoever has it can be this box.')
+    .addHelpText(
+      'after',
+      '\nThe file holds private keys and tokens: whoever has it can be this box.\n\nExamples:\n  sudo lineside backup /media/stick/box-7.backup\n  sudo lineside backup --no-log /media/stick/box-7.backup\n',
+    )
     .action(async (file: string, options: { log: boolean; config?: string }) => {
       const { makeBackup } = await import('./backup.ts');
       const list = await makeBackup({
@@ -43,9 +47,11 @@ function addBackup(program: Command, { io }: LocalShell, version: string): void 
 
 function addRestore(program: Command, { io }: LocalShell, databases: LoadDatabases): void {
   program
-    .command('restore [file]')
+    .command('restore')
+    .argument('[file]', 'the backup')
     .description('put a backup in the place of what this box has; the service is stopped meanwhile')
     .option('--yes', 'really: what the box has now is thrown away')
+    .addHelpText('after', '\nExample:\n  sudo lineside restore /media/stick/box-7.backup --yes\n')
     .option('--finish', 'go on with a restore that was interrupted (the next start does it by itself)')
     .option(...configOption)
     .action(async (file: string | undefined, options: { yes?: boolean; finish?: boolean; config?: string }) => {

@@ -55,6 +55,7 @@ export function addIdentityCommands(program: Command, { io }: LocalShell): void 
 
   place(identity.command('renew'))
     .description('a new key and certificate for the server, by the same authority: the fingerprint stays')
+    .addHelpText('after', '\nExample:\n  sudo lineside identity renew && sudo systemctl restart lineside\n')
     .option('--hostname <name>', 'name in the certificate (default: that of the machine)')
     .action((options: Options) => {
       const box = new Box(options.root);

@@ -17,8 +17,13 @@ export function addUpdateCommands(program: Command, { io }: LocalShell): void {
 
 function addInstall(update: Command, io: Io, version: string): void {
   update
-    .command('install <file>')
+    .command('install')
+    .argument('<file>', 'the signed bundle')
     .description('verify a signed bundle and write it to the slot that does not run; it is tried at the next start')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  sudo lineside update install /media/stick/lineside-1.3.0.update && sudo systemctl reboot\n  sudo lineside update status\n',
+    )
     .option('--allow-downgrade', 'also where the bundle is older than what runs')
     .action(async (file: string, options: { allowDowngrade?: boolean }) => {
       const [{ installUpdate }, { ownPlace }] = await Promise.all([

@@ -53,6 +53,15 @@ export function commandTree(io: CliIo, parts: CliParts): Command {
   return buildProgram(new Shell(io, false, parts), parts);
 }
 
+const firstSteps = `
+First steps:
+  lineside devices                        which ports are there?
+  lineside open /dev/ttyUSB0 9600,8N1     from now on every byte is kept
+  lineside log --follow                   what comes and goes
+  lineside status                         how it is
+  lineside COMMAND --help                 everything about one command, with examples
+`;
+
 function buildProgram(shell: Shell, parts: CliParts): Command {
   const { io } = shell;
   const program = new Command('lineside')
@@ -73,7 +82,7 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })
-    .addHelpText('after', `\n${exitStatusTable()}`);
+    .addHelpText('after', `${firstSteps}\n${exitStatusTable()}`);
   program.commandsGroup('The line:');
   for (const add of [addDevices, addOpen, addClose, addConfig, addSend, addReceive, addMonitor, addModem, addBreak])
     add(program, shell);

@@ -36,10 +36,16 @@ export function addDict(program: Command, shell: Shell): void {
     what: 'cannot list the dictionaries',
     run: list,
   });
-  shell.hub(command.command('show <name>').description('show a dictionary with its schema'), {
-    what: ([name = '']) => `cannot show dictionary ${safeText(name)}`,
-    run: show,
-  });
+  shell.hub(
+    command
+      .command('show')
+      .argument('<name>', 'name of the dictionary')
+      .description('show a dictionary with its schema'),
+    {
+      what: ([name = '']) => `cannot show dictionary ${safeText(name)}`,
+      run: show,
+    },
+  );
   addCreate(command, shell);
   addUpdate(command, shell);
   addDraft(command, shell);
@@ -47,7 +53,8 @@ export function addDict(program: Command, shell: Shell): void {
 
 function addCreate(dict: Command, shell: Shell): void {
   const command = dict
-    .command('create <name>')
+    .command('create')
+    .argument('<name>', 'name of the dictionary')
     .description('create a dictionary; its name never changes')
     .requiredOption('--title <text>', 'what it is, for people')
     .addOption(scopeOption(dict).makeOptionMandatory())
@@ -60,7 +67,8 @@ function addCreate(dict: Command, shell: Shell): void {
 
 function addUpdate(dict: Command, shell: Shell): void {
   const command = dict
-    .command('update <name>')
+    .command('update')
+    .argument('<name>', 'name of the dictionary')
     .description('change the title, the scope or the schema; what is not given stays')
     .option('--title <text>', 'what it is, for people')
     .addOption(scopeOption(dict))

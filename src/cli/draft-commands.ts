@@ -39,24 +39,35 @@ export function addDraft(dict: Command, shell: Shell): void {
       '\nA draft goes: draft, request-review, approve (or reject), publish. withdraw ends it before that.\n\nExamples:\n  lineside dict draft create pumps --schema pumps.next.json --reason "adds the year"\n  lineside dict draft request-review pumps 1\n  lineside dict draft approve pumps 1 --reason "as agreed"\n  lineside dict draft publish pumps 1\n',
     );
   const create = command
-    .command('create <name>')
+    .command('create')
+    .argument('<name>', 'name of the dictionary')
     .description('propose a new schema for a dictionary')
     .requiredOption('--schema <file>', 'JSON Schema of the data (-: standard input)')
     .requiredOption('--reason <text>', 'why; kept with the draft');
   shell.hub<{ schema: string } & ReasonOption>(create, { what: aboutDrafts('create a draft of'), run: createDraft });
-  shell.hub(command.command('list <name>').description('list the drafts of a dictionary'), {
-    what: aboutDrafts('list the drafts of'),
-    run: listDrafts,
-  });
-  shell.hub(idArgument(command.command('show <name>').description('show a draft with its schema')), {
-    what: aboutDraft('show'),
-    run: showDraft,
-  });
+  shell.hub(
+    command.command('list').argument('<name>', 'name of the dictionary').description('list the drafts of a dictionary'),
+    {
+      what: aboutDrafts('list the drafts of'),
+      run: listDrafts,
+    },
+  );
+  shell.hub(
+    idArgument(
+      command.command('show').argument('<name>', 'name of the dictionary').description('show a draft with its schema'),
+    ),
+    {
+      what: aboutDraft('show'),
+      run: showDraft,
+    },
+  );
   for (const [name, step] of Object.entries(steps)) addStep(command, shell, name, step);
 }
 
 function addStep(draft: Command, shell: Shell, name: string, step: Step): void {
-  const command = idArgument(draft.command(`${name} <name>`).description(step.description));
+  const command = idArgument(
+    draft.command(name).argument('<name>', 'name of the dictionary').description(step.description),
+  );
   shell.hub<ReasonOption>(withReason(command), {
     what: aboutDraft(name.replace('request-review', 'request a review of')),
     run: (call, args) => takeStep(call, args, step),

@@ -30,7 +30,8 @@ const usualTimeoutSeconds = 600;
 
 export function addImport(program: Command, shell: Shell): void {
   const command = program
-    .command('import <file>')
+    .command('import')
+    .argument('<file>', 'the bundle, NDJSON or JSON (-: standard input)')
     .description('import a bundle of records (-: standard input): one transaction, all or nothing')
     .addOption(new Option('--format <format>', 'default: json for *.json, else ndjson').choices(['ndjson', 'json']))
     .addHelpText(

@@ -48,33 +48,57 @@ export function addRecord(program: Command, shell: Shell): void {
 }
 
 function addReading(record: Command, shell: Shell): void {
-  const list = record.command('list <dict>').description('list the records that are valid, by key');
+  const list = record
+    .command('list')
+    .argument('<dict>', 'name of the dictionary')
+    .description('list the records that are valid, by key');
   shell.hub<ReadOptions>(withLimit(withAt(list), 'all'), {
     what: ([dict = '']) => `cannot list the records of ${safeText(dict)}`,
     run: listRecords,
   });
-  shell.hub<ReadOptions>(withAt(record.command('get <dict> <key>').description('show a record')), {
-    what: aboutRecord('read'),
-    run: getRecord,
-  });
-  const history = record.command('history <dict> <key>').description('list all versions of a record, newest first');
+  shell.hub<ReadOptions>(
+    withAt(
+      record
+        .command('get')
+        .argument('<dict>', 'name of the dictionary')
+        .argument('<key>', 'business key of the record')
+        .description('show a record'),
+    ),
+    {
+      what: aboutRecord('read'),
+      run: getRecord,
+    },
+  );
+  const history = record
+    .command('history')
+    .argument('<dict>', 'name of the dictionary')
+    .argument('<key>', 'business key of the record')
+    .description('list all versions of a record, newest first');
   shell.hub<ReadOptions>(withLimit(history, 'all'), { what: aboutRecord('read the history of'), run: showHistory });
 }
 
 function addWriting(record: Command, shell: Shell): void {
   const create = record
-    .command('create <dict> <key> <data>')
+    .command('create')
+    .argument('<dict>', 'name of the dictionary')
+    .argument('<key>', 'business key of the record')
+    .argument('<data>', 'JSON object: as text, @FILE, or - for standard input')
     .description('create a record, or open a closed one again')
     .addOption(validFromOption());
   shell.hub<WriteOptions>(withReason(create), { what: aboutRecord('create'), run: createRecord });
   const update = record
-    .command('update <dict> <key> <data>')
+    .command('update')
+    .argument('<dict>', 'name of the dictionary')
+    .argument('<key>', 'business key of the record')
+    .argument('<data>', 'JSON object: as text, @FILE, or - for standard input')
     .description('write a new version of a record: the whole data')
     .addOption(versionOption())
     .addOption(validFromOption());
   shell.hub<WriteOptions>(withReason(update), { what: aboutRecord('update'), run: updateRecord });
   const close = record
-    .command('close <dict> <key>')
+    .command('close')
+    .argument('<dict>', 'name of the dictionary')
+    .argument('<key>', 'business key of the record')
     .description('close a record: it is valid no longer, its history stays')
     .addOption(versionOption());
   shell.hub<WriteOptions>(withReason(close), { what: aboutRecord('close'), run: closeRecord });

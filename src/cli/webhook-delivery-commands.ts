@@ -41,7 +41,8 @@ export function addDeliveries(webhook: Command, shell: Shell): void {
     run: listDeliveries,
   });
   const show = webhook
-    .command('delivery <id>')
+    .command('delivery')
+    .argument('<id>', 'of the delivery: lineside webhook deliveries shows it')
     .description('show a delivery: every attempt, what was answered, and the body')
     .option('--body', 'print the body alone, to the byte: what the signature is of');
   shell.hub<{ body?: boolean }>(show, {
@@ -53,7 +54,8 @@ export function addDeliveries(webhook: Command, shell: Shell): void {
 
 function addRetry(webhook: Command, shell: Shell): void {
   const command = webhook
-    .command('retry [delivery]')
+    .command('retry')
+    .argument('[delivery]', 'its id: lineside webhook deliveries shows it')
     .description('send again, with the same id and bytes: one delivery, or those of a subscription that were given up')
     .option('--subscription <id>', 'those of this subscription, instead of one delivery')
     .option('--from <time>', 'only those made from this time on: RFC 3339, or an age as 10m, 2h, 7d')

@@ -18,7 +18,8 @@ interface PingOptions {
 
 export function addPing(webhook: Command, shell: Shell): void {
   const command = webhook
-    .command('ping <url>')
+    .command('ping')
+    .argument('<url>', 'where to: https')
     .description('post a signed test delivery to a URL, registered or not; status 1 when it is not accepted');
   shell.hub<PingOptions>(withSecretFile(command), {
     what: ([url = '']) => `cannot ping ${safeText(url)}`,

@@ -50,7 +50,8 @@ export function addCollectorCommands(program: Command, shell: LocalShell): void 
 
 function addTokenCommand(collector: Command, io: CliIo): void {
   collector
-    .command('token <device-id>')
+    .command('token')
+    .argument('<device-id>', 'device.id of the box')
     .description('let a box push: store the hash of a new token, and print the token once, as the last line')
     .requiredOption('--tokens <file>', 'the file of `collector serve --tokens`')
     .option('--revoke', 'end all its tokens instead, at once')

@@ -1,5 +1,5 @@
 /** src/cli/reference.md: every command, argument and option, by the tree that parses them. */
-import type { Command, Option } from 'commander';
+import { type Command, Help, type Option } from 'commander';
 import { exitStatusTable } from '../../src/cli/failure.ts';
 import { pathOf, program, runsItself, withSubcommands } from './commands.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
@@ -49,6 +49,7 @@ function chapter(command: Command, examples: string, holes: string[]): string[] 
   const options = help.visibleOptions(command).filter((option) => !isShared(option) && option.long !== '--help');
   const args = command.registeredArguments;
   if (command.description().trim() === '') holes.push(path);
+  for (const one of args) if (one.description.trim() === '') holes.push(`${path} ${help.argumentTerm(one)}`);
   for (const option of command.options) if (option.description.trim() === '') holes.push(`${path} ${option.flags}`);
   const connected = connection(command).length > 0 ? 'Takes the [connection options](#connection-options).' : '';
   return [
@@ -72,10 +73,8 @@ function usage(command: Command): string {
 }
 
 function optionRow(option: Option): string[] {
-  const { flags, description, defaultValue, defaultValueDescription: said } = option;
-  const usual = said ?? (typeof defaultValue === 'boolean' || Array.isArray(defaultValue) ? undefined : defaultValue);
-  const suffix = usual === undefined ? '' : ` (default ${String(usual)})`;
-  return [code(flags), `${plain(description)}${suffix}${option.mandatory ? ' Needed.' : ''}`];
+  const text = new Help().optionDescription(option);
+  return [code(option.flags), `${plain(text)}${option.mandatory ? '. Needed' : ''}`];
 }
 
 function connection(command: Command): readonly Option[] {
