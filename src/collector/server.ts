@@ -68,6 +68,7 @@ export async function startCollector(options: CollectorOptions, clock: Clock, lo
       await endsWithin(clock, STOP_GRACE_MS, new Promise<void>((resolve) => server.tryShutdown(() => resolve())));
       server.forceShutdown();
       listener.cut();
+      refused.stop();
       await store.stop();
     },
   };
