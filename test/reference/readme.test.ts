@@ -106,8 +106,8 @@ describe('the README', () => {
 
 /** On the map, but second words: `update install`, `status`. */
 const followers: ReadonlySet<string> = new Set(['mark-good', 'pack', 'create', 'renew', 'show', 'schema']);
-/** Dictionaries and the like, that look like keys. */
-const notKeys: ReadonlySet<string> = new Set(['device.ports', 'device.line']);
+/** Dictionaries, files and credentials that look like keys. */
+const notKeys: ReadonlySet<string> = new Set(['device.ports', 'device.line', 'upstream.position', 'upstream.token']);
 /** Of the package's file names. */
 const notMetrics = /^lineside_\d|^lineside_VERSION/;
 
