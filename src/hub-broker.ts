@@ -3,7 +3,7 @@ import type { Clock } from './base/clock.ts';
 import type { Logger } from './base/logger.ts';
 import type { Config } from './config/config.ts';
 import { readPassword } from './config/load.ts';
-import type { Broker, TopicWish } from './kafka/face.ts';
+import type { Broker, KafkaOptions, TopicWish } from './kafka/face.ts';
 import { type Scope, scopes } from './outbox/event.ts';
 
 /** Seven days, as the specification has it. */
@@ -17,27 +17,45 @@ export function topicOf({ kafka }: Config, scope: Scope): string {
 export async function openBroker(config: Config, clock: Clock, logger: Logger): Promise<Broker | undefined> {
   const { kafka, outbox, device } = config;
   if (kafka.bootstrap === '') return undefined;
-  const topics = scopes.map((scope): TopicWish => {
-    const { partitions, replicationFactor } = kafka;
-    const settings = { 'retention.ms': String(RETENTION_MS), 'cleanup.policy': 'delete' };
-    return { name: topicOf(config, scope), partitions, replicationFactor, config: settings };
-  });
+  const topics = scopes.map((scope) => topicWish(config, topicOf(config, scope)));
+  const own = { topics, compression: kafka.compression, clientId: device.id, queueBytes: outbox.inFlightBytes };
+  return newBroker(config, own, clock, logger);
+}
+
+/** One for the serial log alone: its backlog is never in the same queue as a change event. Not started yet. */
+export function openUpstreamBroker(config: Config, clock: Clock, logger: Logger): Promise<Broker> {
+  const { topic, compression } = config.upstream;
+  const own = {
+    topics: [topicWish(config, topic)],
+    compression,
+    clientId: `${config.device.id}-upstream`,
+    queueBytes: config.kafka.maxMessageBytes,
+  };
+  return newBroker(config, own, clock, logger);
+}
+
+function topicWish({ kafka }: Config, name: string): TopicWish {
+  const { partitions, replicationFactor } = kafka;
+  const settings = { 'retention.ms': String(RETENTION_MS), 'cleanup.policy': 'delete' };
+  return { name, partitions, replicationFactor, config: settings };
+}
+
+type Own = Pick<KafkaOptions, 'topics' | 'compression' | 'clientId' | 'queueBytes'>;
+
+async function newBroker({ kafka }: Config, own: Own, clock: Clock, logger: Logger): Promise<Broker> {
   const { createKafkaBroker } = await import('./kafka/broker.ts');
-  const { bootstrap, securityProtocol, username, passwordFile, caFile, compression, createTopics } = kafka;
+  const { bootstrap, securityProtocol, username, passwordFile, caFile, createTopics } = kafka;
   return createKafkaBroker(
     {
+      ...own,
       bootstrap,
       securityProtocol,
       username,
       caFile,
-      compression,
       createTopics,
-      topics,
       password: passwordFile === '' ? '' : readPassword(passwordFile),
-      clientId: device.id,
       messageTimeoutMs: kafka.messageTimeoutMs,
       maxMessageBytes: kafka.maxMessageBytes,
-      queueBytes: outbox.inFlightBytes,
     },
     clock,
     logger,

@@ -23,6 +23,7 @@ import { type Consumers, createConsumers } from './hub-consumers.ts';
 import { takeHubLock } from './hub-lock.ts';
 import { hubMigrations } from './hub-migrations.ts';
 import { removePid, writePid } from './hub-orphan.ts';
+import type { Upstream, UpstreamParts } from './hub-upstream.ts';
 import { connectLine, type LineClient } from './line-client/line-client.ts';
 import { createOutboxAdmin } from './outbox/admin.ts';
 import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
@@ -124,16 +125,24 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   const { admin } = webhooks;
   const host = startTelemetry(start, onStop);
   const line = openLine(start, onStop);
-  const watch = watchAll(start, line, [outbox, admin, host], onStop);
+  const upstream = await openUpstream(start, line, { publisher, broker }, onStop);
+  const watch = watchAll(start, line, [outbox, admin, host, ...(upstream ? [upstream.admin] : [])], onStop);
   const parts = { config, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
-  const http = await startHttpServer({ ...parts, line, consoleDir, ...views(store, config) });
+  const http = await startHttpServer({
+    ...parts,
+    line,
+    consoleDir,
+    ...(upstream && { upstream: upstream.admin }),
+    ...views(store, config),
+  });
   onStop({ what: 'HTTP', stop: () => http.stop() });
   // While it is not known who the consumers are, events wait to be planned.
   void consumers.known.then(() => webhooks.start());
 
   if (config.device.inventory && line !== undefined) await startFacts(start, line, refdata, onStop);
   const { loops } = webhooks;
-  return { addresses: http.addresses, vitals: vitalsOf({ store, outbox, admin, refdata, publisher, loops, http }) };
+  const watched = { store, outbox, admin, refdata, publisher, loops, http, upstream };
+  return { addresses: http.addresses, vitals: vitalsOf(watched) };
 }
 
 interface Watched {
@@ -144,14 +153,17 @@ interface Watched {
   readonly publisher: Publisher;
   readonly loops: Webhooks['loops'];
   readonly http: HttpServer;
+  readonly upstream: Upstream | undefined;
 }
 
-function vitalsOf({ store, outbox, admin, refdata, publisher, loops, http }: Watched): Vitals {
+function vitalsOf({ store, outbox, admin, refdata, publisher, loops, http, upstream }: Watched): Vitals {
   const checks: Check[] = [
     { name: 'the publisher', answers: () => publisher.checkTurns() },
     ...loops.map(({ name, check }) => ({ name, answers: check })),
     { name: 'the import', answers: () => refdata.importAnswers() },
   ];
+  if (upstream !== undefined)
+    checks.push({ name: 'the shipper of the serial log', answers: () => upstream.checkTurns() });
   const address = probedAddress(http.listening);
   if (address !== undefined) checks.push({ name: 'HTTP', answers: () => httpAnswers(address) });
   const status = (): string => {
@@ -247,16 +259,33 @@ function watchAll(
   sources: readonly AlertSource[],
   onStop: OnStop,
 ): Watch {
-  const { tls, kafka, webhooks } = config;
+  const { tls, kafka, webhooks, upstream } = config;
   const certificates: readonly CertificateFile[] = [
     { key: 'tls.cert_file', file: tls.certFile, kind: 'chain' },
     { key: 'tls.client_ca_file', file: tls.clientCaFile, kind: 'authorities' },
     { key: 'kafka.ca_file', file: kafka.caFile, kind: 'authorities' },
     { key: 'webhooks.ca_file', file: webhooks.caFile, kind: 'authorities' },
+    { key: 'upstream.collector_ca_file', file: upstream.collectorCaFile, kind: 'authorities' },
   ];
   const watch = startWatch({ client, certificates, sources, clock: systemClock, logger });
   onStop({ what: 'watch', stop: () => watch.stop() });
   return watch;
+}
+
+/** undefined: it is off. */
+async function openUpstream(
+  { config, logger }: HubStart,
+  line: LineClient | undefined,
+  events: Pick<UpstreamParts, 'publisher' | 'broker'>,
+  onStop: OnStop,
+): Promise<Upstream | undefined> {
+  if (config.upstream.to === 'off' || line === undefined) return undefined;
+  const { startUpstream } = await import('./hub-upstream.ts');
+  const upstream = await startUpstream({ config, line, ...events, clock: systemClock, logger });
+  if (upstream === undefined) return undefined;
+  const { drainMs } = config.outbox;
+  onStop({ what: 'upstream', stop: () => upstream.stop(drainMs), limitMs: drainMs + AFTER_DRAIN_MS });
+  return upstream;
 }
 
 async function startFacts(

@@ -8,7 +8,8 @@ export interface OutgoingMessage {
   readonly topic: string;
   /** Same key, same partition. */
   readonly key: string;
-  readonly value: string;
+  /** Text goes as UTF-8. */
+  readonly value: string | Uint8Array;
   readonly headers: Readonly<Record<string, string>>;
 }
 

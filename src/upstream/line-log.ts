@@ -1,0 +1,85 @@
+/** The log of the line, as the hub reads it over gRPC: what is stored, in portions, each call with a time limit. */
+import Long from 'long';
+import { ClientError, Status } from 'nice-grpc';
+import { type Clock, pause } from '../base/clock.ts';
+import type { LineClient } from '../line-client/line-client.ts';
+import { lineside } from '../proto/services.ts';
+import type { ReadBatch } from './packer.ts';
+import type { LogNow } from './places.ts';
+
+export interface LineNow extends LogNow {
+  readonly clockSet: boolean;
+}
+
+export type ReadResult =
+  | { readonly kind: 'read'; readonly batches: readonly ReadBatch[] }
+  /** Retention removed entries above the id. */
+  | { readonly kind: 'overtaken' }
+  /** It is another log now. */
+  | { readonly kind: 'replaced' };
+
+export interface LineLog {
+  /** Both reject where the line does not answer. */
+  now(signal: AbortSignal): Promise<LineNow>;
+  /** What is stored above the id, until that is enough bytes or all there is. */
+  read(logId: string, afterId: number, enoughBytes: number, signal: AbortSignal): Promise<ReadResult>;
+}
+
+/** It answers in milliseconds; a slow card may hold a page for seconds. */
+const ANSWER_MS = 10_000;
+/** Of one call: what is sent and not taken, when there is enough, was read in vain. */
+const READ_ENTRIES = 4_096;
+
+export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineLog {
+  return {
+    async now(signal) {
+      const { log, clock: time } = await within(clock, signal, (limit) => line.getStatus({}, { signal: limit }));
+      return {
+        logId: log?.logId ?? '',
+        firstId: Number(log?.firstId ?? 0),
+        lastId: Number(log?.lastId ?? 0),
+        clockSet: time?.state === lineside.v1.ClockState.CLOCK_STATE_SET,
+      };
+    },
+    async read(logId, afterId, enoughBytes, signal) {
+      const batches: ReadBatch[] = [];
+      const request = {
+        logId,
+        afterId: Long.fromNumber(afterId, true),
+        storedOnly: true,
+        limit: Long.fromNumber(READ_ENTRIES, true),
+      };
+      try {
+        await within(clock, signal, async (limit) => {
+          let bytes = 0;
+          for await (const batch of line.readLog(request, { signal: limit })) {
+            batches.push(batch);
+            for (const { entry } of batch.entries) bytes += entry?.rawData.length ?? 0;
+            if (bytes >= enoughBytes) return;
+          }
+        });
+      } catch (error) {
+        // What came before is in order and whole.
+        if (batches.some(({ entries, gaps }) => entries.length + gaps.length > 0)) return { kind: 'read', batches };
+        if (error instanceof ClientError && error.code === Status.DATA_LOSS) return { kind: 'overtaken' };
+        if (error instanceof ClientError && error.code === Status.OUT_OF_RANGE) return { kind: 'replaced' };
+        throw error;
+      }
+      return { kind: 'read', batches };
+    },
+  };
+}
+
+/** Ends the call at its limit, which it says then. */
+async function within<T>(clock: Clock, signal: AbortSignal, call: (limit: AbortSignal) => Promise<T>): Promise<T> {
+  const over = new AbortController();
+  const done = new AbortController();
+  void pause(clock, ANSWER_MS, AbortSignal.any([done.signal, signal])).then(() => {
+    if (!done.signal.aborted) over.abort(new Error(`no answer within ${ANSWER_MS / 1_000} s`));
+  });
+  try {
+    return await call(over.signal);
+  } finally {
+    done.abort();
+  }
+}

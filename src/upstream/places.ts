@@ -1,0 +1,67 @@
+/** Where the shipper stands in the logs of the box: in one of them, while others that came after it may wait. Pure. */
+
+export interface Place {
+  readonly logId: string;
+  /** Everything up to this id is with the other side. */
+  readonly afterId: number;
+  /** The last id that is known to have been stored. */
+  readonly lastId: number;
+}
+
+/** What a status of the line says of its log. */
+export interface LogNow {
+  readonly logId: string;
+  /** 0: nothing is stored. */
+  readonly firstId: number;
+  readonly lastId: number;
+}
+
+/** Logs that were replaced while nothing could be sent; of more the middle ones are forgotten. */
+const MOST = 4;
+
+export class Places {
+  #all: Place[];
+
+  constructor(saved: readonly Place[]) {
+    this.#all = saved.slice(-MOST);
+  }
+
+  get all(): readonly Place[] {
+    return this.#all;
+  }
+
+  /** That is sent now; undefined: nothing was ever stored, or the line was never asked. */
+  get current(): Place | undefined {
+    return this.#all[0];
+  }
+
+  /** The current log is gone, and another is there. */
+  get isReplaced(): boolean {
+    return this.#all.length > 1;
+  }
+
+  /** Returns whether the log is a new one. A log that is seen for the first time is sent from its oldest entry on. */
+  seen({ logId, firstId, lastId }: LogNow): boolean {
+    const last = this.#all.at(-1);
+    if (last?.logId === logId) {
+      if (lastId > last.lastId) this.#all[this.#all.length - 1] = { ...last, lastId };
+      return false;
+    }
+    // Where it begins is known with its first entry.
+    if (logId === '' || firstId === 0) return false;
+    this.#all.push({ logId, afterId: firstId - 1, lastId });
+    if (this.#all.length > MOST) this.#all.splice(1, 1);
+    return last !== undefined;
+  }
+
+  /** The other side has everything up to this id, or is known to be there. */
+  moved(afterId: number): void {
+    const { current } = this;
+    if (current !== undefined) this.#all[0] = { ...current, afterId, lastId: Math.max(current.lastId, afterId) };
+  }
+
+  /** The replaced log is done with. */
+  next(): void {
+    if (this.isReplaced) this.#all.shift();
+  }
+}

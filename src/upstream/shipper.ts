@@ -1,0 +1,387 @@
+/**
+ * Ships the serial log to the central side: reads what is stored, packs it, sends it a batch at a time, and moves its position
+ * when the other side has it. The loop around the table of next-step.ts. Whatever fails is tried again for as long as it
+ * takes; what is held in memory is one batch and what was read for the next.
+ */
+import { backoffMs } from '../base/backoff.ts';
+import { type Clock, endsWithin, pause } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import { Pulse } from '../base/pulse.ts';
+import { Budget } from './budget.ts';
+import type { SendOutcome, UpstreamState, UpstreamStatus, Way } from './face.ts';
+import { Journal } from './journal.ts';
+import type { LineLog } from './line-log.ts';
+import { nextStep, type Situation, type Step } from './next-step.ts';
+import { LEAST_BYTES, Pace } from './pace.ts';
+import { encode, FRAME_BYTES, type Packed } from './packer.ts';
+import type { PositionFile } from './position-file.ts';
+import { Reading } from './reading.ts';
+import { nothingUnset, type SentUnset } from './unset-ranges.ts';
+
+export interface ShipperOptions {
+  readonly way: Way;
+  readonly line: LineLog;
+  readonly file: PositionFile;
+  readonly deviceId: string;
+  readonly batchBytes: number;
+  readonly lingerMs: number;
+  /** 0: no cap. */
+  readonly maxKbitPerS: number;
+  /** 0: no budget. */
+  readonly maxBytesPerDay: number;
+  /** Change events wait that can go now: they go first. */
+  readonly busy: () => boolean;
+  /** A batch under way for longer is given up. */
+  readonly sendLimitMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** From 0 to below 1: boxes that lost the same broker do not come back all at once. */
+  readonly random?: () => number;
+}
+
+/** The other side is tried again after a time that doubles between these. */
+const RETRY_FIRST_MS = 1_000;
+const RETRY_MAX_MS = 15_000;
+/** Nothing to send for so long: a connection that is kept costs more than one that is made again. */
+const REST_MS = 60_000;
+/** The position goes to the card this often at most: 4 KiB each. */
+const SAVE_MS = 5_000;
+/** A kill between two saves may forget so much of what the budget was charged. */
+const UNSAVED_PART = 0.01;
+const TROUBLE_MS = 1_000;
+/** Beyond the limits of asking and sending. */
+const STILL_MS = 90_000;
+
+interface Held {
+  readonly packed: Packed;
+  readonly bytes: Uint8Array;
+  readonly cost: number;
+}
+
+export class Shipper {
+  readonly #o: ShipperOptions;
+  readonly #journal: Journal;
+  readonly #reading: Reading;
+  readonly #pace: Pace;
+  readonly #pulse: Pulse;
+  readonly #stopping = new AbortController();
+  #isStopping = false;
+  #running: Promise<void> | undefined;
+  #budget: Budget;
+  #unset: SentUnset = nothingUnset;
+  #held: Held | undefined;
+  /** Bytes of a batch, where the other side has found a larger one too large. */
+  #mostBytes: number;
+  /** Which log the other side was asked about, since it last failed; '': none. */
+  #asked = '';
+  #failures = 0;
+  #retryAtMs = 0;
+  #refusal = '';
+  #idleSinceMs: number | undefined;
+  #state: UpstreamState = 'waiting for the line';
+  #nudge = new AbortController();
+  #savedMs = Number.NEGATIVE_INFINITY;
+  #unsavedBytes = 0;
+
+  constructor(options: ShipperOptions) {
+    this.#o = options;
+    const { clock, batchBytes, maxKbitPerS, maxBytesPerDay, way, logger, sendLimitMs } = options;
+    this.#mostBytes = Math.min(batchBytes, way.maxBytes - FRAME_BYTES);
+    this.#pace = new Pace(maxKbitPerS, this.#mostBytes, clock.monoMs());
+    this.#budget = new Budget(maxBytesPerDay, undefined, clock.monoMs());
+    this.#journal = new Journal(logger, way.name);
+    this.#reading = new Reading({ ...options, journal: this.#journal });
+    this.#pulse = new Pulse(clock, sendLimitMs + STILL_MS);
+  }
+
+  start(): void {
+    this.#o.way.start(() => this.#wayChanged());
+    this.#running ??= this.#run();
+  }
+
+  /** A batch under way gets up to limitMs to arrive. */
+  async stop(limitMs: number): Promise<void> {
+    this.#isStopping = true;
+    this.#pulse.rest();
+    this.#nudge.abort();
+    if (this.#running !== undefined) await endsWithin(this.#o.clock, limitMs, this.#running);
+    this.#stopping.abort();
+    await this.#running;
+    await this.#o.way.stop(0);
+    await this.#save();
+    await this.#o.file.close();
+  }
+
+  /** Throws where its loop has come to a stand. */
+  checkTurns(): void {
+    this.#pulse.check();
+  }
+
+  status(): UpstreamStatus {
+    const { way, clock } = this.#o;
+    const nowMs = clock.monoMs();
+    const { current, all } = this.#reading.places;
+    const { sentEntries, sentBytes, wireBytes, batches, repeatedBatches, gapsSent, entriesLost } = this.#journal;
+    return {
+      to: way.name,
+      state: this.#state,
+      reason: this.#reason(),
+      connected: way.state().connected,
+      lagEntries: all.reduce((sum, { lastId, afterId }) => sum + Math.max(0, lastId - afterId), 0),
+      oldestUnsentAgeS: Math.floor(this.#reading.ageMs(nowMs) / 1_000),
+      sentEntries,
+      sentBytes,
+      wireBytes,
+      batches,
+      repeatedBatches,
+      gapsSent,
+      entriesLost,
+      budgetUsedBytes: this.#budget.used(nowMs),
+      budgetLimitBytes: this.#budget.limit,
+      position: current?.afterId ?? 0,
+      logId: current?.logId ?? '',
+    };
+  }
+
+  async #run(): Promise<void> {
+    await this.#load();
+    while (!this.#isStopping) {
+      this.#pulse.beat();
+      try {
+        this.#overhead();
+        await this.#turn(nextStep(this.#situation()));
+        await this.#saveIfDue();
+      } catch (error) {
+        if (this.#isStopping) return;
+        this.#journal.trouble(messageOf(error));
+        await this.#wait(TROUBLE_MS);
+      }
+    }
+  }
+
+  async #load(): Promise<void> {
+    const { file, clock, maxBytesPerDay } = this.#o;
+    while (!this.#isStopping) {
+      this.#pulse.beat();
+      try {
+        const saved = await file.load();
+        this.#budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
+        this.#unset = saved?.unset ?? nothingUnset;
+        this.#reading.from(saved?.places ?? []);
+        return;
+      } catch (error) {
+        this.#journal.saved(messageOf(error));
+        await this.#wait(SAVE_MS);
+      }
+    }
+  }
+
+  async #turn(step: Step): Promise<void> {
+    const { signal } = this.#stopping;
+    if (step.do !== 'wait' && step.do !== 'look') this.#idleSinceMs = undefined;
+    switch (step.do) {
+      case 'look':
+        return this.#reading.look(signal);
+      case 'read':
+        return this.#reading.read(this.#wantedBytes(), signal);
+      case 'pack':
+        return this.#pack();
+      case 'ask':
+        return this.#ask();
+      case 'send':
+        return this.#send();
+      case 'wait':
+        return this.#idle(step.ms, step.state);
+    }
+  }
+
+  #situation(): Situation {
+    const { clock, busy, way } = this.#o;
+    const nowMs = clock.monoMs();
+    const held = this.#held;
+    const asked = this.#asked !== '' && this.#asked === this.#reading.places.current?.logId;
+    return {
+      lineAnswers: this.#reading.trouble === '',
+      lookInMs: this.#reading.lookInMs(nowMs),
+      hasMore: this.#reading.hasMore,
+      read: this.#reading.soFar(this.#wantedBytes()),
+      lingerMs: this.#reading.lingerMs(nowMs),
+      packed: held !== undefined,
+      retryMs: this.#retryAtMs - nowMs,
+      busy: held !== undefined && busy(),
+      affordable: held === undefined || this.#affordable(held.cost + (asked ? 0 : way.connectBytes), nowMs),
+      asked,
+      paceMs: held === undefined || !asked ? 0 : this.#pace.waitMs(held.cost, nowMs),
+    };
+  }
+
+  #affordable(bytes: number, nowMs: number): boolean {
+    const affordable = this.#budget.left(nowMs) >= bytes;
+    this.#journal.budget(affordable, this.#budget.used(nowMs), this.#budget.limit);
+    return affordable;
+  }
+
+  /** Of the next batch: what the link, the other side and the budget have room for. */
+  #wantedBytes(): number {
+    const left = this.#budget.left(this.#o.clock.monoMs()) / 2;
+    return Math.min(this.#pace.batchBytes, this.#mostBytes, Math.max(LEAST_BYTES, left));
+  }
+
+  #pack(): void {
+    const { way, deviceId } = this.#o;
+    const packed = this.#reading.take(this.#wantedBytes());
+    if (packed === undefined) return;
+    const bytes = encode(packed, deviceId);
+    if (bytes.length <= way.maxBytes) this.#held = { packed, bytes, cost: way.cost(bytes) };
+    else this.#reading.cut(packed, `${bytes.length} bytes are more than the ${way.maxBytes} that can be sent`);
+  }
+
+  async #ask(): Promise<void> {
+    const { current } = this.#reading.places;
+    if (current === undefined) return;
+    try {
+      const position = await this.#o.way.position(current.logId, this.#stopping.signal);
+      this.#asked = current.logId;
+      this.#journal.connected();
+      if (position !== undefined && this.#reading.goOnAt(position)) this.#held = undefined;
+    } catch (error) {
+      if (!this.#isStopping) this.#failed(messageOf(error));
+    }
+  }
+
+  async #send(): Promise<void> {
+    const held = this.#held;
+    if (held === undefined) return;
+    const { clock } = this.#o;
+    const { packed, cost, bytes } = held;
+    this.#state = 'sending';
+    const fromMs = clock.monoMs();
+    this.#pace.spent(cost, fromMs);
+    const outcome = await this.#underWay(held);
+    const nowMs = clock.monoMs();
+    const onLink = outcome.wireBytes ?? cost;
+    this.#pace.spent(onLink - cost, nowMs);
+    this.#charge(onLink, nowMs);
+    if (outcome.kind === 'stored') {
+      this.#held = undefined;
+      this.#failures = 0;
+      this.#refusal = '';
+      this.#pace.arrived(bytes.length, cost, nowMs - fromMs);
+      this.#journal.connected();
+      this.#journal.sent(packed);
+      this.#reading.arrived(packed);
+    } else if (!this.#isStopping) this.#notStored(outcome, held);
+  }
+
+  #notStored(outcome: Exclude<SendOutcome, { kind: 'stored' }>, { packed, bytes }: Held): void {
+    this.#journal.repeatedBatches += 1;
+    const tooLarge = outcome.kind === 'refused' && outcome.forever;
+    if (tooLarge) {
+      this.#held = undefined;
+      this.#mostBytes = Math.max(LEAST_BYTES, Math.min(this.#mostBytes, Math.floor(bytes.length / 2)));
+      this.#reading.cut(packed, outcome.reason);
+    }
+    if (outcome.kind === 'unreached') this.#pace.failed();
+    this.#failed(outcome.reason, outcome.kind === 'refused' && !tooLarge);
+  }
+
+  /** With a limit, so that a way that hangs does not hang the loop. */
+  async #underWay({ packed, bytes }: Held): Promise<SendOutcome> {
+    const { way, clock, sendLimitMs } = this.#o;
+    const over = new AbortController();
+    const timer = clock.timer(sendLimitMs, () => over.abort());
+    try {
+      return await way.send(bytes, packed, AbortSignal.any([over.signal, this.#stopping.signal]));
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #failed(reason: string, refused = false): void {
+    const { clock, random = Math.random } = this.#o;
+    this.#refusal = refused ? reason : '';
+    this.#journal.disconnected(reason);
+    this.#asked = '';
+    const delayMs = backoffMs(this.#failures++, RETRY_FIRST_MS, RETRY_MAX_MS);
+    this.#retryAtMs = clock.monoMs() + delayMs * (0.5 + random() / 2);
+  }
+
+  /** What the link has carried beside the batches. */
+  #overhead(): void {
+    const bytes = this.#o.way.takeOverhead();
+    const nowMs = this.#o.clock.monoMs();
+    this.#pace.spent(bytes, nowMs);
+    this.#charge(bytes, nowMs);
+  }
+
+  #charge(bytes: number, nowMs: number): void {
+    this.#budget.charge(bytes, nowMs);
+    this.#journal.wireBytes += bytes;
+    this.#unsavedBytes += bytes;
+  }
+
+  #wayChanged(): void {
+    if (this.#o.way.state().connected) this.#retryAtMs = 0;
+    this.#nudge.abort();
+  }
+
+  async #idle(ms: number, state: Extract<Step, { do: 'wait' }>['state']): Promise<void> {
+    this.#state = state === 'waiting for the way' ? this.#waitingForWay() : state;
+    const nowMs = this.#o.clock.monoMs();
+    if (state === 'up to date') this.#idleSinceMs ??= nowMs;
+    // Without room in the budget not even for a connection that is kept.
+    const rests = this.#idleSinceMs !== undefined && nowMs - this.#idleSinceMs >= REST_MS;
+    if (rests || state === 'waiting for the budget') {
+      this.#o.way.rest();
+      this.#asked = '';
+    }
+    await this.#wait(ms);
+  }
+
+  #waitingForWay(): UpstreamState {
+    if (this.#refusal !== '') return 'refused';
+    return this.#o.way.name === 'kafka' ? 'waiting for the broker' : 'waiting for the collector';
+  }
+
+  #reason(): string {
+    switch (this.#state) {
+      case 'waiting for the line':
+        return this.#reading.trouble;
+      case 'refused':
+        return this.#refusal;
+      case 'waiting for the broker':
+      case 'waiting for the collector':
+        return this.#o.way.state().reason;
+      default:
+        return '';
+    }
+  }
+
+  async #wait(ms: number): Promise<void> {
+    if (this.#isStopping) return;
+    this.#nudge = new AbortController();
+    await pause(this.#o.clock, ms, AbortSignal.any([this.#nudge.signal, this.#stopping.signal]));
+  }
+
+  async #saveIfDue(): Promise<void> {
+    const { limit } = this.#budget;
+    const forced = limit > 0 && this.#unsavedBytes > limit * UNSAVED_PART;
+    if (forced || this.#o.clock.monoMs() - this.#savedMs >= SAVE_MS) await this.#save();
+  }
+
+  async #save(): Promise<void> {
+    const { file, clock } = this.#o;
+    if (!this.#reading.takeMoved() && this.#unsavedBytes === 0) return;
+    const { all } = this.#reading.places;
+    this.#savedMs = clock.monoMs();
+    this.#unsavedBytes = 0;
+    try {
+      await file.save({ places: all, budget: this.#budget.save(this.#savedMs), unset: this.#unset });
+      this.#journal.saved('');
+    } catch (error) {
+      this.#reading.unsaved();
+      this.#journal.saved(messageOf(error));
+    }
+  }
+}

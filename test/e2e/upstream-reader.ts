@@ -1,0 +1,139 @@
+/** What an independent consumer (upstream_consumer.py) finds of the serial log on a topic, and whether it is all of it. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { lineside } from '../../src/proto/services.ts';
+import { type Client, environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
+import { within } from './wait.ts';
+
+const PYTHON = '/usr/bin/python3';
+/** librdkafka before 2.6.1, as in Debian 12, has trouble with Apache Kafka 4: this is a later one. */
+const LIBRARIES = { LD_LIBRARY_PATH: join(ROOT, 'node_modules/node-rdkafka/build/deps') };
+const READ_LIMIT_MS = 60_000;
+
+export interface UpstreamEntry {
+  readonly id: number;
+  readonly clock: number;
+  readonly timestampMs: number;
+  readonly note: string;
+  /** The LogEntry as it is on the wire, base64. */
+  readonly raw: string;
+}
+
+export interface UpstreamBatch {
+  readonly bytes: number;
+  readonly logId: string;
+  readonly bootId: string;
+  readonly afterId: number;
+  readonly throughId: number;
+  readonly entries: readonly UpstreamEntry[];
+  readonly gaps: readonly {
+    readonly cause: string;
+    readonly firstId: number;
+    readonly lastId: number;
+    readonly entries: number;
+    readonly openEnded: boolean;
+    readonly reason: string;
+  }[];
+  readonly corrections: readonly { readonly firstId: number; readonly lastId: number; readonly correctionMs: number }[];
+}
+
+/** What the consumer lacks on this machine; false: nothing. */
+export function upstreamConsumerMissing(): string | false {
+  const found = spawnSync(PYTHON, ['-c', 'import confluent_kafka, google.protobuf']).status === 0;
+  if (!found) return "Debian's python3-confluent-kafka or python3-protobuf is missing";
+  return spawnSync('protoc', ['--version']).status === 0 ? false : 'protoc is missing';
+}
+
+let stubs: string | undefined;
+
+/** As any user of the contract would make them. */
+function stubsDir(): string {
+  if (stubs !== undefined) return stubs;
+  const dir = join(temporaryDirectory(), 'stubs');
+  mkdirSync(dir);
+  // Google's own file; Debian has it in a package of 20 MB (libprotobuf-dev).
+  const known = join(temporaryDirectory(), 'google/protobuf');
+  mkdirSync(known, { recursive: true });
+  writeFileSync(join(known, 'empty.proto'), 'syntax = "proto3";\npackage google.protobuf;\nmessage Empty {}\n');
+  const includes = [`-I${join(ROOT, 'proto')}`, `-I${resolve(known, '../..')}`];
+  const args = [...includes, `--python_out=${dir}`, 'lineside.proto', 'serial.proto'];
+  const made = spawnSync('protoc', args, { encoding: 'utf8' });
+  assert.equal(made.status, 0, `protoc: ${made.error?.message ?? made.stderr}`);
+  stubs = dir;
+  return dir;
+}
+
+/** Every batch that is on the topic now, each as the contract wants it. */
+export async function readUpstream(bootstrap: string, topic: string, deviceId: string): Promise<UpstreamBatch[]> {
+  const script = join(import.meta.dirname, 'upstream_consumer.py');
+  const child = startProcess(PYTHON, [script, stubsDir(), bootstrap, topic, deviceId], environment(LIBRARIES));
+  const { stdout, stderr } = child;
+  if (stdout === null || stderr === null) throw new Error('no pipes to the consumer');
+  const batches: UpstreamBatch[] = [];
+  let faults: readonly string[] | undefined;
+  let said = '';
+  stderr.on('data', (part: Buffer) => {
+    said += String(part);
+  });
+  createInterface({ input: stdout }).on('line', (line) => {
+    const told = JSON.parse(line) as UpstreamBatch & { readonly end?: readonly string[] };
+    if (told.end === undefined) batches.push(told);
+    else faults = told.end;
+  });
+  await within('the consumer ends', once(child, 'close'), READ_LIMIT_MS);
+  assert.deepEqual(faults, [], said);
+  return batches;
+}
+
+export interface Shipped {
+  /** First occurrences, in the order in which they came. */
+  readonly entries: readonly UpstreamEntry[];
+  readonly gaps: UpstreamBatch['gaps'];
+  /** Entries that came more than once. */
+  readonly duplicates: number;
+}
+
+/** Of one log: nothing is missing between two batches, first occurrences come in the order of the log, and what comes twice is the same. */
+export function shippedOf(batches: readonly UpstreamBatch[], logId: string): Shipped {
+  const seen = new Map<number, string>();
+  const entries: UpstreamEntry[] = [];
+  const gaps = new Map<number, UpstreamBatch['gaps'][number]>();
+  let through: number | undefined;
+  let duplicates = 0;
+  for (const batch of batches.filter((one) => one.logId === logId)) {
+    assert.ok(through === undefined || batch.afterId <= through, `nothing covers ${through} to ${batch.afterId}`);
+    through = Math.max(through ?? 0, batch.throughId);
+    for (const entry of batch.entries) {
+      const before = seen.get(entry.id);
+      if (before === undefined) {
+        assert.ok(entry.id > (entries.at(-1)?.id ?? 0), `${entry.id} came late`);
+        entries.push(entry);
+        seen.set(entry.id, entry.raw);
+      } else {
+        duplicates += 1;
+        assert.equal(entry.raw, before, `${entry.id} came again, and differs`);
+      }
+    }
+    for (const gap of batch.gaps) gaps.set(gap.firstId, gap);
+  }
+  return { entries, gaps: [...gaps.values()], duplicates };
+}
+
+/** The stored log as the box itself has it: id and the entry as it is on the wire. */
+export async function logOf({
+  line,
+}: Client): Promise<{ readonly logId: string; readonly entries: Map<number, string> }> {
+  const entries = new Map<number, string>();
+  let logId = '';
+  for await (const batch of line.readLog({ storedOnly: false })) {
+    logId ||= batch.logId;
+    for (const entry of batch.entries) {
+      entries.set(Number(entry.id), Buffer.from(lineside.v1.LogEntry.encode(entry).finish()).toString('base64'));
+    }
+  }
+  return { logId, entries };
+}
