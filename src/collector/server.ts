@@ -20,6 +20,7 @@ import {
 import { Pushes } from './pushes.ts';
 import { collectorDefinition, collectorService } from './service.ts';
 import { Store } from './store.ts';
+import { realDisk } from './stored-log.ts';
 import { DeviceTokens } from './tokens.ts';
 
 export interface CollectorOptions {
@@ -44,12 +45,17 @@ export interface Collector {
 }
 
 /** CONFIG_INVALID where it may not, or cannot, be started so. */
-export async function startCollector(options: CollectorOptions, clock: Clock, logger: Logger): Promise<Collector> {
+export async function startCollector(
+  options: CollectorOptions,
+  clock: Clock,
+  logger: Logger,
+  disk = realDisk,
+): Promise<Collector> {
   checkExposure(options);
   // What grpc-js would write to standard error by itself.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
   const credentials = await credentialsOf(options);
-  const store = new Store(options.dir, logger);
+  const store = new Store(options.dir, logger, disk);
   await store.start();
   const pushes = new Pushes(clock);
   const refused = new RefusalLog(clock, logger);

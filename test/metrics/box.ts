@@ -150,6 +150,7 @@ export class Box {
         alerts: () => this.#line.alerts(),
       },
       upstream: () => this.facts.upstream,
+      http: () => ({ connections: 1, refusedCallers: 2, followStreams: 3, pageStreams: 4 }),
       version: '0.1.0',
       clock: this.clock,
     });

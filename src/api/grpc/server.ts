@@ -65,7 +65,10 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const judge = judgeBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
 
   const running: Running[] = [];
-  const stop = (): Promise<void> => stopAll(running.splice(0), gate, standard, subscriptions, clock);
+  const stop = async (): Promise<void> => {
+    await stopAll(running.splice(0), gate, standard, subscriptions, clock);
+    refused.stop();
+  };
   let identity: TlsIdentity | undefined;
   try {
     if (config.grpc.listen.some((address) => needsTls(address, config))) identity = await TlsIdentity.read(config.tls);

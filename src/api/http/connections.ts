@@ -42,6 +42,11 @@ export class Connections {
     this.#look = this.#lookLater();
   }
 
+  /** Open now; with TLS, those whose handshake is under way too. */
+  get count(): number {
+    return Math.max(this.#open.size, this.#beneath.size);
+  }
+
   /** Ends those on which nothing was ever asked; Node itself ends those between two requests. */
   endSilent(): void {
     for (const [socket, { state }] of this.#open) if (state === 'silent' && socket.bytesRead === 0) socket.destroy();

@@ -17,6 +17,8 @@ export interface Listener {
   close(): Promise<void>;
   /** Ends those that are left. */
   cut(): void;
+  /** Connections open now. */
+  connections(): number;
 }
 
 export interface ListenerEvents {
@@ -62,6 +64,7 @@ export async function listen(address: ListenAddress, config: Config, events: Lis
       if (ownPath !== undefined) await removeSocket(ownPath);
     },
     cut: () => connections.cut(),
+    connections: () => connections.count,
   };
 }
 

@@ -1,29 +1,21 @@
 /** Numbers for Prometheus. What others count is asked for when somebody looks; labels come from fixed sets only. */
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../base/clock.ts';
 import type { HostFacts } from '../../host/host-facts.ts';
 import type { OutboxStatus } from '../../outbox/face.ts';
 import type { UpstreamStatus } from '../../upstream/face.ts';
-import type { CertificateEnd, LineView, WatchAdmin } from '../../watch/face.ts';
+import type { WatchAdmin } from '../../watch/face.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
-import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from './limits.ts';
+import { LongestHold } from './longest-hold.ts';
 import { hostMetrics } from './metrics-host.ts';
+import { type HttpFigures, hubMetrics, type StorageFigures } from './metrics-hub.ts';
 import { lineMetrics } from './metrics-line.ts';
-import { counterOf, gaugeOf, gaugesOf } from './metrics-readings.ts';
+import { outboxMetrics } from './metrics-outbox.ts';
+import type { Reading } from './metrics-readings.ts';
 import { upstreamMetrics } from './metrics-upstream.ts';
 import { webhookMetrics } from './metrics-webhooks.ts';
 
-/** Sizes of refdata.db, in bytes. */
-export interface StorageFigures {
-  readonly usedBytes: number;
-  readonly limitBytes: number;
-  /** Free on its disk. */
-  readonly freeBytes: number;
-  readonly isDamaged: boolean;
-  /** Changes are refused for want of room. */
-  readonly isFull: boolean;
-}
+export type { StorageFigures } from './metrics-hub.ts';
 
 export interface MetricSources {
   readonly outbox: () => OutboxStatus;
@@ -35,6 +27,7 @@ export interface MetricSources {
   readonly watch: WatchAdmin | undefined;
   /** undefined: nothing ships the serial log. */
   readonly upstream: () => UpstreamStatus | undefined;
+  readonly http: () => HttpFigures;
   readonly version: string;
   readonly clock: Clock;
 }
@@ -44,17 +37,6 @@ export interface ListedMetric {
   readonly help: string;
   readonly type: string;
   readonly labels: readonly string[];
-}
-
-/** What one look at the sources gave. */
-interface Now {
-  readonly outbox: OutboxStatus;
-  readonly webhooks: WebhookStatus;
-  readonly host: HostFacts;
-  readonly storage: StorageFigures | undefined;
-  readonly line: LineView | undefined;
-  readonly upstream: UpstreamStatus | undefined;
-  readonly certificates: readonly CertificateEnd[];
 }
 
 /** From a read in memory to an import of 100,000 records. */
@@ -69,7 +51,7 @@ export class Metrics {
   readonly #requests: Counter<'route' | 'method' | 'status'>;
   readonly #seconds: Histogram<'route'>;
   readonly #holds: LongestHold;
-  readonly #readings: ((now: Now) => void)[] = [];
+  readonly #readings: (() => Promise<void> | void)[];
 
   constructor(sources: MetricSources) {
     this.#sources = sources;
@@ -88,16 +70,7 @@ export class Metrics {
       buckets: SECONDS,
       registers,
     });
-    this.#outboxReadings();
-    const readWebhooks = webhookMetrics(this.#registry);
-    this.#readings.push(({ webhooks }) => readWebhooks(webhooks));
-    const readHost = hostMetrics(this.#registry);
-    this.#readings.push(({ host }) => readHost(host));
-    const readLine = lineMetrics(this.#registry);
-    this.#readings.push(({ line }) => readLine(line));
-    const readUpstream = upstreamMetrics(this.#registry);
-    this.#readings.push(({ upstream: status }) => readUpstream(status));
-    this.#processReadings();
+    this.#readings = this.#all();
   }
 
   get contentType(): string {
@@ -120,19 +93,7 @@ export class Metrics {
   }
 
   async text(): Promise<string> {
-    const { outbox, webhooks, host, storage, watch, upstream } = this.#sources;
-    const line = await watch?.askLine();
-    const certificates = watch?.certificates() ?? [];
-    const now: Now = {
-      outbox: outbox(),
-      webhooks: webhooks(),
-      host: host(),
-      storage: storage(),
-      line,
-      upstream: upstream(),
-      certificates,
-    };
-    for (const read of this.#readings) read(now);
+    for (const read of this.#readings) await read();
     return this.#registry.metrics();
   }
 
@@ -140,130 +101,28 @@ export class Metrics {
     this.#holds.stop();
   }
 
-  #outboxReadings(): void {
-    this.#gauge('lineside_outbox_waiting', 'Rows the broker has still to acknowledge.', ({ outbox }) => outbox.waiting);
-    this.#gauge(
-      'lineside_outbox_oldest_seconds',
-      'Age of the oldest waiting row.',
-      ({ outbox }) => outbox.oldest?.ageSeconds ?? 0,
-    );
-    this.#gauge('lineside_outbox_in_flight', 'Rows on their way to the broker.', ({ outbox }) => outbox.inFlight);
-    this.#gauge(
-      'lineside_outbox_in_flight_bytes',
-      'Bytes on their way to the broker.',
-      ({ outbox }) => outbox.inFlightBytes,
-    );
-    this.#gauge('lineside_outbox_dead_letters', 'Rows that cannot be published.', ({ outbox }) => outbox.deadLetters);
-    this.#gauge(
-      'lineside_outbox_blocked_keys',
-      'Keys whose first waiting row was refused.',
-      ({ outbox }) => outbox.blockedKeyCount,
-    );
-    this.#gauge('lineside_kafka_connected', '1: there is a connection to a broker.', ({ outbox }) =>
-      Number(outbox.broker.connected),
-    );
-    this.#gauge('lineside_kafka_configured', '1: a broker is configured (kafka.bootstrap).', ({ outbox }) =>
-      Number(outbox.broker.configured),
-    );
-    this.#gauge(
-      'lineside_kafka_topics_lacking',
-      'Topics of the broker that are not as they were asked for.',
-      ({ outbox }) => outbox.broker.topics.filter(({ lacks }) => lacks.length > 0).length,
-    );
-    this.#counter(
-      'lineside_outbox_published_total',
-      'Rows acknowledged since the start.',
-      ({ outbox }) => outbox.publishedTotal,
-    );
-    this.#counter(
-      'lineside_outbox_refused_total',
-      'Refusals by a broker that was reached.',
-      ({ outbox }) => outbox.refusedTotal,
-    );
-    this.#counter(
-      'lineside_outbox_unreached_total',
-      'Sendings that reached nobody.',
-      ({ outbox }) => outbox.unreachedTotal,
-    );
-  }
-
-  #processReadings(): void {
-    this.#readings.push(
-      gaugesOf(
-        this.#registry,
-        { name: 'lineside_info', help: '1, with the version of lineside.', label: 'version' },
-        () => ({ [this.#sources.version]: 1 }),
-      ),
-      gaugesOf(
-        this.#registry,
-        {
-          name: 'lineside_certificate_end_timestamp_seconds',
-          help: 'When the certificates of a key of the configuration end, in seconds since the Unix epoch.',
-          label: 'key',
-        },
-        ({ certificates }) => Object.fromEntries(certificates.map(({ key, endsAtSeconds }) => [key, endsAtSeconds])),
-      ),
-    );
-    this.#gauge('lineside_hub_resident_bytes', 'Resident memory of the hub.', () => process.memoryUsage.rss());
-    this.#gauge(
-      'lineside_hub_loop_longest_hold_seconds',
-      'Longest hold of the event loop in the last minute or two.',
-      () => this.#holds.seconds(),
-    );
-    this.#gauge('lineside_refdata_bytes', 'Bytes that refdata.db uses.', ({ storage }) => storage?.usedBytes);
-    this.#gauge('lineside_refdata_limit_bytes', 'Bytes that refdata.db may use.', ({ storage }) => storage?.limitBytes);
-    this.#gauge(
-      'lineside_refdata_free_bytes',
-      'Free bytes on the disk of refdata.db.',
-      ({ storage }) => storage?.freeBytes,
-    );
-    this.#gauge(
-      'lineside_refdata_damaged',
-      '1: refdata.db was found damaged.',
-      ({ storage }) => storage && Number(storage.isDamaged),
-    );
-    this.#gauge(
-      'lineside_refdata_full',
-      '1: changes are refused for want of room.',
-      ({ storage }) => storage && Number(storage.isFull),
-    );
-  }
-
-  #gauge(name: string, help: string, read: (now: Now) => number | undefined): void {
-    this.#readings.push(gaugeOf(this.#registry, name, help, read));
-  }
-
-  #counter(name: string, help: string, read: (now: Now) => number): void {
-    this.#readings.push(counterOf(this.#registry, name, help, read));
-  }
-}
-
-/** Of the window that runs and the one before, so that no scrape takes it from another. */
-class LongestHold {
-  readonly #clock: Clock;
-  readonly #delays = monitorEventLoopDelay({ resolution: HOLD_RESOLUTION_MS });
-  #windowAtMs: number;
-  #before = 0;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-    this.#windowAtMs = clock.monoMs();
-    this.#delays.enable();
-  }
-
-  seconds(): number {
-    // What is measured is the time from tick to tick; of that, one resolution is no delay.
-    const now = Math.max(0, this.#delays.max / 1e9 - HOLD_RESOLUTION_MS / 1e3);
-    const longest = Math.max(now, this.#before);
-    if (this.#clock.monoMs() - this.#windowAtMs >= HOLD_WINDOW_MS) {
-      this.#windowAtMs = this.#clock.monoMs();
-      this.#before = now;
-      this.#delays.reset();
-    }
-    return longest;
-  }
-
-  stop(): void {
-    this.#delays.disable();
+  /** Each sets the metrics of one source to what it says now. */
+  #all(): (() => Promise<void> | void)[] {
+    const { outbox, webhooks, host, storage, watch, upstream, http, version } = this.#sources;
+    const reading = <S>(register: (registry: Registry) => Reading<S>, source: () => S) => {
+      const read = register(this.#registry);
+      return (): void => read(source());
+    };
+    const readLine = lineMetrics(this.#registry);
+    return [
+      reading(outboxMetrics, outbox),
+      reading(webhookMetrics, webhooks),
+      reading(hostMetrics, host),
+      async () => readLine(await watch?.askLine()),
+      reading(upstreamMetrics, upstream),
+      reading(hubMetrics, () => ({
+        version,
+        residentBytes: process.memoryUsage.rss(),
+        longestHoldSeconds: this.#holds.seconds(),
+        http: http(),
+        storage: storage(),
+        certificates: watch?.certificates() ?? [],
+      })),
+    ];
   }
 }

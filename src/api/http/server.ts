@@ -65,6 +65,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const tokens = parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger);
   const local = new WeakSet<IncomingMessage>();
   const refusals = new RefusalLog(clock, logger);
+  const listeners: Listener[] = [];
   const metrics = new Metrics({
     outbox: () => outbox.status(),
     webhooks: () => webhooks.status(),
@@ -72,23 +73,24 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     storage: parts.storage ?? (() => undefined),
     watch: parts.watch,
     upstream: () => parts.upstream?.status(),
+    http: () => ({
+      connections: listeners.reduce((sum, listener) => sum + listener.connections(), 0),
+      refusedCallers: refusals.total,
+      followStreams: streams.count('follow'),
+      pageStreams: streams.count('page'),
+    }),
     version: parts.version,
     clock,
   });
-  const line = new LineCalls(parts.line, clock);
-  const history = new LineHistory({ status: (signal) => line.status(signal), clock });
-  const streams = new LogStreams(clock);
+  const consoleParts = partsOfConsole(parts, tokens, (request) => local.has(request));
+  const { streams, history } = consoleParts;
   let document: Promise<string> | undefined;
   const routeParts: RouteParts = {
     refdata: parts.refdata,
     outbox,
     webhooks,
     host: parts.host,
-    line,
-    history,
-    streams,
-    console: new ConsoleFiles(parts.consoleDir),
-    judge: judgeBy(tokens, (request) => local.has(request)),
+    ...consoleParts,
     watch: parts.watch,
     upstream: parts.upstream,
     metrics,
@@ -109,12 +111,12 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     isStopping: () => isStopping,
   });
 
-  const listeners: Listener[] = [];
   const stop = async (): Promise<void> => {
     isStopping = true;
     streams.endAll(stopping());
     await closeAll(listeners.splice(0), clock);
     metrics.stop();
+    refusals.stop();
     await history.stop();
     await app.close();
   };
@@ -135,6 +137,22 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   }
   const listening = listeners.map(({ address }) => address);
   return { addresses: listening.map(showListen), listening, stop };
+}
+
+/** The line, its log and the console, and who is judged again while a stream of them lasts. */
+function partsOfConsole(
+  { line: client, consoleDir, clock }: HttpParts,
+  tokens: TokenReader,
+  isLocal: (request: IncomingMessage) => boolean,
+) {
+  const line = new LineCalls(client, clock);
+  return {
+    line,
+    history: new LineHistory({ status: (signal) => line.status(signal), clock }),
+    streams: new LogStreams(clock),
+    console: new ConsoleFiles(consoleDir),
+    judge: judgeBy(tokens, isLocal),
+  };
 }
 
 async function closeAll(listeners: readonly Listener[], clock: Clock): Promise<void> {

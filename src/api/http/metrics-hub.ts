@@ -1,0 +1,86 @@
+/** The hub's own numbers for Prometheus: its process, its HTTP interface, refdata.db, the certificates it uses. */
+import type { Registry } from 'prom-client';
+import type { CertificateEnd } from '../../watch/face.ts';
+import { counterOf, gaugeOf, gaugesOf, type Reading } from './metrics-readings.ts';
+
+/** Sizes of refdata.db, in bytes, and what is wrong with it. */
+export interface StorageFigures {
+  readonly usedBytes: number;
+  readonly limitBytes: number;
+  /** Free on its disk. */
+  readonly freeBytes: number;
+  readonly isDamaged: boolean;
+  /** Changes are refused for want of room. */
+  readonly isFull: boolean;
+}
+
+/** Of the HTTP interface itself. */
+export interface HttpFigures {
+  readonly connections: number;
+  readonly refusedCallers: number;
+  /** Streams of the log, by what they are asked for. */
+  readonly followStreams: number;
+  readonly pageStreams: number;
+}
+
+export interface HubFigures {
+  readonly version: string;
+  readonly residentBytes: number;
+  readonly longestHoldSeconds: number;
+  readonly http: HttpFigures;
+  /** undefined: not known. */
+  readonly storage: StorageFigures | undefined;
+  readonly certificates: readonly CertificateEnd[];
+}
+
+type Listed = readonly [name: string, help: string, figure: (hub: HubFigures) => number | undefined];
+
+const gauges: readonly Listed[] = [
+  ['http_connections', 'Connections open on all addresses.', ({ http }) => http.connections],
+  ['hub_resident_bytes', 'Resident memory of the hub.', ({ residentBytes }) => residentBytes],
+  [
+    'hub_loop_longest_hold_seconds',
+    'Longest hold of the event loop in the last minute or two.',
+    ({ longestHoldSeconds }) => longestHoldSeconds,
+  ],
+  ['refdata_bytes', 'Bytes that refdata.db uses.', ({ storage }) => storage?.usedBytes],
+  ['refdata_limit_bytes', 'Bytes that refdata.db may use.', ({ storage }) => storage?.limitBytes],
+  ['refdata_free_bytes', 'Free bytes on the disk of refdata.db.', ({ storage }) => storage?.freeBytes],
+  ['refdata_damaged', '1: refdata.db was found damaged.', ({ storage }) => storage && Number(storage.isDamaged)],
+  ['refdata_full', '1: changes are refused for want of room.', ({ storage }) => storage && Number(storage.isFull)],
+];
+
+/** Registers them; the function sets them. */
+export function hubMetrics(registry: Registry): Reading<HubFigures> {
+  const readings: Reading<HubFigures>[] = [
+    gaugesOf(
+      registry,
+      { name: 'lineside_info', help: '1, with the version of lineside.', label: 'version' },
+      ({ version }) => ({ [version]: 1 }),
+    ),
+    ...gauges.map(([name, help, figure]) => gaugeOf(registry, `lineside_${name}`, help, figure)),
+    counterOf(
+      registry,
+      'lineside_http_refused_callers_total',
+      'Requests refused for want of a good token or role, and connections beyond http.max_connections.',
+      ({ http }) => http.refusedCallers,
+    ),
+    gaugesOf(
+      registry,
+      { name: 'lineside_http_log_streams', help: 'Streams of the serial log being read.', label: 'kind' },
+      ({ http }) => ({ follow: http.followStreams, page: http.pageStreams }),
+    ),
+    gaugesOf(
+      registry,
+      {
+        name: 'lineside_certificate_end_timestamp_seconds',
+        help: 'When the certificates of a key of the configuration end, in seconds since the Unix epoch.',
+        label: 'key',
+      },
+      ({ certificates }) => Object.fromEntries(certificates.map(({ key, endsAtSeconds }) => [key, endsAtSeconds])),
+    ),
+  ];
+  return (hub) => {
+    for (const read of readings) read(hub);
+  };
+}

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from './fake-clock.fixture.ts';
+import { silentLogger } from './logger.ts';
+import { REFUSAL_LOG_MS, RefusalLog } from './refusal-log.ts';
+
+function refusalLog() {
+  const clock = new FakeClock();
+  const lines: unknown[] = [];
+  const log = new RefusalLog(clock, {
+    ...silentLogger,
+    warn: (message, fields) => lines.push([message, fields?.peer, fields?.reason, fields?.refusals]),
+  });
+  return { clock, lines, log };
+}
+
+test('the first refused caller is told at once, the rest of a burst within a minute', () => {
+  const { clock, lines, log } = refusalLog();
+  log.note('GET /a', 'one', 'no token');
+  assert.deepEqual(lines.splice(0), [['refused a caller', 'one', 'no token', 1]]);
+  for (let i = 0; i < 500; i += 1) {
+    log.note('GET /a', 'two', 'wrong token');
+    clock.advance(100);
+  }
+  assert.deepEqual(lines, []);
+  clock.advance(REFUSAL_LOG_MS - 500 * 100);
+  assert.deepEqual(lines.splice(0), [['refused a caller', 'two', 'wrong token', 500]]);
+  clock.advance(10 * REFUSAL_LOG_MS);
+  assert.deepEqual(lines, []);
+  assert.equal(clock.pendingTimers, 0);
+  log.note('GET /a', 'three', 'no token');
+  assert.deepEqual(lines, [['refused a caller', 'three', 'no token', 1]]);
+  assert.equal(log.total, 502);
+});
+
+test('a scan that goes on for an hour makes a line a minute', () => {
+  const { clock, lines, log } = refusalLog();
+  for (let second = 0; second < 3_600; second += 1) {
+    log.note('GET /a', 'scanner', 'no token');
+    clock.advance(1_000);
+  }
+  assert.ok(lines.length >= 60 && lines.length <= 61, String(lines.length));
+});
+
+test('what was not told yet is told at the stop, and nothing is left to wait for', () => {
+  const { clock, lines, log } = refusalLog();
+  log.note('GET /a', 'one', 'no token');
+  log.note('GET /a', 'two', 'no token');
+  log.stop();
+  assert.deepEqual(lines.at(-1), ['refused a caller', 'two', 'no token', 1]);
+  assert.equal(clock.pendingTimers, 0);
+  log.stop();
+  assert.equal(lines.length, 2);
+});
