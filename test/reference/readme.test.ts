@@ -1,6 +1,6 @@
 /** What the README says there is, there is: commands, configuration keys, metrics, alerts, files, places to jump to. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { keys } from '../../src/config/keys.ts';
@@ -89,6 +89,32 @@ describe('the README', () => {
       const cells = rest.split('|').map((cell) => cell.trim());
       assert.ok(cells.length >= 2 && cells.every((cell) => cell.length > 10), `${name} has a row with nothing in it`);
     }
+  });
+
+  it('names no script, file, npm command or campaign that is not there', () => {
+    const files = [...readme.matchAll(/(?<![\w/.-])(?:scripts|image|systemd|proto|src|test)\/[\w./-]*\w/g)].map(String);
+    assert.ok(files.length > 30, 'hardly any file is named: is the pattern right?');
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object };
+    const runs = [...readme.matchAll(/npm run ([a-z]+)(?: -- ([a-z]+))?/g)];
+    const lacking = runs.filter(([, script = '', campaign]) => {
+      if (!Object.hasOwn(scripts, script)) return true;
+      if (campaign === undefined) return false;
+      const source = readFileSync(join(root, `test/${script}/${script}.ts`), 'utf8');
+      return !new RegExp(`^ *['"]?${campaign}['"]?[:,(]|^ \\* +${campaign} `, 'm').test(source);
+    });
+    assert.deepEqual([...files.filter((file) => !existsSync(join(root, file))), ...lacking.map(String)], []);
+  });
+
+  it('explains lines of the journal that are written', () => {
+    const sources = globSync('src/**/*.ts', { cwd: root }).map((file) => readFileSync(join(root, file), 'utf8'));
+    const rows = [...chapterOf('The journal').matchAll(/^\| (`.*?) \|/gm)].map(([, cell = '']) => cell);
+    const lines = rows.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, line = '']) => line));
+    assert.ok(lines.length > 10, 'hardly any line is explained: is the pattern right?');
+    const words = lines.map((line) => line.replace(/ \w+=.*$/, ''));
+    assert.deepEqual(
+      words.filter((one) => !sources.some((text) => text.includes(one))),
+      [],
+    );
   });
 
   for (const file of ['README.md', ...Object.keys(pages)]) {
