@@ -1,0 +1,66 @@
+/** Bytes as people read them: hex, text, dumps; and base64 as the interface carries them. Pure. */
+
+const digits = '0123456789abcdef';
+const hexOf = Array.from({ length: 256 }, (_, byte) => `${digits[byte >> 4]}${digits[byte & 15]}`);
+
+export function fromBase64(text: string): Uint8Array {
+  const binary = atob(text);
+  return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+}
+
+/** "48 65 0a"; at most `max` bytes, then "…". */
+export function hexText(bytes: Uint8Array, max = bytes.length): string {
+  const parts: string[] = [];
+  for (const byte of bytes.subarray(0, max)) parts.push(hexOf[byte] ?? '');
+  return parts.join(' ') + (bytes.length > max ? ' …' : '');
+}
+
+const named: Readonly<Record<number, string>> = { 9: '\\t', 10: '\\n', 13: '\\r', 92: '\\\\' };
+
+/** As one line: UTF-8 where it is, everything that has no picture as an escape that can be sent again as it stands. */
+export function visibleText(bytes: Uint8Array, max = bytes.length): string {
+  const shown = bytes.subarray(0, max);
+  let text = '';
+  for (let at = 0; at < shown.length; ) {
+    const byte = shown[at] ?? 0;
+    const length = sequenceLength(shown, at);
+    if (length > 1) text += decoder.decode(shown.subarray(at, at + length));
+    else if (named[byte] !== undefined) text += named[byte];
+    else text += byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `\\x${hexOf[byte]}`;
+    at += Math.max(1, length);
+  }
+  return text + (bytes.length > max ? ' …' : '');
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+/** Of characters that show nothing, or turn the text around them: they are shown as bytes. */
+const invisible = /^[\p{C}\p{Z}]$/u;
+
+/** Bytes of the printable UTF-8 character of more than one byte that begins there; 0: none does. */
+function sequenceLength(bytes: Uint8Array, at: number): number {
+  const lead = bytes[at] ?? 0;
+  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 0;
+  if (length === 0 || at + length > bytes.length) return 0;
+  try {
+    return invisible.test(decoder.decode(bytes.subarray(at, at + length))) ? 0 : length;
+  } catch {
+    return 0;
+  }
+}
+
+export interface DumpLine {
+  readonly offset: string;
+  readonly hex: string;
+  readonly text: string;
+}
+
+/** As hex dumps are: offset, bytes, ASCII with dots. */
+export function dumpLines(bytes: Uint8Array, width: number, maxLines: number): DumpLine[] {
+  const lines: DumpLine[] = [];
+  for (let at = 0; at < bytes.length && lines.length < maxLines; at += width) {
+    const part = bytes.subarray(at, at + width);
+    const text = Array.from(part, (byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
+    lines.push({ offset: at.toString(16).padStart(4, '0'), hex: hexText(part), text });
+  }
+  return lines;
+}

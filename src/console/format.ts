@@ -1,0 +1,83 @@
+/** Numbers, sizes and times as people read them. Pure. */
+import { parseInstant, usOfInstant } from '../base/instant.ts';
+
+const sizes = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function sizeText(bytes: number | null | undefined): string {
+  if (bytes === null || bytes === undefined || !Number.isFinite(bytes)) return 'unknown';
+  let amount = bytes;
+  let unit = 0;
+  while (amount >= 1024 && unit < sizes.length - 1) {
+    amount /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? amount : amount.toFixed(amount < 10 ? 2 : 1)} ${sizes[unit]}`;
+}
+
+const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+
+export function countText(count: number | null | undefined): string {
+  return count === null || count === undefined ? 'unknown' : grouped.format(count);
+}
+
+export function percentText(percent: number | null): string {
+  return percent === null ? 'unknown' : `${grouped.format(percent)} %`;
+}
+
+/** The two largest units: "3 d 4 h", "2 min 5 s", "40 s". */
+export function durationText(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return 'unknown';
+  let rest = Math.max(0, Math.round(seconds));
+  const parts: string[] = [];
+  for (const [unit, size] of [
+    ['d', 86_400],
+    ['h', 3_600],
+    ['min', 60],
+    ['s', 1],
+  ] as const) {
+    const amount = Math.floor(rest / size);
+    rest -= amount * size;
+    if (amount > 0) parts.push(`${amount} ${unit}`);
+  }
+  return parts.slice(0, 2).join(' ') || '0 s';
+}
+
+const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const;
+const timeOnly = new Intl.DateTimeFormat('en-GB', { ...clock, fractionalSecondDigits: 3 });
+const day = new Intl.DateTimeFormat('en-CA', { year: 'numeric', month: '2-digit', day: '2-digit' });
+const wholeTime = new Intl.DateTimeFormat('en-GB', clock);
+/** What Date can hold: an entry of LogRaw may carry any number. */
+const MAX_MS = 8.64e15;
+
+/** "13:05:09.120", in the reader's own time zone. */
+export function timeText(ms: number): string {
+  return isTime(ms) ? timeOnly.format(ms) : 'no time';
+}
+
+/** "2026-11-22" */
+export function dayText(ms: number): string {
+  return isTime(ms) ? day.format(ms) : 'no date';
+}
+
+/** An RFC 3339 time of the interface: "2026-11-22 13:05:09". */
+export function instantText(instant: string | null): string {
+  if (instant === null) return '';
+  const parsed = parseInstant(instant);
+  if (parsed === undefined) return instant;
+  const ms = Number(usOfInstant(parsed) / 1_000n);
+  return `${day.format(ms)} ${wholeTime.format(ms)}`;
+}
+
+function isTime(ms: number): boolean {
+  return Number.isFinite(ms) && Math.abs(ms) <= MAX_MS;
+}
+
+/** "rxDroppedPackets" as "Rx dropped packets". */
+export function wordsOf(name: string): string {
+  const words = name.replace(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`).trim();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${countText(count)} ${count === 1 ? one : many}`;
+}

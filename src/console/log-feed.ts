@@ -1,0 +1,258 @@
+/**
+ * Follows the log over broken connections: every entry once, in order, whatever happens between. Knows silence from
+ * a dead connection by the "alive" lines. Timers and the connection are given to it. Pure.
+ */
+import { backoffMs } from '../base/backoff.ts';
+import { type Problem, ProblemError, problemFrom } from './problem.ts';
+import type { Row } from './rows.ts';
+import { LineSplitter, type Message, messageOf } from './stream.ts';
+
+export type FeedState =
+  | { readonly is: 'paused' }
+  | { readonly is: 'connecting' }
+  | { readonly is: 'live' }
+  /** Connected, and nothing came for longer than "alive" lines leave. */
+  | { readonly is: 'stale' }
+  | { readonly is: 'waiting'; readonly problem: Problem; readonly seconds: number }
+  /** Trying again would not help. */
+  | { readonly is: 'refused'; readonly problem: Problem };
+
+export interface FeedWays {
+  /** The text of the answer as it comes. Rejects with a ProblemError where there is none. */
+  open(query: string, signal: AbortSignal): Promise<AsyncIterable<string>>;
+  /** The first entry that is stored. */
+  firstStoredId(signal: AbortSignal): Promise<number>;
+  /** Calls once, later; the returned function calls it off. */
+  after(ms: number, call: () => void): () => void;
+  onState(state: FeedState): void;
+  onRows(rows: readonly Row[]): void;
+  /** Another log than before, or a part of it that does not follow: what was shown is not its beginning. */
+  onReset(why: 'replaced' | 'lost' | 'jump'): void;
+}
+
+/** Entries that a new page begins with: some screens of them. */
+const FIRST_ENTRIES = 500;
+/** Alive lines come every 2 s at least: two are missing. */
+const STALE_AFTER_MS = 4_500;
+/** Then the connection is given up: a phone that was asleep, a cable that was pulled. */
+const DEAD_AFTER_MS = 12_000;
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 10_000;
+
+export class LogFeed {
+  readonly #ways: FeedWays;
+  #stop: AbortController | undefined;
+  #logId = '';
+  #afterId = 0;
+  /** It is known where to go on, if it be from the first entry ever of an empty log. */
+  #begun = false;
+  /** Where entries were missing last: when that did not change anything, the newest entries are shown. */
+  #lostAt = -1;
+
+  constructor(ways: FeedWays) {
+    this.#ways = ways;
+  }
+
+  /** Up to where the log has been read. */
+  get afterId(): number {
+    return this.#afterId;
+  }
+
+  /** Goes on where it was; from the newest entries the first time. */
+  start(): void {
+    if (this.#stop !== undefined) return;
+    this.#stop = new AbortController();
+    void this.#run(this.#stop.signal);
+  }
+
+  /** Goes on from the newest entries; what was before them is not shown. */
+  startAtNewest(): void {
+    this.pause();
+    this.#forget();
+    this.#ways.onReset('jump');
+    this.start();
+  }
+
+  /** Goes on after an entry: the newest that is still shown. */
+  startAfter(id: number): void {
+    this.pause();
+    this.#afterId = id;
+    this.#begun = true;
+    this.start();
+  }
+
+  pause(): void {
+    this.#stop?.abort();
+    this.#stop = undefined;
+    this.#ways.onState({ is: 'paused' });
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    for (let attempt = 0; !signal.aborted; attempt += 1) {
+      this.#ways.onState({ is: 'connecting' });
+      let problem: Problem;
+      try {
+        const took = await this.#read(signal);
+        if (took.any) attempt = 0;
+        problem = took.problem;
+      } catch (error) {
+        problem = problemFrom(error);
+      }
+      if (signal.aborted) return;
+      if (problem.code === 'LOG_LOST' && (await this.#goRound(signal))) continue;
+      if (isFinal(problem)) {
+        this.#stop = undefined;
+        this.#ways.onState({ is: 'refused', problem });
+        return;
+      }
+      const delayMs = backoffMs(attempt, FIRST_RETRY_MS, LONGEST_RETRY_MS);
+      this.#ways.onState({ is: 'waiting', problem, seconds: Math.ceil(delayMs / 1000) });
+      await this.#wait(delayMs, signal);
+    }
+  }
+
+  /**
+   * What was to come next has been removed meanwhile, as a phone that slept for a day finds: a gap is shown, and the log
+   * goes on after it. False: it could not be found out where.
+   */
+  async #goRound(signal: AbortSignal): Promise<boolean> {
+    let first: number;
+    try {
+      first = await this.#ways.firstStoredId(signal);
+    } catch {
+      return false;
+    }
+    if (signal.aborted) return true;
+    const [from, to] = [this.#afterId + 1, first - 1];
+    if (to >= from) {
+      this.#afterId = to;
+      const reason = 'removed from the log before they were shown here';
+      this.#ways.onRows([{ kind: 'gap', id: to, firstId: from, entries: to - from + 1, reason }]);
+    } else if (this.#lostAt === this.#afterId) {
+      this.#forget();
+      this.#ways.onReset('lost');
+    }
+    this.#lostAt = this.#afterId;
+    return true;
+  }
+
+  /** One connection, to its end. */
+  async #read(outer: AbortSignal): Promise<{ any: boolean; problem: Problem }> {
+    const own = new AbortController();
+    const signal = AbortSignal.any([outer, own.signal]);
+    const watch = new Watch(this.#ways, () => own.abort());
+    let problem = lost('the connection ended');
+    let any = false;
+    try {
+      const splitter = new LineSplitter();
+      // Also the way to the first line is watched: a connection may hang before it stands.
+      watch.heard();
+      const from = this.#begun ? `after=${this.#afterId}` : `last=${FIRST_ENTRIES}`;
+      let standing = false;
+      for await (const text of await this.#ways.open(`${from}&follow=true`, signal)) {
+        if (outer.aborted) break;
+        watch.heard();
+        if (!standing) this.#ways.onState({ is: 'live' });
+        standing = true;
+        const messages = splitter.push(text).flatMap((line) => messageOf(line) ?? []);
+        any ||= messages.some(isProgress);
+        const end = this.#take(messages);
+        if (end === undefined) continue;
+        problem = end;
+        break;
+      }
+    } catch (error) {
+      problem = own.signal.aborted ? lost('nothing was heard of the box for some seconds') : problemFrom(error);
+    } finally {
+      watch.end();
+      own.abort();
+    }
+    return { any, problem };
+  }
+
+  /** The problem that ended the stream, where one did. */
+  #take(messages: readonly Message[]): Problem | undefined {
+    const rows: Row[] = [];
+    for (const message of messages) {
+      this.#begun ||= isProgress(message);
+      if (message.type === 'log') this.#begin(message.logId);
+      else if (message.type === 'row' && message.row.id > this.#afterId) {
+        rows.push(message.row);
+        this.#afterId = message.row.id;
+      } else if (message.type === 'position') this.#afterId = Math.max(this.#afterId, message.nextAfterId);
+      else if (message.type === 'end') {
+        this.#ways.onRows(rows);
+        return { ...lost(message.message), code: message.code };
+      }
+    }
+    if (rows.length > 0) this.#ways.onRows(rows);
+    return undefined;
+  }
+
+  /** Ids begin again in another log: what is known of the one before means nothing there. */
+  #begin(logId: string): void {
+    const replaced = this.#logId !== '' && this.#logId !== logId;
+    this.#logId = logId;
+    if (!replaced) return;
+    const resumed = this.#begun;
+    this.#forget();
+    this.#ways.onReset('replaced');
+    // What comes now was asked for by an id of the other log.
+    if (resumed) throw new ProblemError(lost('the log of the box was replaced by a new one'));
+  }
+
+  #forget(): void {
+    this.#afterId = 0;
+    this.#begun = false;
+  }
+
+  async #wait(ms: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const callOff = this.#ways.after(ms, resolve);
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    await promise;
+    callOff();
+  }
+}
+
+/** Says when nothing has been heard for too long. */
+class Watch {
+  readonly #ways: FeedWays;
+  readonly #giveUp: () => void;
+  #callOff = (): void => {};
+  #stale = false;
+
+  constructor(ways: FeedWays, giveUp: () => void) {
+    this.#ways = ways;
+    this.#giveUp = giveUp;
+  }
+
+  heard(): void {
+    this.end();
+    if (this.#stale) this.#ways.onState({ is: 'live' });
+    this.#stale = false;
+    this.#callOff = this.#ways.after(STALE_AFTER_MS, () => {
+      this.#stale = true;
+      this.#ways.onState({ is: 'stale' });
+      this.#callOff = this.#ways.after(DEAD_AFTER_MS - STALE_AFTER_MS, this.#giveUp);
+    });
+  }
+
+  end(): void {
+    this.#callOff();
+  }
+}
+
+/** More than a greeting: the log is really being read. */
+function isProgress({ type }: Message): boolean {
+  return type === 'row' || type === 'position' || type === 'alive';
+}
+
+function lost(detail: string): Problem {
+  return { status: 0, code: '', title: 'The live log was cut off', detail, hint: '', reasons: [] };
+}
+
+/** Credentials and rights do not come back by waiting; too many streams and a line that restarts do. */
+function isFinal({ status, code }: Problem): boolean {
+  return status === 401 || status === 403 || code === 'UNAUTHENTICATED' || code === 'PERMISSION_DENIED';
+}

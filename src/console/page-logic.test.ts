@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { rightsOf } from './access.ts';
+import { countText, durationText, instantText, percentText, plural, sizeText, timeText, wordsOf } from './format.ts';
+import { hashOf, placeOf } from './places.ts';
+import { columnsOf, historyText } from './plot-data.ts';
+import { problemFrom, problemOf } from './problem.ts';
+import { objectFault, recordBody } from './record-body.ts';
+import { drawnRows, isAtEnd, scrollToShow } from './window.ts';
+
+describe('numbers and times', () => {
+  it('are short, and "unknown" where there is none', () => {
+    assert.deepEqual([0, 1023, 1024, 1_500_000, 3 * 2 ** 40].map(sizeText), [
+      '0 B',
+      '1023 B',
+      '1.00 KiB',
+      '1.43 MiB',
+      '3.00 TiB',
+    ]);
+    assert.deepEqual(
+      [sizeText(null), countText(null), percentText(null), durationText(null)],
+      Array(4).fill('unknown'),
+    );
+    assert.deepEqual([0, 59.6, 60, 3_725, 200_000].map(durationText), [
+      '0 s',
+      '1 min',
+      '1 min',
+      '1 h 2 min',
+      '2 d 7 h',
+    ]);
+    assert.deepEqual([plural(1, 'byte'), plural(1_234, 'byte')], ['1 byte', '1,234 bytes']);
+    assert.equal(wordsOf('rxDroppedPackets'), 'Rx dropped packets');
+  });
+
+  it('survive a timestamp that no calendar has', () => {
+    assert.equal(timeText(2 ** 63), 'no time');
+    assert.match(timeText(0), /^\d\d:\d\d:00\.000$/);
+    assert.match(instantText('2026-03-01T09:30:00.250000+00:00'), /^2026-0[23]-\d\d \d\d:[03]0:00$/);
+    assert.equal(instantText('soon'), 'soon');
+  });
+});
+
+describe('places', () => {
+  it('lead back to where they were made, whatever a business key has in it', () => {
+    for (const key of ['a', 'room 1/x', '50%', 'ä#?&', '..']) {
+      assert.deepEqual(placeOf(hashOf('data', 'site.rooms', key)), { section: 'data', parts: ['site.rooms', key] });
+    }
+    for (const hash of ['', '#/', '#/nowhere', '#/data/%E0%A4%A']) assert.equal(placeOf(hash), undefined);
+  });
+});
+
+describe('what is offered', () => {
+  it('is what the roles open', () => {
+    assert.deepEqual(rightsOf(['viewer']), { sections: ['line', 'health', 'box'], operates: false, writes: false });
+    assert.deepEqual(rightsOf(['operator']), { sections: ['line', 'health', 'box'], operates: true, writes: false });
+    assert.deepEqual(rightsOf(['reader']), { sections: ['data'], operates: false, writes: false });
+    assert.deepEqual(rightsOf(['writer']).writes, true);
+    assert.deepEqual(rightsOf(['admin']), {
+      sections: ['line', 'health', 'delivery', 'data', 'box'],
+      operates: false,
+      writes: true,
+    });
+    assert.deepEqual(rightsOf(['refdata-internal']).sections, []);
+  });
+});
+
+describe('problems', () => {
+  it("are in the service's own words, and whole where it has none", () => {
+    const body = JSON.stringify({
+      title: 'No port is open',
+      detail: 'd',
+      code: 'NOT_CONNECTED',
+      hint: 'h',
+      reasons: ['r'],
+    });
+    assert.deepEqual(problemOf(409, body), {
+      status: 409,
+      code: 'NOT_CONNECTED',
+      title: 'No port is open',
+      detail: 'd',
+      hint: 'h',
+      reasons: ['r'],
+    });
+    assert.equal(problemOf(502, '<html>').title, 'The box answered with status 502');
+    assert.equal(problemFrom(new TypeError('Failed to fetch')).title, 'The box does not answer');
+  });
+});
+
+describe('a record that was typed', () => {
+  it('is sent letter by letter, so that no number is rounded', () => {
+    const body = recordBody({ businessKey: 'a "b"', changeReason: '' }, '{"n": 12345678901234567890}');
+    assert.equal(body, '{"businessKey":"a \\"b\\"","changeReason":"","data":{"n": 12345678901234567890}}');
+    assert.equal(recordBody({}, '{}'), '{"data":{}}');
+  });
+
+  it('is an object, or told what it is', () => {
+    assert.equal(objectFault('{"a":1}'), '');
+    for (const text of ['', '{', '[]', 'null', '3', '{"a":1} "data":2']) assert.notEqual(objectFault(text), '', text);
+  });
+});
+
+describe('a long list', () => {
+  it('draws what is in sight and a little more', () => {
+    assert.deepEqual(drawnRows(5_000, 50, 0, 500), { from: 0, to: 18 });
+    assert.deepEqual(drawnRows(5_000, 50, 100_000, 500), { from: 1_992, to: 2_018 });
+    assert.deepEqual(drawnRows(3, 50, 0, 500), { from: 0, to: 3 });
+    assert.deepEqual(drawnRows(0, 50, 0, 500), { from: 0, to: 0 });
+    // The list has become shorter than where it was scrolled to.
+    assert.deepEqual(drawnRows(3, 50, 10_000, 500), { from: 3, to: 3 });
+  });
+
+  it('scrolls as far as a row needs to be seen', () => {
+    assert.equal(scrollToShow(3, 50, 100, 200), 100);
+    assert.equal(scrollToShow(1, 50, 100, 200), 50);
+    assert.equal(scrollToShow(8, 50, 100, 200), 250);
+    assert.equal(isAtEnd(796.5, 200, 1_000), true);
+    assert.equal(isAtEnd(700, 200, 1_000), false);
+  });
+});
+
+describe('the plot', () => {
+  const history = {
+    intervalS: 10,
+    samples: [
+      [7_200, 500, 0, 0, 0, 1],
+      [20, 100, 50, 2, 1, 1],
+      [10, 0, 0, 0, 0, 0],
+    ],
+  } as const;
+
+  it('has bytes per second at their times, and no line while the port was closed', () => {
+    assert.deepEqual(columnsOf(history, 1_000, 3_600), {
+      times: [980, 990],
+      rx: [10, null],
+      tx: [5, null],
+      drops: [2, 0],
+      errors: [1, 0],
+    });
+    assert.equal(columnsOf(history, 10_000, 21_600).times.length, 3);
+  });
+
+  it('is told in words too', () => {
+    assert.match(
+      historyText(history, 3_600),
+      /received 100 B, sent 50 B, 2 packets dropped, 1 errors; a port was open for 10 s/,
+    );
+    assert.match(historyText({ intervalS: 10, samples: [] }, 60), /no history yet/);
+  });
+});

@@ -1,0 +1,91 @@
+/** Requests to the box that served this page, with the token that was typed. */
+import { localProblem, ProblemError, problemOf } from '../problem.ts';
+
+/** An answer that takes longer is none: a phone at the edge of the network gets it in seconds. */
+const PATIENCE_MS = 20_000;
+
+export interface Asked {
+  readonly body?: object;
+  /** A body that is JSON already, letter by letter. */
+  readonly json?: string;
+  readonly ifMatch?: number;
+  readonly signal?: AbortSignal;
+}
+
+export class Api {
+  readonly #token: string;
+  readonly #onRefusedToken: () => void;
+
+  constructor(token: string, onRefusedToken: () => void) {
+    this.#token = token;
+    this.#onRefusedToken = onRefusedToken;
+  }
+
+  async get<T>(path: string, signal?: AbortSignal): Promise<T> {
+    const text = await this.#text('GET', path, signal === undefined ? {} : { signal });
+    return JSON.parse(text) as T;
+  }
+
+  /** undefined: there was nothing to say. */
+  async send<T>(method: 'POST' | 'PUT', path: string, asked: Asked = {}): Promise<T | undefined> {
+    const text = await this.#text(method, path, asked);
+    return text === '' ? undefined : (JSON.parse(text) as T);
+  }
+
+  /** The whole of an answer that is no JSON. */
+  text(path: string, signal?: AbortSignal): Promise<string> {
+    return this.#text('GET', path, signal === undefined ? {} : { signal });
+  }
+
+  /** An answer without an end, piece by piece. */
+  async stream(path: string, signal: AbortSignal): Promise<AsyncIterable<string>> {
+    const response = await fetch(path, { ...plain, headers: this.#headers(), signal });
+    if (!response.ok) throw await this.#refusal(response);
+    if (response.body === null) throw new ProblemError(localProblem('The box sent an empty answer', path));
+    return pieces(response.body);
+  }
+
+  async #text(method: string, path: string, { body, json, ifMatch, signal }: Asked): Promise<string> {
+    const late = AbortSignal.timeout(PATIENCE_MS);
+    const content = json ?? (body === undefined ? undefined : JSON.stringify(body));
+    const headers = this.#headers();
+    if (content !== undefined) headers.set('content-type', 'application/json');
+    if (ifMatch !== undefined) headers.set('if-match', `"${ifMatch}"`);
+    const response = await fetch(path, {
+      ...plain,
+      method,
+      headers,
+      signal: signal === undefined ? late : AbortSignal.any([signal, late]),
+      ...(content !== undefined && { body: content }),
+    });
+    if (!response.ok) throw await this.#refusal(response);
+    return response.text();
+  }
+
+  #headers(): Headers {
+    return new Headers({ authorization: `Bearer ${this.#token}` });
+  }
+
+  async #refusal(response: Response): Promise<ProblemError> {
+    const problem = problemOf(response.status, await response.text());
+    if (response.status === 401) this.#onRefusedToken();
+    return new ProblemError(problem);
+  }
+}
+
+/** No cookies, no cache: the token is all that says who asks. */
+const plain = { credentials: 'omit', cache: 'no-store', redirect: 'error' } as const;
+
+async function* pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncIterable<string> {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    // The connection is given back, also when nobody wants the rest.
+    await reader.cancel().catch(() => {});
+  }
+}

@@ -1,0 +1,59 @@
+/** The state of the line, asked for once for all that show it. */
+import { createContext, type JSX } from 'preact';
+import { useContext } from 'preact/hooks';
+import type { LineConfig, LineStatus, PortState } from '../shapes.ts';
+import { type Loaded, useLoaded } from './loading.ts';
+import { useSession } from './session.ts';
+
+const EVERY_MS = 2_000;
+
+export const LineContext = createContext<Loaded<LineStatus> | undefined>(undefined);
+
+export function useLineStatus(may: boolean): Loaded<LineStatus> | undefined {
+  const { api } = useSession();
+  const loaded = useLoaded<LineStatus | undefined>(may ? 'line' : '', may ? EVERY_MS : 0, (signal) =>
+    may ? api.get<LineStatus>('/api/v1/line', signal) : Promise.resolve(undefined),
+  );
+  return may ? (loaded as Loaded<LineStatus>) : undefined;
+}
+
+export function useLine(): Loaded<LineStatus> {
+  const line = useContext(LineContext);
+  if (line === undefined) throw new Error('the line is shown to somebody who may not see it');
+  return line;
+}
+
+export const portWords: Readonly<Record<PortState, string>> = {
+  closed: 'closed',
+  opening: 'opening',
+  open: 'open',
+  lost: 'lost',
+  reopening: 'coming back',
+  closing: 'closing',
+};
+
+export function PortBadge(): JSX.Element | null {
+  const line = useContext(LineContext);
+  if (line === undefined) return null;
+  const { value, problem } = line;
+  const state = problem !== undefined ? 'unknown' : (value?.portState ?? 'asking');
+  const words = problem !== undefined ? 'no answer' : value === undefined ? 'asking…' : portWords[value.portState];
+  return (
+    <span class={`badge ${badgeClass(state)}`} role="status">
+      <span class="unseen">Port </span>
+      {words}
+    </span>
+  );
+}
+
+function badgeClass(state: string): string {
+  if (state === 'open') return 'good';
+  return state === 'lost' || state === 'unknown' ? 'bad' : 'idle';
+}
+
+const parityLetters = { none: 'N', even: 'E', odd: 'O', mark: 'M', space: 'S' } as const;
+
+/** "115200 8N1" */
+export function settingsText({ baudRate, dataBits, parity, stopBits }: Omit<LineConfig, 'portName'>): string {
+  return `${baudRate} ${dataBits}${parityLetters[parity]}${stopBits}`;
+}

@@ -1,0 +1,127 @@
+/** What is asked of the box again and again while it is looked at. */
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { type Problem, problemFrom } from '../problem.ts';
+import type { Page } from '../shapes.ts';
+
+export interface Loaded<T> {
+  /** The last answer there was; it stays while later ones fail. */
+  readonly value: T | undefined;
+  readonly problem: Problem | undefined;
+  readonly reload: () => void;
+  /** What an answer to something else said. */
+  readonly put: (value: T) => void;
+}
+
+type Load<T> = (signal: AbortSignal) => Promise<T>;
+
+/** Asks at once, and `everyMs` after each answer; 0: only once. `key` says what is asked for. */
+export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loaded<T> {
+  const [value, setValue] = useState<{ key: string; value: T }>();
+  const [problem, setProblem] = useState<Problem>();
+  const [round, setRound] = useState(0);
+  const latest = useRef(load);
+  latest.current = load;
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async (): Promise<void> => {
+      try {
+        const answer = await latest.current(stop.signal);
+        if (stop.signal.aborted) return;
+        setValue({ key, value: answer });
+        setProblem(undefined);
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        setProblem(problemFrom(error));
+      }
+      if (everyMs > 0) timer = setTimeout(again, everyMs);
+    };
+    // Nobody looks: nothing is asked, until somebody does.
+    const again = (): void => {
+      if (document.visibilityState === 'visible') void ask();
+      else timer = setTimeout(again, everyMs);
+    };
+    setProblem(undefined);
+    void ask();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [key, everyMs, round]);
+  const reload = useCallback(() => setRound((one) => one + 1), []);
+  const put = useCallback((next: T) => setValue({ key, value: next }), [key]);
+  return { value: value?.key === key ? value.value : undefined, problem, reload, put };
+}
+
+export interface Paged<T> {
+  readonly items: readonly T[] | undefined;
+  readonly hasMore: boolean;
+  readonly problem: Problem | undefined;
+  readonly more: () => void;
+  readonly reload: () => void;
+}
+
+/** Of a list: so that a box with a hundred thousand records does not fill the page's memory. */
+const MAX_ITEMS = 5_000;
+
+/** A list that comes in pages; the first one again every `everyMs` as long as it is the only one. */
+export function usePaged<T>(
+  key: string,
+  everyMs: number,
+  load: (cursor: string, signal: AbortSignal) => Promise<Page<T>>,
+): Paged<T> {
+  const [further, setFurther] = useState<{ key: string; items: readonly T[]; cursor: string | null }>();
+  const [problem, setProblem] = useState<Problem>();
+  const more = further?.key === key ? further : undefined;
+  const first = useLoaded(key, more === undefined ? everyMs : 0, (signal) => load('', signal));
+  const items = first.value === undefined ? undefined : [...first.value.items, ...(more?.items ?? [])];
+  const cursor = more === undefined ? (first.value?.nextCursor ?? null) : more.cursor;
+  const loadMore = async (): Promise<void> => {
+    if (cursor === null) return;
+    try {
+      const page = await load(cursor, AbortSignal.timeout(60_000));
+      setFurther({ key, items: [...(more?.items ?? []), ...page.items], cursor: page.nextCursor });
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(problemFrom(error));
+    }
+  };
+  return {
+    items,
+    hasMore: cursor !== null && (items?.length ?? 0) < MAX_ITEMS,
+    problem: problem ?? first.problem,
+    more: () => void loadMore(),
+    reload: () => {
+      setFurther(undefined);
+      first.reload();
+    },
+  };
+}
+
+export interface Doing {
+  readonly busy: boolean;
+  readonly problem: Problem | undefined;
+  /** Says whether it went well; what was thrown is in `problem`. */
+  readonly run: (what: () => Promise<void>) => Promise<boolean>;
+  readonly forget: () => void;
+}
+
+/** Something that a person set off: one at a time, and its failure is shown. */
+export function useDoing(): Doing {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem>();
+  const run = async (what: () => Promise<void>): Promise<boolean> => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await what();
+      return true;
+    } catch (error) {
+      setProblem(problemFrom(error));
+      return false;
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { busy, problem, run, forget: () => setProblem(undefined) };
+}

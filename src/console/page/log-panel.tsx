@@ -1,0 +1,141 @@
+/** The live log with its controls. */
+import type { JSX } from 'preact';
+import { useMemo, useRef, useState } from 'preact/hooks';
+import { countText, plural } from '../format.ts';
+import type { FeedState } from '../log-feed.ts';
+import type { EntryRow } from '../rows.ts';
+import { everything, filterFor, type Wanted } from '../search.ts';
+import { EntryDialog } from './entry-dialog.tsx';
+import { LogList, type LogListHandle } from './log-list.tsx';
+import { Field, ProblemBox, Section, Select } from './parts.tsx';
+import { type Log, useLog } from './use-log.ts';
+
+export function LogPanel(): JSX.Element {
+  const log = useLog();
+  const [wanted, setWanted] = useState<Wanted>(everything);
+  const [shown, show] = useState<EntryRow>();
+  const [atEnd, setAtEnd] = useState(true);
+  const list = useRef<LogListHandle>(null);
+  const filter = useMemo(() => filterFor(wanted), [wanted]);
+  const { rows, version } = log.buffer;
+  const seen = useMemo(() => (filter.narrows ? rows.filter(filter.matches) : [...rows]), [filter, rows, version]);
+  const isPaused = log.feed.is === 'paused';
+  const toNewest = (): void => {
+    if (isPaused || log.feed.is === 'refused') log.goOn();
+    list.current?.toEnd();
+  };
+
+  return (
+    <Section title="Log" class="log" actions={<FeedBadge feed={log.feed} />}>
+      <FeedProblem feed={log.feed} onAgain={log.goOn} />
+      <ProblemBox problem={log.older.problem} />
+      {log.notice !== '' && <p class="note">{log.notice}</p>}
+      <Filters wanted={wanted} fault={filter.fault} onChange={setWanted} />
+      <div class="row log-tools">
+        {isPaused ? (
+          <button type="button" class="main" onClick={toNewest}>
+            Go on
+          </button>
+        ) : (
+          <button type="button" onClick={log.pause}>
+            Pause
+          </button>
+        )}
+        <button type="button" disabled={log.atStart || log.older.busy} onClick={log.older.load}>
+          {log.older.busy ? 'Loading…' : 'Older'}
+        </button>
+        {!isPaused && !atEnd && (
+          <button type="button" onClick={toNewest}>
+            Newest
+          </button>
+        )}
+        <p class="note count">{countLine(log, seen.length, filter.narrows)}</p>
+      </div>
+      <LogList ref={list} rows={seen} follows={!isPaused} onOpen={show} onAtEnd={setAtEnd} />
+      <p class="note legend">
+        <b>?</b> the clock was not set <b>*</b> its time was corrected later. Enter opens an entry.
+      </p>
+      {shown !== undefined && <EntryDialog entry={shown} onClose={() => show(undefined)} />}
+    </Section>
+  );
+}
+
+function countLine(log: Log, seen: number, narrows: boolean): string {
+  const all = log.buffer.rows.length;
+  const count = narrows ? `${countText(seen)} of ${plural(all, 'row')}` : plural(all, 'row');
+  return log.feed.is === 'paused' && log.behind > 0 ? `${count}, ${countText(log.behind)} newer` : count;
+}
+
+const badges: Readonly<Record<FeedState['is'], readonly [string, string]>> = {
+  live: ['Live', 'good'],
+  stale: ['Nothing heard', 'bad'],
+  connecting: ['Connecting', 'idle'],
+  waiting: ['Cut off', 'bad'],
+  paused: ['Paused', 'idle'],
+  refused: ['Refused', 'bad'],
+};
+
+function FeedBadge({ feed }: { feed: FeedState }): JSX.Element {
+  const [words, look] = badges[feed.is];
+  return (
+    <span id="feed" data-feed={feed.is} class={`badge ${look}`} role="status">
+      <span class="unseen">Log: </span>
+      {words}
+    </span>
+  );
+}
+
+function FeedProblem({ feed, onAgain }: { feed: FeedState; onAgain: () => void }): JSX.Element | null {
+  if (feed.is === 'waiting')
+    return <ProblemBox problem={{ ...feed.problem, hint: feed.problem.hint || 'It is tried again by itself.' }} />;
+  if (feed.is !== 'refused') return null;
+  return (
+    <>
+      <ProblemBox problem={feed.problem} />
+      <button type="button" onClick={onAgain}>
+        Try again
+      </button>
+    </>
+  );
+}
+
+function Filters(props: { wanted: Wanted; fault: string; onChange: (wanted: Wanted) => void }): JSX.Element {
+  const { wanted, onChange } = props;
+  return (
+    <div class="row filters">
+      <Select
+        label="Direction"
+        value={wanted.dir}
+        options={[
+          ['all', 'both'],
+          ['rx', 'received'],
+          ['tx', 'sent'],
+        ]}
+        onChange={(dir) => onChange({ ...wanted, dir })}
+      />
+      <Field label="Search" fault={props.fault === '' ? undefined : props.fault} class="wide">
+        {(attributes) => (
+          <input
+            {...attributes}
+            type="search"
+            class="mono"
+            autoCapitalize="off"
+            autoComplete="off"
+            spellcheck={false}
+            value={wanted.text}
+            onInput={(event) => onChange({ ...wanted, text: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <Select
+        label="As"
+        value={wanted.as}
+        options={[
+          ['text', 'text'],
+          ['hex', 'hex'],
+        ]}
+        onChange={(as) => onChange({ ...wanted, as })}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,58 @@
+/** The records of a dictionary that are valid now. */
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { hashOf } from '../places.ts';
+import type { Page, RefRecord } from '../shapes.ts';
+import { usePaged } from './loading.ts';
+import { Heading, ListEnd, ProblemBox } from './parts.tsx';
+import { RecordForm } from './record-form.tsx';
+import { useSession } from './session.ts';
+
+export function RecordList({ dictionary }: { dictionary: string }): JSX.Element {
+  const { api, rights } = useSession();
+  const [making, setMaking] = useState(false);
+  const path = `/api/v1/dictionaries/${encodeURIComponent(dictionary)}/records`;
+  const found = usePaged<RefRecord>(path, 0, (cursor, signal) =>
+    api.get<Page<RefRecord>>(
+      `${path}?limit=100${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
+      signal,
+    ),
+  );
+  return (
+    <>
+      <p class="trail">
+        <a href={hashOf('data')}>Data</a>
+      </p>
+      <Heading>{dictionary}</Heading>
+      {rights.writes && (
+        <div class="buttons">
+          <button type="button" class="main" onClick={() => setMaking(true)}>
+            New record…
+          </button>
+        </div>
+      )}
+      <section class="card" aria-label="Records">
+        <ProblemBox problem={found.problem} />
+        <ul class="items">
+          {found.items?.map((one) => (
+            <li key={one.businessKey}>
+              <a class="opens" href={hashOf('data', dictionary, one.businessKey)}>
+                <strong>{one.businessKey}</strong> <span class="mono cut">{JSON.stringify(one.data)}</span>
+              </a>
+            </li>
+          ))}
+        </ul>
+        <ListEnd count={found.items?.length} hasMore={found.hasMore} onMore={found.more} none="There are none." />
+      </section>
+      {making && (
+        <RecordForm
+          dictionary={dictionary}
+          onSaved={(made) => {
+            location.hash = hashOf('data', dictionary, made.businessKey);
+          }}
+          onClose={() => setMaking(false)}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,40 @@
+/** Who uses the page: the token lives as long as the tab, and is in no cookie. */
+import { createContext } from 'preact';
+import { useContext } from 'preact/hooks';
+import type { Rights } from '../access.ts';
+import type { Api } from './api.ts';
+
+const KEY = 'lineside.token';
+
+export interface Session {
+  readonly api: Api;
+  readonly name: string;
+  readonly roles: readonly string[];
+  readonly rights: Rights;
+}
+
+export const SessionContext = createContext<Session | undefined>(undefined);
+
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (session === undefined) throw new Error('a part of the page that needs a session stands outside of one');
+  return session;
+}
+
+/** '' where there is none. A browser may forbid the storage: then the token is kept until the page is reloaded. */
+export function keptToken(): string {
+  try {
+    return sessionStorage.getItem(KEY) ?? '';
+  } catch {
+    return '';
+  }
+}
+
+export function keepToken(token: string): void {
+  try {
+    if (token === '') sessionStorage.removeItem(KEY);
+    else sessionStorage.setItem(KEY, token);
+  } catch {
+    // Kept in memory only.
+  }
+}

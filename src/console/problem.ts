@@ -1,0 +1,62 @@
+/** What went wrong, in the words of the service where it said anything. Pure. */
+
+export interface Problem {
+  /** 0: there was no answer. */
+  readonly status: number;
+  readonly code: string;
+  readonly title: string;
+  readonly detail: string;
+  readonly hint: string;
+  readonly reasons: readonly string[];
+}
+
+export class ProblemError extends Error {
+  readonly problem: Problem;
+
+  constructor(problem: Problem) {
+    super(`${problem.title}: ${problem.detail}`);
+    this.problem = problem;
+  }
+}
+
+/** Of an answer that is none of success; `body`: its text. */
+export function problemOf(status: number, body: string): Problem {
+  const fields = objectOf(body);
+  const text = (name: string): string => (typeof fields[name] === 'string' ? fields[name] : '');
+  const reasons = Array.isArray(fields['reasons']) ? fields['reasons'].map(String) : [];
+  return {
+    status,
+    code: text('code'),
+    title: text('title') || `The box answered with status ${status}`,
+    detail: text('detail'),
+    hint: text('hint'),
+    reasons,
+  };
+}
+
+/** Whatever was thrown while asking: a problem, or no answer at all. */
+export function problemFrom(thrown: unknown): Problem {
+  if (thrown instanceof ProblemError) return thrown.problem;
+  const detail = thrown instanceof Error ? thrown.message : String(thrown);
+  return {
+    status: 0,
+    code: '',
+    title: 'The box does not answer',
+    detail,
+    hint: 'Is the network up, and the box switched on? The page tries again by itself where it can.',
+    reasons: [],
+  };
+}
+
+export function localProblem(title: string, detail: string, hint = ''): Problem {
+  return { status: 0, code: 'LOCAL', title, detail, hint, reasons: [] };
+}
+
+function objectOf(body: string): Readonly<Record<string, unknown>> {
+  try {
+    const found: unknown = JSON.parse(body);
+    return typeof found === 'object' && found !== null ? (found as Readonly<Record<string, unknown>>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,228 @@
+/**
+ * A real browser for the console's tests, at the real built product. Whatever a page does that the console must never do
+ * (break its content security policy, ask another host, throw) fails the test that opened it.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import puppeteer, { type Browser, type ElementHandle, type Page } from 'puppeteer-core';
+import { ROOT } from '../e2e/daemon.ts';
+import { until } from '../e2e/wait.ts';
+
+const program = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
+/** What this machine lacks for these tests; false: nothing. */
+export const browserMissing: string | false =
+  program === undefined ? 'no Chromium on this machine: run scripts/bootstrap --test' : false;
+/** For hunting what depends on the page being quick: CONSOLE_SLOWER=6 makes its processor six times slower. */
+const slower = Number(process.env['CONSOLE_SLOWER'] ?? 1);
+/** Two busy cores: a test that passes never waits so long. */
+export const LIMIT_MS = 60_000;
+
+export interface Opened {
+  readonly page: Page;
+  /** The first that can be seen, by what it is and what it is called, as a screen reader would find it. */
+  find(role: string, name: string | RegExp): Promise<ElementHandle>;
+  /** Until the text of the page (or of what the selector finds) has this. */
+  sees(text: string | RegExp, selector?: string): Promise<void>;
+  /** Until it has not. */
+  misses(text: string | RegExp, selector?: string): Promise<void>;
+  click(role: string, name: string | RegExp): Promise<void>;
+  fill(name: string | RegExp, text: string): Promise<void>;
+  choose(name: string | RegExp, value: string): Promise<void>;
+  /** What has the focus, in words: for tests by keyboard. */
+  focused(): Promise<string>;
+  /** Fails with all that the page did wrong. */
+  faultless(): void;
+}
+
+export interface PageOptions {
+  readonly width?: number;
+  readonly height?: number;
+  readonly dark?: boolean;
+  readonly touch?: boolean;
+}
+
+let browser: Promise<Browser> | undefined;
+const opened = new Set<Opened>();
+
+after(async () => {
+  await (await browser)?.close();
+});
+
+/** A page of its own, with nothing remembered. */
+export async function openPage(url: string, options: PageOptions = {}): Promise<Opened> {
+  browser ??= puppeteer.launch({
+    executablePath: program ?? '',
+    headless: true,
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'],
+    protocolTimeout: 2 * LIMIT_MS,
+  });
+  const context = await (await browser).createBrowserContext();
+  const page = await context.newPage();
+  page.setDefaultTimeout(LIMIT_MS);
+  const faults = await watchFaults(page, new URL(url).host);
+  const { width = 1280, height = 800, touch = false } = options;
+  await page.setViewport({ width, height, hasTouch: touch, isMobile: touch });
+  await page.emulateMediaFeatures([
+    { name: 'prefers-color-scheme', value: options.dark === true ? 'dark' : 'light' },
+    // Nothing that is looked at is in the middle of a movement.
+    { name: 'prefers-reduced-motion', value: 'reduce' },
+  ]);
+  if (slower > 1) await page.emulateCPUThrottling(slower);
+  await page.goto(url, { waitUntil: 'domcontentloaded' });
+  const one = wrapped(page, faults);
+  opened.add(one);
+  return one;
+}
+
+/** For afterEach: every page that a test opened did nothing wrong; they are closed. */
+export async function closePages(): Promise<void> {
+  const all = [...opened];
+  opened.clear();
+  for (const { page } of all) await page.browserContext().close();
+  for (const one of all) one.faultless();
+}
+
+async function watchFaults(page: Page, host: string): Promise<readonly string[]> {
+  const faults: string[] = [];
+  page.on('pageerror', (error) => faults.push(`page error: ${String(error)}`));
+  page.on('console', (message) => {
+    // What the box refuses, and that it is away, is shown by the page itself.
+    const isAnswer = message.text().startsWith('Failed to load resource');
+    if (message.type() === 'error' && !isAnswer) faults.push(`console: ${message.text()}`);
+  });
+  page.on('request', (request) => {
+    const { host: asked, protocol } = new URL(request.url());
+    if (asked !== host && protocol !== 'data:') faults.push(`another host is asked: ${request.url()}`);
+  });
+  await page.exposeFunction('lsFault', (fault: string) => void faults.push(fault));
+  // Functions that are handed to the page were compiled for Node, with a helper that keeps their names.
+  await page.evaluateOnNewDocument('globalThis.__name = (named) => named;');
+  await page.evaluateOnNewDocument(() => {
+    const tell = (globalThis as unknown as { lsFault: (fault: string) => void }).lsFault;
+    document.addEventListener('securitypolicyviolation', (event) => {
+      tell(`content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
+    });
+    addEventListener('unhandledrejection', (event) => tell(`unhandled rejection: ${String(event.reason)}`));
+  });
+  return faults;
+}
+
+function wrapped(page: Page, faults: readonly string[]): Opened {
+  const find = async (role: string, name: string | RegExp): Promise<ElementHandle> => {
+    const found = await patiently(`${role} "${name}"`, async () => {
+      const handle = await page.evaluateHandle(findByRole, role, ...pattern(name));
+      return handle.asElement();
+    });
+    return found as ElementHandle;
+  };
+  const waitForText = async (text: string | RegExp, selector: string, wanted: boolean): Promise<void> => {
+    try {
+      await patiently(`${text}`, () => page.evaluate(hasText, selector, wanted, ...pattern(text)));
+    } catch (error) {
+      const is = await page.evaluate((at) => document.querySelector<HTMLElement>(at)?.innerText, selector);
+      throw new Error(`${wanted ? 'not' : 'still'} seen in ${selector}: ${text}; but: ${is}`, { cause: error });
+    }
+  };
+  return {
+    page,
+    find,
+    sees: (text, selector = 'body') => waitForText(text, selector, true),
+    misses: (text, selector = 'body') => waitForText(text, selector, false),
+    // Not by its place on the screen: what is above it may grow while the mouse is on its way.
+    click: async (role, name) => (await find(role, name)).evaluate((element) => (element as HTMLElement).click()),
+    async fill(name, text) {
+      const field = await find('field', name);
+      await field.evaluate((element) => {
+        (element as HTMLInputElement).focus();
+        (element as HTMLInputElement).select();
+      });
+      await page.keyboard.press('Backspace');
+      await page.keyboard.type(text);
+    },
+    async choose(name, value) {
+      await (await find('field', name)).select(value);
+    },
+    focused: () =>
+      page.evaluate(() => {
+        const element = document.activeElement as HTMLElement | null;
+        const label = element?.id ? document.querySelector<HTMLElement>(`label[for="${element.id}"]`) : undefined;
+        const words = label ?? element;
+        return `${element?.localName}: ${element?.getAttribute('aria-label') ?? words?.innerText ?? ''}`;
+      }),
+    faultless: () => assert.deepEqual(faults, []),
+  };
+}
+
+/** Not the browser driver's own waiting, which builds functions from text in the page: its policy forbids that, and stays. */
+async function patiently<T>(what: string, look: () => Promise<T>) {
+  return until(
+    what,
+    async () => {
+      try {
+        return await look();
+      } catch (error) {
+        // The page is being loaded anew.
+        if (/context was destroyed|Cannot find context/i.test(String(error))) return undefined;
+        throw error;
+      }
+    },
+    LIMIT_MS,
+  );
+}
+
+function pattern(text: string | RegExp): [string, string] {
+  return typeof text === 'string' ? [text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'), ''] : [text.source, text.flags];
+}
+
+/** Runs in the page. Role "field" is whatever has a label. */
+function findByRole(role: string, source: string, flags: string): Element | undefined {
+  const selectors: Readonly<Record<string, string>> = {
+    button: 'button',
+    link: 'a[href]',
+    field: 'input, select, textarea',
+    heading: 'h1, h2, h3',
+    listbox: '[role=listbox]',
+  };
+  const whole = new RegExp(`^(?:${source})$`, flags);
+  const nameOf = (element: HTMLElement): string => {
+    const label = element.id === '' ? null : document.querySelector<HTMLElement>(`label[for="${element.id}"]`);
+    return (element.getAttribute('aria-label') ?? label?.innerText ?? element.innerText).trim();
+  };
+  // What lies below an open dialog cannot be reached by anybody.
+  const scope = [...document.querySelectorAll('dialog[open]')].at(-1) ?? document;
+  return [...scope.querySelectorAll<HTMLElement>(selectors[role] ?? role)].find(
+    (element) => element.checkVisibility() && !element.matches(':disabled') && whole.test(nameOf(element)),
+  );
+}
+
+/** Runs in the page. */
+function hasText(selector: string, wanted: boolean, source: string, flags: string): boolean {
+  const element = document.querySelector<HTMLElement>(selector);
+  const found = element !== null && new RegExp(source, flags).test(element.innerText);
+  return found === wanted;
+}
+
+const axe = readFileSync(join(ROOT, 'node_modules/axe-core/axe.min.js'), 'utf8');
+
+/** No violation of WCAG 2.2 A and AA, nor of axe's best practices, and nothing wider than the screen. */
+export async function assertAccessible({ page }: Opened, what: string): Promise<void> {
+  await page.evaluate(axe);
+  const found = await page.evaluate(async () => {
+    const { axe: run } = globalThis as unknown as {
+      axe: {
+        run(
+          options: object,
+        ): Promise<{ violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[] }>;
+      };
+    };
+    const { violations } = await run.run({ preload: false, resultTypes: ['violations'] });
+    return violations.map(
+      ({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html} ${node.failureSummary}`).join(' | ')}`,
+    );
+  });
+  assert.deepEqual(found, [], `${what}: axe`);
+  const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wider <= 0, `${what}: ${wider} px wider than the screen`);
+}

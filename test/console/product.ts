@@ -1,0 +1,78 @@
+/** The built product with its simulated line, and tokens of several roles, for the console's tests. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import Long from 'long';
+import { addToken, type Role } from '../../src/config/tokens.ts';
+import { type Toml, temporaryDirectory } from '../e2e/daemon.ts';
+import { type Both, startBoth } from '../e2e/hub.ts';
+import { closePages, type Opened, openPage, type PageOptions } from './browser.ts';
+
+export const people = {
+  technician: ['operator'],
+  watcher: ['viewer'],
+  clerk: ['reader', 'writer'],
+  reader: ['reader'],
+  chief: ['admin', 'operator', 'refdata-internal'],
+} as const satisfies Readonly<Record<string, readonly Role[]>>;
+export type Person = keyof typeof people;
+
+export interface Product {
+  readonly box: Both;
+  readonly url: string;
+  readonly tokens: Readonly<Record<Person, string>>;
+  /** A page that this person has signed in to, at a place such as "#/line". */
+  enter(who: Person, place?: string, options?: PageOptions): Promise<Opened>;
+}
+
+export async function startProduct(config: Toml = {}, dir = temporaryDirectory()): Promise<Product> {
+  mkdirSync(dir, { recursive: true });
+  const tokens = Object.fromEntries(
+    Object.entries(people).map(([name, roles]) => [name, addToken(join(dir, 'tokens.json'), name, roles, new Date())]),
+  ) as Record<Person, string>;
+  const box = await startBoth({
+    dir,
+    config: {
+      serial: { simulate: true, at_start: 'closed' },
+      device: { inventory: false, time_sync_file: '' },
+      ...config,
+    },
+  });
+  const url = `http://${box.address}/console/`;
+  return {
+    box,
+    url,
+    tokens,
+    async enter(who, place = '', options = {}) {
+      const opened = await openPage(`${url}${place}`, options);
+      await signIn(opened, tokens[who]);
+      return opened;
+    },
+  };
+}
+
+export async function signIn(opened: Opened, token: string): Promise<void> {
+  await opened.fill('Token', token);
+  await opened.click('button', 'Sign in');
+  await opened.find('button', 'Sign out');
+}
+
+/** The simulated line's port, opened as the technician's tools do it. */
+export async function openSimulated(box: Both): Promise<string> {
+  const { devices } = await box.client.serial.listDevices({});
+  const portName = devices.find(({ description }) => /simulated/i.test(description))?.portName ?? '';
+  const { error } = await box.client.serial.open({ portName, baudRate: 115_200, dataBits: 8, parity: 0, stopBits: 0 });
+  if (error !== '') throw new Error(error);
+  return portName;
+}
+
+/** An entry of the log, as LogRaw puts it there. */
+export async function logRaw(box: Both, text: string, dir: 'rx' | 'tx' = 'rx', note = ''): Promise<void> {
+  await box.client.serial.logRaw({
+    dir: dir === 'rx' ? 1 : 0,
+    timestamp: Long.fromNumber(Date.now(), true),
+    rawData: Buffer.from(text),
+    note,
+  });
+}
+
+export { closePages };
