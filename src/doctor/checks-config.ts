@@ -39,7 +39,10 @@ function shownName(file: string, kind: Reading['kind']): string {
 /** What was written is not said where it may be a secret: behind a key that names a file, or that is none. */
 export function shownFault({ path, message }: Fault): string {
   const isFree = /_file$|username|bootstrap|collector|^LINESIDE_/.test(path) || /no such (?:key|section)/.test(message);
-  const bare = message.replace(/,? not ["'].*$/s, '').replace(/^["'].*["']:? ?/s, '');
+  const bare = message
+    .replace('"credential:NAME"', 'a credential')
+    .replace(/,? not ["'].*$/s, '')
+    .replace(/^["'].*["']:? ?/s, '');
   const said = isFree ? bare : message;
   return `${redactor.text(path)} ${redactor.text(said)}`;
 }

@@ -89,7 +89,7 @@ const shapes: readonly (readonly [RegExp, string])[] = [
   [/\b(Bearer|Basic|Digest|Negotiate)(\s+|%20)[^\s"',;<>]+/gi, `$1 ${REMOVED}`],
   [/\b(Token)\s+(?=\S*\d)[^\s"',;<>]{8,}/gi, `$1 ${REMOVED}`],
   // User and password of a URL: to the last "@" of the word.
-  [/(:\/\/)[^\s"'<>]*@/g, `$1${REMOVED}@`],
+  [/(:\/\/)[^\s"'<>]{0,1000}@/g, `$1${REMOVED}@`],
   [/\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?/g, REMOVED],
   // SCRAM's messages, and SASL PLAIN's.
   [/\bn,[^\s,]*,n=[^\s]*/g, REMOVED],
@@ -106,7 +106,7 @@ const shapes: readonly (readonly [RegExp, string])[] = [
  * behind an option of a command, ">" of a tag; in prose nothing, or "is".
  */
 const named =
-  /(["'`]?)([A-Za-z][\w.-]{0,80})\1(\\?["'`]?[ \t]*(?:=>|:=|[=:])[ \t]*|["'`][ \t]*,[ \t]*(?=["'`])|>|[ \t]+(?:is|was)[ \t]+|[ \t]+(?=["'`])|[ \t]+)/g;
+  /(["'`]?)((?<![A-Za-z])[A-Za-z][\w.-]{0,200})\1(\\?["'`]?[ \t]*(?:=>|:=|[=:])[ \t]*|["'`][ \t]*,[ \t]*(?=["'`])|>|[ \t]+(?:is|was)[ \t]+|[ \t]+(?=["'`])|[ \t]+)/g;
 
 function withoutValues(text: string): string {
   let out = '';
@@ -146,7 +146,7 @@ function isHarmless(name: string, value: string): boolean {
 
 function endOfValue(text: string, from: number, between: string): number {
   if (between === '>') return endOf(text, '<', from);
-  let at = from;
+  const at = from;
   // "password:" with its value in the next line, deeper: YAML, and JSON that was laid out.
   if (/^[|>]?[-+0-9]*\s*\n[ \t]+/.test(text.slice(from, from + 200)) && between.includes(':'))
     return endOfBlock(text, from);
@@ -155,13 +155,22 @@ function endOfValue(text: string, from: number, between: string): number {
   if (escaped) return endOfLine(text, at);
   const first = text[at] ?? '';
   if (/["'`]/.test(first)) {
-    at = endOfQuoted(text, at, first);
-    // What sticks to it belongs to it.
-    while (at < text.length && !/[\s,;)}\]&<]/.test(text[at] ?? '')) at++;
-    return at;
+    return endOfSticking(text, endOfQuoted(text, at, first));
   }
   if (first === '[' || first === '{') return endOfBracket(text, at);
   return endOfLine(text, at);
+}
+
+/** What sticks to a quoted part belongs to it, as in a shell's 'it'\''s'; so does what follows it and begins nothing new. */
+function endOfSticking(text: string, from: number): number {
+  let at = from;
+  while (at < text.length && !/[\s,;)}\]&<]/.test(text[at] ?? '')) {
+    const one = text[at] ?? '';
+    if (/["'`]/.test(one)) at = endOfQuoted(text, at, one);
+    else at += one === '\\' ? 2 : 1;
+  }
+  const rest = /^[ \t]+([^\n]{0,100})/.exec(text.slice(at, at + 120))?.[1] ?? '';
+  return rest === '' || /^(?:[\w.-]+["']?\s*[=:]|[-,;)}\]#(|&<>])/.test(rest) ? at : endOfLine(text, at);
 }
 
 /** Of a quote that is not closed: the end of the line. A backslash hides what follows it. */

@@ -1,0 +1,366 @@
+/** The checks that look at files, on real ones: sound, and in each bad state. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import Database from 'better-sqlite3';
+import { makeCa, makeLastingCa, signed, signedFor } from '../base/certificates.fixture.ts';
+import { systemClock } from '../base/clock.ts';
+import { LinesideError } from '../base/errors.ts';
+import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { migrations } from '../log/schema.ts';
+import { openDatabase } from '../storage/open.ts';
+import { fitted } from './bundle.ts';
+import { checkTarget, targetOf, writeBundle } from './bundle-target.ts';
+import { type Finding, worst } from './check.ts';
+import { runChecks } from './checks.ts';
+import { checkDatabases, checkDisk } from './checks-disk.ts';
+import { checkRights } from './checks-rights.ts';
+import { checkCertificates } from './checks-tls.ts';
+import { checkConsole } from './checks-uart.ts';
+import { lookAround, machineRoots, type Place } from './place.ts';
+import { holdersOf } from './processes.ts';
+import { readSafely } from './safe-files.ts';
+import { runTool } from './tool.ts';
+
+function scratch(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-doctor-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+function fifo(path: string): void {
+  assert.equal(spawnSync('mkfifo', [path]).status, 0);
+}
+
+async function placeIn(dir: string, config: string, over: Partial<Place> = {}): Promise<Place> {
+  const file = join(dir, 'lineside.toml');
+  writeFileSync(
+    file,
+    `${config}\n[data]\ndir = "${dir}/data"\nruntime_dir = "${dir}/run"\n[auth]\ntokens_file = "${dir}/tokens.json"\n`,
+  );
+  const found = await lookAround({ named: file, env: {}, clock: systemClock, version: '1.0' });
+  return { ...found, ...over };
+}
+
+function said(findings: readonly Finding[]): string {
+  return findings.map(({ state, found, todo }) => `${state}: ${found} -> ${todo}`).join('\n');
+}
+
+describe('a configuration', () => {
+  it('is looked at where it is a FIFO, too large, binary or not there, and nobody waits', async (t) => {
+    const dir = scratch(t);
+    fifo(join(dir, 'fifo'));
+    writeFileSync(join(dir, 'large'), Buffer.alloc(2 * 1024 * 1024, 0x23));
+    writeFileSync(join(dir, 'binary'), Buffer.from([0, 255, 1, 2]));
+    const kinds = { fifo: 'odd', large: 'odd', binary: 'unparsable', none: 'missing', '.': 'odd' };
+    for (const [name, kind] of Object.entries(kinds)) {
+      const place = await lookAround({ named: join(dir, name), env: {}, clock: systemClock, version: '' });
+      assert.deepEqual([place.reading.kind, place.config], [kind, undefined], name);
+    }
+  });
+
+  it('that is faulty is looked at with the defaults of the faulty keys', async (t) => {
+    const dir = scratch(t);
+    const { reading, config } = await placeIn(dir, '[log]\nmax_bytes = "many"\n[kafka]\nbootstrap = "a:1"\nnone = 1');
+    assert.deepEqual(reading.faults.map(({ path }) => path).sort(), ['kafka.none', 'log.max_bytes']);
+    assert.equal(config?.kafka.bootstrap, 'a:1');
+  });
+});
+
+describe('files that others made', () => {
+  it('are read to a limit, and a FIFO that takes the place of one is not waited for', async (t) => {
+    const dir = scratch(t);
+    writeFileSync(join(dir, 'a'), 'hello');
+    fifo(join(dir, 'fifo'));
+    const read = await readSafely(join(dir, 'a'), 3);
+    assert.equal(read.kind === 'text' && `${read.bytes.toString()} ${read.whole}`, 'hel false');
+    assert.deepEqual(await readSafely(join(dir, 'fifo')), { kind: 'odd', what: 'a FIFO' });
+    assert.deepEqual(await readSafely(join(dir, 'a/b')), { kind: 'missing' });
+    assert.equal((await readSafely('/proc/self/status')).kind, 'text');
+  });
+
+  it('are known by who has them open', async (t) => {
+    const path = join(scratch(t), 'held');
+    writeFileSync(path, '');
+    const { spawn } = await import('node:child_process');
+    const holder = spawn('sh', ['-c', `exec 9<"${path}"; echo; exec sleep 1000`], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    t.after(() => holder.kill('SIGKILL'));
+    await new Promise((resolve) => holder.stdout.once('data', resolve));
+    const { holders } = await holdersOf('/proc', path);
+    assert.deepEqual(
+      holders.map(({ pid, isLineside }) => [pid, isLineside]),
+      [[holder.pid, false]],
+    );
+  });
+});
+
+describe('the disk', () => {
+  it('takes a file, and nothing of it stays', async (t) => {
+    const dir = scratch(t);
+    mkdirSync(join(dir, 'data'));
+    const place = await placeIn(dir, '[log]\nmax_bytes = 1048576\n[outbox]\nmax_bytes = 1048576');
+    const findings = await checkDisk(place);
+    assert.match(said(findings), /a file was written and synced/);
+    assert.deepEqual(readdirSync(join(dir, 'data')), []);
+  });
+
+  it('is said to be missing, or no directory', async (t) => {
+    const dir = scratch(t);
+    const place = await placeIn(dir, '');
+    assert.match(said(await checkDisk(place)), /warning: the data directory .* is not there yet/);
+    writeFileSync(join(dir, 'data'), '');
+    assert.match(said(await checkDisk(place)), /failed: data\.dir names no directory/);
+  });
+});
+
+describe('the databases', () => {
+  it('are read without making anything beside them', async (t) => {
+    const dir = scratch(t);
+    const data = join(dir, 'data');
+    mkdirSync(data);
+    const place = await placeIn(dir, '');
+    const log = openDatabase({
+      path: join(data, 'log.db'),
+      pageSize: 4096,
+      migrations,
+      cacheKib: 64,
+      walLimitBytes: 0,
+    });
+    log.close();
+    const before = readdirSync(data);
+    const findings = await checkDatabases(place);
+    assert.match(said(findings), /ok: log\.db: 0 MiB, readable/);
+    assert.match(said(findings), /skipped: there is no refdata\.db yet/);
+    assert.deepEqual(readdirSync(data), before);
+  });
+
+  it('are found damaged, cut short, empty, foreign, and left by a process that was killed', async (t) => {
+    const dir = scratch(t);
+    const data = join(dir, 'data');
+    mkdirSync(data);
+    const place = await placeIn(dir, '');
+    const path = join(data, 'log.db');
+    const state = async (): Promise<string> => said(await checkDatabases(place)).split('\n')[0] ?? '';
+    writeFileSync(path, '');
+    assert.match(await state(), /failed: log\.db is no SQLite database \(it is empty\)/);
+    writeFileSync(path, 'x'.repeat(5000));
+    assert.match(await state(), /failed: log\.db is no SQLite database/);
+    const other = new Database(join(data, 'other.db'));
+    other.exec('CREATE TABLE a (b)');
+    other.close();
+    writeFileSync(path, readFileSync(join(data, 'other.db')));
+    assert.match(await state(), /failed: log\.db cannot be read: .*no such table/);
+    writeFileSync(`${path}-wal`, Buffer.alloc(5000));
+    assert.match(await state(), /ok: log\.db: .* taken in at the next start/);
+    rmSync(path);
+    mkdirSync(path);
+    assert.match(await state(), /failed: log\.db is no file/);
+  });
+});
+
+describe('rights', () => {
+  it('of secrets are looked at, whatever lies there', async (t) => {
+    const dir = scratch(t);
+    mkdirSync(join(dir, 'data'), { mode: 0o700 });
+    const password = join(dir, 'password');
+    const kafka = `[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\nbootstrap = "a:1"\npassword_file = "${password}"`;
+    writeFileSync(password, 'secret', { mode: 0o600 });
+    assert.equal(worst(await checkRights(await placeIn(dir, kafka))), 'ok');
+    chmodSync(password, 0o644);
+    assert.match(
+      said(await checkRights(await placeIn(dir, kafka))),
+      /warning: the file of kafka\.password_file may be read by everybody/,
+    );
+    rmSync(password);
+    assert.match(
+      said(await checkRights(await placeIn(dir, kafka))),
+      /failed: the file of kafka\.password_file is missing/,
+    );
+    fifo(password);
+    assert.match(
+      said(await checkRights(await placeIn(dir, kafka))),
+      /failed: the file of kafka\.password_file is a FIFO/,
+    );
+  });
+});
+
+describe('certificates', () => {
+  const own = (dir: string, name: string, key = name): string =>
+    `[tls]\ncert_file = "${dir}/${name}.pem"\nkey_file = "${dir}/${key}.key"\nclient_ca_file = "${dir}/ca.pem"`;
+  const check = async (dir: string, config: string): Promise<string> =>
+    said(await checkCertificates(await placeIn(dir, config)));
+
+  it('are told apart: good, of another key, expired, not yet valid, of another machine, none', async (t) => {
+    const dir = scratch(t);
+    makeLastingCa(dir);
+    const { hostname } = await import('node:os');
+    const names = `DNS:${hostname()},IP:127.0.0.1`;
+    signedFor(dir, 'good', names);
+    signedFor(dir, 'other', 'DNS:elsewhere.example');
+    signedFor(dir, 'expired', names, { from: '20200101000000Z', to: '20210101000000Z' });
+    signedFor(dir, 'early', names, { from: '20980101000000Z', to: '20990101000000Z' });
+    writeFileSync(join(dir, 'garbage.pem'), '-----BEGIN CERTIFICATE-----\nxxxx\n-----END CERTIFICATE-----\n');
+    assert.match(
+      await check(dir, own(dir, 'good')),
+      /^ok: the certificate of tls\.cert_file is valid until 2099-01-01, its key fits/,
+    );
+    assert.match(await check(dir, own(dir, 'good')), /ok: the file of tls\.client_ca_file: 1 authority/);
+    assert.match(
+      await check(dir, own(dir, 'good', 'other')),
+      /failed: tls\.key_file holds the key of another certificate/,
+    );
+    assert.match(await check(dir, own(dir, 'expired')), /failed: .* has expired on 2021-01-01/);
+    assert.match(await check(dir, own(dir, 'early')), /failed: .* is not valid before 2098-01-01/);
+    assert.match(await check(dir, own(dir, 'other')), /warning: .* for no name and no address of this machine/);
+    assert.match(await check(dir, own(dir, 'garbage', 'good')), /failed: .* no certificate that can be read/);
+    writeFileSync(join(dir, 'good.key'), 'no key');
+    assert.match(await check(dir, own(dir, 'good')), /failed: .* no private key that can be used/);
+  });
+
+  it('that end within a month are a warning, and authorities are looked at alike', async (t) => {
+    const dir = scratch(t);
+    makeCa(dir);
+    const { hostname } = await import('node:os');
+    signed(dir, 'soon', `DNS:${hostname()}`);
+    assert.match(await check(dir, own(dir, 'soon')), /warning: the certificate of tls\.cert_file ends in [01] days/);
+    assert.match(
+      await check(dir, own(dir, 'soon')),
+      /warning: the file of tls\.client_ca_file: 1 of 1 certificates end within 30 days/,
+    );
+    writeFileSync(join(dir, 'ca.pem'), 'nothing');
+    assert.match(await check(dir, own(dir, 'soon')), /failed: the file of tls\.client_ca_file holds no certificate/);
+  });
+});
+
+describe('a console', () => {
+  it('is found in the files of the kernel and of the firmware', async (t) => {
+    const root = scratch(t);
+    const put = (path: string, text: string): void => {
+      mkdirSync(join(root, path, '..'), { recursive: true });
+      writeFileSync(join(root, path), text);
+    };
+    put('proc/cmdline', 'console=serial0,115200 root=/dev/mmcblk0p2\n');
+    put('proc/77/comm', 'agetty\n');
+    put('proc/77/cmdline', '/sbin/agetty\0-o\0-p\0--keep-baud\0ttyAMA0\0');
+    put('sys/devices/platform/fe201000.serial/tty/ttyAMA0/type', '32\n');
+    put('dev/ttyAMA0', '');
+    mkdirSync(join(root, 'sys/class/tty'), { recursive: true });
+    symlinkSync('../../../..', join(root, 'sys/devices/platform/fe201000.serial/tty/ttyAMA0/device'));
+    symlinkSync('../../devices/platform/fe201000.serial/tty/ttyAMA0', join(root, 'sys/class/tty/ttyAMA0'));
+    symlinkSync('ttyAMA0', join(root, 'dev/serial0'));
+    const roots = {
+      ...machineRoots,
+      proc: join(root, 'proc'),
+      sys: join(root, 'sys'),
+      dev: join(root, 'dev'),
+      boot: [join(root, 'boot')],
+    };
+    const findings = said(await checkConsole(await placeIn(root, '', { roots })));
+    assert.match(findings, /the kernel has its console on ttyAMA0/);
+    assert.match(findings, /a login waits on ttyAMA0/);
+  });
+});
+
+describe('the end of a check', () => {
+  const place = { clock: new FakeClock() } as unknown as Place & { clock: FakeClock };
+
+  it('comes at its limit, and the others are shown all the same, in order', async () => {
+    const never = new Promise<never>(() => undefined);
+    const shown: string[] = [];
+    const all = [
+      { name: 'a', title: 'a', limitMs: 10, run: async () => [{ state: 'ok', found: '1', todo: '' }] as const },
+      { name: 'b', title: 'b', limitMs: 20, run: () => never },
+      { name: 'c', title: 'c', limitMs: 10, run: () => Promise.reject(new Error('token=abcdefgh')) },
+    ];
+    const running = runChecks(
+      place,
+      ({ name, state, findings }) => void shown.push(`${name} ${state} ${findings[0]?.found}`),
+      all,
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+    place.clock.advance(20);
+    await running;
+    assert.deepEqual(shown, [
+      'a ok 1',
+      'b failed this did not end within 0.02 s',
+      'c failed this could not be looked at: token=[removed]',
+    ]);
+  });
+
+  it('comes for a program that does not end, and its output is cut at a line', async () => {
+    const limits = { limitMs: 60_000, limitBytes: 20 };
+    const { kind, stdout, cut } = await runTool(
+      systemClock,
+      'sh',
+      ['-c', 'echo aaaaaaaaaaaaaaaa; echo bbbbbbbb; echo cc'],
+      limits,
+    );
+    assert.deepEqual([kind, stdout, cut], ['done', 'bbbbbbbb\ncc\n', true]);
+    const clock = new FakeClock();
+    const stuck = runTool(clock, 'sleep', ['1000'], limits);
+    clock.advance(60_000);
+    assert.equal((await stuck).kind, 'late');
+    assert.equal((await runTool(systemClock, 'no-such-program-here', [], limits)).kind, 'missing');
+  });
+});
+
+describe('the file of a bundle', () => {
+  it('is for its owner alone, and replaces nothing that is there', (t) => {
+    const dir = scratch(t);
+    const target = targetOf(join(dir, 'b.tar.gz'), false, 0);
+    checkTarget(target);
+    writeBundle(target, Buffer.from('one'));
+    assert.equal(statSync(target.output).mode & 0o777, 0o600);
+    const isTaken = (error: unknown): boolean => error instanceof LinesideError && error.code === 'CONFLICT';
+    assert.throws(() => checkTarget(target), isTaken);
+    assert.throws(() => writeBundle(target, Buffer.from('two')), isTaken);
+    assert.deepEqual([readdirSync(dir), readFileSync(target.output, 'utf8')], [['b.tar.gz'], 'one']);
+    writeBundle({ ...target, force: true }, Buffer.from('two'));
+    assert.deepEqual([readdirSync(dir), readFileSync(target.output, 'utf8')], [['b.tar.gz'], 'two']);
+  });
+
+  it('is refused early where it cannot be', (t) => {
+    const dir = scratch(t);
+    assert.throws(() => checkTarget(targetOf(join(dir, 'no/b'), false, 0)), /there is no directory/);
+    assert.throws(() => checkTarget(targetOf(dir, true, 0)), /is there, and is no file/);
+  });
+
+  it('loses the oldest where it would be too large', () => {
+    const line = (n: number): string => `line ${n}\n`;
+    const content = Buffer.from(Array.from({ length: 100 }, (_, n) => line(n)).join(''));
+    const { files, cut } = fitted(
+      [
+        { name: 'a', content },
+        { name: 'journal', content },
+      ],
+      300,
+      50,
+    );
+    assert.deepEqual(
+      files.map((file) => file.content.length <= 250),
+      [true, true],
+    );
+    assert.ok(
+      files.every((file) => file.content.toString().endsWith(line(99)) && file.content.toString().startsWith('line ')),
+    );
+    assert.deepEqual(
+      cut.map(({ what }) => /^the first \d+ bytes of (a|journal)$/.test(what)),
+      [true, true],
+    );
+  });
+});

@@ -1,0 +1,167 @@
+/** What the checks of the machine say of what they were told: the good state, and every bad one. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import type { HostFacts } from '../host/host-facts.ts';
+import { type DiskFacts, isReadOnlyIn, judgeDatabase, judgeDisk } from './checks-disk.ts';
+import { judgeClock, judgeMachine, judgeSlots } from './checks-machine.ts';
+import { table } from './table.fixture.ts';
+
+const clock = { nowMs: Date.UTC(2026, 10, 22), state: 'synced', builtMs: 0, uptimeS: 5_000 } as const;
+table('the clock', [
+  ['a clock that was set', () => judgeClock(clock), 'ok', /2026-11-22T00:00:00Z, set/],
+  ['1970', () => judgeClock({ ...clock, nowMs: 0 }), 'failed', /1970.*before this was built/],
+  ['a year before the system was built', () => judgeClock({ ...clock, builtMs: clock.nowMs + 1 }), 'failed', /before/],
+  ['a year far ahead', () => judgeClock({ ...clock, nowMs: Date.UTC(2150, 0, 1) }), 'failed', /2150/],
+  ['one not set since an hour', () => judgeClock({ ...clock, state: 'unsynced' }), 'warning', /time server/],
+  ['one not set a minute after the boot', () => judgeClock({ ...clock, state: 'unsynced', uptimeS: 60 }), 'ok', /60 s/],
+  ['one that nobody knows of', () => judgeClock({ ...clock, state: 'unknown' }), 'ok', /no time sync/],
+]);
+
+const gib = 1024 ** 3;
+const disk: DiskFacts = {
+  dir: '/d',
+  freeBytes: 9 * gib,
+  totalBytes: 10 * gib,
+  inodes: 1000,
+  freeInodes: 900,
+  isReadOnly: false,
+  write: 'done',
+  usedBytes: 0,
+  budgetBytes: gib,
+  minFreeBytes: 64 * 1024 ** 2,
+};
+table('the disk', [
+  ['room', () => judgeDisk(disk), 'ok', /9216 MiB of 10240 MiB free/],
+  ['a read-only mount', () => judgeDisk({ ...disk, isReadOnly: true }), 'failed', /mounted read-only/],
+  [
+    'less than outbox.min_free_bytes',
+    () => judgeDisk({ ...disk, freeBytes: 1024 ** 2 }),
+    'failed',
+    /min_free_bytes.*changes are refused/,
+  ],
+  [
+    'a log that will not fit',
+    () => judgeDisk({ ...disk, freeBytes: gib / 2 }),
+    'warning',
+    /grow by 1024 MiB.*log\.max_bytes/,
+  ],
+  ['a log that is as large as it gets', () => judgeDisk({ ...disk, freeBytes: gib / 2, usedBytes: gib }), 'ok', /free/],
+  ['no inodes', () => judgeDisk({ ...disk, freeInodes: 3 }), 'failed', /3 inodes/],
+  ['a file system without inodes', () => judgeDisk({ ...disk, inodes: 0, freeInodes: 0 }), 'ok', /free/],
+  ['a full disk', () => judgeDisk({ ...disk, write: 'ENOSPC' }), 'failed', /is full/],
+  ['an I/O error', () => judgeDisk({ ...disk, write: 'EIO' }), 'failed', /EIO.*replace the card/],
+  ['a user who may not write', () => judgeDisk({ ...disk, write: 'denied' }), 'skipped', /root/],
+]);
+
+it('finds the mount that a directory is in, and whether it is read-only', () => {
+  const mounts = [
+    '1 0 8:1 / / rw,relatime - ext4 /dev/root rw',
+    '2 1 8:2 / /data rw,relatime - ext4 /dev/sda2 ro,errors=remount-ro',
+    '3 1 8:3 / /data/my\\040disk rw - ext4 /dev/sda3 rw',
+    '4 1 8:4 / /ro ro - ext4 /dev/sda4 rw',
+  ].join('\n');
+  const expected = {
+    '/': false,
+    '/data': true,
+    '/data/x': true,
+    '/database': false,
+    '/data/my disk/y': false,
+    '/ro/a': true,
+  };
+  for (const [dir, isReadOnly] of Object.entries(expected)) assert.equal(isReadOnlyIn(mounts, dir), isReadOnly, dir);
+});
+
+const database = {
+  name: 'log.db',
+  state: 'sound',
+  detail: '',
+  bytes: 2 * 1024 ** 2,
+  walBytes: 0,
+  figures: {},
+} as const;
+table('a database', [
+  ['a sound one', () => [judgeDatabase(database)], 'ok', /2 MiB, readable/],
+  [
+    'one that waits for its log',
+    () => [judgeDatabase({ ...database, state: 'left', walBytes: 1024 ** 2 })],
+    'ok',
+    /1 MiB.*next start/,
+  ],
+  ['a large write-ahead log', () => [judgeDatabase({ ...database, walBytes: gib })], 'warning', /1024 MiB/],
+  ['none', () => [judgeDatabase({ ...database, state: 'missing' })], 'skipped', /no log\.db yet/],
+  ['one of others', () => [judgeDatabase({ ...database, state: 'denied' })], 'skipped', /root/],
+  [
+    'another file',
+    () => [judgeDatabase({ ...database, state: 'no database', detail: 'x' })],
+    'failed',
+    /no SQLite database/,
+  ],
+  [
+    'a damaged one',
+    () => [judgeDatabase({ ...database, state: 'damaged', detail: 'malformed' })],
+    'failed',
+    /malformed.*backup/,
+  ],
+  ['a locked one', () => [judgeDatabase({ ...database, state: 'busy' })], 'warning', /locked/],
+]);
+
+const host: HostFacts = {
+  bootId: '',
+  uptimeSeconds: 1,
+  ageSeconds: 0,
+  temperatureCelsius: 50,
+  throttled: 'no',
+  underVoltage: 'no',
+  clock: 'synced',
+  slot: null,
+  memory: { totalBytes: gib, availableBytes: gib / 2 },
+  load: { averages: [], processors: 4, usedPercent: null },
+  disk: {
+    totalBytes: gib,
+    freeBytes: gib,
+    writtenBytes: null,
+    writtenBytesEver: null,
+    lifeUsedPercent: null,
+    reserve: 'unknown',
+  },
+  boots: { count: null, powerLosses: null, afterPowerLoss: false },
+};
+table('the machine', [
+  ['a cool one', () => judgeMachine(host), 'ok', /50 °C, 512 MiB of memory available, supply good/],
+  ['heat', () => judgeMachine({ ...host, temperatureCelsius: 85 }), 'warning', /85 degrees/],
+  ['too little voltage', () => judgeMachine({ ...host, underVoltage: 'yes' }), 'failed', /voltage.*power supply/],
+  [
+    'little memory',
+    () => judgeMachine({ ...host, memory: { totalBytes: gib, availableBytes: 1 } }),
+    'warning',
+    /memory/,
+  ],
+  ['a worn card', () => judgeMachine({ ...host, disk: { ...host.disk, lifeUsedPercent: 100 } }), 'failed', /new card/],
+  [
+    'a machine that tells nothing',
+    () => judgeMachine({ ...host, temperatureCelsius: null, underVoltage: 'unknown' }),
+    'ok',
+    /unknown/,
+  ],
+]);
+
+const slot = { name: 'a', trying: false, dataLost: false, updateFailed: false };
+const slotFile = '# lineside slot good=a try=- left=0\nos_prefix=a/\n';
+table('the slots', [
+  ['a good slot', () => judgeSlots({ slot, slotFile }), 'ok', /slot a, known to be good/],
+  ['another machine', () => judgeSlots({ slot: null, slotFile: '' }), 'skipped', /no appliance/],
+  ['a slot on trial', () => judgeSlots({ slot: { ...slot, trying: true }, slotFile }), 'warning', /on trial/],
+  [
+    'an update that failed',
+    () => judgeSlots({ slot: { ...slot, updateFailed: true }, slotFile }),
+    'warning',
+    /gone back to/,
+  ],
+  [
+    'data in memory alone',
+    () => judgeSlots({ slot: { ...slot, dataLost: true }, slotFile }),
+    'failed',
+    /data partition/,
+  ],
+  ['a damaged slot.txt', () => judgeSlots({ slot, slotFile: 'garbage' }), 'failed', /damaged/],
+]);

@@ -1,0 +1,126 @@
+/** What the checks of the network, the broker and the journal say of what they were told: the good state, and every bad one. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { judgeLogin, judgeTls } from './checks-broker.ts';
+import { hostsIn, judgeConnect, judgeNetwork } from './checks-net.ts';
+import { judgeJournal } from './checks-service.ts';
+import { table } from './table.fixture.ts';
+
+const nowMs = Date.UTC(2026, 10, 22);
+const broker = { key: 'kafka.bootstrap', host: 'b.example', port: 9093 };
+const resolved = { kind: 'address', addresses: ['192.0.2.1'] } as const;
+table('the network', [
+  [
+    'a name that resolves',
+    () => judgeNetwork({ hasRoute: true, hosts: [{ ...broker, resolved }] }),
+    'ok',
+    /b\.example is 192\.0\.2\.1/,
+  ],
+  ['nobody to call', () => judgeNetwork({ hasRoute: true, hosts: [] }), 'ok', /way out/],
+  ['no route and nobody to call', () => judgeNetwork({ hasRoute: false, hosts: [] }), 'ok', /none is needed/],
+  [
+    'no route',
+    () => judgeNetwork({ hasRoute: false, hosts: [{ ...broker, resolved }] }),
+    'warning',
+    /no default route/,
+  ],
+  [
+    'no such name',
+    () => judgeNetwork({ hasRoute: true, hosts: [{ ...broker, resolved: { kind: 'failed', code: 'ENOTFOUND' } }] }),
+    'failed',
+    /DNS: b\.example.*no such name/,
+  ],
+  [
+    'no DNS server',
+    () => judgeNetwork({ hasRoute: true, hosts: [{ ...broker, resolved: { kind: 'failed', code: 'EAI_AGAIN' } }] }),
+    'failed',
+    /no DNS server answers/,
+  ],
+  [
+    'DNS that hangs',
+    () => judgeNetwork({ hasRoute: true, hosts: [{ ...broker, resolved: { kind: 'late' } }] }),
+    'failed',
+    /DNS does not answer/,
+  ],
+]);
+
+it('reads lists of hosts', () => {
+  const hosts = hostsIn('k', 'a:1, [::1]:2,b,https://c.example:4/x', 9);
+  assert.deepEqual(
+    hosts.map(({ host: name, port: at }) => `${name} ${at}`),
+    ['a 1', '::1 2', 'b 9', 'c.example 4'],
+  );
+});
+
+const [fromMs, toMs] = [Date.UTC(2026, 0, 1), Date.UTC(2027, 11, 1)];
+const tls = (fault: string, atMs = nowMs) =>
+  judgeTls('b:1', 'b', { kind: 'done', fault, fromMs, toMs, names: 'DNS:c' }, atMs);
+const known = { createTopics: true, securityProtocol: 'sasl_ssl' } as const;
+const topic = { name: 't', partitions: 3, lacks: [] };
+const login = (
+  said: readonly string[],
+  topics: readonly (typeof topic | { name: string; partitions: number; lacks: string[] })[] = [],
+) => judgeLogin({ connected: said.length === 0, topics }, said, known);
+table('the broker', [
+  [
+    'a refused connection',
+    () => [judgeConnect(broker, 'ECONNREFUSED')],
+    'failed',
+    /nothing listens there.*kafka\.bootstrap/,
+  ],
+  ['nobody at the address', () => [judgeConnect(broker, 'ETIMEDOUT')], 'failed', /timed out/],
+  ['no route', () => [judgeConnect(broker, 'ENETUNREACH')], 'failed', /no route/],
+  ['a name that does not resolve', () => [judgeConnect(broker, 'ENOTFOUND')], 'skipped', /See network/],
+  ['a certificate that is trusted', () => tls(''), 'ok', /valid until 2027-12-01/],
+  ['one that ends soon', () => tls('', toMs - 86_400_000), 'warning', /ends on 2027-12-01/],
+  ['an expired one', () => tls('CERT_HAS_EXPIRED'), 'failed', /expired on 2027-12-01/],
+  ['one that is not valid yet', () => tls('CERT_NOT_YET_VALID'), 'failed', /not valid before 2026-01-01.*clock/],
+  ['one of another name', () => tls('ERR_TLS_CERT_ALTNAME_INVALID'), 'failed', /not for b \(DNS:c\)/],
+  [
+    'one of another authority',
+    () => tls('SELF_SIGNED_CERT_IN_CHAIN'),
+    'failed',
+    /not from an authority that kafka\.ca_file names/,
+  ],
+  ['no TLS', () => judgeTls('b:1', 'b', { kind: 'failed', code: 'EPROTO' }, 0), 'failed', /does not speak TLS/],
+  ['silence', () => judgeTls('b:1', 'b', { kind: 'late' }, 0), 'failed', /does not answer TLS/],
+  ['a login', () => login([], [topic]), 'ok', /login accepted[\s\S]*topic t: 3 partitions/],
+  [
+    'a wrong password',
+    () =>
+      login(['b:1: the broker closed the connection', 'b:1: the broker refuses user name or password (SCRAM-SHA-512)']),
+    'failed',
+    /refuses user name or password.*password_file/,
+  ],
+  [
+    'no answer at all',
+    () => judgeLogin({ connected: false, topics: [] }, [], known),
+    'failed',
+    /does not answer a Kafka client/,
+  ],
+  [
+    'a missing topic',
+    () => login([], [{ name: 't', partitions: 0, lacks: ['does not exist, and kafka.create_topics is false'] }]),
+    'warning',
+    /missing.*creates it/,
+  ],
+  [
+    'a topic that is not for this user',
+    () => login([], [{ name: 't', partitions: 0, lacks: ['could not be looked at: it lacks the ACL'] }]),
+    'failed',
+    /not authorised/,
+  ],
+]);
+
+table('the journal', [
+  ['a quiet day', () => judgeJournal({ kind: 'read', lines: [] }), 'ok', /no error/],
+  [
+    'errors',
+    () => judgeJournal({ kind: 'read', lines: ['a', 'error boom token=abcdefgh'] }),
+    'warning',
+    /2 errors.*boom token=\[removed\]/,
+  ],
+  ['no journal', () => judgeJournal({ kind: 'missing', lines: [] }), 'skipped', /journalctl/],
+  ['one that is not for this user', () => judgeJournal({ kind: 'denied', lines: [] }), 'skipped', /root/],
+  ['one that hangs', () => judgeJournal({ kind: 'late', lines: [] }), 'skipped', /did not end/],
+]);

@@ -1,0 +1,278 @@
+/** What the checks of the service and its ports say of what they were told: the good state, and every bad one. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { checkLines, oneLine, summaryLine } from './check.ts';
+import { judgeConfiguration, judgeTokens, shownFault } from './checks-config.ts';
+import { judgeRights, type RightsFact } from './checks-rights.ts';
+import { judgeService, type ServiceFacts } from './checks-service.ts';
+import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts } from './checks-uart.ts';
+import { table } from './table.fixture.ts';
+
+const settings = new Map([['log.max_bytes', { value: 1, source: 'file' as const }]]);
+const reading = { file: '/etc/lineside/lineside.toml', kind: 'read', trouble: '', faults: [], settings } as const;
+table('the configuration', [
+  ['a sound file', () => judgeConfiguration(reading), 'ok', /1 keys set, no fault/],
+  ['no file at all', () => judgeConfiguration({ ...reading, kind: 'defaults' }), 'ok', /defaults/],
+  ['one that this user may not read', () => judgeConfiguration({ ...reading, kind: 'denied' }), 'skipped', /as root/],
+  ['a FIFO', () => judgeConfiguration({ ...reading, kind: 'odd', trouble: 'it is a FIFO' }), 'failed', /a FIFO/],
+  ['no TOML', () => judgeConfiguration({ ...reading, kind: 'unparsable', trouble: 'line 3' }), 'failed', /line 3/],
+  [
+    'an unknown key',
+    () =>
+      judgeConfiguration({
+        ...reading,
+        faults: [{ path: 'log.max', message: 'no such key; did you mean log.max_bytes?' }],
+      }),
+    'failed',
+    /log\.max no such key; did you mean log\.max_bytes/,
+  ],
+]);
+
+it('quotes nothing back that was typed where a file name belongs', () => {
+  const said = shownFault({
+    path: 'kafka.password_file',
+    message: 'must be an absolute path or "credential:NAME", not "hun"ter2"',
+  });
+  assert.equal(said, 'kafka.password_file must be an absolute path or a credential');
+});
+
+const token = { name: 'a', roles: ['viewer', 'admin'], sha256: '0'.repeat(64), createdAt: '' } as const;
+const tokens = { kind: 'read', what: '', tokens: [token, token] } as const;
+table('the tokens', [
+  ['two tokens', () => judgeTokens(tokens, true), 'ok', /2 tokens: 2 viewer, 2 admin/],
+  ['none on a box that nobody reaches', () => judgeTokens({ ...tokens, tokens: [] }, false), 'ok', /no token/],
+  ['none on the network', () => judgeTokens({ ...tokens, tokens: [] }, true), 'warning', /token add/],
+  [
+    'a damaged file',
+    () => judgeTokens({ ...tokens, kind: 'damaged', what: 'it is no JSON' }, true),
+    'failed',
+    /no JSON/,
+  ],
+  ['a directory', () => judgeTokens({ ...tokens, kind: 'odd', what: 'a directory' }, true), 'failed', /a directory/],
+  ['a file that is not for this user', () => judgeTokens({ ...tokens, kind: 'denied' }, true), 'skipped', /as root/],
+]);
+
+const answered = { kind: 'answered', version: '1.0', detail: '' } as const;
+const units = { 'lineside.service': 'active', 'lineside-hub.service': 'active' } as const;
+const service: ServiceFacts = { units, line: answered, hub: answered, version: '1.0' };
+table('the service', [
+  ['one that answers', () => judgeService(service), 'ok', /the hub answers, version 1\.0/],
+  ['one without systemd', () => judgeService({ ...service, units: undefined }), 'ok', /the line answers/],
+  [
+    'a unit that does not run',
+    () =>
+      judgeService({ ...service, units: { ...units, 'lineside-hub.service': 'inactive' }, hub: { kind: 'absent' } }),
+    'failed',
+    /lineside-hub\.service does not run.*systemctl status/,
+  ],
+  [
+    'nobody on the socket',
+    () => judgeService({ ...service, line: { kind: 'refused' } }),
+    'failed',
+    /the line does not run/,
+  ],
+  [
+    'a line that is silent',
+    () => judgeService({ ...service, line: { kind: 'late' } }),
+    'failed',
+    /does not answer within/,
+  ],
+  [
+    'a hub that fails',
+    () => judgeService({ ...service, hub: { kind: 'failed', detail: 'status 500' } }),
+    'failed',
+    /500/,
+  ],
+  [
+    'a lost port',
+    () => judgeService({ ...service, line: { ...answered, detail: 'unplugged' } }),
+    'warning',
+    /unplugged/,
+  ],
+  [
+    'a user who may not ask',
+    () => judgeService({ ...service, hub: { kind: 'denied' } }),
+    'ok',
+    /the hub: its socket is not/,
+  ],
+  [
+    'two versions',
+    () => judgeService({ ...service, hub: { ...answered, version: '0.9' } }),
+    'warning',
+    /hub 0\.9.*restart/,
+  ],
+  ['an installed one that is newer', () => judgeService({ ...service, version: '1.1' }), 'warning', /installed 1\.1/],
+]);
+
+const nobody = { holders: [], unseen: 0 };
+const cat = { pid: 77, name: 'cat', isLineside: false, uid: 0 };
+const port: PortFacts = {
+  name: '/dev/ttyUSB0',
+  device: '/dev/ttyUSB0',
+  description: '',
+  isWanted: true,
+  holders: nobody,
+  openable: true,
+};
+const uart = (over: Partial<PortFacts> = {}) =>
+  judgeUart({ ports: [{ ...port, ...over }], wanted: port.name, wantedIs: 'listed', simulate: false });
+table('the UART', [
+  ['a port that is there', () => uart(), 'ok', /1 ports: \/dev\/ttyUSB0/],
+  [
+    'lineside as its holder',
+    () => uart({ holders: { holders: [{ ...cat, isLineside: true }], unseen: 0 } }),
+    'ok',
+    /open in lineside \(process 77\)/,
+  ],
+  [
+    'another program on it',
+    () => uart({ holders: { holders: [cat], unseen: 0 } }),
+    'failed',
+    /held open by cat \(process 77\)/,
+  ],
+  [
+    'another program on another port',
+    () => uart({ isWanted: false, holders: { holders: [cat], unseen: 0 } }),
+    'warning',
+    /cat/,
+  ],
+  ['processes that cannot be seen', () => uart({ holders: { holders: [], unseen: 3 } }), 'ok', /3 processes/],
+  ['a user without the right', () => uart({ openable: false }), 'ok', /dialout/],
+  [
+    'no port',
+    () => judgeUart({ ports: [], wanted: '', wantedIs: 'none', simulate: false }),
+    'warning',
+    /no serial port/,
+  ],
+  [
+    'the simulated line alone',
+    () => judgeUart({ ports: [], wanted: '', wantedIs: 'none', simulate: true }),
+    'ok',
+    /simulated/,
+  ],
+  [
+    'a port that is gone',
+    () => judgeUart({ ports: [port], wanted: '/dev/x', wantedIs: 'missing', simulate: false }),
+    'failed',
+    /not there/,
+  ],
+  [
+    'a path that is no port',
+    () => judgeUart({ ports: [port], wanted: '/dev/x', wantedIs: 'unlisted', simulate: false }),
+    'failed',
+    /extra_ports/,
+  ],
+]);
+
+const quiet: ConsoleFacts = {
+  cmdline: 'console=tty0 quiet',
+  consoles: 'tty0 -WU (EC)',
+  gettys: ['tty1'],
+  firmware: '',
+  links: {},
+  ports: ['ttyAMA0', 'ttyUSB0'],
+  wanted: 'ttyAMA0',
+};
+const firmware = 'enable_uart=1\n#dtoverlay=disable-bt\n';
+table('the console', [
+  ['a quiet line', () => judgeConsole(quiet), 'ok', /no console/],
+  [
+    'console=ttyAMA0',
+    () => judgeConsole({ ...quiet, cmdline: 'root=x console=ttyAMA0,115200' }),
+    'failed',
+    /console on ttyAMA0.*cmdline\.txt/,
+  ],
+  [
+    'console=serial0',
+    () => judgeConsole({ ...quiet, cmdline: 'console=serial0,115200', links: { serial0: 'ttyAMA0' } }),
+    'failed',
+    /ttyAMA0/,
+  ],
+  [
+    'a console that was made later',
+    () => judgeConsole({ ...quiet, consoles: 'ttyAMA0 -W- (EC p)' }),
+    'failed',
+    /ttyAMA0/,
+  ],
+  ['a console on another port', () => judgeConsole({ ...quiet, cmdline: 'console=ttyUSB0' }), 'warning', /ttyUSB0/],
+  ['a console on what is no port', () => judgeConsole({ ...quiet, cmdline: 'console=ttyS0' }), 'ok', /no console/],
+  [
+    'a login',
+    () => judgeConsole({ ...quiet, gettys: ['ttyAMA0'] }),
+    'failed',
+    /systemctl disable --now serial-getty@ttyAMA0/,
+  ],
+  ['the mini-UART', () => judgeConsole({ ...quiet, firmware }), 'warning', /disable-bt/],
+  [
+    'the good UART',
+    () => judgeConsole({ ...quiet, firmware: `${firmware}dtoverlay=disable-bt\n` }),
+    'ok',
+    /no console/,
+  ],
+  [
+    'no UART',
+    () => judgeConsole({ ...quiet, ports: ['ttyUSB0'], firmware: 'arm_64bit=1' }),
+    'skipped',
+    /enable_uart=1/,
+  ],
+]);
+
+const user = { uid: 900, gids: [900, 20] };
+const right: RightsFact = {
+  what: 'it',
+  is: 'there',
+  kind: 'a file',
+  mode: 0o640,
+  uid: 0,
+  gid: 900,
+  rule: 'secret',
+  user,
+};
+table('the permissions', [
+  ['a secret of the group', () => [...judgeRights(right), { state: 'ok', found: '', todo: '' }], 'ok', /^/],
+  ['a secret that all may read', () => judgeRights({ ...right, mode: 0o644 }), 'warning', /0644.*chmod o-rwx/],
+  ['a secret that all may write', () => judgeRights({ ...right, mode: 0o666 }), 'failed', /changed by everybody/],
+  ['a secret that its group may write', () => judgeRights({ ...right, mode: 0o660 }), 'warning', /by its group/],
+  [
+    'a secret that the service may not read',
+    () => judgeRights({ ...right, mode: 0o600 }),
+    'failed',
+    /user 900.*may not read/,
+  ],
+  ['a missing file', () => judgeRights({ ...right, is: 'missing' }), 'failed', /missing/],
+  ['a file that cannot be seen', () => judgeRights({ ...right, is: 'unseen' }), 'skipped', /root/],
+  ['a FIFO', () => judgeRights({ ...right, is: 'odd', kind: 'a FIFO' }), 'failed', /a FIFO/],
+  [
+    'a directory of somebody else',
+    () => judgeRights({ ...right, rule: 'directory', mode: 0o755 }),
+    'failed',
+    /write in/,
+  ],
+  ['a port of another group', () => judgeRights({ ...right, rule: 'port', gid: 5, mode: 0o660 }), 'failed', /dialout/],
+  [
+    'a port of dialout',
+    () => [...judgeRights({ ...right, rule: 'port', gid: 20, mode: 0o660 }), { state: 'ok', found: '', todo: '' }],
+    'ok',
+    /^/,
+  ],
+]);
+
+describe('what is shown', () => {
+  it('says a check’s name once, and what to do below what was found', () => {
+    const findings = [
+      { state: 'ok', found: 'a', todo: '' },
+      { state: 'failed', found: 'b', todo: 'c' },
+    ] as const;
+    assert.equal(
+      checkLines({ title: 'disk', findings }, 6),
+      `ok       disk  a\nfailed         b\n${' '.repeat(15)}-> c\n`,
+    );
+    const checked = { title: 'disk', state: 'failed' } as const;
+    assert.equal(
+      summaryLine([checked, { title: 'UART', state: 'warning' }]),
+      '\n2 checks; failed: disk; warnings: UART\n',
+    );
+  });
+
+  it('lets no name move the cursor', () => assert.equal(oneLine('a\u001b[2J\nb'), 'a [2J b'));
+});

@@ -1,0 +1,20 @@
+/** A table of what a check was told, and what it says then. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type Finding, worst } from './check.ts';
+
+type Row = readonly [what: string, findings: () => readonly Finding[], state: string, says: RegExp];
+
+export function table(check: string, rows: readonly Row[]): void {
+  describe(`the check of ${check}`, () => {
+    for (const [what, findings, state, says] of rows) {
+      it(`is ${state} for ${what}`, () => {
+        const all = findings();
+        assert.equal(worst(all), state, JSON.stringify(all));
+        assert.match(all.map(({ found, todo }) => `${found} -> ${todo}`).join('\n'), says);
+        for (const { state: one, todo } of all)
+          if (one === 'failed' || one === 'warning') assert.notEqual(todo, '', 'what to do is said');
+      });
+    }
+  });
+}
