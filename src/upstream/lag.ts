@@ -31,8 +31,7 @@ export class Lag {
 
   /** Milliseconds since the oldest entry above the id was there; 0: none is. */
   ageMs(afterId: number, nowMs: number): number {
-    while (this.#looks.length > 1 && (this.#looks[0]?.[0] ?? 0) <= afterId) this.#looks.shift();
-    const [first] = this.#looks;
-    return first === undefined || first[0] <= afterId ? 0 : nowMs - first[1];
+    const first = this.#looks.find(([lastId]) => lastId > afterId);
+    return first === undefined ? 0 : nowMs - first[1];
   }
 }

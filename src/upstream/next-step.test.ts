@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { nextStep, type Situation } from './next-step.ts';
+
+const idle: Situation = {
+  lineAnswers: true,
+  lookInMs: 500,
+  hasMore: false,
+  read: 'nothing',
+  lingerMs: 0,
+  packed: false,
+  retryMs: 0,
+  busy: false,
+  affordable: true,
+  asked: true,
+  paceMs: 0,
+};
+
+const rows: readonly [what: string, Partial<Situation>, does: string][] = [
+  ['nothing waits', {}, 'up to date'],
+  ['the line was not asked for a while', { lookInMs: 0, packed: true }, 'look'],
+  ['the line does not answer', { lineAnswers: false, hasMore: true }, 'waiting for the line'],
+  ['the log holds more', { hasMore: true, read: 'some' }, 'read'],
+  ['some is read, and may have company soon', { read: 'some', lingerMs: 100 }, 'sending'],
+  ['some is read, and has waited', { read: 'some', lingerMs: 0 }, 'pack'],
+  ['the line went away with some read', { read: 'some', lineAnswers: false }, 'pack'],
+  ['enough is read', { read: 'enough', hasMore: true, lingerMs: 100 }, 'pack'],
+  ['a batch is made', { packed: true }, 'send'],
+  ['a batch is made, and the line is away', { packed: true, lineAnswers: false }, 'send'],
+  ['it was not asked where to go on', { packed: true, asked: false }, 'ask'],
+  ['the other side has just failed', { packed: true, retryMs: 10, asked: false }, 'waiting for the way'],
+  ['change events wait', { packed: true, busy: true, asked: false }, 'waiting for change events'],
+  [
+    'the budget is used up: not even a connection',
+    { packed: true, affordable: false, asked: false },
+    'waiting for the budget',
+  ],
+  ['the cap has no room', { packed: true, paceMs: 10 }, 'sending'],
+];
+
+for (const [what, differs, does] of rows) {
+  test(`${what}: ${does}`, () => {
+    const step = nextStep({ ...idle, ...differs });
+    assert.equal(step.do === 'wait' ? step.state : step.do, does);
+  });
+}
+
+test('whatever the situation, it is never waited for nothing, and never past the next look at the line', () => {
+  const flag = fc.boolean();
+  const ms = fc.integer({ min: -1_000, max: 100_000 });
+  const any = fc.record({
+    lineAnswers: flag,
+    lookInMs: ms,
+    hasMore: flag,
+    read: fc.constantFrom('nothing' as const, 'some' as const, 'enough' as const),
+    lingerMs: ms,
+    packed: flag,
+    retryMs: ms,
+    busy: flag,
+    affordable: flag,
+    asked: flag,
+    paceMs: ms,
+  });
+  fc.assert(
+    fc.property(any, (now) => {
+      const step = nextStep(now);
+      if (step.do === 'wait') assert.ok(step.ms >= 1 && step.ms <= Math.max(1, now.lookInMs));
+      if (step.do === 'send') {
+        assert.ok(now.packed && now.affordable && !now.busy && now.asked && now.paceMs <= 0 && now.retryMs <= 0);
+      }
+    }),
+  );
+});

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Lag } from './lag.ts';
+import { Places } from './places.ts';
+import { nothingUnset, type SentUnset, sentUnset } from './unset-ranges.ts';
+
+describe('places', () => {
+  it('a log that is seen for the first time is sent from its oldest entry on', () => {
+    const places = new Places([]);
+    assert.equal(places.seen({ logId: 'a', firstId: 0, lastId: 0 }), false);
+    assert.equal(places.current, undefined);
+    assert.equal(places.seen({ logId: 'a', firstId: 40, lastId: 90 }), false);
+    assert.deepEqual(places.current, { logId: 'a', afterId: 39, lastId: 90 });
+  });
+
+  it('a log that was replaced is brought to its end, then the next one begins', () => {
+    const places = new Places([{ logId: 'a', afterId: 5, lastId: 9 }]);
+    assert.equal(places.seen({ logId: 'b', firstId: 1, lastId: 3 }), true);
+    assert.equal(places.seen({ logId: 'b', firstId: 1, lastId: 4 }), false);
+    assert.deepEqual([places.isReplaced, places.current?.logId], [true, 'a']);
+    places.moved(9);
+    places.next();
+    assert.deepEqual([places.isReplaced, places.current], [false, { logId: 'b', afterId: 0, lastId: 4 }]);
+    places.next();
+    assert.equal(places.current?.logId, 'b');
+  });
+
+  it('of many that were replaced during an outage the first and the newest are kept', () => {
+    const places = new Places([]);
+    for (let n = 0; n < 100; n++) places.seen({ logId: `log ${n}`, firstId: 1, lastId: 2 });
+    assert.ok(places.all.length <= 4);
+    assert.deepEqual([places.current?.logId, places.all.at(-1)?.logId], ['log 0', 'log 99']);
+  });
+});
+
+describe('the age of what waits', () => {
+  it('is that of the oldest entry that was not sent, to some seconds', () => {
+    const lag = new Lag();
+    for (let s = 0; s <= 100; s++) lag.looked('a', s * 10, s * 1_000);
+    assert.equal(lag.ageMs(1_000, 100_000), 0);
+    for (const [afterId, ageMs] of [
+      [0, 100_000],
+      [500, 50_000],
+      [990, 1_000],
+    ] as const) {
+      const told = lag.ageMs(afterId, 100_000);
+      assert.ok(told >= ageMs - 1_000 && told <= ageMs + 5_000, `${told} for ${ageMs}`);
+    }
+  });
+
+  it('is never told too short, however long nothing is sent', () => {
+    const lag = new Lag();
+    for (let n = 0; n <= 20_000; n++) lag.looked('a', n + 1, n * 10_000);
+    assert.equal(lag.ageMs(0, 200_000_000), 200_000_000);
+    assert.ok(lag.ageMs(10_000, 200_000_000) >= 100_000_000);
+  });
+
+  it('begins anew with another log', () => {
+    const lag = new Lag();
+    lag.looked('a', 100, 0);
+    lag.looked('b', 5, 60_000);
+    assert.equal(lag.ageMs(0, 61_000), 1_000);
+  });
+});
+
+describe('entries sent before the clock was set', () => {
+  it('are ranges of one boot, at most 64', () => {
+    let sent: SentUnset = nothingUnset;
+    sent = sentUnset(sent, 'a', [1, 2, 3]);
+    sent = sentUnset(sent, 'a', [4, 6]);
+    sent = sentUnset(sent, 'a', []);
+    sent = sentUnset(sent, 'a', [10]);
+    assert.deepEqual(sent, {
+      bootId: 'a',
+      ranges: [
+        [1, 6],
+        [10, 10],
+      ],
+    });
+    assert.deepEqual(sentUnset(sent, 'b', [20]), { bootId: 'b', ranges: [[20, 20]] });
+    for (let id = 100; id < 1_000; id += 2) sent = sentUnset(sent, 'a', [id]);
+    assert.equal(sent.ranges.length, 64);
+    assert.equal(sent.ranges.at(-1)?.[1], 998);
+  });
+});
