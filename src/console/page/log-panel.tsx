@@ -53,7 +53,7 @@ export function LogPanel(): JSX.Element {
       </div>
       <LogList ref={list} rows={seen} follows={!isPaused} onOpen={show} onAtEnd={setAtEnd} />
       <p class="note legend">
-        <b>?</b> the clock was not set <b>*</b> its time was corrected later. Enter opens an entry.
+        <b>?</b> the clock was not set <b>~</b> its time was corrected later. Enter opens an entry.
       </p>
       {shown !== undefined && <EntryDialog entry={shown} onClose={() => show(undefined)} />}
     </Section>

@@ -13,7 +13,7 @@ const marks: Readonly<Record<EntryRow['clock'], readonly [string, string]>> = {
   known: ['', ''],
   unknown: ['', ''],
   notSet: ['?', 'the clock was not set'],
-  corrected: ['*', 'time corrected later'],
+  corrected: ['~', 'time corrected later'],
 };
 
 export function LogRow(props: {
