@@ -283,7 +283,7 @@ export function answers(good: Answer, problems: readonly ErrorCode[]): Record<st
       ...(type !== undefined && { content: { [type]: { schema: shape } } }),
     },
   };
-  const byStatus = Map.groupBy(problems, (code) => errorCatalogue[code].http);
+  const byStatus = Map.groupBy(new Set(problems), (code) => errorCatalogue[code].http);
   for (const [status, codes] of byStatus) {
     response[status] = { description: codes.join(', '), content: { [PROBLEM_TYPE]: { schema: reference('Problem') } } };
   }
