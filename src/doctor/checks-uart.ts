@@ -69,8 +69,7 @@ function judgePort({ name, isWanted, holders: { holders, unseen }, openable }: P
       ),
     );
   const ours = holders.find(({ isLineside }) => isLineside);
-  if (ours !== undefined && strangers.length === 0)
-    findings.push(ok(`${name} is open in lineside (process ${ours.pid})`));
+  if (ours !== undefined) findings.push(ok(`${name} is open in lineside (process ${ours.pid})`));
   if (ours === undefined && unseen > 0 && isWanted)
     findings.push(skipped(`who holds ${name}: ${unseen} processes are other users'`, 'Run it as root.'));
   if (!openable && isWanted && ours === undefined)

@@ -1,11 +1,11 @@
 /** Who is at work on this machine, by /proc: which programs run, and what they hold open. */
-import { readlink } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir, readlink } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { namesIn, textOf } from './safe-files.ts';
 
 export interface Running {
   readonly pid: number;
-  /** "cat", as the kernel knows it. */
+  /** "cat": of the command, or as the kernel knows it. */
   readonly name: string;
   readonly isLineside: boolean;
   readonly uid: number;
@@ -35,7 +35,6 @@ export async function holdersOf(proc: string, path: string): Promise<Holders> {
 }
 
 async function hasOpen(dir: string, path: string): Promise<'yes' | 'no' | 'unseen'> {
-  const { readdir } = await import('node:fs/promises');
   let names: string[];
   try {
     names = await readdir(dir);
@@ -58,8 +57,9 @@ export async function runningOf(proc: string, pid: number): Promise<Running> {
     textOf(join(at, 'status')),
   ]);
   const words = command.split('\0');
+  const program = basename(words[0] ?? '').replaceAll(/[^\w.+-]/g, '');
   const isLineside = words.some((word) => /(?:^|\/)(?:main\.js|lineside)$/.test(word)) && words.includes('serve');
-  return { pid, name, isLineside, uid: Number(/^Uid:\s+(\d+)/m.exec(status)?.[1] ?? -1) };
+  return { pid, name: program || name, isLineside, uid: Number(/^Uid:\s+(\d+)/m.exec(status)?.[1] ?? -1) };
 }
 
 /** The processes of a unit: its control group is empty, or gone, while it does not run. */

@@ -1,0 +1,275 @@
+/** lineside doctor as people run it: the built product, a real service, and real trouble. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { after, describe, it, type TestContext } from 'node:test';
+import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
+import { startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { openPort } from './faults.ts';
+import { startBoth } from './hub.ts';
+import { passwordFile, plainKafka, saslKafka } from './hub-support.ts';
+import { namedPty } from './pty.ts';
+import { type CliOutcome, runCli } from './run-cli.ts';
+
+interface Finding {
+  readonly state: string;
+  readonly found: string;
+  readonly todo: string;
+}
+
+interface Doctor {
+  readonly outcome: CliOutcome;
+  /** Of a check, "state: found -> todo" in lines. */
+  said(check: string): string;
+  state(check: string): string;
+}
+
+async function doctor(configFile: string): Promise<Doctor> {
+  const outcome = await runCli(['doctor', '--json', '--config', configFile]);
+  const { checks } = JSON.parse(outcome.stdout) as {
+    checks: { name: string; state: string; findings: Finding[] }[];
+  };
+  const one = (name: string) => {
+    const found = checks.find((check) => check.name === name);
+    assert.ok(found, `no check ${name}: ${outcome.stdout}`);
+    return found;
+  };
+  const failing = checks.some(({ state }) => state === 'failed');
+  assert.equal(outcome.status, failing ? 1 : 0, outcome.stdout);
+  return {
+    outcome,
+    state: (name) => one(name).state,
+    said: (name) =>
+      one(name)
+        .findings.map(({ state, found, todo }) => `${state}: ${found} -> ${todo}`)
+        .join('\n'),
+  };
+}
+
+/** A configuration that nobody serves. */
+function configured(config: Toml): { dir: string; file: string } {
+  const dir = temporaryDirectory();
+  mkdirSync(join(dir, 'data'));
+  return { dir, file: writeConfig(dir, config) };
+}
+
+describe('a service that is well', () => {
+  it('has every check pass, also of the port that it holds; status 0', async () => {
+    const dir = temporaryDirectory();
+    const pty = namedPty(dir);
+    const service = await startBoth({
+      dir,
+      config: { serial: { extra_ports: [pty.portName] }, log: { max_bytes: 1048576 }, outbox: { max_bytes: 1048576 } },
+    });
+    await openPort(service.client, pty.portName);
+    const { outcome, said, state } = await doctor(service.configFile);
+    assert.equal(outcome.status, 0, outcome.stdout);
+    assert.equal(outcome.stderr, '');
+    for (const check of ['configuration', 'service', 'rights', 'clock', 'disk', 'databases', 'tokens'])
+      assert.equal(state(check), 'ok', said(check));
+    assert.match(said('service'), /the line answers, version \S+[\s\S]*the hub answers, version/);
+    // The other end of a PTY is this test's.
+    assert.match(said('uart'), new RegExp(`${pty.portName} is open in lineside \\(process ${service.linePid}\\)`));
+    assert.match(said('uart'), new RegExp(`held open by node \\(process ${process.pid}\\)`));
+    assert.match(said('databases'), /ok: log\.db: .*readable[\s\S]*ok: refdata\.db: .*readable/);
+    const text = await runCli(['doctor', '--config', service.configFile]);
+    assert.equal(text.status, 0);
+    assert.match(text.stdout, /^ok {7}configuration {2,}/);
+    assert.match(text.stdout, /16 checks; nothing failed/);
+    await service.stop();
+  });
+});
+
+describe('a port', () => {
+  it('that another program holds open is named, with the program', async () => {
+    const dir = temporaryDirectory();
+    const pty = namedPty(dir);
+    const file = writeConfig(dir, {
+      serial: { extra_ports: [pty.portName], at_start: 'open', line: { port: pty.portName } },
+    });
+    const holder = startProcess('sh', ['-c', `exec 9<>"${pty.slavePath}"; echo; exec sleep 1000`]);
+    await new Promise((resolve) => holder.stdout?.once('data', resolve));
+    const { said, state } = await doctor(file);
+    assert.equal(state('uart'), 'failed');
+    assert.match(said('uart'), new RegExp(`failed: ${pty.portName} is held open by sleep \\(process ${holder.pid}\\)`));
+    assert.match(said('service'), /failed: the line does not run[\s\S]*failed: the hub does not run/);
+    holder.kill('SIGKILL');
+  });
+});
+
+describe('a disk', () => {
+  const mounted = (t: TestContext, options: string): string | undefined => {
+    const dir = temporaryDirectory();
+    const data = join(dir, 'data');
+    mkdirSync(data);
+    if (spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', data]).status !== 0) {
+      t.skip('tmpfs cannot be mounted here');
+      return undefined;
+    }
+    t.after(() => spawnSync('umount', ['-l', data]));
+    return dir;
+  };
+
+  it('that is full is told', async (t) => {
+    const dir = mounted(t, 'size=256k');
+    if (dir === undefined) return;
+    spawnSync('dd', ['if=/dev/zero', `of=${dir}/data/filler`, 'bs=64k']);
+    const { said, state } = await doctor(writeConfig(dir));
+    assert.equal(state('disk'), 'failed');
+    assert.match(said('disk'), /changes are refused[\s\S]*data is full/);
+  });
+
+  it('that is read-only is told', async (t) => {
+    const dir = mounted(t, 'ro,size=256k');
+    if (dir === undefined) return;
+    const { said } = await doctor(writeConfig(dir));
+    assert.match(said('disk'), /failed: \S+data is mounted read-only/);
+  });
+});
+
+describe('the way to the broker', { skip: brokerMissing }, () => {
+  let started: Promise<TestBroker> | undefined;
+  const broker = (): Promise<TestBroker> => (started ??= startBroker());
+  const topics = (prefix: string): string[] =>
+    ['public', 'internal', 'restricted'].map((scope) => `${prefix}.${scope}`);
+
+  it('is well: plain, and with a login over TLS', async () => {
+    const kafka = await broker();
+    for (const name of topics('refdata.cuod.events')) await kafka.admin.createTopic(name, 3);
+    const plain = await doctor(configured(plainKafka(kafka, 'refdata.cuod.events')).file);
+    assert.match(
+      plain.said('broker'),
+      /ok: the broker answers[\s\S]*topic refdata\.cuod\.events\.restricted: 3 partitions/,
+    );
+    const { dir } = configured({});
+    const secure = await doctor(writeConfig(dir, saslKafka(kafka, dir, 'refdata.cuod.events')));
+    assert.match(secure.said('broker'), /: TLS[,;] [\s\S]*ok: login accepted/);
+    assert.notEqual(secure.state('broker'), 'failed', secure.said('broker'));
+  });
+
+  it('is named where it breaks: password, authority, expiry, protocol, topics', async () => {
+    const kafka = await broker();
+    const { dir } = configured({});
+    const secure = (more: Toml): Toml => saslKafka(kafka, dir, 'refdata.cuod.events', more);
+    const wrong = 'Wrong-pass-word-4711';
+    const rows: readonly (readonly [Toml, RegExp])[] = [
+      [
+        secure({ ca_file: kafka.strangerCaFile }),
+        /failed: .*certificate is not from an authority that kafka\.ca_file names/,
+      ],
+      [secure({ bootstrap: kafka.expired }), /failed: .*the broker's certificate has expired/],
+      [secure({ bootstrap: kafka.plain }), /failed: .*does not speak TLS on this port/],
+      [secure({ bootstrap: '127.0.0.1:1' }), /failed: 127\.0\.0\.1:1: nothing listens there/],
+      [
+        secure({
+          username: users.nobody.name,
+          password_file: passwordFile(temporaryDirectory(), users.nobody.password),
+        }),
+        /failed: topic \S+ this user is not authorised|failed: .*lacks the ACL/,
+      ],
+      [plainKafka(kafka, 'absent.prefix', { create_topics: false }), /failed: topic absent\.prefix\.public is missing/],
+      [secure({ password_file: passwordFile(temporaryDirectory(), wrong) }), /failed: .*refuses user name or password/],
+    ];
+    for (const [config, says] of rows) {
+      const { said, outcome } = await doctor(writeConfig(dir, config));
+      assert.match(said('broker'), says);
+      for (const secret of [wrong, users.device.password]) assert.ok(!outcome.stdout.includes(secret));
+    }
+  });
+});
+
+describe('a server that says nothing', () => {
+  const servers: { server: Server; sockets: Set<Socket> }[] = [];
+  after(() => {
+    for (const { server, sockets } of servers) {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    }
+  });
+
+  const silent = (listen: string | number): Promise<number> =>
+    new Promise((resolve) => {
+      const sockets = new Set<Socket>();
+      const server = createServer((socket) => void sockets.add(socket.on('error', () => undefined)));
+      servers.push({ server, sockets });
+      const done = (): void => {
+        const address = server.address();
+        resolve(typeof address === 'object' && address !== null ? address.port : 0);
+      };
+      if (typeof listen === 'string') server.listen(listen, done);
+      else server.listen(listen, '127.0.0.1', done);
+    });
+
+  it('holds nobody up, in place of the broker, the line or the hub: the doctor ends by itself and says so', async () => {
+    const port = await silent(0);
+    const dir = temporaryDirectory();
+    mkdirSync(join(dir, 'run'));
+    await silent(join(dir, 'run/grpc.sock'));
+    await silent(join(dir, 'run/http.sock'));
+    const file = writeConfig(dir, { kafka: { bootstrap: `127.0.0.1:${port}`, security_protocol: 'ssl' } });
+    // Within the limit of any command in these tests, which is shorter than the doctor's own.
+    const { said } = await doctor(file);
+    assert.match(said('broker'), /takes the connection and does not answer TLS within 5 s/);
+    assert.match(
+      said('service'),
+      /the line takes a connection and does not answer[\s\S]*the hub takes a connection and does not answer/,
+    );
+  });
+
+  it('and FIFOs in place of files hold nobody up either', async () => {
+    const dir = temporaryDirectory();
+    const made = (name: string): string => {
+      assert.equal(spawnSync('mkfifo', [join(dir, name)]).status, 0);
+      return join(dir, name);
+    };
+    const file = writeConfig(dir, {
+      auth: { tokens_file: made('tokens') },
+      tls: { cert_file: made('cert'), key_file: made('key') },
+      kafka: {
+        bootstrap: '127.0.0.1:1',
+        security_protocol: 'sasl_ssl',
+        username: 'u',
+        password_file: made('password'),
+        ca_file: made('ca'),
+      },
+    });
+    mkdirSync(join(dir, 'data'));
+    made('data/log.db');
+    made('data/line-state.json');
+    const { said } = await doctor(file);
+    assert.match(said('tokens'), /failed: the tokens file cannot be read: a FIFO/);
+    assert.match(said('rights'), /the file of kafka\.password_file is a FIFO/);
+    assert.match(said('databases'), /failed: log\.db is no file/);
+    const asConfig = await doctor(made('config.toml'));
+    assert.match(asConfig.said('configuration'), /it is a FIFO/);
+    rmSync(join(dir, 'config.toml'));
+  });
+});
+
+describe('what was typed in the wrong place', () => {
+  it('is not quoted back: tokens and passwords where names of files belong', async () => {
+    const secrets = ['lsd_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcdefg', 'Hunter2-is-secret', '/Hunter3-is-secret'];
+    const { dir } = configured({});
+    const file = writeConfig(dir, {
+      kafka: {
+        bootstrap: '127.0.0.1:1',
+        security_protocol: 'sasl_ssl',
+        username: 'u',
+        password_file: secrets[0] ?? '',
+        ca_file: secrets[2] ?? '',
+      },
+      tls: { cert_file: secrets[1] ?? '', key_file: secrets[0] ?? '' },
+      auth: { tokens_file: secrets[1] ?? '' },
+    });
+    const plain = await runCli(['doctor', '--config', file], { env: { LINESIDE_TOKEN: secrets[0] ?? '' } });
+    const misnamed = await runCli(['doctor', '--config', secrets[0] ?? '']);
+    for (const { stdout, stderr, status } of [plain, misnamed]) {
+      assert.equal(status, 1);
+      assert.match(stdout, /failed/);
+      for (const secret of ['AbCdEfGh', 'Hunter2', 'Hunter3'])
+        assert.ok(!`${stdout}${stderr}`.includes(secret), stdout);
+    }
+  });
+});
