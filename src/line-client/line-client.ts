@@ -1,4 +1,5 @@
 /** The line as the hub sees it: a gRPC service on a Unix socket, which may be away. One connection serves all of the hub. */
+import { setDefaultHighWaterMark } from 'node:stream';
 import { Channel, ChannelCredentials } from '@grpc/grpc-js';
 import { type Client, createClient } from 'nice-grpc';
 import { LineServiceDefinition, SerialServiceDefinition } from '../proto/services.ts';
@@ -12,8 +13,16 @@ export interface LineClient {
   close(): void;
 }
 
+/**
+ * Messages of a stream that are read ahead of who takes them: one to hand over, one on its way. Node's own 16 are 16 MiB
+ * for a slow reader of large entries, and the hub has two dozen readers in 384 MB.
+ */
+const READ_AHEAD = 2;
+
 /** Connects with the first call, and again whenever it has to: every call may fail with UNAVAILABLE meanwhile. */
 export function connectLine(socketPath: string): LineClient {
+  // Of all object streams of the process: neither library lets a call have its own, and the hub has no others.
+  setDefaultHighWaterMark(true, READ_AHEAD);
   // Not createChannel(): it takes the path of a Unix socket for a host and adds a port.
   const channel = new Channel(`unix:${socketPath}`, ChannelCredentials.createInsecure(), {
     'grpc.initial_reconnect_backoff_ms': MAX_RECONNECT_MS,

@@ -47,22 +47,32 @@ test('the ports and the line of a running service are records, changed when they
   assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
 });
 
-test('device.inventory = false asks the line nothing', async () => {
-  for (const inventory of [true, false]) {
-    const dir = temporaryDirectory();
-    mkdirSync(join(dir, 'run'));
-    let calls = 0;
-    const line = createServer((socket) => {
-      calls++;
-      socket.destroy();
-    }).listen(join(dir, 'run/grpc.sock'));
-    const hub = await startHub({ dir, config: { device: { inventory } } });
-    // The first question is asked before it is ready.
-    const dictionary = { name: 'tools', title: 'Tools', scope: 'PUBLIC' };
-    assert.equal((await hub.http('POST', '/api/v1/dictionaries', dictionary)).status, 201);
-    if (inventory) await until('the question', () => calls > 0);
-    assert.equal(await hub.stop(), 0, 'and stops though the line answers nobody');
-    assert.equal(calls > 0, inventory);
-    line.close();
+test('device.inventory = false keeps no records of the line, which is asked for the console all the same', async () => {
+  const both = await startBoth({ config: { device: { inventory: false } } });
+  // By then the device's facts would have been asked for several times.
+  await until(
+    'a sample of the history',
+    async () => ((await both.http('GET', '/api/v1/line/history')).body as { samples: object[] }).samples.length > 0,
+    60_000,
+  );
+  for (const dictionary of ['device.ports', 'device.line']) {
+    assert.equal((await both.http('GET', `/api/v1/dictionaries/${dictionary}/records`)).status, 404, dictionary);
   }
+  assert.equal(await both.stop(), 0);
+});
+
+test('a line that answers nobody keeps the hub neither from its work nor from its end', async () => {
+  const dir = temporaryDirectory();
+  mkdirSync(join(dir, 'run'));
+  let calls = 0;
+  const line = createServer((socket) => {
+    calls++;
+    socket.destroy();
+  }).listen(join(dir, 'run/grpc.sock'));
+  const hub = await startHub({ dir });
+  const dictionary = { name: 'tools', title: 'Tools', scope: 'PUBLIC' };
+  assert.equal((await hub.http('POST', '/api/v1/dictionaries', dictionary)).status, 201);
+  await until('the question', () => calls > 0);
+  assert.equal(await hub.stop(), 0);
+  line.close();
 });

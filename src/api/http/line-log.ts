@@ -87,8 +87,8 @@ class Reading {
       const batch = this.#got?.value as lineside.v1.LogBatch | undefined;
       if (end !== undefined || batch === undefined || this.#stream.signal.aborted) return;
       this.#got = undefined;
-      this.#ask();
       yield* pieces(batch);
+      this.#ask();
     }
   }
 

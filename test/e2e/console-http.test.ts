@@ -1,0 +1,302 @@
+/** What a browser gets of the built product: the console's files, the line and its log, each to whom it is for. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type Daemon, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { type HttpAnswer, type Hub, startHub } from './hub.ts';
+import { type LogReader, lines, readLog } from './log-stream.ts';
+import { type NamedPty, namedPty } from './pty.ts';
+import { runCli } from './run-cli.ts';
+import { until } from './wait.ts';
+
+/** The line may be started again, and a revoked token is found after some ten seconds. */
+const LONG_MS = 60_000;
+const MIB = 1_048_576;
+const CSP = /^default-src 'none'; script-src 'self'; .*frame-ancestors 'none'; require-trusted-types-for 'script'/;
+
+const dir = temporaryDirectory();
+let pty: NamedPty;
+let line: Daemon;
+let hub: Hub;
+const tokens: Record<string, string> = {};
+
+before(async () => {
+  pty = namedPty(dir);
+  const config: Toml = {
+    serial: { simulate: true, extra_ports: [pty.portName], at_start: 'resume' },
+    log: { max_bytes: 256 * MIB },
+  };
+  writeConfig(dir, config);
+  for (const role of ['viewer', 'operator']) tokens[role] = await addToken(role, role);
+  // Two processes of their own: either may be killed without the other.
+  line = await startDaemon({ dir });
+  hub = await startHub({ dir });
+});
+after(async () => {
+  await hub.stop();
+  await line.stop();
+});
+
+async function addToken(name: string, role: string): Promise<string> {
+  const made = await runCli(['token', 'add', name, '--role', role, '--config', join(dir, 'lineside.toml')]);
+  assert.equal(made.status, 0, made.stderr);
+  return made.stdout.trim().split('\n').at(-1) ?? '';
+}
+
+const as = (who: string) => ({ token: tokens[who] ?? '' });
+const get = (path: string, who = 'viewer'): Promise<HttpAnswer> => hub.http('GET', path, undefined, as(who));
+const post = (path: string, body?: object, who = 'operator'): Promise<HttpAnswer> =>
+  hub.http('POST', path, body, as(who));
+const status = async (): Promise<Record<string, unknown>> =>
+  (await get('/api/v1/line')).body as Record<string, unknown>;
+
+const headId = async (): Promise<number> => ((await status())['log'] as { headId: number }).headId;
+
+function place(): { host: string; port: number } {
+  const { hostname: host, port } = new URL(`http://${hub.address}`);
+  return { host, port: Number(port) };
+}
+const read = (query: string, token = tokens['viewer'], paused = false): Promise<LogReader> =>
+  readLog(place(), query, { token, paused });
+
+function config(portName: string): object {
+  return { portName, baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1 };
+}
+/** What was received, in the order of the entries. */
+function received(reader: LogReader): Buffer {
+  return Buffer.concat(
+    reader
+      .of('entry')
+      .filter(({ dir: way }) => way === 'rx')
+      .map(({ data }) => Buffer.from(data ?? '', 'base64')),
+  );
+}
+function assertEachOnce(reader: LogReader): void {
+  const ids = reader.of('entry').map(({ id }) => Number(id));
+  for (const [i, id] of ids.entries())
+    if (i > 0) assert.equal(id, Number(ids[i - 1]) + 1, `entry ${id} after ${ids[i - 1]}`);
+}
+
+describe('the line in a browser', { timeout: 240_000 }, () => {
+  test('is opened, sent to, watched and closed by an operator; a viewer only looks', async () => {
+    assert.deepEqual((await get('/api/v1/whoami')).body, { name: 'viewer', roles: ['viewer'] });
+    const sim = join(dir, 'run', 'sim0');
+    const ports = (await get('/api/v1/line/ports')).body as { items: { portName: string }[] };
+    assert.ok(ports.items.some(({ portName }) => portName === sim));
+    for (const [path, body] of [
+      ['open', config(sim)],
+      ['close', undefined],
+      ['send', { hex: '50' }],
+    ] as const) {
+      const { status: code, body: problem } = await post(`/api/v1/line/${path}`, body, 'viewer');
+      assert.deepEqual([code, (problem as { code: string }).code], [403, 'PERMISSION_DENIED'], path);
+    }
+    assert.equal((await status())['portState'], 'closed', 'what a viewer asked for was not done');
+    const refused = await post('/api/v1/line/send', { hex: '50' });
+    assert.deepEqual([refused.status, (refused.body as { code: string }).code], [409, 'NOT_CONNECTED']);
+
+    const opened = await post('/api/v1/line/open', config(sim));
+    assert.equal(opened.status, 200);
+    assert.equal((opened.body as { portState: string }).portState, 'open');
+    const watched = await read('follow=true&last=1');
+    const ping = Buffer.from('PING\r\n');
+    assert.deepEqual((await post('/api/v1/line/send', { base64: ping.toString('base64') })).body, { bytes: 6 });
+    await until('the answer of the device', () => received(watched).includes('PONG'));
+    const sent = watched.of('entry').find(({ dir: way }) => way === 'tx');
+    assert.equal(sent?.data, ping.toString('base64'));
+    assertEachOnce(watched);
+    watched.close();
+    assert.equal(((await post('/api/v1/line/close')).body as { portState: string }).portState, 'closed');
+    const missing = await post('/api/v1/line/open', config('/dev/nothing'));
+    assert.deepEqual([missing.status, (missing.body as { code: string }).code], [404, 'PORT_NOT_FOUND']);
+  });
+
+  test('is followed from what is stored to what appears, every byte once and in order', async () => {
+    assert.equal((await post('/api/v1/line/open', config(pty.portName))).status, 200);
+    const from = await headId();
+    const never = new AbortController().signal;
+    const written = Buffer.alloc(512 * 1024);
+    for (let i = 0; i < written.length; i += 4) written.writeUInt32BE(i, i);
+    const half = written.length / 2;
+    const step = 4_000;
+    const write = async (begin: number, end: number): Promise<void> => {
+      for (let at = begin; at < end; at += step) await pty.write(written.subarray(at, Math.min(end, at + step)), never);
+    };
+    await write(0, half);
+    // Readers come while it goes on: each has its seam somewhere else.
+    const writing = write(half, written.length);
+    const readers: LogReader[] = [];
+    for (let i = 0; i < 4; i += 1) readers.push(await read(`follow=true&after=${from}`));
+    await writing;
+    for (const reader of readers) {
+      await until('all of it', () => received(reader).length >= written.length, LONG_MS);
+      assert.ok(received(reader).equals(written), 'the bytes are those that were written');
+      assertEachOnce(reader);
+      assert.equal(reader.hasEnded(), false);
+    }
+    assert.equal((await get('/api/v1/line/log?follow=true')).status, 429);
+    for (const reader of readers) reader.close();
+    // A page goes on where the one before said.
+    const pages: LogReader[] = [];
+    for (let after = from; ; ) {
+      const page = await read(`after=${after}&limit=50`);
+      await until('the end of the page', () => page.hasEnded());
+      if (page.of('entry').length === 0) break;
+      pages.push(page);
+      after = Number(page.of('position').at(-1)?.['nextAfterId']);
+    }
+    assert.ok(Buffer.concat(pages.map(received)).equals(written));
+  });
+
+  test('read slowly takes no memory of the hub, and is whole in the end', async () => {
+    const from = await headId();
+    const entry = Buffer.alloc(MIB - 1_024);
+    const count = 64;
+    for (let i = 0; i < count; i += 1) {
+      entry.writeUInt32BE(i);
+      await line.client.serial.logRaw({ dir: 1, rawData: entry });
+    }
+    const before = residentBytes();
+    const slow = [];
+    for (let i = 0; i < 4; i += 1) slow.push(await read(`after=${from}`, tokens['operator'], true));
+    let last = -1;
+    let still = 0;
+    let most = 0;
+    // It has come to rest: what it would have read ahead it has read by now.
+    await until(
+      'the hub to rest',
+      async () => {
+        await status();
+        const now = residentBytes();
+        most = Math.max(most, now);
+        still = Math.abs(now - last) < MIB ? still + 1 : 0;
+        last = now;
+        return still > 50;
+      },
+      LONG_MS,
+    );
+    assert.ok(most - before < 100 * MIB, `${(most - before) / MIB} MiB more, for 4 readers of ${count} MiB each`);
+    for (const reader of slow.slice(1)) reader.close();
+    const [reader] = slow;
+    assert.ok(reader !== undefined);
+    reader.resume();
+    const found = await lines(reader, 'entry', count, LONG_MS);
+    assert.deepEqual(
+      found.map(({ data }) => Buffer.from(data ?? '', 'base64').readUInt32BE()),
+      Array.from({ length: count }, (_, i) => i),
+    );
+    await until('the end of the page', () => reader.hasEnded());
+  });
+
+  test('is followed no longer than the token is good', async () => {
+    const token = await addToken('guest', 'viewer');
+    const guest = await read('follow=true&last=1', token);
+    const other = await read('follow=true&last=1');
+    await lines(guest, 'alive', 1);
+    const revoked = await runCli(['token', 'revoke', 'guest', '--config', join(dir, 'lineside.toml')]);
+    assert.equal(revoked.status, 0, revoked.stderr);
+    await until('the stream ends', () => guest.hasEnded(), LONG_MS);
+    assert.deepEqual([guest.lines.at(-1)?.type, guest.lines.at(-1)?.code], ['end', 'UNAUTHENTICATED']);
+    assert.equal(other.hasEnded(), false);
+    other.close();
+  });
+
+  test('is 503 while the line is killed, and goes on where it was once it is back', async () => {
+    const reader = await read('follow=true&last=1');
+    await lines(reader, 'position', 1);
+    await line.kill();
+    await until('the stream ends', () => reader.hasEnded(), LONG_MS);
+    assert.deepEqual([reader.lines.at(-1)?.type, reader.lines.at(-1)?.code], ['end', 'NOT_READY']);
+    const away = await get('/api/v1/line');
+    assert.deepEqual([away.status, (away.body as { code: string }).code], [503, 'NOT_READY']);
+    assert.ok(Number(away.headers['retry-after']) > 0);
+    assert.equal((await hub.http('GET', '/healthz')).status, 200, 'the hub does not mind');
+
+    line = await startDaemon({ dir });
+    await until('the line to be back', async () => (await get('/api/v1/line')).status === 200, LONG_MS);
+    const after = Number(reader.of('position').at(-1)?.['nextAfterId']);
+    await line.client.serial.logRaw({ dir: 1, rawData: Buffer.from('after the crash') });
+    const again = await read(`follow=true&after=${after}`);
+    await until('what came after the crash', () => received(again).includes('after the crash'), LONG_MS);
+    assert.equal(again.of('log')[0]?.['logId'], reader.of('log')[0]?.['logId']);
+    again.close();
+  });
+});
+
+describe('the console of the built product', { timeout: 120_000 }, () => {
+  test('is what the build made, each answer bound by its policy', async () => {
+    const index = await hub.http('GET', '/console/');
+    assert.equal(index.status, 200);
+    const names = [...String(index.body).matchAll(/(?:src|href)="(?:\.\/|\/console\/)?([\w.-]+\.\w+)"/g)].map(
+      (m) => m[1] ?? '',
+    );
+    assert.ok(names.length > 1, `the page refers to its script and its style: ${String(index.body)}`);
+    for (const path of ['/console/', ...names.map((name) => `/console/${name}`)]) {
+      const { status: code, headers } = await hub.http('GET', path);
+      assert.equal(code, 200, path);
+      assert.match(String(headers['content-security-policy']), CSP, path);
+      assert.equal(headers['x-content-type-options'], 'nosniff');
+      const again = await hub.http('GET', path, undefined, { headers: { 'if-none-match': String(headers['etag']) } });
+      assert.equal(again.status, 304, path);
+    }
+    const first = await hub.http('GET', '/');
+    assert.deepEqual([first.status, first.headers['location']], [302, '/console/']);
+  });
+
+  test('shows nothing but its own files, however the path is written', async () => {
+    const secret = readFileSync(join(dir, 'tokens.json'), 'utf8').slice(0, 40);
+    for (const path of [
+      '/console/../main.js',
+      '/console/..',
+      '/console/%2e%2e/main.js',
+      '/console/..%2fmain.js',
+      '/console/..%2f..%2f..%2f..%2f..%2fetc%2fpasswd',
+      '/console/..%5c..%5cetc%5cpasswd',
+      '/console/....//main.js',
+      '/console//main.js',
+      '/console/%00',
+      '/console/console.js%00.html',
+      '/console/%c0%ae%c0%ae/main.js',
+      `/console/${encodeURIComponent(join(dir, 'tokens.json'))}`,
+      '//console/main.js',
+      '/console\\..\\main.js',
+    ]) {
+      const answer = await raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+      assert.match(answer, /^HTTP\/1\.1 40[04] /, path);
+      assert.doesNotMatch(answer, /root:|import /, path);
+      assert.ok(!answer.includes(secret), path);
+    }
+  });
+
+  test('does not keep the service from ending: who follows is told, and the stop does not wait', async () => {
+    const readers = [await read('follow=true&last=1'), await read('follow=true&last=1', tokens['operator'])];
+    for (const reader of readers) await lines(reader, 'position', 1);
+    assert.equal(await hub.stop(), 0);
+    for (const reader of readers) {
+      await until('the stream ends', () => reader.hasEnded());
+      assert.deepEqual([reader.lines.at(-1)?.type, reader.lines.at(-1)?.code], ['end', 'SHUTTING_DOWN']);
+    }
+    hub = await startHub({ dir });
+  });
+});
+
+function residentBytes(): number {
+  const text = readFileSync(`/proc/${hub.pid()}/status`, 'utf8');
+  return Number(/VmRSS:\s+(\d+) kB/.exec(text)?.[1]) * 1_024;
+}
+
+/** The answer to exactly these bytes, which no client library has tidied. */
+function raw(request: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const { host, port } = place();
+    const socket = connect(port, host, () => socket.write(request));
+    let answer = '';
+    socket.on('data', (chunk: Buffer) => {
+      answer += chunk.toString();
+    });
+    socket.once('error', reject);
+    socket.once('close', () => resolve(answer));
+  });
+}
