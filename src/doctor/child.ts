@@ -14,14 +14,16 @@ export interface ChildOptions {
   readonly args: readonly string[];
   readonly limitMs: number;
   readonly onLine: (value: unknown) => void;
+  readonly stop?: AbortSignal;
 }
 
 /** How it went: 'done', 'late', or why not. Never rejects. The child is gone then, or can no longer be killed by anybody. */
-export function inChild({ clock, args, limitMs, onLine }: ChildOptions): Promise<string> {
+export function inChild({ clock, args, limitMs, onLine, stop }: ChildOptions): Promise<string> {
   return new Promise((resolve) => {
     const program = process.argv[1] ?? '';
     const child = spawn(process.execPath, [...process.execArgv, program, ...args], {
-      stdio: ['ignore', 'pipe', 'ignore'],
+      // Its standard input ends with this process, however that ends, and the child with it.
+      stdio: ['pipe', 'pipe', 'ignore'],
       env: { ...process.env, UV_THREADPOOL_SIZE: threads },
     });
     const lines = createInterface({ input: child.stdout });
@@ -30,10 +32,13 @@ export function inChild({ clock, args, limitMs, onLine }: ChildOptions): Promise
       child.kill('SIGKILL');
       lines.close();
       child.stdout.destroy();
+      child.stdin.destroy();
       child.unref();
       resolve(how);
     };
     const limit = clock.timer(limitMs, () => give('late'));
+    child.stdin.on('error', () => undefined);
+    stop?.addEventListener('abort', () => give('stopped'), { once: true });
     lines.on('line', (line) => {
       const value = parsed(line);
       if (typeof value === 'object' && value !== null && 'end' in value) give('done');
@@ -42,6 +47,12 @@ export function inChild({ clock, args, limitMs, onLine }: ChildOptions): Promise
     child.once('error', () => give('it could not be started'));
     child.once('close', (status, signal) => give(`it ended (${signal ?? `status ${status ?? ''}`})`));
   });
+}
+
+/** Called by the child: it does not outlive who started it, nor what of it hangs. */
+export function endWithParent(stdin: NodeJS.ReadableStream): void {
+  stdin.once('end', () => process.kill(process.pid, 'SIGKILL'));
+  stdin.resume();
 }
 
 function parsed(line: string): unknown {

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { LinesideError } from '../base/errors.ts';
 import type { LocalShell } from '../cli/cli.ts';
-import { exitStatus } from '../cli/failure.ts';
+import { exitStatus, signalStatus } from '../cli/failure.ts';
 import {
   type BundleReport,
   bundleLimitMs,
@@ -12,7 +12,7 @@ import {
   targetOf,
 } from './bundle-target.ts';
 import { type Checked, checkLines, failed, summaryLine, worst } from './check.ts';
-import { inChild } from './child.ts';
+import { endWithParent, inChild } from './child.ts';
 
 const doctorHelp = `
 Looks at everything that the service needs and says of each thing whether it is well, and what to do where it is not.
@@ -66,6 +66,7 @@ function addChildren(program: Command, { io }: LocalShell, version: string): voi
     .command('doctor-checks', { hidden: true })
     .option('--config <file>')
     .action(async ({ config }: { config?: string }) => {
+      endWithParent(io.stdin);
       const [{ checks, runChecks }, { lookAround }] = await Promise.all([import('./checks.ts'), import('./place.ts')]);
       say({ titles: checks.map(({ name, title }) => ({ name, title })) });
       const place = await lookAround({ named: config, env: io.env, clock: io.clock, version });
@@ -79,6 +80,7 @@ function addChildren(program: Command, { io }: LocalShell, version: string): voi
     .requiredOption('--temporary <file>')
     .option('--force')
     .action(async (options: { config?: string; output: string; temporary: string; force?: boolean }) => {
+      endWithParent(io.stdin);
       const { collectBundle } = await import('./bundle.ts');
       const { config: named, output, temporary, force = false } = options;
       const target = { output, temporary, force };
@@ -139,13 +141,18 @@ interface BundleOptions {
   readonly force?: boolean;
 }
 
-async function supportBundle({ io }: LocalShell, options: BundleOptions): Promise<void> {
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+async function supportBundle(shell: LocalShell, options: BundleOptions): Promise<void> {
+  const { io } = shell;
   const target = targetOf(options.output, options.force === true, io.clock.wallMs());
   checkTarget(target);
   const { output, temporary, force } = target;
   let report: BundleReport | undefined;
   let trouble = { error: '', hint: '' };
   io.stderr.write('collecting, up to two minutes ...\n');
+  const stop = new AbortController();
+  const unhook = signals.map((signal) => io.onSignal(signal, () => stop.abort(signal)));
   const how = await inChild({
     clock: io.clock,
     args: [
@@ -158,14 +165,17 @@ async function supportBundle({ io }: LocalShell, options: BundleOptions): Promis
       ...(force ? ['--force'] : []),
     ],
     limitMs: bundleLimitMs,
+    stop: stop.signal,
     onLine: (value) => {
       if (typeof value !== 'object' || value === null) return;
       if ('report' in value) report = value.report as BundleReport;
       if ('error' in value) trouble = value as typeof trouble;
     },
   });
+  for (const off of unhook) off();
+  if (report === undefined) removeLeftover(target);
+  if (stop.signal.aborted) return shell.setStatus(signalStatus(String(stop.signal.reason)));
   if (report === undefined) {
-    removeLeftover(target);
     const why = how === 'late' ? `it did not end within ${bundleLimitMs / 1000} s` : how;
     throw new LinesideError('STORAGE_FAILED', `no support bundle was written: ${trouble.error || why}`, {
       hint: trouble.hint,

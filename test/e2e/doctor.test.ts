@@ -22,8 +22,8 @@ interface Finding {
 interface Doctor {
   readonly outcome: CliOutcome;
   /** Of a check, "state: found -> todo" in lines. */
-  said(check: string): string;
-  state(check: string): string;
+  readonly said: (check: string) => string;
+  readonly state: (check: string) => string;
 }
 
 async function doctor(configFile: string): Promise<Doctor> {
