@@ -11,9 +11,13 @@ export const BATCH_BYTES = 131_072;
 export const QUEUE_MESSAGES = 100_000;
 /** How long messages of a key wait for company: librdkafka's default, spelled out because latency depends on it. */
 const LINGER_MS = 5;
-/** The wait before a lost connection is tried again doubles between these. */
+/**
+ * A connection that was up is tried again after a random part of ten times the first (so compiled by scripts/kafka-client:
+ * a thousand boxes lose their broker at the same moment); then the wait doubles up to the second, and is anything from half
+ * of that. A broker that was away for a minute has all of them back within half a minute, some in each second.
+ */
 const RECONNECT_FIRST_MS = 500;
-const RECONNECT_MAX_MS = 5_000;
+const RECONNECT_MAX_MS = 20_000;
 /** A broker that is busy for longer than this is as good as gone: the request is sent again elsewhere. */
 const REQUEST_TIMEOUT_MS = 10_000;
 /** Above the time-out of a request, so that the request's own comes first. */

@@ -7,6 +7,7 @@
  *   fuzz [COUNT]     malformed requests (20,000)
  *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load (200)
  *   clients [COUNT]  Kafka clients made and ended while they log (20,000)
+ *   fleet [BOXES] [--tls] so many boxes lose one broker in the same moment (1,000); wants a quiet machine
  *   webhooks [ROUNDS] kill -9 of the hub at random moments under load, with a subscriber that fails in every way (100)
  *   card [STATES]    the image on emulated hardware: the power cut after each flush of its card (2,000; wants scripts/bootstrap --image)
  *   all              one after the other, each with its usual length
@@ -64,6 +65,17 @@ const campaigns: Readonly<Record<string, Campaign>> = {
       const { clientRounds } = await import('../kafka/client-rounds.ts');
       // Some ten milliseconds each, on a machine that does ten other things.
       say(`clients: ${JSON.stringify(await clientRounds(count, 60_000 + count * 100))}`);
+    },
+  },
+  fleet: {
+    usual: 1_000,
+    async run(boxes) {
+      const { fleetRun, fleetTable } = await import('./fleet.ts');
+      const tls = process.argv.includes('--tls');
+      const seed = chosenSeed();
+      say(`fleet: ${boxes} boxes${tls ? ' by SCRAM over TLS' : ''}, SEED=${seed}`);
+      const setting = { boxes, boxesPerCrew: 50, tls, seed, awayMs: 60_000, everyMs: 10_000, quietMs: 35_000 };
+      process.stdout.write(`${fleetTable(await fleetRun(temporaryDirectory(), setting, say))}\n`);
     },
   },
   webhooks: {

@@ -1,0 +1,118 @@
+/** One box of a fleet: the product's own change store, publisher and Kafka client, in a directory of its own. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Clock } from '../../src/base/clock.ts';
+import { silentLogger } from '../../src/base/logger.ts';
+import { hubMigrations } from '../../src/hub-migrations.ts';
+import { createKafkaBroker } from '../../src/kafka/broker.ts';
+import type { Broker, KafkaOptions } from '../../src/kafka/face.ts';
+import { type ChangeStore, openChangeStore } from '../../src/outbox/change-store.ts';
+import { createPublisher, type Publisher } from '../../src/outbox/publisher.ts';
+import { openDatabase } from '../../src/storage/open.ts';
+
+export interface Box {
+  readonly name: string;
+  readonly publisher: Publisher;
+  readonly broker: Broker;
+  readonly written: () => number;
+  /** One change of a record, committed when it resolves: the next version of it. */
+  write(): Promise<void>;
+  stop(limitMs: number): Promise<void>;
+}
+
+export interface BoxSetting {
+  readonly name: string;
+  readonly dir: string;
+  readonly kafka: Omit<KafkaOptions, 'clientId'>;
+  /** Whether there is a connection has changed. */
+  readonly turned: (connected: boolean) => void;
+}
+
+/** Started: it begins to connect. */
+export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock): Box {
+  mkdirSync(dir);
+  const store = storeIn(dir, clock);
+  const broker = observed(createKafkaBroker({ ...kafka, clientId: name }, clock, silentLogger), turned);
+  const publisher = createPublisher({
+    store,
+    broker,
+    topicOf: () => kafka.topics[0]?.name ?? '',
+    deviceId: name,
+    maxAttempts: 1_000,
+    inFlightBytes: kafka.queueBytes,
+    keepPublishedDays: 7,
+    clock,
+    logger: silentLogger,
+  });
+  publisher.start();
+  let written = 0;
+  return {
+    name,
+    publisher,
+    broker,
+    written: () => written,
+    async write() {
+      const version = written + 1;
+      await store.commit({ changedBy: 'fleet', changeReason: '' }, (change) =>
+        change.emit({
+          kind: 'record',
+          eventType: 'dictionary.changed',
+          scope: 'PUBLIC',
+          dictionary: 'fleet',
+          businessKey: name,
+          action: version === 1 ? 'created' : 'updated',
+          version,
+          validFrom: '2026-01-01T00:00:00+00:00',
+          validTo: '9999-12-31T23:59:59.999999+00:00',
+          data: { n: version },
+          before: version === 1 ? undefined : { n: version - 1 },
+        }),
+      );
+      written = version;
+    },
+    async stop(limitMs) {
+      await publisher.stop(limitMs);
+      await store.close();
+    },
+  };
+}
+
+function storeIn(dir: string, clock: Clock): ChangeStore {
+  const connection = openDatabase({
+    path: join(dir, 'refdata.db'),
+    pageSize: 4_096,
+    // The hub's is larger: here there are a thousand in one machine, each with a few rows.
+    cacheKib: 256,
+    walLimitBytes: 1024 * 1024,
+    migrations: hubMigrations,
+  });
+  return openChangeStore({
+    connection,
+    dir,
+    maxBytes: 64 * 1024 * 1024,
+    minFreeBytes: 0,
+    clock,
+    logger: silentLogger,
+  });
+}
+
+/** The same broker, and whoever asks is told when its connection comes and goes. */
+function observed(broker: Broker, turned: (connected: boolean) => void): Broker {
+  let last = false;
+  return {
+    offer: (message) => broker.offer(message),
+    state: () => broker.state(),
+    start: () => broker.start(),
+    stop: (limitMs) => broker.stop(limitMs),
+    listen: (listener) =>
+      broker.listen({
+        settled: (batch) => listener.settled(batch),
+        changed() {
+          const { connected } = broker.state();
+          if (connected !== last) turned(connected);
+          last = connected;
+          listener.changed();
+        },
+      }),
+  };
+}

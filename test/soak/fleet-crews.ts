@@ -1,0 +1,162 @@
+/**
+ * The crews of a fleet seen from the outside: starts them, adds up what they say, and names one that has fallen silent,
+ * with what its threads wait for and, where it can still give one, its report.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../e2e/wait.ts';
+import type { CrewOrders, FromCrew, Tally, ToCrew, Turn } from './fleet-crew.ts';
+import { monotonicMs } from './fleet-gate.ts';
+
+/** A tally comes each second; with a thousand boxes on two cores some are late. */
+const SILENT_MS = 60_000;
+const REPORT_MS = 2_000;
+
+interface Crew {
+  readonly child: ChildProcess;
+  readonly first: number;
+  heardMs: number;
+  tally: Tally | undefined;
+  written: Readonly<Record<string, number>> | undefined;
+  /** Why it has ended, when it should not have. */
+  fault: string;
+}
+
+export interface Totals {
+  readonly started: number;
+  readonly connected: number;
+  readonly written: number;
+  readonly waiting: number;
+  readonly unreached: number;
+  readonly replaced: number;
+  readonly rssBytes: number;
+  readonly cpuMs: number;
+}
+
+export class Crews {
+  /** Of every box, in the order in which they were heard of. */
+  readonly turns: Turn[] = [];
+  readonly #crews: Crew[] = [];
+  readonly #dir: string;
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  start(orders: Omit<CrewOrders, 'dir'>): void {
+    const dir = join(this.#dir, `crew-${orders.first}`);
+    mkdirSync(dir);
+    const child = fork(join(import.meta.dirname, 'fleet-crew.ts'), {
+      execArgv: ['--import', 'tsx/esm', '--max-semi-space-size=1', `--report-directory=${dir}`, '--report-on-signal'],
+      // A look for a broker that is away holds a thread for seconds.
+      env: { ...process.env, UV_THREADPOOL_SIZE: String(orders.count + 8), NODE_TEST_CONTEXT: undefined },
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const crew: Crew = {
+      child,
+      first: orders.first,
+      heardMs: monotonicMs(),
+      tally: undefined,
+      written: undefined,
+      fault: '',
+    };
+    child.on('message', (message: FromCrew) => this.#heard(crew, message));
+    child.on('exit', (status, signal) => {
+      if (crew.written === undefined) crew.fault = `ended with ${status ?? signal}`;
+    });
+    this.#crews.push(crew);
+    this.#tell(crew, { kind: 'begin', orders: { ...orders, dir } });
+  }
+
+  get size(): number {
+    return this.#crews.length;
+  }
+
+  write(everyMs: number): void {
+    for (const crew of this.#crews) this.#tell(crew, { kind: 'write', everyMs });
+  }
+
+  totals(): Totals {
+    const sum = (of: (tally: Tally) => number): number =>
+      this.#crews.reduce((total, { tally }) => total + (tally === undefined ? 0 : of(tally)), 0);
+    return {
+      started: sum(({ started }) => started),
+      connected: sum(({ connected }) => connected),
+      written: sum(({ written }) => written),
+      waiting: sum(({ waiting }) => waiting),
+      unreached: sum(({ unreached }) => unreached),
+      replaced: sum(({ replaced }) => replaced),
+      rssBytes: sum(({ rssBytes }) => rssBytes),
+      cpuMs: sum(({ cpuMs }) => cpuMs),
+    };
+  }
+
+  /** As until(), but fails sooner where a crew has ended or says nothing any more. */
+  async until(what: string, look: () => boolean, limitMs: number): Promise<void> {
+    await until(
+      what,
+      async () => {
+        await this.#check();
+        return look();
+      },
+      limitMs,
+    ).catch((error: unknown) => {
+      throw new Error(`${String(error)}\n${JSON.stringify(this.totals())}`);
+    });
+  }
+
+  /** Ends all of them; how many changes each box has written. */
+  async end(limitMs: number): Promise<ReadonlyMap<string, number>> {
+    for (const crew of this.#crews) this.#tell(crew, { kind: 'end' });
+    await this.until('all crews have ended', () => this.#crews.every(({ written }) => written !== undefined), limitMs);
+    return new Map(this.#crews.flatMap(({ written }) => Object.entries(written ?? {})));
+  }
+
+  /** Whatever still runs. */
+  kill(): void {
+    for (const { child } of this.#crews) child.kill('SIGKILL');
+  }
+
+  #tell(crew: Crew, message: ToCrew): void {
+    // One that has ended says so by its exit.
+    crew.child.send(message, () => {});
+  }
+
+  #heard(crew: Crew, message: FromCrew): void {
+    crew.heardMs = monotonicMs();
+    if (message.kind === 'tally') crew.tally = message;
+    else if (message.kind === 'turn') this.turns.push(message);
+    else crew.written = message.written;
+  }
+
+  async #check(): Promise<void> {
+    for (const crew of this.#crews) {
+      const name = `the crew of boxes from ${crew.first} on, process ${crew.child.pid},`;
+      if (crew.fault !== '') throw new Error(`${name} ${crew.fault}`);
+      if (crew.written !== undefined || monotonicMs() - crew.heardMs < SILENT_MS) continue;
+      crew.child.kill('SIGUSR2');
+      await sleep(REPORT_MS);
+      throw new Error(`${name} says nothing any more\n${standing(crew.child.pid ?? 0)}`);
+    }
+  }
+}
+
+/** What each thread of a process is doing, as the kernel sees it: name, state, and what it waits for. */
+function standing(pid: number): string {
+  const threads = new Map<string, number>();
+  for (const tid of readdirSync(`/proc/${pid}/task`)) {
+    const read = (file: string): string => {
+      try {
+        return readFileSync(`/proc/${pid}/task/${tid}/${file}`, 'utf8').trim();
+      } catch {
+        return '?';
+      }
+    };
+    const state = /\) (\S)/.exec(read('stat'))?.[1] ?? '?';
+    const line = `${tid === String(pid) ? 'main thread' : read('comm')} ${state} ${read('wchan')} ${read('syscall').split(' ')[0]}`;
+    threads.set(line, (threads.get(line) ?? 0) + 1);
+  }
+  return [...threads].map(([line, times]) => `  ${times} x ${line}`).join('\n');
+}

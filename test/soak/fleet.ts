@@ -1,0 +1,279 @@
+/**
+ * A fleet against one real broker: some hundred boxes, or a thousand, each the product's own change store, publisher and
+ * Kafka client. All of them lose the broker at the same moment, twice: their connections are cut while it runs, then it is
+ * killed and away for a minute. What counts is how they come back, and that each change arrives.
+ */
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KafkaOptions, TopicWish } from '../../src/kafka/face.ts';
+import { startBroker, type TestBroker, TOPIC_PREFIX, users } from '../kafka/broker.ts';
+import { Crews, type Totals } from './fleet-crews.ts';
+import { type Gate, monotonicMs, openGate } from './fleet-gate.ts';
+import { type FleetRead, readFleet } from './fleet-read.ts';
+
+export interface FleetSetting {
+  readonly boxes: number;
+  readonly boxesPerCrew: number;
+  /** SCRAM over TLS instead of plain connections. */
+  readonly tls: boolean;
+  readonly seed: number;
+  /** How long the killed broker is away. */
+  readonly awayMs: number;
+  /** A box writes a change once in this time, on average. */
+  readonly everyMs: number;
+  /** Between two steps, with all of them connected: the backoffs of the step before are forgotten. */
+  readonly quietMs: number;
+}
+
+/** How the fleet came back. Times in ms since it was cut off; attempts are connections that came to the broker's address. */
+export interface Return {
+  readonly attempts: number;
+  readonly busiestSecond: number;
+  /** In the first half second, librdkafka's first wait. */
+  readonly firstHalfSecond: number;
+  /** Of each box, ascending: when it was connected again, counted from when there was a broker again. */
+  readonly backMs: readonly number[];
+  /** The broker's processor time since, less what it takes when nothing happens. */
+  readonly brokerCpuMs: number;
+}
+
+export interface FleetReport extends FleetRead {
+  readonly boxes: number;
+  readonly crews: number;
+  readonly begun: Return;
+  readonly cut: Return;
+  readonly killed: Return;
+  readonly written: number;
+  /** With every box connected and writing: connections that stand. */
+  readonly connections: number;
+  readonly rssBytes: number;
+  /** Milliseconds of processor time in a second, of all boxes and of the broker. */
+  readonly idleCpu: { readonly boxes: number; readonly broker: number };
+  readonly unreached: number;
+  readonly replaced: number;
+}
+
+/** Connected within this, or something is wrong; at least the longest wait of all, and a machine that is busy. */
+const BACK_LIMIT_MS = 180_000;
+/** Time for a thousand boxes to begin on two cores. */
+const BEGIN_LIMIT_MS = 600_000;
+
+export async function fleetRun(dir: string, setting: FleetSetting, say: (line: string) => void): Promise<FleetReport> {
+  let target = 0;
+  const gate = await openGate(() => target);
+  const crews = new Crews(dir);
+  try {
+    const broker = await startBroker((ports) => {
+      target = setting.tls ? ports.sasl : ports.expired;
+      return behindGate(setting.tls, ports.plain, gate.port);
+    });
+    return await new Fleet(setting, broker, gate, crews, say).run();
+  } finally {
+    crews.kill();
+    gate.close();
+  }
+}
+
+/** The boxes' listener is known by the gate's address; the tests' own stays beside it. */
+function behindGate(tls: boolean, plain: number, gate: number): Record<string, string> {
+  const kind = tls ? 'SASL_SSL' : 'PLAINTEXT';
+  return {
+    'advertised.listeners': `PLAIN://127.0.0.1:${plain},${tls ? 'SASL' : 'EXPIRED'}://127.0.0.1:${gate}`,
+    // A broker that was killed is let in again at once.
+    'broker.session.timeout.ms': '1000',
+    'broker.heartbeat.interval.ms': '200',
+    'listener.security.protocol.map': `PLAIN:PLAINTEXT,SASL:SASL_SSL,EXPIRED:${kind},CONTROLLER:PLAINTEXT`,
+  };
+}
+
+class Fleet {
+  readonly #setting: FleetSetting;
+  readonly #broker: TestBroker;
+  readonly #gate: Gate;
+  readonly #crews: Crews;
+  readonly #say: (line: string) => void;
+  readonly #topic: TopicWish = {
+    name: `${TOPIC_PREFIX}.public`,
+    partitions: 6,
+    replicationFactor: -1,
+    config: { 'retention.ms': '604800000', 'cleanup.policy': 'delete' },
+  };
+
+  constructor(setting: FleetSetting, broker: TestBroker, gate: Gate, crews: Crews, say: (line: string) => void) {
+    this.#setting = setting;
+    this.#broker = broker;
+    this.#gate = gate;
+    this.#crews = crews;
+    this.#say = say;
+  }
+
+  async run(): Promise<FleetReport> {
+    const { boxes, everyMs, awayMs, quietMs } = this.#setting;
+    const begun = await this.#back('begun', 0, () => this.#begin());
+    this.#crews.write(everyMs);
+    const idle = await this.#idle();
+    const cut = await this.#back('cut', idle.broker, async () => void this.#gate.cutAll());
+    await this.#quiet(quietMs);
+    const killed = await this.#back('killed', idle.broker, async () => {
+      await this.#broker.kill();
+      await sleep(awayMs);
+      await this.#broker.restart();
+    });
+    await this.#quiet(quietMs);
+    const connections = this.#gate.open();
+    this.#crews.write(0);
+    const calm = (totals: Totals): boolean => totals.waiting === 0;
+    // Twice a tally: the last change may be younger than the one before.
+    await sleep(2_500);
+    await this.#crews.until('nothing waits', () => calm(this.#crews.totals()), BACK_LIMIT_MS);
+    const { unreached, replaced, rssBytes } = this.#crews.totals();
+    const written = await this.#crews.end(BACK_LIMIT_MS);
+    const read = await readFleet(this.#broker.plain, this.#topic.name, written);
+    return {
+      boxes,
+      crews: this.#crews.size,
+      begun,
+      cut,
+      killed,
+      written: [...written.values()].reduce((sum, count) => sum + count, 0),
+      connections,
+      rssBytes,
+      idleCpu: idle,
+      unreached,
+      replaced,
+      ...read,
+    };
+  }
+
+  async #begin(): Promise<void> {
+    const { boxes, boxesPerCrew, seed, tls } = this.#setting;
+    for (let first = 1; first <= boxes; first += boxesPerCrew) {
+      const count = Math.min(boxesPerCrew, boxes + 1 - first);
+      this.#crews.start({ first, count, seed: seed + first, kafka: this.#kafka(tls) });
+      const started = first - 1;
+      // One crew after the other: each loads its modules for a second.
+      await this.#crews.until('a crew begins', () => this.#crews.totals().started > started, BEGIN_LIMIT_MS);
+    }
+  }
+
+  #kafka(tls: boolean): Omit<KafkaOptions, 'clientId'> {
+    return {
+      bootstrap: `127.0.0.1:${this.#gate.port}`,
+      securityProtocol: tls ? 'sasl_ssl' : 'plaintext',
+      username: tls ? users.device.name : '',
+      password: tls ? users.device.password : '',
+      caFile: tls ? this.#broker.caFile : '',
+      compression: 'zstd',
+      messageTimeoutMs: 30_000,
+      maxMessageBytes: 1_000_000,
+      queueBytes: 4 * 1024 * 1024,
+      topics: [this.#topic],
+      createTopics: true,
+    };
+  }
+
+  /** Cuts the fleet off by `step`, which ends when there is a broker; measures until all of it is back. */
+  async #back(what: string, brokerIdle: number, step: () => Promise<void>): Promise<Return> {
+    const { boxes } = this.#setting;
+    const [sinceMs, firstTurn, firstTry] = [monotonicMs(), this.#crews.turns.length, this.#gate.accepted.length];
+    await step();
+    const [thereMs, cpuMs] = [monotonicMs(), this.#brokerCpuMs()];
+    const back = new Map<string, number>();
+    let looked = firstTurn;
+    await this.#crews.until(
+      `${what}: all are connected`,
+      () => {
+        for (; looked < this.#crews.turns.length; looked++) {
+          const turn = this.#crews.turns[looked];
+          // The last one of each box: some connect, and are lost once more.
+          if (turn?.connected === true) back.set(turn.box, Math.max(0, turn.atMs - thereMs));
+          else if (turn !== undefined) back.delete(turn.box);
+        }
+        return back.size === boxes && this.#crews.totals().connected === boxes;
+      },
+      BEGIN_LIMIT_MS,
+    );
+    const tries = this.#gate.accepted.slice(firstTry).map((at) => at - sinceMs);
+    const report: Return = {
+      attempts: tries.length,
+      busiestSecond: busiestSecond(tries),
+      firstHalfSecond: tries.filter((at) => at < 500).length,
+      backMs: [...back.values()].sort((a, b) => a - b),
+      brokerCpuMs: this.#brokerCpuMs() - cpuMs - (brokerIdle / 1_000) * (monotonicMs() - thereMs),
+    };
+    this.#say(`${what}: ${lineOf(report)}`);
+    return report;
+  }
+
+  async #quiet(ms: number): Promise<void> {
+    const end = monotonicMs() + ms;
+    await this.#crews.until('a quiet while', () => monotonicMs() >= end, ms + BACK_LIMIT_MS);
+  }
+
+  async #idle(): Promise<FleetReport['idleCpu']> {
+    await this.#quiet(this.#setting.quietMs);
+    const before = { atMs: monotonicMs(), boxes: this.#crews.totals().cpuMs, broker: this.#brokerCpuMs() };
+    await this.#quiet(this.#setting.quietMs);
+    const seconds = (monotonicMs() - before.atMs) / 1_000;
+    return {
+      boxes: (this.#crews.totals().cpuMs - before.boxes) / seconds,
+      broker: (this.#brokerCpuMs() - before.broker) / seconds,
+    };
+  }
+
+  /** utime and stime of the broker's process, whose ticks are hundredths of a second. */
+  #brokerCpuMs(): number {
+    const fields = readFileSync(`/proc/${this.#broker.pid()}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    return (Number(fields[11]) + Number(fields[12])) * 10;
+  }
+}
+
+/** As `npm run soak -- fleet` prints it. */
+export function fleetTable(report: FleetReport): string {
+  const { boxes, begun, cut, killed } = report;
+  const at = ({ backMs }: Return, share: number): string =>
+    ((backMs[Math.ceil(backMs.length * share) - 1] ?? 0) / 1_000).toFixed(1);
+  const steps = [
+    ['they begin, one crew after the other', begun],
+    ['all connections cut at once', cut],
+    ['the broker killed, and back later', killed],
+  ] as const;
+  const rows = steps.map(([what, one]) =>
+    [
+      what,
+      one.attempts,
+      (one.attempts / boxes).toFixed(1),
+      one.firstHalfSecond,
+      `${one.busiestSecond} (${((100 * one.busiestSecond) / boxes).toFixed(0)} %)`,
+      `${at(one, 0.5)} / ${at(one, 0.99)} / ${at(one, 1)}`,
+      (one.brokerCpuMs / one.attempts).toFixed(1),
+    ].join(' | '),
+  );
+  const { written, messages, missing, duplicates, late, connections, rssBytes, idleCpu, unreached, replaced } = report;
+  const mb = (bytes: number): string => (bytes / 1e6).toFixed(1);
+  return [
+    `| ${boxes} boxes lose their broker | connections tried | for each box | in the first half second | busiest second | s until half / 99 % / all are back | broker's CPU, ms a connection |`,
+    '|---|---|---|---|---|---|---|',
+    ...rows.map((row) => `| ${row} |`),
+    '',
+    `- ${written} changes written, ${messages} read by kcat: ${missing} missing, ${duplicates} twice, ${late} out of order`,
+    `- ${connections} connections stand; ${report.crews} processes, ${mb(rssBytes)} MB, ${mb(rssBytes / boxes)} MB a box`,
+    `- while nothing happens: boxes ${(idleCpu.boxes / 10).toFixed(0)} % of a core together, the broker ${(idleCpu.broker / 10).toFixed(0)} %`,
+    `- ${unreached} messages given back unreached and sent again, ${replaced} producers replaced`,
+  ].join('\n');
+}
+
+/** The most that came within any second. */
+function busiestSecond(tries: readonly number[]): number {
+  let [most, first] = [0, 0];
+  for (let last = 0; last < tries.length; last++) {
+    while ((tries[last] ?? 0) - (tries[first] ?? 0) >= 1_000) first++;
+    most = Math.max(most, last - first + 1);
+  }
+  return most;
+}
+
+function lineOf({ backMs, ...others }: Return): string {
+  const at = (share: number): number => Math.round(backMs[Math.ceil(backMs.length * share) - 1] ?? 0);
+  return JSON.stringify({ ...others, half: at(0.5), nearlyAll: at(0.99), all: at(1) });
+}
