@@ -14,6 +14,7 @@ import type { RowHead } from './lane.ts';
 import { type BlockedLane, Lanes } from './lanes.ts';
 import { Pruner } from './pruner.ts';
 import { type Read, ReadAhead } from './read-ahead.ts';
+import { RefusalJournal } from './refusal-journal.ts';
 import { storageError } from './storage-errors.ts';
 import { type StoredRow, WaitingRows } from './waiting-rows.ts';
 import { Writes } from './writes.ts';
@@ -85,6 +86,7 @@ export class Publisher {
   #waiting: number;
   readonly #ahead: ReadAhead<Row>;
   readonly #pulse: Pulse;
+  readonly #refusals: RefusalJournal;
   #connected = false;
   /** The broker said so when it was offered a row; until it changes, or the next tick. */
   #offline = false;
@@ -101,6 +103,7 @@ export class Publisher {
     const { store, maxAttempts, inFlightBytes } = options;
     this.#o = options;
     this.#pulse = new Pulse(options.clock, stillMs);
+    this.#refusals = new RefusalJournal(options.clock, options.logger);
     this.#rows = new WaitingRows(store.connection);
     this.#lanes = new Lanes({ inFlightBytes, maxAttempts, lanes: maxLanes, heldRows, heldBytes, blockedKeys });
     this.#writes = new Writes({
@@ -204,7 +207,9 @@ export class Publisher {
       if (outcome.kind === 'refused') this.#refusedTotal++;
       if (outcome.kind === 'unreached') this.#unreachedTotal++;
       const write = this.#lanes.settled(id, outcome, now);
-      if (write !== undefined) this.#writes.add(write);
+      if (write === undefined) continue;
+      this.#writes.add(write);
+      this.#refusals.note(write);
     }
     this.#wake();
   }
