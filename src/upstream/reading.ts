@@ -37,8 +37,9 @@ export class Reading {
   /** The line gave nothing more: not before it was looked at again. */
   #dry = false;
   #readSinceMs: number | undefined;
-  /** The places have changed since this was taken last. */
+  /** The position has changed since this was taken last, or only the end of the log. */
   #moved = false;
+  #grown = false;
 
   constructor(options: ReadingOptions) {
     this.#o = options;
@@ -90,11 +91,18 @@ export class Reading {
     return newest === undefined ? 0 : this.#lag.ageMs(newest.afterId, nowMs);
   }
 
-  /** Whether the position has to be saved; once. */
-  takeMoved(): boolean {
-    const moved = this.#moved;
+  get hasMoved(): boolean {
+    return this.#moved;
+  }
+
+  get hasGrown(): boolean {
+    return this.#grown;
+  }
+
+  /** It is being saved. */
+  takeMoved(): void {
     this.#moved = false;
-    return moved;
+    this.#grown = false;
   }
 
   /** It could not be saved. */
@@ -107,6 +115,7 @@ export class Reading {
     try {
       const now = await line.now(signal);
       this.#trouble = '';
+      if (now.lastId !== this.#now?.lastId) this.#grown = true;
       this.#now = now;
       this.#dry = false;
       if (this.#places.seen(now)) {

@@ -47,6 +47,8 @@ const RETRY_MAX_MS = 15_000;
 const REST_MS = 60_000;
 /** The position goes to the card this often at most: 4 KiB each. */
 const SAVE_MS = 5_000;
+/** Where the log ends is saved too, for the day that it is replaced: this often while nothing is sent. */
+const SAVE_GROWN_MS = 60_000;
 /** A kill between two saves may forget so much of what the budget was charged. */
 const UNSAVED_PART = 0.01;
 const TROUBLE_MS = 1_000;
@@ -83,6 +85,7 @@ export class Shipper {
   #nudge = new AbortController();
   #savedMs = Number.NEGATIVE_INFINITY;
   #unsavedBytes = 0;
+  #isLoaded = false;
 
   constructor(options: ShipperOptions) {
     this.#o = options;
@@ -109,7 +112,7 @@ export class Shipper {
     this.#stopping.abort();
     await this.#running;
     await this.#o.way.stop(0);
-    await this.#save();
+    if (this.#isLoaded) await this.#save();
     await this.#o.file.close();
   }
 
@@ -169,6 +172,7 @@ export class Shipper {
         this.#budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
         this.#unset = saved?.unset ?? nothingUnset;
         this.#reading.from(saved?.places ?? []);
+        this.#isLoaded = true;
         return;
       } catch (error) {
         this.#journal.saved(messageOf(error));
@@ -367,12 +371,14 @@ export class Shipper {
   async #saveIfDue(): Promise<void> {
     const { limit } = this.#budget;
     const forced = limit > 0 && this.#unsavedBytes > limit * UNSAVED_PART;
-    if (forced || this.#o.clock.monoMs() - this.#savedMs >= SAVE_MS) await this.#save();
+    const agoMs = this.#o.clock.monoMs() - this.#savedMs;
+    const due = agoMs >= SAVE_MS && (this.#unsavedBytes > 0 || this.#reading.hasMoved);
+    if (forced || due || (agoMs >= SAVE_GROWN_MS && this.#reading.hasGrown)) await this.#save();
   }
 
   async #save(): Promise<void> {
     const { file, clock } = this.#o;
-    if (!this.#reading.takeMoved() && this.#unsavedBytes === 0) return;
+    this.#reading.takeMoved();
     const { all } = this.#reading.places;
     this.#savedMs = clock.monoMs();
     this.#unsavedBytes = 0;

@@ -2,7 +2,7 @@
  * The way over Kafka: a producer of its own, so that a backlog of the serial log never stands before a change event in the
  * same queue. It is there while there is something to send: a connection that is only kept costs some bytes a second.
  */
-import { type Clock, endsWithin } from '../base/clock.ts';
+import { type Clock, endsWithin, type Timer } from '../base/clock.ts';
 import { LinesideError } from '../base/errors.ts';
 import type { Broker, BrokerState, Settled } from '../kafka/face.ts';
 import type { About, SendOutcome, Way, WayState } from './face.ts';
@@ -19,6 +19,7 @@ const CONNECT_BYTES = 24 * 1024;
 const KEPT_BYTES_PER_S = 60;
 /** A request that is not answered within this is sent again by librdkafka, up to the message's time-out. */
 const RESEND_MS = 10_000;
+const OUTAGE_LOOK_MS = 500;
 
 export interface KafkaWayOptions {
   /** A producer, not started. */
@@ -52,6 +53,7 @@ class KafkaWay implements Way {
   #overhead = 0;
   #letting: Promise<void> = Promise.resolve();
   #stopped = false;
+  #look: Timer | undefined;
 
   constructor(options: KafkaWayOptions) {
     this.#o = options;
@@ -80,7 +82,10 @@ class KafkaWay implements Way {
   async position(_logId: string, signal: AbortSignal): Promise<undefined> {
     const { outage } = this.#o;
     const known = outage();
-    if (known !== '') throw this.#unreached(known);
+    if (known !== '') {
+      this.#awaitEnd();
+      throw this.#unreached(known);
+    }
     await this.#connected(signal);
     this.#is({ connected: true, reason: '' });
     return undefined;
@@ -123,6 +128,7 @@ class KafkaWay implements Way {
 
   async stop(limitMs: number): Promise<void> {
     this.#stopped = true;
+    this.#look?.cancel();
     this.#letGo();
     await endsWithin(this.#o.clock, limitMs + 900, this.#letting);
   }
@@ -148,6 +154,19 @@ class KafkaWay implements Way {
     // Trying on costs bytes where the link is up and the broker is not.
     this.#letGo();
     throw this.#unreached(reason);
+  }
+
+  /** Of an outage that is known: that it is over is seen at once, and costs nothing on the link. */
+  #awaitEnd(): void {
+    this.#look?.cancel();
+    if (this.#stopped) return;
+    this.#look = this.#o.clock.timer(OUTAGE_LOOK_MS, () => {
+      if (this.#o.outage() !== '') this.#awaitEnd();
+      else if (!this.#state.connected) {
+        this.#is({ connected: true, reason: '' });
+        this.#changed();
+      }
+    });
   }
 
   #begin(broker: Broker): void {
