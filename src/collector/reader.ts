@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import Long from 'long';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import { lineside } from '../proto/services.ts';
+import { directoryName } from './names.ts';
 import { glance } from './parts.ts';
 import { readSegment } from './segment.ts';
 import { segmentNames } from './stored-log.ts';
@@ -42,12 +43,12 @@ export interface Wanted {
 
 /** Logs in the order of their directories' names. */
 export async function* readStored(dir: string, wanted: Wanted): AsyncGenerator<Item> {
-  for (const device of await directories(dir)) {
-    for (const log of await directories(join(dir, device))) yield* readLog(join(dir, device, log), wanted);
+  for (const device of await directories(dir, wanted.deviceId)) {
+    for (const log of await directories(join(dir, device), wanted.logId)) yield* readLog(join(dir, device, log));
   }
 }
 
-async function* readLog(dir: string, wanted: Wanted): AsyncGenerator<Item> {
+async function* readLog(dir: string): AsyncGenerator<Item> {
   const corrections = await correctionsOf(dir);
   let shown: LogWalk | undefined;
   for await (const item of recordsOf(dir)) {
@@ -59,7 +60,6 @@ async function* readLog(dir: string, wanted: Wanted): AsyncGenerator<Item> {
     if (shown === undefined) {
       const { deviceId, logId } = batch;
       // The directory's name may be a hash: the batches know whose they are.
-      if (deviceId !== (wanted.deviceId ?? deviceId) || logId !== (wanted.logId ?? logId)) return;
       yield { kind: 'log', deviceId, logId };
       shown = new LogWalk(corrections);
     }
@@ -180,12 +180,15 @@ async function* recordsOf(dir: string): AsyncGenerator<Uint8Array | string> {
   }
 }
 
-async function directories(dir: string): Promise<string[]> {
+/** All, or that of an id. */
+async function directories(dir: string, id: string | undefined): Promise<string[]> {
+  const wanted = id === undefined ? undefined : directoryName(id);
   try {
     const found = await readdir(dir, { withFileTypes: true });
     return found
       .filter((one) => one.isDirectory())
       .map(({ name }) => name)
+      .filter((name) => name === (wanted ?? name))
       .sort();
   } catch (error) {
     if (systemCode(error) === 'ENOENT') throw new LinesideError('NOT_FOUND', `there is no directory ${dir}`);

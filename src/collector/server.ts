@@ -16,6 +16,7 @@ import {
   MAX_CONNECTIONS,
   MAX_STREAMS,
   STOP_GRACE_MS,
+  STORE_STOP_MS,
 } from './limits.ts';
 import { Pushes } from './pushes.ts';
 import { collectorDefinition, collectorService } from './service.ts';
@@ -40,8 +41,8 @@ export interface CollectorOptions {
 export interface Collector {
   readonly port: number;
   /** Pushes that are open. */
-  pushes(): number;
-  stop(): Promise<void>;
+  readonly pushes: () => number;
+  readonly stop: () => Promise<void>;
 }
 
 /** CONFIG_INVALID where it may not, or cannot, be started so. */
@@ -69,13 +70,13 @@ export async function startCollector(
     port: listener.port,
     pushes: () => pushes.count,
     async stop() {
-      listener.close();
       pushes.close();
-      await endsWithin(clock, STOP_GRACE_MS, new Promise<void>((resolve) => server.tryShutdown(() => resolve())));
+      // What the pushes are told has to reach the boxes.
+      await endsWithin(clock, STOP_GRACE_MS, listener.drain());
       server.forceShutdown();
       listener.cut();
-      refused.stop();
-      await store.stop();
+      if (await endsWithin(clock, STORE_STOP_MS, store.stop())) return;
+      throw new LinesideError('STORAGE_FAILED', `the disk takes nothing: given up after ${STORE_STOP_MS / 1_000} s`);
     },
   };
 }
@@ -126,7 +127,8 @@ function judgeBy(tokens: DeviceTokens): Judge {
 
 interface Listener {
   readonly port: number;
-  close(): void;
+  /** No new connections; resolves when those that are open have ended, which they are asked to. */
+  drain(): Promise<void>;
   cut(): void;
 }
 
@@ -159,7 +161,10 @@ async function listen(
   const address = listener.address();
   return {
     port: typeof address === 'object' && address !== null ? address.port : port,
-    close: () => void listener.close(),
+    drain() {
+      injector.drain(STOP_GRACE_MS);
+      return new Promise((resolve) => void listener.close(() => resolve()));
+    },
     cut() {
       for (const socket of open) socket.destroy();
     },

@@ -1,0 +1,173 @@
+/** The collector over real gRPC: who may push, and what is stored when a push ends, however it does. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { ChannelCredentials } from '@grpc/grpc-js';
+import { Status } from 'nice-grpc';
+import { makeCa, signed } from '../base/certificates.fixture.ts';
+import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { stored, temporaryDirectory, words } from './batches.fixture.ts';
+import { connect, Pushing, refused, start, until } from './client.fixture.ts';
+import { MAX_PUSHES, PUSH_IDLE_MS, REJUDGE_MS } from './limits.ts';
+import { addDeviceToken, revokeDeviceTokens } from './tokens.ts';
+
+describe('a collector', () => {
+  it('stores what is pushed, says so, and has it after a restart', async (t) => {
+    const { dir, port, stop } = await start(t);
+    const client = connect(t, port);
+    assert.equal(await client.position(), 0);
+    assert.equal(await client.pushed({ after: 0, through: 10 }, { after: 10, through: 20 }), 20);
+    assert.equal(await client.pushed({ after: 5, through: 25 }), 25);
+    assert.equal(await client.position(), 25);
+    assert.equal(await client.position('box-1', 'another'), 0);
+    await refused(
+      client.pushed({ after: 26, through: 30 }),
+      Status.OUT_OF_RANGE,
+      /after_id: 26 is above the position 25/,
+    );
+    await stop();
+    const again = connect(t, (await start(t, { dir })).port);
+    assert.equal(await again.position(), 25);
+    assert.deepEqual(await stored(dir), words(1, 25));
+  });
+
+  it('keeps logs and devices apart, whatever their ids are', async (t) => {
+    const { dir, port } = await start(t);
+    const client = connect(t, port);
+    const ids = ['..', '.', 'a/b', '../../up', 'a%2Fb', 'Größe', '~x', 'x'.repeat(128), '漢'.repeat(128), 'a', 'A'];
+    for (const [at, id] of ids.entries()) {
+      assert.equal(await client.pushed({ deviceId: id, logId: id, after: 0, through: at + 1 }), at + 1);
+    }
+    for (const [at, id] of ids.entries()) {
+      assert.equal(await client.position(id, id), at + 1);
+      assert.deepEqual(await stored(dir, id, id), words(1, at + 1));
+    }
+    for (const id of ['', 'x'.repeat(129), 'a\0b', 'a\nb', '\ufffd']) {
+      await refused(client.position(id), Status.INVALID_ARGUMENT, /^device_id: /);
+      await refused(client.pushed({ logId: id, after: 0, through: 1 }), Status.INVALID_ARGUMENT, /^log_id: /);
+    }
+  });
+
+  it('keeps what came whole before a push broke', async (t) => {
+    const { port } = await start(t);
+    const client = connect(t, port);
+    const broken = Buffer.from([0xff, 0xff, 0xff]);
+    await refused(client.pushed({ after: 0, through: 5 }, broken), Status.INVALID_ARGUMENT, /encoding is broken/);
+    assert.equal(await client.position(), 5);
+  });
+
+  it('lets a newer push of a device end the older one, which may be dead', async (t) => {
+    const { dir, port, pushes } = await start(t);
+    const older = new Pushing(connect(t, port));
+    older.give({ after: 0, through: 5 });
+    await until('the older push is under way', async () => (await connect(t, port).position()) === 5);
+    assert.equal(pushes(), 1);
+    assert.equal(await connect(t, port).pushed({ after: 5, through: 8 }), 8);
+    await refused(older.ended, Status.ABORTED, /a newer push of this device/);
+    assert.deepEqual(await stored(dir), words(1, 8));
+    await until('no push is left', () => pushes() === 0);
+  });
+
+  it('ends a push that brings nothing for long', async (t) => {
+    const clock = new FakeClock();
+    const { port, pushes } = await start(t, { clock });
+    const push = new Pushing(connect(t, port));
+    await until('the push is open', () => pushes() === 1);
+    clock.advance(PUSH_IDLE_MS);
+    await refused(push.ended, Status.DEADLINE_EXCEEDED, /no batch came/);
+  });
+
+  it('takes so many pushes at a time and no more', async (t) => {
+    const { port, pushes } = await start(t);
+    const open: Pushing[] = [];
+    // Four of a connection.
+    for (let at = 0; at < MAX_PUSHES / 4; at += 1) {
+      const client = connect(t, port);
+      for (let one = 0; one < 4; one += 1) open.push(new Pushing(client));
+    }
+    await until('all are open', () => pushes() === MAX_PUSHES);
+    await refused(
+      connect(t, port).pushed({ after: 0, through: 1 }),
+      Status.RESOURCE_EXHAUSTED,
+      /pushes at this moment/,
+    );
+    await Promise.all(open.map((push) => push.end()));
+    assert.equal(await connect(t, port).pushed({ after: 0, through: 1 }), 1);
+  });
+
+  it('says that it stops, with what came before on the disk', async (t) => {
+    const { dir, port, stop } = await start(t);
+    const push = new Pushing(connect(t, port));
+    push.give({ after: 0, through: 5 });
+    await until('the batch is there', async () => (await stored(dir).catch(() => [])).length === 5);
+    await stop();
+    await refused(push.ended, Status.UNAVAILABLE, /stopping/);
+    assert.deepEqual(await stored(dir), words(1, 5));
+  });
+
+  it('starts on another address than loopback with TLS and tokens only, or when told that it is insecure', async (t) => {
+    for (const host of ['0.0.0.0', '::', '192.0.2.1', 'collector.example']) {
+      await assert.rejects(
+        start(t, { host }),
+        /can be reached from other machines and needs --tls-cert and --tls-key and --tokens/,
+      );
+    }
+    const { port } = await start(t, { host: '0.0.0.0', insecure: true });
+    assert.equal(await connect(t, port).position(), 0);
+  });
+});
+
+describe('tokens of a collector', () => {
+  it('let a box push for itself and for nobody else, over TLS', async (t) => {
+    const dir = temporaryDirectory();
+    makeCa(dir);
+    signed(dir, 'collector', 'DNS:localhost');
+    const tokens = join(dir, 'tokens');
+    const [one, two] = [await addDeviceToken(tokens, 'box-1'), await addDeviceToken(tokens, 'box 2 / ü')];
+    const { port } = await start(t, {
+      host: '0.0.0.0',
+      tokens,
+      tlsCert: join(dir, 'collector.pem'),
+      tlsKey: join(dir, 'collector.key'),
+    });
+    const tls = ChannelCredentials.createSsl(readFileSync(join(dir, 'ca.pem')));
+    assert.equal(await connect(t, port, one, tls).pushed({ after: 0, through: 3 }), 3);
+    assert.equal(await connect(t, port, two, tls).position('box 2 / ü'), 0);
+    const { PERMISSION_DENIED, UNAUTHENTICATED } = Status;
+    await refused(connect(t, port, two, tls).position('box-1'), PERMISSION_DENIED, /token is that of another device/);
+    await refused(connect(t, port, two, tls).pushed({ after: 3, through: 4 }), PERMISSION_DENIED, /another device/);
+    await refused(connect(t, port, 'lsd_wrong', tls).position(), UNAUTHENTICATED, /no such token/);
+    await refused(connect(t, port, '', tls).pushed({ after: 3, through: 4 }), UNAUTHENTICATED, /not "Bearer TOKEN"/);
+    assert.equal(await connect(t, port, one, tls).position(), 3);
+  });
+
+  it('end an open push when they are revoked', async (t) => {
+    const tokens = join(temporaryDirectory(), 'tokens');
+    const token = await addDeviceToken(tokens, 'box-1');
+    const clock = new FakeClock();
+    const { port, pushes } = await start(t, { tokens, clock });
+    const push = new Pushing(connect(t, port, token));
+    await until('the push is open', () => pushes() === 1);
+    clock.advance(REJUDGE_MS);
+    push.give({ after: 0, through: 5 });
+    const other = connect(t, port, token);
+    await until('the batch is there', async () => (await other.position()) === 5);
+    await revokeDeviceTokens(tokens, 'box-1');
+    clock.advance(REJUDGE_MS);
+    await refused(push.ended, Status.UNAUTHENTICATED, /no such token, or it was revoked/);
+    await refused(other.position(), Status.UNAUTHENTICATED, /no such token/);
+  });
+
+  it("are nobody's where the file is not what it should be", async (t) => {
+    const tokens = join(temporaryDirectory(), 'tokens');
+    const token = await addDeviceToken(tokens, 'box-1');
+    writeFileSync(tokens, `box-1 ${token}\n`);
+    const { port } = await start(t, { tokens });
+    await refused(connect(t, port, token).position(), Status.UNAUTHENTICATED, /no such token/);
+    await assert.rejects(
+      addDeviceToken(tokens, 'box-2'),
+      (error: Error) => !error.message.includes(token) && /line 1 is not/.test(error.message),
+    );
+  });
+});
