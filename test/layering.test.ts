@@ -105,7 +105,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       "what root does to the box works on files while the service may be down: it knows no room of the service's",
   },
   doctor: {
-    may: ['appliance', 'cli', 'config', 'gen', 'host', 'kafka', 'line', 'line-client', 'storage'],
+    may: ['appliance', 'cli', 'config', 'gen', 'host', 'kafka', 'line', 'line-client', 'storage', 'upstream'],
     because:
       'the doctor looks at what the service uses by the eyes of its own rooms, and at the service from outside as any client does',
   },
@@ -228,6 +228,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'doctor -> kafka': ['kafka/broker.ts', 'kafka/face.ts'],
   'doctor -> line': ['line/inventory.ts', 'line/ports.ts'],
   'doctor -> storage': ['storage/open.ts'],
+  'doctor -> upstream': ['upstream/collector-channel.ts'],
   'line -> log': ['log/face.ts', 'log/entry.ts'],
   'outbox -> kafka': ['kafka/face.ts'],
   'device-facts -> refdata': ['refdata/face.ts'],

@@ -21,14 +21,12 @@ export interface Host {
   readonly port: number;
 }
 
-const defaultPorts: Readonly<Record<string, number>> = { 'kafka.bootstrap': 9092, 'upstream.collector': 50051 };
-
-/** Those that the hub calls. */
-export function calledHosts({ reading }: Pick<Place, 'reading'>): Host[] {
-  return Object.entries(defaultPorts).flatMap(([key, port]) => {
-    const value = reading.settings.get(key)?.value;
-    return typeof value === 'string' ? hostsIn(key, value, port) : [];
-  });
+/** Those that the hub calls: a collector only where the log goes there. */
+export function calledHosts({ config }: Pick<Place, 'config'>): Host[] {
+  if (config === undefined) return [];
+  const { to, collector } = config.upstream;
+  const brokers = hostsIn('kafka.bootstrap', config.kafka.bootstrap, 9092);
+  return to === 'collector' ? [...brokers, ...hostsIn('upstream.collector', collector, 50051)] : brokers;
 }
 
 /** "host:port,[v6]:port" */

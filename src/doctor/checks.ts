@@ -11,6 +11,7 @@ import { checkRights } from './checks-rights.ts';
 import { checkJournal, checkService } from './checks-service.ts';
 import { checkCertificates } from './checks-tls.ts';
 import { checkConsole, checkUart } from './checks-uart.ts';
+import { checkUpstream } from './checks-upstream.ts';
 import type { Place } from './place.ts';
 import { Redactor } from './redactor.ts';
 
@@ -19,8 +20,8 @@ export interface Check extends CheckName {
   readonly run: (place: Place) => Promise<readonly Finding[]>;
 }
 
-/** A card may hold an fsync for some seconds, a board with one busy core any look at /proc. */
-const usualLimitMs = 15_000;
+/** A card may hold an fsync for some seconds, a board with one busy core any look at /proc. A collector: 5, 5 and 5 s. */
+const usualLimitMs = 16_000;
 /** Connection, TLS, login and the client's end have limits of their own, of 5, 5, 14 and 1 s. */
 const brokerLimitMs = 28_000;
 
@@ -40,6 +41,7 @@ export const checks: readonly Check[] = [
   check('machine', 'machine', checkMachine),
   check('network', 'network and DNS', checkNetwork),
   check('broker', 'broker', checkBroker, brokerLimitMs),
+  check('upstream', 'upstream', checkUpstream),
   check('webhooks', 'webhooks', checkWebhooks),
   check('certificates', 'certificates', checkCertificates),
   check('tokens', 'tokens', async ({ tokens, config }) => judgeTokens(tokens, isOnNetwork(config))),

@@ -1,10 +1,12 @@
 /** What the checks of the network, the broker and the journal say of what they were told: the good state, and every bad one. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { judgeLogin, judgeTls } from './checks-broker.ts';
+import { brokerPeer, judgeLogin } from './checks-broker.ts';
 import { hostsIn, judgeConnect, judgeNetwork } from './checks-net.ts';
 import { judgeJournal } from './checks-service.ts';
+import { judgeCollector } from './checks-upstream.ts';
 import { table } from './table.fixture.ts';
+import { judgeTls } from './tls-peer.ts';
 
 const nowMs = Date.UTC(2026, 10, 22);
 const broker = { key: 'kafka.bootstrap', host: 'b.example', port: 9093 };
@@ -54,7 +56,7 @@ it('reads lists of hosts', () => {
 
 const [fromMs, toMs] = [Date.UTC(2026, 0, 1), Date.UTC(2027, 11, 1)];
 const tls = (fault: string, atMs = nowMs) =>
-  judgeTls('b:1', 'b', { kind: 'done', fault, fromMs, toMs, names: 'DNS:c' }, atMs);
+  judgeTls(brokerPeer, 'b:1', 'b', { kind: 'done', fault, fromMs, toMs, names: 'DNS:c' }, atMs);
 const known = { createTopics: true, securityProtocol: 'sasl_ssl' } as const;
 const topic = { name: 't', partitions: 3, lacks: [] };
 const login = (
@@ -82,8 +84,13 @@ table('the broker', [
     'failed',
     /not from an authority that kafka\.ca_file names/,
   ],
-  ['no TLS', () => judgeTls('b:1', 'b', { kind: 'failed', code: 'EPROTO' }, 0), 'failed', /does not speak TLS/],
-  ['silence', () => judgeTls('b:1', 'b', { kind: 'late' }, 0), 'failed', /does not answer TLS/],
+  [
+    'no TLS',
+    () => judgeTls(brokerPeer, 'b:1', 'b', { kind: 'failed', code: 'EPROTO' }, 0),
+    'failed',
+    /does not speak TLS/,
+  ],
+  ['silence', () => judgeTls(brokerPeer, 'b:1', 'b', { kind: 'late' }, 0), 'failed', /does not answer TLS/],
   ['a login', () => login([], [topic]), 'ok', /login accepted[\s\S]*topic t: 3 partitions/],
   [
     'a wrong password',
@@ -110,6 +117,14 @@ table('the broker', [
     'failed',
     /not authorised/,
   ],
+]);
+
+table('the collector', [
+  ['a wrong token', () => [judgeCollector('UNAUTHENTICATED')], 'failed', /refuses the token.*collector_token_file/],
+  ['the token of another box', () => [judgeCollector('PERMISSION_DENIED')], 'failed', /another box's/],
+  ['another service', () => [judgeCollector('UNIMPLEMENTED')], 'failed', /no collector/],
+  ['silence', () => [judgeCollector('late')], 'failed', /does not answer/],
+  ['anything else', () => [judgeCollector('DATA_LOSS')], 'failed', /DATA_LOSS/],
 ]);
 
 table('the journal', [

@@ -77,7 +77,7 @@ describe('a service that is well', () => {
     const text = await runCli(['doctor', '--config', service.configFile]);
     assert.equal(text.status, 0);
     assert.match(text.stdout, /^ok {7}configuration {2,}/);
-    assert.match(text.stdout, /16 checks; nothing failed/);
+    assert.match(text.stdout, /17 checks; nothing failed/);
     await service.stop();
   });
 });
