@@ -55,14 +55,15 @@ export async function readLog(
   response.on('error', () => {});
   const lines: LogLine[] = [];
   const decoder = new TextDecoder('utf-8', { fatal: true });
-  let rest = '';
+  const rest: string[] = [];
   let bytes = 0;
   let ended = false;
   const take = (chunk: Buffer): void => {
     bytes += chunk.length;
-    const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n');
-    rest = parts.pop() ?? '';
-    for (const part of parts) lines.push(JSON.parse(part) as LogLine);
+    for (const [i, part] of decoder.decode(chunk, { stream: true }).split('\n').entries()) {
+      if (i > 0) lines.push(JSON.parse(rest.splice(0).join('')) as LogLine);
+      rest.push(part);
+    }
   };
   response.once('close', () => {
     ended = true;

@@ -2,7 +2,7 @@
  * The log as NDJSON: what is stored, then what appears. The reader's pace is the pace: a batch is asked for when the one
  * before is written, and what piles up meanwhile stays in the log on the line's side.
  */
-import { Readable } from 'node:stream';
+import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../base/clock.ts';
 import type { LinesideError } from '../../base/errors.ts';
 import type { lineside } from '../../proto/services.ts';
@@ -25,7 +25,7 @@ export interface LogParts {
 }
 
 /** Resolves when the line has begun: what it refuses is thrown, what comes later ends the stream with a line that says why. */
-export async function logLines({ line, stream, clock, request }: LogParts): Promise<Readable> {
+export async function logLines({ line, stream, clock, request }: LogParts): Promise<AsyncIterable<Buffer>> {
   const { log } = await line.status(stream.signal);
   const begun = Promise.withResolvers<void>();
   const batches = line.readLog(
@@ -41,9 +41,29 @@ export async function logLines({ line, stream, clock, request }: LogParts): Prom
     begun.promise.catch(() => {});
   }
   const first = { type: 'log', logId: log.logId, headId: number(log.headId) };
-  return Readable.from(reading.bytes(first, request.follow === true), {
-    objectMode: false,
-    highWaterMark: STREAM_PIECE_BYTES,
+  return reading.bytes(first, request.follow === true);
+}
+
+/**
+ * Each piece when the kernel has the one before: what the client takes is seen by the piece, where a stream that is piped
+ * keeps some of them in one write, of which a slow link sees the end only after what counts as stalled.
+ */
+export async function sendPieces(response: ServerResponse, source: AsyncIterable<Buffer>): Promise<void> {
+  for await (const piece of source) {
+    await written(response, piece);
+    if (response.destroyed) return;
+  }
+  response.end();
+}
+
+function written(response: ServerResponse, piece: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('close', done);
+      resolve();
+    };
+    response.once('close', done);
+    response.write(piece, done);
   });
 }
 

@@ -1,9 +1,10 @@
 /** The serial log over HTTP, as NDJSON: pages of it, and what appears. */
+import type { OutgoingHttpHeaders } from 'node:http';
 import Long from 'long';
 import { LinesideError } from '../../base/errors.ts';
 import { type lineside, serial } from '../../proto/services.ts';
 import { MAX_LOG_ENTRIES } from './limits.ts';
-import { logLines, NDJSON } from './line-log.ts';
+import { logLines, NDJSON, sendPieces } from './line-log.ts';
 import { type App, actorOf, type RouteParts } from './route.ts';
 import { answers, readingLine } from './schemas.ts';
 import { LogQuery } from './schemas-line.ts';
@@ -37,12 +38,17 @@ export function lineLogRoutes(app: App, { line, streams, judge, clock }: RoutePa
         judge: () => judge(request),
       });
       reply.raw.once('close', () => stream.close());
+      let source: AsyncIterable<Buffer>;
       try {
-        return await reply.send(await logLines({ line, stream, clock, request: wanted }));
+        source = await logLines({ line, stream, clock, request: wanted });
       } catch (error) {
         stream.close();
         throw stream.reason ?? error;
       }
+      reply.hijack();
+      reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
+      await sendPieces(reply.raw, source);
+      return reply;
     },
   );
 }
