@@ -83,10 +83,11 @@ class Admin implements OutboxAdmin {
   #broker(): BrokerView {
     const state = this.#o.broker?.state();
     if (state === undefined) {
-      return { configured: false, connected: false, reason: 'kafka.bootstrap is empty', forSeconds: 0, topics: [] };
+      const none = { configured: false, connected: false, forSeconds: 0, producersReplaced: 0, topics: [] };
+      return { ...none, reason: 'kafka.bootstrap is empty' };
     }
-    const { connected, reason, forMs, topics } = state;
-    return { configured: true, connected, reason, forSeconds: Math.floor(forMs / 1000), topics };
+    const { connected, reason, forMs, producersReplaced, topics } = state;
+    return { configured: true, connected, reason, forSeconds: Math.floor(forMs / 1000), producersReplaced, topics };
   }
 
   deadLetters({ limit, cursor }: PageRequest): Page<DeadLetter> {

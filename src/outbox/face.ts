@@ -49,6 +49,8 @@ export interface BrokerView {
   readonly connected: boolean;
   readonly reason: string;
   readonly forSeconds: number;
+  /** Times since the start that the client was made anew after a fatal error. */
+  readonly producersReplaced: number;
   readonly topics: readonly { readonly name: string; readonly partitions: number; readonly lacks: readonly string[] }[];
 }
 

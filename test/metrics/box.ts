@@ -51,7 +51,7 @@ export const well: Facts = {
     deadLetters: 0,
     blockedKeys: [],
     blockedKeyCount: 0,
-    broker: { configured: true, connected: true, reason: '', forSeconds: 60, topics: [] },
+    broker: { configured: true, connected: true, reason: '', forSeconds: 60, producersReplaced: 0, topics: [] },
   },
   webhooks: {
     subscriptions: 2,
@@ -150,7 +150,7 @@ export class Box {
         alerts: () => this.#line.alerts(),
       },
       upstream: () => this.facts.upstream,
-      http: () => ({ connections: 1, refusedCallers: 2, followStreams: 3, pageStreams: 4 }),
+      http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4 }),
       version: '0.1.0',
       clock: this.clock,
     });

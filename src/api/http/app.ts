@@ -8,7 +8,7 @@ import { errorCatalogue, LinesideError, systemCode } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts';
 import type { RefusalLog } from '../../base/refusal-log.ts';
 import { accessOf, methodsOf } from './access.ts';
-import { BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
+import { type BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
 import { requestId, securityHeaders } from './headers.ts';
 import { LINGER_MS, MAX_HEADER_BYTES } from './limits.ts';
 import { NO_ROUTE } from './metrics.ts';
@@ -21,6 +21,7 @@ export interface AppParts extends RouteParts {
   readonly refusals: RefusalLog;
   readonly logger: Logger;
   readonly maxBodyBytes: number;
+  readonly bodies: BodyBudget;
   readonly isStopping: () => boolean;
 }
 
@@ -61,7 +62,6 @@ function optionsFor(parts: AppParts): FastifyServerOptions {
 }
 
 function addHooks(app: App, parts: AppParts): void {
-  const budget = new BodyBudget(parts.maxBodyBytes);
   app.addHook('onRoute', (route) => {
     const access = accessOf(String(route.method), route.url);
     if (access === undefined)
@@ -74,7 +74,7 @@ function addHooks(app: App, parts: AppParts): void {
     if (request.is404) return answerUnrouted(request, reply);
     await admit(parts, request);
     // A body that comes with GET is never read.
-    if (request.method !== 'GET' && request.method !== 'HEAD') admitBody(parts, budget, request, reply);
+    if (request.method !== 'GET' && request.method !== 'HEAD') admitBody(parts, request, reply);
   });
   app.addHook('preValidation', async (request) => {
     const { schema, config } = request.routeOptions;
@@ -123,14 +123,14 @@ async function admit({ judge, refusals }: AppParts, request: FastifyRequest): Pr
   }
 }
 
-function admitBody(parts: AppParts, budget: BodyBudget, request: FastifyRequest, reply: FastifyReply): void {
+function admitBody(parts: AppParts, request: FastifyRequest, reply: FastifyReply): void {
   checkEncoding(request.headers['content-encoding']);
   const { 'content-length': length } = request.headers;
   if (request.routeOptions.config.streams === true) {
     checkLength(length, parts.maxImportBytes, 'http.max_import_bytes');
   } else {
     checkLength(length, parts.maxBodyBytes, 'http.max_body_bytes');
-    budget.take(request, reply);
+    parts.bodies.take(request, reply);
   }
   if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
 }

@@ -54,6 +54,11 @@ export class BodyBudget {
     this.#maxBodyBytes = maxBodyBytes;
   }
 
+  /** Bytes held now. */
+  get heldBytes(): number {
+    return this.#held;
+  }
+
   /** TOO_MANY where the budget is used up. It is given back when the answer is out, or its connection gone. */
   take(request: FastifyRequest, reply: FastifyReply): void {
     const { 'content-length': announced, 'transfer-encoding': encoding } = request.headers;

@@ -18,6 +18,8 @@ export interface StorageFigures {
 export interface HttpFigures {
   readonly connections: number;
   readonly refusedCallers: number;
+  /** Of request bodies being read or worked on. */
+  readonly bodyBytes: number;
   /** Streams of the log, by what they are asked for. */
   readonly followStreams: number;
   readonly pageStreams: number;
@@ -26,6 +28,7 @@ export interface HttpFigures {
 export interface HubFigures {
   readonly version: string;
   readonly residentBytes: number;
+  readonly uptimeSeconds: number;
   readonly longestHoldSeconds: number;
   readonly http: HttpFigures;
   /** undefined: not known. */
@@ -37,6 +40,8 @@ type Listed = readonly [name: string, help: string, figure: (hub: HubFigures) =>
 
 const gauges: readonly Listed[] = [
   ['http_connections', 'Connections open on all addresses.', ({ http }) => http.connections],
+  ['http_body_bytes', 'Bytes of request bodies being read or worked on.', ({ http }) => http.bodyBytes],
+  ['hub_uptime_seconds', 'Since the hub started.', ({ uptimeSeconds }) => uptimeSeconds],
   ['hub_resident_bytes', 'Resident memory of the hub.', ({ residentBytes }) => residentBytes],
   [
     'hub_loop_longest_hold_seconds',

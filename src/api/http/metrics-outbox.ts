@@ -24,6 +24,11 @@ const gauges: readonly Listed[] = [
 const counters: readonly Listed[] = [
   ['outbox_published_total', 'Rows acknowledged since the start.', ({ publishedTotal }) => publishedTotal],
   ['outbox_refused_total', 'Refusals by a broker that was reached.', ({ refusedTotal }) => refusedTotal],
+  [
+    'kafka_producers_replaced_total',
+    'Times that the client of the broker was made anew after a fatal error.',
+    ({ broker }) => broker.producersReplaced,
+  ],
   ['outbox_unreached_total', 'Sendings that reached nobody.', ({ unreachedTotal }) => unreachedTotal],
 ];
 

@@ -123,7 +123,7 @@ describe('metrics', () => {
       storage: () => undefined,
       watch: undefined,
       upstream: () => undefined,
-      http: () => ({ connections: 1, refusedCallers: 2, followStreams: 3, pageStreams: 4 }),
+      http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4 }),
       version: '0.1.0',
       clock,
     });

@@ -118,6 +118,7 @@ export class Metrics {
       reading(hubMetrics, () => ({
         version,
         residentBytes: process.memoryUsage.rss(),
+        uptimeSeconds: Math.floor(process.uptime()),
         longestHoldSeconds: this.#holds.seconds(),
         http: http(),
         storage: storage(),

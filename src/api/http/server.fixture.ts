@@ -54,6 +54,7 @@ export class FakeOutbox implements OutboxAdmin {
       connected: true,
       reason: '',
       forSeconds: 60,
+      producersReplaced: 2,
       topics: [{ name: 't.public', partitions: 3, lacks: ['retention.ms is 1, not 604800000'] }],
     },
   };

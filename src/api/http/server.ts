@@ -15,6 +15,7 @@ import type { UpstreamAdmin } from '../../upstream/face.ts';
 import type { WatchAdmin } from '../../watch/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
 import { buildApp, stopping } from './app.ts';
+import { BodyBudget } from './bodies.ts';
 import { ConsoleFiles } from './console-files.ts';
 import { judgeBy } from './credentials.ts';
 import { STOP_GRACE_MS } from './limits.ts';
@@ -23,6 +24,7 @@ import { LineHistory } from './line-history.ts';
 import { LogStreams } from './line-streams.ts';
 import { type Listener, listen } from './listener.ts';
 import { Metrics, NO_ROUTE, type StorageFigures } from './metrics.ts';
+import type { HttpFigures } from './metrics-hub.ts';
 import type { RouteParts } from './route.ts';
 
 export interface HttpParts {
@@ -66,22 +68,14 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const local = new WeakSet<IncomingMessage>();
   const refusals = new RefusalLog(clock, logger);
   const listeners: Listener[] = [];
-  const metrics = new Metrics({
-    outbox: () => outbox.status(),
-    webhooks: () => webhooks.status(),
-    host: () => parts.host.facts(),
-    storage: parts.storage ?? (() => undefined),
-    watch: parts.watch,
-    upstream: () => parts.upstream?.status(),
-    http: () => ({
-      connections: listeners.reduce((sum, listener) => sum + listener.connections(), 0),
-      refusedCallers: refusals.total,
-      followStreams: streams.count('follow'),
-      pageStreams: streams.count('page'),
-    }),
-    version: parts.version,
-    clock,
-  });
+  const bodies = new BodyBudget(config.http.maxBodyBytes);
+  const metrics = metricsOf(parts, () => ({
+    connections: listeners.reduce((sum, listener) => sum + listener.connections(), 0),
+    refusedCallers: refusals.total,
+    bodyBytes: bodies.heldBytes,
+    followStreams: streams.count('follow'),
+    pageStreams: streams.count('page'),
+  }));
   const consoleParts = partsOfConsole(parts, tokens, (request) => local.has(request));
   const { streams, history } = consoleParts;
   let document: Promise<string> | undefined;
@@ -108,6 +102,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     refusals,
     logger,
     maxBodyBytes: config.http.maxBodyBytes,
+    bodies,
     isStopping: () => isStopping,
   });
 
@@ -153,6 +148,21 @@ function partsOfConsole(
     console: new ConsoleFiles(consoleDir),
     judge: judgeBy(tokens, isLocal),
   };
+}
+
+function metricsOf(parts: HttpParts, http: () => HttpFigures): Metrics {
+  const { outbox, webhooks, host, storage, watch, upstream, version, clock } = parts;
+  return new Metrics({
+    outbox: () => outbox.status(),
+    webhooks: () => webhooks.status(),
+    host: () => host.facts(),
+    storage: storage ?? (() => undefined),
+    watch,
+    upstream: () => upstream?.status(),
+    http,
+    version,
+    clock,
+  });
 }
 
 async function closeAll(listeners: readonly Listener[], clock: Clock): Promise<void> {
