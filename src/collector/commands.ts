@@ -30,6 +30,10 @@ export function addCollectorCommands(program: Command, shell: LocalShell): void 
     .option('--tls-key <file>', 'its key, PEM')
     .option('--tokens <file>', 'who may push: lines "DEVICE-ID SHA256-OF-TOKEN" (see collector token)')
     .option('--insecure', 'do without TLS or tokens on any address')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  lineside collector serve --listen 127.0.0.1:7443 --dir /srv/log\n  lineside collector serve --listen 0.0.0.0:7443 --dir /srv/log --tls-cert server.pem --tls-key server.key --tokens /srv/tokens\n',
+    )
     .action((options: ServeOptions) => serve(options, io));
   addTokenCommand(collector, io);
   collector
@@ -42,6 +46,10 @@ export function addCollectorCommands(program: Command, shell: LocalShell): void 
     .option('--base64', 'with --json: data as base64 instead of hex')
     .addOption(new Option('--view <view>', 'what to show of the data').choices(['hex', 'text', 'both']).default('both'))
     .option('--ids', 'show the ids')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  lineside collector read --dir /srv/log --device box-7 --view text\n  lineside collector read --dir /srv/log --json | jq -r .hex\n',
+    )
     .action(async (options: ReadOptions) => {
       const { readCommand } = await import('./read-command.ts');
       shell.setStatus(await readCommand(options, io));
@@ -55,6 +63,10 @@ function addTokenCommand(collector: Command, io: CliIo): void {
     .description('let a box push: store the hash of a new token, and print the token once, as the last line')
     .requiredOption('--tokens <file>', 'the file of `collector serve --tokens`')
     .option('--revoke', 'end all its tokens instead, at once')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  lineside collector token box-7 --tokens /srv/tokens\n  lineside collector token box-7 --tokens /srv/tokens --revoke\n',
+    )
     .action(async (deviceId: string, { tokens, revoke }: { tokens: string; revoke?: boolean }) => {
       const { addDeviceToken, revokeDeviceTokens } = await import('./tokens.ts');
       if (revoke === true) {
