@@ -1,8 +1,8 @@
 /**
- * npm run bench -- line|outbox|webhooks [row ...] [--quick] [--save] [--json FILE]
+ * npm run bench -- line|outbox|webhooks|upstream [row ...] [--quick] [--save] [--json FILE]
  * Prints one table: each row against its peer or limit, measured in the same run. Needs scripts/build; the line's rows
- * cc, strace and ser2net, the outbox's Java and Maven (Apache Kafka); rows whose tools are missing say so. Run it on a
- * quiet machine.
+ * cc, strace and ser2net, the outbox's and upstream's Java and Maven (Apache Kafka), upstream's also cc; rows whose tools
+ * are missing say so. Run it on a quiet machine.
  */
 import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -12,12 +12,14 @@ import { lineRows } from './line/rows.ts';
 import { outboxRows } from './outbox/rows.ts';
 import { cleanUp, Skipped } from './processes.ts';
 import { type Context, type Line, machine, type Row, render } from './table.ts';
+import { upstreamRows } from './upstream/rows.ts';
 import { webhookRows } from './webhooks/rows.ts';
 
 const suites: Readonly<Record<string, readonly Row[]>> = {
   line: lineRows,
   outbox: outboxRows,
   webhooks: webhookRows,
+  upstream: upstreamRows,
 };
 
 const { values, positionals } = parseArgs({
@@ -69,7 +71,9 @@ async function measured(row: Row): Promise<readonly Line[]> {
 }
 
 function usage(why: string): never {
-  console.error(`${why}\nusage: npm run bench -- line|outbox|webhooks [row ...] [--quick] [--save] [--json FILE]`);
+  console.error(
+    `${why}\nusage: npm run bench -- line|outbox|webhooks|upstream [row ...] [--quick] [--save] [--json FILE]`,
+  );
   for (const [name, known] of Object.entries(suites))
     console.error(`rows of ${name}: ${known.map((row) => row.name).join(', ')}`);
   process.exit(2);

@@ -72,8 +72,9 @@ export class PtyDriver {
     return this.#run(`flood ${build().contentFile} ${bytes} ${writeBytes}`);
   }
 
-  pace(bytes: number, writeBytes: number, bytesPerSecond: number): Promise<Driven> {
-    return this.#run(`pace ${build().contentFile} ${bytes} ${writeBytes} ${bytesPerSecond}`);
+  /** `file`: what is sent over and over; default: random bytes. */
+  pace(bytes: number, writeBytes: number, bytesPerSecond: number, file = build().contentFile): Promise<Driven> {
+    return this.#run(`pace ${file} ${bytes} ${writeBytes} ${bytesPerSecond}`);
   }
 
   stamps(count: number, size: number, bytesPerSecond: number): Promise<Driven> {

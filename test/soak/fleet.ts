@@ -202,6 +202,7 @@ class Fleet {
       brokerCpuMs: this.#brokerCpuMs() - cpuMs - (brokerIdle / 1_000) * (monotonicMs() - thereMs),
     };
     this.#say(`${what}: ${lineOf(report)}`);
+    this.#say(`${what}: tried in each second: ${eachSecond(tries).join(' ')}`);
     return report;
   }
 
@@ -261,6 +262,12 @@ export function fleetTable(report: FleetReport): string {
     `- while nothing happens: boxes ${(idleCpu.boxes / 10).toFixed(0)} % of a core together, the broker ${(idleCpu.broker / 10).toFixed(0)} %`,
     `- ${unreached} messages given back unreached and sent again, ${replaced} producers replaced`,
   ].join('\n');
+}
+
+function eachSecond(tries: readonly number[]): number[] {
+  const seconds: number[] = Array.from({ length: Math.floor((tries.at(-1) ?? 0) / 1_000) + 1 }, () => 0);
+  for (const at of tries) seconds[Math.floor(at / 1_000)] = (seconds[Math.floor(at / 1_000)] ?? 0) + 1;
+  return seconds;
 }
 
 /** The most that came within any second. */

@@ -9,7 +9,7 @@ import { buildSync } from 'esbuild';
 import { environment } from '../lineside.ts';
 import { NODE, ROOT, start } from '../processes.ts';
 
-const SOURCES = ['outbox', 'webhooks'].map((suite) => join(ROOT, 'test/bench', suite, 'programs'));
+const SOURCES = ['outbox', 'webhooks', 'upstream'].map((suite) => join(ROOT, 'test/bench', suite, 'programs'));
 /** Within the checkout, where the native packages are found. */
 const COMPILED = join(ROOT, '.cache', 'bench');
 let built = false;
