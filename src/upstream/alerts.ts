@@ -6,7 +6,7 @@ import type { UpstreamStatus } from './face.ts';
 /** An ordinary outage of a mobile link is over by then. */
 const lagS = 3_600;
 /** How long lost entries are worth telling: as the Prometheus rule has it. */
-export const TELL_LOST_S = 86_400;
+const TELL_LOST_S = 86_400;
 
 export interface UpstreamVitals extends UpstreamStatus {
   /** Entries in the gaps that were sent within TELL_LOST_S. */

@@ -59,6 +59,6 @@ export const lineRules: readonly Rule<LineVitals>[] = [
 ];
 
 /** Asked for, and not there: it is being tried again and again. */
-export function isLost(figures: LineView['figures']): boolean {
+function isLost(figures: LineView['figures']): boolean {
   return figures?.portState === 'lost' || figures?.portState === 'reopening';
 }

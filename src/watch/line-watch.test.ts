@@ -47,13 +47,12 @@ describe('the watch on the line', () => {
     assert.equal(line.asked, 2);
   });
 
-  it('waits no longer than a second for an answer, and tells why there was none', async () => {
+  it('waits no longer than two seconds for an answer, and tells why there was none', async () => {
     const line = new FakeLine();
     line.answer = () => new Promise(() => undefined);
     const looked = line.watch.look();
-    line.clock.advance(999);
-    line.clock.advance(1);
-    assert.deepEqual(await looked, { figures: undefined, reason: 'no answer within 1 s' });
+    line.clock.advance(2_000);
+    assert.deepEqual(await looked, { figures: undefined, reason: 'no answer within 2 s' });
     line.clock.advance(1_000);
     line.answer = () => Promise.reject(new Error('UNAVAILABLE: no such socket'));
     assert.deepEqual(await line.watch.look(), { figures: undefined, reason: 'UNAVAILABLE: no such socket' });

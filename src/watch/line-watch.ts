@@ -8,7 +8,7 @@ import type { LineFigures, LineView } from './face.ts';
 import { lineRules, RISE_WINDOW_S } from './line-rules.ts';
 
 /** The line answers in milliseconds, or something is wrong with it: a scrape must not wait for it. */
-const ANSWER_LIMIT_MS = 1_000;
+const ANSWER_LIMIT_MS = 2_000;
 /** Several who scrape at the same time ask once. */
 const FRESH_MS = 1_000;
 
