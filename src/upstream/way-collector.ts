@@ -61,7 +61,8 @@ class CollectorWay implements Way {
     this.#clock = clock;
     this.#logger = logger;
     this.#compresses = options.compresses;
-    this.connectBytes = connectionCost(isPlainLink(options));
+    // The question for the position goes with it.
+    this.connectBytes = connectionCost(isPlainLink(options)) + CALL_BYTES;
   }
 
   start(changed: () => void): void {

@@ -51,7 +51,7 @@ export function upstreamConsumerMissing(): string | false {
 let stubs: string | undefined;
 
 /** As any user of the contract would make them. */
-function stubsDir(): string {
+export function stubsDir(): string {
   if (stubs !== undefined) return stubs;
   const dir = join(temporaryDirectory(), 'stubs');
   mkdirSync(dir);

@@ -1,0 +1,173 @@
+/**
+ * The serial log on its way to the reference collector, both as real processes: whatever is killed in between, the collector
+ * has what the box has, entry by entry. And a client of other people's making, from the schema alone.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { makeCa, signed } from '../../src/base/certificates.fixture.ts';
+import { type CollectorProcess, collected, exported, startCollector } from './collector-process.ts';
+import { ROOT, type Toml, temporaryDirectory } from './daemon.ts';
+import { openPort } from './faults.ts';
+import { type Both, startBoth } from './hub.ts';
+import { DELIVERED_MS } from './hub-support.ts';
+import { runCli } from './run-cli.ts';
+import { stubsDir } from './upstream-reader.ts';
+import { DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
+import { until } from './wait.ts';
+
+function config(collector: string, upstream: Toml = {}): Toml {
+  return {
+    device: { id: DEVICE, inventory: false },
+    serial: { simulate: true },
+    log: { commit_ms: 50 },
+    upstream: { to: 'collector', collector, linger_ms: 100, ...upstream },
+  };
+}
+
+function lineSocket(both: Both): string {
+  return join(both.dir, 'run', 'grpc.sock');
+}
+
+/** All that the box has is with the collector, once. */
+async function same(both: Both, dir: string): Promise<void> {
+  await shipped(both);
+  const [found, own] = [await collected(dir, DEVICE), await exported(lineSocket(both))];
+  assert.ok(own.length > 0, 'the box has logged nothing');
+  assert.deepEqual(found.entries, own);
+  assert.deepEqual(found.gaps, []);
+}
+
+test('the hub and the collector killed in the middle, twice each: the collector has every entry of the box, once', async () => {
+  let collector = await startCollector(join(temporaryDirectory(), 'logs'));
+  const { port, dir } = collector;
+  await collector.kill();
+  // Some seconds for the backlog, so that there is a middle.
+  const pace = { batch_bytes: 4_096, max_kbit_per_s: 2_000 };
+  const both = await startBoth({ config: config(`127.0.0.1:${port}`, pace) });
+  await openPort(both.client, `${both.dir}/run/sim0`);
+  await writeEntries(both.client, 3_000, 500);
+  await until('it waits', async () => (await figure(both, 'lag_entries')) >= 3_000, DELIVERED_MS);
+  collector = await startCollector(dir, port);
+  for (const [part, what] of [
+    [500, 'hub'],
+    [1_000, 'collector'],
+    [1_500, 'hub'],
+    [2_000, 'collector'],
+  ] as const) {
+    await until(`${part} are sent`, async () => (await figure(both, 'position')) >= part, DELIVERED_MS);
+    if (what === 'hub') await both.kill();
+    else {
+      await collector.kill();
+      collector = await startCollector(dir, port);
+    }
+  }
+  await writeEntries(both.client, 100, 500, 3_000);
+  assert.equal((await both.client.serial.close({})).status, 0);
+  await same(both, dir);
+  assert.equal(await collector.stop(), 0);
+  assert.equal(await both.stop(), 0);
+});
+
+test('a collector that lost everything gets again what the box still has', async () => {
+  let collector = await startCollector(join(temporaryDirectory(), 'logs'));
+  const { port, dir } = collector;
+  const both = await startBoth({ config: config(`127.0.0.1:${port}`) });
+  await writeEntries(both.client, 300);
+  await same(both, dir);
+  assert.equal(await collector.stop(), 0);
+  rmSync(dir, { recursive: true });
+  collector = await startCollector(dir, port);
+  await writeEntries(both.client, 20, 200, 300);
+  const last = Number((await both.client.line.getStatus({})).log?.lastId);
+  await until(
+    'it has all of it again',
+    async () => (await collected(dir, DEVICE)).entries.length >= last,
+    DELIVERED_MS,
+  );
+  await same(both, dir);
+  assert.equal(await collector.stop(), 0);
+  assert.equal(await both.stop(), 0);
+});
+
+test('over TLS: a token is never quoted in the journal, the right one needs no restart, and a revoked one is refused', async () => {
+  const place = temporaryDirectory();
+  makeCa(place);
+  signed(place, 'collector', 'DNS:localhost');
+  const [tokens, tokenFile] = [join(place, 'tokens'), join(place, 'token')];
+  const token = async (device: string): Promise<string> => {
+    const made = await runCli(['collector', 'token', device, '--tokens', tokens]);
+    assert.equal(made.status, 0, made.stderr);
+    return made.stdout.trim().split('\n').at(-1) ?? '';
+  };
+  const own = await token(DEVICE);
+  const tls = [
+    '--tls-cert',
+    join(place, 'collector.pem'),
+    '--tls-key',
+    join(place, 'collector.key'),
+    '--tokens',
+    tokens,
+  ];
+  const collector = await startCollector(join(place, 'logs'), 0, tls);
+  /** As people do it: a new file in the place of the old one. */
+  const hand = (text: string): void => {
+    writeFileSync(`${tokenFile}.new`, text);
+    renameSync(`${tokenFile}.new`, tokenFile);
+  };
+  const secret = 'lsd_this-one-is-nobodys';
+  hand(`not ${secret} a token`);
+  const keys = { collector_token_file: tokenFile, collector_ca_file: join(place, 'ca.pem') };
+  const both = await startBoth({ config: config(`localhost:${collector.port}`, keys) });
+  await writeEntries(both.client, 50);
+  await both.waitFor(/not connected.*does not hold one token/);
+  assert.deepEqual((await collected(collector.dir, DEVICE)).entries, []);
+  hand(`${own}\n`);
+  await same(both, collector.dir);
+  const revoked = await runCli(['collector', 'token', DEVICE, '--tokens', tokens, '--revoke']);
+  assert.equal(revoked.status, 0, revoked.stderr);
+  const seen = both.logLines.length;
+  await writeEntries(both.client, 50, 200, 50);
+  await both.waitFor(/UNAUTHENTICATED/, seen);
+  for (const one of [secret, own]) assert.ok(!both.logLines.join('\n').includes(one), 'the journal has a token');
+  assert.equal(await collector.stop(), 0);
+  assert.equal(await both.stop(), 0);
+});
+
+test(
+  "a client of other people's making pushes, asks where to go on, and is refused by name",
+  clientMissing(),
+  async () => {
+    const collector: CollectorProcess = await startCollector(join(temporaryDirectory(), 'logs'));
+    const script = join(import.meta.dirname, 'collector_client.py');
+    const ran = spawnSync('/usr/bin/python3', [script, stubsDir(), `127.0.0.1:${collector.port}`], {
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
+    assert.equal(ran.status, 0, ran.stdout + ran.stderr);
+    assert.deepEqual(ran.stdout.trim().split('\n'), [
+      'ok nothing is there at first',
+      'ok two batches are stored',
+      'ok the position is kept',
+      'ok ahead of the position is out of range',
+      'ok a faulty batch is named by its field',
+      'ok compressed too',
+    ]);
+    const { entries, gaps } = await collected(collector.dir, 'python-box');
+    const ids = entries.map((entry) => (entry as { id: number }).id);
+    assert.deepEqual(ids, [1, 2, 3, 6, 7, 8, 9]);
+    assert.deepEqual(
+      gaps.map(({ cause, firstId, lastId }) => [cause, firstId, lastId]),
+      [['overtaken', 4, 5]],
+    );
+    assert.equal(await collector.stop(), 0);
+  },
+);
+
+function clientMissing(): { skip: string | false } {
+  const found = spawnSync('/usr/bin/python3', ['-c', 'import grpc, google.protobuf']).status === 0;
+  const protoc = spawnSync('protoc', ['--version']).status === 0;
+  return { skip: found && protoc ? false : `python3-grpcio, python3-protobuf or protoc is missing (${ROOT})` };
+}
