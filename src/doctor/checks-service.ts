@@ -2,9 +2,12 @@
 
 import { stat } from 'node:fs/promises';
 import { request } from 'node:http';
+import { ClientError, Status } from 'nice-grpc';
 import { type Clock, endsWithin } from '../base/clock.ts';
 import { systemCode } from '../base/errors.ts';
 import type { Config, ListenAddress } from '../config/config.ts';
+import { lineside } from '../gen/proto.js';
+import { connectLine } from '../line-client/line-client.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.ts';
 import type { Place } from './place.ts';
 import { pidsOfUnit } from './processes.ts';
@@ -150,11 +153,6 @@ export async function lineStatus(
   clock: Clock,
   path: string,
 ): Promise<LineAnswer | { readonly kind: 'absent' | 'none' }> {
-  const [{ connectLine }, { lineside }, { ClientError, Status }] = await Promise.all([
-    import('../line-client/line-client.ts'),
-    import('../gen/proto.js'),
-    import('nice-grpc'),
-  ]);
   const client = connectLine(path);
   const over = new AbortController();
   const limit = clock.timer(answerLimitMs, () => over.abort());

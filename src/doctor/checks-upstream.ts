@@ -1,7 +1,9 @@
 /** Check of the serial log's way to the central side: a collector is called as the hub calls it, and asked for a position. */
 
+import { ClientError, Status } from 'nice-grpc';
 import type { Config } from '../config/config.ts';
 import { isLoopback } from '../config/listen.ts';
+import { openCollector } from '../upstream/collector-channel.ts';
 import { type Finding, failed, needsRoot, ok, skipped } from './check.ts';
 import { calledHosts } from './checks-net.ts';
 import { wordsOf } from './checks-tls.ts';
@@ -39,8 +41,6 @@ export async function checkUpstream(place: Place): Promise<Finding[]> {
 async function ask(place: Place, config: Config, isPlain: boolean, ca: Buffer | undefined): Promise<Finding> {
   const token = await tokenOf(config);
   if (typeof token !== 'string') return token;
-  const { openCollector } = await import('../upstream/collector-channel.ts');
-  const { ClientError, Status } = await import('nice-grpc');
   const over = new AbortController();
   const limit = place.clock.timer(answerLimitMs, () => over.abort());
   const channel = openCollector(config.upstream.collector, { isPlain, ca, token }, false);

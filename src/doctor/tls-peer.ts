@@ -6,8 +6,8 @@ import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { type Clock, endsWithin } from '../base/clock.ts';
 import { messageOf, systemCode } from '../base/errors.ts';
 import { instantOfMs } from '../base/instant.ts';
-import { type Finding, failed, needsRoot, ok, warning } from './check.ts';
-import { type Connected, connectTo, type Host, judgeConnect } from './checks-net.ts';
+import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.ts';
+import { type Connected, connectTo, type Host, judgeConnect, resolveName } from './checks-net.ts';
 import { wordsOf } from './checks-tls.ts';
 import type { Place } from './place.ts';
 import { readSafely } from './safe-files.ts';
@@ -42,9 +42,11 @@ export async function reach(
   host: Host,
   authorities: Buffer | undefined,
 ): Promise<Finding[]> {
+  const at = `${host.host}:${host.port}`;
+  const resolved = await resolveName(clock, host.host);
+  if (resolved.kind !== 'address') return [skipped(`${at}: its name cannot be resolved`, 'See network and DNS.')];
   const connected = await connectTo(clock, host.host, host.port);
   if (connected.kind === 'failed') return [judgeConnect(host, connected.code)];
-  const at = `${host.host}:${host.port}`;
   if (authorities === undefined) {
     connected.socket.destroy();
     return [ok(`${at} takes connections`)];
