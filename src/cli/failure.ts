@@ -16,7 +16,7 @@ export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus];
 const exitMeaning: Readonly<Record<keyof typeof exitStatus, string>> = {
   ok: 'Done. (`config` and `status` of a closed port too: the question was answered.)',
   refused:
-    'The service refused or failed, or a local file could not be used. `status`: the port is lost, or the log is not being kept. `alerts`: there is one above info. `webhook ping`: it was not accepted.',
+    'The service refused or failed, or a local file could not be used. `status`: the port is lost, or the log is not being kept. `alerts`: there is one above info. `webhook ping`: it was not accepted. `doctor`: something failed.',
   usage: 'The command line is wrong.',
   unreachable: 'The service cannot be reached, its certificate is not trusted, or it did not answer in time.',
   denied: 'No valid token or certificate, or one without the role this needs.',

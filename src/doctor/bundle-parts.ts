@@ -27,7 +27,7 @@ export interface LeftOut {
   readonly why: string;
 }
 
-export type Piece = readonly (Part | LeftOut)[];
+type Piece = readonly (Part | LeftOut)[];
 
 export function isPart(one: Part | LeftOut): one is Part {
   return 'name' in one;
@@ -56,6 +56,7 @@ export const collectors: readonly Collector[] = [
   { what: 'ports and USB', limitMs: 10_000, collect: portsPart },
   { what: 'databases', limitMs: 15_000, collect: databasesPart },
   { what: 'the kernel log', limitMs: 5_000, collect: kernelPart },
+  { what: 'the saved journal', limitMs: 5_000, collect: savedJournalPart },
   { what: 'the journal', limitMs: 20_000, collect: journalPart },
 ];
 
@@ -263,6 +264,17 @@ async function kernelPart({ roots }: Place): Promise<Piece> {
       return [{ what: 'the kernel log', why: 'it cannot be read by this user' }];
   }
   return [{ name: 'kernel.txt', content: `${lines.join('\n')}\n` }];
+}
+
+/** The image keeps its journal in memory, and saves warnings and worse from time to time. */
+const savedJournal = '/var/lib/lineside-journal';
+const savedLimitBytes = 4 * mib;
+
+async function savedJournalPart({ isUnits }: Place): Promise<Piece> {
+  if (!isUnits || !(await isThere(savedJournal))) return [];
+  const names = ['previous.log', 'current.log'];
+  const texts = await Promise.all(names.map((name) => textOf(join(savedJournal, name), savedLimitBytes)));
+  return [{ name: 'journal-saved.txt', content: texts.map((text) => `${text}\n`).join('') }];
 }
 
 async function journalPart({ clock, isUnits, reading }: Place): Promise<Piece> {

@@ -18,7 +18,7 @@ const answerLimitMs = 4_000;
 /** /metrics of a box with many dictionaries has some 100 KB. */
 const answerLimitBytes = 2 * 1024 * 1024;
 
-export type Answer =
+type Answer =
   | { readonly kind: 'answered'; readonly version: string; readonly detail: string }
   /** No socket there; nobody behind it; a connection, and no word; not for this user; turned away; not configured. */
   | { readonly kind: 'absent' | 'refused' | 'late' | 'denied' | 'none' }

@@ -9,7 +9,7 @@ const dayMs = 86_400_000;
 /** Time to see to it. */
 const soonDays = 30;
 
-export interface OwnCertificate {
+interface OwnCertificate {
   readonly cert: X509Certificate;
   /** undefined: it cannot be seen. */
   readonly key: KeyObject | undefined;
@@ -19,9 +19,9 @@ export interface OwnCertificate {
   readonly addresses: readonly string[];
 }
 
-export function judgeOwn({ cert, key, nowMs, names, addresses }: OwnCertificate): Finding[] {
+function judgeOwn({ cert, key, nowMs, names, addresses }: OwnCertificate): Finding[] {
   const what = 'the certificate of tls.cert_file';
-  const again = 'Make a new one ("lineside identity renew" makes the box\'s own), then systemctl reload lineside.';
+  const again = 'Make a new one ("lineside identity renew" makes the box\'s own), then systemctl restart lineside.';
   const findings = judgeDates(what, cert, nowMs, again);
   if (key !== undefined && !cert.checkPrivateKey(key))
     findings.push(
@@ -66,7 +66,7 @@ function dayOf(date: Date): string {
 }
 
 /** Authorities: those that have expired, or are none. `all`: how many certificates the file has. */
-export function judgeAuthorities(key: string, certs: readonly X509Certificate[], nowMs: number): Finding[] {
+function judgeAuthorities(key: string, certs: readonly X509Certificate[], nowMs: number): Finding[] {
   const what = `the file of ${key}`;
   if (certs.length === 0) return [failed(`${what} holds no certificate`, 'Put PEM certificates of authorities there.')];
   const dead = certs.filter((cert) => nowMs > cert.validToDate.getTime());
@@ -89,7 +89,7 @@ export function judgeAuthorities(key: string, certs: readonly X509Certificate[],
 }
 
 /** undefined: one of them is none. */
-export function certificatesIn(pem: string): X509Certificate[] | undefined {
+function certificatesIn(pem: string): X509Certificate[] | undefined {
   try {
     return (pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(
       (one) => new X509Certificate(one),

@@ -49,9 +49,6 @@ export const checks: readonly Check[] = [
   check('journal', 'journal', checkJournal),
 ];
 
-/** For all of them, with the start of the process: the longest of their limits, and some. */
-export const wholeLimitMs = 45_000;
-
 export const titleWidth = Math.max(...checks.map(({ title }) => title.length)) + 2;
 
 function isOnNetwork(config: Place['config']): boolean {
@@ -96,7 +93,7 @@ async function runCheck(place: Place, { name, title, limitMs, run }: Check): Pro
   return { name, title, state: worst(shown), findings: shown, tookMs: Math.round(place.clock.monoMs() - started) };
 }
 
-export function late(limitMs: number): Finding {
+function late(limitMs: number): Finding {
   return failed(
     `this did not end within ${limitMs / 1000} s`,
     'Something it asks hangs: a disk, a mount of the network, a name server.',

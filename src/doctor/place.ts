@@ -149,7 +149,7 @@ function exposed(config: Config, tokens: readonly StoredToken[]): Fault[] {
 /** Who reads it: systemd hands each unit the files of a directory of its own. */
 const credentialDirs = { line: '/etc/lineside/secrets/line', hub: '/etc/lineside/secrets/hub' } as const;
 
-export function ownerOfKey(path: string): 'line' | 'hub' {
+function ownerOfKey(path: string): 'line' | 'hub' {
   return /^(?:kafka|webhooks|upstream)\./.test(path) ? 'hub' : 'line';
 }
 

@@ -155,7 +155,10 @@ function endOfValue(text: string, from: number, between: string): number {
   if (escaped) return endOfLine(text, at);
   const first = text[at] ?? '';
   if (/["'`]/.test(first)) {
-    return endOfSticking(text, endOfQuoted(text, at, first));
+    const end = endOfQuoted(text, at, first);
+    // Whether a backslash hides the quote behind it, shells and others have it differently.
+    const isUnsure = first !== '"' && text.slice(at, end).includes('\\');
+    return isUnsure ? endOfLine(text, at) : endOfSticking(text, end);
   }
   if (first === '[' || first === '{') return endOfBracket(text, at);
   return endOfLine(text, at);

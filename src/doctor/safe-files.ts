@@ -3,7 +3,7 @@
  * up an open, and only so much is read. Failures are values, and say nothing of a content.
  */
 import { constants, type Stats } from 'node:fs';
-import { lstat, open, readdir, readlink, stat } from 'node:fs/promises';
+import { lstat, open, readdir, stat } from 'node:fs/promises';
 import { systemCode } from '../base/errors.ts';
 
 export type FileRead =
@@ -60,10 +60,6 @@ export async function namesIn(dir: string): Promise<string[]> {
   return names.sort((a, b) => (a < b ? -1 : 1));
 }
 
-export async function linkOf(path: string): Promise<string> {
-  return readlink(path).catch(() => '');
-}
-
 export async function isThere(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,
@@ -71,7 +67,7 @@ export async function isThere(path: string): Promise<boolean> {
   );
 }
 
-export function failureOf(error: unknown): FileRead {
+function failureOf(error: unknown): FileRead {
   const code = systemCode(error);
   if (code === 'ENOENT' || code === 'ENOTDIR') return { kind: 'missing' };
   if (code === 'EACCES' || code === 'EPERM') return { kind: 'denied' };
