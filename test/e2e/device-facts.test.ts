@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryDirectory } from './daemon.ts';
-import { type Both, startBoth, startHub } from './hub.ts';
+import { type Both, ownLog, startBoth, startHub } from './hub.ts';
 import { until } from './wait.ts';
 
 interface Item {
@@ -44,7 +44,7 @@ test('the ports and the line of a running service are records, changed when they
   assert.deepEqual(open.data['config'], { ...line8N1, parity: 'none', stopBits: '1' });
   assert.equal(open.version, 2);
   assert.equal(await both.stop(), 0);
-  assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
+  assert.doesNotMatch(ownLog(both.logLines), / (warn|error) /);
 });
 
 test('device.inventory = false keeps no records of the line, which is asked for the console all the same', async () => {

@@ -10,7 +10,7 @@ import { parse, stringify } from 'smol-toml';
 import { type NotifySocket, openNotifySocket } from '../../src/host/notify-socket.fixture.ts';
 import { serial } from '../../src/proto/services.ts';
 import { environment, MAIN, NODE, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
-import { startBoth } from './hub.ts';
+import { ownLog, startBoth } from './hub.ts';
 import { namedPty } from './pty.ts';
 import { tailLog } from './tail.ts';
 import { until, within } from './wait.ts';
@@ -136,7 +136,7 @@ test('a hub starts itself again for what is its own, and for nothing else', asyn
   assert.equal((await both.http('GET', '/healthz')).status, 200);
   const started = both.logLines.filter((line) => / info hub started /.test(line)).length;
   assert.equal(started, 2, 'not for the key of the line');
-  assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
+  assert.doesNotMatch(ownLog(both.logLines), / (warn|error) /);
 
   const second = both.pid();
   change(both.configFile, { kafka: { compression: 'none at all' } });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import Long from 'long';
 import { killGroup, launch, runDaemonToEnd, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
-import { isAlive, startBoth, startHub } from './hub.ts';
+import { isAlive, ownLog, startBoth, startHub } from './hub.ts';
 import { until, within } from './wait.ts';
 
 const count = (lines: readonly string[], pattern: RegExp): number => lines.filter((line) => pattern.test(line)).length;
@@ -24,7 +24,7 @@ test('a hub that is killed is started again; the line notices nothing', async ()
   assert.notEqual(both.pid(), first);
   assert.match(both.logLines.join('\n'), /warn the hub ended and is started again .*SIGKILL/);
   assert.equal(await both.stop(), 0);
-  assert.doesNotMatch(both.logLines.join('\n'), / error /);
+  assert.doesNotMatch(ownLog(both.logLines), / error /);
 });
 
 test('SIGTERM stops the hub, then the line; nothing is left', async () => {
@@ -35,7 +35,7 @@ test('SIGTERM stops the hub, then the line; nothing is left', async () => {
   const order = both.logLines.flatMap((line) => / info ((?:hub )?(?:stopping|stopped))/.exec(line)?.[1] ?? []);
   assert.deepEqual(order, ['stopping', 'hub stopping', 'hub stopped', 'stopped']);
   assert.ok(!existsSync(join(both.dir, 'run/hub.pid')));
-  assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
+  assert.doesNotMatch(ownLog(both.logLines), / (warn|error) /);
 });
 
 test("Ctrl-C reaches both through the terminal's group, and starts no hub again", async () => {
@@ -46,7 +46,7 @@ test("Ctrl-C reaches both through the terminal's group, and starts no hub again"
   assert.ok(!isAlive(hub));
   both.client.close();
   assert.equal(count(both.logLines, / info hub started /), 1);
-  assert.doesNotMatch(both.logLines.join('\n'), / (warn|error) /);
+  assert.doesNotMatch(ownLog(both.logLines), / (warn|error) /);
 });
 
 test('a hub that is told to end alone ends, and is started again', async () => {
