@@ -18,6 +18,9 @@ const MESSAGE_BYTES = 64;
 const TLS_BYTES = 9_000;
 const PLAIN_BYTES = 600;
 
+/** One that does not come about: a few packets that nobody answers. */
+export const ATTEMPT_BYTES = 500;
+
 /** A keepalive ping and its answer, in packets of their own. */
 export const PING_BYTES = 300;
 /** How often: as `lineside collector` asks, and as the box asks while a call is open. */

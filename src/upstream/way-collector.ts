@@ -9,6 +9,7 @@ import { LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { type CollectorChannel, openCollector } from './collector-channel.ts';
 import {
+  ATTEMPT_BYTES,
   CALL_BYTES,
   callCost,
   connectionCost,
@@ -113,7 +114,7 @@ class CollectorWay implements Way {
 
   async position(logId: string, signal: AbortSignal): Promise<number> {
     const { deviceId } = this.#options;
-    this.#overheadBytes += CALL_BYTES;
+    const wentOut = this.#watchLink();
     try {
       const { throughId } = await this.#call(POSITION_LIMIT_MS, signal, ({ client }, options) =>
         client.getPosition({ deviceId, logId }, options),
@@ -123,6 +124,8 @@ class CollectorWay implements Way {
     } catch (error) {
       const { reason, isReached } = this.#failed(error);
       throw new LinesideError(isReached ? 'CONFLICT' : 'NOT_READY', reason, { cause: error });
+    } finally {
+      if (wentOut()) this.#overheadBytes += CALL_BYTES;
     }
   }
 
@@ -130,9 +133,7 @@ class CollectorWay implements Way {
     const limitMs = SEND_LIMIT_MS + (batch.length / SLOWEST_BYTES_PER_S) * 1_000;
     const cost = this.cost(batch);
     this.#cost = undefined;
-    const before = this.#isOpen ? -1 : this.#connections;
-    // Nothing went out where there was no connection all the while.
-    const spent = (): number => (before === this.#connections ? 0 : cost);
+    const wentOut = this.#watchLink();
     try {
       const { throughId } = await this.#call(limitMs, signal, ({ client }, options) =>
         client.push(single(batch), options),
@@ -143,9 +144,15 @@ class CollectorWay implements Way {
       return { kind: 'unreached', reason, wireBytes: cost };
     } catch (error) {
       const { reason, isReached, isForever } = this.#failed(error);
-      if (!isReached) return { kind: 'unreached', reason, wireBytes: spent() };
+      if (!isReached) return { kind: 'unreached', reason, wireBytes: wentOut() ? cost : 0 };
       return { kind: 'refused', reason, forever: isForever, wireBytes: cost };
     }
+  }
+
+  /** Whether anything can have gone out since: not where there was no connection all the while. */
+  #watchLink(): () => boolean {
+    const before = this.#isOpen ? -1 : this.#connections;
+    return () => before !== this.#connections;
   }
 
   /** Each call with the secrets as their files are now: a token that was replaced needs no restart. */
@@ -158,6 +165,7 @@ class CollectorWay implements Way {
     const limit = this.#clock.timer(limitMs, () => over.abort());
     const all = AbortSignal.any([signal, over.signal, this.#stopping.signal]);
     try {
+      all.throwIfAborted();
       const channel = await this.#connect();
       all.throwIfAborted();
       const answer = work(channel, { signal: all, metadata: channel.metadata(this.#token) });
@@ -175,6 +183,7 @@ class CollectorWay implements Way {
   /** The channel, another one where what it was made of has changed. */
   async #connect(): Promise<CollectorChannel> {
     const secrets = await readCollectorSecrets(this.#options);
+    this.#stopping.signal.throwIfAborted();
     this.#token = secrets.token;
     if (this.#channel?.fits(secrets, this.#compresses) !== true) {
       this.#channel?.close();
@@ -199,7 +208,7 @@ class CollectorWay implements Way {
     }
     this.#closed();
     if (state !== connectivityState.TRANSIENT_FAILURE) return;
-    this.#overheadBytes += connectionCost(isPlain);
+    this.#overheadBytes += ATTEMPT_BYTES;
     this.#set({ connected: false, reason: this.#state.reason || 'it cannot be reached' });
   }
 
@@ -227,8 +236,10 @@ class CollectorWay implements Way {
     }
     const isReached = code !== undefined && !unreached.has(code);
     const reason = this.#reasonOf(error);
+    // A handshake that fails has cost what one costs.
+    if (/certificate|tls|ssl|handshake/i.test(reason)) this.#overheadBytes += connectionCost(false);
     this.#set({ connected: isReached, reason });
-    return { reason, isReached, isForever: code === Status.INVALID_ARGUMENT };
+    return { reason, isReached, isForever: code !== undefined && isForGood(code, reason) };
   }
 
   /** Never with the token in it, whoever quotes it. */
@@ -256,6 +267,15 @@ const unreached: ReadonlySet<Status> = new Set([
   Status.ABORTED,
   Status.UNKNOWN,
 ]);
+
+/** It can never be taken as it is. */
+function isForGood(code: Status, reason: string): boolean {
+  // Libraries of gRPC say so of a message above the limit of theirs ("larger than max (5000000 vs. 4194304)").
+  return (
+    code === Status.INVALID_ARGUMENT ||
+    (code === Status.RESOURCE_EXHAUSTED && /\b(?:larger|too large|exceeds)\b/i.test(reason))
+  );
+}
 
 async function* single(batch: Uint8Array): AsyncGenerator<Uint8Array> {
   yield batch;
