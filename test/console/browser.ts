@@ -18,6 +18,8 @@ export const browserMissing: string | false =
 const slower = Number(process.env['CONSOLE_SLOWER'] ?? 1);
 /** Two busy cores: a test that passes never waits so long. */
 export const LIMIT_MS = 60_000;
+/** More than any view has. */
+const MAX_TABS = 80;
 
 export interface Opened {
   readonly page: Page;
@@ -30,8 +32,10 @@ export interface Opened {
   click(role: string, name: string | RegExp): Promise<void>;
   fill(name: string | RegExp, text: string): Promise<void>;
   choose(name: string | RegExp, value: string): Promise<void>;
-  /** What has the focus, in words: for tests by keyboard. */
+  /** What has the focus, in words ("button: Send"): for tests by keyboard. */
   focused(): Promise<string>;
+  /** Presses Tab (or Shift+Tab) until that has the focus. */
+  tabTo(focused: string, back?: boolean): Promise<void>;
   /** Fails with all that the page did wrong. */
   faultless(): void;
 }
@@ -125,6 +129,13 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
       throw new Error(`${wanted ? 'not' : 'still'} seen in ${selector}: ${text}; but: ${is}`, { cause: error });
     }
   };
+  const focused = (): Promise<string> =>
+    page.evaluate(() => {
+      const element = document.activeElement as HTMLElement | null;
+      const label = element?.id ? document.querySelector<HTMLElement>(`label[for="${element.id}"]`) : undefined;
+      const words = label ?? element;
+      return `${element?.localName}: ${element?.getAttribute('aria-label') ?? words?.innerText ?? ''}`;
+    });
   return {
     page,
     find,
@@ -144,13 +155,19 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
     async choose(name, value) {
       await (await find('field', name)).select(value);
     },
-    focused: () =>
-      page.evaluate(() => {
-        const element = document.activeElement as HTMLElement | null;
-        const label = element?.id ? document.querySelector<HTMLElement>(`label[for="${element.id}"]`) : undefined;
-        const words = label ?? element;
-        return `${element?.localName}: ${element?.getAttribute('aria-label') ?? words?.innerText ?? ''}`;
-      }),
+    focused,
+    async tabTo(wanted, back = false) {
+      const seen: string[] = [];
+      for (let presses = 0; presses < MAX_TABS; presses += 1) {
+        if (back) await page.keyboard.down('Shift');
+        await page.keyboard.press('Tab');
+        if (back) await page.keyboard.up('Shift');
+        const now = await focused();
+        if (now === wanted) return;
+        seen.push(now);
+      }
+      throw new Error(`Tab does not lead to "${wanted}": ${seen.join(', ')}`);
+    },
     faultless: () => assert.deepEqual(faults, []),
   };
 }

@@ -1,11 +1,13 @@
 /** The built product with its simulated line, and tokens of several roles, for the console's tests. */
+import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import Long from 'long';
 import { addToken, type Role } from '../../src/config/tokens.ts';
 import { type Toml, temporaryDirectory } from '../e2e/daemon.ts';
 import { type Both, startBoth } from '../e2e/hub.ts';
-import { closePages, type Opened, openPage, type PageOptions } from './browser.ts';
+import { type Opened, openPage, type PageOptions } from './browser.ts';
 
 export const people = {
   technician: ['operator'],
@@ -75,4 +77,18 @@ export async function logRaw(box: Both, text: string, dir: 'rx' | 'tx' = 'rx', n
   });
 }
 
-export { closePages };
+/** For a hub that is started again: below the range from which the kernel takes those of everybody's connections. */
+export async function lastingPort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    const isFree = await once(server, 'listening').then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
+}

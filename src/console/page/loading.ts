@@ -21,14 +21,17 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
   const [round, setRound] = useState(0);
   const latest = useRef(load);
   latest.current = load;
+  /** Counts what was put: an answer that was asked for before it knows less. */
+  const puts = useRef(0);
   useEffect(() => {
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const ask = async (): Promise<void> => {
+      const before = puts.current;
       try {
         const answer = await latest.current(stop.signal);
         if (stop.signal.aborted) return;
-        setValue({ key, value: answer });
+        if (puts.current === before) setValue({ key, value: answer });
         setProblem(undefined);
       } catch (error) {
         if (stop.signal.aborted) return;
@@ -49,7 +52,13 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
     };
   }, [key, everyMs, round]);
   const reload = useCallback(() => setRound((one) => one + 1), []);
-  const put = useCallback((next: T) => setValue({ key, value: next }), [key]);
+  const put = useCallback(
+    (next: T) => {
+      puts.current += 1;
+      setValue({ key, value: next });
+    },
+    [key],
+  );
   return { value: value?.key === key ? value.value : undefined, problem, reload, put };
 }
 

@@ -83,7 +83,12 @@ function optionsOf(
     scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] } },
     axes: [
       // Hours and minutes the same everywhere: uPlot's own are American.
-      { ...axis, space: 70, values: (_plot, splits) => splits.map((s) => timeText(s * 1000).slice(0, 5)) },
+      {
+        ...axis,
+        space: 70,
+        values: (_plot, splits) =>
+          splits.map((second) => timeText(second * 1000).slice(0, tellsSeconds(splits) ? 8 : 5)),
+      },
       { ...axis, size: 72, incrs: whole, values: (_plot, splits) => splits.map((value) => text(value)) },
     ],
     series: [
@@ -98,6 +103,11 @@ function optionsOf(
     ],
     hooks: { setCursor: [(plot) => onAt(plot.cursor.idx ?? null)] },
   };
+}
+
+/** Steps of less than a minute. */
+function tellsSeconds([first = 0, second = 60]: readonly number[]): boolean {
+  return second - first < 60;
 }
 
 function colorOf(name: string): string {

@@ -1,6 +1,6 @@
 /** The port: what it is now, and opening and closing it. */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { durationText } from '../format.ts';
 import type { LineStatus } from '../shapes.ts';
 import { portWords, settingsText, useLine } from './line-status.tsx';
@@ -14,11 +14,14 @@ export function PortPanel(): JSX.Element {
   const line = useLine();
   const [opening, setOpening] = useState(false);
   const closing = useDoing();
+  const opener = useRef<HTMLButtonElement>(null);
   const status = line.value;
   const close = (): void =>
     void closing.run(async () => {
       const now = await api.send<LineStatus>('POST', '/api/v1/line/close');
       if (now !== undefined) line.put(now);
+      // The button that was pressed goes.
+      opener.current?.focus();
     });
   const isClosed = status === undefined || status.portState === 'closed';
   return (
@@ -28,7 +31,7 @@ export function PortPanel(): JSX.Element {
       {status !== undefined && <PortText status={status} />}
       {rights.operates && (
         <div class="buttons">
-          <button type="button" class={isClosed ? 'main' : ''} onClick={() => setOpening(true)}>
+          <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => setOpening(true)}>
             {isClosed ? 'Open…' : 'Other settings…'}
           </button>
           {!isClosed && (

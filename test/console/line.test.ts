@@ -1,0 +1,292 @@
+/**
+ * The console's view of the line in a real browser, served by the real product with its simulated line: signing in, the
+ * live log over breaks, search, and everything that is done to the port by keyboard.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { afterEach, before, describe, test } from 'node:test';
+import { revokeToken } from '../../src/config/tokens.ts';
+import { until } from '../e2e/wait.ts';
+import { browserMissing, closePages, LIMIT_MS, type Opened, openPage } from './browser.ts';
+import { lastingPort, logRaw, type Product, signIn, startProduct } from './product.ts';
+
+interface SeenRow {
+  readonly id: number;
+  readonly text: string;
+}
+
+describe('the console: the line', { skip: browserMissing }, () => {
+  let product: Product;
+  let lastId = 0;
+  const put = async (text: string, dir: 'rx' | 'tx' = 'rx', note = ''): Promise<void> => {
+    await logRaw(product.box, text, dir, note);
+    lastId += 1;
+  };
+
+  before(async () => {
+    // A port that stays when the hub is started again.
+    product = await startProduct({ http: { listen: [`127.0.0.1:${await lastingPort()}`, 'unix:http.sock'] } });
+  });
+  afterEach(closePages);
+
+  test('a token is typed once, kept in the tab alone, and gone after signing out', async () => {
+    const opened = await openPage(product.url);
+    await opened.fill('Token', 'lsd_wrong');
+    await opened.click('button', 'Sign in');
+    await opened.sees('The token is not accepted');
+    await signIn(opened, product.tokens.watcher);
+    const kept = await opened.page.evaluate(() => [document.cookie, localStorage.length, location.href].join(' '));
+    assert.equal(kept, ` 0 ${product.url}`);
+    await opened.page.reload({ waitUntil: 'domcontentloaded' });
+    await opened.sees('Live', '#feed');
+    await opened.click('button', 'Sign out');
+    await opened.find('field', 'Token');
+    assert.equal(await opened.page.evaluate(() => sessionStorage.length), 0);
+  });
+
+  test('a viewer is shown the line, and nothing to open, close or send with', async () => {
+    const opened = await product.enter('watcher');
+    await opened.sees('Live', '#feed');
+    await opened.sees('closed', '.port');
+    const offered = await opened.page.$$eval('button', (all) => all.map((one) => one.innerText));
+    assert.deepEqual(offered, ['Sign out', 'Pause', 'Older']);
+    const views = await opened.page.$$eval('nav a', (all) => all.map((one) => one.innerText));
+    assert.deepEqual(views, ['Line', 'Health', 'Box']);
+    // A place that is not open to this token is not shown either.
+    await go(opened, '#/delivery');
+    await opened.find('heading', 'Line');
+  });
+
+  test('the log is live, each entry once and in order, over a hub that was killed', async () => {
+    const opened = await product.enter('watcher');
+    await opened.sees('Live', '#feed');
+    const first = lastId + 1;
+    for (let i = 0; i < 20; i += 1) await put(`before ${i}`);
+    await opened.sees('before 19', '.rows');
+    const logged = product.box.logLines.length;
+    await product.box.kill();
+    for (let i = 0; i < 20; i += 1) await put(`while it is away ${i}`, 'tx');
+    await product.box.waitFor(/ info hub ready /, logged);
+    for (let i = 0; i < 20; i += 1) await put(`after ${i}`, 'rx', 'a note');
+    await opened.sees('after 19 a note', '.rows');
+    await opened.sees('Live', '#feed');
+    const rows = (await readAll(opened)).filter(({ id }) => id >= first);
+    assert.deepEqual(
+      rows.map(({ id }) => id),
+      Array.from({ length: 60 }, (_, i) => first + i),
+    );
+    assert.ok(
+      rows.every(({ text }, i) => text.includes(expectedText(i))),
+      JSON.stringify(rows),
+    );
+  });
+
+  test('paused, nothing moves and what comes is counted; then it goes on where it was', async () => {
+    const opened = await product.enter('watcher');
+    await put('seen before the pause');
+    await opened.sees('seen before the pause', '.rows');
+    await opened.click('button', 'Pause');
+    await opened.sees('Paused', '#feed');
+    for (let i = 0; i < 3; i += 1) await put(`came during the pause ${i}`);
+    await opened.sees('3 newer', '.count');
+    await opened.misses('came during the pause', '.rows');
+    await opened.click('button', 'Go on');
+    await opened.sees('came during the pause 2', '.rows');
+    await opened.sees('Live', '#feed');
+  });
+
+  test('search finds text and hex, by direction; what cannot be searched for is said', async () => {
+    const opened = await product.enter('watcher');
+    await put('a Needle\r\n');
+    await put('NEEDLE in what was sent', 'tx');
+    await put('\x02\x03 framed');
+    await opened.sees('\\x02\\x03 framed', '.rows');
+    await opened.fill('Search', 'needle');
+    await rowCount(opened, 2);
+    await opened.choose('Direction', 'tx');
+    await rowCount(opened, 1);
+    await opened.choose('Direction', 'all');
+    await opened.choose('As', 'hex');
+    await opened.sees('"n" is no hex digit');
+    await opened.fill('Search', '02 03');
+    await rowCount(opened, 1);
+    await put('\x02\x03 another, live');
+    await rowCount(opened, 2);
+  });
+
+  test('older entries are fetched when they are asked for, up to the first', async () => {
+    await Promise.all(Array.from({ length: 700 }, (_, i) => put(`bulk ${i}`)));
+    const opened = await product.enter('watcher');
+    await rowCount(opened, 500);
+    await opened.click('button', 'Older');
+    await until('an older page', async () => (await countOf(opened)) > 500, LIMIT_MS);
+    while (await opened.page.$eval('.log-tools button:nth-child(2)', (one) => !one.disabled)) {
+      const had = await countOf(opened);
+      await opened.click('button', 'Older');
+      await until('an older page', async () => (await countOf(opened)) > had, LIMIT_MS);
+    }
+    await opened.sees('Paused', '#feed');
+    const ids = (await readAll(opened)).map(({ id }) => id);
+    assert.deepEqual(
+      ids,
+      Array.from({ length: lastId }, (_, i) => i + 1),
+    );
+  });
+
+  test('by keyboard alone: sign in, open, send, read an entry, close', async () => {
+    const opened = await openPage(product.url);
+    const { page } = opened;
+    const { devices } = await product.box.client.serial.listDevices({});
+    const portName = devices.find(({ description }) => /simulated/i.test(description))?.portName ?? '';
+    await opened.find('button', 'Sign in');
+    await opened.tabTo('input: Token');
+    await page.keyboard.type(product.tokens.technician);
+    await page.keyboard.press('Enter');
+    await opened.find('button', 'Open…');
+    await opened.tabTo('button: Open…');
+    await page.keyboard.press('Enter');
+    await opened.find('heading', 'Open a port');
+    await opened.sees(portName, 'dialog');
+    await opened.tabTo('select: Port');
+    await page.keyboard.type(portName);
+    await opened.tabTo('input: Baud rate');
+    await page.keyboard.press('Tab');
+    await opened.tabTo('button: Open');
+    await page.keyboard.press('Enter');
+    await opened.sees('115200 8N1', '.port');
+    await focusIs(opened, 'button: Other settings…');
+
+    await opened.tabTo('input: Text');
+    await page.keyboard.type('PING\\r');
+    await opened.sees('5 bytes: 50 49 4e 47 0d', '.preview');
+    await page.keyboard.press('Enter');
+    await opened.sees('5 bytes sent', '.send');
+    await opened.sees('PONG\\r\\n', '.rows');
+    await focusIs(opened, 'input: Text');
+    await page.keyboard.type('\\q');
+    await opened.sees('"\\q" is no escape', '.send');
+    await page.keyboard.press('Enter');
+    assert.equal(await page.$eval('.send input', (one) => one.value), '\\q');
+
+    await opened.tabTo('div: Log entries', true);
+    await page.keyboard.press('End');
+    await page.keyboard.press('Enter');
+    await opened.find('heading', /Entry \d+/);
+    await page.keyboard.press('Escape');
+    await focusIs(opened, 'div: Log entries');
+
+    await opened.tabTo('button: Close', true);
+    await page.keyboard.press('Enter');
+    await opened.sees('closed', '.port');
+    await focusIs(opened, 'button: Open…');
+  });
+
+  test('what cannot be sent is kept, with the reason in the words of the box', async () => {
+    const opened = await product.enter('technician');
+    await opened.sees('closed', '.port');
+    await opened.fill('Text', 'lost?');
+    await opened.page.keyboard.press('Enter');
+    await opened.sees(/No port is open/, '.send .problem');
+    await opened.click('button', 'Put it back');
+    assert.equal(await opened.page.$eval('.send input', (one) => one.value), 'lost?');
+  });
+
+  test('50,000 entries, as quickly as the page takes them, leave 5,000 rows and few elements', async () => {
+    const opened = await openPage(product.url);
+    await opened.page.evaluate(floodLog, 50_000);
+    await signIn(opened, product.tokens.watcher);
+    await opened.sees('entry 50000', '.rows');
+    assert.equal(await countOf(opened), 5_000);
+    assert.ok((await opened.page.$$('.log-row')).length < 100);
+    assert.ok((await opened.page.$$('*')).length < 1_500);
+  });
+
+  test('a token that is revoked is signed out, and told why', async () => {
+    const opened = await product.enter('reader', '#/data');
+    await opened.find('heading', 'Data');
+    revokeToken(join(product.box.dir, 'tokens.json'), 'reader');
+    await until(
+      'the box knows',
+      async () => {
+        const { status } = await product.box.http('GET', '/api/v1/whoami', undefined, { token: product.tokens.reader });
+        return status === 401;
+      },
+      LIMIT_MS,
+    );
+    await opened.click('link', 'Data');
+    await opened.page.reload({ waitUntil: 'domcontentloaded' });
+    await opened.sees('The token is not accepted');
+    await opened.find('field', 'Token');
+  });
+});
+
+function expectedText(i: number): string {
+  return i < 20 ? `before ${i}` : i < 40 ? `while it is away ${i - 20}` : `after ${i - 40}`;
+}
+
+async function go(opened: Opened, hash: string): Promise<void> {
+  await opened.page.evaluate((to) => {
+    location.hash = to;
+  }, hash);
+}
+
+async function focusIs(opened: Opened, wanted: string): Promise<void> {
+  await until(`the focus on ${wanted}`, async () => (await opened.focused()) === wanted, LIMIT_MS);
+}
+
+function countOf(opened: Opened): Promise<number> {
+  return opened.page.$eval('.rows', (one) => Number((one as HTMLElement).dataset['count']));
+}
+
+async function rowCount(opened: Opened, count: number): Promise<void> {
+  await until(
+    `${count} rows`,
+    async () => (await opened.page.$('.rows')) !== null && (await countOf(opened)) === count,
+    LIMIT_MS,
+  );
+}
+
+/** Every row that the page has, from the first to the last, as they stand one below the other. */
+function readAll(opened: Opened): Promise<SeenRow[]> {
+  return opened.page.evaluate(async () => {
+    const list = document.querySelector<HTMLElement>('.rows');
+    if (list === null) return [];
+    const frame = (): Promise<unknown> => new Promise((resolve) => requestAnimationFrame(resolve));
+    const seen = new Map<number, { top: number; text: string }>();
+    for (let top = 0; top <= list.scrollHeight; top += list.clientHeight) {
+      list.scrollTop = top;
+      // One in which it is told that it was scrolled, one in which it has drawn.
+      for (let frames = 0; frames < 3; frames += 1) await frame();
+      for (const row of list.querySelectorAll<HTMLElement>('.log-row')) {
+        seen.set(Number(row.dataset['id']), { top: row.offsetTop, text: row.innerText });
+      }
+    }
+    const inOrder = [...seen].sort(([, a], [, b]) => a.top - b.top);
+    return inOrder.map(([id, { text }]) => ({ id, text }));
+  });
+}
+
+/** From now on, the page's log is one of so many entries, and goes on without any. */
+function floodLog(count: number): void {
+  const real = globalThis.fetch;
+  globalThis.fetch = (input, init) => {
+    if (typeof input !== 'string' || !input.startsWith('/api/v1/line/log?')) return real(input, init);
+    const encoder = new TextEncoder();
+    let next = 1;
+    const body = new ReadableStream({
+      start: (stream) => stream.enqueue(encoder.encode(`{"type":"log","logId":"flood","headId":${count}}\n`)),
+      pull(stream) {
+        let text = '';
+        for (const end = Math.min(count, next + 250); next <= end; next += 1) {
+          const data = btoa(`entry ${next}`);
+          text += `{"type":"entry","id":${next},"dir":"rx","timestampMs":0,"clock":"known","data":"${data}","note":""}\n`;
+        }
+        // Then it is silent, as a line may be.
+        if (text === '') return new Promise<void>(() => {});
+        stream.enqueue(encoder.encode(text));
+        return undefined;
+      },
+    });
+    return Promise.resolve(new Response(body));
+  };
+}

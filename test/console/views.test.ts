@@ -1,0 +1,213 @@
+/**
+ * The console's other views in a real browser, at the real product with a real subscriber: what waits and what was given
+ * up, reference data, the box; and every view judged for accessibility by axe.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { afterEach, before, describe, test } from 'node:test';
+import Database from 'better-sqlite3';
+import { startHub } from '../e2e/hub.ts';
+import { HubApi } from '../e2e/hub-api.ts';
+import { apiOf, create, dictionary, update } from '../e2e/hub-support.ts';
+import { until } from '../e2e/wait.ts';
+import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
+import { deliveriesWhen, SECRET, type SubscriptionView, subscribe, webhooksConfig } from '../e2e/webhooks-support.ts';
+import { assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened } from './browser.ts';
+import { openSimulated, type Product, startProduct } from './product.ts';
+
+describe('the console: the other views', { skip: browserMissing }, () => {
+  let product: Product;
+  let receiver: Receiver;
+  let api: HubApi;
+  let subscribed: SubscriptionView;
+
+  before(async () => {
+    receiver = await startReceiver(undefined, { secrets: [SECRET] });
+    const dir = await withDeadLetters();
+    product = await startProduct(webhooksConfig([receiver]), dir);
+    await openSimulated(product.box);
+    api = new HubApi(product.box.address, product.tokens.chief);
+    await receiver.script([{ status: 400, body: 'I do not want that' }], '/erp');
+    subscribed = await subscribe(api, receiver, 'erp');
+    await create(api, 'site.rooms', 'room 12/a', { name: 'Control room', floor: 2 });
+    await deliveriesWhen(api, subscribed.id, 'one was rejected', (all) =>
+      all.some(({ state }) => state === 'rejected'),
+    );
+    await update(api, 'site.rooms', 'room 12/a', 1, { name: 'Control room', floor: 3 });
+  });
+  afterEach(closePages);
+
+  test('a dead letter is shown with its reason, sent again, and given up', async () => {
+    const opened = await product.enter('chief', '#/delivery');
+    await opened.sees('site.rooms:large');
+    await opened.sees('Broker: Message size too large');
+    await opened.click('button', 'Send large again');
+    await opened.fill('Reason', 'the broker takes more now');
+    await opened.click('button', 'Send again');
+    await opened.sees(/Dead letter \d+ waits again/);
+    await opened.misses('site.rooms:large');
+    await opened.click('button', 'Discard huge');
+    await opened.click('button', 'Discard for good');
+    await opened.sees(/Dead letter \d+ was discarded/);
+    await opened.misses('site.rooms:huge');
+    const { body } = await api.get('/api/v1/admin/audit?limit=5');
+    const reasons = JSON.stringify(body?.items);
+    assert.match(reasons, /the broker takes more now/);
+  });
+
+  test('a delivery that was rejected is found by its state, read, and sent again', async () => {
+    const opened = await product.enter('chief', '#/delivery');
+    await opened.choose('State', 'rejected');
+    await opened.click('button', /rejected erp[\s\S]*/);
+    await opened.sees('I do not want that', 'dialog');
+    await opened.sees('"dictionary":"site.rooms"', 'dialog');
+    await opened.fill('Reason', 'it wants it now');
+    await opened.click('button', 'Send again');
+    await opened.sees('It waits again', 'dialog');
+    await opened.sees(/State\s*delivered/, 'dialog');
+    await opened.sees('202', 'dialog');
+    await opened.click('button', 'Cancel');
+    await opened.choose('State', 'all');
+    await opened.misses('rejected', '.items li[data-state]');
+    await deliveriesWhen(api, subscribed.id, 'all are delivered', (all) =>
+      all.every(({ state }) => state === 'delivered'),
+    );
+  });
+
+  test('a writer makes a record, changes it and closes it; its history stays', async () => {
+    const opened = await product.enter('clerk', '#/data');
+    await opened.click('link', /Wörter: site\.rooms[\s\S]*/);
+    await opened.click('button', 'New record…');
+    await opened.fill('Business key', 'hall ä/1');
+    await opened.fill('Data', '{"floor": 1');
+    await opened.click('button', 'Save');
+    await opened.sees(/JSON/, 'dialog .fault');
+    await opened.fill('Data', '{"floor": 12345678901234567890}');
+    await opened.click('button', 'Save');
+    // In the words of the box, and nothing of what was typed is lost.
+    await opened.sees(/not valid|number/i, 'dialog .problem');
+    await opened.fill('Data', '{"floor": 1}');
+    await opened.fill('Reason', 'built in May');
+    await opened.click('button', 'Save');
+    await opened.find('heading', 'hall ä/1');
+    await opened.sees('built in May');
+    await opened.click('button', 'Change…');
+    await opened.fill('Data', '{"floor": 2}');
+    await opened.click('button', 'Save');
+    await opened.sees('Version 2 is saved');
+    await opened.sees('"floor": 1', '.history');
+    await opened.click('button', 'Close record…');
+    await opened.fill('Reason', 'torn down');
+    await opened.click('button', 'Close the record');
+    await opened.find('heading', 'Closed with version 3');
+    await opened.sees('torn down');
+    await opened.misses(/Change…/);
+  });
+
+  test('a change on top of a version that is not the newest is refused, and says so', async () => {
+    const opened = await product.enter('clerk', '#/data/site.rooms/room%2012%2Fa');
+    await opened.find('heading', 'Version 2');
+    await update(api, 'site.rooms', 'room 12/a', 2, { name: 'Office', floor: 3 });
+    await opened.click('button', 'Change…');
+    await opened.click('button', 'Save');
+    await opened.sees('The version has changed meanwhile', 'dialog .problem');
+  });
+
+  test('a reader sees records, and nothing to change them with', async () => {
+    const opened = await product.enter('reader', '#/data/site.rooms/room%2012%2Fa');
+    await opened.find('heading', /Version \d/);
+    const views = await opened.page.$$eval('nav a', (all) => all.map((one) => one.innerText));
+    assert.deepEqual(views, ['Data']);
+    const offered = await opened.page.$$eval('button', (all) => all.map((one) => one.innerText));
+    assert.deepEqual(offered, ['Sign out']);
+  });
+
+  for (const [look, options] of [
+    ['light, on a desk', {}],
+    ['dark, on a phone', { dark: true, width: 390, height: 844, touch: true }],
+    ['light, 320 px wide', { width: 320, height: 640, touch: true }],
+  ] as const) {
+    test(`every view is accessible: ${look}`, async () => {
+      const opened = await product.enter('chief', '#/line', options);
+      await opened.sees('Live', '#feed');
+      await opened.sees('SIM', '.rows');
+      await assertAccessible(opened, 'line');
+      await opened.click('button', 'Other settings…');
+      await opened.sees('Simulated', 'dialog');
+      await assertAccessible(opened, 'open a port');
+      await opened.click('button', 'Cancel');
+      for (const [place, text, selector] of places) {
+        await show(opened, place);
+        await opened.sees(text, selector);
+        await assertAccessible(opened, place);
+        if (options.touch === true) await assertTouchable(opened, place);
+      }
+      await opened.click('button', 'Sign out');
+      await opened.find('button', 'Sign in');
+      await assertAccessible(opened, 'sign in');
+    });
+  }
+
+  test('health: throughput over time is drawn, and told in words', async () => {
+    const opened = await product.enter('watcher', '#/health');
+    await opened.sees(/received [1-9][\d.]* \w*B, sent/);
+    await until('the line of what was received', () => opened.page.evaluate(isDrawn, '--rx'), LIMIT_MS);
+    await opened.sees('Rx bytes');
+  });
+});
+
+const places = [
+  ['#/health', 'Rx bytes', 'body'],
+  ['#/delivery', 'erp', 'li[data-state]'],
+  ['#/data', 'site.rooms', '.items'],
+  ['#/data/site.rooms', 'room 12/a', '.items'],
+  ['#/data/site.rooms/room%2012%2Fa', 'Version 1', '.history'],
+  ['#/box', 'Temperature', 'body'],
+] as const;
+
+/** Data in which two events were given up, as by a broker's refusal: refusing by size is tested with a real broker elsewhere. */
+async function withDeadLetters(): Promise<string> {
+  const hub = await startHub({ config: { device: { inventory: false } } });
+  await dictionary(apiOf(hub), 'site.rooms');
+  for (const key of ['large', 'huge']) await create(apiOf(hub), 'site.rooms', key, { name: key });
+  await hub.stop();
+  const db = new Database(join(hub.dir, 'data', 'refdata.db'));
+  db.transaction(() => {
+    const ids = "SELECT id FROM outbox_events WHERE business_key IN ('large', 'huge')";
+    assert.equal(db.prepare(`DELETE FROM outbox_waiting WHERE id IN (${ids})`).run().changes, 2);
+    db.exec(`INSERT INTO dead_letters
+      SELECT id, '2026-03-01T09:30:00+00:00', 3, 'Broker: Message size too large' FROM (${ids})`);
+  })();
+  db.close();
+  return hub.dir;
+}
+
+async function show(opened: Opened, hash: string): Promise<void> {
+  await opened.page.evaluate((to) => {
+    location.hash = to;
+  }, hash);
+}
+
+/** What a finger is to hit is 44 px high and wide. */
+async function assertTouchable({ page }: Opened, what: string): Promise<void> {
+  const small = await page.evaluate(() =>
+    [...document.querySelectorAll<HTMLElement>('button, input, select, textarea, a[href]')]
+      .filter((one) => one.checkVisibility() && !one.classList.contains('skip'))
+      .filter((one) => one.offsetHeight < 44 || one.offsetWidth < 44)
+      .map((one) => `${one.outerHTML} ${one.offsetWidth}x${one.offsetHeight}`),
+  );
+  assert.deepEqual(small, [], what);
+}
+
+/** Whether a plot has something in this colour. */
+function isDrawn(color: string): boolean {
+  const wanted = getComputedStyle(document.documentElement).getPropertyValue(color).trim();
+  const [r = 0, g = 0, b = 0] = [1, 3, 5].map((at) => Number.parseInt(wanted.slice(at, at + 2), 16));
+  const canvas = document.querySelector<HTMLCanvasElement>('.plot canvas');
+  const pixels = canvas?.getContext('2d')?.getImageData(0, 0, canvas.width, canvas.height).data ?? [];
+  for (let at = 0; at < pixels.length; at += 4) {
+    const near = (one: number, of: number): boolean => Math.abs((pixels[at + one] ?? 0) - of) < 30;
+    if ((pixels[at + 3] ?? 0) > 200 && near(0, r) && near(1, g) && near(2, b)) return true;
+  }
+  return false;
+}
