@@ -112,8 +112,9 @@ export async function checkRights(place: Place): Promise<Finding[]> {
     // A credential's is root's alone: systemd reads it.
     const isCredential = file.startsWith('/etc/lineside/secrets/');
     const user = isCredential ? undefined : /^(?:kafka|webhooks|upstream)\./.test(key) ? (hub ?? line) : line;
-    if (key === 'webhooks.key_file' && !isCredential) continue;
-    facts.push(await factOf(`the file of ${key}`, file, isSecret ? 'secret' : 'public', user));
+    const fact = await factOf(`the file of ${key}`, file, isSecret ? 'secret' : 'public', user);
+    // The service makes this one; certificates are looked at by a check of their own.
+    if (fact.is !== 'missing' || !/^(?:tls\.|webhooks\.key_file$)/.test(key)) facts.push(fact);
   }
   const findings = [...facts.flatMap(judgeRights), ...(await portRights(place, line))];
   return findings.length > 0 ? findings : [ok(`${facts.length} files and directories are as they should be`)];

@@ -2,7 +2,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.ts';
-import { fileBehind, type Place } from './place.ts';
+import { fileBehind, isOnNetwork, type Place } from './place.ts';
 import { readSafely } from './safe-files.ts';
 
 const dayMs = 86_400_000;
@@ -122,8 +122,10 @@ async function authorityFindings({ clock }: Place, key: string, file: string): P
 async function ownFindings({ config, clock }: Place, file: string): Promise<Finding[]> {
   const read = await readSafely(file);
   if (read.kind === 'denied') return [needsRoot('the file of tls.cert_file')];
-  if (read.kind === 'missing')
-    return [skipped('tls.cert_file names no file yet: the box has no identity', 'lineside identity create makes one.')];
+  if (read.kind === 'missing' && !isOnNetwork(config))
+    return [
+      skipped('tls.cert_file names no file yet: the box has no identity', '"lineside identity create" makes one.'),
+    ];
   if (read.kind !== 'text')
     return [failed(`the file of tls.cert_file cannot be read: ${wordsOf(read)}`, 'Mend the path.')];
   const [cert] = certificatesIn(read.bytes.toString('latin1')) ?? [];

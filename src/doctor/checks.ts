@@ -12,7 +12,7 @@ import { checkJournal, checkService } from './checks-service.ts';
 import { checkCertificates } from './checks-tls.ts';
 import { checkConsole, checkUart } from './checks-uart.ts';
 import { checkUpstream } from './checks-upstream.ts';
-import type { Place } from './place.ts';
+import { isOnNetwork, type Place } from './place.ts';
 import { Redactor } from './redactor.ts';
 
 export interface Check extends CheckName {
@@ -50,11 +50,6 @@ export const checks: readonly Check[] = [
 ];
 
 export const titleWidth = Math.max(...checks.map(({ title }) => title.length)) + 2;
-
-function isOnNetwork(config: Place['config']): boolean {
-  const all = [...(config?.grpc.listen ?? []), ...(config?.http.listen ?? [])];
-  return all.some((address) => address.kind === 'tcp' && !address.loopback);
-}
 
 /** Whatever a check said, no secret leaves it. */
 const redactor = new Redactor();

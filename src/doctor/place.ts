@@ -6,7 +6,7 @@ import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { isCredential } from '../config/credential.ts';
-import { exposureFaults, httpExposureFaults } from '../config/exposure.ts';
+import { exposureFaults, httpExposureFaults, isExposed } from '../config/exposure.ts';
 import { HUB_ROLES, LINE_ROLES } from '../config/load.ts';
 import type { Environment } from '../config/parse.ts';
 import { parseConfig } from '../config/parse.ts';
@@ -144,6 +144,11 @@ function exposed(config: Config, tokens: readonly StoredToken[]): Fault[] {
   const count = (roles: readonly string[]): number =>
     tokens.filter((token) => token.roles.some((role) => roles.includes(role))).length;
   return [...exposureFaults(config, count(LINE_ROLES)), ...httpExposureFaults(config, count(HUB_ROLES))];
+}
+
+/** Whether the configuration names an address that other machines reach. */
+export function isOnNetwork(config: Config | undefined): boolean {
+  return isExposed([...(config?.grpc.listen ?? []), ...(config?.http.listen ?? [])]);
 }
 
 /** Who reads it: systemd hands each unit the files of a directory of its own. */
