@@ -79,6 +79,7 @@ async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEve
     deviceId: config.device.id,
     compression,
     maxMessageBytes: config.kafka.maxMessageBytes,
+    secure: config.kafka.securityProtocol !== 'plaintext',
     clock,
   });
 }

@@ -75,6 +75,16 @@ describe('the cap', () => {
     );
   });
 
+  it('is not held up by small expenses while a batch saves up for more than a second of it', () => {
+    const pace = new Pace(8, MOST, 0);
+    let nowMs = 0;
+    for (let wait = pace.waitMs(5_000, nowMs); wait > 0; wait = pace.waitMs(5_000, nowMs)) {
+      nowMs += 100;
+      pace.spent(1, nowMs);
+      assert.ok(nowMs < 6_000, 'it comes to nothing');
+    }
+  });
+
   it('what was spent unasked is made up for', () => {
     const pace = new Pace(8, MOST, 0);
     pace.spent(5_000, 0);

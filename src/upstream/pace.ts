@@ -11,8 +11,12 @@ export const LEAST_BYTES = 4 * 1024;
 const SHORT_MS = 500;
 /** one that took more by one of half. */
 const LONG_MS = 1_500;
+/** Of a batch so small that it is mostly what the protocols add. */
+const MOST_RATIO = 2;
 /** A second of the cap may be saved up. */
 const SAVED_MS = 1_000;
+/** ... or what a larger batch needs and this: small expenses come in between. */
+const SPARE_MS = 200;
 /** kbit/s in bytes a millisecond. */
 const BYTES_PER_MS = 0.125;
 
@@ -22,12 +26,14 @@ export class Pace {
   readonly #mostBytes: number;
   #bytes: number;
   #tokens = 0;
+  #most: number;
   #filledMs: number;
   /** Bytes on the link for each byte of a batch, as it was of late; at first nothing is known of what compression does. */
   #ratio = 1;
 
   constructor(kbitPerS: number, mostBytes: number, nowMs: number) {
     this.#rate = kbitPerS * BYTES_PER_MS;
+    this.#most = this.#rate * SAVED_MS;
     this.#mostBytes = mostBytes;
     this.#bytes = Math.min(FIRST_BYTES, mostBytes);
     this.#filledMs = nowMs;
@@ -42,19 +48,20 @@ export class Pace {
   /** Milliseconds until so many bytes may go. */
   waitMs(cost: number, nowMs: number): number {
     if (this.#rate === 0) return 0;
-    this.#fill(cost, nowMs);
+    this.#most = Math.max(this.#rate * SAVED_MS, cost + this.#rate * SPARE_MS);
+    this.#fill(nowMs);
     return this.#tokens >= cost ? 0 : Math.ceil((cost - this.#tokens) / this.#rate);
   }
 
   spent(cost: number, nowMs: number): void {
     if (this.#rate === 0) return;
-    this.#fill(cost, nowMs);
+    this.#fill(nowMs);
     this.#tokens -= cost;
   }
 
   /** A batch of so many bytes arrived, at this cost. */
   arrived(bytes: number, cost: number, tookMs: number): void {
-    if (bytes > 0) this.#ratio += (Math.min(1, cost / bytes) - this.#ratio) / 4;
+    if (bytes > 0) this.#ratio += (Math.min(MOST_RATIO, cost / bytes) - this.#ratio) / 4;
     if (tookMs > LONG_MS) this.#bytes = this.#within(bytes / 2);
     // A small one says little of what a large one would take.
     else if (tookMs < SHORT_MS && bytes > this.#bytes / 2) this.#bytes = this.#within(this.#bytes * 2);
@@ -69,10 +76,8 @@ export class Pace {
     return Math.min(this.#mostBytes, Math.max(LEAST_BYTES, Math.floor(bytes)));
   }
 
-  /** Up to a second's worth, or what the next batch needs if that is more. */
-  #fill(cost: number, nowMs: number): void {
-    const most = Math.max(this.#rate * SAVED_MS, cost);
-    this.#tokens = Math.min(most, this.#tokens + (nowMs - this.#filledMs) * this.#rate);
+  #fill(nowMs: number): void {
+    this.#tokens = Math.min(this.#most, this.#tokens + (nowMs - this.#filledMs) * this.#rate);
     this.#filledMs = nowMs;
   }
 }

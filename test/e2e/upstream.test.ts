@@ -49,19 +49,19 @@ describe('the serial log on its way to a broker', { skip }, () => {
     const topic = 'killed.log';
     await broker.kill();
     // Some seconds for the backlog, so that there is a middle.
-    const both = await startBoth({ config: config(broker, topic, { batch_bytes: 4_096, max_kbit_per_s: 2_000 }) });
-    await writeEntries(both.client, 3_000, 500);
-    await until('it waits', async () => (await figure(both, 'lag_entries')) >= 3_000, DELIVERED_MS);
+    const both = await startBoth({ config: config(broker, topic, { batch_bytes: 4_096, max_kbit_per_s: 1_000 }) });
+    await writeEntries(both.client, 1_500, 500);
+    await until('it waits', async () => (await figure(both, 'lag_entries')) >= 1_500, DELIVERED_MS);
     assert.equal(await figure(both, 'state{state="waiting_broker"}'), 1);
     await broker.restart();
-    for (const part of [600, 1_200, 1_800]) {
+    for (const part of [300, 600, 900]) {
       await until(`${part} are sent`, async () => (await figure(both, 'position')) >= part, DELIVERED_MS);
-      if (part === 1_200) {
+      if (part === 600) {
         await broker.kill();
         await broker.restart();
       } else await both.kill();
     }
-    await writeEntries(both.client, 200, 500, 3_000);
+    await writeEntries(both.client, 200, 500, 1_500);
     await shipped(both);
     const { logId, entries } = await logOf(both.client);
     const found = shippedOf(await readUpstream(broker.plain, topic, DEVICE), logId);
