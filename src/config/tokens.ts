@@ -19,8 +19,8 @@ import { dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 
 /**
- * gRPC asks for viewer and operator; the others are the reference-data interface's. No role implies one of the other
- * interface: admin may not touch the line.
+ * viewer and operator are for the line, over gRPC and over HTTP; the others are the reference-data interface's. No role
+ * implies one of the other kind: admin may look at the line over HTTP, where it sees the box, and never touch it.
  */
 export const roles = [
   'viewer',

@@ -6,6 +6,7 @@ import type { RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { LinesideError, systemCode } from '../../base/errors.ts';
+import { SLOW_STALLED_MS } from './limits.ts';
 import { problemHeaders, problemOf } from './problem.ts';
 
 interface Open {
@@ -22,6 +23,13 @@ export interface ConnectionsOptions {
   readonly clock: Clock;
   /** Told of each request that never reached the app. */
   readonly broken: (status: number) => void;
+}
+
+/** Answers that may go over a slow link, of which their route bounds the number. */
+const slow = new WeakSet<ServerResponse>();
+
+export function mayBeSlow(response: ServerResponse): void {
+  slow.add(response);
 }
 
 export class Connections {
@@ -95,9 +103,13 @@ export class Connections {
     if (socket.writableLength === 0 || taken !== open.taken) {
       open.taken = taken;
       open.sinceMs = nowMs;
-    } else if (nowMs - open.sinceMs >= this.#o.stalledMs) {
+    } else if (nowMs - open.sinceMs >= this.#stalledMs(open)) {
       socket.destroy();
     }
+  }
+
+  #stalledMs({ state }: Open): number {
+    return typeof state === 'object' && slow.has(state) ? SLOW_STALLED_MS : this.#o.stalledMs;
   }
 
   #refuse(error: Error, socket: Socket): void {

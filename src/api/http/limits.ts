@@ -93,7 +93,12 @@ export const LOG_STREAMS = {
 export const STREAM_ALIVE_MS = 2_000;
 /** How long a revoked token may go on reading, besides the second of the tokens' reader. */
 export const STREAM_JUDGE_MS = 8_000;
-/** Written at a time: 16 s at 9,600 bit/s, which the limit for clients that take nothing lets pass. */
+/**
+ * A reader of the log that takes nothing for so long is gone. The kernel asks for more only when a third of its buffer is
+ * free: of 200 KB on a link of 9,600 bit/s that is after a minute.
+ */
+export const SLOW_STALLED_MS = 300_000;
+/** Written at a time: large enough to amortise a write, small enough to hold little for a slow link. */
 export const STREAM_PIECE_BYTES = 16 * KIB;
 
 /** The console is some hundred KiB; a directory of more is none of ours. */

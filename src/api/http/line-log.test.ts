@@ -8,7 +8,14 @@ import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { addToken, revokeToken } from '../../config/tokens.ts';
 import { RX, TX } from '../../log/entry.ts';
 import { lineside } from '../../proto/services.ts';
-import { LOG_STREAMS, MAX_LOG_ENTRIES, STREAM_ALIVE_MS, STREAM_JUDGE_MS, STREAM_PIECE_BYTES } from './limits.ts';
+import {
+  LOG_STREAMS,
+  MAX_LOG_ENTRIES,
+  SLOW_STALLED_MS,
+  STREAM_ALIVE_MS,
+  STREAM_JUDGE_MS,
+  STREAM_PIECE_BYTES,
+} from './limits.ts';
 import { startWithLine } from './line.fixture.ts';
 import { batchLines } from './line-log.ts';
 
@@ -243,6 +250,41 @@ describe('readers of the log', () => {
     await until('the slow one has all of it', () => open[0]?.hasEnded(), 60_000);
     assert.equal(open[0]?.of('entry').length, MAX_LOG_ENTRIES);
     assert.deepEqual(open[0]?.lines.at(-1), { type: 'position', nextAfterId: MAX_LOG_ENTRIES });
+  });
+
+  it('may take nothing for minutes, as over a slow link, but not for ever', async (t) => {
+    const clock = new FakeClock();
+    const { log, read, call, tokens } = await startWithLine(t, { parts: { clock } });
+    const data = new Uint8Array(8 * 1024);
+    for (let i = 0; i < MAX_LOG_ENTRIES; i += 1) log.record(RX, i, data);
+    const stalls = async (reader: LogReader): Promise<void> => {
+      let before = -1;
+      let still = 0;
+      await until('nothing more is taken from the log', async () => {
+        await call('GET', '/api/v1/whoami', { token: tokens.viewer });
+        still = log.delivered > 0 && log.delivered === before ? still + 1 : 0;
+        before = log.delivered;
+        return still === 50;
+      });
+      assert.equal(reader.hasEnded(), false);
+    };
+    const patient = await read('after=0', 'viewer', true);
+    await stalls(patient);
+    clock.advance(SLOW_STALLED_MS - 60_000);
+    patient.resume();
+    await until('all of it', () => patient.hasEnded(), 60_000);
+    assert.equal(patient.of('entry').length, MAX_LOG_ENTRIES);
+
+    log.delivered = 0;
+    const gone = await read('after=0', 'viewer', true);
+    await stalls(gone);
+    await until('the line is not read for it any more', () => {
+      clock.advance(SLOW_STALLED_MS / 2);
+      return log.readers === 0;
+    });
+    gone.resume();
+    await until('it is cut off', () => gone.hasEnded(), 60_000);
+    assert.ok(gone.of('entry').length < MAX_LOG_ENTRIES);
   });
 
   it('that are slow hold no memory, and get everything all the same', async (t) => {

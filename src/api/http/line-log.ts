@@ -44,10 +44,7 @@ export async function logLines({ line, stream, clock, request }: LogParts): Prom
   return reading.bytes(first, request.follow === true);
 }
 
-/**
- * Each piece when the kernel has the one before: what the client takes is seen by the piece, where a stream that is piped
- * keeps some of them in one write, of which a slow link sees the end only after what counts as stalled.
- */
+/** Each piece when the kernel has the one before: what the client takes is seen by the piece. */
 export async function sendPieces(response: ServerResponse, source: AsyncIterable<Buffer>): Promise<void> {
   for await (const piece of source) {
     await written(response, piece);

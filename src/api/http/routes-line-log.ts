@@ -3,6 +3,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import Long from 'long';
 import { LinesideError } from '../../base/errors.ts';
 import { type lineside, serial } from '../../proto/services.ts';
+import { mayBeSlow } from './connections.ts';
 import { MAX_LOG_ENTRIES } from './limits.ts';
 import { logLines, NDJSON, sendPieces } from './line-log.ts';
 import { type App, actorOf, type RouteParts } from './route.ts';
@@ -46,6 +47,7 @@ export function lineLogRoutes(app: App, { line, streams, judge, clock }: RoutePa
         throw stream.reason ?? error;
       }
       reply.hijack();
+      mayBeSlow(reply.raw);
       reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
       await sendPieces(reply.raw, source);
       return reply;
