@@ -72,15 +72,28 @@ test('a line that does not answer is an alert of its own, told like the others',
   await rig.watch.stop();
 });
 
-test('alerts that cannot be looked at are told once, and looked at again', async () => {
-  const rig = new Rig(false);
+test('alerts that cannot be looked at are told of once, stand as they were, and take no others with them', async () => {
+  const rig = new Rig();
+  rig.alerts = () => [alert];
+  rig.getStatus = () => Promise.reject(new Error('UNAVAILABLE'));
+  assert.deepEqual(await rig.pass(10), ['alert fired A warning it is wrong']);
   rig.alerts = () => {
     throw new Error('the file is gone');
   };
-  assert.deepEqual(await rig.pass(100), ['the alerts could not be looked at the file is gone']);
-  rig.alerts = () => [alert];
-  assert.deepEqual(await rig.pass(10), ['alert fired A warning it is wrong']);
-  assert.equal(await rig.watch.askLine(), undefined);
+  const said = await rig.pass(200);
+  assert.equal(said[0], 'alerts could not be looked at the file is gone');
+  assert.match(said[1] ?? '', /^alert fired LinesideLineAway/);
+  assert.equal(said.length, 2);
+  rig.alerts = () => [];
+  assert.match((await rig.pass(80)).join(), /^alert ended A/);
   await rig.watch.stop();
   assert.equal(rig.clock.pendingTimers, 0);
+});
+
+test('a hub that knows no line watches the rest', async () => {
+  const rig = new Rig(false);
+  rig.alerts = () => [alert];
+  assert.deepEqual(await rig.pass(100), ['alert fired A warning it is wrong']);
+  assert.equal(await rig.watch.askLine(), undefined);
+  await rig.watch.stop();
 });

@@ -37,16 +37,8 @@ export function startWatch({ client, certificates: files, sources, clock, logger
   const alerts = (): readonly Alert[] => [...(line?.alerts() ?? []), ...certificates.alerts()];
   const journal = new AlertJournal(clock, logger);
   const stopping = new AbortController();
-  let isFailing = false;
-  const look = (): void => {
-    try {
-      journal.look([...sources.flatMap((source) => source.alerts()), ...alerts()]);
-      isFailing = false;
-    } catch (error) {
-      if (!isFailing) logger.warn('the alerts could not be looked at', { error: messageOf(error) });
-      isFailing = true;
-    }
-  };
+  const looked = sources.map((source) => new LastKnown(source, logger));
+  const look = (): void => journal.look([...looked.flatMap((source) => source.alerts()), ...alerts()]);
   const run = async (): Promise<void> => {
     for (let round = 0; !stopping.signal.aborted; round += 1) {
       if (round % LOOKS_PER_CERTIFICATES === 0) await certificates.look();
@@ -66,4 +58,28 @@ export function startWatch({ client, certificates: files, sources, clock, logger
       await running;
     },
   };
+}
+
+/** Who cannot tell of his alerts (a file that cannot be read) has those that he had, and takes nobody else's with him. */
+class LastKnown implements AlertSource {
+  readonly #source: AlertSource;
+  readonly #logger: Logger;
+  #last: readonly Alert[] = [];
+  #isFailing = false;
+
+  constructor(source: AlertSource, logger: Logger) {
+    this.#source = source;
+    this.#logger = logger;
+  }
+
+  alerts(): readonly Alert[] {
+    try {
+      this.#last = this.#source.alerts();
+      this.#isFailing = false;
+    } catch (error) {
+      if (!this.#isFailing) this.#logger.warn('alerts could not be looked at', { error: messageOf(error) });
+      this.#isFailing = true;
+    }
+    return this.#last;
+  }
 }
