@@ -22,7 +22,7 @@ export function encodeRecord(batch: Uint8Array): Buffer {
 }
 
 /** How a file ends after its last good record. */
-export type Ending =
+type Ending =
   | 'whole'
   /** The last record was not written to its end, or it is zeros: a crash. */
   | 'torn'

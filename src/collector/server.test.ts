@@ -32,6 +32,13 @@ describe('a collector', () => {
     assert.deepEqual(await stored(dir), words(1, 25));
   });
 
+  it('has its directory to itself', async (t) => {
+    const { dir, stop } = await start(t);
+    await assert.rejects(start(t, { dir }), /another collector uses/);
+    await stop();
+    await start(t, { dir });
+  });
+
   it('keeps logs and devices apart, whatever their ids are', async (t) => {
     const { dir, port } = await start(t);
     const client = connect(t, port);

@@ -63,9 +63,11 @@ export async function startCollector(
   const judge = options.tokens === '' ? undefined : judgeBy(new DeviceTokens(options.tokens, clock, logger));
   const server = new Server({ ...serverOptions, interceptors: [createGate(judge, refused)] });
   server.addService(collectorDefinition, collectorService({ store, pushes, clock, logger, judge }));
-  const listener = await listen(server, credentials, options, (peer) =>
-    refused.note('connect', peer, 'too many connections'),
-  );
+  const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
+  const listener = await listen(server, credentials, options, dropped).catch(async (error: unknown) => {
+    await store.stop();
+    throw error;
+  });
   return {
     port: listener.port,
     pushes: () => pushes.count,

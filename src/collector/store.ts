@@ -5,6 +5,7 @@ import Long from 'long';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import type { lineside } from '../proto/services.ts';
+import { lockDirectory } from './dir-lock.ts';
 import { MAX_DEVICES, MAX_LOGS_A_DEVICE, MAX_OPEN_LOGS } from './limits.ts';
 import { directoryName } from './names.ts';
 import { type Disk, realDisk, StoredLog } from './stored-log.ts';
@@ -18,6 +19,7 @@ export class Store {
   readonly #dir: string;
   readonly #logger: Logger;
   readonly #disk: Disk;
+  #release: () => void = () => undefined;
   /** By directory, the one that was used longest ago first. */
   readonly #opened = new Map<string, Opened>();
 
@@ -27,12 +29,13 @@ export class Store {
     this.#disk = disk;
   }
 
-  /** CONFIG_INVALID where it cannot be used. */
+  /** CONFIG_INVALID where it cannot be used, CONFLICT where another collector uses it. */
   async start(): Promise<void> {
     try {
       await mkdir(this.#dir, { recursive: true, mode: 0o750 });
-      await readdir(this.#dir);
+      this.#release = lockDirectory(this.#dir);
     } catch (error) {
+      if (error instanceof LinesideError) throw error;
       throw new LinesideError('CONFIG_INVALID', `cannot use the directory ${this.#dir}: ${messageOf(error)}`, {
         cause: error,
       });
@@ -57,6 +60,7 @@ export class Store {
     const opened = [...this.#opened.values()];
     this.#opened.clear();
     const ended = await Promise.allSettled(opened.map(async ({ log }) => (await log).close()));
+    this.#release();
     const failed = ended.find((one) => one.status === 'rejected');
     if (failed !== undefined) throw failed.reason;
   }

@@ -35,7 +35,7 @@ const SUFFIX = '.batches';
 /** 2^64 has so many. */
 const DIGITS = 20;
 
-export function segmentName(position: Long): string {
+function segmentName(position: Long): string {
   return `${position.toString().padStart(DIGITS, '0')}${SUFFIX}`;
 }
 

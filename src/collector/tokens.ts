@@ -20,7 +20,7 @@ interface DeviceToken {
 }
 
 /** CONFIG_INVALID where a line is not understood; it is named by its number, never quoted: it may hold a token. */
-export function parseDeviceTokens(file: string, text: string): DeviceToken[] {
+function parseDeviceTokens(file: string, text: string): DeviceToken[] {
   const tokens: DeviceToken[] = [];
   for (const [at, line] of text.split('\n').entries()) {
     if (line.trim() === '' || line.startsWith('#')) continue;
