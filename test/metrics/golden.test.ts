@@ -40,7 +40,7 @@ test('each name, type and help follows the habits of Prometheus', () => {
   }
 });
 
-test('a scrape of the service is what the list says, the line among it, and says so when the line is away', async () => {
+test('a scrape of the service is what the list says, the line among it, and says so when line or port are away', async () => {
   const port = namedPty(temporaryDirectory());
   const both = await startBoth({ config: { serial: { extra_ports: [port.portName] } } });
   const metrics = async (): Promise<string> => String((await both.http('GET', '/metrics')).body);
@@ -82,6 +82,13 @@ test('a scrape of the service is what the list says, the line among it, and says
     process.kill(both.linePid, 'SIGCONT');
   }
   await until('the line is back', async () => /^lineside_line_up 1$/m.test(await metrics()));
+  port.close();
+  const lost = await until('the port is lost', async () => {
+    const text = await metrics();
+    return /^lineside_line_port_lost 1$/m.test(text) && text;
+  });
+  assert.match(lost, /^lineside_line_port_open 0$/m);
+  assert.match(lost, /^lineside_line_losses_total 1$/m);
   if (present) checked(text);
   await both.stop();
 });
