@@ -2,7 +2,7 @@
 import { lineside, serial } from '../../proto/services.ts';
 
 /** By lineside.v1.PortState; what is not known yet is not open. */
-export const portStates = ['closed', 'closed', 'opening', 'open', 'lost', 'reopening', 'closing'] as const;
+const portStates = ['closed', 'closed', 'opening', 'open', 'lost', 'reopening', 'closing'] as const;
 /** By serial.Parity. */
 export const parities = ['none', 'even', 'odd', 'mark', 'space'] as const;
 /** By serial.StopBits. */

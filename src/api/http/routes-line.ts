@@ -116,7 +116,7 @@ export function lineChangeRoutes(app: App, { line }: RouteParts): void {
 }
 
 /** Fires when the client is gone, and after its answer. */
-export function goneSignal({ raw }: Pick<FastifyReply, 'raw'>): AbortSignal {
+function goneSignal({ raw }: Pick<FastifyReply, 'raw'>): AbortSignal {
   const gone = new AbortController();
   if (raw.destroyed) gone.abort();
   raw.once('close', () => gone.abort());
