@@ -1,17 +1,19 @@
 /** lineside doctor as people run it: the built product, a real service, and real trouble. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
 import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
-import { startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { signalPid, startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort } from './faults.ts';
-import { startBoth } from './hub.ts';
+import { isAlive, startBoth } from './hub.ts';
 import { passwordFile, plainKafka, saslKafka } from './hub-support.ts';
 import { namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
+import { until } from './wait.ts';
 
 interface Finding {
   readonly state: string;
@@ -48,6 +50,18 @@ async function doctor(configFile: string): Promise<Doctor> {
   };
 }
 
+/** Every file with its size, times and content. */
+function treeOf(dir: string): string[] {
+  return readdirSync(dir, { recursive: true, encoding: 'utf8' })
+    .sort()
+    .map((name) => {
+      const path = join(dir, name);
+      const { size, mtimeMs, ctimeMs, mode } = lstatSync(path);
+      const content = lstatSync(path).isFile() ? createHash('sha256').update(readFileSync(path)).digest('hex') : '';
+      return `${name} ${mode} ${size} ${mtimeMs} ${ctimeMs} ${content}`;
+    });
+}
+
 /** A configuration that nobody serves. */
 function configured(config: Toml): { dir: string; file: string } {
   const dir = temporaryDirectory();
@@ -79,6 +93,25 @@ describe('a service that is well', () => {
     assert.match(text.stdout, /^ok {7}configuration {2,}/);
     assert.match(text.stdout, /17 checks; nothing failed/);
     await service.stop();
+  });
+});
+
+describe('a service that was killed', () => {
+  it('is left as it is: no file is made, changed or touched, and its databases are said to be sound', async () => {
+    const service = await startBoth();
+    await service.http('POST', '/api/v1/dictionaries', { name: 'a', title: 'a', scope: 'PUBLIC' });
+    const hubPid = service.pid();
+    for (const pid of [service.linePid, hubPid]) signalPid(pid, 'SIGKILL');
+    await until('both are gone', () => !isAlive(service.linePid) && !isAlive(hubPid));
+    const before = treeOf(service.dir);
+    assert.ok(
+      before.some((line) => line.includes('refdata.db-wal')),
+      before.join('\n'),
+    );
+    const { said } = await doctor(service.configFile);
+    assert.deepEqual(treeOf(service.dir), before);
+    assert.match(said('databases'), /ok: log\.db: .*\n?.*ok: refdata\.db: .* taken in at the next start/);
+    assert.match(said('service'), /the line does not run/);
   });
 });
 
