@@ -1,5 +1,6 @@
 /** From another machine: nothing without TLS and credentials, and each role what is its own. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
@@ -9,8 +10,8 @@ import { Authority, type Pair } from '../grpc/certificates.ts';
 import { type Daemon, runDaemonToEnd, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { makeLan } from './lan.ts';
 import { type RawAnswer, RawClient } from './raw-client.ts';
-import { runCli } from './run-cli.ts';
-import { until } from './wait.ts';
+import { runCli, startCli } from './run-cli.ts';
+import { until, within } from './wait.ts';
 
 const lan = makeLan();
 const skip = typeof lan === 'string' ? `no network of its own here: ${lan}` : false;
@@ -174,7 +175,13 @@ describe('TLS and tokens', { skip }, () => {
     assert.equal((await runCli(['close', ...host])).status, 4, 'without a token');
   });
 
-  test('a revoked token is refused soon, without a restart', async () => {
+  test('a revoked token is refused soon, without a restart, and what it follows ends', async () => {
+    const host = ['--host', daemon.address, '--server-name', 'localhost', '--ca', authority.root.certFile];
+    const token = ['--token-file', join(daemon.dir, 'viewer.token')];
+    const following = startCli(['log', '--follow', '--text', '--last', '1', ...host, ...token]);
+    const ended = once(following.process, 'close') as Promise<[number]>;
+    await daemon.client.serial.logRaw({ dir: 1, rawData: Buffer.from('before it was revoked') });
+    await until('the entry', () => following.stdout().includes('before it was revoked'));
     const raw = client(daemon.address);
     const ask = () => raw.unary('/serial.SerialService/ListDevices', Buffer.alloc(0), bearer(tokens['viewer']));
     assert.equal((await ask()).code, 'OK');
@@ -182,6 +189,9 @@ describe('TLS and tokens', { skip }, () => {
     assert.equal(revoked.status, 0, revoked.stderr);
     await until('the refusal', async () => (await ask()).code === 'UNAUTHENTICATED');
     raw.close();
+    const [status] = await within('the end of what it follows', ended, 60_000);
+    assert.equal(status, 4, following.stderr());
+    assert.match(following.stderr(), /revoked/);
   });
 
   test('the Unix socket of the same service needs nothing', async () => {
