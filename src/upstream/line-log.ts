@@ -4,6 +4,7 @@ import { ClientError, Status } from 'nice-grpc';
 import { type Clock, pause } from '../base/clock.ts';
 import type { LineClient } from '../line-client/line-client.ts';
 import { lineside } from '../proto/services.ts';
+import type { Now } from './corrections.ts';
 import type { ReadBatch } from './packer.ts';
 import type { LogNow } from './places.ts';
 
@@ -23,6 +24,24 @@ export interface LineLog {
   now(signal: AbortSignal): Promise<LineNow>;
   /** What is stored above the id, until that is enough bytes or all there is. */
   read(logId: string, afterId: number, enoughBytes: number, signal: AbortSignal): Promise<ReadResult>;
+}
+
+const { ENTRY_CLOCK_UNSPECIFIED, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } = lineside.v1.EntryClock;
+
+export function isUnset({ clock }: lineside.v1.LogEntry): boolean {
+  return clock === ENTRY_CLOCK_NOT_SET;
+}
+
+/** What the log says now of the time of the first entry from the id on that the box has stamped. */
+export async function timeAt(line: LineLog, logId: string, id: number, signal: AbortSignal): Promise<Now> {
+  const result = await line.read(logId, id - 1, 1, signal);
+  if (result.kind !== 'read') return undefined;
+  const marked = result.batches
+    .flatMap(({ entries }) => entries)
+    .find(({ clock }) => clock !== ENTRY_CLOCK_UNSPECIFIED);
+  if (marked === undefined || isUnset(marked)) return undefined;
+  if (marked.clock !== ENTRY_CLOCK_CORRECTED) return { correctionMs: 0 };
+  return { correctionMs: Number(marked.entry?.timestamp ?? 0) - Number(marked.uncorrectedTimestampMs) };
 }
 
 /** It answers in milliseconds; a slow card may hold a page for seconds. */

@@ -12,6 +12,8 @@ export interface Situation {
   readonly read: 'nothing' | 'some' | 'enough';
   /** Milliseconds that what was read still waits for company. */
   readonly lingerMs: number;
+  /** The times of entries that were sent can be corrected now. */
+  readonly correctable: boolean;
   /** A batch is made and waits to be sent. */
   readonly packed: boolean;
   /** Milliseconds until the other side is tried again. */
@@ -27,7 +29,7 @@ export interface Situation {
 }
 
 export type Step =
-  | { readonly do: 'look' | 'read' | 'pack' | 'ask' | 'send' }
+  | { readonly do: 'look' | 'read' | 'correct' | 'pack' | 'ask' | 'send' }
   | { readonly do: 'wait'; readonly ms: number; readonly state: UpstreamState | 'waiting for the way' };
 
 /** How often it is looked whether change events still wait, and whether the budget has room. */
@@ -36,20 +38,26 @@ const BUDGET_LOOK_MS = 60_000;
 
 export function nextStep(now: Situation): Step {
   if (now.lookInMs <= 0) return { do: 'look' };
-  const wait = (ms: number, state: UpstreamState | 'waiting for the way'): Step => {
-    return { do: 'wait', ms: Math.max(1, Math.min(ms, now.lookInMs)), state };
-  };
-  if (now.packed) {
-    if (now.retryMs > 0) return wait(now.retryMs, 'waiting for the way');
-    if (now.busy) return wait(BUSY_LOOK_MS, 'waiting for change events');
-    if (!now.affordable) return wait(BUDGET_LOOK_MS, 'waiting for the budget');
-    if (!now.asked) return { do: 'ask' };
-    if (now.paceMs > 0) return wait(now.paceMs, 'sending');
-    return { do: 'send' };
-  }
-  if (now.read === 'enough') return { do: 'pack' };
-  if (now.hasMore && now.lineAnswers) return { do: 'read' };
-  if (now.read === 'some' && now.lingerMs <= 0) return { do: 'pack' };
-  if (!now.lineAnswers) return wait(now.lookInMs, 'waiting for the line');
-  return now.read === 'some' ? wait(now.lingerMs, 'sending') : wait(now.lookInMs, 'up to date');
+  const step = now.packed ? withBatch(now) : withoutBatch(now);
+  return step.do === 'wait' ? { ...step, ms: Math.max(1, Math.min(step.ms, now.lookInMs)) } : step;
+}
+
+function withBatch(now: Situation): Step {
+  if (now.retryMs > 0) return { do: 'wait', ms: now.retryMs, state: 'waiting for the way' };
+  if (now.busy) return { do: 'wait', ms: BUSY_LOOK_MS, state: 'waiting for change events' };
+  if (!now.affordable) return { do: 'wait', ms: BUDGET_LOOK_MS, state: 'waiting for the budget' };
+  if (!now.asked) return { do: 'ask' };
+  if (now.paceMs > 0) return { do: 'wait', ms: now.paceMs, state: 'sending' };
+  return { do: 'send' };
+}
+
+function withoutBatch(now: Situation): Step {
+  const { lineAnswers, read, lookInMs, lingerMs } = now;
+  if (now.correctable && lineAnswers) return { do: 'correct' };
+  if (read === 'enough') return { do: 'pack' };
+  if (now.hasMore && lineAnswers) return { do: 'read' };
+  if (read === 'some' && lingerMs <= 0) return { do: 'pack' };
+  if (!lineAnswers) return { do: 'wait', ms: lookInMs, state: 'waiting for the line' };
+  if (read === 'some') return { do: 'wait', ms: lingerMs, state: 'sending' };
+  return { do: 'wait', ms: lookInMs, state: 'up to date' };
 }

@@ -66,19 +66,24 @@ describe('the age of what waits', () => {
 describe('entries sent before the clock was set', () => {
   it('are ranges of one boot, at most 64', () => {
     let sent: SentUnset = nothingUnset;
-    sent = sentUnset(sent, 'a', [1, 2, 3]);
-    sent = sentUnset(sent, 'a', [4, 6]);
-    sent = sentUnset(sent, 'a', []);
-    sent = sentUnset(sent, 'a', [10]);
+    sent = sentUnset(sent, { logId: 'log', bootId: 'a' }, [1, 2, 3]);
+    sent = sentUnset(sent, { logId: 'log', bootId: 'a' }, [4, 6]);
+    sent = sentUnset(sent, { logId: 'log', bootId: 'a' }, []);
+    sent = sentUnset(sent, { logId: 'log', bootId: 'a' }, [10]);
     assert.deepEqual(sent, {
+      logId: 'log',
       bootId: 'a',
       ranges: [
         [1, 6],
         [10, 10],
       ],
     });
-    assert.deepEqual(sentUnset(sent, 'b', [20]), { bootId: 'b', ranges: [[20, 20]] });
-    for (let id = 100; id < 1_000; id += 2) sent = sentUnset(sent, 'a', [id]);
+    assert.deepEqual(sentUnset(sent, { logId: 'log', bootId: 'b' }, [20]), {
+      logId: 'log',
+      bootId: 'b',
+      ranges: [[20, 20]],
+    });
+    for (let id = 100; id < 1_000; id += 2) sent = sentUnset(sent, { logId: 'log', bootId: 'a' }, [id]);
     assert.equal(sent.ranges.length, 64);
     assert.equal(sent.ranges.at(-1)?.[1], 998);
   });

@@ -11,7 +11,7 @@ after(() => rmSync(dir, { recursive: true, force: true }));
 const saved = (afterId: number): Saved => ({
   places: [{ logId: 'log', afterId, lastId: afterId + 5 }],
   budget: { ranMs: 10, hours: [[0, 1]] },
-  unset: { bootId: 'boot', ranges: [[1, 2]] },
+  unset: { logId: 'log', bootId: 'boot', ranges: [[1, 2]] },
 });
 
 async function loaded(path: string): Promise<Saved | undefined> {
@@ -95,7 +95,7 @@ test('the largest position there can be fits', async () => {
   await file.save({
     places: Array.from({ length: 4 }, () => ({ logId: uuid, afterId: id, lastId: id })),
     budget: { ranMs: id, hours: Array.from({ length: 25 }, () => [1e9, 1e12] as const) },
-    unset: { bootId: uuid, ranges: Array.from({ length: 64 }, () => [id, id] as const) },
+    unset: { logId: uuid, bootId: uuid, ranges: Array.from({ length: 64 }, () => [id, id] as const) },
   });
   await file.close();
   assert.equal((await loaded(path))?.unset.ranges.length, 64);

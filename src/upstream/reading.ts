@@ -59,8 +59,9 @@ export class Reading {
     return this.#trouble;
   }
 
-  get clockSet(): boolean {
-    return this.#now?.clockSet ?? false;
+  /** The log is the one that is sent now, and its clock is set. */
+  isClockSet(logId: string): boolean {
+    return this.#now?.clockSet === true && this.#now.logId === logId && this.#places.current?.logId === logId;
   }
 
   lookInMs(nowMs: number): number {
@@ -154,6 +155,14 @@ export class Reading {
     this.#out = this.#parts.shift() ?? this.#packer?.take(maxBytes);
     this.#readSinceMs = this.#packer?.isEmpty === false ? this.#o.clock.monoMs() : undefined;
     return this.#out;
+  }
+
+  /** A batch with nothing in it but what is sent along; undefined: nothing was ever begun. */
+  nothing(): Packed | undefined {
+    const { current } = this.#places;
+    if (current === undefined) return undefined;
+    const { logId, afterId } = current;
+    return { logId, bootId: '', afterId, throughId: afterId, entries: [], gaps: [], bytes: 0, lineBytes: 0 };
   }
 
   /** What was handed out can never go as it is: it comes again in parts. */

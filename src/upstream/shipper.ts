@@ -8,16 +8,17 @@ import { type Clock, endsWithin, pause } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { Pulse } from '../base/pulse.ts';
-import { Budget } from './budget.ts';
+import { correctionsOf } from './corrections.ts';
 import type { SendOutcome, UpstreamState, UpstreamStatus, Way } from './face.ts';
 import { Journal } from './journal.ts';
-import type { LineLog } from './line-log.ts';
+import { Keeping } from './keeping.ts';
+import { isUnset, type LineLog, timeAt } from './line-log.ts';
 import { nextStep, type Situation, type Step } from './next-step.ts';
 import { LEAST_BYTES, Pace } from './pace.ts';
-import { encode, FRAME_BYTES, type Packed } from './packer.ts';
+import { type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
 import type { PositionFile } from './position-file.ts';
 import { Reading } from './reading.ts';
-import { nothingUnset, type SentUnset } from './unset-ranges.ts';
+import { nothingUnset, sentUnset } from './unset-ranges.ts';
 
 export interface ShipperOptions {
   readonly way: Way;
@@ -45,12 +46,7 @@ const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
 /** Nothing to send for so long: a connection that is kept costs more than one that is made again. */
 const REST_MS = 60_000;
-/** The position goes to the card this often at most: 4 KiB each. */
-const SAVE_MS = 5_000;
-/** Where the log ends is saved too, for the day that it is replaced: this often while nothing is sent. */
-const SAVE_GROWN_MS = 60_000;
-/** A kill between two saves may forget so much of what the budget was charged. */
-const UNSAVED_PART = 0.01;
+/** After what was not foreseen, and where the position cannot be read. */
 const TROUBLE_MS = 1_000;
 /** Beyond the limits of asking and sending. */
 const STILL_MS = 90_000;
@@ -59,19 +55,20 @@ interface Held {
   readonly packed: Packed;
   readonly bytes: Uint8Array;
   readonly cost: number;
+  /** It tells of times that were sent before the clock was set. */
+  readonly corrects: boolean;
 }
 
 export class Shipper {
   readonly #o: ShipperOptions;
   readonly #journal: Journal;
   readonly #reading: Reading;
+  readonly #keeping: Keeping;
   readonly #pace: Pace;
   readonly #pulse: Pulse;
   readonly #stopping = new AbortController();
   #isStopping = false;
   #running: Promise<void> | undefined;
-  #budget: Budget;
-  #unset: SentUnset = nothingUnset;
   #held: Held | undefined;
   /** Bytes of a batch, where the other side has found a larger one too large. */
   #mostBytes: number;
@@ -83,18 +80,15 @@ export class Shipper {
   #idleSinceMs: number | undefined;
   #state: UpstreamState = 'waiting for the line';
   #nudge = new AbortController();
-  #savedMs = Number.NEGATIVE_INFINITY;
-  #unsavedBytes = 0;
-  #isLoaded = false;
 
   constructor(options: ShipperOptions) {
     this.#o = options;
-    const { clock, batchBytes, maxKbitPerS, maxBytesPerDay, way, logger, sendLimitMs } = options;
+    const { clock, batchBytes, maxKbitPerS, way, logger, sendLimitMs } = options;
     this.#mostBytes = Math.min(batchBytes, way.maxBytes - FRAME_BYTES);
     this.#pace = new Pace(maxKbitPerS, this.#mostBytes, clock.monoMs());
-    this.#budget = new Budget(maxBytesPerDay, undefined, clock.monoMs());
     this.#journal = new Journal(logger, way.name);
     this.#reading = new Reading({ ...options, journal: this.#journal });
+    this.#keeping = new Keeping({ ...options, journal: this.#journal, reading: this.#reading });
     this.#pulse = new Pulse(clock, sendLimitMs + STILL_MS);
   }
 
@@ -112,8 +106,7 @@ export class Shipper {
     this.#stopping.abort();
     await this.#running;
     await this.#o.way.stop(0);
-    if (this.#isLoaded) await this.#save();
-    await this.#o.file.close();
+    await this.#keeping.close();
   }
 
   /** Throws where its loop has come to a stand. */
@@ -140,43 +133,28 @@ export class Shipper {
       repeatedBatches,
       gapsSent,
       entriesLost,
-      budgetUsedBytes: this.#budget.used(nowMs),
-      budgetLimitBytes: this.#budget.limit,
+      budgetUsedBytes: this.#keeping.budget.used(nowMs),
+      budgetLimitBytes: this.#keeping.budget.limit,
       position: current?.afterId ?? 0,
       logId: current?.logId ?? '',
     };
   }
 
   async #run(): Promise<void> {
-    await this.#load();
+    while (!this.#isStopping && !(await this.#keeping.load())) {
+      this.#pulse.beat();
+      await this.#wait(TROUBLE_MS);
+    }
     while (!this.#isStopping) {
       this.#pulse.beat();
       try {
         this.#overhead();
         await this.#turn(nextStep(this.#situation()));
-        await this.#saveIfDue();
+        await this.#keeping.saveIfDue();
       } catch (error) {
         if (this.#isStopping) return;
         this.#journal.trouble(messageOf(error));
         await this.#wait(TROUBLE_MS);
-      }
-    }
-  }
-
-  async #load(): Promise<void> {
-    const { file, clock, maxBytesPerDay } = this.#o;
-    while (!this.#isStopping) {
-      this.#pulse.beat();
-      try {
-        const saved = await file.load();
-        this.#budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
-        this.#unset = saved?.unset ?? nothingUnset;
-        this.#reading.from(saved?.places ?? []);
-        this.#isLoaded = true;
-        return;
-      } catch (error) {
-        this.#journal.saved(messageOf(error));
-        await this.#wait(SAVE_MS);
       }
     }
   }
@@ -189,6 +167,8 @@ export class Shipper {
         return this.#reading.look(signal);
       case 'read':
         return this.#reading.read(this.#wantedBytes(), signal);
+      case 'correct':
+        return this.#correct();
       case 'pack':
         return this.#pack();
       case 'ask':
@@ -211,6 +191,7 @@ export class Shipper {
       hasMore: this.#reading.hasMore,
       read: this.#reading.soFar(this.#wantedBytes()),
       lingerMs: this.#reading.lingerMs(nowMs),
+      correctable: this.#keeping.unset.ranges.length > 0 && this.#reading.isClockSet(this.#keeping.unset.logId),
       packed: held !== undefined,
       retryMs: this.#retryAtMs - nowMs,
       busy: held !== undefined && busy(),
@@ -221,23 +202,38 @@ export class Shipper {
   }
 
   #affordable(bytes: number, nowMs: number): boolean {
-    const affordable = this.#budget.left(nowMs) >= bytes;
-    this.#journal.budget(affordable, this.#budget.used(nowMs), this.#budget.limit);
+    const affordable = this.#keeping.budget.left(nowMs) >= bytes;
+    this.#journal.budget(affordable, this.#keeping.budget.used(nowMs), this.#keeping.budget.limit);
     return affordable;
   }
 
   /** Of the next batch: what the link, the other side and the budget have room for. */
   #wantedBytes(): number {
-    const left = this.#budget.left(this.#o.clock.monoMs()) / 2;
+    const left = this.#keeping.budget.left(this.#o.clock.monoMs()) / 2;
     return Math.min(this.#pace.batchBytes, this.#mostBytes, Math.max(LEAST_BYTES, left));
   }
 
+  /** Told at once, in a batch of its own: the next entry may be long in coming. */
+  async #correct(): Promise<void> {
+    const { line } = this.#o;
+    const { signal } = this.#stopping;
+    const { logId, ranges } = this.#keeping.unset;
+    const corrections = await correctionsOf(ranges, (id) => timeAt(line, logId, id, signal));
+    const packed = this.#reading.nothing();
+    if (corrections.length === 0 || packed === undefined) this.#keeping.unset = nothingUnset;
+    else this.#hold(packed, corrections);
+  }
+
   #pack(): void {
-    const { way, deviceId } = this.#o;
     const packed = this.#reading.take(this.#wantedBytes());
-    if (packed === undefined) return;
-    const bytes = encode(packed, deviceId);
-    if (bytes.length <= way.maxBytes) this.#held = { packed, bytes, cost: way.cost(bytes) };
+    if (packed !== undefined) this.#hold(packed);
+  }
+
+  #hold(packed: Packed, corrections: readonly Correction[] = []): void {
+    const { way, deviceId } = this.#o;
+    const bytes = encode(packed, deviceId, corrections);
+    if (bytes.length <= way.maxBytes)
+      this.#held = { packed, bytes, cost: way.cost(bytes), corrects: corrections.length > 0 };
     else this.#reading.cut(packed, `${bytes.length} bytes are more than the ${way.maxBytes} that can be sent`);
   }
 
@@ -275,6 +271,8 @@ export class Shipper {
       this.#journal.connected();
       this.#journal.sent(packed);
       this.#reading.arrived(packed);
+      const unset = packed.entries.filter(isUnset).map(({ id }) => Number(id));
+      this.#keeping.unset = held.corrects ? nothingUnset : sentUnset(this.#keeping.unset, packed, unset);
     } else if (!this.#isStopping) this.#notStored(outcome, held);
   }
 
@@ -320,9 +318,8 @@ export class Shipper {
   }
 
   #charge(bytes: number, nowMs: number): void {
-    this.#budget.charge(bytes, nowMs);
+    this.#keeping.charge(bytes, nowMs);
     this.#journal.wireBytes += bytes;
-    this.#unsavedBytes += bytes;
   }
 
   #wayChanged(): void {
@@ -366,28 +363,5 @@ export class Shipper {
     if (this.#isStopping) return;
     this.#nudge = new AbortController();
     await pause(this.#o.clock, ms, AbortSignal.any([this.#nudge.signal, this.#stopping.signal]));
-  }
-
-  async #saveIfDue(): Promise<void> {
-    const { limit } = this.#budget;
-    const forced = limit > 0 && this.#unsavedBytes > limit * UNSAVED_PART;
-    const agoMs = this.#o.clock.monoMs() - this.#savedMs;
-    const due = agoMs >= SAVE_MS && (this.#unsavedBytes > 0 || this.#reading.hasMoved);
-    if (forced || due || (agoMs >= SAVE_GROWN_MS && this.#reading.hasGrown)) await this.#save();
-  }
-
-  async #save(): Promise<void> {
-    const { file, clock } = this.#o;
-    this.#reading.takeMoved();
-    const { all } = this.#reading.places;
-    this.#savedMs = clock.monoMs();
-    this.#unsavedBytes = 0;
-    try {
-      await file.save({ places: all, budget: this.#budget.save(this.#savedMs), unset: this.#unset });
-      this.#journal.saved('');
-    } catch (error) {
-      this.#reading.unsaved();
-      this.#journal.saved(messageOf(error));
-    }
   }
 }

@@ -4,7 +4,8 @@
  */
 
 export interface SentUnset {
-  /** '': none. */
+  /** Both '': none. */
+  readonly logId: string;
   readonly bootId: string;
   /** [first id, last id], oldest first. */
   readonly ranges: readonly (readonly [number, number])[];
@@ -13,14 +14,18 @@ export interface SentUnset {
 /** Of one boot. Beyond that the newest two become one. */
 const MOST = 64;
 
-export const nothingUnset: SentUnset = { bootId: '', ranges: [] };
+export const nothingUnset: SentUnset = { logId: '', bootId: '', ranges: [] };
 
-/** `unset`: ids of one batch, in order, that were sent with the mark; `between`: whether ids next to one another in it belong together. */
-export function sentUnset(before: SentUnset, bootId: string, unset: readonly number[]): SentUnset {
-  const [first, last] = [unset[0], unset.at(-1)];
+/** `ids`: of one batch, in order, those that were sent with the mark. */
+export function sentUnset(
+  before: SentUnset,
+  { logId, bootId }: Pick<SentUnset, 'logId' | 'bootId'>,
+  ids: readonly number[],
+): SentUnset {
+  const [first, last] = [ids[0], ids.at(-1)];
   if (first === undefined || last === undefined || bootId === '') return before;
-  if (before.bootId !== bootId) return { bootId, ranges: [[first, last]] };
-  return { bootId, ranges: joined([...before.ranges, [first, last]]) };
+  const isSame = before.bootId === bootId && before.logId === logId;
+  return { logId, bootId, ranges: joined([...(isSame ? before.ranges : []), [first, last]]) };
 }
 
 function joined(ranges: readonly (readonly [number, number])[]): readonly (readonly [number, number])[] {

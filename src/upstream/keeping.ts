@@ -1,0 +1,91 @@
+/** What has to outlast the process, and when it goes to the card: the places, the budget, and what was sent before the clock was set. */
+import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import { Budget } from './budget.ts';
+import type { Journal } from './journal.ts';
+import type { PositionFile } from './position-file.ts';
+import type { Reading } from './reading.ts';
+import { nothingUnset, type SentUnset } from './unset-ranges.ts';
+
+/** The position goes to the card this often at most: 4 KiB each. */
+const SAVE_MS = 5_000;
+/** Where the log ends is saved too, for the day that it is replaced: this often while nothing is sent. */
+const SAVE_GROWN_MS = 60_000;
+/** A kill between two saves may forget so much of what the budget was charged. */
+const UNSAVED_PART = 0.01;
+
+export interface KeepingOptions {
+  readonly file: PositionFile;
+  readonly reading: Reading;
+  readonly maxBytesPerDay: number;
+  readonly journal: Journal;
+  readonly clock: Clock;
+}
+
+export class Keeping {
+  readonly #o: KeepingOptions;
+  unset: SentUnset = nothingUnset;
+  #budget: Budget;
+  #isLoaded = false;
+  #savedMs = Number.NEGATIVE_INFINITY;
+  #unsavedBytes = 0;
+
+  constructor(options: KeepingOptions) {
+    this.#o = options;
+    this.#budget = new Budget(options.maxBytesPerDay, undefined, options.clock.monoMs());
+  }
+
+  get budget(): Budget {
+    return this.#budget;
+  }
+
+  /** Once. False: it could not be read, and that was said. */
+  async load(): Promise<boolean> {
+    const { file, reading, maxBytesPerDay, journal, clock } = this.#o;
+    try {
+      const saved = await file.load();
+      this.#budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
+      this.unset = saved?.unset ?? nothingUnset;
+      reading.from(saved?.places ?? []);
+      this.#isLoaded = true;
+    } catch (error) {
+      journal.saved(messageOf(error));
+    }
+    return this.#isLoaded;
+  }
+
+  charge(bytes: number, nowMs: number): void {
+    this.#budget.charge(bytes, nowMs);
+    this.#unsavedBytes += bytes;
+  }
+
+  async saveIfDue(): Promise<void> {
+    const { limit } = this.#budget;
+    const { reading, clock } = this.#o;
+    const forced = limit > 0 && this.#unsavedBytes > limit * UNSAVED_PART;
+    const agoMs = clock.monoMs() - this.#savedMs;
+    const due = agoMs >= SAVE_MS && (this.#unsavedBytes > 0 || reading.hasMoved);
+    if (forced || due || (agoMs >= SAVE_GROWN_MS && reading.hasGrown)) await this.#save();
+  }
+
+  /** Saves it for the last time. */
+  async close(): Promise<void> {
+    if (this.#isLoaded) await this.#save();
+    await this.#o.file.close();
+  }
+
+  async #save(): Promise<void> {
+    const { file, reading, journal, clock } = this.#o;
+    reading.takeMoved();
+    this.#savedMs = clock.monoMs();
+    this.#unsavedBytes = 0;
+    try {
+      const budget = this.#budget.save(this.#savedMs);
+      await file.save({ places: reading.places.all, budget, unset: this.unset });
+      journal.saved('');
+    } catch (error) {
+      reading.unsaved();
+      journal.saved(messageOf(error));
+    }
+  }
+}
