@@ -229,8 +229,8 @@ function views(store: ChangeStore, { data, outbox }: Config): Pick<HttpParts, 't
   return {
     storage() {
       const { bavail, bsize } = statfsSync(data.dir);
-      const { usedBytes, damage, full } = store.health();
-      const sizes = { usedBytes, limitBytes: outbox.maxBytes, freeBytes: bavail * bsize };
+      const { usedBytes, waitingChanges, damage, full } = store.health();
+      const sizes = { usedBytes, waitingChanges, limitBytes: outbox.maxBytes, freeBytes: bavail * bsize };
       return { ...sizes, isDamaged: damage !== '', isFull: full !== '' };
     },
     trouble() {

@@ -60,6 +60,8 @@ interface StoreHealth {
   /** '' while nothing was found, else what. */
   readonly damage: string;
   readonly usedBytes: number;
+  /** Changes that wait for their turn to write, behind an import mostly. */
+  readonly waitingChanges: number;
 }
 
 export interface ChangeStoreOptions {
@@ -250,9 +252,10 @@ class OpenStore implements ChangeStore {
         full: this.#budget.lack() || this.#full,
         damage: this.#damage,
         usedBytes: this.#budget.usedBytes(),
+        waitingChanges: this.#slot.waiting,
       }));
     } catch (error) {
-      return { full: this.#full, damage: this.#damage || messageOf(error), usedBytes: 0 };
+      return { full: this.#full, damage: this.#damage || messageOf(error), usedBytes: 0, waitingChanges: 0 };
     }
   }
 

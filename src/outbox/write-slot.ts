@@ -15,6 +15,11 @@ export class WriteSlot {
   #closed = false;
   #idle: (() => void) | undefined;
 
+  /** Changes that wait for their turn. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
   /** Runs `work` at once, or when its turn comes. `limited`: refused with TOO_MANY when the queue is full. */
   run<T>(limited: boolean, work: () => T): Promise<T> {
     return this.#enter(limited, (release) => {

@@ -142,7 +142,14 @@ export class Box {
       host: () => this.facts.host,
       storage: () => {
         const { damage, full } = this.facts;
-        return { usedBytes: 1, limitBytes: 2, freeBytes: 3, isDamaged: damage !== '', isFull: full !== '' };
+        return {
+          usedBytes: 1,
+          limitBytes: 2,
+          freeBytes: 3,
+          waitingChanges: 4,
+          isDamaged: damage !== '',
+          isFull: full !== '',
+        };
       },
       watch: {
         askLine: () => this.#line.look(),

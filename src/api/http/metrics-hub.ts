@@ -9,6 +9,8 @@ export interface StorageFigures {
   readonly limitBytes: number;
   /** Free on its disk. */
   readonly freeBytes: number;
+  /** Changes that wait for their turn to write. */
+  readonly waitingChanges: number;
   readonly isDamaged: boolean;
   /** Changes are refused for want of room. */
   readonly isFull: boolean;
@@ -51,6 +53,11 @@ const gauges: readonly Listed[] = [
   ['refdata_bytes', 'Bytes that refdata.db uses.', ({ storage }) => storage?.usedBytes],
   ['refdata_limit_bytes', 'Bytes that refdata.db may use.', ({ storage }) => storage?.limitBytes],
   ['refdata_free_bytes', 'Free bytes on the disk of refdata.db.', ({ storage }) => storage?.freeBytes],
+  [
+    'refdata_waiting_changes',
+    'Changes that wait for their turn to write, behind an import mostly.',
+    ({ storage }) => storage?.waitingChanges,
+  ],
   ['refdata_damaged', '1: refdata.db was found damaged.', ({ storage }) => storage && Number(storage.isDamaged)],
   ['refdata_full', '1: changes are refused for want of room.', ({ storage }) => storage && Number(storage.isFull)],
 ];

@@ -9,7 +9,14 @@ import { FakeOutbox, startTestServer } from './server.fixture.ts';
 import { FakeWebhooks } from './webhooks.fixture.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
-const storage = () => ({ usedBytes: 8_192, limitBytes: 2 ** 31, freeBytes: 2 ** 40, isDamaged: false, isFull: true });
+const storage = () => ({
+  usedBytes: 8_192,
+  limitBytes: 2 ** 31,
+  freeBytes: 2 ** 40,
+  waitingChanges: 6,
+  isDamaged: false,
+  isFull: true,
+});
 
 function valueOf(text: string, series: string): number | undefined {
   const line = text.split('\n').find((line) => line.startsWith(`${series} `));
@@ -35,6 +42,7 @@ describe('metrics', () => {
       lineside_refdata_bytes: 8_192,
       lineside_refdata_limit_bytes: 2 ** 31,
       lineside_refdata_free_bytes: 2 ** 40,
+      lineside_refdata_waiting_changes: 6,
       lineside_refdata_damaged: 0,
       lineside_refdata_full: 1,
       lineside_kafka_configured: 1,
