@@ -197,6 +197,7 @@ class KafkaBroker implements Broker {
       if (over()) break;
       if (fault === undefined) {
         this.#heardMs = this.#clock.monoMs();
+        if (!this.#connected) this.#topics.found();
         if (this.#clock.monoMs() >= this.#topics.dueMs(!this.#connected)) {
           await this.#topics.tend();
           // That may have taken half a minute: whether the broker is still there is asked anew.
@@ -296,8 +297,7 @@ class KafkaBroker implements Broker {
     if (!this.#connected) return;
     this.#connected = false;
     this.#sinceMs = this.#clock.monoMs();
-    // What comes back may be another: its topics are looked at, however soon that is.
-    this.#topics.missed();
+    this.#topics.lost();
     this.#wake();
     this.#listener.changed();
   }

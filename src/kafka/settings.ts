@@ -16,7 +16,7 @@ const LINGER_MS = 5;
  * a thousand boxes lose their broker at the same moment); then the wait doubles up to the second, and is anything from half
  * of that. A broker that was away for a minute has all of them back within half a minute, some in each second.
  */
-const RECONNECT_FIRST_MS = 500;
+const RECONNECT_FIRST_MS = 1_000;
 const RECONNECT_MAX_MS = 20_000;
 /** A broker that is busy for longer than this is as good as gone: the request is sent again elsewhere. */
 const REQUEST_TIMEOUT_MS = 10_000;

@@ -12,6 +12,12 @@ import type { TendedTopic } from './tend-topics.ts';
 const TEND_EVERY_MS = 3_600_000;
 /** and after a connection, or when a report says that one is missing, but not more often than this. */
 const TEND_AGAIN_MS = 5_000;
+/**
+ * A broker that was away for less than this is taken for the one it was, with the topics it had: they are looked at some
+ * time later, so that a fleet that comes back makes one connection each at first, and not three.
+ */
+const BRIEF_MS = 300_000;
+const LATER_MS = 30_000;
 
 export class TopicKeeper {
   readonly #options: KafkaOptions;
@@ -20,6 +26,9 @@ export class TopicKeeper {
   #topics: readonly TendedTopic[] = [];
   #tendedMs = Number.NEGATIVE_INFINITY;
   #soon = false;
+  #lostMs: number | undefined;
+  /** After a brief absence: when they are looked at. */
+  #laterMs: number | undefined;
 
   constructor(options: KafkaOptions, clock: Clock, logger: Logger) {
     this.#options = options;
@@ -45,14 +54,34 @@ export class TopicKeeper {
     return !before;
   }
 
+  /** The broker is gone: what comes back may be another. */
+  lost(): void {
+    this.#lostMs = this.#clock.monoMs();
+    this.#soon = true;
+  }
+
+  /** A broker answers again. */
+  found(): void {
+    const now = this.#clock.monoMs();
+    if (this.#lostMs === undefined) return;
+    const wereRight = this.#topics.length > 0 && this.#topics.every(({ lacks }) => lacks.length === 0);
+    if (wereRight && now - this.#lostMs < BRIEF_MS) {
+      this.#soon = false;
+      this.#laterMs = now + Math.random() * LATER_MS;
+    }
+    this.#lostMs = undefined;
+  }
+
   /** Monotonic milliseconds of the next look. */
   dueMs(connecting = false): number {
+    if (this.#laterMs !== undefined && !this.#soon) return this.#laterMs;
     return this.#tendedMs + (this.#soon || connecting ? TEND_AGAIN_MS : TEND_EVERY_MS);
   }
 
   /** Never rejects: a topic that could not be looked at says so. */
   async tend(): Promise<void> {
     this.#soon = false;
+    this.#laterMs = undefined;
     let found: readonly TendedTopic[];
     try {
       const { tendTopics } = await import('./tend-topics.ts');

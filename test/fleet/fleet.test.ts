@@ -8,14 +8,14 @@ import { temporaryDirectory } from '../e2e/daemon.ts';
 import { brokerMissing } from '../kafka/broker.ts';
 import { fleetRun } from '../soak/fleet.ts';
 
-const BOXES = 45;
+const BOXES = 40;
 
 it('a fleet that loses its broker comes back one after the other, and each change arrives in order', {
   skip: brokerMissing,
 }, async (t) => {
   const setting = {
     boxes: BOXES,
-    boxesPerCrew: 15,
+    boxesPerCrew: 20,
     tls: false,
     seed: 1,
     awayMs: 3_000,

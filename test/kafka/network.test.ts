@@ -87,7 +87,8 @@ describe('a bad network', { skip: brokerMissing }, () => {
     await disconnected();
     proxy.open();
     await connected();
-    const said = await until('it is said', () => log.find((line) => line.includes('another number of partitions')));
+    const saysSo = (): string | undefined => log.find((line) => line.includes('another number of partitions'));
+    const said = await until('it is said', saysSo, 60_000);
     assert.match(said, /before=1 now=4/);
   });
 });

@@ -77,11 +77,11 @@ export function watched(options: KafkaOptions): Watched {
     log,
     outcomes,
     changes: () => changes,
-    connected: async (limitMs = 30_000) =>
+    connected: async (limitMs = 60_000) =>
       void (await until('connected', () => broker.state().connected, limitMs).catch((error: unknown) => {
         throw new Error(`${String(error)}\n${say()}`);
       })),
-    disconnected: async (limitMs = 30_000) =>
+    disconnected: async (limitMs = 60_000) =>
       void (await until('not connected', () => !broker.state().connected, limitMs)),
     async send(partial) {
       const message = messageOf(partial.id, partial.topic, partial);
