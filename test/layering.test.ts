@@ -219,7 +219,6 @@ const faces: Readonly<Record<string, readonly string[]>> = {
     'cli/numbers.ts',
     'cli/output.ts',
   ],
-  'upstream -> config': ['config/listen.ts'],
   'local-commands.ts -> collector': ['collector/commands.ts'],
   'local-commands.ts -> log': ['log/new-identity.ts', 'log/schema.ts'],
   'local-commands.ts -> outbox': ['outbox/new-identity.ts'],
