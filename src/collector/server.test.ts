@@ -149,6 +149,18 @@ describe('tokens of a collector', () => {
     assert.equal(await connect(t, port, one, tls).position(), 3);
   });
 
+  it('give each box one push, also one that brings nothing', async (t) => {
+    const tokens = join(temporaryDirectory(), 'tokens');
+    const token = await addDeviceToken(tokens, 'box-1');
+    const { port, pushes } = await start(t, { tokens });
+    const older = new Pushing(connect(t, port, token));
+    await until('the push is open', () => pushes() === 1);
+    const newer = new Pushing(connect(t, port, token));
+    await refused(older.ended, Status.ABORTED, /a newer push of this device/);
+    assert.equal(pushes(), 1);
+    assert.equal(await newer.end(), 0);
+  });
+
   it('end an open push when they are revoked', async (t) => {
     const tokens = join(temporaryDirectory(), 'tokens');
     const token = await addDeviceToken(tokens, 'box-1');

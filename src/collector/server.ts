@@ -60,9 +60,11 @@ export async function startCollector(
   await store.start();
   const pushes = new Pushes(clock);
   const refused = new RefusalLog(clock, logger);
+  // Its own, so that strangers at the door do not hide what is wrong with a box.
+  const notTaken = new RefusalLog(clock, logger);
   const judge = options.tokens === '' ? undefined : judgeBy(new DeviceTokens(options.tokens, clock, logger));
   const server = new Server({ ...serverOptions, interceptors: [createGate(judge, refused)] });
-  server.addService(collectorDefinition, collectorService({ store, pushes, clock, logger, judge }));
+  server.addService(collectorDefinition, collectorService({ store, pushes, clock, logger, refused: notTaken, judge }));
   const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
   const listener = await listen(server, credentials, options, dropped).catch(async (error: unknown) => {
     await store.stop();

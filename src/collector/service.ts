@@ -10,6 +10,7 @@ import Long from 'long';
 import type { Clock } from '../base/clock.ts';
 import { asLinesideError, errorCatalogue, LinesideError } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
+import type { RefusalLog } from '../base/refusal-log.ts';
 import { CollectorServiceDefinition, lineside } from '../proto/services.ts';
 import { DEVICE, type Judge, Received } from './gate.ts';
 import { batchFault, idFault } from './judge.ts';
@@ -42,6 +43,8 @@ export interface ServiceParts {
   readonly pushes: Pushes;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Batches and questions that are not taken. */
+  readonly refused: RefusalLog;
   /** undefined: whoever reaches the address may push for any device. */
   readonly judge: Judge | undefined;
 }
@@ -51,7 +54,12 @@ type PositionCall = ServerUnaryCall<lineside.v1.PositionRequest, lineside.v1.Pos
 type PushCall = ServerReadableStream<Received, lineside.v1.PushResult.$Properties>;
 
 export function collectorService(parts: ServiceParts) {
-  const { store, logger } = parts;
+  const { store, logger, refused } = parts;
+  const refusal = (path: string, call: PositionCall | PushCall, error: unknown): Outcome => {
+    const outcome = statusOf(error, logger);
+    if (noted.has(outcome.code)) refused.note(path, call.getPeer(), outcome.details);
+    return outcome;
+  };
   const position = async (call: PositionCall): Promise<lineside.v1.Position.$Properties> => {
     const { deviceId, logId } = call.request;
     const fault = idFault('device_id', deviceId) || idFault('log_id', logId);
@@ -61,22 +69,30 @@ export function collectorService(parts: ServiceParts) {
   };
   return {
     getPosition: (call: PositionCall, callback: Answer<lineside.v1.Position.$Properties>) =>
-      void answered(position(call), callback, logger),
+      void answered(position(call), callback, (error) => refusal(getPosition.path, call, error)),
     push: (call: PushCall, callback: Answer<lineside.v1.PushResult.$Properties>) =>
-      void answered(new Push(parts, call).run(), callback, logger),
+      void answered(new Push(parts, call).run(), callback, (error) => refusal(push.path, call, error)),
   };
 }
 
-async function answered<T>(work: Promise<T>, callback: Answer<T>, logger: Logger): Promise<void> {
+async function answered<T>(work: Promise<T>, callback: Answer<T>, refusal: (error: unknown) => Outcome): Promise<void> {
   let value: T;
   try {
     value = await work;
   } catch (error) {
-    callback(statusOf(error, logger));
+    callback(refusal(error));
     return;
   }
   callback(null, value);
 }
+
+/** What whoever runs the collector has to hear of; the rest is the box's own affair, and goes away by itself. */
+const noted: ReadonlySet<status> = new Set([
+  status.INVALID_ARGUMENT,
+  status.PERMISSION_DENIED,
+  status.RESOURCE_EXHAUSTED,
+  status.UNAVAILABLE,
+]);
 
 /** One call of Push. */
 class Push {
@@ -95,6 +111,8 @@ class Push {
   async run(): Promise<lineside.v1.PushResult.$Properties> {
     const { pushes } = this.#parts;
     const turn = pushes.begin(() => this.#judgeAgain());
+    const owner = ownerOf(this.#call);
+    if (owner !== undefined) pushes.claim(turn, owner);
     this.#call.once('cancelled', () => turn.end(new PushEnded('cancelled', 'the box went away')));
     try {
       await this.#store(turn, this.#call.iterator({ destroyOnReturn: false }));
@@ -196,9 +214,6 @@ function statusOf(thrown: unknown, logger: Logger): Outcome {
     const cause = error.cause instanceof Error ? error.cause : error;
     logger.error('a call failed unforeseen', { error: cause.stack ?? cause.message });
     return { code: status.INTERNAL, details: 'internal failure; the collector has logged it' };
-  }
-  if (error.code === 'STORAGE_FULL' || error.code === 'STORAGE_FAILED') {
-    logger.error('cannot store what a box sends', { error: error.message });
   }
   const text = error.hint === '' ? error.message : `${error.message} (${error.hint})`;
   // encodeURI, which grpc-js runs on it, throws on half a surrogate pair.

@@ -51,7 +51,7 @@ export class Store {
 
   async append(encoded: Uint8Array, batch: lineside.v1.UpstreamBatch): Promise<void> {
     const dir = this.#place(batch.deviceId, batch.logId);
-    if (!this.#opened.has(dir)) await this.#checkRoom(batch.deviceId, dir);
+    if (!this.#opened.has(dir)) await this.#checkRoom(batch, dir);
     await this.#using(dir, (log) => log.append(encoded, batch));
   }
 
@@ -69,16 +69,17 @@ export class Store {
     return join(this.#dir, directoryName(deviceId), directoryName(logId));
   }
 
-  async #checkRoom(deviceId: string, dir: string): Promise<void> {
+  /** For a log that is not here yet. */
+  async #checkRoom({ deviceId, logId }: lineside.v1.UpstreamBatch, dir: string): Promise<void> {
     if (await isThere(dir)) return;
-    const device = join(this.#dir, directoryName(deviceId));
-    const logs = await namesIn(device);
+    const logs = await namesIn(join(this.#dir, directoryName(deviceId)));
     if (logs.length >= MAX_LOGS_A_DEVICE) {
       throw new LinesideError('TOO_MANY', `log_id: there are ${logs.length} logs of this device already`);
     }
     if (logs.length === 0 && (await namesIn(this.#dir)).length >= MAX_DEVICES) {
       throw new LinesideError('TOO_MANY', `device_id: there are ${MAX_DEVICES} devices already`);
     }
+    this.#logger.info('a log begins', { device: deviceId, log: logId });
   }
 
   async #using<T>(dir: string, work: (log: StoredLog) => Promise<T>): Promise<T> {
