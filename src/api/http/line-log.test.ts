@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type LogReader, lines } from '../../../test/e2e/log-stream.ts';
@@ -152,6 +153,25 @@ describe('a follower of the log', () => {
     await until('the line is read', () => log.readers === 1);
     reader.close();
     await until('it is not any more', () => log.readers === 0);
+  });
+
+  it('that is gone before its stream begins leaves no place taken', async (t) => {
+    const { log, read, port, tokens } = await startWithLine(t);
+    const asked = `GET /api/v1/line/log?follow=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${tokens.viewer}\r\n\r\n`;
+    const goes = (turns: number): Promise<void> =>
+      new Promise((resolve) => {
+        const socket = connect(port, '127.0.0.1', () => socket.write(asked));
+        socket.on('error', () => {});
+        socket.once('close', () => resolve());
+        // Each leaves at another step of what the service does for it.
+        const leave = (left: number): unknown => (left === 0 ? socket.destroy() : setImmediate(leave, left - 1));
+        socket.once('connect', () => leave(turns));
+      });
+    for (let turns = 0; turns < 60; turns += 1) await goes(turns);
+    await until('nobody reads the line', () => log.readers === 0);
+    for (let i = 0; i < LOG_STREAMS.follow.perReader; i += 1) {
+      await until('a place', async () => (await read('follow=true')).status === 200);
+    }
   });
 
   it('is told why when the line ends the stream', async (t) => {

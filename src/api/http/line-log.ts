@@ -47,8 +47,8 @@ export async function logLines({ line, stream, clock, request }: LogParts): Prom
 /** Each piece when the kernel has the one before: what the client takes is seen by the piece. */
 export async function sendPieces(response: ServerResponse, source: AsyncIterable<Buffer>): Promise<void> {
   for await (const piece of source) {
-    await written(response, piece);
     if (response.destroyed) return;
+    await written(response, piece);
   }
   response.end();
 }

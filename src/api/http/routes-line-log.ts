@@ -39,18 +39,19 @@ export function lineLogRoutes(app: App, { line, streams, judge, clock }: RoutePa
         judge: () => judge(request),
       });
       reply.raw.once('close', () => stream.close());
-      let source: AsyncIterable<Buffer>;
       try {
-        source = await logLines({ line, stream, clock, request: wanted });
+        const source = await logLines({ line, stream, clock, request: wanted });
+        reply.hijack();
+        mayBeSlow(reply.raw);
+        reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
+        await sendPieces(reply.raw, source);
+        return reply;
       } catch (error) {
-        stream.close();
         throw stream.reason ?? error;
+      } finally {
+        // Also of a client that was gone before it was listened for: nothing tells of its end again.
+        stream.close();
       }
-      reply.hijack();
-      mayBeSlow(reply.raw);
-      reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
-      await sendPieces(reply.raw, source);
-      return reply;
     },
   );
 }
