@@ -47,7 +47,7 @@ const kernelLimitBytes = 256 * 1024;
 
 /** The journal last: of it there is as much as there is room. */
 export const collectors: readonly Collector[] = [
-  { what: "the doctor's findings", limitMs: 45_000, collect: doctorPart },
+  { what: "the doctor's findings", limitMs: 50_000, collect: doctorPart },
   { what: 'configuration', limitMs: 5_000, collect: configurationPart },
   { what: 'versions', limitMs: 10_000, collect: versionsPart },
   { what: 'answers of the service', limitMs: 20_000, collect: answersPart },

@@ -8,7 +8,7 @@ import { calledHosts } from './checks-net.ts';
 import { wordsOf } from './checks-tls.ts';
 import { fileBehind, type Place } from './place.ts';
 import { readSafely } from './safe-files.ts';
-import { authoritiesOf, type Peer, reach } from './tls-peer.ts';
+import { authoritiesOf, type Peer, reach, speaksTls } from './tls-peer.ts';
 
 /** A handshake, a login, the metadata of three topics, on a slow line. */
 const loginLimitMs = 12_000;
@@ -22,6 +22,9 @@ export const brokerPeer: Peer = {
   authorities: 'kafka.ca_file',
   protocol: 'kafka.bootstrap and kafka.security_protocol',
 };
+
+/** What a broker does at words that it does not understand, as librdkafka's are told. */
+const isHangUp = /closed the connection|hangs up|does not answer a Kafka client|does not speak TLS/;
 
 export async function checkBroker(place: Place): Promise<Finding[]> {
   const { config } = place;
@@ -37,7 +40,13 @@ export async function checkBroker(place: Place): Promise<Finding[]> {
   const isReached = reached.some((one) => one.every(({ state }) => state === 'ok' || state === 'warning'));
   if (!isReached) return findings;
   const softened = findings.map((one) => (one.state === 'failed' ? { ...one, state: 'warning' as const } : one));
-  return [...softened, ...(await login(place, config))];
+  const answers = await login(place, config);
+  const isShut = !isTls && answers.some(({ state, found }) => state === 'failed' && isHangUp.test(found));
+  const [first] = hosts;
+  if (!isShut || first === undefined || !(await speaksTls(place, first))) return [...softened, ...answers];
+  const { securityProtocol } = config.kafka;
+  const shut = `${first.host}:${first.port} speaks TLS, and kafka.security_protocol is "${securityProtocol}"`;
+  return [...softened, failed(shut, 'Set it to "ssl", or with a password to "sasl_ssl".')];
 }
 
 async function login(place: Place, config: Config): Promise<Finding[]> {
@@ -114,6 +123,14 @@ export function judgeLogin(
         failed(
           'the broker does not answer a Kafka client',
           'Is it a broker? Check kafka.bootstrap and kafka.security_protocol.',
+        ),
+      ];
+    // The handshake went well before.
+    if (kafka.securityProtocol === 'ssl' && isHangUp.test(reason))
+      return [
+        failed(
+          'the broker speaks TLS and hangs up at the first word: it seems to want a login',
+          'Set kafka.security_protocol to "sasl_ssl", with kafka.username and kafka.password_file.',
         ),
       ];
     return [failed(reason, todoOf(reason))];

@@ -22,8 +22,8 @@ export interface Check extends CheckName {
 
 /** A card may hold an fsync for some seconds, a board with one busy core any look at /proc. A collector: 5, 5 and 5 s. */
 const usualLimitMs = 16_000;
-/** Connection, TLS, login and the client's end have limits of their own, of 5, 5, 14 and 1 s. */
-const brokerLimitMs = 28_000;
+/** A name, connection, TLS, login, and TLS once more where a plain port hangs up: 6, 5, 5, 14 and 10 s, never all of them. */
+const brokerLimitMs = 36_000;
 
 function check(name: string, title: string, run: Check['run'], limitMs = usualLimitMs): Check {
   return { name, title, run, limitMs };

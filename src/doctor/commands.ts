@@ -99,7 +99,7 @@ interface Titles {
 }
 
 /** The whole of it, beyond every check's own limit. */
-const doctorLimitMs = 45_000;
+const doctorLimitMs = 50_000;
 
 async function doctor(shell: LocalShell, version: string, options: { config?: string; json?: boolean }): Promise<void> {
   const { io } = shell;

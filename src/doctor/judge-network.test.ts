@@ -106,6 +106,16 @@ table('the broker', [
     /does not answer a Kafka client/,
   ],
   [
+    'a port that wants a login',
+    () =>
+      judgeLogin({ connected: false, topics: [] }, ['the broker closed the connection'], {
+        ...known,
+        securityProtocol: 'ssl',
+      }),
+    'failed',
+    /seems to want a login.*sasl_ssl/,
+  ],
+  [
     'a missing topic',
     () => login([], [{ name: 't', partitions: 0, lacks: ['does not exist, and kafka.create_topics is false'] }]),
     'warning',

@@ -189,6 +189,7 @@ describe('the redactor', () => {
     'tls.key_file = "credential:tls.key"  (from file)',
     'grpc.keepalive_s = 30  (from default)',
     'the file of tls.key_file is a FIFO',
+    'no answer from sasl_ssl://127.0.0.1:9093/bootstrap',
     'usb 1-1: FTDI USB Serial Device converter now attached to ttyUSB0',
     'topic refdata.cuod.events.public: 3 partitions',
     'monkey=1 keyboard=2 author=3',

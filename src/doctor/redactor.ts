@@ -115,7 +115,10 @@ function withoutValues(text: string): string {
   for (let found = named.exec(text); found !== null; found = named.exec(text)) {
     const [whole, , name = '', between = ''] = found;
     // "tls.key_file is a FIFO" says nothing of what is in it.
-    const isSaid = /is|was/.test(between) && fileName.test(name);
+    // Nor does the scheme of "sasl_ssl://host:9093".
+    const isScheme =
+      /^sasl_(?:ssl|plaintext)$/i.test(name) && between === ':' && text.startsWith('//', found.index + whole.length);
+    const isSaid = isScheme || (/is|was/.test(between) && fileName.test(name));
     if (!isSecretName(name) || isSaid || !isValueBehind(text, found.index, whole, between)) {
       // The next name may begin inside what was taken for a separator.
       named.lastIndex = found.index + Math.max(1, whole.length - between.length);

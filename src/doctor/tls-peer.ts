@@ -102,6 +102,12 @@ export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake,
   }
 }
 
+/** Whether a port that was to be plain speaks TLS. */
+export async function speaksTls({ clock }: Place, host: Host): Promise<boolean> {
+  const connected = await connectTo(clock, host.host, host.port);
+  return (await handshake(clock, connected, host, Buffer.alloc(0))).kind === 'done';
+}
+
 async function handshake(clock: Clock, connected: Connected, { host }: Host, ca: Buffer): Promise<Handshake> {
   if (connected.kind !== 'open') return { kind: 'failed', code: connected.code };
   const { socket } = connected;

@@ -86,7 +86,7 @@ describe('a service that is well', () => {
     assert.match(said('service'), /the line answers, version \S+[\s\S]*the hub answers, version/);
     // The other end of a PTY is this test's.
     assert.match(said('uart'), new RegExp(`${pty.portName} is open in lineside \\(process ${service.linePid}\\)`));
-    assert.match(said('uart'), new RegExp(`held open by node \\(process ${process.pid}\\)`));
+    assert.match(said('uart'), new RegExp(`held open by \\S+ \\(process ${process.pid}\\)`));
     assert.match(said('databases'), /ok: log\.db: .*readable[\s\S]*ok: refdata\.db: .*readable/);
     const text = await runCli(['doctor', '--config', service.configFile]);
     assert.equal(text.status, 0);
@@ -194,6 +194,11 @@ describe('the way to the broker', { skip: brokerMissing }, () => {
       ],
       [secure({ bootstrap: kafka.expired }), /failed: .*the broker's certificate has expired/],
       [secure({ bootstrap: kafka.plain }), /failed: .*does not speak TLS on this port/],
+      [{ kafka: { bootstrap: kafka.sasl } }, /failed: \S+ speaks TLS, and kafka\.security_protocol is "plaintext"/],
+      [
+        { kafka: { bootstrap: kafka.sasl, security_protocol: 'ssl', ca_file: kafka.caFile } },
+        /failed: the broker speaks TLS and hangs up at the first word: it seems to want a login/,
+      ],
       [secure({ bootstrap: '127.0.0.1:1' }), /failed: 127\.0\.0\.1:1: nothing listens there/],
       [
         secure({
