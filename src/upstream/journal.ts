@@ -23,6 +23,7 @@ export class Journal {
   entriesLost = 0;
   /** undefined: not tried yet. */
   #connected: boolean | undefined;
+  #refused = false;
   #lineAnswers = true;
   #affordable = true;
   #saves = true;
@@ -32,7 +33,13 @@ export class Journal {
     this.#way = way;
   }
 
+  /** It answers; of one that has refused a batch that says nothing. */
+  reached(): void {
+    if (!this.#refused) this.connected();
+  }
+
   connected(): void {
+    this.#refused = false;
     if (this.#connected !== true) this.#logger.info('upstream: connected', { way: this.#way });
     this.#connected = true;
   }
@@ -44,9 +51,11 @@ export class Journal {
     this.#connected = false;
   }
 
+  /** Told once, until something is stored again. */
   refused(reason: string): void {
-    // Of a broker or collector that answers: told once, until something is stored again.
-    this.disconnected(reason);
+    if (!this.#refused) this.#logger.warn('upstream: the other side refuses the serial log, which waits', { reason });
+    this.#refused = true;
+    this.#connected = false;
   }
 
   line(reason: string): void {

@@ -243,7 +243,7 @@ export class Shipper {
     try {
       const position = await this.#o.way.position(current.logId, this.#stopping.signal);
       this.#asked = current.logId;
-      this.#journal.connected();
+      this.#journal.reached();
       if (position !== undefined && this.#reading.goOnAt(position)) this.#held = undefined;
     } catch (error) {
       if (!this.#isStopping) this.#failed(messageOf(error));
@@ -303,7 +303,8 @@ export class Shipper {
   #failed(reason: string, refused = false): void {
     const { clock, random = Math.random } = this.#o;
     this.#refusal = refused ? reason : '';
-    this.#journal.disconnected(reason);
+    if (refused) this.#journal.refused(reason);
+    else this.#journal.disconnected(reason);
     this.#asked = '';
     const delayMs = backoffMs(this.#failures++, RETRY_FIRST_MS, RETRY_MAX_MS);
     this.#retryAtMs = clock.monoMs() + delayMs * (0.5 + random() / 2);
