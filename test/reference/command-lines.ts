@@ -7,8 +7,8 @@ export interface CommandLine {
   readonly words: readonly string[];
 }
 
-/** What may stand before "lineside": a prompt, sudo, the checkout's own script, variables. */
-const BEFORE = /^(?:[$#] )?(?:sudo )?(?:[A-Z_]+=\S+ )*(?:scripts\/)?lineside (?=\S)/;
+/** What may stand before "lineside": a prompt, sudo, variables, the checkout's own script, a unit. */
+const BEFORE = /^(?:[$#] )?(?:sudo )?(?:[A-Z_]+=\S+ )*(?:scripts\/|ExecStart=\/usr\/bin\/)?lineside (?=\S)/;
 
 export function commandLines(markdown: string): CommandLine[] {
   const joined = markdown.replaceAll(/\\\n\s*/g, ' ');
