@@ -54,6 +54,7 @@ export function addDoctorCommands(program: Command, shell: LocalShell): void {
     .option('--config <file>', config)
     .option('--output <file>', 'where to (default: lineside-support-TIME.tar.gz in this directory)')
     .option('--force', 'replace a file that is there')
+    .option('--json', 'print JSON for scripts: the file, its size, what is in it and what is not')
     .addHelpText('after', bundleHelp)
     .action((options: BundleOptions) => supportBundle(shell, options));
   addChildren(program, shell, version);
@@ -139,6 +140,7 @@ interface BundleOptions {
   readonly config?: string;
   readonly output?: string;
   readonly force?: boolean;
+  readonly json?: boolean;
 }
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -181,5 +183,5 @@ async function supportBundle(shell: LocalShell, options: BundleOptions): Promise
       hint: trouble.hint,
     });
   }
-  io.stdout.write(describeBundle(report));
+  io.stdout.write(options.json === true ? `${JSON.stringify(report)}\n` : describeBundle(report));
 }

@@ -147,8 +147,9 @@ describe('a support bundle', () => {
     const config = join(dir, 'lineside.toml');
     writeFileSync(config, 'password = "Not-even-toml-4720\n[[[');
     const output = join(dir, 'out.tar.gz');
-    const made = await runCli(['support-bundle', '--config', config, '--output', output]);
+    const made = await runCli(['support-bundle', '--config', config, '--output', output, '--json']);
     assert.equal(made.status, 0, made.stderr);
+    assert.equal((JSON.parse(made.stdout) as { output: unknown }).output, output);
     const { files, manifest, all } = unpacked(output);
     assert.match(files['doctor.txt'] ?? '', /is no TOML/);
     assert.ok(manifest.leftOut.some(({ what }) => what === 'configuration'));
