@@ -6,7 +6,6 @@
 
 import { BareProducer } from '../../outbox/programs/bare-producer.ts';
 import { headersOf, kafkaOptions } from '../../outbox/settings.ts';
-import { cpuSeconds } from '../../processes.ts';
 import { sentences } from '../sentences.ts';
 
 export interface Drained {
@@ -25,10 +24,11 @@ const messages = Array.from({ length: Math.ceil(bytes / batchBytes) }, (_, n) =>
 });
 const producer = new BareProducer(kafkaOptions(bootstrap, [topic]));
 await producer.connect();
-const [cpu, begin] = [cpuSeconds(process.pid), performance.now()];
+const [cpu, begin] = [process.cpuUsage(), performance.now()];
 for (const message of messages) while (!producer.produce(topic, message)) await producer.reported();
 await producer.all(messages.length);
-const found: Drained = { ms: performance.now() - begin, cpu: cpuSeconds(process.pid) - cpu };
+const { user, system } = process.cpuUsage(cpu);
+const found: Drained = { ms: performance.now() - begin, cpu: (user + system) / 1e6 };
 await producer.close();
 console.log(JSON.stringify(found));
 process.exit(0);
