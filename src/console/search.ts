@@ -23,12 +23,20 @@ export function filterFor({ dir, text, as }: Wanted): Filter {
   const fault = 'fault' in typed ? typed.fault : '';
   const needle = 'bytes' in typed ? typed.bytes : new Uint8Array();
   const folded = as === 'text' ? needle.map(lower) : needle;
+  /** What was looked through is not looked through again with every new entry: the page holds megabytes. */
+  const known = new WeakMap<Row, boolean>();
   const finds = needle.length === 0 ? () => true : (bytes: Uint8Array) => includes(bytes, folded, as === 'text');
   return {
     fault,
     narrows: dir !== 'all' || needle.length > 0,
     // A gap is shown whatever is looked for: what was looked for may have been in it.
-    matches: (row) => row.kind === 'gap' || ((dir === 'all' || row.dir === dir) && finds(row.bytes)),
+    matches(row) {
+      if (row.kind === 'gap') return true;
+      if (dir !== 'all' && row.dir !== dir) return false;
+      const found = known.get(row) ?? finds(row.bytes);
+      known.set(row, found);
+      return found;
+    },
   };
 }
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/config/tokens.ts';
 import { until } from '../e2e/wait.ts';
-import { browserMissing, closePages, LIMIT_MS, type Opened, openPage } from './browser.ts';
+import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import { lastingPort, logRaw, type Product, signIn, startProduct } from './product.ts';
 
 interface SeenRow {
@@ -29,6 +29,18 @@ describe('the console: the line', { skip: browserMissing }, () => {
   });
   afterEach(closePages);
 
+  test('what a page must not do is stopped by its policy, and seen by these tests', async () => {
+    const opened = await openPage(product.url);
+    await opened.find('button', 'Sign in');
+    const doing = await opened.page.evaluate(doWrong);
+    assert.deepEqual(doing, ['refused', 'refused']);
+    for (const directive of ['require-trusted-types-for', 'style-src', 'connect-src']) {
+      const fault = `content security policy: ${directive}`;
+      await until(fault, () => opened.faults.some((one) => one.startsWith(fault)), LIMIT_MS);
+    }
+    await forgive(opened);
+  });
+
   test('a token is typed once, kept in the tab alone, and gone after signing out', async () => {
     const opened = await openPage(product.url);
     await opened.fill('Token', 'lsd_wrong');
@@ -42,6 +54,19 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.click('button', 'Sign out');
     await opened.find('field', 'Token');
     assert.equal(await opened.page.evaluate(() => sessionStorage.length), 0);
+  });
+
+  test('while the box does not answer, the token is kept; then the page signs in by itself', async () => {
+    const opened = await product.enter('watcher');
+    let away = true;
+    await opened.page.setRequestInterception(true);
+    opened.page.on('request', (request) => {
+      void (away && request.url().endsWith('/whoami') ? request.abort() : request.continue());
+    });
+    await opened.page.reload({ waitUntil: 'domcontentloaded' });
+    await opened.sees('The box does not answer', '.problem');
+    away = false;
+    await opened.sees('Live', '#feed');
   });
 
   test('a viewer is shown the line, and nothing to open, close or send with', async () => {
@@ -115,7 +140,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
   });
 
   test('older entries are fetched when they are asked for, up to the first', async () => {
-    await Promise.all(Array.from({ length: 700 }, (_, i) => put(`bulk ${i}`)));
+    await Promise.all(Array.from({ length: 550 }, (_, i) => put(`bulk ${i}`)));
     const opened = await product.enter('watcher');
     await rowCount(opened, 500);
     await opened.click('button', 'Older');
@@ -264,6 +289,27 @@ function readAll(opened: Opened): Promise<SeenRow[]> {
     const inOrder = [...seen].sort(([, a], [, b]) => a.top - b.top);
     return inOrder.map(([id, { text }]) => ({ id, text }));
   });
+}
+
+/** Sets HTML from text, a style in HTML, and asks another host. */
+async function doWrong(): Promise<string[]> {
+  const tries: (() => unknown)[] = [
+    () => {
+      document.body.innerHTML = '<img src="x">';
+    },
+    () => fetch('http://127.0.0.1:9/'),
+  ];
+  document.body.setAttribute('style', 'color: red');
+  const ends: string[] = [];
+  for (const wrong of tries) {
+    try {
+      await wrong();
+      ends.push('done');
+    } catch {
+      ends.push('refused');
+    }
+  }
+  return ends;
 }
 
 /** From now on, the page's log is one of so many entries, and goes on without any. */

@@ -5,15 +5,18 @@ import { rightsOf } from '../access.ts';
 import { type Problem, problemFrom } from '../problem.ts';
 import type { Whoami } from '../shapes.ts';
 import { Api } from './api.ts';
+import { Heading, ProblemBox } from './parts.tsx';
 import { keepToken, keptToken, SessionContext } from './session.ts';
 import { Shell } from './shell.tsx';
 import { SignIn } from './sign-in.tsx';
+
+/** While the box does not answer. */
+const AGAIN_MS = 3_000;
 
 export function App(): JSX.Element {
   const [token, setToken] = useState(keptToken);
   const [who, setWho] = useState<Whoami>();
   const [problem, setProblem] = useState<Problem>();
-  const [round, setRound] = useState(0);
   const current = useRef(token);
   current.current = token;
 
@@ -35,18 +38,28 @@ export function App(): JSX.Element {
   useEffect(() => {
     if (token === '') return undefined;
     const stop = new AbortController();
-    api.get<Whoami>('/api/v1/whoami', stop.signal).then(
-      (found) => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async (): Promise<void> => {
+      try {
+        const found = await api.get<Whoami>('/api/v1/whoami', stop.signal);
         keepToken(token);
         setProblem(undefined);
         setWho(found);
-      },
-      (error: unknown) => {
-        if (!stop.signal.aborted) setProblem((known) => known ?? problemFrom(error));
-      },
-    );
-    return () => stop.abort();
-  }, [api, token, round]);
+      } catch (error) {
+        const met = problemFrom(error);
+        // A token that is refused has signed out already.
+        if (stop.signal.aborted || met.status === 401) return;
+        setProblem(met);
+        // The token may be good: nobody types it again because the box was away.
+        timer = setTimeout(() => void ask(), AGAIN_MS);
+      }
+    };
+    void ask();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [api, token]);
 
   const session = useMemo(
     () => who && { api, name: who.name, roles: who.roles, rights: rightsOf(who.roles) },
@@ -59,12 +72,28 @@ export function App(): JSX.Element {
       </SessionContext.Provider>
     );
   }
+  if (token !== '') return <Connecting problem={problem} onSignOut={() => signOut()} />;
   const signIn = (typed: string): void => {
     setProblem(undefined);
     setToken(typed);
-    setRound((one) => one + 1);
   };
-  return <SignIn problem={problem} busy={token !== '' && problem === undefined} onToken={signIn} />;
+  return <SignIn problem={problem} onToken={signIn} />;
+}
+
+/** Until the box has said whose token it is. */
+function Connecting(props: { problem: Problem | undefined; onSignOut: () => void }): JSX.Element {
+  return (
+    <main class="sign-in">
+      <div class="card">
+        <Heading>Lineside</Heading>
+        <p role="status">Signing in…</p>
+        <ProblemBox problem={props.problem} />
+        <button type="button" onClick={props.onSignOut}>
+          Another token
+        </button>
+      </div>
+    </main>
+  );
 }
 
 const refused: Problem = {

@@ -28,7 +28,11 @@ export function DeliveryDialog(props: { id: string; onChanged: () => void; onClo
     });
   };
   return (
-    <Dialog title={one === undefined ? 'Delivery' : `Delivery to ${one.subscriptionName}`} onClose={props.onClose}>
+    <Dialog
+      title={one === undefined ? 'Delivery' : `Delivery to ${one.subscriptionName}`}
+      leave="Close"
+      onClose={props.onClose}
+    >
       <ProblemBox problem={detail.problem} />
       {one === undefined && detail.problem === undefined && <p class="note">Loading…</p>}
       {one !== undefined && (

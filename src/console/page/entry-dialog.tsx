@@ -19,7 +19,7 @@ export function EntryDialog({ entry, onClose }: { entry: EntryRow; onClose: () =
   const lines = dumpLines(entry.bytes, width, MAX_LINES);
   const hidden = entry.bytes.length - lines.length * width;
   return (
-    <Dialog title={`Entry ${entry.id}`} onClose={onClose}>
+    <Dialog title={`Entry ${entry.id}`} leave="Close" onClose={onClose}>
       <Facts
         of={[
           ['Direction', entry.dir === 'rx' ? 'received' : 'sent'],

@@ -123,7 +123,13 @@ export function focusHeading(): void {
 }
 
 /** A modal dialog: the browser keeps the focus in it; afterwards it goes back to where it was, if that is still there. */
-export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren }): JSX.Element {
+export function Dialog(props: {
+  title: string;
+  /** Of the button that only closes it. */
+  leave?: 'Cancel' | 'Close';
+  onClose: () => void;
+  children: ComponentChildren;
+}): JSX.Element {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -149,7 +155,7 @@ export function Dialog(props: { title: string; onClose: () => void; children: Co
       <div class="card-head">
         <h2 id={id}>{props.title}</h2>
         <button type="button" class="quiet" onClick={onClose}>
-          Cancel
+          {props.leave ?? 'Cancel'}
         </button>
       </div>
       {props.children}

@@ -19,6 +19,10 @@ interface Props {
 }
 
 const HEIGHT_PX = 180;
+/** An axis of a single point has no length. */
+const LEAST_SPAN_S = 60;
+/** A single point makes no line. */
+const FEW_POINTS = 3;
 /** Steps of the axis: what is counted here comes whole. */
 const whole = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 
@@ -80,7 +84,10 @@ function optionsOf(
     height: HEIGHT_PX,
     legend: { show: false },
     cursor: { drag: { x: false, y: false } },
-    scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] } },
+    scales: {
+      x: { range: (_plot, min, max) => [Math.min(min ?? 0, (max ?? 0) - LEAST_SPAN_S), max ?? 0] },
+      y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
+    },
     axes: [
       // Hours and minutes the same everywhere: uPlot's own are American.
       {
@@ -97,7 +104,7 @@ function optionsOf(
         label,
         stroke: colorOf(color),
         width: 2,
-        points: { show: false },
+        points: { show: (_plot: uPlot, _series: number, from: number, to: number) => to - from < FEW_POINTS },
         spanGaps: false,
       })),
     ],

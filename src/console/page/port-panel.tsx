@@ -60,7 +60,7 @@ function PortText({ status }: { status: LineStatus }): JSX.Element {
   const settings = effective ?? requested;
   const name = currentPortName || requested?.portName;
   return (
-    <div aria-live="polite" class="port-text">
+    <div class="port-text">
       <p>
         <strong class={portState === 'open' ? 'good' : portState === 'lost' ? 'bad' : ''}>
           {portWords[portState]}

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { hashOf } from '../places.ts';
 import type { Page, RefRecord } from '../shapes.ts';
 import { usePaged } from './loading.ts';
-import { Heading, ListEnd, ProblemBox } from './parts.tsx';
+import { Field, Heading, ListEnd, ProblemBox } from './parts.tsx';
 import { RecordForm } from './record-form.tsx';
 import { useSession } from './session.ts';
 
@@ -31,6 +31,7 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
           </button>
         </div>
       )}
+      <KeyForm dictionary={dictionary} />
       <section class="card" aria-label="Records">
         <ProblemBox problem={found.problem} />
         <ul class="items">
@@ -54,5 +55,31 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
         />
       )}
     </>
+  );
+}
+
+/** A dictionary may have a hundred thousand records: whoever knows the key need not look for it. */
+function KeyForm({ dictionary }: { dictionary: string }): JSX.Element {
+  const [key, setKey] = useState('');
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (key !== '') location.hash = hashOf('data', dictionary, key);
+  };
+  return (
+    <form class="card row" onSubmit={submit}>
+      <Field label="Business key">
+        {(attributes) => (
+          <input
+            {...attributes}
+            autoComplete="off"
+            autoCapitalize="off"
+            spellcheck={false}
+            value={key}
+            onInput={(event) => setKey(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <button type="submit">Show</button>
+    </form>
   );
 }

@@ -4,11 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Problem } from '../problem.ts';
 import { Field, Heading, ProblemBox } from './parts.tsx';
 
-export function SignIn(props: {
-  problem: Problem | undefined;
-  busy: boolean;
-  onToken: (token: string) => void;
-}): JSX.Element {
+export function SignIn(props: { problem: Problem | undefined; onToken: (token: string) => void }): JSX.Element {
   const [typed, setTyped] = useState('');
   const [missing, setMissing] = useState(false);
   const submit = (event: Event): void => {
@@ -41,7 +37,7 @@ export function SignIn(props: {
           )}
         </Field>
         <button type="submit" class="main">
-          {props.busy ? 'Signing in…' : 'Sign in'}
+          Sign in
         </button>
       </form>
     </main>
