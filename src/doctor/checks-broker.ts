@@ -93,7 +93,7 @@ function optionsOf(config: Config, password: string): KafkaOptions {
   const login = { bootstrap, securityProtocol, username, password, caFile, compression };
   const limits = { messageTimeoutMs, maxMessageBytes, queueBytes: outbox.inFlightBytes };
   // Topics that are missing are told, never made: a doctor changes nothing.
-  return { ...login, ...limits, clientId: `${device.id || 'lineside'}-doctor`, topics, createTopics: false };
+  return { ...login, ...limits, clientId: `${device.id}-doctor`, topics, createTopics: false };
 }
 
 /** Until it is connected, or says what is wrong. */

@@ -2,6 +2,7 @@
 
 import { stat } from 'node:fs/promises';
 import { request } from 'node:http';
+import { join } from 'node:path';
 import { ClientError, Status } from 'nice-grpc';
 import { type Clock, endsWithin } from '../base/clock.ts';
 import { systemCode } from '../base/errors.ts';
@@ -12,6 +13,7 @@ import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.t
 import type { Place } from './place.ts';
 import { pidsOfUnit } from './processes.ts';
 import { Redactor } from './redactor.ts';
+import { isThere } from './safe-files.ts';
 import { runTool } from './tool.ts';
 
 const answerLimitMs = 4_000;
@@ -108,7 +110,8 @@ export async function serviceFacts(place: Place, config: Config): Promise<Servic
 }
 
 async function unitStates({ isUnits, roots }: Place): Promise<ServiceFacts['units']> {
-  if (!isUnits) return undefined;
+  // Without control groups of version 2 nothing is known of units.
+  if (!isUnits || !(await isThere(join(roots.sys, 'fs/cgroup/system.slice')))) return undefined;
   const states = await Promise.all(
     unitNames.map(async (unit) => [unit, (await pidsOfUnit(roots.sys, unit)).length > 0] as const),
   );

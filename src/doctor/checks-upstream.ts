@@ -45,7 +45,7 @@ async function ask(place: Place, config: Config, isPlain: boolean, ca: Buffer | 
   const limit = place.clock.timer(answerLimitMs, () => over.abort());
   const channel = openCollector(config.upstream.collector, { isPlain, ca, token }, false);
   try {
-    const asked = { deviceId: config.device.id || 'lineside-doctor', logId: 'doctor' };
+    const asked = { deviceId: config.device.id, logId: 'doctor' };
     await channel.client.getPosition(asked, { signal: over.signal, metadata: channel.metadata(token) });
     return ok('the collector answers, and takes the token');
   } catch (error) {

@@ -77,6 +77,7 @@ describe('a configuration', () => {
     const { reading, config } = await placeIn(dir, '[log]\nmax_bytes = "many"\n[kafka]\nbootstrap = "a:1"\nnone = 1');
     assert.deepEqual(reading.faults.map(({ path }) => path).sort(), ['kafka.none', 'log.max_bytes']);
     assert.equal(config?.kafka.bootstrap, 'a:1');
+    assert.notEqual(config.device.id, '', 'the name that the service gives itself');
   });
 });
 

@@ -7,7 +7,7 @@ import { messageOf } from '../base/errors.ts';
 import type { Config } from '../config/config.ts';
 import { isCredential } from '../config/credential.ts';
 import { exposureFaults, httpExposureFaults, isExposed } from '../config/exposure.ts';
-import { HUB_ROLES, LINE_ROLES } from '../config/load.ts';
+import { HUB_ROLES, LINE_ROLES, ownDeviceId } from '../config/load.ts';
 import type { Environment } from '../config/parse.ts';
 import { parseConfig } from '../config/parse.ts';
 import type { Fault, Settings } from '../config/settings.ts';
@@ -116,7 +116,9 @@ async function readConfiguration(
   }
   const { config, settings, faults } = parseConfig(table, env);
   const kind = read.kind === 'text' ? 'read' : 'defaults';
-  return { reading: { file, kind, trouble: '', faults, settings }, config };
+  // As the service makes it: a collector knows the box by it.
+  const device = { ...config.device, id: config.device.id === '' ? ownDeviceId() : config.device.id };
+  return { reading: { file, kind, trouble: '', faults, settings }, config: { ...config, device } };
 }
 
 const noTokens: Tokens = { kind: 'missing', what: '', tokens: [] };
