@@ -110,11 +110,14 @@ describe('the way to a collector', () => {
     assert.deepEqual(to.state(), { connected: true, reason: '' });
   });
 
-  it('tells what is refused for good from what may go later', async (t) => {
+  it('tells what is too large for good from what may go later', async (t) => {
     const { port } = await collector(t);
     const to = way(t, port);
     const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).about, never);
-    assert.deepEqual([faulty.kind, faulty.kind === 'refused' && faulty.forever], ['refused', true]);
+    assert.deepEqual([faulty.kind, faulty.kind === 'refused' && faulty.forever], ['refused', false]);
+    assert.match(faulty.kind === 'refused' ? faulty.reason : '', /INVALID_ARGUMENT: device_id: has 129 characters/);
+    const large = await send(to, batch(0, 1, 5 * 1024 * 1024));
+    assert.deepEqual([large.kind, large.kind === 'refused' && large.forever], ['refused', true]);
     const ahead = await send(to, batch(5, 10));
     assert.deepEqual([ahead.kind, ahead.kind === 'refused' && ahead.forever], ['refused', false]);
     assert.match(ahead.kind === 'refused' ? ahead.reason : '', /OUT_OF_RANGE: after_id: 5 is above the position 0/);

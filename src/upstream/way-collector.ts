@@ -239,7 +239,7 @@ class CollectorWay implements Way {
     // A handshake that fails has cost what one costs.
     if (/certificate|tls|ssl|handshake/i.test(reason)) this.#overheadBytes += connectionCost(false);
     this.#set({ connected: isReached, reason });
-    return { reason, isReached, isForever: code !== undefined && isForGood(code, reason) };
+    return { reason, isReached, isForever: code !== undefined && isTooLarge(code, reason) };
   }
 
   /** Never with the token in it, whoever quotes it. */
@@ -268,13 +268,15 @@ const unreached: ReadonlySet<Status> = new Set([
   Status.UNKNOWN,
 ]);
 
-/** It can never be taken as it is. */
-function isForGood(code: Status, reason: string): boolean {
-  // Libraries of gRPC say so of a message above the limit of theirs ("larger than max (5000000 vs. 4194304)").
-  return (
-    code === Status.INVALID_ARGUMENT ||
-    (code === Status.RESOURCE_EXHAUSTED && /\b(?:larger|too large|exceeds)\b/i.test(reason))
-  );
+/**
+ * It can never be taken as it is, and smaller it can. Any other refusal is tried again for ever: a collector that errs about a
+ * batch must not cost the entries in it.
+ */
+function isTooLarge(code: Status, reason: string): boolean {
+  // As the libraries have it: "Received message larger than max (5 vs. 4)" of Node, Go and C (Python), "gRPC message exceeds
+  // maximum size 4" of Java, "Received message exceeds the maximum configured message size" of .NET.
+  const pattern = /\bmessage\b.*\b(?:larger than|exceeds (?:the )?maximum)\b/i;
+  return code === Status.RESOURCE_EXHAUSTED && pattern.test(reason);
 }
 
 async function* single(batch: Uint8Array): AsyncGenerator<Uint8Array> {
