@@ -6,6 +6,7 @@ import { type LogReader, lines } from '../../../test/e2e/log-stream.ts';
 import { until, within } from '../../../test/e2e/wait.ts';
 import { LinesideError } from '../../base/errors.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
+import { silentLogger } from '../../base/logger.ts';
 import { addToken, revokeToken } from '../../config/tokens.ts';
 import { RX, TX } from '../../log/entry.ts';
 import { lineside } from '../../proto/services.ts';
@@ -196,7 +197,10 @@ describe('a follower of the log', () => {
 
   it('is told when its token is revoked, and gets nothing after that', async (t) => {
     const clock = new FakeClock();
-    const { log, read, dir } = await startWithLine(t, { parts: { clock } });
+    const logged: string[] = [];
+    const warn = (message: string, fields: object = {}): void =>
+      void logged.push(`${message} ${JSON.stringify(fields)}`);
+    const { log, read, dir } = await startWithLine(t, { logger: { ...silentLogger, warn }, parts: { clock } });
     const reader = await read('follow=true', 'viewer');
     const other = await read('follow=true', 'operator');
     await until('both are read', () => log.readers === 2);
@@ -206,6 +210,7 @@ describe('a follower of the log', () => {
       return reader.hasEnded();
     });
     assert.deepEqual([reader.lines.at(-1)?.type, reader.lines.at(-1)?.code], ['end', 'UNAUTHENTICATED']);
+    assert.match(logged.join('\n'), /refused a caller .*"viewer 127\.0\.0\.1".*or it was revoked/);
     await until('the line is not read for it any more', () => log.readers === 1);
     log.record(RX, 1, Buffer.from('secret'));
     await lines(other, 'entry', 1);

@@ -25,10 +25,13 @@ export interface LogStream {
 
 export class LogStreams {
   readonly #clock: Clock;
+  readonly #refused: (reader: string, reason: string) => void;
   readonly #open = new Set<OpenStream>();
 
-  constructor(clock: Clock) {
+  /** `refused`: told of each that was ended because its reader may not go on. */
+  constructor(clock: Clock, refused: (reader: string, reason: string) => void) {
     this.#clock = clock;
+    this.#refused = refused;
   }
 
   /** Open now, of each kind. */
@@ -49,7 +52,10 @@ export class LogStreams {
         hint: 'end one of them first; a page of the console is one stream',
       });
     }
-    const stream = new OpenStream(request, this.#clock, (over) => this.#open.delete(over));
+    const stream = new OpenStream(request, this.#clock, {
+      closed: () => this.#open.delete(stream),
+      refused: (reason) => this.#refused(reader, reason),
+    });
     this.#open.add(stream);
     return stream;
   }
@@ -63,18 +69,23 @@ export class LogStreams {
   }
 }
 
+interface StreamEvents {
+  readonly closed: () => void;
+  readonly refused: (reason: string) => void;
+}
+
 class OpenStream implements LogStream {
   readonly request: StreamRequest;
   readonly #clock: Clock;
   readonly #over = new AbortController();
-  readonly #closed: (stream: OpenStream) => void;
+  readonly #events: StreamEvents;
   #reason: LinesideError | undefined;
   #timer: Timer;
 
-  constructor(request: StreamRequest, clock: Clock, closed: (stream: OpenStream) => void) {
+  constructor(request: StreamRequest, clock: Clock, events: StreamEvents) {
     this.request = request;
     this.#clock = clock;
-    this.#closed = closed;
+    this.#events = events;
     this.#timer = this.#judgeLater();
   }
 
@@ -87,7 +98,7 @@ class OpenStream implements LogStream {
   }
 
   close(): void {
-    this.#closed(this);
+    this.#events.closed();
     this.#stop();
   }
 
@@ -108,7 +119,12 @@ class OpenStream implements LogStream {
         () => {
           if (!this.#over.signal.aborted) this.#timer = this.#judgeLater();
         },
-        (error: unknown) => this.end(asLinesideError(error)),
+        (error: unknown) => {
+          if (this.#over.signal.aborted) return;
+          const reason = asLinesideError(error);
+          this.#events.refused(reason.message);
+          this.end(reason);
+        },
       );
     });
   }

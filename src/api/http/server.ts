@@ -76,7 +76,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     followStreams: streams.count('follow'),
     pageStreams: streams.count('page'),
   }));
-  const consoleParts = partsOfConsole(parts, tokens, (request) => local.has(request));
+  const consoleParts = partsOfConsole(parts, tokens, refusals, (request) => local.has(request));
   const { streams, history } = consoleParts;
   let document: Promise<string> | undefined;
   const routeParts: RouteParts = {
@@ -138,13 +138,14 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
 function partsOfConsole(
   { line: client, consoleDir, clock }: HttpParts,
   tokens: TokenReader,
+  refusals: RefusalLog,
   isLocal: (request: IncomingMessage) => boolean,
 ) {
   const line = new LineCalls(client, clock);
   return {
     line,
     history: new LineHistory({ status: (signal) => line.status(signal), clock }),
-    streams: new LogStreams(clock),
+    streams: new LogStreams(clock, (reader, reason) => refusals.note('GET /api/v1/line/log', reader, reason)),
     console: new ConsoleFiles(consoleDir),
     judge: judgeBy(tokens, isLocal),
   };
