@@ -8,7 +8,7 @@ import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/config/tokens.ts';
 import { until } from '../e2e/wait.ts';
 import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
-import { lastingPort, logRaw, type Product, signIn, startProduct } from './product.ts';
+import { lastingPort, logRaw, openSimulated, type Product, signIn, startProduct } from './product.ts';
 
 interface SeenRow {
   readonly id: number;
@@ -104,6 +104,21 @@ describe('the console: the line', { skip: browserMissing }, () => {
       rows.every(({ text }, i) => text.includes(expectedText(i))),
       JSON.stringify(rows),
     );
+  });
+
+  test('"Live" is said only while the box is heard: not while it is frozen', async () => {
+    const opened = await product.enter('watcher');
+    await opened.sees('Live', '#feed');
+    const pid = product.box.pid();
+    process.kill(pid, 'SIGSTOP');
+    try {
+      await opened.misses('Live', '#feed');
+      await put('while it is frozen');
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+    await opened.sees('while it is frozen', '.rows');
+    await opened.sees('Live', '#feed');
   });
 
   test('paused, nothing moves and what comes is counted; then it goes on where it was', async () => {
@@ -204,6 +219,29 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await page.keyboard.press('Enter');
     await opened.sees('closed', '.port');
     await focusIs(opened, 'button: Open…');
+  });
+
+  test('what is typed while a packet is on its way stays in the field', async () => {
+    await openSimulated(product.box);
+    const opened = await product.enter('technician');
+    const { page } = opened;
+    const held = Promise.withResolvers<() => void>();
+    await page.setRequestInterception(true);
+    page.on('request', (request) => {
+      const goOn = (): void => void request.continue();
+      if (request.url().endsWith('/line/send')) held.resolve(goOn);
+      else goOn();
+    });
+    await opened.fill('Text', 'ID?\\r');
+    await page.keyboard.press('Enter');
+    const letGo = await held.promise;
+    await page.keyboard.type('the next');
+    await page.keyboard.press('Enter');
+    letGo();
+    await opened.sees('4 bytes sent', '.send');
+    await opened.sees('LINESIDE-SIM', '.rows');
+    assert.equal(await page.$eval('.send input', (one) => one.value), 'the next');
+    await product.box.client.serial.close({});
   });
 
   test('what cannot be sent is kept, with the reason in the words of the box', async () => {
