@@ -14,8 +14,8 @@ const clocks = {
 } as const;
 
 export function EntryDialog({ entry, onClose }: { entry: EntryRow; onClose: () => void }): JSX.Element {
-  // 16 to a line want 500 px.
-  const width = matchMedia('(min-width: 700px)').matches ? 16 : 8;
+  // 16 to a line want 600 px, 8 want 330.
+  const width = matchMedia('(min-width: 700px)').matches ? 16 : matchMedia('(min-width: 370px)').matches ? 8 : 4;
   const lines = dumpLines(entry.bytes, width, MAX_LINES);
   const hidden = entry.bytes.length - lines.length * width;
   return (
