@@ -10,6 +10,7 @@ import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { stored, temporaryDirectory, words } from './batches.fixture.ts';
 import { connect, Pushing, refused, start, until } from './client.fixture.ts';
 import { MAX_PUSHES, PUSH_IDLE_MS, REJUDGE_MS } from './limits.ts';
+import { type Disk, realDisk } from './stored-log.ts';
 import { addDeviceToken, revokeDeviceTokens } from './tokens.ts';
 
 describe('a collector', () => {
@@ -30,6 +31,38 @@ describe('a collector', () => {
     const again = connect(t, (await start(t, { dir })).port);
     assert.equal(await again.position(), 25);
     assert.deepEqual(await stored(dir), words(1, 25));
+  });
+
+  it('says that something is stored, or is asked where to go on, once it is flushed to the disk and not before', async (t) => {
+    const release = Promise.withResolvers<void>();
+    let [isWritten, waiting] = [false, 0];
+    const disk: Disk = {
+      ...realDisk,
+      async write(...what) {
+        await realDisk.write(...what);
+        isWritten = true;
+      },
+      async sync(file) {
+        if (isWritten) {
+          waiting += 1;
+          await release.promise;
+        }
+        await realDisk.sync(file);
+      },
+    };
+    const { port } = await start(t, { disk });
+    t.after(() => release.resolve());
+    const answers: string[] = [];
+    const pushed = connect(t, port).pushed({ after: 0, through: 5 });
+    const asked = until('it is being flushed', () => waiting > 0).then(() => connect(t, port).position());
+    for (const [name, answer] of Object.entries({ pushed, asked }))
+      void answer.then((to) => answers.push(`${name} ${to}`));
+    await until('it is being flushed', () => waiting > 0);
+    // Another device's are answered meanwhile: the silence is not the server's.
+    for (let n = 0; n < 20; n += 1) await connect(t, port).position('box-2');
+    assert.deepEqual(answers, []);
+    release.resolve();
+    assert.deepEqual(await Promise.all([pushed, asked]), [5, 5]);
   });
 
   it('has its directory to itself', async (t) => {
