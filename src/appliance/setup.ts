@@ -188,7 +188,7 @@ function lockedOut(box: Box, hasRun: boolean, { before, tokens }: TokenPlan): Fa
   return networkFaults(config, tokens)
     .filter(({ message }) => !known.has(message))
     .map(({ path }) => {
-      const role = path === 'grpc.listen' ? 'viewer or operator' : 'reader, writer or admin';
+      const role = path === 'grpc.listen' ? 'viewer or operator' : 'reader, writer, admin, viewer or operator';
       return { path: 'token[0]', message: `no token of role ${role} would be left, and nobody could reach the box` };
     });
 }

@@ -122,8 +122,8 @@ function startFaults(config: Config, keyFile: string, purpose: Purpose): Fault[]
 }
 
 export const LINE_ROLES: readonly Role[] = ['viewer', 'operator'];
-/** The refdata-* roles open scopes, and nothing without one of these. */
-export const HUB_ROLES: readonly Role[] = ['reader', 'writer', 'admin'];
+/** Of the reference data, and of the console. The refdata-* roles open scopes, and nothing without one of these. */
+export const HUB_ROLES: readonly Role[] = ['reader', 'writer', 'admin', ...LINE_ROLES];
 
 /** That of the box's identity, where it has one: it stays when the box is restored on another card. */
 export function ownDeviceId(identityFile = IDENTITY_FILE): string {
