@@ -21,7 +21,7 @@ export const MESSAGE_BYTES = 512;
  * What a request and its answer cost beside the batch: Kafka's own frames and the acknowledgements of TCP. Measured at an
  * interface, with a small batch in it: 614 bytes without TLS.
  */
-export const REQUEST_BYTES = 600;
+const REQUEST_BYTES = 600;
 /** TCP/IP headers of both directions for each segment of 1,448 bytes: 7 %; and TLS's for each 16 KiB. */
 const LINK_FACTOR = 1.08;
 

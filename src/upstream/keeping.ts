@@ -3,7 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import { Budget } from './budget.ts';
 import type { Journal } from './journal.ts';
-import type { PositionFile } from './position-file.ts';
+import type { Positions } from './position-file.ts';
 import type { Reading } from './reading.ts';
 import { nothingUnset, type SentUnset } from './unset-ranges.ts';
 
@@ -15,7 +15,7 @@ const SAVE_GROWN_MS = 60_000;
 const UNSAVED_PART = 0.01;
 
 export interface KeepingOptions {
-  readonly file: PositionFile;
+  readonly file: Positions;
   readonly reading: Reading;
   readonly maxBytesPerDay: number;
   readonly journal: Journal;

@@ -24,12 +24,20 @@ export interface Saved {
   readonly unset: SentUnset;
 }
 
+export interface Positions {
+  /** What was saved last; undefined: nothing yet. */
+  load(): Promise<Saved | undefined>;
+  /** Resolves when it is on the card. Not again before it has. */
+  save(saved: Saved): Promise<void>;
+  close(): Promise<void>;
+}
+
 interface Slot {
   readonly seq: number;
   readonly saved: Saved;
 }
 
-export class PositionFile {
+export class PositionFile implements Positions {
   readonly #path: string;
   #file: FileHandle | undefined;
   #seq = 0;
@@ -47,7 +55,6 @@ export class PositionFile {
     return best?.saved;
   }
 
-  /** Resolves when it is on the card. Not again before it has. */
   async save(saved: Saved): Promise<void> {
     const slot = encode({ seq: this.#seq + 1, saved });
     try {

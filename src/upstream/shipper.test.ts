@@ -1,26 +1,19 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, describe, it, type TestContext } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { createLogger } from '../base/logger.ts';
 import { Cause } from './packer.ts';
-import { PositionFile } from './position-file.ts';
 import { Shipper, type ShipperOptions } from './shipper.ts';
-import { FakeLineLog, FakeWay } from './upstream.fixture.ts';
-
-const dir = mkdtempSync(join(tmpdir(), 'lineside-shipper-'));
-after(() => rmSync(dir, { recursive: true, force: true }));
-let files = 0;
+import { nothingUnset } from './unset-ranges.ts';
+import { FakeLineLog, FakePositions, FakeWay } from './upstream.fixture.ts';
 
 class Box {
   readonly clock = new FakeClock();
   readonly line = new FakeLineLog();
   readonly way: FakeWay;
   readonly log: string[] = [];
-  readonly path = join(dir, `position-${++files}`);
+  readonly file = new FakePositions();
   busy = false;
   shipper: Shipper;
 
@@ -34,7 +27,7 @@ class Box {
     this.shipper = new Shipper({
       way: this.way,
       line: this.line,
-      file: new PositionFile(this.path),
+      file: this.file,
       deviceId: 'device',
       batchBytes: 10_000,
       lingerMs: 1_000,
@@ -107,12 +100,11 @@ describe('the shipper', () => {
       [90, upTo(100, 91)],
     ] as const) {
       const box = new Box(t, {}, 'collector');
-      box.way.at = 60;
-      box.line.lastId = 60;
-      box.shipper.start();
-      await box.until('it has looked', () => box.shipper.status().logId === 'log');
+      const places = [{ logId: 'log', afterId: 60, lastId: 60 }];
+      box.file.saved = { places, budget: { ranMs: 0, hours: [] }, unset: nothingUnset };
       box.way.at = at;
       box.line.lastId = 100;
+      box.shipper.start();
       await box.sent(100);
       assert.deepEqual(box.way.ids, ids);
     }
@@ -214,7 +206,8 @@ describe('the shipper', () => {
     box.line.lastId = 50;
     box.way.outcomes = [{ kind: 'unreached', reason: 'no route' }];
     await box.until('it is away', () => box.shipper.status().state === 'waiting for the broker');
-    box.line.lastId = 70;
+    // More than is read ahead.
+    box.line.lastId = 500;
     await box.pass(5_000);
     Object.assign(box.line, { logId: 'other', firstId: 1, lastId: 3 });
     await box.pass(5_000);
@@ -226,7 +219,7 @@ describe('the shipper', () => {
     const ofOld = box.way.stored.filter(({ logId }) => logId === 'log').flatMap(({ gaps }) => gaps);
     const told = ofOld.map((gap) => [gap.cause, Number(gap.firstId), Number(gap.lastId), gap.openEnded]);
     assert.deepEqual(told[0], [Cause.OVERTAKEN, 11, 30, false]);
-    assert.deepEqual(told.at(-1)?.toSpliced(1, 1), [Cause.LOG_REPLACED, 70, true]);
+    assert.deepEqual(told.at(-1)?.toSpliced(1, 1), [Cause.LOG_REPLACED, 500, true]);
     assert.deepEqual(box.way.ids.slice(-3), [1, 2, 3]);
     assert.equal(box.told('the log of the line was replaced'), 1);
   });

@@ -16,14 +16,14 @@ import { isUnset, type LineLog, timeAt } from './line-log.ts';
 import { nextStep, type Situation, type Step } from './next-step.ts';
 import { LEAST_BYTES, Pace } from './pace.ts';
 import { type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
-import type { PositionFile } from './position-file.ts';
+import type { Positions } from './position-file.ts';
 import { Reading } from './reading.ts';
 import { nothingUnset, sentUnset } from './unset-ranges.ts';
 
 export interface ShipperOptions {
   readonly way: Way;
   readonly line: LineLog;
-  readonly file: PositionFile;
+  readonly file: Positions;
   readonly deviceId: string;
   readonly batchBytes: number;
   readonly lingerMs: number;
@@ -44,8 +44,8 @@ export interface ShipperOptions {
 /** The other side is tried again after a time that doubles between these. */
 const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
-/** Nothing to send for so long: a connection that is kept costs more than one that is made again. */
-const REST_MS = 60_000;
+/** Nothing to send for so long: a connection that is kept costs more than one that is made again (56 KiB at 100 bytes a second). */
+const REST_MS = 600_000;
 /** After what was not foreseen, and where the position cannot be read. */
 const TROUBLE_MS = 1_000;
 /** Beyond the limits of asking and sending. */

@@ -4,6 +4,7 @@ import { LinesideError } from '../base/errors.ts';
 import { lineside } from '../proto/services.ts';
 import type { About, SendOutcome, Way, WayState } from './face.ts';
 import type { LineLog, LineNow, ReadResult } from './line-log.ts';
+import type { Positions, Saved } from './position-file.ts';
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
 /** Entries of a read, as the line has a limit. */
@@ -106,4 +107,17 @@ export class FakeWay implements Way {
   get ids(): number[] {
     return this.stored.flatMap(({ entries }) => entries.map(({ id }) => Number(id)));
   }
+}
+
+/** In memory: real files take real time, of which a fake clock knows nothing. */
+export class FakePositions implements Positions {
+  saved: Saved | undefined;
+
+  async load(): Promise<Saved | undefined> {
+    return this.saved;
+  }
+  async save(saved: Saved): Promise<void> {
+    this.saved = saved;
+  }
+  async close(): Promise<void> {}
 }

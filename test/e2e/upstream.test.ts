@@ -5,10 +5,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { afterEach, before, describe, test } from 'node:test';
-import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
+import { brokerMissing, startBroker, type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
+import { temporaryDirectory } from './daemon.ts';
 import { openPort, RX } from './faults.ts';
 import { isAlive, startBoth } from './hub.ts';
-import { DELIVERED_MS, killable } from './hub-support.ts';
+import { DELIVERED_MS, killable, saslKafka } from './hub-support.ts';
 import { logOf, readUpstream, shippedOf, upstreamConsumerMissing } from './upstream-reader.ts';
 import { config, DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
 import { until } from './wait.ts';
@@ -26,8 +27,11 @@ describe('the serial log on its way to a broker', { skip }, () => {
   });
 
   test('what the line says and what callers log is with the broker, byte for byte, one boot to a batch', async () => {
-    const topic = 'plain.log';
-    const both = await startBoth({ config: config(broker, topic) });
+    const dir = temporaryDirectory();
+    // Over TLS with a password, as a device in the field.
+    const { kafka = {} } = saslKafka(broker, dir, TOPIC_PREFIX);
+    const topic = `${TOPIC_PREFIX}.log`;
+    const both = await startBoth({ dir, config: config(broker, topic, {}, { kafka }) });
     await openPort(both.client, `${both.dir}/run/sim0`);
     await writeEntries(both.client, 500);
     await until(
@@ -49,7 +53,7 @@ describe('the serial log on its way to a broker', { skip }, () => {
     const topic = 'killed.log';
     await broker.kill();
     // Some seconds for the backlog, so that there is a middle.
-    const both = await startBoth({ config: config(broker, topic, { batch_bytes: 4_096, max_kbit_per_s: 1_000 }) });
+    const both = await startBoth({ config: config(broker, topic, { batch_bytes: 4_096, max_kbit_per_s: 2_000 }) });
     await writeEntries(both.client, 1_500, 500);
     await until('it waits', async () => (await figure(both, 'lag_entries')) >= 1_500, DELIVERED_MS);
     assert.equal(await figure(both, 'state{state="waiting_broker"}'), 1);
