@@ -42,6 +42,8 @@ import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 const AFTER_DRAIN_MS = 6_000;
 /** Beside the compiled service. */
 const consoleDir = fileURLToPath(new URL('./console', import.meta.url));
+/** A batch of the serial log is made to take about a second; one that does not arrive goes again after the start. */
+const UPSTREAM_DRAIN_MS = 2_000;
 /** The planner's last commit and the dispatcher's, each on a slow card. */
 const WEBHOOKS_STOP_MS = 10_000;
 
@@ -283,8 +285,11 @@ async function openUpstream(
   const { startUpstream } = await import('./hub-upstream.ts');
   const upstream = await startUpstream({ config, line, ...events, clock: systemClock, logger });
   if (upstream === undefined) return undefined;
-  const { drainMs } = config.outbox;
-  onStop({ what: 'upstream', stop: () => upstream.stop(drainMs), limitMs: drainMs + AFTER_DRAIN_MS });
+  onStop({
+    what: 'upstream',
+    stop: () => upstream.stop(UPSTREAM_DRAIN_MS),
+    limitMs: UPSTREAM_DRAIN_MS + AFTER_DRAIN_MS,
+  });
   return upstream;
 }
 

@@ -14,6 +14,8 @@ import { type Place, Places } from './places.ts';
 /** The line is on the same machine; asking costs a call of a millisecond. */
 const LOOK_MS = 1_000;
 const LOOK_LEAST_MS = 100;
+/** A restart of the line is no news. */
+const AWAY_MS = 15_000;
 
 export interface ReadingOptions {
   readonly line: LineLog;
@@ -33,6 +35,7 @@ export class Reading {
   #out: Packed | undefined;
   #now: LineNow | undefined;
   #trouble = 'not asked yet';
+  #answeredMs: number;
   #lookAtMs = 0;
   /** The line gave nothing more: not before it was looked at again. */
   #dry = false;
@@ -43,6 +46,7 @@ export class Reading {
 
   constructor(options: ReadingOptions) {
     this.#o = options;
+    this.#answeredMs = options.clock.monoMs();
   }
 
   /** Before the first look. */
@@ -128,14 +132,14 @@ export class Reading {
     } catch (error) {
       this.#trouble = messageOf(error);
     }
-    if (!signal.aborted) journal.line(this.#trouble);
+    this.#tell(signal);
     this.#lookAtMs = clock.monoMs() + Math.max(LOOK_LEAST_MS, Math.min(LOOK_MS, lingerMs));
   }
 
   async read(enoughBytes: number, signal: AbortSignal): Promise<void> {
     const packer = this.#packer;
     if (packer === undefined) return;
-    const { line, clock, journal } = this.#o;
+    const { line, clock } = this.#o;
     const before = packer.readTo;
     try {
       const result = await line.read(packer.logId, before, enoughBytes, signal);
@@ -143,7 +147,7 @@ export class Reading {
       if (result.kind === 'overtaken') await this.#overtaken(packer, signal);
     } catch (error) {
       this.#trouble = messageOf(error);
-      if (!signal.aborted) journal.line(this.#trouble);
+      this.#tell(signal);
       return;
     }
     if (packer.readTo === before) this.#dry = true;
@@ -190,6 +194,13 @@ export class Reading {
     this.#begin(current.logId, position);
     this.#follow();
     return true;
+  }
+
+  #tell(signal: AbortSignal): void {
+    const { clock, journal } = this.#o;
+    const nowMs = clock.monoMs();
+    if (this.#trouble === '') this.#answeredMs = nowMs;
+    if (this.#trouble === '' || (nowMs - this.#answeredMs >= AWAY_MS && !signal.aborted)) journal.line(this.#trouble);
   }
 
   async #overtaken(packer: Packer, signal: AbortSignal): Promise<void> {

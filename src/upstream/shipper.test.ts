@@ -146,6 +146,9 @@ describe('the shipper', () => {
     box.line.away = true;
     await box.until('it says so', () => box.shipper.status().state === 'waiting for the line');
     assert.equal(box.shipper.status().reason, 'the line is away');
+    await box.pass(5_000);
+    assert.equal(box.told('the line does not answer'), 0, 'a restart is no news');
+    await box.pass(15_000);
     box.line.away = false;
     box.line.lastId = 9;
     await box.sent(9);
