@@ -7,6 +7,7 @@ import { LineHistory } from './line-history.ts';
 interface Said {
   uptimeMs: number;
   portState?: number;
+  currentPortName?: string;
   rxBytes?: number;
   txBytes?: number;
   rxDroppedPackets?: number;
@@ -22,10 +23,11 @@ function sample(t: TestContext) {
   const status = async (): Promise<lineside.v1.LineStatus> => {
     asked += 1;
     if (said === undefined) throw new Error('away');
-    const { uptimeMs, portState = 3, kernel, ...counters } = said;
+    const { uptimeMs, portState = 3, currentPortName = '', kernel, ...counters } = said;
     return lineside.v1.LineStatus.fromObject({
       uptimeMs,
       portState,
+      currentPortName,
       counters,
       ...(kernel !== undefined && { kernel }),
     });
@@ -70,6 +72,17 @@ test('errors are those of the line and of packets that failed, not breaks', asyn
   // No driver that counts.
   await next({ uptimeMs: 4, txFailedPackets: 6 });
   assert.deepEqual(samples(), ['20 0 0 0 15 1', '10 0 0 0 4 1', '0 0 0 0 0 1']);
+});
+
+test('what a driver had counted before its port was opened is not of the interval', async (t) => {
+  const { next, samples } = sample(t);
+  const kernel = { frame: 900, overrun: 50, parity: 0, brk: 0, bufOverrun: 0 };
+  await next({ uptimeMs: 1, portState: 1 });
+  await next({ uptimeMs: 2, kernel, currentPortName: '/dev/ttyUSB0' });
+  await next({ uptimeMs: 3, kernel: { ...kernel, frame: 901 }, currentPortName: '/dev/ttyUSB0' });
+  // Another port, with a driver that has counted more.
+  await next({ uptimeMs: 4, kernel: { ...kernel, frame: 5_000 }, currentPortName: '/dev/ttyUSB1' });
+  assert.deepEqual(samples(), ['20 0 0 0 0 1', '10 0 0 0 1 1', '0 0 0 0 0 1']);
 });
 
 test('a line that was started again has counted since then, also where it is further already', async (t) => {

@@ -8,22 +8,20 @@ const INTERVAL_MS = 10_000;
 /** Six hours: a shift, and most of a night's fault. 2,160 samples of six numbers are 0.2 MB. */
 const MAX_SAMPLES = (6 * 3_600_000) / INTERVAL_MS;
 
-/** What is counted up; an interval's share is the difference. */
-const counted = [
-  'rxBytes',
-  'txBytes',
-  'rxDroppedPackets',
-  'failed',
-  'frame',
-  'overrun',
-  'parity',
-  'bufOverrun',
-] as const;
-type Counts = Readonly<Record<(typeof counted)[number], number>>;
+/** What is counted up; an interval's share is the difference. The service counts since it was started. */
+interface Counts {
+  readonly rxBytes: number;
+  readonly txBytes: number;
+  readonly rxDroppedPackets: number;
+  readonly failed: number;
+}
 
 interface Look extends Counts {
   readonly uptimeMs: number;
   readonly isOpen: boolean;
+  readonly portName: string;
+  /** Errors as the driver of the port counts them, since it was loaded; undefined: none does. */
+  readonly driver: readonly number[] | undefined;
 }
 
 interface Sample {
@@ -93,7 +91,7 @@ export class LineHistory {
   }
 }
 
-function lookOf({ counters, kernel, uptimeMs, portState }: lineside.v1.LineStatus): Look {
+function lookOf({ counters, kernel, uptimeMs, portState, currentPortName }: lineside.v1.LineStatus): Look {
   return {
     uptimeMs: number(uptimeMs),
     isOpen: portState === lineside.v1.PortState.PORT_STATE_OPEN,
@@ -101,22 +99,27 @@ function lookOf({ counters, kernel, uptimeMs, portState }: lineside.v1.LineStatu
     txBytes: number(counters?.txBytes),
     rxDroppedPackets: number(counters?.rxDroppedPackets),
     failed: number(counters?.txFailedPackets),
-    frame: kernel?.frame ?? 0,
-    overrun: kernel?.overrun ?? 0,
-    parity: kernel?.parity ?? 0,
-    bufOverrun: kernel?.bufOverrun ?? 0,
+    portName: currentPortName,
+    driver: kernel ? [kernel.frame, kernel.overrun, kernel.parity, kernel.bufOverrun] : undefined,
   };
 }
 
 function figuresOf(before: Look, now: Look): readonly number[] {
   const restarted = now.uptimeMs < before.uptimeMs;
   const since = (name: keyof Counts): number => {
-    // The driver's begin again when the adapter is plugged in again, the service's when it is started again.
-    if (restarted && name in serviceCounts) return now[name];
-    return now[name] < before[name] ? now[name] : now[name] - before[name];
+    return restarted ? now[name] : increase(before[name], now[name]);
   };
-  const errors = since('failed') + since('frame') + since('overrun') + since('parity') + since('bufOverrun');
+  const errors = since('failed') + driverErrors(before, now);
   return [since('rxBytes'), since('txBytes'), since('rxDroppedPackets'), errors, Number(now.isOpen)];
 }
 
-const serviceCounts = { rxBytes: true, txBytes: true, rxDroppedPackets: true, failed: true } as const;
+/** None where the port was opened meanwhile: its driver may have counted for months. */
+function driverErrors(before: Look, now: Look): number {
+  if (before.portName !== now.portName) return 0;
+  return (now.driver ?? []).reduce((sum, count, at) => sum + increase(before.driver?.[at] ?? count, count), 0);
+}
+
+/** The driver's counts begin again when the adapter is plugged in again. */
+function increase(before: number, now: number): number {
+  return now < before ? now : now - before;
+}
