@@ -17,6 +17,8 @@ describe('bytes for people', () => {
 
   it('show no character that hides itself or turns the text around it', () => {
     assert.equal(visibleText(utf8('a\u202eb\u200bc')), 'a\\xe2\\x80\\xaeb\\xe2\\x80\\x8bc');
+    // A byte order mark, which decoders leave out.
+    assert.equal(visibleText(utf8('\ufeffa\ufeff')), '\\xef\\xbb\\xbfa\\xef\\xbb\\xbf');
   });
 
   it('are a dump of bounded length', () => {

@@ -32,7 +32,7 @@ export function visibleText(bytes: Uint8Array, max = bytes.length): string {
   return text + (bytes.length > max ? ' …' : '');
 }
 
-const decoder = new TextDecoder('utf-8', { fatal: true });
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 /** Of characters that show nothing, or turn the text around them: they are shown as bytes. */
 const invisible = /^[\p{C}\p{Z}]$/u;
 

@@ -14,6 +14,11 @@ describe('what a person types', () => {
     assert.equal(hex(bytesOfText('')), '');
   });
 
+  it('may be a whole file that was pasted', () => {
+    const typed = bytesOfText(`\\x02${'x'.repeat(1_000_000)}`);
+    assert.equal('bytes' in typed && typed.bytes.length, 1_000_001);
+  });
+
   it('names an escape that is none', () => {
     assert.match(hex(bytesOfText('a\\q')), /"\\q" is no escape/);
     assert.match(hex(bytesOfText('\\x4')), /"\\x4" is not \\x and two hex digits/);

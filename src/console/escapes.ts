@@ -10,7 +10,8 @@ export function bytesOfText(text: string): Typed {
   const parts: number[] = [];
   let plain = '';
   const flush = (): void => {
-    parts.push(...encoder.encode(plain));
+    // One by one: as arguments of one call, those of a whole file would not fit.
+    for (const byte of encoder.encode(plain)) parts.push(byte);
     plain = '';
   };
   for (let at = 0; at < text.length; ) {
