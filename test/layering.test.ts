@@ -287,6 +287,7 @@ const pure = [
   'console/escapes.ts',
   'console/format.ts',
   'console/log-feed.ts',
+  'console/older.ts',
   'console/places.ts',
   'console/plot-data.ts',
   'console/problem.ts',

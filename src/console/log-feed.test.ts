@@ -113,6 +113,34 @@ describe('the live log', () => {
     box.feed.pause();
   });
 
+  it('begins with the newest again where the connection broke before any of them came', async () => {
+    const box = rig([
+      [head('a', 90_000), '{"type":"alive"}\n', 'cut'],
+      [head('a', 90_000), entry(90_000), 'hang'],
+    ]);
+    box.feed.start();
+    await box.settle();
+    await box.pass(500);
+    assert.deepEqual(box.asked, ['last=500&follow=true', 'last=500&follow=true']);
+    box.feed.pause();
+  });
+
+  it('goes on with the newest where it is further behind than the page holds', async () => {
+    const box = rig([
+      [head('a', 5), entry(5), 'cut'],
+      [head('a', 25_006), entry(6), 'hang'],
+      [head('a', 25_007), entry(25_006), entry(25_007), 'hang'],
+    ]);
+    box.feed.start();
+    await box.settle();
+    await box.pass(500);
+    await box.pass(1_000);
+    assert.deepEqual(box.asked, ['last=500&follow=true', 'after=5&follow=true', 'last=500&follow=true']);
+    assert.deepEqual(box.seen, ['5', 'behind', '25006', '25007']);
+    assert.equal(box.is(), 'live');
+    box.feed.pause();
+  });
+
   it('knows silence from a dead connection: stale after 4.5 s without a line, given up after 12', async () => {
     const box = rig([
       [head(), entry(1), 'hang'],

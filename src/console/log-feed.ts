@@ -27,11 +27,16 @@ export interface FeedWays {
   onState(state: FeedState): void;
   onRows(rows: readonly Row[]): void;
   /** Another log than before, or a part of it that does not follow: what was shown is not its beginning. */
-  onReset(why: 'replaced' | 'lost' | 'jump'): void;
+  onReset(why: 'replaced' | 'lost' | 'behind' | 'jump'): void;
 }
 
 /** Entries that a new page begins with: some screens of them. */
 const FIRST_ENTRIES = 500;
+/**
+ * Ids that are read through after a break: several times what the page holds, and more than a power cut leaves unused
+ * (16,384). A phone that slept for a day would load the day first, and show it as live.
+ */
+const MAX_BEHIND = 25_000;
 /** Alive lines come every 2 s at least: two are missing. */
 const STALE_AFTER_MS = 4_500;
 /** Then the connection is given up: a phone that was asleep, a cable that was pulled. */
@@ -174,8 +179,8 @@ export class LogFeed {
   #take(messages: readonly Message[]): Problem | undefined {
     const rows: Row[] = [];
     for (const message of messages) {
-      this.#begun ||= isProgress(message);
-      if (message.type === 'log') this.#begin(message.logId);
+      this.#begun ||= message.type === 'row' || message.type === 'position';
+      if (message.type === 'log') this.#begin(message);
       else if (message.type === 'row' && message.row.id > this.#afterId) {
         rows.push(message.row);
         this.#afterId = message.row.id;
@@ -190,15 +195,19 @@ export class LogFeed {
   }
 
   /** Ids begin again in another log: what is known of the one before means nothing there. */
-  #begin(logId: string): void {
+  #begin({ logId, headId }: { logId: string; headId: number }): void {
     const replaced = this.#logId !== '' && this.#logId !== logId;
-    this.#logId = logId;
-    if (!replaced) return;
     const resumed = this.#begun;
-    this.#forget();
-    this.#ways.onReset('replaced');
-    // What comes now was asked for by an id of the other log.
-    if (resumed) throw new ProblemError(lost('the log of the box was replaced by a new one'));
+    this.#logId = logId;
+    if (replaced || (resumed && headId - this.#afterId > MAX_BEHIND)) {
+      this.#forget();
+      this.#ways.onReset(replaced ? 'replaced' : 'behind');
+      // What comes now was asked for by an id of the other log, or of long ago.
+      if (resumed)
+        throw new ProblemError(lost(replaced ? 'the log of the box was replaced by a new one' : 'much was missed'));
+    }
+    // Of an empty log it is known where to go on: from its first entry ever.
+    this.#begun ||= headId === 0;
   }
 
   #forget(): void {

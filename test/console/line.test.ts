@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/config/tokens.ts';
-import { until } from '../e2e/wait.ts';
+import { until, within } from '../e2e/wait.ts';
 import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import { lastingPort, logRaw, openSimulated, type Product, signIn, startProduct } from './product.ts';
 
@@ -171,6 +171,29 @@ describe('the console: the line', { skip: browserMissing }, () => {
       ids,
       Array.from({ length: lastId }, (_, i) => i + 1),
     );
+  });
+
+  test('older entries that were not there yet when the log went on are not put before what has come since', async () => {
+    await Promise.all(Array.from({ length: 510 }, (_, i) => put(`more ${i}`)));
+    const opened = await product.enter('watcher');
+    await rowCount(opened, 500);
+    const held = Promise.withResolvers<void>();
+    const given = new Promise<void>((resolve) =>
+      opened.page.on('requestfailed', (request) => request.url().includes('limit=500') && resolve()),
+    );
+    await opened.page.setRequestInterception(true);
+    opened.page.on('request', (request) => {
+      if (request.url().includes('limit=500')) held.resolve();
+      else void request.continue();
+    });
+    await opened.click('button', 'Older');
+    await held.promise;
+    await opened.click('button', 'Go on');
+    await within('the page gives up what it asked for', given, LIMIT_MS);
+    await put('after it went on');
+    await opened.sees('after it went on', '.rows');
+    await opened.find('button', 'Older');
+    assert.equal(await countOf(opened), 501);
   });
 
   test('by keyboard alone: sign in, open, send, read an entry, close', async () => {

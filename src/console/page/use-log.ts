@@ -1,22 +1,17 @@
 /** The log as the page holds it: followed, paused, read further back. Draws at most once a frame, whatever comes. */
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import { type FeedState, LogFeed } from '../log-feed.ts';
-import { type Problem, problemFrom } from '../problem.ts';
-import { MAX_ROWS, type Row, RowBuffer } from '../rows.ts';
+import type { Problem } from '../problem.ts';
+import { MAX_ROWS, RowBuffer } from '../rows.ts';
 import type { LineStatus } from '../shapes.ts';
-import { LineSplitter, messageOf } from '../stream.ts';
-import type { Api } from './api.ts';
 import { useLine } from './line-status.tsx';
 import { useSession } from './session.ts';
-
-const PATH = '/api/v1/line/log';
-const OLDER_ENTRIES = 500;
-/** Ids may be missing where nothing of an older page is left to see: so many empty pages are looked through. */
-const MAX_EMPTY_PAGES = 4;
+import { useOlder } from './use-older.ts';
 
 const notices = {
   replaced: 'The log of the box was replaced by a new one: it begins again.',
   lost: 'Entries are gone from the log: the newest are shown.',
+  behind: 'More entries came meanwhile than the page holds: the newest are shown.',
   jump: '',
 } as const;
 
@@ -38,11 +33,7 @@ export function useLog(): Log {
   const line = useLine();
   const [feed, setFeed] = useState<FeedState>({ is: 'connecting' });
   const [notice, setNotice] = useState('');
-  const [older, setOlder] = useState<{ busy: boolean; problem: Problem | undefined }>({
-    busy: false,
-    problem: undefined,
-  });
-  const [atStart, setAtStart] = useState(false);
+  const older = useOlder(api);
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   const frame = useRef(0);
   const draw = (): void => {
@@ -55,7 +46,7 @@ export function useLog(): Log {
   const [buffer, reader] = useMemo(() => {
     const rows = new RowBuffer();
     const log = new LogFeed({
-      open: (query, signal) => api.stream(`${PATH}?${query}`, signal),
+      open: (query, signal) => api.stream(`/api/v1/line/log?${query}`, signal),
       firstStoredId: async (signal) => (await api.get<LineStatus>('/api/v1/line', signal)).log.firstId,
       after: (ms, call) => {
         const timer = setTimeout(call, ms);
@@ -67,8 +58,8 @@ export function useLog(): Log {
         draw();
       },
       onReset: (why) => {
+        older.forget();
         rows.clear();
-        setAtStart(false);
         setNotice(notices[why]);
         draw();
       },
@@ -84,48 +75,23 @@ export function useLog(): Log {
   const firstStored = line.value?.log.firstId ?? 0;
   const behind = Math.max(0, (line.value?.log.headId ?? 0) - lastId);
   const goOn = (): void => {
+    older.leave();
     // More than the page can hold: the newest is what is wanted.
     if (buffer.lastId === 0 || behind > MAX_ROWS) reader.startAtNewest();
     else reader.startAfter(buffer.lastId);
   };
   const load = (): void => {
     reader.pause();
-    setOlder({ busy: true, problem: undefined });
-    olderRows(api, buffer.firstId, firstStored).then(
-      (rows) => {
-        if (rows.length === 0) setAtStart(true);
-        buffer.prepend(rows);
-        setOlder({ busy: false, problem: undefined });
-        draw();
-      },
-      (error: unknown) => setOlder({ busy: false, problem: problemFrom(error) }),
-    );
+    older.load(buffer, firstStored);
   };
   return {
     buffer,
     feed,
     behind,
-    atStart: atStart || buffer.firstId <= Math.max(1, firstStored),
-    older: { ...older, load },
+    atStart: buffer.firstId <= Math.max(1, firstStored, older.startId),
+    older: { busy: older.busy, problem: older.problem, load },
     notice,
     pause: () => reader.pause(),
     goOn,
   };
-}
-
-/** The entries right before an id, in the order of the log; none: it is the first one there is. */
-async function olderRows(api: Api, firstId: number, firstStored: number): Promise<Row[]> {
-  let before = firstId;
-  for (let page = 0; page < MAX_EMPTY_PAGES && before > firstStored; page += 1) {
-    // Asked for an entry that retention has removed, the box refuses the whole page.
-    const after = Math.max(0, firstStored - 1, before - OLDER_ENTRIES - 1);
-    const text = await api.text(`${PATH}?after=${after}&limit=${OLDER_ENTRIES}&follow=false`);
-    const rows = new LineSplitter().push(`${text}\n`).flatMap((one) => {
-      const message = messageOf(one);
-      return message?.type === 'row' && message.row.id < firstId ? [message.row] : [];
-    });
-    if (rows.length > 0) return rows;
-    before = after + 1;
-  }
-  return [];
 }
