@@ -78,6 +78,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     const opened = await product.enter('clerk', '#/data');
     await opened.click('link', /Wörter: site\.rooms[\s\S]*/);
     await opened.click('button', 'New record…');
+    await opened.find('heading', 'New record');
     await opened.fill('Business key', 'hall ä/1');
     await opened.fill('Data', '{"floor": 1');
     await opened.click('button', 'Save');

@@ -36,7 +36,11 @@ export function LogList({ ref, rows, follows, onOpen, onAtEnd }: Props): JSX.Ele
   const onKeyDown = (event: KeyboardEvent): void => {
     const current = rows.findIndex(({ id }) => id === active);
     const row = rows[current];
-    if (event.key === 'Enter' && row?.kind === 'entry') return onOpen(row);
+    if (event.key === 'Enter' && row?.kind === 'entry') {
+      // Else the rest of the key press is for the dialog that opens, and closes it.
+      event.preventDefault();
+      return onOpen(row);
+    }
     const next = nextRow(event.key, current, rows.length, Math.floor(scroll.height / rowPx));
     if (next === undefined) return;
     event.preventDefault();

@@ -1,6 +1,6 @@
 /** What the views are made of. */
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Problem } from '../problem.ts';
 
 export function ProblemBox({ problem }: { problem: Problem | undefined }): JSX.Element | null {
@@ -132,7 +132,8 @@ export function Dialog(props: {
 }): JSX.Element {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // At once: what is typed next is meant for it.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     const dialog = element.current;
     dialog?.showModal();
