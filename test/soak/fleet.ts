@@ -153,8 +153,9 @@ class Fleet {
       const count = Math.min(boxesPerCrew, boxes + 1 - first);
       this.#crews.start({ first, count, seed: seed + first, kafka: this.#kafka(tls) });
       const started = first - 1;
-      // One crew after the other: each loads its modules for a second.
-      await this.#crews.until('a crew begins', () => this.#crews.totals().started > started, BEGIN_LIMIT_MS);
+      // One crew after the other: each loads its modules for a second, and its boxes find their topics.
+      const isIn = (totals: Totals): boolean => totals.started > started && totals.connected >= 0.9 * started;
+      await this.#crews.until('a crew begins', () => isIn(this.#crews.totals()), BEGIN_LIMIT_MS);
     }
   }
 
