@@ -106,18 +106,23 @@ class KafkaWay implements Way {
       return { kind: 'unreached', reason: 'there is no connection', wireBytes: 0 };
     const message = kafkaMessage(this.#nextId++, topic, deviceId, batch);
     const fromMs = clock.monoMs();
-    const settled = new Promise<Settled | undefined>((resolve) => {
-      this.#settle = (one) => {
-        if (one.id === message.id) resolve(one);
-      };
-      signal.addEventListener('abort', () => resolve(undefined), { once: true });
-    });
+    const gaveUp = Promise.withResolvers<undefined>();
+    const giveUp = (): void => gaveUp.resolve(undefined);
+    const settled = Promise.withResolvers<Settled>();
+    this.#settle = (one) => {
+      if (one.id === message.id) settled.resolve(one);
+    };
     const offered = broker.offer(message);
     if (offered !== 'taken') {
       this.#gone(broker);
       return { kind: 'unreached', reason: this.#state.reason, wireBytes: 0 };
     }
-    const outcome = (await settled)?.outcome ?? { kind: 'unreached' as const, reason: 'it is being stopped' };
+    // A listener that stays would keep the batch in memory for as long as the signals behind this one.
+    signal.addEventListener('abort', giveUp, { once: true });
+    const first = await Promise.race([settled.promise, gaveUp.promise]);
+    signal.removeEventListener('abort', giveUp);
+    this.#settle = undefined;
+    const outcome = first?.outcome ?? { kind: 'unreached' as const, reason: 'it is being stopped' };
     const onLink = cost * (1 + Math.floor((clock.monoMs() - fromMs) / RESEND_MS));
     if (outcome.kind === 'acknowledged') {
       this.#is({ connected: true, reason: '' });
@@ -146,15 +151,15 @@ class KafkaWay implements Way {
     const broker = this.#broker ?? (await newBroker());
     if (signal.aborted || this.#stopped) throw this.#unreached('it is being stopped');
     if (this.#broker === undefined) this.#begin(broker);
-    const there = new Promise<void>((resolve) => {
-      const look = (): void => {
-        if (broker.state().connected || signal.aborted) resolve();
-      };
-      this.#onChange = look;
-      signal.addEventListener('abort', look, { once: true });
-      look();
-    });
-    await endsWithin(clock, CONNECT_MS, there);
+    const there = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (broker.state().connected || signal.aborted) there.resolve();
+    };
+    this.#onChange = look;
+    signal.addEventListener('abort', look, { once: true });
+    look();
+    await endsWithin(clock, CONNECT_MS, there.promise);
+    signal.removeEventListener('abort', look);
     this.#onChange = () => {};
     const { connected, reason } = broker.state();
     if (connected && !signal.aborted) return;
