@@ -10,7 +10,7 @@ export interface OlderWays {
 }
 
 /** Asked for at a time: some screens of them. */
-export const OLDER_ENTRIES = 500;
+const OLDER_ENTRIES = 500;
 /** Held of them, from the newest backwards: 500 entries of the largest size would be more than a phone's memory. */
 const OLDER_BYTES = 4 * 1024 * 1024;
 
