@@ -73,7 +73,7 @@ describe('a bundle', () => {
       'Environment-4722',
       'Environment-"4723"',
     ];
-    const content = secrets.map((secret) => `in the middle ${secret} of a line\n`).join('');
+    const content = secrets.map((secret) => `in the middle ${secret} of a line\n`).join('') + `data.dir is ${dir}\n`;
     const pieces = [
       { name: 'a.txt', content },
       { name: 'b.json', content: { deep: [{ text: content }] } },
@@ -81,6 +81,7 @@ describe('a bundle', () => {
     const read = await bundled(dir, [collector('planted', async () => pieces)], {
       MY_PASSWORD: 'Environment-4722',
       X_TOKEN: 'Environment-"4723"',
+      PWD: dir,
     });
     for (const name of ['a.txt', 'b.json', 'manifest.json']) {
       for (const secret of secrets) {
@@ -89,6 +90,7 @@ describe('a bundle', () => {
       }
     }
     assert.match(read('a.txt'), /^in the middle \[removed\] of a line$/m);
+    assert.ok(read('a.txt').includes(`data.dir is ${dir}\n`), 'where the caller stood is no secret');
   });
 
   it('takes the journal without its secrets, and says where there is none', async (t) => {

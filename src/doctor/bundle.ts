@@ -143,7 +143,10 @@ async function knownSecrets(place: Place): Promise<string[]> {
     const read = await readSafely(file, 64 * 1024);
     if (read.kind === 'text') secrets.push(...formsOf(read.bytes));
   }
-  const named = Object.entries(env).filter(([name]) => isSecretName(name) && !/_(?:FILE|DIR|PATH|SOCK)$/i.test(name));
+  // PWD is where the caller stands, and that may be the data's own directory.
+  const named = Object.entries(env).filter(
+    ([name]) => isSecretName(name) && name !== 'PWD' && !/_(?:FILE|DIR|PATH|SOCK)$/i.test(name),
+  );
   // Short ones are words like "true".
   secrets.push(...named.map(([, value]) => value ?? '').filter((value) => value.length >= 8));
   return secrets;

@@ -63,7 +63,8 @@ export function judgeTokens({ kind, what, tokens }: Tokens, isExposed: boolean):
       ];
     case 'missing':
     case 'read': {
-      const said = tokens.length === 0 ? 'no token stored' : `${tokens.length} tokens: ${byRole(tokens)}`;
+      // No colon behind "tokens": what follows one is taken out of every finding.
+      const said = tokens.length === 0 ? 'no token stored' : `${tokens.length} stored (${byRole(tokens)})`;
       return [tokens.length === 0 && isExposed ? warning(`${said}, and the service is on the network`, add) : ok(said)];
     }
   }

@@ -38,7 +38,14 @@ export function judgeUart({ ports, wanted, wantedIs, simulate }: UartFacts): Fin
     findings.push(
       warning('there is no serial port', 'Plug the adapter in; on a Raspberry Pi let config.txt switch the UART on.'),
     );
-  else findings.push(ok(ports.length === 0 ? 'no port but the simulated line' : `${ports.length} ports: ${names}`));
+  else
+    findings.push(
+      ok(
+        ports.length === 0
+          ? 'no port but the simulated line'
+          : `${ports.length === 1 ? 'one port' : `${ports.length} ports`}: ${names}`,
+      ),
+    );
   if (wantedIs === 'missing')
     findings.push(
       failed(

@@ -6,6 +6,7 @@ import { judgeConfiguration, judgeTokens, shownFault } from './checks-config.ts'
 import { judgeRights, type RightsFact } from './checks-rights.ts';
 import { judgeService, type ServiceFacts } from './checks-service.ts';
 import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts } from './checks-uart.ts';
+import { Redactor } from './redactor.ts';
 import { table } from './table.fixture.ts';
 
 const settings = new Map([['log.max_bytes', { value: 1, source: 'file' as const }]]);
@@ -39,7 +40,7 @@ it('quotes nothing back that was typed where a file name belongs', () => {
 const token = { name: 'a', roles: ['viewer', 'admin'], sha256: '0'.repeat(64), createdAt: '' } as const;
 const tokens = { kind: 'read', what: '', tokens: [token, token] } as const;
 table('the tokens', [
-  ['two tokens', () => judgeTokens(tokens, true), 'ok', /2 tokens: 2 viewer, 2 admin/],
+  ['two tokens', () => judgeTokens(tokens, true), 'ok', /2 stored \(2 viewer, 2 admin\)/],
   ['none on a box that nobody reaches', () => judgeTokens({ ...tokens, tokens: [] }, false), 'ok', /no token/],
   ['none on the network', () => judgeTokens({ ...tokens, tokens: [] }, true), 'warning', /token add/],
   [
@@ -51,6 +52,11 @@ table('the tokens', [
   ['a directory', () => judgeTokens({ ...tokens, kind: 'odd', what: 'a directory' }, true), 'failed', /a directory/],
   ['a file that is not for this user', () => judgeTokens({ ...tokens, kind: 'denied' }, true), 'skipped', /as root/],
 ]);
+
+it('says how many tokens there are also behind the redactor', () => {
+  const [said] = judgeTokens(tokens, true);
+  assert.equal(new Redactor().text(said?.found ?? ''), '2 stored (2 viewer, 2 admin)');
+});
 
 const answered = { kind: 'answered', version: '1.0', detail: '' } as const;
 const units = { 'lineside.service': 'active', 'lineside-hub.service': 'active' } as const;
@@ -117,7 +123,7 @@ const port: PortFacts = {
 const uart = (over: Partial<PortFacts> = {}) =>
   judgeUart({ ports: [{ ...port, ...over }], wanted: port.name, wantedIs: 'listed', simulate: false });
 table('the UART', [
-  ['a port that is there', () => uart(), 'ok', /1 ports: \/dev\/ttyUSB0/],
+  ['a port that is there', () => uart(), 'ok', /one port: \/dev\/ttyUSB0/],
   [
     'lineside as its holder',
     () => uart({ holders: { holders: [{ ...cat, isLineside: true }], unseen: 0 } }),
