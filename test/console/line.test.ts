@@ -277,6 +277,51 @@ describe('the console: the line', { skip: browserMissing }, () => {
     assert.equal(await opened.page.$eval('.send input', (one) => one.value), 'lost?');
   });
 
+  test('of what was never answered nobody says that it was not sent; put back, it is what it was', async () => {
+    const opened = await product.enter('technician');
+    const { page } = opened;
+    await page.setRequestInterception(true);
+    page.on('request', (request) => {
+      void (request.url().endsWith('/line/send') ? request.abort() : request.continue());
+    });
+    await opened.choose('Typed as', 'hex');
+    await opened.fill('Bytes in hex', '41 42');
+    await page.keyboard.press('Enter');
+    await opened.sees('Nobody knows whether this was sent, the log may show it: 41 42', '.send');
+    await opened.misses('Not sent', '.send');
+    await opened.choose('Typed as', 'text');
+    await opened.fill('Text', 'typed meanwhile');
+    await opened.click('button', 'Put it back');
+    await opened.sees('2 bytes: 41 42', '.preview');
+    await page.keyboard.press('ArrowDown');
+    await opened.sees('15 bytes: 74 79', '.preview');
+    await page.keyboard.press('ArrowUp');
+    await opened.sees('2 bytes: 41 42', '.preview');
+  });
+
+  test('other settings are those of the port that is open, if it is not in the list, and leave what is not shown', async () => {
+    const portName = await openSimulated(product.box);
+    const before = { portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 77 };
+    assert.equal((await product.box.client.serial.open(before)).error, '');
+    const opened = await product.enter('technician');
+    await opened.sees('9600 8N1', '.port');
+    const items = [{ portName: '/dev/ttyOTHER', description: 'another', hardwareId: '' }];
+    await opened.page.setRequestInterception(true);
+    opened.page.on('request', (request) => {
+      void (request.url().endsWith('/line/ports')
+        ? request.respond({ contentType: 'application/json', body: JSON.stringify({ items }) })
+        : request.continue());
+    });
+    await opened.click('button', 'Other settings…');
+    await opened.sees('/dev/ttyOTHER', 'dialog');
+    await opened.fill('Baud rate', '19200');
+    await opened.click('button', 'Open');
+    await opened.sees('19200 8N1', '.port');
+    const { requested } = await product.box.client.line.getStatus({});
+    assert.deepEqual([requested?.portName, requested?.baudRate, requested?.packetSize], [portName, 19_200, 77]);
+    await product.box.client.serial.close({});
+  });
+
   test('50,000 entries, as quickly as the page takes them, leave 5,000 rows and few elements', async () => {
     const opened = await openPage(product.url);
     await opened.page.evaluate(floodLog, 50_000);

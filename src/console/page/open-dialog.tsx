@@ -38,7 +38,9 @@ export function OpenDialog(props: {
   }));
   const found = ports.value?.items ?? [];
   const isKnown = found.some(({ portName }) => portName === before.portName);
-  const port = chosen || (isKnown ? before.portName : (found[0]?.portName ?? OTHER));
+  // A name that is not in the list is not exchanged for another one.
+  const first = before.portName === '' ? (found[0]?.portName ?? OTHER) : OTHER;
+  const port = chosen || (isKnown ? before.portName : first);
 
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -46,7 +48,8 @@ export function OpenDialog(props: {
       const portName = port === OTHER ? typed.trim() : port;
       if (portName === '')
         throw new ProblemError(localProblem('No port was named', 'Choose a port, or type its name.'));
-      const body = { portName, ...numbersOf(settings) };
+      const { packetSize = 0 } = before;
+      const body = { portName, ...numbersOf(settings), ...(packetSize > 0 && { packetSize }) };
       const now = await api.send<LineStatus>('POST', '/api/v1/line/open', { body });
       if (now !== undefined) props.onOpened(now);
     });
@@ -71,7 +74,11 @@ export function OpenDialog(props: {
                 autoCapitalize="off"
                 spellcheck={false}
                 value={typed}
-                onInput={(event) => setTyped(event.currentTarget.value)}
+                onInput={(event) => {
+                  // The list may come while it is typed.
+                  choose(OTHER);
+                  setTyped(event.currentTarget.value);
+                }}
               />
             )}
           </Field>

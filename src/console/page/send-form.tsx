@@ -4,6 +4,7 @@ import { useRef, useState } from 'preact/hooks';
 import { hexText } from '../bytes.ts';
 import { bytesOfHex, bytesOfText, type Typed } from '../escapes.ts';
 import { plural } from '../format.ts';
+import type { Problem } from '../problem.ts';
 import { useDoing } from './loading.ts';
 import { Field, ProblemBox, Section, Select } from './parts.tsx';
 import { useSession } from './session.ts';
@@ -24,41 +25,51 @@ interface Draft {
   readonly end: (typeof endings)[number][0];
 }
 
+interface Said {
+  readonly sent: string;
+  readonly unsent: Draft | undefined;
+}
+
 export function SendForm(): JSX.Element {
   const { api } = useSession();
   const [draft, setDraft] = useState<Draft>({ typed: '', as: 'text', end: '' });
-  const [said, say] = useState({ sent: '', unsent: '' });
+  const [said, say] = useState<Said>({ sent: '', unsent: undefined });
   const [tried, setTried] = useState(false);
-  const remembered = useRef<string[]>([]);
+  const remembered = useRef<readonly Draft[]>([]);
   const input = useRef<HTMLInputElement>(null);
   const doing = useDoing();
   const read = bytesOf(draft);
   const bytes = 'bytes' in read ? read.bytes : new Uint8Array();
+  const remember = (one: Draft): void => {
+    const others = remembered.current.filter((other) => !isSame(other, one));
+    remembered.current = [one, ...others].slice(0, MAX_REMEMBERED);
+  };
   const type = (typed: string): void => setDraft((was) => ({ ...was, typed }));
 
   const submit = (event: Event): void => {
     event.preventDefault();
     input.current?.focus();
-    const { typed } = draft;
     setTried(true);
     // One after the other; what is typed meanwhile waits in the field.
     if (bytes.length === 0 || doing.busy) return;
     setTried(false);
     type('');
-    say({ sent: '', unsent: '' });
-    remembered.current = [typed, ...remembered.current.filter((one) => one !== typed)].slice(0, MAX_REMEMBERED);
+    say({ sent: '', unsent: undefined });
+    remember(draft);
     const send = async (): Promise<void> => {
       await api.send('POST', '/api/v1/line/send', { body: { hex: hexText(bytes) } });
     };
     void doing
       .run(send)
       .then((well) =>
-        say(well ? { sent: `${plural(bytes.length, 'byte')} sent`, unsent: '' } : { sent: '', unsent: typed }),
+        say(well ? { sent: `${plural(bytes.length, 'byte')} sent`, unsent: undefined } : { sent: '', unsent: draft }),
       );
   };
-  const putBack = (): void => {
-    type(said.unsent);
-    say({ sent: '', unsent: '' });
+  const putBack = (unsent: Draft): void => {
+    // What has been typed since is not lost by it.
+    if (draft.typed !== '') remember(draft);
+    setDraft(unsent);
+    say({ sent: '', unsent: undefined });
     input.current?.focus();
   };
   const empty = tried && bytes.length === 0 ? 'Nothing was typed yet.' : undefined;
@@ -66,20 +77,13 @@ export function SendForm(): JSX.Element {
     <Section title="Send" class="send">
       <form onSubmit={submit}>
         <ProblemBox problem={doing.problem} />
-        {said.unsent !== '' && (
-          <p class="unsent">
-            Not sent: <span class="mono">{said.unsent}</span>{' '}
-            <button type="button" onClick={putBack}>
-              Put it back
-            </button>
-          </p>
-        )}
+        {said.unsent !== undefined && <Unsent draft={said.unsent} problem={doing.problem} onPutBack={putBack} />}
         <DraftFields
           draft={draft}
           fault={'fault' in read ? read.fault : empty}
           input={input}
           onChange={setDraft}
-          latest={() => remembered.current[0]}
+          remembered={() => remembered.current}
         />
         <p class="note preview">
           {bytes.length === 0 ? 'Will be sent: nothing' : `Will be sent: ${plural(bytes.length, 'byte')}: `}
@@ -98,6 +102,25 @@ export function SendForm(): JSX.Element {
   );
 }
 
+/** Refused is not sent. An answer that did not come, or tells of a fault on the way, leaves open how much has gone out. */
+function Unsent(props: { draft: Draft; problem: Problem | undefined; onPutBack: (draft: Draft) => void }): JSX.Element {
+  const { draft, problem } = props;
+  const isRefused = problem !== undefined && problem.status >= 400 && problem.status < 500;
+  return (
+    <p class="unsent">
+      {isRefused ? 'Not sent: ' : 'Nobody knows whether this was sent, the log may show it: '}
+      <span class="mono">{draft.typed}</span>{' '}
+      <button type="button" onClick={() => props.onPutBack(draft)}>
+        Put it back
+      </button>
+    </p>
+  );
+}
+
+function isSame(one: Draft, other: Draft): boolean {
+  return one.typed === other.typed && one.as === other.as && one.end === other.end;
+}
+
 function bytesOf({ typed, as, end }: Draft): Typed {
   if (as === 'hex') return bytesOfHex(typed);
   const text = bytesOfText(typed);
@@ -105,20 +128,29 @@ function bytesOf({ typed, as, end }: Draft): Typed {
   return 'fault' in text || typed === '' ? text : bytesOfText(typed + end);
 }
 
+/** One back with the arrow up, one forth with the arrow down; undefined: the key is to do what it does. */
+function recalled(draft: Draft, all: readonly Draft[], key: string): Draft | undefined {
+  const step = key === 'ArrowUp' ? 1 : key === 'ArrowDown' ? -1 : 0;
+  const at = draft.typed === '' ? -1 : all.findIndex((one) => isSame(one, draft));
+  // What is being typed is not typed over.
+  if (step === 0 || (at === -1 && draft.typed !== '')) return undefined;
+  return all[at + step] ?? (step === -1 && at === 0 ? { ...draft, typed: '' } : undefined);
+}
+
 function DraftFields(props: {
   draft: Draft;
   fault: string | undefined;
   input: RefObject<HTMLInputElement | null>;
   onChange: (draft: Draft) => void;
-  latest: () => string | undefined;
+  remembered: () => readonly Draft[];
 }): JSX.Element {
   const { draft, onChange } = props;
   const isHex = draft.as === 'hex';
   const recall = (event: KeyboardEvent): void => {
-    const latest = props.latest();
-    if (event.key !== 'ArrowUp' || draft.typed !== '' || latest === undefined) return;
+    const found = recalled(draft, props.remembered(), event.key);
+    if (found === undefined) return;
     event.preventDefault();
-    onChange({ ...draft, typed: latest });
+    onChange(found);
   };
   return (
     <>
