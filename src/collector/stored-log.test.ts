@@ -130,6 +130,29 @@ describe('a log of the collector', () => {
     assert.equal(await positionOf(dir), 10);
   });
 
+  it('does not count what a failed flush may have left in memory only, also once the disk flushes again', async () => {
+    const { root, dir } = place();
+    let fails = false;
+    const disk: Disk = {
+      ...realDisk,
+      sync: async (file) => {
+        if (fails) throw Object.assign(new Error('EIO'), { code: 'EIO' });
+        await realDisk.sync(file);
+      },
+    };
+    const log = await open(dir, disk);
+    await append(log, { after: 0, through: 2 });
+    assert.equal((await log.sync()).toNumber(), 2);
+    await append(log, { after: 2, through: 4 });
+    fails = true;
+    await assert.rejects(log.sync(), { code: 'STORAGE_FAILED' });
+    fails = false;
+    // The kernel reads such pages back, and its next flush finds nothing to do.
+    assert.equal(await positionOf(dir), 2);
+    await write(dir, [{ after: 2, through: 6 }]);
+    assert.deepEqual(await stored(root), words(1, 6));
+  });
+
   it('survives a failure at any call to the disk: what it said is stored is, once, and nothing is by half', async () => {
     let failures = 0;
     for (let nth = 1; ; nth += 1) {

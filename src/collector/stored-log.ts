@@ -59,6 +59,8 @@ export class StoredLog {
   /** undefined: there is no file yet, or it has to be looked at anew after a failure. */
   #file: FileHandle | undefined;
   #size = 0;
+  /** So much of the file is on the disk. */
+  #durableSize = 0;
   /** Where the file that is written to began. */
   #fileFrom = Long.UZERO;
   #position = Long.UZERO;
@@ -158,6 +160,7 @@ export class StoredLog {
     await this.#disk.sync(this.#file);
     await this.#syncDirectories();
     this.#durable = this.#position;
+    this.#durableSize = this.#size;
   }
 
   async #mend(path: string, { validBytes, ending }: Tail, logger: Logger): Promise<void> {
@@ -234,6 +237,7 @@ export class StoredLog {
     await mkdir(this.#dir, { recursive: true, mode: 0o750 });
     this.#file = await this.#disk.open(join(this.#dir, segmentName(this.#position)), 'w+');
     this.#size = 0;
+    this.#durableSize = 0;
     this.#fileFrom = this.#position;
     await this.#syncDirectories();
   }
@@ -255,13 +259,15 @@ export class StoredLog {
       try {
         await this.#disk.sync(this.#file);
       } catch (error) {
-        // The kernel may call pages clean that never reached the disk: only what is read back counts from here on.
+        // The kernel may call pages clean that never reached the disk, and read them back: they go, and the box sends them again.
+        await this.#disk.truncate(this.#file, this.#durableSize).catch(() => undefined);
         await this.#drop();
         throw storageError('cannot flush to the disk', error);
       }
     }
     this.#unsyncedBytes = 0;
     this.#durable = this.#position;
+    this.#durableSize = this.#size;
   }
 
   async #drop(): Promise<void> {

@@ -131,6 +131,7 @@ async function rewrite(file: string, change: (text: string) => string): Promise<
   let handle: FileHandle | undefined;
   try {
     handle = await open(temporary, 'w', 0o640);
+    await keepOwner(handle, file);
     await handle.writeFile(text);
     await handle.sync();
     await handle.close();
@@ -140,4 +141,17 @@ async function rewrite(file: string, change: (text: string) => string): Promise<
     await rm(temporary, { force: true });
     throw new LinesideError('CONFIG_INVALID', `cannot write ${file}: ${messageOf(error)}`, { cause: error });
   }
+}
+
+/** Root runs the command, the collector reads the file as another user: else nobody could push from now on. A new one gets its directory's group. */
+async function keepOwner(handle: FileHandle, file: string): Promise<void> {
+  const { uid, gid } = await handle.stat();
+  const old = await stat(file).catch((error: unknown) => {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+  if (old !== undefined) await handle.chmod(old.mode & 0o777);
+  const owner = old?.uid ?? uid;
+  const group = old?.gid ?? (await stat(dirname(file))).gid;
+  if (owner !== uid || group !== gid) await handle.chown(owner, group);
 }
