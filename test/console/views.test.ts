@@ -114,6 +114,43 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await opened.sees('The version has changed meanwhile', 'dialog .problem');
   });
 
+  test('a list that is shown further has no hole where its first page has moved on', async () => {
+    const opened = await product.enter('chief');
+    const { page } = opened;
+    const delivery = (deliveryId: string) => ({
+      deliveryId,
+      subscriptionName: `to ${deliveryId}`,
+      state: 'delivered',
+      occurredAt: '2026-11-22T10:00:00.000000Z',
+      events: 1,
+      attempts: 1,
+      nextAttemptInSeconds: null,
+      endedAt: null,
+      lastAttempt: null,
+    });
+    let firstPages = 0;
+    let further = 0;
+    await page.setRequestInterception(true);
+    page.on('request', (request) => {
+      const { pathname, searchParams } = new URL(request.url());
+      if (pathname !== '/api/v1/admin/webhooks/deliveries') return void request.continue();
+      const isFirst = !searchParams.has('cursor');
+      const found = !isFirst ? ['one'] : further === 0 ? ['three', 'two'] : ['four', 'three'];
+      if (!isFirst) further += 1;
+      else if (further > 0) firstPages += 1;
+      const body = JSON.stringify({ items: found.map(delivery), nextCursor: isFirst ? 'next' : null });
+      return void request.respond({ contentType: 'application/json', body });
+    });
+    await show(opened, '#/delivery');
+    await opened.sees('to two');
+    await opened.click('button', 'Show more');
+    await opened.sees('to one');
+    await until('the first page is asked for again', () => firstPages > 0, LIMIT_MS);
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    const names = await page.$$eval('[data-state] strong', (all) => all.map((one) => one.innerText));
+    assert.deepEqual(names, ['to three', 'to two', 'to one']);
+  });
+
   test('a reader sees records, and nothing to change them with', async () => {
     const opened = await product.enter('reader', '#/data/site.rooms');
     await opened.fill('Business key', 'room 12/a');

@@ -79,17 +79,18 @@ export function usePaged<T>(
   everyMs: number,
   load: (cursor: string, signal: AbortSignal) => Promise<Page<T>>,
 ): Paged<T> {
+  /** From the first on: an earlier page that is asked for again may end elsewhere than the next one begins. */
   const [further, setFurther] = useState<{ key: string; items: readonly T[]; cursor: string | null }>();
   const [problem, setProblem] = useState<Problem>();
   const more = further?.key === key ? further : undefined;
   const first = useLoaded(key, more === undefined ? everyMs : 0, (signal) => load('', signal));
-  const items = first.value === undefined ? undefined : [...first.value.items, ...(more?.items ?? [])];
+  const items = more?.items ?? first.value?.items;
   const cursor = more === undefined ? (first.value?.nextCursor ?? null) : more.cursor;
   const loadMore = async (): Promise<void> => {
-    if (cursor === null) return;
+    if (cursor === null || items === undefined) return;
     try {
       const page = await load(cursor, AbortSignal.timeout(60_000));
-      setFurther({ key, items: [...(more?.items ?? []), ...page.items], cursor: page.nextCursor });
+      setFurther({ key, items: [...items, ...page.items], cursor: page.nextCursor });
       setProblem(undefined);
     } catch (error) {
       setProblem(problemFrom(error));
