@@ -27,6 +27,8 @@ export class LogStreams {
   readonly #clock: Clock;
   readonly #refused: (reader: string, reason: string) => void;
   readonly #open = new Set<OpenStream>();
+  /** Why there are none any more. */
+  #over: LinesideError | undefined;
 
   /** `refused`: told of each that was ended because its reader may not go on. */
   constructor(clock: Clock, refused: (reader: string, reason: string) => void) {
@@ -39,8 +41,10 @@ export class LogStreams {
     return this.#of(kind).length;
   }
 
-  /** TOO_MANY where there is no room. */
+  /** TOO_MANY where there is no room; after endAll(), its reason. */
   open(request: StreamRequest): LogStream {
+    // Of a request that was let in before: it would hold up the stop.
+    if (this.#over !== undefined) throw this.#over;
     const { kind, reader } = request;
     const { inAll, perReader } = LOG_STREAMS[kind];
     const others = this.#of(kind);
@@ -61,6 +65,7 @@ export class LogStreams {
   }
 
   endAll(reason: LinesideError): void {
+    this.#over = reason;
     for (const stream of this.#open) stream.end(reason);
   }
 
