@@ -9,8 +9,8 @@ import { nothingUnset, type SentUnset } from './unset-ranges.ts';
 
 /** The position goes to the card this often at most: 4 KiB each. */
 const SAVE_MS = 5_000;
-/** Where the log ends is saved too, for the day that it is replaced: this often while nothing is sent. */
-const SAVE_GROWN_MS = 60_000;
+/** While nothing is sent: where the log ends, for the day that it is replaced, and what a connection costs that is kept. */
+const SAVE_OTHER_MS = 60_000;
 /** A kill between two saves may forget so much of what the budget was charged. */
 const UNSAVED_PART = 0.01;
 
@@ -64,8 +64,9 @@ export class Keeping {
     const { reading, clock } = this.#o;
     const forced = limit > 0 && this.#unsavedBytes > limit * UNSAVED_PART;
     const agoMs = clock.monoMs() - this.#savedMs;
-    const due = agoMs >= SAVE_MS && (this.#unsavedBytes > 0 || reading.hasMoved);
-    if (forced || due || (agoMs >= SAVE_GROWN_MS && reading.hasGrown)) await this.#save();
+    const due = agoMs >= SAVE_MS && reading.hasMoved;
+    const other = reading.hasGrown || this.#unsavedBytes > 0;
+    if (forced || due || (agoMs >= SAVE_OTHER_MS && other)) await this.#save();
   }
 
   /** Saves it for the last time. */

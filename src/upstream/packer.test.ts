@@ -141,9 +141,24 @@ describe('batches', () => {
     assert.deepEqual([sent.deviceId, sent.logId, sent.bootId, sent.schemaVersion], ['device', 'log', 'boot', 1]);
   });
 
+  it('a gap of the log is told as the line tells it', () => {
+    const packer = new Packer('log', 0);
+    const lost = { ...gap(3, 7), bytes: u64(900), fromMs: u64(5), toMs: u64(6) };
+    packer.add(batch([entry(1), entry(9)], { gaps: [lineside.v1.LogGap.create(lost)] }));
+    const sent = lineside.v1.UpstreamBatch.decode(encode(packer.take(10_000) as Packed, 'device'));
+    assert.deepEqual(
+      sent.gaps.map((one) => [one.cause, one.reason, ...[one.firstId, one.lastId, one.entries].map(Number)]),
+      [[Cause.NOT_STORED, 'disk full', 3, 7, 5]],
+    );
+    assert.deepEqual(
+      sent.gaps.map((one) => [one.bytes, one.fromMs, one.toMs].map(Number)),
+      [[900, 5, 6]],
+    );
+  });
+
   it('the end of a log that was replaced is open', () => {
     const packer = new Packer('log', 10);
-    packer.missing(Cause.LOG_REPLACED, 12, 'why');
+    packer.replaced(12, 'why');
     assert.deepEqual(packer.take(1)?.gaps, [
       { cause: Cause.LOG_REPLACED, firstId: 11, lastId: 12, entries: 2, reason: 'why', openEnded: true },
     ]);

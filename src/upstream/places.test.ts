@@ -7,16 +7,16 @@ import { nothingUnset, type SentUnset, sentUnset } from './unset-ranges.ts';
 describe('places', () => {
   it('a log that is seen for the first time is sent from its oldest entry on', () => {
     const places = new Places([]);
-    assert.equal(places.seen({ logId: 'a', firstId: 0, lastId: 0 }), false);
+    assert.equal(places.seen({ logId: 'a', firstId: 0, lastId: 0 }), 'known');
     assert.equal(places.current, undefined);
-    assert.equal(places.seen({ logId: 'a', firstId: 40, lastId: 90 }), false);
+    assert.equal(places.seen({ logId: 'a', firstId: 40, lastId: 90 }), 'first');
     assert.deepEqual(places.current, { logId: 'a', afterId: 39, lastId: 90 });
   });
 
   it('a log that was replaced is brought to its end, then the next one begins', () => {
     const places = new Places([{ logId: 'a', afterId: 5, lastId: 9 }]);
-    assert.equal(places.seen({ logId: 'b', firstId: 1, lastId: 3 }), true);
-    assert.equal(places.seen({ logId: 'b', firstId: 1, lastId: 4 }), false);
+    assert.equal(places.seen({ logId: 'b', firstId: 1, lastId: 3 }), 'another');
+    assert.equal(places.seen({ logId: 'b', firstId: 1, lastId: 4 }), 'known');
     assert.deepEqual([places.isReplaced, places.current?.logId], [true, 'a']);
     places.moved(9);
     places.next();

@@ -40,18 +40,18 @@ export class Places {
     return this.#all.length > 1;
   }
 
-  /** Returns whether the log is a new one. A log that is seen for the first time is sent from its oldest entry on. */
-  seen({ logId, firstId, lastId }: LogNow): boolean {
+  /** A log that is seen for the first time is sent from its oldest entry on. */
+  seen({ logId, firstId, lastId }: LogNow): 'known' | 'first' | 'another' {
     const last = this.#all.at(-1);
     if (last?.logId === logId) {
       if (lastId > last.lastId) this.#all[this.#all.length - 1] = { ...last, lastId };
-      return false;
+      return 'known';
     }
     // Where it begins is known with its first entry.
-    if (logId === '' || firstId === 0) return false;
+    if (logId === '' || firstId === 0) return 'known';
     this.#all.push({ logId, afterId: firstId - 1, lastId });
     if (this.#all.length > MOST) this.#all.splice(1, 1);
-    return last !== undefined;
+    return last === undefined ? 'first' : 'another';
   }
 
   /** The other side has everything up to this id, or is known to be there. */

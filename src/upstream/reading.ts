@@ -35,6 +35,8 @@ export class Reading {
   #out: Packed | undefined;
   #now: LineNow | undefined;
   #trouble = 'not asked yet';
+  /** Why what was asked of the log last could not be had, while the line may well say where it stands. */
+  #unread = '';
   #answeredMs: number;
   #lookAtMs = 0;
   /** The line gave nothing more: not before it was looked at again. */
@@ -123,10 +125,9 @@ export class Reading {
       if (now.lastId !== this.#now?.lastId) this.#grown = true;
       this.#now = now;
       this.#dry = false;
-      if (this.#places.seen(now)) {
-        this.#moved = true;
-        journal.replaced(now.logId);
-      }
+      const seen = this.#places.seen(now);
+      if (seen !== 'known') this.#moved = true;
+      if (seen === 'another') journal.replaced(now.logId);
       if (now.firstId > 0) this.#lag.looked(now.logId, now.lastId, clock.monoMs());
       this.#follow();
     } catch (error) {
@@ -141,17 +142,29 @@ export class Reading {
     if (packer === undefined) return;
     const { line, clock } = this.#o;
     const before = packer.readTo;
-    try {
+    const isRead = await this.asked(signal, async () => {
       const result = await line.read(packer.logId, before, enoughBytes, signal);
       if (result.kind === 'read') for (const batch of result.batches) packer.add(batch);
       if (result.kind === 'overtaken') await this.#overtaken(packer, signal);
-    } catch (error) {
-      this.#trouble = messageOf(error);
-      this.#tell(signal);
-      return;
-    }
+      return true;
+    });
+    if (isRead === undefined) return;
     if (packer.readTo === before) this.#dry = true;
     if (!packer.isEmpty) this.#readSinceMs ??= clock.monoMs();
+  }
+
+  /** What is asked of the log; undefined: it cannot be had, not before the next look. */
+  async asked<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T | undefined> {
+    try {
+      const answer = await ask();
+      this.#unread = '';
+      return answer;
+    } catch (error) {
+      this.#unread = messageOf(error);
+      this.#trouble = this.#unread;
+      this.#tell(signal);
+      return undefined;
+    }
   }
 
   /** What is to be sent next; undefined: nothing was read. */
@@ -199,8 +212,9 @@ export class Reading {
   #tell(signal: AbortSignal): void {
     const { clock, journal } = this.#o;
     const nowMs = clock.monoMs();
-    if (this.#trouble === '') this.#answeredMs = nowMs;
-    if (this.#trouble === '' || (nowMs - this.#answeredMs >= AWAY_MS && !signal.aborted)) journal.line(this.#trouble);
+    const trouble = this.#trouble || this.#unread;
+    if (trouble === '') this.#answeredMs = nowMs;
+    if (trouble === '' || (nowMs - this.#answeredMs >= AWAY_MS && !signal.aborted)) journal.line(trouble);
   }
 
   async #overtaken(packer: Packer, signal: AbortSignal): Promise<void> {
@@ -217,7 +231,7 @@ export class Reading {
       if (current === undefined) return;
       if (this.#packer?.logId !== current.logId) this.#begin(current.logId, current.afterId);
       if (!places.isReplaced) return;
-      this.#packer?.missing(Cause.LOG_REPLACED, current.lastId, 'the log was replaced by another');
+      this.#packer?.replaced(current.lastId, 'the log was replaced by another');
       if (this.#packer?.isEmpty !== true || this.#out !== undefined || this.#parts.length > 0) return;
       places.next();
       this.#moved = true;
