@@ -14,7 +14,7 @@ export function AlertList(): JSX.Element {
   return (
     <Section title="Alerts" class="alerts">
       <ProblemBox problem={problem} />
-      {value !== undefined && value.items.length === 0 && <p class="good">Nothing is wrong.</p>}
+      {problem === undefined && value?.items.length === 0 && <p class="good">Nothing is wrong.</p>}
       {value !== undefined && value.items.length > 0 && (
         <ul class="plain">
           {value.items.map((alert) => (
