@@ -73,6 +73,7 @@ export class Packer {
   #afterId: number;
   /** Everything up to here was read. */
   #readTo: number;
+  #isEnded = false;
 
   constructor(logId: string, afterId: number) {
     this.logId = logId;
@@ -122,10 +123,19 @@ export class Packer {
 
   /** Entries up to this id are gone. */
   missing(cause: Cause, lastId: number, reason: string): void {
-    const firstId = this.#readTo + 1;
-    if (lastId < firstId) return;
+    if (lastId > this.#readTo) this.#missing(cause, lastId, reason, false);
+  }
+
+  /** The log is gone, whose last known id is this one. What came after it nobody knows: that is told also where nothing is known to be missing. */
+  replaced(lastId: number, reason: string): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#missing(Cause.LOG_REPLACED, Math.max(lastId, this.#readTo), reason, true);
+  }
+
+  #missing(cause: Cause, lastId: number, reason: string, openEnded: boolean): void {
     const items: Item[] = [];
-    const openEnded = cause === Cause.LOG_REPLACED;
+    const firstId = this.#readTo + 1;
     this.#gap(items, { cause, firstId, lastId, entries: lastId - firstId + 1, reason, openEnded });
     this.#push(items, lastId);
   }

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import { LinesideError } from '../base/errors.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { createLogger } from '../base/logger.ts';
+import { lineside } from '../proto/services.ts';
 import { Cause } from './packer.ts';
 import { Shipper, type ShipperOptions } from './shipper.ts';
 import { nothingUnset } from './unset-ranges.ts';
@@ -225,6 +227,68 @@ describe('the shipper', () => {
     assert.deepEqual(told.at(-1)?.toSpliced(1, 1), [Cause.LOG_REPLACED, 500, true]);
     assert.deepEqual(box.way.ids.slice(-3), [1, 2, 3]);
     assert.equal(box.told('the log of the line was replaced'), 1);
+  });
+
+  it('a log that is replaced when all that was seen of it is sent ends with a gap of nobody knows how much, told once', async (t) => {
+    for (const name of ['kafka', 'collector'] as const) {
+      const box = new Box(t, {}, name);
+      if (name === 'collector') box.way.at = 0;
+      box.line.lastId = 10;
+      box.shipper.start();
+      await box.sent(10);
+      Object.assign(box.line, { logId: 'other', firstId: 1, lastId: 3 });
+      if (name === 'collector') box.way.at = 10;
+      await box.until('the other log is sent', () => {
+        const { logId, position } = box.shipper.status();
+        if (name === 'collector' && logId === 'other' && box.way.at === 10) box.way.at = 0;
+        return logId === 'other' && position === 3;
+      });
+      const told = box.way.stored.flatMap(({ logId, gaps }) =>
+        gaps.map(({ cause, lastId, entries, openEnded }) => [logId, cause, Number(lastId), Number(entries), openEnded]),
+      );
+      assert.deepEqual(told, [['log', Cause.LOG_REPLACED, 10, 0, true]]);
+    }
+  });
+
+  it('an entry that the budget of a whole day has no room for goes as a gap, and holds up nothing', async (t) => {
+    const box = new Box(t, { maxBytesPerDay: 5_000 });
+    box.line.lastId = 3;
+    const read = box.line.read.bind(box.line);
+    box.line.read = async (...asked) => {
+      const result = await read(...asked);
+      const found = result.kind === 'read' ? result.batches[0]?.entries.find(({ id }) => Number(id) === 2) : undefined;
+      if (found?.entry) found.entry.rawData = new Uint8Array(6_000);
+      return result;
+    };
+    box.shipper.start();
+    await box.sent(3);
+    assert.deepEqual(box.way.ids, [1, 3]);
+    assert.deepEqual(
+      box.way.stored.flatMap(({ gaps }) => gaps.map(({ cause, firstId }) => [cause, Number(firstId)])),
+      [[Cause.TOO_LARGE, 2]],
+    );
+  });
+
+  it('corrections that take long to find are no loop at a stand, and a line that cannot read is said once', async (t) => {
+    const box = new Box(t);
+    box.line.clockSet = false;
+    box.line.lastId = 3;
+    const read = box.line.read.bind(box.line);
+    let breaks = false;
+    box.line.read = async (...asked) => {
+      if (breaks) throw new LinesideError('INTERNAL', 'the log cannot be read');
+      const result = await read(...asked);
+      if (result.kind !== 'read') return result;
+      for (const entry of result.batches[0]?.entries ?? []) entry.clock = lineside.v1.EntryClock.ENTRY_CLOCK_NOT_SET;
+      return result;
+    };
+    box.shipper.start();
+    await box.sent(3);
+    breaks = true;
+    box.line.clockSet = true;
+    await box.pass(20_000);
+    assert.deepEqual([box.told('the log cannot be read'), box.told('unexpected')], [1, 0]);
+    assert.equal(box.shipper.status().reason, 'the log cannot be read');
   });
 
   it('a way that hangs is given up after its limit, and holds up no stop', async (t) => {

@@ -218,7 +218,14 @@ export class Shipper {
     const { line } = this.#o;
     const { signal } = this.#stopping;
     const { logId, ranges } = this.#keeping.unset;
-    const corrections = await correctionsOf(ranges, (id) => timeAt(line, logId, id, signal));
+    const corrections = await this.#reading.asked(signal, () =>
+      correctionsOf(ranges, (id) => {
+        // Many questions, each with a time limit of its own.
+        this.#pulse.beat();
+        return timeAt(line, logId, id, signal);
+      }),
+    );
+    if (corrections === undefined) return;
     const packed = this.#reading.nothing();
     if (corrections.length === 0 || packed === undefined) this.#keeping.unset = nothingUnset;
     else this.#hold(packed, corrections);
@@ -232,9 +239,14 @@ export class Shipper {
   #hold(packed: Packed, corrections: readonly Correction[] = []): void {
     const { way, deviceId } = this.#o;
     const bytes = encode(packed, deviceId, corrections);
-    if (bytes.length <= way.maxBytes)
-      this.#held = { packed, bytes, cost: way.cost(bytes), corrects: corrections.length > 0 };
-    else this.#reading.cut(packed, `${bytes.length} bytes are more than the ${way.maxBytes} that can be sent`);
+    const { limit } = this.#keeping.budget;
+    const cost = way.cost(bytes);
+    if (bytes.length > way.maxBytes)
+      this.#reading.cut(packed, `${bytes.length} bytes are more than the ${way.maxBytes} that can be sent`);
+    // It would wait for ever, and all that is behind it.
+    else if (limit > 0 && cost + way.connectBytes > limit && packed.entries.length > 0)
+      this.#reading.cut(packed, `${cost} bytes on the link are more than the data budget of a day has room for`);
+    else this.#held = { packed, bytes, cost, corrects: corrections.length > 0 };
   }
 
   async #ask(): Promise<void> {
