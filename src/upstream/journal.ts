@@ -83,6 +83,13 @@ export class Journal {
     this.#logger.warn('upstream: the log of the line was replaced by another', { log: logId });
   }
 
+  wentBack(logId: string, endsAt: number, sent: number): void {
+    this.#logger.warn(
+      'upstream: the log ends before what was sent of it (was an earlier copy put back?): its next entries bear ids that were used',
+      { log: logId, ends_at: endsAt, sent },
+    );
+  }
+
   moved(from: number, to: number): void {
     this.#logger.warn('upstream: the other side is not where this one left it, and is followed', { from, to });
   }

@@ -9,6 +9,8 @@ import type { ReadBatch } from './packer.ts';
 import type { LogNow } from './places.ts';
 
 export interface LineNow extends LogNow {
+  /** Given out last, stored or not. */
+  readonly headId: number;
   readonly clockSet: boolean;
 }
 
@@ -57,6 +59,7 @@ export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineL
         logId: log?.logId ?? '',
         firstId: Number(log?.firstId ?? 0),
         lastId: Number(log?.lastId ?? 0),
+        headId: Number(log?.headId ?? 0),
         clockSet: time?.state === lineside.v1.ClockState.CLOCK_STATE_SET,
       };
     },

@@ -60,6 +60,12 @@ export class Places {
     if (current !== undefined) this.#all[0] = { ...current, afterId, lastId: Math.max(current.lastId, afterId) };
   }
 
+  /** The current log ends before what the other side has. */
+  wentBack(lastId: number): void {
+    const { current } = this;
+    if (current !== undefined) this.#all[0] = { ...current, afterId: lastId, lastId };
+  }
+
   /** The replaced log is done with. */
   next(): void {
     if (this.isReplaced) this.#all.shift();

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
+import type { Way } from './face.ts';
 import type { Journal } from './journal.ts';
 import { Lag } from './lag.ts';
 import type { LineLog, LineNow } from './line-log.ts';
@@ -18,6 +19,7 @@ const LOOK_LEAST_MS = 100;
 const AWAY_MS = 15_000;
 
 export interface ReadingOptions {
+  readonly way: Pick<Way, 'name'>;
   readonly line: LineLog;
   readonly lingerMs: number;
   readonly journal: Journal;
@@ -45,6 +47,8 @@ export class Reading {
   /** The position has changed since this was taken last, or only the end of the log. */
   #moved = false;
   #grown = false;
+  /** The log that ends before what was sent of it, as was said; '': none. */
+  #wentBack = '';
 
   constructor(options: ReadingOptions) {
     this.#o = options;
@@ -129,6 +133,7 @@ export class Reading {
       if (seen !== 'known') this.#moved = true;
       if (seen === 'another') journal.replaced(now.logId);
       if (now.firstId > 0) this.#lag.looked(now.logId, now.lastId, clock.monoMs());
+      this.#goBack(now);
       this.#follow();
     } catch (error) {
       this.#trouble = messageOf(error);
@@ -215,6 +220,22 @@ export class Reading {
     const trouble = this.#trouble || this.#unread;
     if (trouble === '') this.#answeredMs = nowMs;
     if (trouble === '' || (nowMs - this.#answeredMs >= AWAY_MS && !signal.aborted)) journal.line(trouble);
+  }
+
+  /**
+   * An earlier copy of the log was put in its place, which uses ids again. Whoever tells entries apart by their ids may take
+   * the new ones for the old: a collector does, so that it gets them from where they differ; to Kafka all of them go.
+   */
+  #goBack({ logId, headId }: LineNow): void {
+    const places = this.#places;
+    const { current } = places;
+    if (current?.logId !== logId || places.isReplaced || current.afterId <= headId || this.#out !== undefined) return;
+    if (this.#wentBack !== logId) this.#o.journal.wentBack(logId, headId, current.afterId);
+    this.#wentBack = logId;
+    if (this.#o.way.name === 'collector') return;
+    places.wentBack(headId);
+    this.#moved = true;
+    this.#begin(logId, headId);
   }
 
   async #overtaken(packer: Packer, signal: AbortSignal): Promise<void> {

@@ -250,6 +250,27 @@ describe('the shipper', () => {
     }
   });
 
+  it('a log that was put back to an earlier copy is sent on from its end, and that is said; a collector has other entries there', async (t) => {
+    for (const name of ['kafka', 'collector'] as const) {
+      const box = new Box(t, {}, name);
+      if (name === 'collector') box.way.at = 0;
+      box.line.lastId = 60;
+      box.shipper.start();
+      await box.sent(60);
+      await box.stop();
+      box.line.lastId = 40;
+      box.begin().start();
+      await box.until('it is said', () => box.told('ends before what was sent of it') === 1);
+      box.line.lastId = 50;
+      if (name === 'kafka') await box.sent(50);
+      await box.pass(5_000);
+      box.line.lastId = 70;
+      await box.sent(70);
+      assert.deepEqual(box.way.ids.slice(60), name === 'kafka' ? upTo(70, 41) : upTo(70, 61));
+      assert.equal(box.told('ends before what was sent of it'), 1);
+    }
+  });
+
   it('an entry that the budget of a whole day has no room for goes as a gap, and holds up nothing', async (t) => {
     const box = new Box(t, { maxBytesPerDay: 5_000 });
     box.line.lastId = 3;
@@ -320,7 +341,7 @@ describe('the shipper', () => {
     box.shipper.checkTurns();
     box.clock.advance(300_000);
     assert.throws(() => box.shipper.checkTurns(), /it has not turned for/);
-    box.line.now = async () => ({ logId: 'log', firstId: 1, lastId: 5, clockSet: true });
+    box.line.now = async () => ({ logId: 'log', firstId: 1, lastId: 5, headId: 5, clockSet: true });
     // Nothing wakes such a loop: what is left of it is left behind.
     box.begin();
   });

@@ -22,7 +22,7 @@ export class FakeLineLog implements LineLog {
   async now(): Promise<LineNow> {
     this.#answer();
     const { logId, firstId, lastId, clockSet } = this;
-    return { logId, firstId: lastId === 0 ? 0 : firstId, lastId, clockSet };
+    return { logId, firstId: lastId === 0 ? 0 : firstId, lastId, headId: lastId, clockSet };
   }
 
   async read(logId: string, afterId: number, enoughBytes: number): Promise<ReadResult> {
