@@ -89,7 +89,7 @@ export const LOG_STREAMS = {
   follow: { inAll: 16, perReader: 4 },
   page: { inAll: 8, perReader: 4 },
 } as const;
-/** A stream that says nothing for longer than this is broken: its reader may count on it. */
+/** A stream that says nothing for longer than this, and the line's answer, is broken: its reader may count on it. */
 export const STREAM_ALIVE_MS = 2_000;
 /** How long a revoked token may go on reading, besides the second of the tokens' reader. */
 export const STREAM_JUDGE_MS = 8_000;

@@ -22,6 +22,18 @@ import { startWithLine } from './line.fixture.ts';
 import { batchLines } from './line-log.ts';
 
 const ids = (reader: LogReader): (number | undefined)[] => reader.of('entry').map(({ id }) => id);
+/** The stream is silent once it waits: the first step that makes it speak proves it. */
+async function signsOfLife(clock: FakeClock, reader: LogReader, more: number): Promise<void> {
+  const wanted = reader.of('alive').length + more;
+  await until('a sign of life', async () => {
+    clock.advance(STREAM_ALIVE_MS);
+    // The line is asked first: time that stands still leaves it all it needs.
+    const had = reader.of('alive').length;
+    for (let turn = 0; turn < 100 && reader.of('alive').length === had; turn += 1) await new Promise(setImmediate);
+    return reader.of('alive').length >= wanted;
+  });
+}
+
 const ended = (reader: LogReader): Promise<true> => until('the stream ends', () => reader.hasEnded());
 
 describe('a page of the log', () => {
@@ -136,14 +148,30 @@ describe('a follower of the log', () => {
     await lines(reader, 'entry', 1);
     log.record(RX, 2, Buffer.from('live'));
     await lines(reader, 'entry', 2);
-    // The stream is silent once it waits: the first step that makes it speak proves it.
-    await until('a sign of life', () => {
-      clock.advance(STREAM_ALIVE_MS);
-      return reader.of('alive').length > 1;
-    });
+    await signsOfLife(clock, reader, 2);
     log.record(TX, 3, Buffer.from('later'));
     await lines(reader, 'entry', 3);
     assert.deepEqual(ids(reader), [1, 2, 3]);
+    assert.equal(reader.hasEnded(), false);
+  });
+
+  it('gets no sign of life while the line hangs: silence of that is no silence on the line', async (t) => {
+    const clock = new FakeClock();
+    const { log, read } = await startWithLine(t, { parts: { clock } });
+    const reader = await read('follow=true&after=0');
+    await signsOfLife(clock, reader, 1);
+    let asked = 0;
+    log.status = () => {
+      asked += 1;
+      return new Promise(() => {});
+    };
+    const before = reader.of('alive').length;
+    await until('the line is asked again and again', () => {
+      clock.advance(STREAM_ALIVE_MS);
+      return asked > 3;
+    });
+    // One may have been on its way.
+    assert.ok(reader.of('alive').length <= before + 1);
     assert.equal(reader.hasEnded(), false);
   });
 

@@ -32,7 +32,12 @@ export async function logLines({ line, stream, clock, request }: LogParts): Prom
     { ...request, logId: log.logId },
     { signal: stream.signal, onHeader: () => begun.resolve() },
   );
-  const reading = new Reading(batches[Symbol.asyncIterator](), stream, clock);
+  const isThere = (): Promise<boolean> =>
+    line.status(stream.signal).then(
+      () => true,
+      () => false,
+    );
+  const reading = new Reading(batches[Symbol.asyncIterator](), { stream, clock, isThere });
   const late = clock.timer(LINE_ANSWER_MS, () => begun.reject(away(`no answer within ${LINE_ANSWER_MS / 1_000} s`)));
   try {
     await Promise.race([begun.promise, reading.failed]);
@@ -66,20 +71,27 @@ function written(response: ServerResponse, piece: Buffer): Promise<void> {
 
 type Batches = AsyncIterator<lineside.v1.LogBatch>;
 
+interface ReadingParts extends Pick<LogParts, 'stream' | 'clock'> {
+  /** Whether the line answers. */
+  readonly isThere: () => Promise<boolean>;
+}
+
 class Reading {
   readonly #batches: Batches;
   readonly #stream: LogStream;
   readonly #clock: Clock;
+  readonly #isThere: () => Promise<boolean>;
   readonly #failed = Promise.withResolvers<never>();
   /** The batch that was asked for, when it has come; or what came instead. */
   #got: IteratorResult<lineside.v1.LogBatch> | undefined;
   #failure: LinesideError | undefined;
   #wake: () => void = () => {};
 
-  constructor(batches: Batches, stream: LogStream, clock: Clock) {
+  constructor(batches: Batches, { stream, clock, isThere }: ReadingParts) {
     this.#batches = batches;
     this.#stream = stream;
     this.#clock = clock;
+    this.#isThere = isThere;
     this.#failed.promise.catch(() => {});
     stream.signal.addEventListener('abort', () => this.#wake(), { once: true });
     this.#ask();
@@ -95,8 +107,8 @@ class Reading {
     for (;;) {
       if (this.#got === undefined && this.#failure === undefined && !this.#stream.signal.aborted) {
         const isSilent = await this.#wait();
-        // A page is as long as it takes; who follows is to know that there is nothing.
-        if (isSilent && follow) yield line({ type: 'alive' });
+        // A page is as long as it takes; who follows is to know that there is nothing, which a line that hangs does not say.
+        if (isSilent && follow && (await this.#isThere())) yield line({ type: 'alive' });
         continue;
       }
       const end = this.#end(follow);
