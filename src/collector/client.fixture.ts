@@ -116,9 +116,9 @@ export async function refused(call: Promise<unknown>, code: Status, details: Reg
 
 /** Until it is so; generous, since other tests run beside this one. */
 export async function until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 30_000;
+  const end = performance.now() + 60_000;
   while (!(await look())) {
-    assert.ok(performance.now() < end, `not within 30 s: ${what}`);
+    assert.ok(performance.now() < end, `not within 60 s: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

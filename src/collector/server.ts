@@ -79,6 +79,7 @@ export async function startCollector(
       await endsWithin(clock, STOP_GRACE_MS, listener.drain());
       server.forceShutdown();
       listener.cut();
+      for (const log of [refused, notTaken]) log.stop();
       if (await endsWithin(clock, STORE_STOP_MS, store.stop())) return;
       throw new LinesideError('STORAGE_FAILED', `the disk takes nothing: given up after ${STORE_STOP_MS / 1_000} s`);
     },
