@@ -121,6 +121,18 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('Live', '#feed');
   });
 
+  test('nor while the line behind it is', async () => {
+    const opened = await product.enter('watcher');
+    await opened.sees('Live', '#feed');
+    process.kill(product.box.linePid, 'SIGSTOP');
+    try {
+      await opened.misses('Live', '#feed');
+    } finally {
+      process.kill(product.box.linePid, 'SIGCONT');
+    }
+    await opened.sees('Live', '#feed');
+  });
+
   test('paused, nothing moves and what comes is counted; then it goes on where it was', async () => {
     const opened = await product.enter('watcher');
     await put('seen before the pause');

@@ -22,7 +22,7 @@ export function lineLogRoutes(app: App, { line, streams, judge, clock }: RoutePa
         response: answers(
           {
             status: 200,
-            what: 'A line of JSON each, by type: log (logId, headId) first; entry (id, dir, timestampMs, clock, data in base64, note); gap (firstId, lastId, entries, reason); position (nextAfterId) after each batch; with follow, alive at least every 2 s; end (code, message) last, where the service ended it.',
+            what: 'A line of JSON each, by type: log (logId, headId) first; entry (id, dir, timestampMs, clock, data in base64, note); gap (firstId, lastId, entries, reason); position (nextAfterId) after each batch; with follow, alive at least every 2 s while the line answers; end (code, message) last, where the service ended it.',
             raw: [NDJSON, { type: 'string' }],
           },
           [...readingLine, 'LOG_REPLACED', 'LOG_LOST'],
