@@ -34,6 +34,7 @@ export async function readCommand(options: ReadOptions, io: CliIo): Promise<numb
       }
     }
     await out.flush();
+    if (status === exitStatus.nothing) io.stderr.write('lineside: nothing is stored there of what was asked for.\n');
     return status;
   } finally {
     out.release();

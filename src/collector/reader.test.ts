@@ -169,8 +169,9 @@ describe('reading what a collector has', () => {
   it('finds the log that is asked for, and says where there is nothing', async () => {
     const { root } = await written([{ after: 0, through: 2 }]);
     assert.equal((await read({ dir: root, device: 'box-1', log: 'log-1' })).status, 0);
+    const err = 'lineside: nothing is stored there of what was asked for.\n';
     for (const nothing of [{ device: 'box-2' }, { log: 'log-2' }]) {
-      assert.deepEqual(await read({ dir: root, ...nothing }), { status: 5, out: '', err: '' });
+      assert.deepEqual(await read({ dir: root, ...nothing }), { status: 5, out: '', err });
     }
   });
 });

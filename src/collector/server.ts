@@ -107,7 +107,7 @@ function checkExposure({ host, insecure, tlsCert, tlsKey, tokens }: CollectorOpt
     'CONFIG_INVALID',
     `${host} can be reached from other machines and needs ${missing.join(' and ')}`,
     {
-      hint: 'or --insecure, where the network itself is trusted',
+      hint: 'Or --insecure, where the network itself is trusted.',
     },
   );
 }

@@ -250,7 +250,7 @@ function invalid(file: string, faults: readonly Fault[]): LinesideError {
   const lines = showFaults(faults).map((line) => `  ${line}`);
   const count = faults.length === 1 ? 'a fault' : `${faults.length} faults`;
   return new LinesideError('CONFIG_INVALID', `the configuration (${file}) has ${count}:\n${lines.join('\n')}`, {
-    hint: 'mend them and see "lineside config check"',
+    hint: 'Mend them and see "lineside config check".',
     reasons: faults.map(({ path, message }) => `${path}: ${message}`),
   });
 }

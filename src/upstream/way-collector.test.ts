@@ -110,6 +110,13 @@ describe('the way to a collector', () => {
     assert.deepEqual(to.state(), { connected: true, reason: '' });
   });
 
+  it('says in words that nothing listens where the collector is to be, and what to look at', async (t) => {
+    const { port, stop } = await collector(t);
+    await stop();
+    const lost = await send(way(t, port), batch(0, 10));
+    assert.match(JSON.stringify(lost), /unreached.*nothing listens there \(connection refused\).*upstream\.collector/);
+  });
+
   it('tells what is too large for good from what may go later', async (t) => {
     const { port } = await collector(t);
     const to = way(t, port);

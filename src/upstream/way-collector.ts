@@ -244,7 +244,7 @@ class CollectorWay implements Way {
 
   /** Never with the token in it, whoever quotes it. */
   #reasonOf(error: unknown): string {
-    const text = error instanceof ClientError ? `${Status[error.code]}: ${error.details}` : messageOf(error);
+    const text = error instanceof ClientError ? inWords(error) : messageOf(error);
     const shown = this.#token === '' ? text : text.replaceAll(this.#token, '(the token)');
     return shown.slice(0, MAX_REASON_CHARS).toWellFormed();
   }
@@ -258,6 +258,21 @@ class CollectorWay implements Way {
 }
 
 type Headers = ReturnType<CollectorChannel['metadata']>;
+
+/** Why there is no connection, from what grpc-js says of it, as the broker's troubles are said. */
+const troubles: readonly (readonly [RegExp, string])[] = [
+  [/ECONNREFUSED/, 'nothing listens there (connection refused): the collector is down, or upstream.collector is wrong'],
+  [/ENETUNREACH|EHOSTUNREACH/, 'there is no route to the collector: check the network'],
+  [
+    /ENOTFOUND|EAI_AGAIN|Name resolution failed/,
+    'the name of the collector cannot be resolved (DNS): check upstream.collector and the network',
+  ],
+];
+
+function inWords({ code, details }: ClientError): string {
+  const known = code === Status.UNAVAILABLE ? troubles.find(([pattern]) => pattern.test(details)) : undefined;
+  return known?.[1] ?? `${Status[code]}: ${details.replace(/ Resolution note: $/, '')}`;
+}
 
 /** The collector did not get it, or nobody knows whether it did. */
 const unreached: ReadonlySet<Status> = new Set([
