@@ -27,6 +27,7 @@ export class Journal {
   #lineAnswers = true;
   #affordable = true;
   #saves = true;
+  #trouble = '';
 
   constructor(logger: Logger, way: Way['name']) {
     this.#logger = logger;
@@ -94,11 +95,15 @@ export class Journal {
     this.#logger.warn('upstream: the other side is not where this one left it, and is followed', { from, to });
   }
 
+  /** Told once, until something is stored. */
   trouble(error: string): void {
+    if (error === this.#trouble) return;
+    this.#trouble = error;
     this.#logger.error('upstream: unexpected failure, it is tried again', { error });
   }
 
   sent({ entries, lineBytes, gaps }: Packed): void {
+    this.#trouble = '';
     this.batches += 1;
     this.sentEntries += entries.length;
     this.sentBytes += lineBytes;

@@ -62,6 +62,8 @@ type Item =
 /** Tags, lengths and numbers of an entry in a batch at their longest: 48 are enough, some to spare. */
 const ENTRY_BYTES = 56;
 const GAP_BYTES = 112;
+/** A correction: three numbers of up to ten bytes, tags and length. */
+export const CORRECTION_BYTES = 36;
 /** Ids of device, log and boot, and the numbers of the batch itself. */
 export const FRAME_BYTES = 512;
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
+import Long from 'long';
 import { LinesideError } from '../base/errors.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { createLogger } from '../base/logger.ts';
@@ -271,6 +272,43 @@ describe('the shipper', () => {
     }
   });
 
+  it('corrections that do not fit one batch come in several, and nothing else comes of them', async (t) => {
+    const box = new Box(t);
+    box.way.maxBytes = 1_500;
+    box.line.clockSet = false;
+    box.line.lastId = 300;
+    const read = box.line.read.bind(box.line);
+    box.line.read = async (...asked) => {
+      const result = await read(...asked);
+      const { ENTRY_CLOCK_KNOWN, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } = lineside.v1.EntryClock;
+      for (const one of result.kind === 'read' ? (result.batches[0]?.entries ?? []) : []) {
+        const id = Number(one.id);
+        one.clock = id % 10 === 0 ? ENTRY_CLOCK_KNOWN : box.line.clockSet ? ENTRY_CLOCK_CORRECTED : ENTRY_CLOCK_NOT_SET;
+        if (one.entry) one.entry.timestamp = Long.fromNumber(box.line.clockSet ? 1_000 + id : 0, true);
+      }
+      return result;
+    };
+    box.shipper.start();
+    await box.sent(300);
+    const before = box.way.stored.length;
+    box.line.clockSet = true;
+    await box.pass(10_000);
+    const later = box.way.stored.slice(before);
+    assert.ok(later.length > 1 && later.length < 30, `${later.length}`);
+    assert.deepEqual(
+      later.flatMap(({ entries, gaps }) => [...entries, ...gaps]),
+      [],
+    );
+    const ranges = later.flatMap(({ clockCorrections }) =>
+      clockCorrections.map(({ firstId, lastId }) => [Number(firstId), Number(lastId)] as const),
+    );
+    const covered = new Set(ranges.flatMap(([first, last]) => upTo(last, first)));
+    assert.deepEqual(
+      upTo(300).filter((id) => id % 10 !== 0 && !covered.has(id)),
+      [],
+    );
+  });
+
   it('an entry that the budget of a whole day has no room for goes as a gap, and holds up nothing', async (t) => {
     const box = new Box(t, { maxBytesPerDay: 5_000 });
     box.line.lastId = 3;
@@ -352,6 +390,8 @@ describe('the shipper', () => {
     box.way.fault = 'a fault of ours';
     box.shipper.start();
     await box.until('it is said', () => box.told('a fault of ours') > 0);
+    await box.pass(10_000);
+    assert.equal(box.told('a fault of ours'), 1);
     box.way.fault = '';
     await box.sent(5);
     assert.deepEqual(box.way.ids, upTo(5));

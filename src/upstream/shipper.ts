@@ -15,10 +15,10 @@ import { Keeping } from './keeping.ts';
 import { isUnset, type LineLog, timeAt } from './line-log.ts';
 import { nextStep, type Situation, type Step } from './next-step.ts';
 import { LEAST_BYTES, Pace } from './pace.ts';
-import { type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
+import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
 import type { Positions } from './position-file.ts';
 import { Reading } from './reading.ts';
-import { nothingUnset, sentUnset } from './unset-ranges.ts';
+import { nothingUnset, sentUnset, unsetAfter } from './unset-ranges.ts';
 
 export interface ShipperOptions {
   readonly way: Way;
@@ -55,8 +55,8 @@ interface Held {
   readonly packed: Packed;
   readonly bytes: Uint8Array;
   readonly cost: number;
-  /** It tells of times that were sent before the clock was set. */
-  readonly corrects: boolean;
+  /** It tells of times that were sent before the clock was set, up to this entry; 0: it does not. */
+  readonly correctsTo: number;
 }
 
 export class Shipper {
@@ -228,7 +228,7 @@ export class Shipper {
     if (corrections === undefined) return;
     const packed = this.#reading.nothing();
     if (corrections.length === 0 || packed === undefined) this.#keeping.unset = nothingUnset;
-    else this.#hold(packed, corrections);
+    else this.#hold(packed, corrections.slice(0, Math.max(1, Math.floor(this.#mostBytes / CORRECTION_BYTES))));
   }
 
   #pack(): void {
@@ -241,12 +241,12 @@ export class Shipper {
     const bytes = encode(packed, deviceId, corrections);
     const { limit } = this.#keeping.budget;
     const cost = way.cost(bytes);
-    if (bytes.length > way.maxBytes)
+    if (bytes.length > way.maxBytes && packed.entries.length > 0)
       this.#reading.cut(packed, `${bytes.length} bytes are more than the ${way.maxBytes} that can be sent`);
     // It would wait for ever, and all that is behind it.
     else if (limit > 0 && cost + way.connectBytes > limit && packed.entries.length > 0)
       this.#reading.cut(packed, `${cost} bytes on the link are more than the data budget of a day has room for`);
-    else this.#held = { packed, bytes, cost, corrects: corrections.length > 0 };
+    else this.#held = { packed, bytes, cost, correctsTo: corrections.at(-1)?.lastId ?? 0 };
   }
 
   async #ask(): Promise<void> {
@@ -284,17 +284,23 @@ export class Shipper {
       this.#journal.sent(packed);
       this.#reading.arrived(packed);
       const unset = packed.entries.filter(isUnset).map(({ id }) => Number(id));
-      this.#keeping.unset = held.corrects ? nothingUnset : sentUnset(this.#keeping.unset, packed, unset);
+      const before = this.#keeping.unset;
+      this.#keeping.unset =
+        held.correctsTo > 0 ? unsetAfter(before, held.correctsTo) : sentUnset(before, packed, unset);
     } else if (!this.#isStopping) this.#notStored(outcome, held);
   }
 
-  #notStored(outcome: Exclude<SendOutcome, { kind: 'stored' }>, { packed, bytes }: Held): void {
+  #notStored(outcome: Exclude<SendOutcome, { kind: 'stored' }>, { packed, bytes, correctsTo }: Held): void {
     this.#journal.repeatedBatches += 1;
-    const tooLarge = outcome.kind === 'refused' && outcome.forever;
+    const tooLarge = outcome.kind === 'refused' && outcome.forever && packed.entries.length > 0;
     if (tooLarge) {
       this.#held = undefined;
       this.#mostBytes = Math.max(LEAST_BYTES, Math.min(this.#mostBytes, Math.floor(bytes.length / 2)));
       this.#reading.cut(packed, outcome.reason);
+    } else if (outcome.kind === 'refused' && outcome.forever && correctsTo > 0) {
+      // No entry waits for a correction that can never go.
+      this.#held = undefined;
+      this.#keeping.unset = unsetAfter(this.#keeping.unset, correctsTo);
     }
     if (outcome.kind === 'unreached') this.#pace.failed();
     this.#failed(outcome.reason, outcome.kind === 'refused' && !tooLarge);

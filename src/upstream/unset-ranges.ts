@@ -28,6 +28,14 @@ export function sentUnset(
   return { logId, bootId, ranges: joined([...(isSame ? before.ranges : []), [first, last]]) };
 }
 
+/** What is left where those up to an entry are done with. */
+export function unsetAfter(before: SentUnset, id: number): SentUnset {
+  const ranges = before.ranges
+    .filter(([, last]) => last > id)
+    .map(([first, last]) => [Math.max(first, id + 1), last] as const);
+  return ranges.length === 0 ? nothingUnset : { ...before, ranges };
+}
+
 function joined(ranges: readonly (readonly [number, number])[]): readonly (readonly [number, number])[] {
   const done: [number, number][] = [];
   for (const [first, last] of ranges) {
