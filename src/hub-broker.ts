@@ -30,6 +30,7 @@ export function openUpstreamBroker(config: Config, clock: Clock, logger: Logger)
     compression,
     clientId: `${config.device.id}-upstream`,
     queueBytes: config.kafka.maxMessageBytes,
+    oneAtATime: true,
   };
   return newBroker(config, own, clock, logger);
 }
@@ -40,7 +41,7 @@ function topicWish({ kafka }: Config, name: string): TopicWish {
   return { name, partitions, replicationFactor, config: settings };
 }
 
-type Own = Pick<KafkaOptions, 'topics' | 'compression' | 'clientId' | 'queueBytes'>;
+type Own = Pick<KafkaOptions, 'topics' | 'compression' | 'clientId' | 'queueBytes' | 'oneAtATime'>;
 
 async function newBroker({ kafka }: Config, own: Own, clock: Clock, logger: Logger): Promise<Broker> {
   const { createKafkaBroker } = await import('./kafka/broker.ts');

@@ -344,7 +344,7 @@ class KafkaBroker implements Broker {
   }
 
   #sent(topic: string, bytes: number): Sent {
-    return { topic, bytes, topicLimit: this.#topics.limitOf(topic) };
+    return { topic, bytes, topicLimit: this.#topics.limitOf(topic), alone: this.#options.oneAtATime === true };
   }
 }
 

@@ -104,6 +104,8 @@ export interface KafkaOptions {
   readonly maxMessageBytes: number;
   /** Bytes of messages taken and not settled; beyond that, and on a slow line long before, offer() answers 'full'. */
   readonly queueBytes: number;
+  /** No message is offered before the last one was settled: one that is too large is so by itself. */
+  readonly oneAtATime?: boolean;
   readonly topics: readonly TopicWish[];
   /** false: missing topics are reported, not created. */
   readonly createTopics: boolean;

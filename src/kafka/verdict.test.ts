@@ -30,7 +30,9 @@ describe('what a report means', () => {
   }
 
   it('too large: for ever only for what travelled alone or is above the limit of its topic', () => {
-    const forever = (more: Partial<typeof sent> | { topicLimit: number; bytes: number }): boolean => {
+    const forever = (
+      more: Partial<typeof sent> | { topicLimit: number; bytes: number } | { alone: true; bytes: number },
+    ): boolean => {
       const outcome = reported('broker: message size too large', more);
       return outcome.kind === 'refused' && outcome.forever;
     };
@@ -38,6 +40,7 @@ describe('what a report means', () => {
     assert.equal(forever({ bytes: BATCH_BYTES + 1 }), true);
     assert.equal(forever({ bytes: 6_000, topicLimit: 5_000 }), true);
     assert.equal(forever({ bytes: 4_000, topicLimit: 5_000 }), false);
+    assert.equal(forever({ bytes: 6_000, alone: true }), true);
   });
 });
 

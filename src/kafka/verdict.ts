@@ -24,6 +24,8 @@ export interface Sent {
   readonly bytes: number;
   /** Bytes that the topic takes, where that is known. */
   readonly topicLimit: number | undefined;
+  /** No other message is ever on its way with it. */
+  readonly alone?: boolean;
 }
 
 /** The outcome of a message whose report carries a fault. */
@@ -55,7 +57,8 @@ export function thrownOutcome(fault: Fault, sent: Sent): Outcome | 'full' | 'off
 
 /** A message that travelled alone, or that is above the topic's limit by itself, will never fit. Others may have been in bad company. */
 function tooLarge(sent: Sent): Outcome {
-  const forever = sent.bytes > BATCH_BYTES || (sent.topicLimit !== undefined && sent.bytes > sent.topicLimit);
+  const forever =
+    sent.alone === true || sent.bytes > BATCH_BYTES || (sent.topicLimit !== undefined && sent.bytes > sent.topicLimit);
   const limit = sent.topicLimit === undefined ? '' : `, which takes up to ${sent.topicLimit} bytes (max.message.bytes)`;
   return {
     kind: 'refused',
