@@ -21,7 +21,9 @@ export function takeHubLock(dir: string): HubLock {
     connection.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     connection.close();
-    if (!messageOf(error).includes('locked')) throw error;
+    if (!messageOf(error).includes('locked')) {
+      throw new LinesideError('STORAGE_FAILED', `cannot lock ${path}: ${messageOf(error)}`, { cause: error });
+    }
     const pid = holderOf(path);
     throw new LinesideError(
       'CONFLICT',

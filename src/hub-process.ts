@@ -1,11 +1,12 @@
 /** Composition root of the hub: builds its parts from one Config, starts them in order and stops them in reverse. */
 import { statfsSync } from 'node:fs';
-import { chmod, mkdir } from 'node:fs/promises';
+import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type HttpParts, type HttpServer, startHttpServer } from './api/http/server.ts';
 import type { AlertSource } from './base/alerts.ts';
 import { systemClock } from './base/clock.ts';
+import { makeDirectory } from './base/directory.ts';
 import { LinesideError, messageOf } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
@@ -83,8 +84,8 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   const { config, logger, version, isChild, stage } = start;
   const { dir, runtimeDir } = config.data;
   const clock = systemClock;
-  await mkdir(runtimeDir, { recursive: true });
-  await mkdir(dir, { recursive: true });
+  await makeDirectory('data.runtime_dir', runtimeDir);
+  await makeDirectory('data.dir', dir);
   await chmod(dir, 0o700);
   const lock = takeHubLock(dir);
   onStop({ what: 'lock', stop: async () => lock.release() });

@@ -1,8 +1,9 @@
 /** Composition root of the line: builds its parts from one Config, starts them in order and stops them in reverse. */
-import { chmod, mkdir } from 'node:fs/promises';
+import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type GrpcServers, startGrpcServers } from './api/grpc/server.ts';
 import { systemClock } from './base/clock.ts';
+import { makeDirectory } from './base/directory.ts';
 import { messageOf } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
@@ -80,8 +81,8 @@ function vitalsOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): Vitals
 
 async function build({ config, logger, version, stage }: LineStart, onStop: OnStop): Promise<Built> {
   const clock = systemClock;
-  await mkdir(config.data.runtimeDir, { recursive: true });
-  await mkdir(config.data.dir, { recursive: true });
+  await makeDirectory('data.runtime_dir', config.data.runtimeDir);
+  await makeDirectory('data.dir', config.data.dir);
   await chmod(config.data.dir, 0o700);
 
   const time = createClockSync({ file: config.device.timeSyncFile, clock });

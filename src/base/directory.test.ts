@@ -1,0 +1,25 @@
+/** A directory that cannot be made is told by its key, its place and the cause. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { makeDirectory } from './directory.ts';
+
+test('makes a directory with those above it, and says by its key why it cannot', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-directory-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const deep = join(dir, 'a', 'b');
+  await makeDirectory('data.dir', deep);
+  await makeDirectory('data.dir', deep);
+  assert.ok(statSync(deep).isDirectory());
+
+  const file = join(dir, 'file');
+  writeFileSync(file, '');
+  for (const [place, cause] of [
+    [file, /^data\.dir: cannot make the directory \S+: EEXIST/],
+    [join(file, 'below'), /^data\.dir: cannot make the directory \S+: ENOTDIR/],
+  ] as const) {
+    await assert.rejects(makeDirectory('data.dir', place), { code: 'STORAGE_FAILED', message: cause });
+  }
+});
