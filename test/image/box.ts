@@ -134,7 +134,9 @@ export class QemuBox {
       `-chardev socket,id=uart,path=${this.dir}/uart,server=on,wait=on,logfile=${this.uartRecord},logappend=on`,
       '-serial chardev:uart',
       `-chardev file,id=console,path=${this.#console},append=on -device virtconsole,chardev=console`,
-      `-nic user,model=virtio-net-pci,${forward(grpc, 50_051)},${forward(http, 8443)},${forward(ssh, 22)}`,
+      // Without the option ROM to boot from the network: a package of its own, which a machine may lack.
+      '-device virtio-net-pci,netdev=lan,romfile=',
+      `-netdev user,id=lan,${forward(grpc, 50_051)},${forward(http, 8443)},${forward(ssh, 22)}`,
       `-qmp unix:${this.dir}/qmp,server=on,wait=off`,
       // An adapter that is plugged in while somebody is connected.
       `-device qemu-xhci -chardev socket,id=usb,path=${this.dir}/usb,server=on,wait=off -device usb-serial,chardev=usb`,
