@@ -16,7 +16,7 @@ function supervise(t: TestContext, command: readonly [string, ...string[]]) {
   const logged: string[] = [];
   const note = (message: string, fields: object = {}) => void logged.push(`${message} ${JSON.stringify(fields)}`);
   const logger = { ...silentLogger, info: note, warn: note, error: note };
-  const hub = new HubChild({ command, runtimeDir: dir, stopLimitMs: 10_000, clock, logger });
+  const hub = new HubChild({ command, dataDir: dir, stopLimitMs: 10_000, clock, logger });
   t.after(() => hub.stop());
   const saw = (pattern: RegExp, times = 1) =>
     until(`${pattern} ${times} times`, () => logged.filter((line) => pattern.test(line)).length >= times);
@@ -67,10 +67,10 @@ test('stopped before it was started, it starts nothing', async (t) => {
 test('a process id that means another program by now is let be', async (t) => {
   const { hub, dir, saw, logged } = supervise(t, ['sleep', '60']);
   // This very process: were it taken for a hub, the test would end here.
-  writeFileSync(join(dir, 'hub.pid'), `${process.pid}\n`);
+  writeFileSync(join(dir, 'hub.lock'), `${process.pid}\n`);
   hub.start();
   await saw(/hub started/);
   assert.equal(logged.length, 1);
-  assert.equal(readFileSync(join(dir, 'hub.pid'), 'utf8'), `${process.pid}\n`);
+  assert.equal(readFileSync(join(dir, 'hub.lock'), 'utf8'), `${process.pid}\n`);
   await hub.stop();
 });

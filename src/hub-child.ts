@@ -12,8 +12,8 @@ const MEANT = 'exit status 0';
 export interface HubChildOptions {
   /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
-  /** Where an earlier hub may have left its process id. */
-  readonly runtimeDir: string;
+  /** Where an earlier hub may be at work. */
+  readonly dataDir: string;
   /** From SIGTERM to SIGKILL. */
   readonly stopLimitMs: number;
   readonly clock: Clock;
@@ -35,8 +35,8 @@ export class HubChild {
 
   /** Ends what an earlier service left, then starts the hub. Never fails: it goes on trying. */
   start(): void {
-    const { runtimeDir, stopLimitMs, clock, logger } = this.#options;
-    void endOrphan({ runtimeDir, limitMs: stopLimitMs, clock, logger, signal: this.#stopping.signal })
+    const { dataDir, stopLimitMs, clock, logger } = this.#options;
+    void endOrphan({ dataDir, limitMs: stopLimitMs, clock, logger, signal: this.#stopping.signal })
       .catch((error: unknown) => logger.error('cannot stop the hub of an earlier service', { error: messageOf(error) }))
       .then(() => this.#on('due'));
   }

@@ -1,32 +1,22 @@
 /**
  * A hub outlives the `lineside serve` that started it when that one is killed: it goes on serving, and the next
- * `lineside serve` ends it and starts its own. It is found by a file that it writes, and known by its command line.
+ * `lineside serve` ends it and starts its own. It is found by its lock, and known by its command line.
  */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { type Clock, pause } from './base/clock.ts';
 import { systemCode } from './base/errors.ts';
+import { holderOf } from './base/lock-file.ts';
 import type { Logger } from './base/logger.ts';
 
 /** What a hub that belongs to a `lineside serve` is started with; one that systemd runs is left alone. */
 export const CHILD_ARGUMENTS = ['serve', '--role', 'hub', '--child'] as const;
 
-const FILE_NAME = 'hub.pid';
 const LOOK_MS = 50;
 /** After SIGKILL only a system call that hangs keeps a process. */
 const KILL_LIMIT_MS = 5_000;
 
-/** By the hub itself, once it is alone on its database. */
-export function writePid(runtimeDir: string): void {
-  writeFileSync(join(runtimeDir, FILE_NAME), `${process.pid}\n`);
-}
-
-export function removePid(runtimeDir: string): void {
-  if (readPid(runtimeDir) === process.pid) rmSync(join(runtimeDir, FILE_NAME), { force: true });
-}
-
 export interface TakeoverOptions {
-  readonly runtimeDir: string;
+  readonly dataDir: string;
   /** Until the orphan is killed. */
   readonly limitMs: number;
   readonly clock: Clock;
@@ -37,8 +27,8 @@ export interface TakeoverOptions {
 
 /** Resolves when there is no orphan any more, or none that could be ended; rejects where that is not permitted. */
 export async function endOrphan(options: TakeoverOptions): Promise<void> {
-  const { runtimeDir, limitMs, clock, logger, signal } = options;
-  const pid = readPid(runtimeDir);
+  const { dataDir, limitMs, clock, logger, signal } = options;
+  const pid = holderOf(dataDir, 'hub');
   if (pid === undefined || !isOrphan(pid)) return;
   logger.info('a hub is left of a service that was killed: stopping it', { pid });
   const gone = async (withinMs: number): Promise<boolean> => {
@@ -51,15 +41,6 @@ export async function endOrphan(options: TakeoverOptions): Promise<void> {
   logger.warn('it does not stop: killing it', { pid });
   send(pid, 'SIGKILL');
   await gone(KILL_LIMIT_MS);
-}
-
-function readPid(runtimeDir: string): number | undefined {
-  try {
-    const pid = Number(readFileSync(join(runtimeDir, FILE_NAME), 'utf8').trim());
-    return Number.isSafeInteger(pid) && pid > 1 ? pid : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A child hub whose parent is no `lineside serve` any more. */

@@ -1,6 +1,5 @@
 /** Composition root of the hub: builds its parts from one Config, starts them in order and stops them in reverse. */
 import { statfsSync } from 'node:fs';
-import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type HttpParts, type HttpServer, startHttpServer } from './api/http/server.ts';
@@ -8,6 +7,7 @@ import type { AlertSource } from './base/alerts.ts';
 import { systemClock } from './base/clock.ts';
 import { makeDirectory } from './base/directory.ts';
 import { LinesideError, messageOf } from './base/errors.ts';
+import { holdDataDirectory } from './base/lock-file.ts';
 import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
@@ -21,9 +21,7 @@ import type { Vitals } from './host/vitals.ts';
 import type { Check } from './host/watchdog.ts';
 import { openBroker, topicOf } from './hub-broker.ts';
 import { type Consumers, createConsumers } from './hub-consumers.ts';
-import { takeHubLock } from './hub-lock.ts';
 import { hubMigrations } from './hub-migrations.ts';
-import { removePid, writePid } from './hub-orphan.ts';
 import type { Upstream, UpstreamParts } from './hub-upstream.ts';
 import { connectLine, type LineClient } from './line-client/line-client.ts';
 import { createOutboxAdmin } from './outbox/admin.ts';
@@ -60,8 +58,6 @@ export interface HubStart {
   readonly config: Config;
   readonly logger: Logger;
   readonly version: string;
-  /** Started by `lineside serve`, whose successor is to find it. */
-  readonly isChild: boolean;
   /** Told what the start is at. */
   readonly stage: (text: string) => void;
 }
@@ -81,18 +77,12 @@ export async function startHub(start: HubStart): Promise<HubProcess> {
 }
 
 async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 'stop'>> {
-  const { config, logger, version, isChild, stage } = start;
+  const { config, logger, version, stage } = start;
   const { dir, runtimeDir } = config.data;
   const clock = systemClock;
+  const release = await holdDataDirectory(dir, 'hub');
+  onStop({ what: 'lock', stop: async () => release() });
   await makeDirectory('data.runtime_dir', runtimeDir);
-  await makeDirectory('data.dir', dir);
-  await chmod(dir, 0o700);
-  const lock = takeHubLock(dir);
-  onStop({ what: 'lock', stop: async () => lock.release() });
-  if (isChild) {
-    writePid(runtimeDir);
-    onStop({ what: 'pid file', stop: async () => removePid(runtimeDir) });
-  }
 
   stage('checking refdata.db');
   const store = openStore(start, onStop);

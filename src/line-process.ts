@@ -1,10 +1,10 @@
 /** Composition root of the line: builds its parts from one Config, starts them in order and stops them in reverse. */
-import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type GrpcServers, startGrpcServers } from './api/grpc/server.ts';
 import { systemClock } from './base/clock.ts';
 import { makeDirectory } from './base/directory.ts';
 import { messageOf } from './base/errors.ts';
+import { holdDataDirectory } from './base/lock-file.ts';
 import type { Logger } from './base/logger.ts';
 import { type StopStep, stopAll } from './base/stop-all.ts';
 import type { Config } from './config/config.ts';
@@ -81,9 +81,9 @@ function vitalsOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): Vitals
 
 async function build({ config, logger, version, stage }: LineStart, onStop: OnStop): Promise<Built> {
   const clock = systemClock;
+  const release = await holdDataDirectory(config.data.dir, 'line');
+  onStop('lock', async () => release());
   await makeDirectory('data.runtime_dir', config.data.runtimeDir);
-  await makeDirectory('data.dir', config.data.dir);
-  await chmod(config.data.dir, 0o700);
 
   const time = createClockSync({ file: config.device.timeSyncFile, clock });
   onStop('time sync', async () => time.stop());

@@ -46,8 +46,6 @@ interface Asked {
   /** Reads it anew. Throws CONFIG_INVALID. */
   readonly read: () => Loaded;
   readonly role: Role;
-  /** Started by `lineside serve`: it may be taken for an orphan one day. */
-  readonly isChild: boolean;
   /** The hub's own command, where this process starts one. */
   readonly hubCommand: readonly [string, ...string[]];
 }
@@ -119,6 +117,7 @@ async function configure(argv: readonly string[]): Promise<Asked | number> {
     const options = {
       config: { type: 'string' },
       role: { type: 'string' },
+      // Told by its command line alone: see hub-orphan.ts.
       child: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
     } as const;
@@ -132,7 +131,7 @@ async function configure(argv: readonly string[]): Promise<Asked | number> {
     const read = (): Loaded => load(values.config, process.env, role === 'both' ? 'serve' : role, handed);
     const loaded = read();
     const hubCommand = role === 'both' ? await ownHub(values.config) : ([''] as const);
-    return { loaded, read, role, isChild: values.child === true, hubCommand };
+    return { loaded, read, role, hubCommand };
   } catch (error) {
     const { message, hint } = asLinesideError(error);
     process.stderr.write(`lineside serve: ${message}${hint === '' ? '' : ` (${hint})`}\n`);
@@ -174,10 +173,10 @@ function start(how: Start): Promise<Running> {
 }
 
 async function startHub({ asked, logger, version, report }: Start): Promise<Running> {
-  const { loaded, read, isChild } = asked;
+  const { loaded, read } = asked;
   const { config } = loaded;
   const { startHub: run } = await import('./hub-process.ts');
-  const hub = await run({ config, logger, version, isChild, stage: (text) => report.stage(text) });
+  const hub = await run({ config, logger, version, stage: (text) => report.stage(text) });
   const { addresses, vitals } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
   const reloading = new HubReload({ loaded, read, logger });
@@ -210,8 +209,7 @@ async function startHubChild({ loaded, hubCommand }: Asked, logger: Logger): Pro
   const { HubChild } = await import('./hub-child.ts');
   const { data, outbox } = loaded.config;
   const stopLimitMs = outbox.drainMs + HUB_STOP_MS;
-  const { runtimeDir } = data;
-  const hub = new HubChild({ command: hubCommand, runtimeDir, stopLimitMs, clock: systemClock, logger });
+  const hub = new HubChild({ command: hubCommand, dataDir: data.dir, stopLimitMs, clock: systemClock, logger });
   hub.start();
   return hub;
 }

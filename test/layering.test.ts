@@ -48,7 +48,6 @@ const roots = [
   'hub-broker.ts',
   'hub-child.ts',
   'hub-consumers.ts',
-  'hub-lock.ts',
   'hub-migrations.ts',
   'hub-orphan.ts',
   'hub-states.ts',
@@ -60,7 +59,6 @@ const hubRooms = [
   'hub-process.ts',
   'hub-broker.ts',
   'hub-consumers.ts',
-  'hub-lock.ts',
   'hub-migrations.ts',
   'hub-upstream.ts',
   'refdata',
@@ -114,7 +112,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because: 'the composition root of the line knows the rooms of the line, and no room of the hub or the CLI',
   },
   'hub-process.ts': {
-    may: [...hubRooms.filter((room) => room !== 'kafka'), 'storage', 'config', 'host', 'hub-orphan.ts'],
+    may: [...hubRooms.filter((room) => room !== 'kafka'), 'storage', 'config', 'host'],
     because: 'the composition root of the hub knows the rooms of the hub, and no room of the line or the CLI',
   },
   'hub-broker.ts': {
@@ -130,12 +128,11 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: ['hub-orphan.ts', 'hub-states.ts'],
     because: 'who starts the hub knows it as a process, and nothing of its inside: it runs in the line process',
   },
-  'hub-lock.ts': { may: [], because: 'the lock is taken before anything of the hub is there' },
   'hub-migrations.ts': {
     may: ['outbox', 'refdata', 'storage', 'webhooks'],
     because: 'it only puts the tables of the rooms together',
   },
-  'hub-orphan.ts': { may: [], because: 'it is read by the hub and by who starts it' },
+  'hub-orphan.ts': { may: [], because: 'it is told by serve what a hub is started with, and finds one by its lock' },
   'hub-states.ts': { may: [], because: 'a table of states needs nothing' },
   'api/grpc': {
     may: ['line', 'log', 'proto', 'gen', 'config'],

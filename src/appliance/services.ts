@@ -1,9 +1,10 @@
 /** The service, as a restore has to know it: stopped, and nobody at work on its files. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { LinesideError, messageOf } from '../base/errors.ts';
+import { isHeld } from '../base/lock-file.ts';
 import { closeQuietly } from '../storage/open.ts';
 import { asOwnerOf } from './as-owner.ts';
 import type { BackupPlace } from './backup-place.ts';
@@ -54,10 +55,15 @@ function systemctl(...args: readonly string[]): string {
   });
 }
 
-/** Throws CONFLICT while a process has a database open, or is the hub. */
+/** Throws CONFLICT while the service runs, or another process has a database open. */
 export function checkNotInUse({ lineDir, hubDir }: BackupPlace): void {
-  for (const path of [join(lineDir, 'log.db'), join(hubDir, 'refdata.db'), join(hubDir, 'refdata.lock')]) {
-    if (!existsSync(path) || !asOwnerOf(dirname(path), () => isLocked(path))) continue;
+  const places = [
+    { dir: lineDir, role: 'line', database: 'log.db' },
+    { dir: hubDir, role: 'hub', database: 'refdata.db' },
+  ] as const;
+  for (const { dir, role, database } of places) {
+    const path = join(dir, database);
+    if (!asOwnerOf(dir, () => isHeld(dir, role) || (existsSync(path) && isLocked(path)))) continue;
     throw new LinesideError('CONFLICT', `${path} is in use: the service runs`, {
       hint: 'Stop it first ("systemctl stop lineside", or a signal TERM to "lineside serve"); nothing was replaced.',
     });

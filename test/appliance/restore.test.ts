@@ -24,6 +24,7 @@ import { listHashName, listName, sha256 } from '../../src/appliance/backup-archi
 import { finishRestore, writeJournal } from '../../src/appliance/restore-swap.ts';
 import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
 import { type ErrorCode, LinesideError } from '../../src/base/errors.ts';
+import { holdDataDirectory } from '../../src/base/lock-file.ts';
 import {
   backUp,
   everything,
@@ -190,6 +191,19 @@ test('while a process has a database open, nothing is replaced and the service i
   assert.deepEqual(started, ['lineside.service']);
   assert.deepEqual(statesOf(where), all('two'));
   assert.ok(!existsSync(join(where.etc, '.restore')));
+});
+
+test('while a process of the service is at work in its directory, nothing is replaced', async (t) => {
+  const where = await twoStates(t);
+  for (const [role, database] of [
+    ['line', 'log.db'],
+    ['hub', 'refdata.db'],
+  ] as const) {
+    const release = await holdDataDirectory(where.data, role);
+    assert.throws(() => restore(where), refusedAs('CONFLICT', new RegExp(`${database} is in use`)));
+    release();
+  }
+  assert.deepEqual(statesOf(where), all('two'));
 });
 
 test('killed at any step: the next start finds all of the old or all of the new', async (t) => {

@@ -19,7 +19,6 @@ const callIoctlValue: (fd: number, request: number, argument: number) => number 
   'ulong',
   'long',
 ]);
-const callFlock: (fd: number, operation: number) => number = library.func('flock', 'int', ['int', 'int']);
 const callFcntl: (fd: number, command: number, argument: number) => number = library.func('fcntl', 'int', [
   'int',
   'int',
@@ -44,8 +43,6 @@ const callPtsName: (fd: number, buffer: Uint8Array, length: number) => number = 
 const F_DUPFD_CLOEXEC = 1030;
 const F_GETFL = 3;
 const O_CLOEXEC = 0o2000000;
-const LOCK_EX = 2;
-const LOCK_NB = 4;
 /** A path of /dev/pts is far shorter. */
 const PTS_NAME_BYTES = 128;
 
@@ -62,14 +59,6 @@ export function ioctl(fd: number, name: string, request: number, argument: Uint8
 /** ioctl whose argument is a number. */
 export function ioctlValue(fd: number, name: string, request: number, argument: number): void {
   checked(name, callIoctlValue(fd, request, argument));
-}
-
-/** Takes an exclusive flock; false when another open file holds one. */
-export function tryLock(fd: number): boolean {
-  if (callFlock(fd, LOCK_EX | LOCK_NB) === 0) return true;
-  const error = new SystemCallError('flock', koffi.errno());
-  if (error.code === 'EAGAIN') return false;
-  throw error;
 }
 
 /**

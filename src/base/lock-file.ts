@@ -1,0 +1,95 @@
+/**
+ * One process of a kind at work in a directory: it holds a lock (flock(2)) on a file there. The kernel ends the lock with
+ * the process, however that ends. The file holds the process's number as long as the lock lasts.
+ */
+import { closeSync, constants, fchownSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
+import { chmod } from 'node:fs/promises';
+import { join } from 'node:path';
+import koffi from 'koffi';
+import { makeDirectory } from './directory.ts';
+import { LinesideError, messageOf, systemCode } from './errors.ts';
+import { SystemCallError } from './system-call.ts';
+
+const callFlock: (fd: number, operation: number) => number = koffi.load(null).func('flock', 'int', ['int', 'int']);
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+
+/** Takes an exclusive flock; false when another open file holds one. */
+export function tryLock(fd: number): boolean {
+  if (callFlock(fd, LOCK_EX | LOCK_NB) === 0) return true;
+  const error = new SystemCallError('flock', koffi.errno());
+  if (error.code === 'EAGAIN') return false;
+  throw error;
+}
+
+type Role = 'line' | 'hub';
+
+function lockFile(dir: string, role: Role): string {
+  return join(dir, `${role}.lock`);
+}
+
+/**
+ * Makes data.dir and takes it for a process of the service, which must not touch anything else before. CONFLICT: another one
+ * holds it. Answers how to give it back.
+ */
+export async function holdDataDirectory(dir: string, role: Role): Promise<() => void> {
+  await makeDirectory('data.dir', dir);
+  const fd = openLock(dir, role);
+  if (!tryLock(fd)) {
+    closeSync(fd);
+    throw new LinesideError('CONFLICT', `lineside is already running (process ${holderOf(dir, role) ?? 'not known'})`, {
+      hint: `It uses ${dir}. Stop it first: "systemctl stop lineside", or a signal TERM to the process.`,
+    });
+  }
+  write(fd, `${process.pid}\n`);
+  await chmod(dir, 0o700);
+  return () => {
+    write(fd, '');
+    closeSync(fd);
+  };
+}
+
+/** Whether a process holds the directory. */
+export function isHeld(dir: string, role: Role): boolean {
+  try {
+    const fd = openSync(lockFile(dir, role), constants.O_RDONLY);
+    const isFree = tryLock(fd);
+    closeSync(fd);
+    return !isFree;
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** The process that holds the directory, or the last one that did and was killed. */
+export function holderOf(dir: string, role: Role): number | undefined {
+  try {
+    const pid = Number(readFileSync(lockFile(dir, role), 'utf8').trim());
+    return Number.isSafeInteger(pid) && pid > 1 ? pid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function openLock(dir: string, role: Role): number {
+  const path = lockFile(dir, role);
+  try {
+    const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+    const { uid, gid } = statSync(dir);
+    // Root in the service's directory must not leave a file there that the service cannot open.
+    if (process.getuid?.() === 0) fchownSync(fd, uid, gid);
+    return fd;
+  } catch (error) {
+    throw new LinesideError('STORAGE_FAILED', `cannot lock ${path}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function write(fd: number, text: string): void {
+  ftruncateSync(fd);
+  try {
+    writeSync(fd, text, 0);
+  } catch {
+    // On a full disk the lock does without the number.
+  }
+}
