@@ -1,10 +1,8 @@
 # What the scripts of image/ share; source it. Sets here (the sources), cache, tools (the tree of image/tools).
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$here/scripts/lib.sh"
 cache=$here/.cache/image
-if [ "$(id -u)" != 0 ]; then
-  echo 'image: needs root, for the owners of files' >&2
-  exit 1
-fi
+[ "$(id -u)" = 0 ] || fail "${0##*/}: cannot build the image: it needs root, for the owners of files"
 # Messages of tools and the order of names must not depend on who builds.
 export LC_ALL=C TZ=UTC
 umask 022
