@@ -43,7 +43,7 @@ class FakeDevice implements Device {
   resumeReading(): void {
     this.reading = true;
   }
-  write(data: Uint8Array, signal: AbortSignal): Promise<WriteResult> {
+  write(data: Uint8Array, signal: AbortSignal, cancel: AbortSignal): Promise<WriteResult> {
     const accepted = this.accepts ?? data.length;
     this.written.push(Buffer.from(data.subarray(0, accepted)));
     if (accepted === data.length) return Promise.resolve({ accepted, error: undefined });
@@ -51,6 +51,7 @@ class FakeDevice implements Device {
       const ended = (): void => resolve({ accepted, error: new Error('ended') });
       if (signal.aborted) ended();
       else signal.addEventListener('abort', ended, { once: true });
+      cancel.addEventListener('abort', () => accepted > 0 || ended(), { once: true });
     });
   }
   modemLines(): never {
@@ -410,6 +411,20 @@ describe('the port owner', () => {
     const codes = (await outcomes).map((o) => (o.status === 'rejected' ? (o.reason as LinesideError).code : 'sent'));
     assert.deepEqual(codes, ['NOT_CONNECTED', 'NOT_CONNECTED', 'NOT_CONNECTED', 'NOT_CONNECTED', 'QUEUE_FULL']);
     assert.deepEqual(world.recorded, []);
+  });
+
+  it('sends nothing for a caller that went away while its packet was first in line', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.device.accepts = 0;
+    const away = new AbortController();
+    const gone = world.send('gone', { signal: away.signal });
+    const waits = world.send('waits', { caller: 'c' });
+    away.abort();
+    await assert.rejects(gone, { code: 'NOT_SENT', message: /went away.*; 0 of 4 bytes had reached the port/ });
+    world.device.accepts = undefined;
+    await waits;
+    assert.deepEqual(world.recorded, [{ dir: 0, data: 'waits', note: '' }]);
+    assert.equal(world.owner.snapshot().counters.txFailedPackets, 1);
   });
 
   it('sends nothing for a caller who went away before its turn, and the rest in turn', async () => {

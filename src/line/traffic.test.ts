@@ -52,6 +52,13 @@ test('a small move of the clock changes no stamp', () => {
   assert.deepEqual(stamps, [before]);
 });
 
+test('a packet whose deadline has passed when it arrives is not sent', async () => {
+  const { traffic, clock } = lineOf(() => Promise.reject(new Error('it is sent')));
+  const { signal } = new AbortController();
+  const sent = traffic.send({ payload: Buffer.from('a'), caller: 'c', signal, deadlineMs: clock.monoMs() });
+  await assert.rejects(sent, { code: 'WRITE_TIMEOUT' });
+});
+
 test('the clock is set while a packet is written: the stamp is that of its beginning, by the new clock', async () => {
   let written: (result: WriteResult) => void = () => undefined;
   const { traffic, clock, stamps } = lineOf(

@@ -9,6 +9,7 @@ import { RX, TX } from '../log/entry.ts';
 import type { LineRecorder } from '../log/face.ts';
 import { type Chunk, ChunkCutter, defaultGapMs } from './chunks.ts';
 import type { Counters } from './counters.ts';
+import { caughtUp } from './device/caught-up.ts';
 import type { Device, WriteResult } from './device/device.ts';
 import type { SendRequest } from './face.ts';
 import type { PacketBuffer } from './packets.ts';
@@ -34,6 +35,8 @@ interface Sending {
   readonly caller: string;
   readonly payload: Uint8Array;
   readonly settle: (error: LinesideError | undefined) => void;
+  /** The caller is gone: nothing is sent unless the kernel has accepted a byte already. */
+  readonly cancel: AbortSignal;
   /** Ends the write under way; the reason is a LinesideError. */
   readonly abort: AbortController;
 }
@@ -88,10 +91,12 @@ export class Traffic {
       };
       if (this.#ended !== undefined) return refuse(this.#ended);
       if (request.signal.aborted) return refuse(cancelled());
+      if (request.deadlineMs !== undefined && request.deadlineMs <= this.#options.clock.monoMs()) return refuse(late());
       const watch = { deadline: undefined as Timer | undefined };
       const sending: Sending = {
         caller: request.caller,
         payload: request.payload,
+        cancel: request.signal,
         abort: new AbortController(),
         settle: (error) => {
           watch.deadline?.cancel();
@@ -101,7 +106,7 @@ export class Traffic {
         },
       };
       const onCancel = (): void => {
-        // Once its first byte is on the way it is sent whole: a cut packet would upset the device behind the line.
+        // The packet that is first in line is the device's to cancel.
         if (this.#queue.remove(sending)) sending.settle(cancelled());
       };
       if (!this.#queue.push(sending)) return refuse(this.#queueFull());
@@ -166,9 +171,8 @@ export class Traffic {
     if (deadlineMs === undefined) return undefined;
     const { clock } = this.#options;
     return clock.timer(Math.max(0, deadlineMs - clock.monoMs()), () => {
-      const reason = new LinesideError('WRITE_TIMEOUT', 'the line is stuck: the deadline passed');
-      if (this.#queue.remove(sending)) sending.settle(reason);
-      else sending.abort.abort(reason);
+      if (this.#queue.remove(sending)) sending.settle(late());
+      else sending.abort.abort(late());
     });
   }
 
@@ -177,8 +181,10 @@ export class Traffic {
     for (let sending = this.#queue.next(); sending !== undefined; sending = this.#queue.next()) {
       this.#writing = sending;
       sending.settle(await this.#write(sending));
-      this.#writing = undefined;
+      // The cancellation of the next packet may wait to be read.
+      if (this.#queue.packets > 0) await caughtUp(this.#options.clock);
     }
+    this.#writing = undefined;
   }
 
   async #write(sending: Sending): Promise<LinesideError | undefined> {
@@ -187,7 +193,7 @@ export class Traffic {
       sending.abort.abort(new LinesideError('WRITE_TIMEOUT', 'the line is stuck: nothing reads at the other end'));
     });
     const began = { atMs: clock.wallMs(), monoMs: clock.monoMs() };
-    const result = await device.write(sending.payload, sending.abort.signal);
+    const result = await device.write(sending.payload, sending.abort.signal, sending.cancel);
     limit.cancel();
     const atMs = this.#stamp(began);
     counters.txBytes += result.accepted;
@@ -204,7 +210,8 @@ export class Traffic {
   }
 
   #writeFailure(sending: Sending, result: WriteResult, error: Error): LinesideError {
-    const reason = sending.abort.signal.aborted ? sending.abort.signal.reason : undefined;
+    const reason: unknown =
+      sending.abort.signal.reason ?? (sending.cancel.aborted && result.accepted === 0 ? cancelled() : undefined);
     const [code, why] =
       reason instanceof LinesideError
         ? ([reason.code, reason.message] as const)
@@ -232,6 +239,10 @@ export class Traffic {
 const CLOCK_STEP_MS = 400;
 /** Longer timers fire at once in Node (32-bit milliseconds). */
 const MAX_TIMER_MS = 2_147_483_647;
+
+function late(): LinesideError {
+  return new LinesideError('WRITE_TIMEOUT', 'the line is stuck: the deadline passed');
+}
 
 function cancelled(): LinesideError {
   return new LinesideError('NOT_SENT', 'the caller went away before the packet reached the port');

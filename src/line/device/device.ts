@@ -30,9 +30,10 @@ export interface Device {
   resumeReading(): void;
   /**
    * Writes in pieces without ever blocking the thread; one call at a time. What fits at once is written before this
-   * returns. Never rejects.
+   * returns. Never rejects. `signal` ends the write at any time. `cancel` ends it only while the kernel has accepted
+   * nothing: a packet cut in two would upset the device behind the line.
    */
-  write(data: Uint8Array, signal: AbortSignal): Promise<WriteResult>;
+  write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult>;
   /** Throws LinesideError UNSUPPORTED where the port has none. */
   modemLines(): ModemLines;
   setModemLines(lines: OutgoingLines): ModemLines;

@@ -78,8 +78,8 @@ export class TtyDevice implements Device {
     if (this.#released === undefined) this.#parts.stream.resume();
   }
 
-  write(data: Uint8Array, signal: AbortSignal): Promise<WriteResult> {
-    return this.#writer.write(data, signal);
+  write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult> {
+    return this.#writer.write(data, signal, cancel);
   }
 
   modemLines(): ModemLines {

@@ -5,6 +5,7 @@
 import { clearImmediate as cancelTurn, setImmediate as nextTurn } from 'node:timers';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { LinesideError, messageOf } from '../../base/errors.ts';
+import { caughtUp } from './caught-up.ts';
 import type { WriteResult } from './device.ts';
 
 /** One write call; the kernel itself cuts tty writes into 2,048 bytes. */
@@ -23,9 +24,9 @@ const GOOD_PROGRESS_BYTES = 512;
 
 interface Job {
   readonly data: Uint8Array;
-  readonly signal: AbortSignal;
   readonly resolve: (result: WriteResult) => void;
-  readonly onAbort: () => void;
+  /** Stops listening to the signals. */
+  unlisten: () => void;
   accepted: number;
   retryMs: number;
 }
@@ -49,18 +50,19 @@ export class TtyWriter {
     this.#options = options;
   }
 
-  /** One call at a time; never rejects. What fits at once is written before this returns. */
-  write(data: Uint8Array, signal: AbortSignal): Promise<WriteResult> {
+  /** See Device.write. */
+  write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult> {
     if (this.#ended !== undefined) return Promise.resolve({ accepted: 0, error: this.#ended });
-    if (signal.aborted) return Promise.resolve({ accepted: 0, error: abandoned(signal) });
+    const fired = [signal, cancel].find((one) => one?.aborted === true);
+    if (fired !== undefined) return Promise.resolve({ accepted: 0, error: abandoned(fired) });
     if (this.#job !== undefined)
       return Promise.resolve({ accepted: 0, error: new LinesideError('INTERNAL', 'a write is already under way') });
     return new Promise((resolve) => {
-      const onAbort = (): void => this.#finish(abandoned(signal));
-      this.#job = { data, signal, resolve, onAbort, accepted: 0, retryMs: FIRST_RETRY_MS };
-      this.#pump(this.#job);
+      const job: Job = { data, resolve, unlisten: nothing, accepted: 0, retryMs: FIRST_RETRY_MS };
+      this.#job = job;
+      this.#pump(job);
       // Most writes are done by now and need no listener.
-      if (this.#job !== undefined) signal.addEventListener('abort', onAbort, { once: true });
+      if (this.#job === job) this.#listen(job, signal, cancel);
     });
   }
 
@@ -69,6 +71,19 @@ export class TtyWriter {
     if (this.#ended !== undefined) return;
     this.#ended = cause;
     this.#finish(cause);
+  }
+
+  #listen(job: Job, signal: AbortSignal, cancel: AbortSignal | undefined): void {
+    const onAbort = (): void => this.#finish(abandoned(signal));
+    const onCancel = (): void => {
+      if (cancel !== undefined && job.accepted === 0) this.#finish(abandoned(cancel));
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    cancel?.addEventListener('abort', onCancel, { once: true });
+    job.unlisten = () => {
+      signal.removeEventListener('abort', onAbort);
+      cancel?.removeEventListener('abort', onCancel);
+    };
   }
 
   #pump(job: Job): void {
@@ -91,8 +106,17 @@ export class TtyWriter {
 
   #retryLater(job: Job, progress: number): void {
     job.retryMs = progress >= GOOD_PROGRESS_BYTES ? FIRST_RETRY_MS : job.retryMs;
-    this.#timer = this.#options.clock.timer(job.retryMs, () => this.#pump(job));
+    this.#timer = this.#options.clock.timer(job.retryMs, () => {
+      if (job.accepted === 0) void this.#begin(job);
+      else this.#pump(job);
+    });
     job.retryMs = Math.min(MAX_RETRY_MS, job.retryMs * 2);
+  }
+
+  /** The first byte is written when no cancellation waits to be read. */
+  async #begin(job: Job): Promise<void> {
+    await caughtUp(this.#options.clock);
+    if (this.#job === job) this.#pump(job);
   }
 
   #fail(thrown: unknown): void {
@@ -110,10 +134,12 @@ export class TtyWriter {
     const job = this.#job;
     if (job === undefined) return;
     this.#job = undefined;
-    job.signal.removeEventListener('abort', job.onAbort);
+    job.unlisten();
     job.resolve({ accepted: job.accepted, error });
   }
 }
+
+function nothing(): void {}
 
 function abandoned(signal: AbortSignal): LinesideError {
   return new LinesideError('NOT_SENT', 'the write was ended by its caller', { cause: signal.reason });

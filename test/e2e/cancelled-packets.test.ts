@@ -1,0 +1,219 @@
+/**
+ * A caller that is gone before the port took the first byte of its packet has sent nothing. The bytes that the device at the
+ * far end reads when a stalled line drains are the proof.
+ */
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { after, before, test } from 'node:test';
+import { Metadata } from 'nice-grpc';
+import { serial } from '../../src/proto/services.ts';
+import { type Client, connectTo, signalPid, temporaryDirectory } from './daemon.ts';
+import { everythingAfter, openPort, TX } from './faults.ts';
+import { type Both, startBoth } from './hub.ts';
+import { type NamedPty, namedPty } from './pty.ts';
+import { startCli } from './run-cli.ts';
+import { until, within } from './wait.ts';
+
+const { OK, INTERNAL_ERROR } = serial.StatusCode;
+/** Fills the terminal; no packet of a test has this byte. */
+const FILLER = 0x2e;
+const FILLER_BYTES = 65_536;
+/** What the device must read at the end, and nothing beside it. */
+const LAST = 'the last packet';
+/** nice-grpc has no deadline of its own; the header is what every gRPC client sends. */
+const fillerDeadline = new Metadata({ 'grpc-timeout': '700m' });
+
+let dir: string;
+let box: Both;
+let ports = 0;
+
+before(async () => {
+  dir = temporaryDirectory();
+  box = await startBoth({
+    dir,
+    config: { serial: { extra_ports: [`${dir}/line*`], write_timeout_ms: 600_000 }, log: { commit_ms: 50 } },
+  });
+});
+after(async () => {
+  assert.equal(await box.stop(), 0);
+});
+
+interface StalledLine {
+  readonly pty: NamedPty;
+  readonly client: Client;
+  /** Packets that wait behind the one that is first in line. */
+  queued(): Promise<number>;
+  /** Packets that failed since the line stalled. */
+  failed(): Promise<number>;
+  /** The device reads on; gives what it has read. */
+  read(): () => Buffer;
+  /** The device reads on; gives all that it has read when the last packet has come, without the filler. */
+  drain(): Promise<string>;
+}
+
+/** A port whose terminal takes no byte more. */
+async function stalledLine(): Promise<StalledLine> {
+  ports += 1;
+  const pty = namedPty(dir, `line${ports}`, false);
+  const client = connectTo(`unix:${box.dir}/run/grpc.sock`);
+  // Fast, so that the time on the wire adds nothing to the limits.
+  await openPort(client, pty.portName, { baudRate: 4_000_000 });
+  const payload = Buffer.alloc(FILLER_BYTES, FILLER);
+  const filler = await client.serial.sendPacket({ payload }, { metadata: fillerDeadline });
+  assert.equal(filler.status, INTERNAL_ERROR);
+  const accepted = Number(/(\d+) of 65536 bytes had reached the port/.exec(filler.error)?.[1]);
+  assert.ok(accepted > 0 && accepted < FILLER_BYTES, filler.error);
+  const counters = async (): Promise<{ queued: number; failed: number }> => {
+    const { counters: now } = await client.line.getStatus({});
+    return { queued: Number(now?.txQueuedPackets), failed: Number(now?.txFailedPackets) };
+  };
+  const { failed: failedBefore } = await counters();
+  const parts: Buffer[] = [];
+  const all = (): Buffer => Buffer.concat(parts);
+  let reading = false;
+  const read = (): (() => Buffer) => {
+    if (!reading) pty.onData((bytes) => parts.push(Buffer.from(bytes)));
+    reading = true;
+    return all;
+  };
+  return {
+    pty,
+    client,
+    queued: async () => (await counters()).queued,
+    failed: async () => (await counters()).failed - failedBefore,
+    read,
+    async drain() {
+      const last = client.serial.sendPacket({ payload: Buffer.from(LAST) });
+      read();
+      assert.equal((await within('the answer to the last packet', last)).status, OK);
+      await until('the last packet at the device', () => all().includes(LAST));
+      assert.equal(all().filter((byte) => byte === FILLER).length, accepted, 'what was partly accepted was told');
+      await client.serial.close({});
+      client.close();
+      pty.close();
+      return all()
+        .filter((byte) => byte !== FILLER)
+        .toString();
+    },
+  };
+}
+
+const packet = (text: string) => ({ payload: Buffer.from(text) });
+/** The call fails at the client that gave it up; what happened at the line is asserted there. */
+const ignore = (call: Promise<unknown>): void => void call.catch(() => {});
+
+test('SendPacket cancelled by its client, first in line and behind it', async () => {
+  const line = await stalledLine();
+  const cancel = new AbortController();
+  for (const text of ['START MOTOR', 'STOP MOTOR'])
+    ignore(line.client.serial.sendPacket(packet(text), { signal: cancel.signal }));
+  await until('both packets are with the line', async () => (await line.queued()) === 1);
+  cancel.abort();
+  await until('both are given up', async () => (await line.failed()) === 2);
+  assert.equal(await line.drain(), LAST);
+});
+
+test('SendPacket of a client that is killed', async () => {
+  const line = await stalledLine();
+  const env = { LINESIDE_SOCKET: `${box.dir}/run/grpc.sock` };
+  const clients = ['START MOTOR', 'STOP MOTOR'].map((text) => startCli(['send', text, '--timeout', '600'], env));
+  await until('both packets are with the line', async () => (await line.queued()) === 1);
+  for (const { process } of clients) process.kill('SIGKILL');
+  await until('both are given up', async () => (await line.failed()) === 2);
+  assert.equal(await line.drain(), LAST);
+});
+
+test('SendPacket whose deadline passes', async () => {
+  const line = await stalledLine();
+  const metadata = new Metadata({ 'grpc-timeout': '2S' });
+  const sent = ['START MOTOR', 'STOP MOTOR'].map((text) => line.client.serial.sendPacket(packet(text), { metadata }));
+  const [first, second] = await Promise.all(sent);
+  assert.deepEqual([first?.status, second?.status], [INTERNAL_ERROR, INTERNAL_ERROR]);
+  assert.match(first?.error ?? '', /deadline passed; 0 of 11 bytes had reached the port/);
+  assert.equal(await line.drain(), LAST);
+});
+
+test('a Session that its client cancels', async () => {
+  const line = await stalledLine();
+  const cancel = new AbortController();
+  async function* requests() {
+    for (const text of ['START MOTOR', 'STOP MOTOR']) yield { send: packet(text) };
+    await new Promise((done) => cancel.signal.addEventListener('abort', done, { once: true }));
+  }
+  const session = line.client.line.session(requests(), { signal: cancel.signal });
+  ignore(session[Symbol.asyncIterator]().next());
+  await until('both packets are with the line', async () => (await line.queued()) === 1);
+  cancel.abort();
+  await until('both are given up', async () => (await line.failed()) === 2);
+  assert.equal(await line.drain(), LAST);
+});
+
+test('a Session whose client is killed', async () => {
+  const line = await stalledLine();
+  const monitor = startCli(['monitor'], { LINESIDE_SOCKET: `${box.dir}/run/grpc.sock` });
+  monitor.process.stdin?.write('START MOTOR\nSTOP MOTOR\n');
+  await until('both packets are with the line', async () => (await line.queued()) === 1);
+  monitor.process.kill('SIGKILL');
+  await until('both are given up', async () => (await line.failed()) === 2);
+  assert.equal(await line.drain(), LAST);
+});
+
+test('the HTTP send route, whose client closes its connection', async () => {
+  const line = await stalledLine();
+  const clients = ['START MOTOR', 'STOP MOTOR'].map((text) => {
+    const headers = { 'content-type': 'application/json' };
+    const sent = request({ socketPath: box.socket, method: 'POST', path: '/api/v1/line/send', agent: false, headers });
+    sent.on('error', () => {});
+    return sent.end(JSON.stringify({ base64: Buffer.from(text).toString('base64') }));
+  });
+  await until('both packets are with the line', async () => (await line.queued()) === 1);
+  for (const sent of clients) sent.destroy();
+  await until('both are given up', async () => (await line.failed()) === 2);
+  assert.equal(await line.drain(), LAST);
+});
+
+test('the process stood still while the client cancelled, the deadline passed and the line drained', async () => {
+  const line = await stalledLine();
+  const cancel = new AbortController();
+  const metadata = new Metadata({ 'grpc-timeout': '2S' });
+  ignore(line.client.serial.sendPacket(packet('START MOTOR'), { signal: cancel.signal }));
+  ignore(line.client.serial.sendPacket(packet('STOP MOTOR'), { metadata }));
+  await until('both packets are with the line', async () => (await line.queued()) === 1);
+  signalPid(box.linePid, 'SIGSTOP');
+  cancel.abort();
+  ignore(line.client.serial.sendPacket(packet('OPEN VALVE'), { signal: AbortSignal.timeout(200) }));
+  line.read();
+  const resumeAt = performance.now() + 2_500;
+  await until('the deadline has passed', () => performance.now() > resumeAt);
+  signalPid(box.linePid, 'SIGCONT');
+  assert.equal(await line.drain(), LAST);
+});
+
+test('a packet of which the port took a part is sent whole although its caller cancels, and the log has all of it', async () => {
+  const line = await stalledLine();
+  const { client, pty } = line;
+  const cancel = new AbortController();
+  const before = Number((await client.line.getStatus({})).log?.headId);
+  const size = 60_000;
+  ignore(client.serial.sendPacket({ payload: Buffer.alloc(size, 0x77) }, { signal: cancel.signal }));
+  pty.onData((bytes) => {
+    // A part of it has come: the rest is still with the line, which is stalled again.
+    if (!cancel.signal.aborted && bytes.includes(0x77)) {
+      pty.pause();
+      cancel.abort();
+    }
+  });
+  line.read();
+  await until('a part of the packet', () => cancel.signal.aborted);
+  await client.line.getStatus({});
+  pty.resume();
+  assert.equal(await line.drain(), `${'w'.repeat(size)}${LAST}`);
+  const sent = (await everythingAfter(box.client, before)).filter(({ entry }) => entry?.dir === TX);
+  assert.deepEqual(
+    sent.map(({ entry }) => [entry?.rawData?.length, entry?.note]),
+    [
+      [size, ''],
+      [LAST.length, ''],
+    ],
+  );
+});
