@@ -1,11 +1,12 @@
 /** What has to outlast the process, and when it goes to the card: the places, the budget, and what was sent before the clock was set. */
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import { Budget } from './budget.ts';
 import type { Journal } from './journal.ts';
 import type { Positions } from './position-file.ts';
 import type { Reading } from './reading.ts';
-import { nothingUnset, type SentUnset } from './unset-ranges.ts';
+import { nothingUnset, type SentUnset, sentUnset } from './unset-ranges.ts';
 
 /** The position goes to the card this often at most: 4 KiB each. */
 const SAVE_MS = 5_000;
@@ -52,6 +53,17 @@ export class Keeping {
       journal.saved(messageOf(error));
     }
     return this.#isLoaded;
+  }
+
+  /**
+   * Before entries are sent that were stamped while the clock was not set: their correction must be sent also when this
+   * process is killed right after. One write of 4 KiB for each such batch, until the clock is set.
+   */
+  async noteUnset(from: Pick<SentUnset, 'logId' | 'bootId'>, ids: readonly number[]): Promise<void> {
+    const unset = sentUnset(this.unset, from, ids);
+    if (isDeepStrictEqual(unset, this.unset)) return;
+    this.unset = unset;
+    await this.#save();
   }
 
   charge(bytes: number, nowMs: number): void {

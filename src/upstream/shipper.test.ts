@@ -113,6 +113,34 @@ describe('the shipper', () => {
     }
   });
 
+  it('corrects times that were sent before the clock was set, also when the hub was killed right after sending them', async (t) => {
+    for (const name of ['kafka', 'collector'] as const) {
+      const killed = new Box(t, {}, name);
+      killed.line.clockSet = false;
+      killed.line.unsetTo = killed.line.lastId = 30;
+      let onCard = killed.file.saved;
+      const send = killed.way.send.bind(killed.way);
+      killed.way.send = (...batch) => {
+        onCard = killed.file.saved;
+        return send(...batch);
+      };
+      if (name === 'collector') killed.way.at = 0;
+      killed.shipper.start();
+      await killed.sent(30);
+      const next = new Box(t, {}, name);
+      next.file.saved = onCard;
+      next.line.unsetTo = next.line.lastId = 30;
+      if (name === 'collector') next.way.at = 30;
+      next.shipper.start();
+      const corrections = () => next.way.stored.flatMap(({ clockCorrections }) => clockCorrections);
+      await next.until('the correction is sent', () => corrections().length > 0);
+      assert.deepEqual(
+        corrections().map(({ firstId, lastId, correctionMs }) => [firstId, lastId, correctionMs].map(Number)),
+        [[1, 30, 60_000]],
+      );
+    }
+  });
+
   it('a refusal is no end: it says so, and tries again in growing steps', async (t) => {
     const box = new Box(t);
     box.line.lastId = 10;

@@ -18,7 +18,7 @@ import { LEAST_BYTES, Pace } from './pace.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
 import type { Positions } from './position-file.ts';
 import { Reading } from './reading.ts';
-import { nothingUnset, sentUnset, unsetAfter } from './unset-ranges.ts';
+import { nothingUnset, unsetAfter } from './unset-ranges.ts';
 
 export interface ShipperOptions {
   readonly way: Way;
@@ -268,6 +268,10 @@ export class Shipper {
     const { clock } = this.#o;
     const { packed, cost, bytes } = held;
     this.#state = 'sending';
+    await this.#keeping.noteUnset(
+      packed,
+      packed.entries.filter(isUnset).map(({ id }) => Number(id)),
+    );
     const fromMs = clock.monoMs();
     this.#pace.spent(cost, fromMs);
     const outcome = await this.#underWay(held);
@@ -283,10 +287,7 @@ export class Shipper {
       this.#journal.connected();
       this.#journal.sent(packed);
       this.#reading.arrived(packed);
-      const unset = packed.entries.filter(isUnset).map(({ id }) => Number(id));
-      const before = this.#keeping.unset;
-      this.#keeping.unset =
-        held.correctsTo > 0 ? unsetAfter(before, held.correctsTo) : sentUnset(before, packed, unset);
+      if (held.correctsTo > 0) this.#keeping.unset = unsetAfter(this.#keeping.unset, held.correctsTo);
     } else if (!this.#isStopping) this.#notStored(outcome, held);
   }
 

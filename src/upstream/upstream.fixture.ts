@@ -16,6 +16,9 @@ export class FakeLineLog implements LineLog {
   firstId = 1;
   lastId = 0;
   clockSet = true;
+  /** What entries stamped while the clock was not set turned out to be off by; they are all entries up to `unsetTo`. */
+  unsetTo = 0;
+  correctionMs = 60_000;
   away = false;
   reads = 0;
 
@@ -31,10 +34,17 @@ export class FakeLineLog implements LineLog {
     if (logId !== this.logId) return { kind: 'replaced' };
     if (afterId < this.firstId - 1) return { kind: 'overtaken' };
     const count = Math.max(0, Math.min(READ_ENTRIES, Math.ceil(enoughBytes / 100), this.lastId - afterId));
-    const entries = Array.from({ length: count }, (_, n) =>
-      lineside.v1.LogEntry.create({ id: u64(afterId + 1 + n), entry: { rawData: new Uint8Array(100), note: '' } }),
-    );
+    const entries = Array.from({ length: count }, (_, n) => this.#entry(afterId + 1 + n));
     return { kind: 'read', batches: [{ entries, gaps: [], bootId: 'boot', nextAfterId: u64(afterId + count) }] };
+  }
+
+  #entry(id: number): lineside.v1.LogEntry {
+    const { ENTRY_CLOCK_UNSPECIFIED, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } = lineside.v1.EntryClock;
+    const unset = id <= this.unsetTo;
+    const clock = !unset ? ENTRY_CLOCK_UNSPECIFIED : this.clockSet ? ENTRY_CLOCK_CORRECTED : ENTRY_CLOCK_NOT_SET;
+    const timestamp = u64(clock === ENTRY_CLOCK_CORRECTED ? id + this.correctionMs : id);
+    const entry = { rawData: new Uint8Array(100), note: '', timestamp };
+    return lineside.v1.LogEntry.create({ id: u64(id), entry, clock, uncorrectedTimestampMs: u64(unset ? id : 0) });
   }
 
   #answer(): void {
