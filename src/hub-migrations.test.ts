@@ -13,6 +13,7 @@ import { hubMigrations } from './hub-migrations.ts';
 import { author, recordEvent } from './outbox/change-store.fixture.ts';
 import { openChangeStore } from './outbox/change-store.ts';
 import { openRefdataFile } from './outbox/open-file.ts';
+import { RecordWriter } from './refdata/record-writer.ts';
 import type { Migrations } from './storage/open.ts';
 
 function directory(t: TestContext): string {
@@ -91,6 +92,28 @@ test('a file from before there were webhooks keeps its events, and none of them 
   ]);
   assert.equal(store.storeId, before.storeId);
   assert.equal(await store.commit(author, (change) => change.emit(recordEvent('d'))), 4);
+});
+
+test('of a dictionary that was widened before, the audit tells which records are from before', async (t) => {
+  const dir = directory(t);
+  const { connection: before } = openRefdataFile(dir, hubMigrations.slice(0, 2));
+  before.exec(`
+    INSERT INTO dictionaries VALUES (7, 'tools', 'Tools', 'PUBLIC', 3, '2026-01-01', '2026-01-03', 'me', NULL);
+    INSERT INTO audit VALUES (1, '2026-01-01', 'me', 'dictionary.created', 'tools', '{"scope":"RESTRICTED"}');
+    INSERT INTO audit VALUES (2, '2026-01-02', 'me', 'dictionary.updated', 'tools', '{"scope":"RESTRICTED"}');
+    INSERT INTO audit VALUES (3, '2026-01-03', 'me', 'dictionary.updated', 'tools', '{"scope":"PUBLIC"}');
+    INSERT INTO records VALUES (1, 7, 'saw', 1, 0);
+    INSERT INTO record_versions VALUES (1, 1, 'created', '2026-01-02', '9999', '2026-01-02', 'me', '', '{"a":"old"}')`);
+  before.close();
+  const { connection } = openRefdataFile(dir, hubMigrations);
+  t.after(() => connection.close());
+  const writer = new RecordWriter(connection, 'dictionary.changed');
+  const head = { id: 7, name: 'tools', scope: 'PUBLIC', version: 3 } as const;
+  assert.equal(writer.newest(head, 'saw')?.scope, 'RESTRICTED');
+  // A program of the slot before, which knows nothing of scopes at times.
+  connection.exec("UPDATE dictionaries SET scope = 'INTERNAL', updated_at = '2026-01-04' WHERE id = 7");
+  const scopes = connection.prepare('SELECT scope FROM dictionary_scopes ORDER BY until').pluck().all();
+  assert.deepEqual(scopes, ['RESTRICTED', 'PUBLIC']);
 });
 
 /** CPU time of a process in 10 ms: what counts without end is at work. */

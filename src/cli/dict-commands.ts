@@ -20,6 +20,7 @@ const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'];
 interface DefinitionOptions extends ReasonOption {
   readonly title?: string;
   readonly scope?: string;
+  readonly confirmWidening?: boolean;
   /** A file; false: --no-schema. */
   readonly schema?: string | false;
 }
@@ -72,6 +73,7 @@ function addUpdate(dict: Command, shell: Shell): void {
     .description('change the title, the scope or the schema; what is not given stays')
     .option('--title <text>', 'what it is, for people')
     .addOption(scopeOption(dict))
+    .option('--confirm-widening', 'let more consumers read every record, where the new scope is wider')
     .option('--schema <file>', 'JSON Schema of the data from now on (-: standard input); records that are there stay')
     .option('--no-schema', 'take any object');
   shell.hub<DefinitionOptions>(withReason(command), {
@@ -149,10 +151,11 @@ async function update(call: HubCall<DefinitionOptions>, [name = '']: readonly st
 }
 
 async function definitionFields(call: HubCall<DefinitionOptions>): Promise<JsonObject> {
-  const { title, scope, schema } = call.options;
+  const { title, scope, schema, confirmWidening } = call.options;
   return {
     ...(title === undefined ? {} : { title }),
     ...(scope === undefined ? {} : { scope }),
+    ...(confirmWidening === undefined ? {} : { confirmWidening }),
     ...(schema === undefined ? {} : { schema: schema === false ? null : await jsonOfFile(call, schema) }),
     ...reasonField(call.options),
   };

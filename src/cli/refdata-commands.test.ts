@@ -43,6 +43,9 @@ describe('dict', () => {
       ['All pumps', null, 'PUBLIC', 'tidy'],
     );
     assert.match((await cli('dict', 'show', 'pumps')).stdout, /Schema +none: any object is taken/);
+    await cli('dict', 'update', 'pumps', '--scope', 'PUBLIC', '--confirm-widening');
+    const widened = JSON.parse((await cli('dict', 'show', 'pumps', '--json')).stdout) as Record<string, unknown>;
+    assert.equal(widened['confirmWidening'], true, 'the fake hub keeps what it is sent');
     const twice = await cli('dict', 'create', 'pumps', '--title', 'x', '--scope', 'PUBLIC');
     assert.equal(twice.stderr, 'lineside: cannot create dictionary pumps: there is a dictionary of that name.\n');
   });

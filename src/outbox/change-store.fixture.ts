@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import type { Clock } from '../base/clock.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
-import { refdataTables } from '../refdata/schema.ts';
+import { refdataTables, scopeHistory } from '../refdata/schema.ts';
 import { openDatabase } from '../storage/open.ts';
 import { webhookTables } from '../webhooks/schema.ts';
 import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './change-store.ts';
@@ -14,7 +14,7 @@ import type { Author, RecordEvent } from './event.ts';
 import { outboxTables } from './schema.ts';
 
 /** As the hub's (hub-migrations.ts). */
-export const migrations = [outboxTables + refdataTables, webhookTables];
+export const migrations = [outboxTables + refdataTables, webhookTables, scopeHistory];
 
 export const author: Author = { changedBy: 'tester', changeReason: '' };
 

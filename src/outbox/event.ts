@@ -1,8 +1,19 @@
 /** What is told of a change: the terms of the change-notification specification. */
 import type { Instant } from '../base/instant.ts';
 
+/** From the widest to the narrowest. */
 export const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const;
 export type Scope = (typeof scopes)[number];
+
+/** Of these, the one that the fewest may see. */
+export function narrowest(...some: readonly [Scope, ...Scope[]]): Scope {
+  return scopes.findLast((scope) => some.includes(scope)) ?? 'RESTRICTED';
+}
+
+/** Whether data of the scope `from` would be shown to more consumers in the scope `to`. */
+export function isWider(to: Scope, from: Scope): boolean {
+  return scopes.indexOf(to) < scopes.indexOf(from);
+}
 
 export type Action = 'created' | 'updated' | 'closed';
 type Json = null | boolean | number | string | readonly Json[] | JsonObject;

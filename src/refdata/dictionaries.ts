@@ -1,12 +1,19 @@
 /** Dictionaries and their definitions. */
 import { LinesideError } from '../base/errors.ts';
+import type { Instant } from '../base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
-import { type DefinitionEventType, type JsonObject, scopes } from '../outbox/event.ts';
+import { type DefinitionEventType, isWider, type JsonObject, narrowest, type Scope, scopes } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/face.ts';
 import { isOpen, mustBeOpen, noDictionary, openScopes } from './access.ts';
 import { cursorAfter, positionOf } from './cursor.ts';
-import { type DictionaryHead, DictionaryRows, dictionaryOf, type StoredDictionary } from './dictionary-rows.ts';
-import type { Actor, Dictionary, DictionaryPatch, NewDictionary } from './face.ts';
+import {
+  type DictionaryHead,
+  DictionaryRows,
+  dictionaryOf,
+  type StoredDictionary,
+  type TextScopes,
+} from './dictionary-rows.ts';
+import type { Actor, Dictionary, DictionaryPatch, DictionaryUpdate, NewDictionary } from './face.ts';
 import { compileSchema } from './json-schema.ts';
 import { dictionaryNameFault, titleFault } from './names.ts';
 import { takePage } from './page.ts';
@@ -72,7 +79,7 @@ export class Dictionaries {
         changedBy: actor.name,
       };
       this.#rows.insert(dictionary);
-      tell(change, 'DefinitionCreated', 'dictionary.created', dictionary);
+      tell(change, 'DefinitionCreated', 'dictionary.created', dictionary, scope);
       return dictionary;
     });
   }
@@ -80,7 +87,7 @@ export class Dictionaries {
   async update(
     actor: Actor,
     name: string,
-    patch: DictionaryPatch,
+    { confirmWidening = false, ...patch }: DictionaryUpdate,
     changeReason: string,
     version: number | undefined,
   ): Promise<Dictionary> {
@@ -93,15 +100,45 @@ export class Dictionaries {
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
       const stored = this.whole(actor, name);
       if (version !== undefined) mustMatch(`the dictionary ${name}`, stored.version, version);
-      if (patch.scope !== undefined) mustBeOpen(actor, patch.scope);
-      const dictionary = this.write(change, stored, patch);
-      tell(change, 'DefinitionUpdated', 'dictionary.updated', dictionary);
+      if (patch.scope !== undefined) {
+        mustBeOpen(actor, patch.scope);
+        if (isWider(patch.scope, stored.scope)) this.#widen(change, stored, patch.scope, confirmWidening);
+      }
+      const { dictionary, texts } = this.write(change, stored, patch);
+      tell(change, 'DefinitionUpdated', 'dictionary.updated', dictionary, texts);
       return dictionary;
     });
   }
 
-  /** The next version, with what the patch says; nothing is told of it here. */
-  write(change: Change, stored: StoredDictionary, patch: DictionaryPatch): Dictionary {
+  /** Throws CONFLICT unless it is confirmed: the records become readable for more consumers. */
+  #widen(change: Change, stored: StoredDictionary, to: Scope, confirmed: boolean): void {
+    const { name, scope: from } = stored;
+    const records = this.#rows.records(stored);
+    if (!confirmed) {
+      const readable = `${records} ${records === 1 ? 'record becomes' : 'records become'} readable in the scope ${to}`;
+      throw new LinesideError('CONFLICT', `cannot widen the scope of ${name} from ${from} to ${to}: ${readable}`, {
+        hint: 'Send "confirmWidening": true, or use lineside dict update --confirm-widening.',
+      });
+    }
+    const { changeReason } = change.stamp;
+    change.audit('dictionary.widened', name, { from, to, records, changeReason });
+  }
+
+  /** The scope that the dictionary had at a time. */
+  scopeAt(head: DictionaryHead, at: Instant): Scope {
+    return this.#rows.scopeAt(head, at);
+  }
+
+  /**
+   * The next version, with what the patch says; nothing is told of it here. `schemaScope`: under which scope the patch's schema
+   * was written; undefined: under that of the dictionary from now on. `texts`: the scope that title and schema may be told to.
+   */
+  write(
+    change: Change,
+    stored: StoredDictionary,
+    patch: DictionaryPatch,
+    schemaScope?: Scope,
+  ): { readonly dictionary: Dictionary; readonly texts: Scope } {
     const before = dictionaryOf(stored);
     const dictionary: Dictionary = {
       ...before,
@@ -112,14 +149,27 @@ export class Dictionaries {
       updatedAt: change.stamp.txTime,
       changedBy: change.stamp.changedBy,
     };
-    this.#rows.update(stored.id, dictionary);
-    return dictionary;
+    const { scope, schema } = dictionary;
+    const written: TextScopes = {
+      titleScope: patch.title === undefined ? stored.titleScope : scope,
+      schemaScope: patch.schema === undefined ? stored.schemaScope : (schemaScope ?? scope),
+    };
+    this.#rows.update(stored.id, dictionary, written);
+    const ofSchema = schema === null ? scope : written.schemaScope;
+    return { dictionary, texts: narrowest(scope, written.titleScope, ofSchema) };
   }
 }
 
-function tell(change: Change, eventType: DefinitionEventType, audit: string, dictionary: Dictionary): void {
+/** `texts`: the event holds the title and the schema, and goes to those who may see both as they were written. */
+function tell(
+  change: Change,
+  eventType: DefinitionEventType,
+  audit: string,
+  dictionary: Dictionary,
+  texts: Scope,
+): void {
   const { name, scope, version } = dictionary;
-  change.emit({ kind: 'definition', eventType, scope, dictionary: name, data: { ...dictionary } });
+  change.emit({ kind: 'definition', eventType, scope: texts, dictionary: name, data: { ...dictionary } });
   change.audit(audit, name, { scope, version, changeReason: change.stamp.changeReason });
 }
 

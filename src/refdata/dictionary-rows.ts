@@ -12,7 +12,7 @@ export interface DictionaryHead {
   readonly version: number;
 }
 
-export interface StoredDictionary extends DictionaryHead {
+export interface StoredDictionary extends DictionaryHead, TextScopes {
   readonly title: string;
   readonly schema: string | null;
   readonly createdAt: Instant;
@@ -20,12 +20,21 @@ export interface StoredDictionary extends DictionaryHead {
   readonly changedBy: string;
 }
 
+/** The scopes under which the title and the schema were written. */
+export interface TextScopes {
+  readonly titleScope: Scope;
+  readonly schemaScope: Scope;
+}
+
 const columns = `id, name, title, scope, schema, version, created_at AS createdAt, updated_at AS updatedAt,
-  changed_by AS changedBy`;
+  changed_by AS changedBy, title_scope AS titleScope, schema_scope AS schemaScope`;
 
 export const dictionarySql = {
   head: 'SELECT id, name, scope, version FROM dictionaries WHERE name = ?',
   whole: `SELECT ${columns} FROM dictionaries WHERE name = ?`,
+  /** The first that ended after a time; none: the present one. */
+  scopeAt: 'SELECT scope FROM dictionary_scopes WHERE dictionary_id = ? AND until > ? ORDER BY until LIMIT 1',
+  records: 'SELECT count(*) FROM records WHERE dictionary_id = ?',
   page: `SELECT ${columns} FROM dictionaries WHERE name > ? AND scope IN (?, ?, ?) ORDER BY name LIMIT ?`,
 } as const;
 
@@ -33,6 +42,8 @@ export class DictionaryRows {
   readonly #head;
   readonly #whole;
   readonly #page;
+  readonly #scopeAt;
+  readonly #records;
   readonly #insert;
   readonly #update;
 
@@ -40,12 +51,16 @@ export class DictionaryRows {
     this.#head = connection.prepare<[string], DictionaryHead>(dictionarySql.head);
     this.#whole = connection.prepare<[string], StoredDictionary>(dictionarySql.whole);
     this.#page = connection.prepare<[string, string, string, string, number], StoredDictionary>(dictionarySql.page);
-    this.#insert = connection.prepare<[string, string, Scope, string | null, Instant, Instant, string]>(
-      `INSERT INTO dictionaries (name, title, scope, schema, version, created_at, updated_at, changed_by)
-       VALUES (?, ?, ?, ?, 1, ?, ?, ?)`,
+    this.#scopeAt = connection.prepare<[number, Instant], Scope>(dictionarySql.scopeAt).pluck();
+    this.#records = connection.prepare<[number], number>(dictionarySql.records).pluck();
+    this.#insert = connection.prepare<[string, string, Scope, string | null, Instant, Instant, string, Scope, Scope]>(
+      `INSERT INTO dictionaries
+         (name, title, scope, schema, version, created_at, updated_at, changed_by, title_scope, schema_scope)
+       VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?)`,
     );
-    this.#update = connection.prepare<[string, Scope, string | null, number, Instant, string, number]>(
-      `UPDATE dictionaries SET title = ?, scope = ?, schema = ?, version = ?, updated_at = ?, changed_by = ? WHERE id = ?`,
+    this.#update = connection.prepare<[string, Scope, string | null, number, Instant, string, Scope, Scope, number]>(
+      `UPDATE dictionaries SET title = ?, scope = ?, schema = ?, version = ?, updated_at = ?, changed_by = ?,
+         title_scope = ?, schema_scope = ? WHERE id = ?`,
     );
   }
 
@@ -64,11 +79,26 @@ export class DictionaryRows {
 
   insert(dictionary: Dictionary): void {
     const { name, title, scope, schema, createdAt, updatedAt, changedBy } = dictionary;
-    this.#insert.run(name, title, scope, schemaText(schema), createdAt, updatedAt, changedBy);
+    this.#insert.run(name, title, scope, schemaText(schema), createdAt, updatedAt, changedBy, scope, scope);
   }
 
-  update(id: number, { title, scope, schema, version, updatedAt, changedBy }: Dictionary): void {
-    this.#update.run(title, scope, schemaText(schema), version, updatedAt, changedBy, id);
+  update(
+    id: number,
+    { title, scope, schema, version, updatedAt, changedBy }: Dictionary,
+    { titleScope, schemaScope }: TextScopes,
+  ): void {
+    const text = schemaText(schema);
+    this.#update.run(title, scope, text, version, updatedAt, changedBy, titleScope, schemaScope, id);
+  }
+
+  /** The scope that it had at a time. */
+  scopeAt({ id, scope }: DictionaryHead, at: Instant): Scope {
+    return this.#scopeAt.get(id, at) ?? scope;
+  }
+
+  /** Its business keys, closed ones included. */
+  records({ id }: DictionaryHead): number {
+    return this.#records.get(id) ?? 0;
   }
 }
 

@@ -2,7 +2,7 @@
 import { LinesideError } from '../base/errors.ts';
 import type { Instant } from '../base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
-import type { DefinitionEventType, JsonObject, Scope } from '../outbox/event.ts';
+import { type DefinitionEventType, type JsonObject, narrowest, type Scope } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/face.ts';
 import { cursorAfter, positionOf } from './cursor.ts';
 import { type Dictionaries, schemaFaults } from './dictionaries.ts';
@@ -114,23 +114,30 @@ export class Drafts {
       if (act === undefined || state === undefined) {
         throw new LinesideError('CONFLICT', `draft ${id} is ${draft.state}: ${step} does not lead on from there`);
       }
-      if (act === 'publish') this.#publish(actor, change, draft);
+      const head = this.#dictionaries.head(actor, dictionary);
+      // The schema was written with the draft: it is told to those who could see it then.
+      const scope = narrowest(head.scope, this.#dictionaries.scopeAt(head, draft.createdAt));
+      if (act === 'publish') this.#publish(actor, change, draft, scope);
       const { txTime } = change.stamp;
       this.#update.run(state, actor.name, txTime, id);
       const after: Draft = { ...draft, state, updatedBy: actor.name, updatedAt: txTime };
-      const { scope } = this.#dictionaries.head(actor, dictionary);
       tell(change, scope, toldAs[act].event, toldAs[act].audit, after);
       return after;
     });
   }
 
-  #publish(actor: Actor, change: Change, draft: Draft): void {
+  #publish(actor: Actor, change: Change, draft: Draft, scope: Scope): void {
     // What was taken when it was drafted may be refused by a newer lineside.
     const faults = schemaFaults(draft.schema);
     if (faults.length > 0) {
       throw new LinesideError('CONFLICT', `the schema of draft ${draft.id} is not valid any more`, { reasons: faults });
     }
-    this.#dictionaries.write(change, this.#dictionaries.whole(actor, draft.dictionary), { schema: draft.schema });
+    this.#dictionaries.write(
+      change,
+      this.#dictionaries.whole(actor, draft.dictionary),
+      { schema: draft.schema },
+      scope,
+    );
   }
 }
 

@@ -39,6 +39,11 @@ export interface DictionaryPatch {
   readonly schema?: JsonObject | null;
 }
 
+export interface DictionaryUpdate extends DictionaryPatch {
+  /** Needed where the scope becomes a wider one. */
+  readonly confirmWidening?: boolean;
+}
+
 export type DraftState = 'draft' | 'inReview' | 'approved' | 'rejected' | 'published' | 'withdrawn';
 
 export interface Draft {
@@ -93,11 +98,11 @@ export interface Refdata {
   createDictionary(actor: Actor, wanted: NewDictionary, changeReason: string): Promise<Dictionary>;
   dictionaries(actor: Actor, page: PageRequest): Page<Dictionary>;
   dictionary(actor: Actor, name: string): Dictionary;
-  /** `version`: what If-Match named, where it was given. */
+  /** `version`: what If-Match named, where it was given. CONFLICT: the scope would widen, and that is not confirmed. */
   updateDictionary(
     actor: Actor,
     name: string,
-    patch: DictionaryPatch,
+    patch: DictionaryUpdate,
     changeReason: string,
     version: number | undefined,
   ): Promise<Dictionary>;

@@ -2,6 +2,7 @@
 import { LinesideError } from '../base/errors.ts';
 import { sameJson } from '../base/same-json.ts';
 import type { Change } from '../outbox/change-store.ts';
+import { isWider } from '../outbox/event.ts';
 import { isOpen, shownName } from './access.ts';
 import { type BundleItem, readItem } from './bundle-item.ts';
 import { entriesOf, maxEntryBytes } from './bundle-split.ts';
@@ -111,7 +112,9 @@ export class ImportRun {
     if (faults.length > 0 || this.#faults.count > 0) return faults;
     const newest = this.#writer.newest(head, businessKey);
     const open = newest !== undefined && newest.closed === 0;
-    if (open && covers(newest, validity) && (newest.data === text || sameJson(JSON.parse(newest.data), data))) {
+    // Equal data that was written under a narrower scope is written again: that publishes it on the wider topic.
+    const published = open && !isWider(head.scope, newest.scope);
+    if (published && covers(newest, validity) && (newest.data === text || sameJson(JSON.parse(newest.data), data))) {
       this.#counts.unchanged++;
       return [];
     }

@@ -2,7 +2,7 @@
 import { LinesideError } from '../base/errors.ts';
 import type { Instant } from '../base/instant.ts';
 import type { Change } from '../outbox/change-store.ts';
-import type { Action, JsonObject, RecordEvent } from '../outbox/event.ts';
+import { type Action, isWider, type JsonObject, narrowest, type RecordEvent, type Scope } from '../outbox/event.ts';
 import type { Connection } from '../storage/open.ts';
 import type { DictionaryHead } from './dictionary-rows.ts';
 import type { RecordVersion } from './face.ts';
@@ -15,6 +15,8 @@ export interface Newest extends Validity {
   readonly version: number;
   /** JSON. */
   readonly data: string;
+  /** Of the dictionary when this version was written. */
+  readonly scope: Scope;
 }
 
 interface Next extends Validity {
@@ -26,8 +28,9 @@ interface Next extends Validity {
 export const writerSql = {
   /** Apart from the version: joined, a key that is not there yet costs ten times as much. */
   record: 'SELECT id, closed, version FROM records WHERE dictionary_id = ? AND business_key = ?',
-  version: `SELECT valid_from AS validFrom, valid_to AS validTo, data FROM record_versions
-    WHERE record_id = ? AND version = ?`,
+  version: `SELECT valid_from AS validFrom, valid_to AS validTo, data, (SELECT s.scope FROM dictionary_scopes s
+      WHERE s.dictionary_id = ? AND s.until > tx_time ORDER BY s.until LIMIT 1) AS formerScope
+    FROM record_versions WHERE record_id = ? AND version = ?`,
   advance: 'UPDATE records SET version = ?, closed = ? WHERE id = ?',
 } as const;
 
@@ -42,7 +45,10 @@ export class RecordWriter {
   constructor(connection: Connection, eventType: RecordEvent['eventType']) {
     this.#eventType = eventType;
     this.#record = connection.prepare<[number, string], Pick<Newest, 'id' | 'closed' | 'version'>>(writerSql.record);
-    this.#newest = connection.prepare<[number, number], Validity & { readonly data: string }>(writerSql.version);
+    this.#newest = connection.prepare<
+      [number, number, number],
+      Validity & { readonly data: string; readonly formerScope: Scope | null }
+    >(writerSql.version);
     this.#insert = connection.prepare<[number, string]>(
       'INSERT INTO records (dictionary_id, business_key, version, closed) VALUES (?, ?, 1, 0)',
     );
@@ -57,10 +63,11 @@ export class RecordWriter {
   newest(dictionary: DictionaryHead, businessKey: string): Newest | undefined {
     const record = this.#record.get(dictionary.id, businessKey);
     if (record === undefined) return undefined;
-    const version = this.#newest.get(record.id, record.version);
+    const version = this.#newest.get(dictionary.id, record.id, record.version);
     if (version === undefined)
       throw new LinesideError('STORAGE_DAMAGED', 'refdata.db has lost the version of a record');
-    return { ...record, ...version };
+    const { formerScope, ...rest } = version;
+    return { ...record, ...rest, scope: formerScope ?? dictionary.scope };
   }
 
   /** Creates, opens again what is closed, or updates. */
@@ -80,15 +87,18 @@ export class RecordWriter {
     if (newest.closed === 1) {
       return this.#write(change, dictionary, businessKey, newest.id, version, 'created', next, undefined);
     }
-    const before = JSON.parse(newest.data) as JsonObject;
+    // What was written under a narrower scope is not published on the wider topic.
+    const before = isWider(dictionary.scope, newest.scope) ? {} : (JSON.parse(newest.data) as JsonObject);
     return this.#write(change, dictionary, businessKey, newest.id, version, 'updated', next, before);
   }
 
+  /** The event holds the closed version's data: it goes to the narrower topic if that was written under a narrower scope. */
   close(change: Change, dictionary: DictionaryHead, businessKey: string, newest: Newest): RecordVersion {
     const data = JSON.parse(newest.data) as JsonObject;
     const next: Next = { ...closedAt(newest, change.stamp.txTime), data, text: newest.data };
     this.#advance.run(newest.version + 1, 1, newest.id);
-    return this.#write(change, dictionary, businessKey, newest.id, newest.version + 1, 'closed', next, data);
+    const published = { ...dictionary, scope: narrowest(dictionary.scope, newest.scope) };
+    return this.#write(change, published, businessKey, newest.id, newest.version + 1, 'closed', next, data);
   }
 
   #write(

@@ -52,3 +52,29 @@ CREATE TABLE record_versions (
   PRIMARY KEY (record_id, version)
 ) WITHOUT ROWID;
 `;
+
+export const scopeHistory = `
+-- The scopes that a dictionary had before the one in its own row: under which scope a version or a draft was written follows
+-- from its time. The trigger also sees what an older slot's program changes.
+CREATE TABLE dictionary_scopes (
+  dictionary_id INTEGER NOT NULL REFERENCES dictionaries (id),
+  -- txTime of the change that ended it.
+  until TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  PRIMARY KEY (dictionary_id, until)
+) WITHOUT ROWID;
+CREATE TRIGGER dictionary_scope_changed AFTER UPDATE OF scope ON dictionaries WHEN OLD.scope <> NEW.scope BEGIN
+  INSERT INTO dictionary_scopes (dictionary_id, until, scope) VALUES (OLD.id, NEW.updated_at, OLD.scope);
+END;
+-- As far back as the audit goes.
+INSERT OR IGNORE INTO dictionary_scopes (dictionary_id, until, scope)
+  SELECT d.id, a.at, a.before FROM dictionaries d JOIN (
+    SELECT subject, at, details ->> 'scope' AS scope, lag(details ->> 'scope') OVER (PARTITION BY subject ORDER BY id) AS before
+    FROM audit WHERE action IN ('dictionary.created', 'dictionary.updated')) a ON a.subject = d.name
+  WHERE a.before <> a.scope;
+
+-- Under which scope the title and the schema were written. What an older slot's program writes counts as RESTRICTED.
+ALTER TABLE dictionaries ADD COLUMN title_scope TEXT NOT NULL DEFAULT 'RESTRICTED';
+ALTER TABLE dictionaries ADD COLUMN schema_scope TEXT NOT NULL DEFAULT 'RESTRICTED';
+UPDATE dictionaries SET title_scope = scope, schema_scope = scope;
+`;

@@ -61,7 +61,8 @@ export function dictionaryRoutes(app: App, { refdata }: RouteParts): void {
       schema: {
         operationId: 'updateDictionary',
         summary: 'Change title, scope or schema',
-        description: 'A new schema binds changes from then on; records that exist stay. If-Match may be left out.',
+        description:
+          'A new schema binds changes from then on; records that exist stay. If-Match may be left out. A wider scope needs confirmWidening: otherwise 409 with the number of records.',
         tags,
         headers: Headers.version,
         params: Params.dictionary,

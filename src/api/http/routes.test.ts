@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { startTestServer } from './server.fixture.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
+import { FakeOutbox, startTestServer } from './server.fixture.ts';
 
 const rooms = { name: 'site.rooms', title: 'Rooms', scope: 'PUBLIC' };
 const path = '/api/v1/dictionaries/site.rooms';
@@ -39,6 +40,49 @@ describe('dictionaries over HTTP', () => {
       json: { ...rooms, scope: 'RESTRICTED', name: 'x' },
     });
     assert.equal(refused.status, 403);
+  });
+
+  it('are widened only when that is confirmed, and what was written before stays on the narrower topic', async (t) => {
+    let store: ChangeStore | undefined;
+    const outbox = (opened: ChangeStore): FakeOutbox => {
+      store = opened;
+      return new FakeOutbox();
+    };
+    const { ask } = await startTestServer(t, { outbox });
+    const rows = (sql: string): unknown => store?.connection.prepare(sql).raw().all();
+    await ask('POST', '/api/v1/dictionaries', { ...rooms, scope: 'RESTRICTED' });
+    for (const businessKey of ['kept', 'closed', 'bulk', 'imported']) {
+      await ask('POST', `${path}/records`, { businessKey, data: { secret: 'old', place: businessKey } });
+    }
+    for (const refused of [{ scope: 'PUBLIC' }, { scope: 'INTERNAL', confirmWidening: false, title: 'X' }]) {
+      const { status, json } = await ask('PATCH', path, refused);
+      assert.equal(status, 409);
+      assert.match(String(json.detail), new RegExp(`from RESTRICTED to ${refused.scope}: 4 records become readable`));
+    }
+    const widened = await ask('PATCH', path, { scope: 'PUBLIC', confirmWidening: true, changeReason: 'open data' });
+    assert.deepEqual([widened.status, widened.json.version], [200, 2]);
+    const audited = JSON.stringify({ from: 'RESTRICTED', to: 'PUBLIC', records: 4, changeReason: 'open data' });
+    assert.deepEqual(rows("SELECT details FROM audit WHERE action = 'dictionary.widened'"), [[audited]]);
+
+    const version = { 'if-match': '"1"' };
+    assert.equal((await ask('PUT', `${path}/records/kept`, { data: { place: 'new' } }, version)).status, 200);
+    await ask('PUT', `${path}/records/kept`, { data: {} }, { 'if-match': '"2"' });
+    await ask('POST', `${path}/records/closed/close`, {}, version);
+    await ask('POST', `${path}/bulk-close`, { businessKeys: ['bulk'] });
+    const item = { dictionary: rooms.name, businessKey: 'imported', data: { secret: 'old', place: 'imported' } };
+    await ask('POST', '/api/v1/imports', { items: [item] });
+    await ask('POST', `${path}/records`, { businessKey: 'bulk', data: { place: 'again' } });
+    const events = rows(`SELECT scope, body ->> 'scope', business_key, action, body -> 'previousData'
+      FROM outbox WHERE id > 6 ORDER BY id`);
+    const whole = (place: string): string => JSON.stringify({ secret: 'old', place });
+    assert.deepEqual(events, [
+      ['PUBLIC', 'PUBLIC', 'kept', 'updated', '{}'],
+      ['PUBLIC', 'PUBLIC', 'kept', 'updated', '{"place":"new"}'],
+      ['RESTRICTED', 'RESTRICTED', 'closed', 'closed', whole('closed')],
+      ['RESTRICTED', 'RESTRICTED', 'bulk', 'closed', whole('bulk')],
+      ['PUBLIC', 'PUBLIC', 'imported', 'updated', '{}'],
+      ['PUBLIC', 'PUBLIC', 'bulk', 'created', 'null'],
+    ]);
   });
 });
 

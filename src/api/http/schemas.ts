@@ -47,6 +47,11 @@ export const Body = {
   dictionaryPatch: exact({
     title: Type.Optional(title),
     scope: Type.Optional(scope),
+    confirmWidening: Type.Optional(
+      Type.Boolean({
+        description: 'Must be true where scope is wider than before: more consumers may read every record.',
+      }),
+    ),
     schema: Type.Optional(jsonSchema),
     changeReason,
   }),
