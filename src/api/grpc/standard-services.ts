@@ -4,6 +4,7 @@
  */
 import type { CallContext, MethodDefinition, Server } from 'nice-grpc';
 import type { HealthState } from 'nice-grpc-server-health';
+import { once } from '../../base/once.ts';
 import type { Refusals } from './refusals.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
@@ -117,18 +118,6 @@ async function loadReflection() {
   return {
     service: ServerReflection(new Uint8Array(Buffer.from(descriptorsBase64, 'base64')), SERVICES),
     codec: ServerReflectionService.serverReflectionInfo,
-  };
-}
-
-/** A failed load is tried again at the next call. */
-function once<T>(load: () => Promise<T>): () => Promise<T> {
-  let loading: Promise<T> | undefined;
-  return () => {
-    loading ??= load().catch((error: unknown) => {
-      loading = undefined;
-      throw error;
-    });
-    return loading;
   };
 }
 

@@ -96,6 +96,10 @@ function addHooks(app: App, parts: AppParts): void {
     request.body = checked.body;
     request.query = checked.query;
   });
+  app.addHook('preHandler', async (request, reply) => {
+    // Its client went away while the token and the body were read: the handler is the expensive part.
+    if (request.raw.socket.destroyed) return reply.hijack();
+  });
   app.addHook('onSend', async (_request, reply) => {
     // Connections that are kept would outlast the stop.
     if (parts.isStopping()) reply.header('connection', 'close');

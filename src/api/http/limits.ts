@@ -16,6 +16,12 @@ export const MAX_BODY_ITEMS = 20_000;
 /** RFC 9110 sets none; long enough for UUIDs and trace ids, short enough for a log line. */
 export const MAX_REQUEST_ID_CHARS = 128;
 
+/**
+ * Requests of one connection that have no answer yet; the next one closes the connection. Clients that pipeline send a few
+ * (browsers none); 12,000 in 384,000 bytes once filled the memory of the unit.
+ */
+export const MAX_UNANSWERED = 16;
+
 /** Headers that have not arrived by then never will: a request of 16 KiB takes 13 s at 9,600 bit/s, and nobody is so slow. */
 const MAX_HEADERS_MS = 15_000;
 /** A TLS handshake takes two round trips. */

@@ -1,6 +1,7 @@
 /** One address to listen on: TLS or not, the Unix socket's file, the limits of its connections. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
+import { AddressShare } from '../../base/address-share.ts';
 import type { Clock } from '../../base/clock.ts';
 import { LinesideError, messageOf } from '../../base/errors.ts';
 import { clearStaleSocket, protectSocket, removeSocket } from '../../base/socket-file.ts';
@@ -26,8 +27,8 @@ export interface ListenerEvents {
   readonly request: RequestListener;
   /** A request that could not be read. */
   readonly broken: (status: number) => void;
-  /** A connection beyond http.max_connections. */
-  readonly dropped: (peer: string) => void;
+  /** A connection was closed because it passed a limit. */
+  readonly dropped: (peer: string, why: string) => void;
 }
 
 export async function listen(address: ListenAddress, config: Config, events: ListenerEvents): Promise<Listener> {
@@ -36,13 +37,12 @@ export async function listen(address: ListenAddress, config: Config, events: Lis
   server.maxConnections = maxConnections;
   server.maxHeadersCount = MAX_HEADERS;
   const { stalledMs } = timeLimits(requestTimeoutMs);
-  const { clock, broken } = events;
-  const connections = new Connections(server, server instanceof TlsServer, { stalledMs, clock, broken });
-  server.on('request', events.request);
-  // The app lets a client go on once it knows that it wants the body; other expectations are not worth a refusal.
-  server.on('checkContinue', events.request);
-  server.on('checkExpectation', events.request);
-  server.on('drop', (data) => events.dropped(data?.remoteAddress ?? 'unix'));
+  // All callers of this machine have the same address.
+  const share = address.kind === 'tcp' && !address.loopback ? new AddressShare(maxConnections) : undefined;
+  const connections = new Connections(server, server instanceof TlsServer, { ...events, stalledMs, share });
+  server.on('drop', (data) =>
+    events.dropped(data?.remoteAddress ?? 'unix', 'more connections than http.max_connections'),
+  );
   // The file of an inherited socket belongs to who opened it.
   const ownPath = address.kind === 'unix' && address.fd === undefined ? address.path : undefined;
   try {

@@ -74,7 +74,7 @@ export function hubMetrics(registry: Registry): Reading<HubFigures> {
     counterOf(
       registry,
       'lineside_http_refused_callers_total',
-      'Requests refused for want of a good token or role, and connections beyond http.max_connections.',
+      'Requests refused for want of a good token or role, and connections closed beyond a limit.',
       ({ http }) => http.refusedCallers,
     ),
     gaugesOf(

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { until } from '../../../test/e2e/wait.ts';
+import type { Clock } from '../../base/clock.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
+import type { WatchAdmin } from '../../watch/face.ts';
 import { FakeHost } from './host.fixture.ts';
 import { Metrics } from './metrics.ts';
 import { FakeOutbox, startTestServer } from './server.fixture.ts';
@@ -21,6 +23,22 @@ const storage = () => ({
 function valueOf(text: string, series: string): number | undefined {
   const line = text.split('\n').find((line) => line.startsWith(`${series} `));
   return line === undefined ? undefined : Number(line.slice(series.length + 1));
+}
+
+function metricsOf(t: TestContext, clock: Clock, watch?: WatchAdmin): Metrics {
+  const metrics = new Metrics({
+    outbox: () => new FakeOutbox().status(),
+    webhooks: () => new FakeWebhooks().status(),
+    host: () => new FakeHost().facts(),
+    storage: () => undefined,
+    watch,
+    upstream: () => undefined,
+    http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4 }),
+    version: '0.1.0',
+    clock,
+  });
+  t.after(() => metrics.stop());
+  return metrics;
 }
 
 describe('metrics', () => {
@@ -122,20 +140,25 @@ describe('metrics', () => {
     assert.equal(checked.status, 0);
   });
 
+  it('are rendered once for all who ask while it lasts', async (t) => {
+    let asked = 0;
+    const answer = Promise.withResolvers<undefined>();
+    const askLine = (): Promise<undefined> => {
+      asked += 1;
+      return answer.promise;
+    };
+    const metrics = metricsOf(t, new FakeClock(), { askLine, certificates: () => [], alerts: () => [] });
+    const texts = [metrics.text(), metrics.text(), metrics.text()];
+    answer.resolve(undefined);
+    assert.equal(new Set(await Promise.all(texts)).size, 1);
+    assert.equal(asked, 1);
+    await metrics.text();
+    assert.equal(asked, 2);
+  });
+
   it('see how long the event loop was held, until a window or two later', async (t) => {
     const clock = new FakeClock();
-    const metrics = new Metrics({
-      outbox: () => new FakeOutbox().status(),
-      webhooks: () => new FakeWebhooks().status(),
-      host: () => new FakeHost().facts(),
-      storage: () => undefined,
-      watch: undefined,
-      upstream: () => undefined,
-      http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4 }),
-      version: '0.1.0',
-      clock,
-    });
-    t.after(() => metrics.stop());
+    const metrics = metricsOf(t, clock);
     const longest = async (): Promise<number> =>
       valueOf(await metrics.text(), 'lineside_hub_loop_longest_hold_seconds') ?? -1;
     // A hold is seen once a tick was before it.

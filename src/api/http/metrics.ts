@@ -52,6 +52,7 @@ export class Metrics {
   readonly #seconds: Histogram<'route'>;
   readonly #holds: LongestHold;
   readonly #readings: (() => Promise<void> | void)[];
+  #rendering: Promise<string> | undefined;
 
   constructor(sources: MetricSources) {
     this.#sources = sources;
@@ -92,7 +93,15 @@ export class Metrics {
     this.#seconds.observe({ route }, seconds);
   }
 
-  async text(): Promise<string> {
+  /** One rendering for all who ask while it runs: the line is asked once, and figures of two do not mix in one text. */
+  text(): Promise<string> {
+    this.#rendering ??= this.#render().finally(() => {
+      this.#rendering = undefined;
+    });
+    return this.#rendering;
+  }
+
+  async #render(): Promise<string> {
     for (const read of this.#readings) await read();
     return this.#registry.metrics();
   }

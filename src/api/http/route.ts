@@ -60,8 +60,8 @@ export interface RouteParts {
   readonly maxImportBytes: number;
   /** Why the service cannot work now; undefined: it can. */
   readonly trouble: () => LinesideError | undefined;
-  /** The OpenAPI document, as text. */
-  readonly openapi: () => Promise<string>;
+  /** The OpenAPI document as JSON: the same bytes for all requests, whose answers then share them. */
+  readonly openapi: () => Promise<Buffer>;
 }
 
 export function actorOf(request: { readonly actor: Caller | undefined }): Caller {

@@ -10,7 +10,7 @@ import { Authority } from '../../../test/grpc/certificates.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { temporaryDir } from '../../outbox/change-store.fixture.ts';
 import type { Refdata } from '../../refdata/face.ts';
-import { STOP_GRACE_MS } from './limits.ts';
+import { MAX_UNANSWERED, STOP_GRACE_MS } from './limits.ts';
 import { startTestServer, type TestServer } from './server.fixture.ts';
 
 /** A connection on which tests write what they like. */
@@ -85,6 +85,8 @@ describe('garbage on the wire', () => {
       ['GET /healthz HTTP/9.9\r\n\r\n', 400, 'MALFORMED'],
       ['GET /healthz HTTP/1.1\r\nHost: x\r\nBad Header: 1\r\n\r\n', 400, 'MALFORMED'],
       ['GET /healthz HTTP/1.1\r\n\r\n', 400, 'MALFORMED'],
+      ['GET /healthz\r\n\r\n', 400, 'MALFORMED'],
+      ['GET /healthz HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n', 400, 'MALFORMED'],
       [
         'POST /api/v1/imports HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
         400,
@@ -149,19 +151,45 @@ describe('garbage on the wire', () => {
 });
 
 describe('connections', () => {
-  it('answer pipelined requests in order, and a half-closed one to its end', async (t) => {
+  const numbered = (count: number): string =>
+    Array.from({ length: count }, (_, i) => `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: n${i}\r\n\r\n`).join('');
+
+  it('answer as many pipelined requests as may be unanswered, in order', async (t) => {
     const server = await startTestServer(t);
-    const text = Array.from(
-      { length: 50 },
-      (_, i) => `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: n${i}\r\n\r\n`,
-    ).join('');
-    const line = wire(t, server, text, true);
-    line.socket.end();
-    const said = await line.rest();
+    const line = wire(t, server, numbered(MAX_UNANSWERED));
+    await line.says(new RegExp(`x-request-id: n${MAX_UNANSWERED - 1}\r\n`));
     assert.deepEqual(
-      [...said.matchAll(/x-request-id: (n\d+)/g)].map(([, id]) => id),
-      Array.from({ length: 50 }, (_, i) => `n${i}`),
+      [...line.got.matchAll(/x-request-id: (n\d+)/g)].map(([, id]) => id),
+      Array.from({ length: MAX_UNANSWERED }, (_, i) => `n${i}`),
     );
+    line.socket.write(numbered(1));
+    await line.says(/x-request-id: n0\r\n[^]*x-request-id: n0\r\n/);
+  });
+
+  it('are closed at one unanswered request more, and begin nothing behind the first', async (t) => {
+    const gate = held();
+    const server = await startTestServer(t, { refdata: gate.refdata });
+    const body = JSON.stringify(dictionary);
+    const head = `POST /api/v1/dictionaries HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${server.tokens.all}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const line = wire(t, server, `${head}${body}`);
+    await until('the first to be worked on', gate.called);
+    const before = await server.call('GET', '/metrics');
+    line.socket.write(numbered(MAX_UNANSWERED));
+    assert.equal(await line.rest(), '');
+    gate.letGo();
+    const after = await server.call('GET', '/metrics');
+    const probes = /route="\/healthz",method="GET"/;
+    assert.deepEqual(
+      [before, after].map(({ text }) => probes.test(text)),
+      [false, false],
+    );
+    assert.match(after.text, /lineside_http_refused_callers_total 1$/m);
+  });
+
+  it('that are half-closed behind their request get its answer', async (t) => {
+    const line = wire(t, await startTestServer(t), numbered(1), true);
+    line.socket.end();
+    assert.match(await line.rest(), /^HTTP\/1\.1 200 /);
   });
 
   it('that bring their request too slowly are ended, headers and body alike', async (t) => {
@@ -182,8 +210,6 @@ describe('connections', () => {
     const server = await startTestServer(t, { http: { request_timeout_ms: 1_000 } });
     const line = wire(t, server);
     line.socket.pause();
-    // Each answer has some 40 KB: together far more than the buffers of both sides.
-    line.socket.write('GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(400));
     const closed = new Promise((resolve) => line.socket.once('close', resolve));
     await stillServes(server);
     const count = async (): Promise<number> =>
@@ -192,17 +218,19 @@ describe('connections', () => {
           (await server.call('GET', '/metrics')).text,
         )?.[1],
       );
-    let before = -1;
-    // Its answers stop, because nobody takes them; then the server ends it. (A blank line may stand before a request.)
-    await until('the server to stop answering', async () => {
-      const last = before;
-      before = await count();
-      return before > 0 && before === last;
+    // Each answer has some 40 KB: they stop when the buffers of both sides are full, for the client takes none of them.
+    let asked = await count();
+    await until('the server to let go', async () => {
+      if ((await count()) === asked) {
+        asked += 1;
+        line.socket.write('GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n');
+      }
+      // A blank line may stand before a request: it shows whether the connection still is.
+      return !line.socket.write('\r\n') || line.socket.errored !== null || line.ended;
     });
-    await until('the server to let go', () => !line.socket.write('\r\n') || line.socket.errored !== null || line.ended);
     line.socket.resume();
     await within('the connection to end', closed);
-    assert.ok(before < 400, String(before));
+    assert.ok((await count()) < asked, 'the last one was not answered');
   });
 
   it('that wait for a next request too long are ended, those that wait for an answer are not', async (t) => {
@@ -223,6 +251,28 @@ describe('connections', () => {
     assert.ok(open.filter((line) => line.ended).length >= 1);
     // The Unix socket has a limit of its own: a flood on one address does not shut the technician out.
     assert.equal((await server.call('GET', '/healthz', { socketPath: server.socketPath })).status, 200);
+  });
+
+  it('from one address of the LAN are a quarter of the limit, and other addresses go on', async (t) => {
+    const server = await startTestServer(t, {
+      http: { max_connections: 8, listen: ['0.0.0.0:0'], insecure: true },
+    });
+    const from = (localAddress: string): Wire => {
+      const line = new Wire(t, connect({ port: server.port, host: '127.0.0.1', localAddress }));
+      line.socket.write(numbered(1));
+      return line;
+    };
+    // The test's own client has one of them.
+    const first = from('127.0.0.1');
+    await first.says(/^HTTP\/1\.1 200 /);
+    assert.equal(await from('127.0.0.1').rest(), '');
+    await from('127.0.0.2').says(/^HTTP\/1\.1 200 /);
+    first.socket.destroy();
+    await until('its place to be free', async () => {
+      const next = from('127.0.0.1');
+      await until('an answer or the end', () => next.ended || next.got !== '');
+      return next.got !== '';
+    });
   });
 
   it('that ask first whether to send a body are told so by their final answer, or told to go on', async (t) => {

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { type Clock, endsWithin } from '../../base/clock.ts';
 import { type LinesideError } from '../../base/errors.ts';
 import type { Logger } from '../../base/logger.ts';
+import { once } from '../../base/once.ts';
 import { RefusalLog } from '../../base/refusal-log.ts';
 import type { Config, ListenAddress } from '../../config/config.ts';
 import { showListen } from '../../config/listen.ts';
@@ -78,7 +79,6 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   }));
   const consoleParts = partsOfConsole(parts, tokens, refusals, (request) => local.has(request));
   const { streams, history } = consoleParts;
-  let document: Promise<string> | undefined;
   const routeParts: RouteParts = {
     refdata: parts.refdata,
     outbox,
@@ -92,10 +92,10 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     version: parts.version,
     maxImportBytes: config.http.maxImportBytes,
     trouble: () => (isStopping ? stopping() : trouble?.()),
-    openapi: () => {
-      document ??= import('./openapi.ts').then(({ openapiDocument }) => openapiDocument(routeParts));
-      return document;
-    },
+    openapi: once(async () => {
+      const { openapiDocument } = await import('./openapi.ts');
+      return Buffer.from(await openapiDocument(routeParts));
+    }),
   };
   const app = await buildApp({
     ...routeParts,
@@ -122,7 +122,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
       app.routing(request, response);
     },
     broken: (status: number) => metrics.answered(NO_ROUTE, 'other', status, 0),
-    dropped: (peer: string) => refusals.note('connect', peer, 'more connections than http.max_connections'),
+    dropped: (peer: string, why: string) => refusals.note('connect', peer, why),
   });
   try {
     for (const address of config.http.listen) listeners.push(await listen(address, config, eventsOf(address)));
