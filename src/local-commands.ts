@@ -6,26 +6,37 @@ import { systemClock } from './base/clock.ts';
 import { LinesideError } from './base/errors.ts';
 import type { LocalShell } from './cli/cli.ts';
 import { addCollectorCommands } from './collector/commands.ts';
-import type { ListenAddress } from './config/config.ts';
-import { describeConfig, load } from './config/load.ts';
+import type { Config } from './config/config.ts';
+import { describeConfig, load, look } from './config/load.ts';
 import { addToken, listTokens, revokeToken, roles } from './config/tokens.ts';
 import { addDoctorCommands } from './doctor/commands.ts';
 
+type Warn = (warning: string) => void;
+
 /** The Unix socket of the line that a configuration file describes. */
-export function localSocket(configFile: string | undefined): string {
-  return firstSocket(load(configFile, process.env, 'look').config.grpc.listen, 'grpc.listen');
+export function localSocket(configFile: string | undefined, warn: Warn): string {
+  return firstSocket('grpc', configFile, warn);
 }
 
 /** The Unix socket of the hub that a configuration file describes. */
-export function localHttpSocket(configFile: string | undefined): string {
-  return firstSocket(load(configFile, process.env, 'look').config.http.listen, 'http.listen');
+export function localHttpSocket(configFile: string | undefined, warn: Warn): string {
+  return firstSocket('http', configFile, warn);
 }
 
-function firstSocket(listen: readonly ListenAddress[], key: string): string {
-  const unix = listen.find((address) => address.kind === 'unix');
+function firstSocket(section: 'grpc' | 'http', configFile: string | undefined, warn: Warn): string {
+  const key = `${section}.listen`;
+  const config = lookAt(configFile, [key, 'data.runtime_dir'], warn);
+  const unix = config[section].listen.find((address) => address.kind === 'unix');
   if (unix === undefined)
     throw new LinesideError('CONFIG_INVALID', `${key} names no Unix socket`, { hint: 'use --host or --socket' });
   return unix.path;
+}
+
+/** What a command needs of the configuration; faults of other keys are reported and do not stop it. */
+function lookAt(configFile: string | undefined, needed: readonly string[], warn: Warn): Config {
+  const { config, warning } = look(configFile, process.env, needed);
+  if (warning !== '') warn(warning);
+  return config;
 }
 
 export function addLocalCommands(program: Command, shell: LocalShell): void {
@@ -79,10 +90,10 @@ function addConfigCommands(program: Command, { io }: LocalShell): void {
     });
 }
 
-function addTokenCommands(program: Command, { io }: LocalShell): void {
+function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
   const token = program.command('token').description('bearer tokens for access from the network');
   const tokensFile = (options: { config?: string }): string =>
-    load(options.config, process.env, 'look').config.auth.tokensFile;
+    lookAt(options.config, ['auth.tokens_file'], warn).auth.tokensFile;
   const withConfig = (command: Command): Command =>
     command.option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)');
   const collect = (role: string, before: string[]): string[] => [...before, role];

@@ -1,5 +1,6 @@
 /** `lineside backup`, `restore`, `factory-reset`: all that makes a box this box, kept, put back, thrown away. */
 import { spawnSync } from 'node:child_process';
+import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { LinesideError } from '../base/errors.ts';
@@ -19,7 +20,7 @@ export function addBackupCommands(program: Command, shell: LocalShell, databases
   addFactoryReset(program, shell, program.version() ?? '');
 }
 
-function addBackup(program: Command, { io }: LocalShell, version: string): void {
+function addBackup(program: Command, { io, warn }: LocalShell, version: string): void {
   program
     .command('backup')
     .argument('<file>', 'where the backup is written')
@@ -34,7 +35,7 @@ function addBackup(program: Command, { io }: LocalShell, version: string): void 
       const { makeBackup } = await import('./backup.ts');
       const list = await makeBackup({
         out: file,
-        place: placeOf(options.config, io.env),
+        place: placeOf(options.config, io.env, warn),
         withLog: options.log,
         version,
         nowMs: io.clock.wallMs(),
@@ -63,6 +64,8 @@ function addRestore(program: Command, { io }: LocalShell, databases: LoadDatabas
         return;
       }
       if (file === undefined) throw new LinesideError('INVALID_ARGUMENT', 'no backup is named');
+      if (!(statSync(file, { throwIfNoEntry: false })?.isFile() ?? false))
+        throw new LinesideError('NOT_FOUND', `cannot restore ${file}: there is no such file`);
       needsYes(options.yes, 'What this box has now, its log included, would be replaced.');
       const [{ restoreBackup }, { servicesOf }] = await Promise.all([import('./restore.ts'), import('./services.ts')]);
       const services = servicesOf(configFile);

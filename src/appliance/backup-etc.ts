@@ -2,7 +2,7 @@
 import { lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
-import { restoreDirName, setupDirName } from './backup-archive.ts';
+import { maxEtcFileBytes, restoreDirName, setupDirName } from './backup-archive.ts';
 import type { TarEntry } from './tar.ts';
 
 export type SourceFile = TarEntry & { readonly source: string };
@@ -22,6 +22,15 @@ export function etcEntries(etcDir: string): SourceFile[] {
         throw new LinesideError('UNSUPPORTED', `${source} is neither a file nor a directory: it cannot be kept`, {
           hint: 'Move it out of there.',
         });
+      }
+      if (stat.size > maxEtcFileBytes && !isDirectory) {
+        throw new LinesideError(
+          'TOO_LARGE',
+          `cannot keep ${source}: it has ${stat.size} bytes, and a file of the configuration has at most ${maxEtcFileBytes}`,
+          {
+            hint: 'Move it out of there.',
+          },
+        );
       }
       return {
         path: `etc/${path}`,
@@ -54,23 +63,10 @@ export class Names {
     return this.#groups.find(([, number]) => number === id)?.[0] ?? '';
   }
 
-  /** '' is root, as whoever has no name here. Throws NOT_FOUND. */
-  userId(name: string): number {
-    return idOf(this.#users, name, 'user');
-  }
-
+  /** Root's if this machine has no such group. */
   groupId(name: string): number {
-    return idOf(this.#groups, name, 'group');
+    return this.#groups.find(([one]) => one === name)?.[1] ?? 0;
   }
-}
-
-function idOf(names: readonly (readonly [string, number])[], name: string, kind: string): number {
-  if (name === '') return 0;
-  const found = names.find(([one]) => one === name);
-  if (found !== undefined) return found[1];
-  throw new LinesideError('NOT_FOUND', `this machine has no ${kind} "${name}"`, {
-    hint: 'Install lineside first: it makes its users.',
-  });
 }
 
 function read(file: string): (readonly [string, number])[] {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
-import { type Loaded, load } from '../config/load.ts';
+import { type Loaded, loadText, look } from '../config/load.ts';
 
 export interface BackupPlace {
   /** Configuration, tokens, identity, secrets: all of the directory. */
@@ -18,11 +18,33 @@ export interface BackupPlace {
 /** systemd gives the hub a directory of its own beside the line's; without systemd they share data.dir. */
 const hubSuffix = '-hub';
 
+/** What a backup needs of the configuration. */
+const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
+
+/** `warn`: told of faults that a backup does not depend on. */
 export function placeOf(
   configFile: string | undefined,
   env: Readonly<Record<string, string | undefined>>,
+  warn: (warning: string) => void,
 ): BackupPlace {
-  return placeIn(load(configFile, env, 'look'), dirname(configFileOf(configFile, env)));
+  const looked = look(configFile, env, neededKeys);
+  if (looked.warning !== '') warn(looked.warning);
+  return placeIn(looked, dirname(configFileOf(configFile, env)));
+}
+
+/**
+ * Where a restore may write: the places of this box, by its own configuration and without one. Never by the backup's: whoever
+ * made the file would choose which files root replaces.
+ */
+export function knownPlaces(configFile: string, env: Readonly<Record<string, string | undefined>>): BackupPlace[] {
+  const etcDir = dirname(configFile);
+  const usual = placeIn(loadText({ file: configFile, text: undefined }, env, 'look'), etcDir);
+  try {
+    return [placeOf(configFile, env, () => undefined), usual];
+  } catch {
+    // No configuration, or a fault in a key that says where the data is: the usual place remains.
+    return [usual];
+  }
 }
 
 /** Which file load() reads, whether it is there or not. */
@@ -31,7 +53,7 @@ export function configFileOf(named: string | undefined, env: Readonly<Record<str
 }
 
 /** `etcDir`: the directory that the configuration file is, or will be, in. */
-export function placeIn({ config, settings }: Loaded, etcDir: string): BackupPlace {
+export function placeIn({ config, settings }: Pick<Loaded, 'config' | 'settings'>, etcDir: string): BackupPlace {
   const lineDir = config.data.dir;
   const ownDir = `${lineDir}${hubSuffix}`;
   const hubDir = settings.get('data.dir')?.source === 'default' && existsSync(ownDir) ? ownDir : lineDir;

@@ -18,6 +18,7 @@ async function identity(...argv: string[]): Promise<string> {
   const stdin = new PassThrough();
   const shell: LocalShell = {
     io: { stdin, stdout, stderr: stdout, env: {}, clock: trial.clock, onSignal: () => () => undefined },
+    warn: () => undefined,
     setStatus: () => undefined,
   };
   const program = new Command('lineside').exitOverride();

@@ -11,26 +11,19 @@ import {
   rmSync,
   statfsSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
+import { FILE_MODE } from '../config/tokens.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { restoreDirName, type Verified } from './backup-archive.ts';
 import { Names } from './backup-etc.ts';
+import { etc, SERVICE_GROUP } from './places.ts';
 import type { TarEntry } from './tar.ts';
 import { Cursor, tarEntries, writeWhole } from './tar-file.ts';
 
 /** A directory of the service that is not there yet; systemd makes its own mode of it. */
 const dirMode = 0o700;
 const slackBytes = 16 * 1024 * 1024;
-
-/** Before anything is unpacked: an unknown owner is no reason to stop half way. */
-export function checkOwners(entries: readonly TarEntry[]): void {
-  const names = new Names();
-  for (const { owner, group } of entries) {
-    names.userId(owner);
-    names.groupId(group);
-  }
-}
 
 /** What an earlier try left is removed; it had no journal, so nothing of it is in use. */
 export function beginIn(dir: string, entries: readonly TarEntry[]): void {
@@ -65,12 +58,36 @@ export function copyOut(
     const hash = hashes.get(entry.path);
     if (hash === undefined || !wanted(entry)) continue;
     const path = target(entry);
-    if (entry.isDirectory) mkdirSync(path, { mode: entry.mode });
+    if (entry.isDirectory) mkdirSync(path);
     else writeFile(path, content, hash);
-    // As root only: nobody else may give files away.
-    if (process.geteuid?.() === 0) chownSync(path, names.userId(entry.owner), names.groupId(entry.group));
-    chmodSync(path, entry.mode);
+    // As root only: other users cannot give files away. What belongs to the service's users is written as they.
+    if (process.geteuid?.() === 0 && isEtc(entry)) chownSync(path, 0, groupOf(entry, names));
+    chmodSync(path, modeOf(entry));
   }
+}
+
+export function isEtc({ path }: TarEntry): boolean {
+  return path.startsWith('etc/');
+}
+
+const tokensFile = `etc/${basename(etc.tokens)}`;
+const privateDirs = ['etc/ca', 'etc/secrets'];
+
+/** The group is kept if it is one of the service's: the archive could name any. Root owns all of /etc/lineside. */
+function groupOf({ path, group }: TarEntry, names: Names): number {
+  const wanted = path === tokensFile ? SERVICE_GROUP : group;
+  return serviceGroups.includes(wanted) ? names.groupId(wanted) : 0;
+}
+
+const serviceGroups = [SERVICE_GROUP, 'lineside-hub'];
+
+/** Never setuid, executable, or writable for other users; secrets are for root alone, whatever the archive says. */
+function modeOf(entry: TarEntry): number {
+  const { path, isDirectory, mode } = entry;
+  const isPrivate = privateDirs.some((dir) => `${path}/`.startsWith(`${dir}/`));
+  if (isDirectory) return isPrivate ? 0o700 : (mode & 0o755) | 0o700;
+  if (isPrivate || !isEtc(entry)) return 0o600;
+  return path === tokensFile ? FILE_MODE : (mode & 0o644) | 0o600;
 }
 
 function writeFile(path: string, content: Iterable<Buffer>, sha256: string): void {

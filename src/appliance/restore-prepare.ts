@@ -1,15 +1,15 @@
 /** A restore up to the moment: every file of the backup lies beside what it is to replace, checked, and nothing is replaced. */
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
-import { load } from '../config/load.ts';
+import { loadText } from '../config/load.ts';
 import { checkReadable } from '../storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../storage/open.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
-import { type BackupPlace, placeIn } from './backup-place.ts';
+import { type BackupPlace, knownPlaces, placeIn } from './backup-place.ts';
 import { pinDeviceId } from './device-pin.ts';
-import { beginIn, checkOwners, copyOut } from './restore-files.ts';
+import { beginIn, copyOut, isEtc } from './restore-files.ts';
 import { type Move, preparedPath, syncPath } from './restore-swap.ts';
 import type { TarEntry } from './tar.ts';
 
@@ -51,19 +51,19 @@ export function prepareRestore(options: PrepareOptions): Prepared {
 
 /** `begun`: told of each directory before anything is put into it. */
 function prepare(options: PrepareOptions, begun: string[]): Prepared {
-  const { fd, verified, configFile, onStep } = options;
+  const { fd, verified, configFile, env, onStep } = options;
   const etcDir = dirname(configFile);
   const begin = (dir: string, entries: readonly TarEntry[]): void => {
     begun.push(dir);
     beginIn(dir, entries);
   };
-  checkOwners(verified.entries);
   begin(etcDir, verified.entries.filter(isEtc));
   onStep('etc');
   copyOut(fd, verified, isEtc, ({ path }) => join(preparedPath(etcDir), path.slice('etc/'.length)));
   const place = placeOfPrepared(options, etcDir);
 
   const data = verified.entries.filter((entry) => !isEtc(entry));
+  checkPlaces(data, place, knownPlaces(configFile, env));
   const dirs = new Set(data.map(({ path }) => dirOf(path, place)));
   for (const dir of dirs) {
     begin(
@@ -93,11 +93,12 @@ function prepare(options: PrepareOptions, begun: string[]): Prepared {
 function placeOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: string): BackupPlace {
   const path = join(preparedPath(etcDir), basename(configFile));
   const { deviceId } = verified.list;
-  const read = (): BackupPlace => placeIn(load(existsSync(path) ? path : undefined, env, 'look'), etcDir);
+  const text = (): string | undefined => (existsSync(path) ? readFileSync(path, 'utf8') : undefined);
+  const read = (): BackupPlace => placeIn(loadText({ file: path, text: text() }, env, 'look'), etcDir);
   let place = read();
   if (place.deviceId !== deviceId) {
     // Made from the machine's own id where the file names none, and this is another machine or another card.
-    writeFileSync(path, pinDeviceId(existsSync(path) ? readFileSync(path, 'utf8') : '', deviceId), { flush: true });
+    writeFileSync(path, pinDeviceId(text() ?? '', deviceId), { flush: true });
     place = read();
     if (place.deviceId !== deviceId) {
       throw new LinesideError('CONFIG_INVALID', `the name of the box, ${deviceId}, cannot be kept`, {
@@ -106,6 +107,29 @@ function placeOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: 
     }
   }
   return place;
+}
+
+/** Throws CONFIG_INVALID, with the first entry that the backup's configuration would put anywhere else than this box's own. */
+function checkPlaces(data: readonly TarEntry[], place: BackupPlace, known: readonly BackupPlace[]): void {
+  const dirs = known.flatMap(({ lineDir, hubDir }) => [lineDir, hubDir]).map((dir) => resolve(dir));
+  const keys = [...known.map(({ keyFile }) => keyFile), ...dirs.map((dir) => join(dir, 'webhooks.key'))];
+  for (const { path } of data) {
+    const target = join(dirOf(path, place), nameOf(path, place));
+    const isKnown =
+      path === dataFiles.key
+        ? isAbsolute(target) && keys.some((key) => resolve(key) === resolve(target))
+        : dirs.includes(resolve(dirname(target)));
+    // A key in the directory of the configuration is kept below etc/.
+    if (isKnown && !resolve(target).startsWith(`${resolve(place.etcDir)}/`)) continue;
+    const key = path === dataFiles.key ? 'webhooks.key_file' : 'data.dir';
+    throw new LinesideError(
+      'CONFIG_INVALID',
+      `cannot restore ${path}: the backup's configuration puts it at ${target}`,
+      {
+        hint: `This box keeps its data in ${[...new Set(dirs)].join(', ')}. If the place is right, set ${key} in the configuration of this box first.`,
+      },
+    );
+  }
 }
 
 /** Sound, of a version that this program can open, and under a new identity. Its write-ahead log is part of it afterwards. */
@@ -153,10 +177,6 @@ function etcMoves(etcDir: string): Move[] {
 
 function syncTree(dir: string): void {
   for (const path of ['.', ...readdirSync(dir, { recursive: true, encoding: 'utf8' })]) syncPath(join(dir, path));
-}
-
-function isEtc({ path }: TarEntry): boolean {
-  return path.startsWith('etc/');
 }
 
 function dirOf(path: string, place: BackupPlace): string {

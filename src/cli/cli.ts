@@ -24,6 +24,8 @@ import { addWebhook } from './webhook-command.ts';
 /** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */
 export interface LocalShell {
   readonly io: CliIo;
+  /** One warning on standard error; the command goes on. */
+  readonly warn: (warning: string) => void;
   /** The exit status, 0 unless set. */
   setStatus(status: number): void;
 }
@@ -95,7 +97,7 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
   program.commandsGroup('On this network:');
   addDiscover(program, shell);
   program.commandsGroup('On this machine:');
-  parts.local?.(program, { io, setStatus: (status) => (shell.status = status) });
+  parts.local?.(program, { io, warn: shell.warn, setStatus: (status) => (shell.status = status) });
   addExitStatus(program, io);
   return program;
 }

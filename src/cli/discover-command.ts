@@ -4,7 +4,7 @@ import type { FoundBox } from './boxes.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { fingerprintText } from './fingerprint.ts';
 import { safeText } from './hex.ts';
-import { shownJson } from './json.ts';
+import { jsonLine } from './json.ts';
 import type { Shell } from './shell.ts';
 import { labelled } from './table.ts';
 
@@ -47,7 +47,7 @@ export function boxesJson(boxes: readonly FoundBox[]): string {
     version: version ?? null,
     fingerprint: fingerprint === undefined ? null : fingerprintText(fingerprint),
   }));
-  return `${shownJson({ boxes: shown })}\n`;
+  return jsonLine({ boxes: shown });
 }
 
 /** Nothing is cut: an address or a fingerprint is to be copied. */

@@ -93,10 +93,10 @@ export function failureLine(failure: CliFailure): string {
   return first + reasons.map((reason) => `  ${reason}\n`).join('');
 }
 
-export function failureJson(failure: CliFailure): string {
+export function failureJson(failure: CliFailure): object {
   const { code, what, message, next, reasons, status } = failure;
   const listed = reasons.length === 0 ? {} : { reasons };
-  return `${JSON.stringify({ error: { code, what, message, next, ...listed, exitStatus: status } })}\n`;
+  return { error: { code, what, message, next, ...listed, exitStatus: status } };
 }
 
 function stripped(text: string): string {

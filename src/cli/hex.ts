@@ -53,6 +53,11 @@ export function safeText(text: string): string {
   return out;
 }
 
+/** The same for several lines. */
+export function safeLines(text: string): string {
+  return text.split('\n').map(safeText).join('\n');
+}
+
 /** Line ends, tabs and backspace work as on a terminal; any other control is shown (^[ for ESC), so nothing drives it. */
 export function liveText(data: Uint8Array): string {
   return mapText(data, (char, bytes) => {

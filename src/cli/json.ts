@@ -10,11 +10,11 @@ export interface JsonObject {
 export type Json = string | number | boolean | null | readonly Json[] | JsonObject;
 
 export function jsonLine(value: Json): string {
-  return `${JSON.stringify(value)}\n`;
+  return `${shownJson(value)}\n`;
 }
 
-/** JSON for a terminal: what could drive it is an escape. It stands inside strings only, so the JSON stays the same. */
-export function shownJson(value: Json, indent = 0): string {
+/** What could drive a terminal is an escape. It stands inside strings only, so the JSON stays the same. */
+export function shownJson(value: unknown, indent = 0): string {
   return JSON.stringify(value, null, indent).replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} \n]/gu, (char) =>
     Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''),
   );

@@ -4,8 +4,10 @@ import { asLinesideError, LinesideError } from '../base/errors.ts';
 import { Service } from './connect.ts';
 import { type ConnectionOptions, type Face, hubFace, lineFace } from './endpoint.ts';
 import { CliFailure, exitStatus, failureJson, failureLine, signalStatus, usageFailure } from './failure.ts';
+import { safeLines } from './hex.ts';
 import { Hub } from './hub.ts';
 import type { CliIo, StopSignal } from './io.ts';
+import { shownJson } from './json.ts';
 import { secondsAsMs } from './numbers.ts';
 import { Output, OutputClosed } from './output.ts';
 
@@ -67,7 +69,7 @@ export interface LocalSockets {
   readonly localHttpSocket: LocalSocket;
 }
 
-type LocalSocket = (configFile: string | undefined) => string | Promise<string>;
+type LocalSocket = (configFile: string | undefined, warn: (warning: string) => void) => string | Promise<string>;
 
 interface Connected<C> {
   readonly call: C;
@@ -86,6 +88,7 @@ export class Shell {
   readonly err: Output;
   status: number = exitStatus.ok;
   readonly #json: boolean;
+  readonly #warned = new Set<string>();
   readonly #sockets: LocalSockets;
 
   constructor(io: CliIo, json: boolean, sockets: LocalSockets) {
@@ -96,12 +99,23 @@ export class Shell {
     this.#sockets = sockets;
   }
 
+  /** Once each: a command may ask for both sockets of one configuration. */
+  readonly warn = (warning: string): void => {
+    if (this.#warned.has(warning)) return;
+    this.#warned.add(warning);
+    this.io.stderr.write(safeLines(`lineside: warning: ${warning}\n`));
+  };
+
+  #locally(socket: LocalSocket): (configFile: string | undefined) => string | Promise<string> {
+    return (configFile) => socket(configFile, this.warn);
+  }
+
   /** Adds the options that every command of the line takes, and runs it. */
   remote<Options extends object>(command: Command, spec: CommandSpec<Options>): Command {
     return this.#add(command, lineFace, spec, (base) => {
       let service: Service | undefined;
       const { options } = base;
-      const settings = { options, env: this.io.env, localSocket: this.#sockets.localSocket };
+      const settings = { options, env: this.io.env, localSocket: this.#locally(this.#sockets.localSocket) };
       const find = async (): Promise<Service> => {
         service ??= await Service.find(settings);
         return service;
@@ -117,7 +131,7 @@ export class Shell {
     const isNamed = options.socket ?? options.host ?? env['LINESIDE_HOST'];
     const isElsewhere = options.config === undefined && (env['LINESIDE_SOCKET'] ?? '') !== '';
     if ((isNamed ?? '') !== '' || (isElsewhere && (env['LINESIDE_HTTP_SOCKET'] ?? '') === '')) return undefined;
-    const settings = { options, env, localSocket: this.#sockets.localHttpSocket };
+    const settings = { options, env, localSocket: this.#locally(this.#sockets.localHttpSocket) };
     return Hub.find(settings, { stop, timeoutMs, clock });
   }
 
@@ -126,7 +140,7 @@ export class Shell {
     return this.#add(command, hubFace, spec, (base) => {
       let hub: Hub | undefined;
       const { options, stop, timeoutMs } = base;
-      const settings = { options, env: this.io.env, localSocket: this.#sockets.localHttpSocket };
+      const settings = { options, env: this.io.env, localSocket: this.#locally(this.#sockets.localHttpSocket) };
       const find = async (): Promise<Hub> => {
         hub ??= await Hub.find(settings, { stop, timeoutMs, clock: this.io.clock });
         return hub;
@@ -208,7 +222,7 @@ export class Shell {
     const failure = asFailure(error, commandName);
     if (typeof failure === 'number') return failure;
     try {
-      await this.err.write(this.#json ? failureJson(failure) : failureLine(failure));
+      await this.err.write(this.#json ? `${shownJson(failureJson(failure))}\n` : safeLines(failureLine(failure)));
     } catch {
       // Nobody reads standard error: the status says it alone.
     }

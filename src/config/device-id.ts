@@ -19,11 +19,15 @@ export function deviceIdOf(machineId: string, hostname: string): string {
 /** As configuration keys have it: device.id. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
+export function isDeviceId(text: string): boolean {
+  return ID.test(text);
+}
+
 /** The name in the text of identity.json, which a box that was restored on another card keeps; undefined: there is none. */
 export function deviceIdIn(identity: string | undefined): string | undefined {
   try {
     const { deviceId } = JSON.parse(identity ?? '') as { deviceId?: unknown };
-    return typeof deviceId === 'string' && ID.test(deviceId) ? deviceId : undefined;
+    return typeof deviceId === 'string' && isDeviceId(deviceId) ? deviceId : undefined;
   } catch {
     return undefined;
   }

@@ -92,7 +92,7 @@ const access: readonly Key[] = [
 export const keys: readonly Key[] = [...device, ...data, ...lineKeys, ...hubKeys, ...access];
 
 /** LINESIDE_SERIAL_RX_BUFFER_BYTES for serial.rx_buffer_bytes. */
-export function variableOf(key: Key): string {
+export function variableOf(key: Pick<Key, 'path'>): string {
   return `LINESIDE_${key.path.replaceAll('.', '_').toUpperCase()}`;
 }
 

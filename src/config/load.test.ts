@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
-import { describeConfig, load, ownDeviceId, readPassword } from './load.ts';
+import { describeConfig, load, look, ownDeviceId, readPassword } from './load.ts';
 import { addToken, revokeToken } from './tokens.ts';
 
 let dir = '';
@@ -236,4 +236,43 @@ test('a certificate that is not there yet is a fault only where an address needs
   assert.throws(() => load(file(`${tls}[grpc]\nlisten = ["0.0.0.0:1"]`), env, 'line'), invalid(needed));
   assert.throws(() => load(file(`${tls}[http]\nlisten = ["0.0.0.0:1"]`), env, 'hub'), invalid(needed));
   load(file(`${tls}[grpc]\nlisten = ["0.0.0.0:1"]`), env, 'hub');
+});
+
+for (const [name, text, warning] of [
+  ['an unknown key', '[kafka]\nbrokers = "x"\n', / {2}kafka\.brokers: no such key/],
+  ['a bad value', '[log]\ncommit_ms = -1\n', / {2}log\.commit_ms: /],
+  ['a string without its end', '[device]\nid = "box\n', / {2}line 4: /],
+  ['a line that is no TOML', 'this is no TOML\n', / {2}line 3: /],
+  ['a broken header', '[http\nmax_connections = 5\ntokens_file = "/x"\n[auth]\n', / {2}line 3: /],
+  ['a key twice', '[log]\ncommit_ms = 10\ncommit_ms = 10\n', / {2}line 5: /],
+] as const) {
+  test(`a command finds its way beside ${name}, and warns`, () => {
+    const own = '[data]\ndir = "/d"\n';
+    const more = '[grpc]\nlisten = ["unix:/run/x.sock"]\n';
+    const found = look(file(`${own}${text}${more}`), {}, ['data.dir', 'grpc.listen']);
+    assert.equal(found.config.data.dir, '/d');
+    assert.deepEqual(found.config.grpc.listen, [{ kind: 'unix', path: '/run/x.sock' }]);
+    assert.match(found.warning, warning);
+  });
+}
+
+for (const [name, text] of [
+  ['has a bad value', '[auth]\ntokens_file = 7\n'],
+  ['cannot be read', '[auth]\ntokens_file = "/etc\n'],
+  ['is in a table that cannot be read', '[auth\ntokens_file = "/t"\n'],
+  ['is in something that is no table', 'auth = 7\n'],
+] as const) {
+  test(`a key that a command needs and that ${name} is a fault, unless the environment has it`, () => {
+    const path = file(text);
+    assert.throws(() => look(path, {}, ['auth.tokens_file']), invalid(/has a fault/));
+    const env = { LINESIDE_AUTH_TOKENS_FILE: '/t' };
+    assert.equal(look(path, env, ['auth.tokens_file']).config.auth.tokensFile, '/t');
+    assert.equal(look(path, {}, ['data.dir']).config.data.dir, '/var/lib/lineside');
+  });
+}
+
+test('a line that cannot be read is not shown: it may hold a secret', () => {
+  const { warning } = look(file('[kafka]\npassword = geheim"\n'), {}, ['data.dir']);
+  assert.match(warning, /line 2: /);
+  assert.doesNotMatch(warning, /geheim/);
 });

@@ -8,7 +8,7 @@ import { isCredential } from './credential.ts';
 import { deviceIdIn, deviceIdOf } from './device-id.ts';
 import { exposureFaults, httpExposureFaults, isExposed } from './exposure.ts';
 import type { Value } from './key.ts';
-import { keys } from './keys.ts';
+import { keys, variableOf } from './keys.ts';
 import { showListen } from './listen.ts';
 import { type Environment, parseConfig } from './parse.ts';
 import type { Fault, Settings } from './settings.ts';
@@ -50,20 +50,66 @@ export function load(
   purpose: Purpose = 'serve',
   handed: Handed = {},
 ): Loaded {
-  const wanted = named ?? env.LINESIDE_CONFIG;
-  const file = wanted ?? DEFAULT_FILE;
-  const text = readText(file, wanted !== undefined);
+  return loadText(readNamed(named, env), env, purpose, handed);
+}
+
+export interface ConfigText {
+  /** Its name, for messages. */
+  readonly file: string;
+  /** undefined: there is no such file. */
+  readonly text: string | undefined;
+}
+
+export function loadText({ file, text }: ConfigText, env: Environment, purpose: Purpose, handed: Handed = {}): Loaded {
   const parsed = parseConfig(text === undefined ? {} : parseToml(file, text), env);
   const { settings, faults } = parsed;
   const { config, unserved } = withoutUnservable(withHanded(parsed.config, handed), purpose);
   const all = [...faults, ...startFaults(config, String(settings.get('webhooks.key_file')?.value), purpose)];
   if (all.length > 0) throw invalid(file, all);
-  const device = { ...config.device, id: config.device.id === '' ? ownDeviceId() : config.device.id };
   const unused = (['grpc', 'http'] as const)
     .filter((section) => handed[section] !== undefined)
     .map((section) => `${section}.listen`)
     .filter((path) => settings.get(path)?.source !== 'default');
-  return { config: { ...config, device }, settings, file: text === undefined ? undefined : file, unused, unserved };
+  return { config: withOwnId(config), settings, file: text === undefined ? undefined : file, unused, unserved };
+}
+
+/** The configuration as far as it can be understood. */
+export interface Looked extends Pick<Loaded, 'config' | 'settings'> {
+  /** What is wrong with the rest of it, for standard error; '': nothing. */
+  readonly warning: string;
+}
+
+/**
+ * For commands beside the service, which must work while the file has a fault that does not concern them. `needed`: the keys
+ * that the command depends on. Throws CONFIG_INVALID if one of these has a fault: its default would be another place.
+ */
+export function look(path: string | undefined, env: Environment, needed: readonly string[]): Looked {
+  const { file, text } = readNamed(path, env);
+  const { content, faults: unread } = text === undefined ? { content: {}, faults: [] } : readableToml(text);
+  const { config, settings, faults } = parseConfig(content, env);
+  const all = [...unread, ...faults];
+  const isFromFile = (key: string): boolean => settings.get(key)?.source !== 'environment';
+  const inTheWay = [
+    ...faults.filter(({ path }) => needed.some((key) => isFromFile(key) && concerns(path, key))),
+    ...unread.filter(({ lines }) => needed.some((key) => isFromFile(key) && mentions(lines, key))),
+  ];
+  if (inTheWay.length > 0) throw invalid(file, inTheWay);
+  const warning = all.length === 0 ? '' : `the configuration (${file}) has ${faultList(all)}`;
+  return { config: withOwnId(config), settings, warning };
+}
+
+/** The key itself, its variable, or the table that it stands in. */
+function concerns(faulty: string, key: string): boolean {
+  return faulty === key || faulty === variableOf({ path: key }) || key.startsWith(`${faulty}.`);
+}
+
+function mentions(lines: string, key: string): boolean {
+  return new RegExp(`\\b${key.slice(key.lastIndexOf('.') + 1)}\\b`).test(lines);
+}
+
+/** Its own name where the configuration gives none. */
+function withOwnId(config: Config): Config {
+  return config.device.id === '' ? { ...config, device: { ...config.device, id: ownDeviceId() } } : config;
 }
 
 function withHanded(config: Config, { grpc, http }: Handed): Config {
@@ -161,11 +207,13 @@ function showValue(value: Value): string {
     : JSON.stringify(value);
 }
 
-function readText(file: string, mustExist: boolean): string | undefined {
+function readNamed(named: string | undefined, env: Environment): ConfigText {
+  const wanted = named ?? env.LINESIDE_CONFIG;
+  const file = wanted ?? DEFAULT_FILE;
   try {
-    return readFileSync(file, 'utf8');
+    return { file, text: readFileSync(file, 'utf8') };
   } catch (error) {
-    if (systemCode(error) === 'ENOENT' && !mustExist) return undefined;
+    if (systemCode(error) === 'ENOENT' && wanted === undefined) return { file, text: undefined };
     throw new LinesideError('CONFIG_INVALID', `cannot read the configuration: ${messageOf(error)}`, { cause: error });
   }
 }
@@ -175,9 +223,40 @@ function parseToml(file: string, text: string): Record<string, unknown> {
     return parse(text);
   } catch (error) {
     const where = error instanceof TomlError ? `${file}:${error.line}:${error.column}` : file;
-    const what = messageOf(error).split('\n')[0] ?? '';
-    throw new LinesideError('CONFIG_INVALID', `${where}: ${what}`, { cause: error });
+    throw new LinesideError('CONFIG_INVALID', `${where}: ${firstLine(error)}`, { cause: error });
   }
+}
+
+/** Lines that were left out. They are never shown: a secret that was typed there by mistake would be, too. */
+interface Unread extends Fault {
+  readonly lines: string;
+}
+
+/**
+ * A file without the lines that are not TOML. A broken header takes its table with it: the keys below it would otherwise
+ * count for the table before.
+ */
+function readableToml(text: string): { content: Record<string, unknown>; faults: Unread[] } {
+  const lines = text.split('\n');
+  const faults: Unread[] = [];
+  // Each pass leaves out a line or more.
+  for (let passes = 0; passes <= lines.length; passes++) {
+    try {
+      return { content: parse(lines.join('\n')), faults };
+    } catch (error) {
+      const at = error instanceof TomlError ? error.line - 1 : 0;
+      const isHeader = /^\s*\[/.test(lines[at] ?? '');
+      const next = lines.findIndex((line, i) => i > at && /^\s*\[/.test(line));
+      const end = !isHeader ? at + 1 : next === -1 ? lines.length : next;
+      faults.push({ path: `line ${at + 1}`, message: firstLine(error), lines: lines.slice(at, end).join('\n') });
+      lines.fill('', at, end);
+    }
+  }
+  return { content: {}, faults };
+}
+
+function firstLine(error: unknown): string {
+  return messageOf(error).split('\n')[0] ?? '';
 }
 
 function tlsFileFaults({ tls }: Config, purpose: Purpose): Fault[] {
@@ -247,10 +326,13 @@ function showFaults(faults: readonly Fault[]): string[] {
 }
 
 function invalid(file: string, faults: readonly Fault[]): LinesideError {
-  const lines = showFaults(faults).map((line) => `  ${line}`);
-  const count = faults.length === 1 ? 'a fault' : `${faults.length} faults`;
-  return new LinesideError('CONFIG_INVALID', `the configuration (${file}) has ${count}:\n${lines.join('\n')}`, {
+  return new LinesideError('CONFIG_INVALID', `the configuration (${file}) has ${faultList(faults)}`, {
     hint: 'Mend them and see "lineside config check".',
     reasons: faults.map(({ path, message }) => `${path}: ${message}`),
   });
+}
+
+function faultList(faults: readonly Fault[]): string {
+  const lines = showFaults(faults).map((line) => `  ${line}`);
+  return `${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:\n${lines.join('\n')}`;
 }

@@ -80,7 +80,7 @@ export function inDatabase(file: string, sql: string): unknown {
 
 /** As `lineside backup` does it. */
 export async function backUp(where: Site, withLog = true): Promise<void> {
-  const place = placeOf(where.configFile, {});
+  const place = placeOf(where.configFile, {}, () => undefined);
   await makeBackup({
     out: where.file,
     place,

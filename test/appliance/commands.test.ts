@@ -1,7 +1,7 @@
 /** The commands of update, backup and restore as they are typed. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -61,10 +61,30 @@ test('backup, a look at it with tar, and restore', async (t) => {
   const asked = await run('restore', where.file, ...config);
   assert.deepEqual([asked.status, /With --yes it is done/.test(asked.err)], [1, true]);
   assert.match(readFileSync(join(where.etc, 'tokens.json'), 'utf8'), /two/);
+  const none = await run('restore', `${where.file}\x9b2J\u202e`, ...config);
+  assert.deepEqual([none.status, /there is no such file/.test(none.err), /--yes/.test(none.err)], [1, true, false]);
+  assert.doesNotMatch(none.err, /[\x80-\x9f\u202e]/, 'it drives no terminal');
   const restored = await run('restore', where.file, '--yes', ...config);
   assert.deepEqual([restored.status, restored.out.startsWith('this box is box-1 as of ')], [0, true], restored.err);
   assert.deepEqual(new Set(statesOf(where)), new Set(['one']));
   assert.equal((await run('restore', '--finish', ...config)).out, 'no restore was interrupted\n');
+});
+
+test('a backup is made beside a configuration with a fault elsewhere, which is reported', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-commands-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const where = siteIn(dir);
+  fill(where, 'one');
+  appendFileSync(where.configFile, '[kafka]\npartitons = 3\n');
+  const made = await run('backup', where.file, '--config', where.configFile);
+  assert.deepEqual(
+    [made.status, /^lineside: warning: .*a fault:\n {2}kafka\.partitons: no such key/.test(made.err)],
+    [0, true],
+    made.err,
+  );
+  appendFileSync(where.configFile, '[webhooks]\nkey_file = 7\n');
+  const refused = await run('backup', where.file, '--config', where.configFile);
+  assert.deepEqual([refused.status, /webhooks\.key_file: /.test(refused.err)], [2, true], refused.err);
 });
 
 test('a factory reset wants to be confirmed, and an update a box with slots', async () => {

@@ -1,6 +1,6 @@
 /** Restore: nothing is replaced that was not verified, and a box has all of the old or all of the new, wherever it is cut short. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs, {
   appendFileSync,
@@ -20,11 +20,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { listHashName, listName, sha256 } from '../../src/appliance/backup-archive.ts';
+import { type BackupList, keyBytes, listHashName, listName, sha256 } from '../../src/appliance/backup-archive.ts';
 import { finishRestore, writeJournal } from '../../src/appliance/restore-swap.ts';
 import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
 import { type ErrorCode, LinesideError } from '../../src/base/errors.ts';
 import { holdDataDirectory } from '../../src/base/lock-file.ts';
+import { keyBytes as usedKeyBytes } from '../../src/webhooks/key-file.ts';
 import {
   backUp,
   everything,
@@ -131,7 +132,7 @@ for (const [name, code, about, spoil] of [
   ['empty', 'MALFORMED', /cut short/, ({ file }) => truncateSync(file, 0)],
   ['something behind its end', 'MALFORMED', /follow the end/, ({ file }) => appendFileSync(file, Buffer.alloc(512))],
   ['a file more', 'MALFORMED', /not those of its list/, ({ file }) => added(file, 'etc/more', 'x')],
-  ['a file twice', 'MALFORMED', /not those of its list/, ({ file }) => added(file, 'etc/tokens.json', 'x')],
+  ['a file twice', 'MALFORMED', /etc\/tokens\.json is in it twice/, ({ file }) => added(file, 'etc/tokens.json', 'x')],
   ['a path out of the directory', 'MALFORMED', /cannot be kept/, ({ file }) => renamed(file, 'etc/../../evil')],
   ['an absolute path', 'MALFORMED', /cannot be kept/, ({ file }) => renamed(file, '/etc/passwd')],
   ['a name of the restore itself', 'MALFORMED', /does not belong/, ({ file }) => added(file, 'etc/.restore', '{}')],
@@ -139,7 +140,71 @@ for (const [name, code, about, spoil] of [
   ['a symbolic link', 'MALFORMED', /no plain file/, ({ file }) => retyped(file, '2')],
   ['a hard link', 'MALFORMED', /no plain file/, ({ file }) => retyped(file, '1')],
   ['a device', 'MALFORMED', /no plain file/, ({ file }) => retyped(file, '3')],
-  ['an owner that is not known here', 'NOT_FOUND', /no user "nobody-knows"/, ({ file }) => owned(file, 'nobody-knows')],
+  [
+    'a key file anywhere, because the archived configuration says so',
+    'CONFIG_INVALID',
+    /hub\/webhooks\.key: the backup's configuration puts it at .*elsewhere\/shadow/,
+    (where) => configured(where, `[webhooks]\nkey_file = "${where.dir}/elsewhere/shadow"\n`),
+  ],
+  [
+    'a key file over a database',
+    'CONFIG_INVALID',
+    /hub\/webhooks\.key: the backup's configuration puts it at .*refdata\.db-wal/,
+    (where) => configured(where, `[webhooks]\nkey_file = "${where.data}/refdata.db-wal"\n`),
+  ],
+  [
+    'data anywhere, because the archived configuration says so',
+    'CONFIG_INVALID',
+    /line\/line-state\.json: the backup's configuration puts it at .*elsewhere/,
+    (where) => configured(where, '', `${where.dir}/elsewhere`),
+  ],
+  [
+    'a key that is handed over by systemd',
+    'CONFIG_INVALID',
+    /hub\/webhooks\.key: the backup's configuration puts it at .*credential:key/,
+    (where) => configured(where, '[webhooks]\nkey_file = "credential:key"\n'),
+  ],
+  ['a key that is too short', 'MALFORMED', /hub\/webhooks\.key has 31 bytes/, ({ file }) => keyOf(file, 31)],
+  ['a key that is too long', 'MALFORMED', /hub\/webhooks\.key has 33 bytes/, ({ file }) => keyOf(file, 33)],
+  [
+    'a state of the line that is huge',
+    'MALFORMED',
+    /line\/line-state\.json has 2097152 bytes/,
+    ({ file }) => crafted(file, (entries) => put(entries, 'line/line-state.json', Buffer.alloc(2 ** 21))),
+  ],
+  [
+    'a huge file',
+    'MALFORMED',
+    /etc\/huge has 8388608 bytes/,
+    ({ file }) => crafted(file, (entries) => put(entries, 'etc/huge', Buffer.alloc(2 ** 23))),
+  ],
+  [
+    'a name that is a file and a directory',
+    'MALFORMED',
+    /etc\/tokens\.json is a file, and etc\/tokens\.json\/x lies below it/,
+    ({ file }) => crafted(file, (entries) => put(entries, 'etc/tokens.json/x', 'x')),
+  ],
+  [
+    'a directory that is not in it',
+    'MALFORMED',
+    /etc\/none is missing, and etc\/none\/x lies below it/,
+    ({ file }) => crafted(file, (entries) => put(entries, 'etc/none/x', 'x')),
+  ],
+  ['a size of 8 GB', 'MALFORMED', /etc\/evil has 8589934591 bytes/, ({ file }) => sized(file, '77777777777')],
+  ['a size that is no number', 'MALFORMED', /a number of a header/, ({ file }) => sized(file, '-1')],
+  [
+    'what the set-up has to do yet',
+    'MALFORMED',
+    /etc\/setup does not belong/,
+    ({ file }) => crafted(file, (entries) => entries.unshift(directory('etc/setup'))),
+  ],
+  [
+    'a name of the box that writes into its configuration',
+    'MALFORMED',
+    /device id/,
+    ({ file }) => crafted(file, () => undefined, { deviceId: 'x"\n[webhooks]\nkey_file = "/etc/shadow' }),
+  ],
+  ['a list that is none', 'MALFORMED', /its list/, ({ file }) => crafted(file, () => undefined, { createdAt: 7 })],
   [
     'a configuration with a fault',
     'CONFIG_INVALID',
@@ -163,6 +228,73 @@ for (const [name, code, about, spoil] of [
     assert.throws(() => restore(where, services), refusedAs(code, about));
     assert.deepEqual(everything(where), before);
     assert.ok(!isStopped, 'the service was stopped for nothing');
+  });
+}
+
+test("modes and owners are the product's, whatever the archive says", async (t) => {
+  const where = await twoStates(t);
+  crafted(where.file, (entries) => {
+    for (const one of entries) one.entry = { ...one.entry, mode: 0o7777, owner: 'daemon', group: 'daemon' };
+    put(entries, 'etc/tool', '#!/bin/sh\n', 0o4755);
+  });
+  restore(where);
+  const seen = (path: string): string => {
+    const { mode, uid, gid } = statSync(path);
+    return `${(mode & 0o7777).toString(8)} ${uid === process.getuid?.()} ${gid === process.getgid?.()}`;
+  };
+  const etc = (path: string): string => seen(join(where.etc, path));
+  const data = (path: string): string => seen(join(where.data, path));
+  assert.deepEqual(
+    [etc('tool'), etc('secrets'), etc('secrets/hub/kafka.password'), etc('lineside.toml')],
+    ['644 true true', '700 true true', '600 true true', '644 true true'],
+  );
+  assert.match(etc('tokens.json'), /^640 true /);
+  for (const path of ['log.db', 'refdata.db', 'line-state.json', 'webhooks.key'])
+    assert.equal(data(path), '600 true true', path);
+});
+
+test("the length of a key is the webhooks' own", () => {
+  assert.equal(keyBytes, usedKeyBytes);
+});
+
+test('an archive of real tar is restored where it holds what a backup holds', async (t) => {
+  const where = await twoStates(t);
+  realTar(where, () => []);
+  restore(where);
+  assert.deepEqual(statesOf(where), all('one'));
+});
+
+for (const [name, about, make] of [
+  ['a symbolic link', /"etc\/evil" is no plain file/, 'ln -s /etc/passwd etc/evil'],
+  ['a hard link', /"etc\/evil" is no plain file/, 'ln etc/tokens.json etc/evil'],
+  ['a pipe', /"etc\/evil" is no plain file/, 'mkfifo etc/evil'],
+] as const) {
+  test(`refused whole, made by real tar: ${name}`, async (t) => {
+    const where = await twoStates(t);
+    realTar(where, (tree) => {
+      execFileSync('sh', ['-c', make], { cwd: tree });
+      return readdirSync(join(tree, 'etc'))
+        .filter((one) => one === 'evil')
+        .map((one) => `etc/${one}`);
+    });
+    const before = everything(where);
+    assert.throws(() => restore(where), refusedAs('MALFORMED', about));
+    assert.deepEqual(everything(where), before);
+  });
+}
+
+for (const [name, about, ...options] of [
+  ['a path out of the directory', /evil" cannot be kept/, '-P', '--transform=s,^etc/tokens.json$,etc/../../evil,'],
+  ['an absolute path', /evil" cannot be kept/, '-P', '--transform=s,^etc/tokens.json$,/tmp/evil,'],
+  ['extended headers', /PaxHeaders/, '--format=posix'],
+  ['headers of GNU tar', /"etc\/lineside\.toml" is no plain file/, '--format=gnu'],
+] as const) {
+  test(`refused whole, made by real tar: ${name}`, async (t) => {
+    const where = await twoStates(t);
+    realTar(where, () => [], ...options);
+    const before = everything(where);
+    assert.throws(() => restore(where), refusedAs('MALFORMED', about));
+    assert.deepEqual(everything(where), before);
   });
 }
 
@@ -352,13 +484,70 @@ function rewrite(file: string, change: (entries: Changed[]) => unknown): void {
   writeFileSync(file, Buffer.concat([...written, Buffer.alloc(tarEndBytes)]));
 }
 
-function plainFile(path: string, content: string): Changed {
-  const entry = { path, isDirectory: false, bytes: content.length, mode: 0o644, mtimeS: 0, owner: '', group: '' };
+function directory(path: string): Changed {
+  const entry = { path, isDirectory: true, bytes: 0, mode: 0o755, mtimeS: 0, owner: '', group: '' };
+  return { entry, content: Buffer.alloc(0) };
+}
+
+function plainFile(path: string, content: string | Buffer, mode = 0o644): Changed {
+  const entry = { path, isDirectory: false, bytes: content.length, mode, mtimeS: 0, owner: '', group: '' };
   return { entry, content: Buffer.from(content) };
 }
 
 function added(file: string, path: string, content: string): void {
   rewrite(file, (entries) => entries.unshift(plainFile(path, content)));
+}
+
+/** As by somebody who knows the format: the list and its hash agree with whatever was done to the entries. */
+function crafted(file: string, change: (entries: Changed[]) => unknown, head: object = {}): void {
+  rewrite(file, (entries) => {
+    const [list, hash] = entries.splice(-2);
+    assert.ok(list !== undefined && hash !== undefined);
+    change(entries);
+    const files = entries.map(({ entry, content }) => ({
+      path: entry.path,
+      bytes: content.length,
+      sha256: entry.isDirectory ? '' : sha256(content),
+    }));
+    const before = JSON.parse(list.content.toString()) as BackupList;
+    list.content = Buffer.from(JSON.stringify({ ...before, ...head, files }));
+    entries.push(list, hash);
+  });
+}
+
+/** The content of an entry; one that is not there comes before the others of etc/. */
+function put(entries: Changed[], path: string, content: string | Buffer, mode = 0o644): void {
+  const found = entries.find(({ entry }) => entry.path === path);
+  if (found !== undefined) found.content = Buffer.from(content);
+  else
+    entries.splice(
+      entries.findIndex(({ entry }) => !entry.path.startsWith('etc/')),
+      0,
+      plainFile(path, content, mode),
+    );
+}
+
+function keyOf(file: string, bytes: number): void {
+  crafted(file, (entries) => put(entries, 'hub/webhooks.key', Buffer.alloc(bytes)));
+}
+
+function configured({ file, data }: Site, more: string, dir = data): void {
+  const text = `# one\n[device]\nid = "box-1"\n[data]\ndir = ${JSON.stringify(dir)}\n${more}`;
+  crafted(file, (entries) => put(entries, 'etc/lineside.toml', text));
+}
+
+/** The files of the backup, packed again by tar; `more` puts others into the tree and answers their names. */
+function realTar({ dir, file }: Site, more: (tree: string) => string[], ...options: string[]): void {
+  const tree = join(dir, 'tree');
+  mkdirSync(tree);
+  execFileSync('tar', ['-xf', file, '-C', tree]);
+  const names = execFileSync('tar', ['-tf', file], { encoding: 'utf8' }).trim().split('\n');
+  const known = names.map((one) => one.replace(/\/$/, ''));
+  const format = ['--format=ustar', '--blocking-factor=1', '--no-recursion', '--owner=root:0', '--group=root:0'];
+  const kept = known.filter((one) => one !== listName && one !== listHashName);
+  const members = [...kept, ...more(tree), listName, listHashName];
+  execFileSync('tar', [...format, ...options, '-C', tree, '-cf', file, ...members], { stdio: 'ignore' });
+  rmSync(tree, { recursive: true });
 }
 
 /** Another content, and a list that agrees with it. */
@@ -411,17 +600,20 @@ function renamed(file: string, path: string): void {
   });
 }
 
+function sized(file: string, size: string): void {
+  rewrite(file, (entries) => {
+    const one = plainFile('etc/evil', 'x');
+    entries.unshift({
+      ...one,
+      header: forged(one.entry, (block) => block.fill(0, 124, 135).write(size, 124, 'latin1')),
+    });
+  });
+}
+
 function retyped(file: string, type: string): void {
   rewrite(file, (entries) => {
     const one = plainFile('etc/evil', '');
     entries.unshift({ ...one, header: forged(one.entry, (block) => block.write(`${type}/etc/passwd`, 156, 'latin1')) });
-  });
-}
-
-function owned(file: string, owner: string): void {
-  rewrite(file, (entries) => {
-    const tokens = entries.find(({ entry }) => entry.path === 'etc/tokens.json');
-    if (tokens !== undefined) tokens.entry = { ...tokens.entry, owner };
   });
 }
 

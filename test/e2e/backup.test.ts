@@ -95,6 +95,9 @@ test('beside a service under load nobody waits, and a restore into nothing has a
 
   rmSync(where.etc, { recursive: true });
   rmSync(where.data, { recursive: true });
+  // The place of the data is the new box's to say, not the backup's.
+  assert.throws(() => restore(where), /cannot restore line\/log\.db: the backup's configuration puts it at/);
+  writeFileSync(where.configFile, `[data]\ndir = ${JSON.stringify(where.data)}\n`);
   restore(where);
   assert.equal(statSync(join(where.etc, 'secrets/hub/kafka.password')).mode & 0o777, 0o600);
 
