@@ -172,7 +172,12 @@ type OnStop = (step: StopStep) => void;
 function openStore({ config, logger }: HubStart, onStop: OnStop): ChangeStore {
   const { dir } = config.data;
   const { maxBytes, minFreeBytes } = config.outbox;
-  const { connection, unchecked } = openRefdataFile(dir, hubMigrations);
+  const { connection, unchecked, setAside } = openRefdataFile(dir, hubMigrations);
+  if (setAside !== '') {
+    logger.error("refdata.db was another program's database: it was set aside and an empty one begun", {
+      file: setAside,
+    });
+  }
   try {
     const options = { connection, unchecked, dir, maxBytes, minFreeBytes, clock: systemClock, logger };
     const store = openChangeStore(options);

@@ -7,9 +7,9 @@
  */
 import { backoffMs } from '../base/backoff.ts';
 import type { Clock, Timer } from '../base/clock.ts';
-import { systemCode } from '../base/errors.ts';
+import { messageOf, systemCode } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
-import { isDamage } from './damage.ts';
+import { isDamage, isFileLost } from './damage.ts';
 import type { LogEntry, LogGap } from './entry.ts';
 import { pack } from './packed.ts';
 import { PendingQueue, type Taken, type Waiter } from './pending-queue.ts';
@@ -156,7 +156,7 @@ export class GroupCommit {
   report(error: unknown, checked = false): void {
     if (this.#state.kind === 'closed' || this.#mustOpen) return;
     if (!isDamage(error) && systemCode(error) !== 'WORKER_EXITED') return;
-    if (isDamage(error)) this.#noteDamage(describeFailure(error, this.#o.dir).text, checked);
+    if (isDamage(error)) this.#noteDamage(messageOf(error), checked || isFileLost(error));
     this.#mustOpen = true;
     this.#next();
   }
@@ -316,7 +316,7 @@ export class GroupCommit {
     if (isDamage(error) && this.#setAsideFor === '' && this.#state.kind !== 'failing') {
       // The file opened afresh, or a new one, takes what is pending, the waiting callers' entries too: nothing has
       // failed for them.
-      this.#noteDamage(text);
+      this.#noteDamage(messageOf(error), isFileLost(error));
       this.#mustOpen = true;
       return;
     }
@@ -324,7 +324,7 @@ export class GroupCommit {
     const lostBefore = this.#state.kind === 'failing' ? this.#state.lostBefore : this.#lost;
     if (attempt === 0) this.#o.logger.error(text);
     this.#state = { kind: 'failing', text, attempt, lostBefore };
-    if (isDamage(error)) this.#noteDamage(text);
+    if (isDamage(error)) this.#noteDamage(messageOf(error), isFileLost(error));
     const wedged = attempt % reopenEvery === reopenEvery - 1 && code !== 'SQLITE_FULL';
     this.#mustOpen ||= wedged || code === 'WORKER_EXITED' || isDamage(error);
     this.#refuseWaiting(text);

@@ -2,9 +2,11 @@
 import { serve } from '../storage/worker-serve.ts';
 import { discardBegun, openStoreFile } from './open-store.ts';
 import { Store } from './store.ts';
-import type { Opened, OpenRequest, StoreCalls } from './store-face.ts';
+import { logFileName, type Opened, type OpenRequest, type StoreCalls, type StoredGap } from './store-face.ts';
 
 let store: Store | undefined;
+/** What went with the file that was open before, until a new one has taken note of it. */
+let lost: StoredGap | undefined;
 
 function opened(): Store {
   if (store === undefined) throw new Error('the log is not open');
@@ -12,17 +14,22 @@ function opened(): Store {
 }
 
 function open(request: OpenRequest): Opened {
-  store?.abandon();
-  store = undefined;
-  const file = openStoreFile(request.dir, request.setAsideFor);
+  lost = store?.lost(request.setAsideFor || `${logFileName} was removed while lineside was running`) ?? lost;
+  const file = openStoreFile(request.dir, request.setAsideFor, () => {
+    store?.abandon();
+    store = undefined;
+  });
   try {
-    store = new Store(file.connection, request);
+    store = new Store(file.connection, request, lost);
   } catch (error) {
     file.connection.close();
     if (file.setAside !== '') discardBegun(request.dir);
     throw error;
   }
-  const { setAside, setAsideReason, unchecked } = file;
+  const { setAside, unchecked } = file;
+  const isNew = request.logId !== '' && store.logId !== request.logId;
+  const setAsideReason = file.setAsideReason || (isNew ? (lost?.reason ?? '') : '');
+  lost = undefined;
   return {
     ...store.sizes(),
     ...store.history(),

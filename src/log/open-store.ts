@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { type Connection, closeQuietly, openDatabase, quickCheck } from '../storage/open.ts';
+import { companions, setAside } from '../storage/set-aside.ts';
 import { DamagedError, isDamage } from './damage.ts';
 import { migrations } from './schema.ts';
-import { companions, setAside } from './set-aside.ts';
 import { logFileName } from './store-face.ts';
 
 /**
@@ -28,12 +28,14 @@ export interface OpenedFile {
   readonly unchecked: boolean;
 }
 
-export function openStoreFile(dir: string, setAsideFor: string): OpenedFile {
+/** `release`: closes the file that is open, after it was set aside; SQLite's close would change a file that is to be kept as it is. */
+export function openStoreFile(dir: string, setAsideFor: string, release: () => void): OpenedFile {
   mkdirSync(dir, { recursive: true });
   const path = join(dir, logFileName);
   refuseDirectory(path);
   let damage = setAsideFor === '' ? strayWal(path) : setAsideFor;
   if (damage === '') {
+    release();
     try {
       return { ...openSound(path), setAside: '', setAsideReason: '' };
     } catch (error) {
@@ -42,6 +44,7 @@ export function openStoreFile(dir: string, setAsideFor: string): OpenedFile {
     }
   }
   const target = setAside(path);
+  release();
   try {
     return { ...openSound(path), setAside: target, setAsideReason: damage };
   } catch (error) {

@@ -153,9 +153,14 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   }
 
   #fromPage(page: Page): LogRun | undefined {
+    const { replacedTo } = this.#readers;
+    if (!this.#fresh && this.#cursor < replacedTo) {
+      this.#failure = withFile(this.#cursor + 1, replacedTo);
+      return undefined;
+    }
     if (page.removedEntries > 0) {
       const [from, to] = [this.#cursor + 1, page.removedTo];
-      this.#failure = to <= this.#readers.replacedTo ? setAside(from, to) : removed(page.removedEntries, from, to);
+      this.#failure = removed(page.removedEntries, from, to);
       return undefined;
     }
     const { marks } = this.#readers;
@@ -221,10 +226,10 @@ function removed(entries: number, from: number, to: number): LinesideError {
   );
 }
 
-function setAside(from: number, to: number): LinesideError {
+function withFile(from: number, to: number): LinesideError {
   return new LinesideError(
     'LOG_LOST',
-    `DATA_LOSS: up to ${to - from + 1} entries (ids ${from} to ${to}) are in a damaged log file that was set aside`,
+    `DATA_LOSS: up to ${to - from + 1} entries (ids ${from} to ${to}) were in a log file that was damaged, removed or replaced`,
     { hint: 'Read the new log from its start; `lineside status` names the file that was set aside.' },
   );
 }

@@ -22,7 +22,7 @@ export class Readers {
   decidedId = 0;
   /** False until the log was opened: ids are provisional, and nothing can be read from storage. */
   opened = false;
-  /** Ids up to this one were in a damaged file that was set aside. */
+  /** Ids up to this one were in a file that was damaged, removed or replaced. */
   replacedTo = 0;
   /** No new entries come: readers end when they have what is in memory. */
   closing = false;

@@ -235,10 +235,13 @@ class SerialLog implements OwnedLog {
   }
 
   #opened(opened: Opened): void {
-    if (opened.setAside !== '') {
-      this.#setAside = opened.setAside;
+    if (opened.setAsideReason !== '') {
       const { setAside, setAsideReason: found } = opened;
-      this.#o.logger.error('the log file is damaged: it was set aside and a new log begun', { file: setAside, found });
+      if (setAside !== '') this.#setAside = setAside;
+      this.#o.logger.error('the log file cannot be used any more: a new log was begun', {
+        found,
+        set_aside: setAside || undefined,
+      });
     }
     if (!this.#readers.opened) {
       this.#nextId += opened.nextId - 1;

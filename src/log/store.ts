@@ -1,9 +1,11 @@
 /** An open log.db: what the log worker does with it, one transaction a call. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
-import { LinesideError } from '../base/errors.ts';
+import { basename } from 'node:path';
+import { DatabaseFiles, FileLostError } from '../storage/database-files.ts';
 import { type Connection, closeQuietly } from '../storage/open.ts';
 import { walLimitBytes } from './open-store.ts';
+import { unpack } from './packed.ts';
 import type { Segment } from './segments.ts';
 import { BlockTable } from './store-blocks.ts';
 import { SegmentTable } from './store-clock.ts';
@@ -21,6 +23,7 @@ import {
 } from './store-face.ts';
 import { GapTable } from './store-gaps.ts';
 import { MetaTable } from './store-meta.ts';
+import { highOf, lowOf } from './uint64.ts';
 
 /** Batches above this come at a rate where time is dearer than the card's wear; below, deflate takes under a millisecond. */
 const compressBatchBytes = 64 * 1024;
@@ -36,6 +39,7 @@ const ranNoteMs = 3_600_000;
 
 export class Store {
   readonly #connection: Connection;
+  readonly #files: DatabaseFiles;
   readonly #blocks: BlockTable;
   readonly #gaps: GapTable;
   readonly #meta: MetaTable;
@@ -54,8 +58,10 @@ export class Store {
   readonly logId: string;
   readonly nextId: number;
 
-  constructor(connection: Connection, request: OpenRequest) {
+  /** `lost`: what went with the file that was open before, for a new file to take note of. */
+  constructor(connection: Connection, request: OpenRequest, lost: StoredGap | undefined) {
     this.#connection = connection;
+    this.#files = new DatabaseFiles(connection);
     this.#segments = new SegmentTable(connection);
     this.#blocks = new BlockTable(connection, (id) => this.#segments.correctionAt(id));
     this.#gaps = new GapTable(connection);
@@ -63,16 +69,17 @@ export class Store {
     this.#pageCount = connection.prepare<[], number>('PRAGMA page_count').pluck();
     this.#freeCount = connection.prepare<[], number>('PRAGMA freelist_count').pluck();
     this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
-    this.nextId = connection.transaction(() => this.#begin(request)).immediate();
+    this.nextId = connection.transaction(() => this.#begin(request, lost)).immediate();
     this.logId = this.#meta.logId;
   }
 
   /** Identifies a new file, decides the ids of the run before, and reserves ids for this one. Returns the next id. */
-  #begin(request: OpenRequest): number {
+  #begin(request: OpenRequest, lost: StoredGap | undefined): number {
     const known = this.#meta.logId;
     if (known === '') {
       this.#meta.logId = randomUUID();
-      this.#meta.setNumber('removed_to', request.decidedId);
+      this.#meta.setNumber('removed_to', lost === undefined ? request.decidedId : lost.firstId - 1);
+      if (lost !== undefined) this.#addGap(lost);
     } else if (request.headId > 0) {
       if (known !== request.logId) throw changed(this.#connection.name);
       this.#blocks.dropAfter(request.decidedId);
@@ -110,6 +117,7 @@ export class Store {
     else if (this.#walBytes > 2 * walLimitBytes) this.checkpointIfDue();
     const ranMs = this.#ranBeforeMs + uptimeMs;
     const ceiling = Math.max(ceilingId, this.#ceilingId);
+    this.#files.verify();
     const written = this.#connection
       .transaction(() => {
         const bytes = this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
@@ -119,6 +127,7 @@ export class Store {
         return bytes;
       })
       .immediate();
+    this.#files.verify();
     this.#ceilingId = ceiling;
     const lastBlock = batch.blocks.at(-1);
     const lastStored = lastBlock === undefined ? 0 : lastBlock.firstId + lastBlock.count - 1;
@@ -131,6 +140,32 @@ export class Store {
     this.#gaps.add(gap);
     this.#meta.setNumber('lost_entries', this.#meta.number('lost_entries') + gap.entries);
     this.#meta.setNumber('lost_bytes', this.#meta.number('lost_bytes') + gap.bytes);
+  }
+
+  /** Everything that this file held, as what is lost with it; of a damaged file as much as can still be read. */
+  lost(reason: string): StoredGap | undefined {
+    const firstId = this.#removedTo + 1;
+    const lastId = this.#decidedId;
+    if (lastId < firstId) return undefined;
+    const entries = lastId - firstId + 1 - attempted(() => this.#gaps.missing(firstId - 1, lastId), 0);
+    const bytes = attempted(() => this.sizes().usedBytes, 0);
+    const from = this.#stampOf(attempted(() => this.#blocks.firstId, 0));
+    return {
+      firstId,
+      lastId,
+      entries,
+      bytes,
+      from,
+      to: this.#stampOf(attempted(() => this.#blocks.lastId, 0)),
+      reason,
+    };
+  }
+
+  /** Zero: not known. */
+  #stampOf(id: number): StoredGap['from'] {
+    const everything = { dir: undefined, since: undefined, until: undefined };
+    const [entry] = attempted(() => unpack(this.#blocks.read(id - 1, id, everything).batch, id - 1, id), []);
+    return { high: highOf(entry?.timestampMs ?? 0), low: lowOf(entry?.timestampMs ?? 0) };
   }
 
   read({ after, upTo, filter, fresh }: ReadPageRequest): Page {
@@ -147,6 +182,7 @@ export class Store {
   }
 
   prune({ maxBytes, maxAgeMs, uptimeMs }: PruneRequest): Pruned {
+    this.#files.verify();
     const ranMs = this.#ranBeforeMs + uptimeMs;
     const used = this.sizes().usedBytes;
     const slack = Math.min(maxSlackBytes, Math.floor(maxBytes / slackDivisor));
@@ -231,10 +267,17 @@ function unmarkedFrom(firstId: number): Segment {
   return { firstId, state: 'unmarked', bootId: '', offsetMs: 0, correctionMs: undefined };
 }
 
-function changed(path: string): LinesideError {
-  return new LinesideError('INTERNAL', `${path} is another log than the one this service opened`, {
-    hint: 'Restart lineside to go on with the file that is there now.',
-  });
+function changed(path: string): FileLostError {
+  return new FileLostError(`${basename(path)} was replaced by another log while lineside was running`);
+}
+
+/** Of a file that can hardly be read any more. */
+function attempted<T>(look: () => T, otherwise: T): T {
+  try {
+    return look();
+  } catch {
+    return otherwise;
+  }
 }
 
 function sizeOf(path: string): number {

@@ -122,7 +122,7 @@ class Admin implements OutboxAdmin {
       const { dictionary, businessKey, attempts } = row;
       audit(store.now(), by, action, `${dictionary}:${businessKey}`, { outboxId: id, attempts, reason });
       return row;
-    });
+    }, 'promised');
   }
 
   audit(action: string | undefined, { limit, cursor }: PageRequest): Page<AuditRecord> {

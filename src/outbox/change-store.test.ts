@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict';
-import { closeSync, openSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  openSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { test } from 'node:test';
+import Database from 'better-sqlite3';
 import { LinesideError } from '../base/errors.ts';
 import { usOfInstant } from '../base/instant.ts';
 import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
@@ -244,4 +255,47 @@ test('the newest 100,000 audit records are kept', async (t) => {
     .prepare<[], { low: number; high: number }>('SELECT min(id) AS low, max(id) AS high FROM audit')
     .get() ?? { low: 0, high: 0 };
   assert.deepEqual([low, high], [201, 100_250]);
+});
+
+const losses: Record<string, (path: string) => void> = {
+  'removed with its companions': (path) => {
+    for (const suffix of ['', '-wal', '-shm']) unlinkSync(path + suffix);
+  },
+  'renamed over by another file': (path) => {
+    copyFileSync(path, `${path}.other`);
+    renameSync(`${path}.other`, path);
+  },
+  truncated: (path) => truncateSync(path, 4096),
+};
+
+for (const [name, harm] of Object.entries(losses)) {
+  test(`refdata.db ${name}: no change, import or requeue is told to be kept, and what waits can still be marked`, async (t) => {
+    const { store, path } = temporaryStore(t);
+    for (let n = 0; n < 20; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
+    store.connection.pragma('wal_checkpoint(PASSIVE)');
+    harm(path);
+    const change = store.commit(author, (one) => one.emit(recordEvent('late')));
+    await assert.rejects(change, code('STORAGE_FAILED'));
+    assert.match(store.health().damage, /refdata\.db was (removed|replaced by another file|truncated)/);
+    await assert.rejects(
+      store.hold(async () => 1),
+      code('STORAGE_FAILED'),
+    );
+    await assert.rejects(
+      store.maintain(() => 1, 'promised'),
+      code('STORAGE_FAILED'),
+    );
+    assert.equal(await store.maintain(() => 1), 1);
+    assert.ok(!existsSync(`${path}-wal`) || name === 'truncated', 'no other file gets this write-ahead log');
+  });
+}
+
+test('refdata.db-wal removed alone: nothing is lost', async (t) => {
+  const { store, path } = temporaryStore(t);
+  await store.commit(author, (change) => change.emit(recordEvent('a')));
+  unlinkSync(`${path}-wal`);
+  await store.commit(author, (change) => change.emit(recordEvent('b')));
+  const reader = new Database(path, { readonly: true });
+  t.after(() => reader.close());
+  assert.equal(reader.prepare('SELECT count(*) FROM outbox').pluck().get(), 2);
 });

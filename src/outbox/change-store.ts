@@ -8,6 +8,7 @@ import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import { type Instant, instantOfMs, laterOf } from '../base/instant.ts';
 import type { Logger } from '../base/logger.ts';
 import { BackgroundCheck } from '../storage/background-check.ts';
+import { DatabaseFiles, FILE_LOST } from '../storage/database-files.ts';
 import { type Connection, closeQuietly } from '../storage/open.ts';
 import { Budget, limitPages } from './budget.ts';
 import { Checkpoints } from './checkpoints.ts';
@@ -34,9 +35,11 @@ export interface ChangeStore {
   commit<T>(author: Author, work: (change: Change) => T): Promise<T>;
   /**
    * For the outbox's own book-keeping, which is no change: no stamp, no event, and no question of the budget, so that rows
-   * can be marked and removed when changes are refused. Otherwise as commit().
+   * can be marked and removed when changes are refused. `promised`: a caller is told that it is done, so it is refused like a
+   * change where refdata.db is not the file that its name leads to; the rest goes on, so that what was acknowledged is still
+   * sent. Otherwise as commit().
    */
-  maintain<T>(work: (audit: Audit) => T): Promise<T>;
+  maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T>;
   /** Holds the write slot while `work` runs: for the import worker, which has a connection of its own. */
   hold<T>(work: () => Promise<T>): Promise<T>;
   /**
@@ -109,6 +112,7 @@ class OpenStore implements ChangeStore {
   readonly #transactions: Transactions;
   readonly #budget: Budget;
   readonly #checkpoints: Checkpoints;
+  readonly #files: DatabaseFiles;
   readonly #slot = new WriteSlot();
   readonly #listeners: ((waiting: number | undefined) => void)[] = [];
   #lastTxTime: Instant;
@@ -131,6 +135,7 @@ class OpenStore implements ChangeStore {
     this.#transactions = new Transactions(connection, clock);
     this.#budget = new Budget({ connection, dir, maxBytes, minFreeBytes, clock });
     this.#checkpoints = new Checkpoints(connection, logger);
+    this.#files = new DatabaseFiles(connection);
     if (this.#transactions.rows.progress() === undefined) this.#transactions.run(() => beginProgress(connection));
     const progress = this.#transactions.rows.progress();
     if (progress === undefined) throw new Error('the progress row was not kept');
@@ -153,11 +158,19 @@ class OpenStore implements ChangeStore {
   #change<T>(author: Author, work: (change: Change) => T): T {
     const committed = this.#guarded(() => {
       this.#budget.check();
-      return this.#transactions.change(author, work);
+      return this.#onDisk(() => this.#transactions.change(author, work));
     });
     this.#unlocked();
     this.#note(committed);
     return committed.result;
+  }
+
+  /** What `work` commits is in the file that its name leads to. */
+  #onDisk<T>(work: () => T): T {
+    this.#files.verify();
+    const result = work();
+    this.#files.verify();
+    return result;
   }
 
   #note({ txTime, lastOutboxId, rows, waiting, size }: Committed<unknown>): void {
@@ -169,10 +182,11 @@ class OpenStore implements ChangeStore {
     if (rows > 0) this.#tell(waiting);
   }
 
-  maintain<T>(work: (audit: Audit) => T): Promise<T> {
+  maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T> {
     return this.#slot.run(false, () => {
       const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
-      const result = this.#guarded(() => this.#transactions.run(() => work(audit)));
+      const write = (): T => this.#transactions.run(() => work(audit));
+      const result = this.#guarded(() => (promised ? this.#onDisk(write) : write()));
       this.#unlocked();
       this.#checkpoints.maintained();
       return result;
@@ -182,7 +196,10 @@ class OpenStore implements ChangeStore {
   hold<T>(work: () => Promise<T>): Promise<T> {
     return this.#slot.hold(async () => {
       try {
-        return await work();
+        this.#guarded(() => this.#files.verify());
+        const result = await work();
+        this.#guarded(() => this.#files.verify());
+        return result;
       } finally {
         this.#lookAgain();
       }
@@ -217,7 +234,7 @@ class OpenStore implements ChangeStore {
         this.#waitForLocks(0);
       }
       if (error instanceof LinesideError) {
-        if (error.code === 'STORAGE_DAMAGED') this.reportDamage(error.message);
+        if (error.code === 'STORAGE_DAMAGED' || systemCode(thrown) === FILE_LOST) this.reportDamage(error.message);
         if (error.code === 'STORAGE_FULL' && thrown !== error) {
           this.#full = messageOf(error);
           this.#fullMs = this.#clock.monoMs();
@@ -248,19 +265,22 @@ class OpenStore implements ChangeStore {
   health(): StoreHealth {
     if (this.#clock.monoMs() - this.#fullMs > fullKeptMs) this.#full = '';
     try {
-      return this.#guarded(() => ({
-        full: this.#budget.lack() || this.#full,
-        damage: this.#damage,
-        usedBytes: this.#budget.usedBytes(),
-        waitingChanges: this.#slot.waiting,
-      }));
+      return this.#guarded(() => {
+        this.#files.verify();
+        return {
+          full: this.#budget.lack() || this.#full,
+          damage: this.#damage,
+          usedBytes: this.#budget.usedBytes(),
+          waitingChanges: this.#slot.waiting,
+        };
+      });
     } catch (error) {
       return { full: this.#full, damage: this.#damage || messageOf(error), usedBytes: 0, waitingChanges: 0 };
     }
   }
 
   reportDamage(found: string): void {
-    if (this.#damage === '') this.#logger.error('refdata.db is damaged', { found });
+    if (this.#damage === '') this.#logger.error('refdata.db is damaged or lost', { found });
     this.#damage ||= found;
   }
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import Database from 'better-sqlite3';
 import { until } from '../../test/e2e/wait.ts';
 import { LinesideError } from '../base/errors.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
@@ -93,4 +94,20 @@ test('damage inside a large file is found in the background and remembered', asy
   assert.equal(store.health().damage, '');
   clock.advance(5_000);
   assert.match(await until('the check to find it', () => store.health().damage), /the check of refdata.db found/);
+});
+
+test("another program's database is set aside as it was, and an empty refdata.db begun", async (t) => {
+  for (const version of [0, 1, 2]) {
+    const dir = temporaryDir(t);
+    const path = join(dir, refdataFileName);
+    const other = new Database(path);
+    other.exec(`CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine'); PRAGMA user_version = ${version}`);
+    other.close();
+    const content = readFileSync(path);
+    const { connection, setAside } = openRefdataFile(dir, migrations);
+    t.after(() => connection.close());
+    assert.equal(setAside, `${path}.damaged-1`);
+    assert.ok(readFileSync(setAside).equals(content));
+    assert.equal(connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 0);
+  }
 });

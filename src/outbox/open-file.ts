@@ -1,10 +1,11 @@
 /**
- * Opens refdata.db. A damaged one is refused and left as it is: an empty one in its place would count versions from 1
+ * Opens refdata.db. Another program's database in its place is set aside; a damaged refdata.db is refused and left as it is: an empty one in its place would count versions from 1
  * again and lose every change that still waits for the broker.
  */
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError, systemCode } from '../base/errors.ts';
+import { FILE_FOREIGN } from '../storage/migrate.ts';
 import {
   type Connection,
   closeQuietly,
@@ -13,6 +14,7 @@ import {
   openReadOnly,
   quickCheck,
 } from '../storage/open.ts';
+import { setAside } from '../storage/set-aside.ts';
 import { walLimitBytes } from './checkpoints.ts';
 import { damagedHint, storageError } from './storage-errors.ts';
 
@@ -29,6 +31,8 @@ export interface OpenedFile {
   readonly connection: Connection;
   /** Too large to be checked now; for ChangeStoreOptions. */
   readonly unchecked: boolean;
+  /** Where another program's database that lay in its place is now; '' there was none. */
+  readonly setAside: string;
 }
 
 /** Throws STORAGE_DAMAGED with a hint, STORAGE_FULL, STORAGE_FAILED; INTERNAL where a newer lineside wrote the file. */
@@ -37,18 +41,29 @@ export function openRefdataFile(dir: string, migrations: Migrations): OpenedFile
   try {
     mkdirSync(dir, { recursive: true });
     const unchecked = !checked(path);
-    const connection = openDatabase({ path, pageSize, cacheKib, walLimitBytes, migrations });
+    const { connection, setAside } = openOwn(path, migrations);
     try {
       // What an earlier run left in the write-ahead log is synced before anything is built on it: after a failed fsync its
       // pages may be in the kernel's cache alone.
       connection.pragma('wal_checkpoint(TRUNCATE)');
-      return { connection, unchecked };
+      return { connection, unchecked, setAside };
     } catch (error) {
       closeQuietly(connection);
       throw error;
     }
   } catch (error) {
     throw storageError(error);
+  }
+}
+
+function openOwn(path: string, migrations: Migrations): Pick<OpenedFile, 'connection' | 'setAside'> {
+  const open = (): Connection => openDatabase({ path, pageSize, cacheKib, walLimitBytes, migrations });
+  try {
+    return { connection: open(), setAside: '' };
+  } catch (error) {
+    if (systemCode(error) !== FILE_FOREIGN) throw error;
+    const aside = setAside(path);
+    return { connection: open(), setAside: aside };
   }
 }
 

@@ -4,6 +4,10 @@ import { type ErrorCode, LinesideError, messageOf, systemCode } from '../base/er
 export const damagedHint =
   'Stop lineside, keep a copy of refdata.db and its -wal, and restore a backup, or save what can be read with `sqlite3 refdata.db .recover`.';
 
+/** What is open still has everything; what its name leads to has not. */
+const lostHint =
+  'Put the file back, or stop lineside and restore a backup; a restart without it begins an empty refdata.db.';
+
 const table: readonly {
   readonly begins: RegExp;
   readonly code: ErrorCode;
@@ -27,6 +31,12 @@ const table: readonly {
     code: 'STORAGE_FAILED',
     says: 'refdata.db is held by another program',
     hint: 'Close what has it open (a backup, the sqlite3 shell); try again.',
+  },
+  {
+    begins: /^FILE_LOST/,
+    code: 'STORAGE_FAILED',
+    says: 'changes cannot be kept',
+    hint: lostHint,
   },
   {
     begins: /^(SQLITE_IOERR|EIO)/,

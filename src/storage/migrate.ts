@@ -19,6 +19,31 @@ export type Migrations = readonly Migration[];
 const readerTable = `
   CREATE TABLE IF NOT EXISTS oldest_reader (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL)`;
 
+/** Of a database that another program made. */
+export const FILE_FOREIGN = 'FILE_FOREIGN';
+
+class ForeignFileError extends Error {
+  readonly code = FILE_FOREIGN;
+}
+
+/**
+ * Throws FILE_FOREIGN where the file is not this program's: it has tables and no version, lacks a table that every version
+ * has, or bears another program's mark. Changes nothing.
+ */
+export function checkOwn(connection: Database.Database, migrations: Migrations): void {
+  const names = connection.prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'").pluck().all();
+  const mark = Number(connection.pragma('application_id', { simple: true }));
+  const isNew = versionOf(connection) === 0 && names.length === 0;
+  const isOwn = versionOf(connection) > 0 && firstTables(migrations).every((name) => names.includes(name));
+  if (mark === 0 && (isNew || isOwn)) return;
+  throw new ForeignFileError(`${connection.name} is the database of another program`);
+}
+
+function firstTables([first = '']: Migrations): string[] {
+  const sql = typeof first === 'string' ? first : first.sql;
+  return [...sql.matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name ?? '');
+}
+
 /**
  * Brings the file to the newest version known; one that is newer is left as it is. Throws INTERNAL where its contents are
  * beyond what these migrations know.

@@ -1,6 +1,6 @@
 /** How a SQLite file is opened, the same way each time; nothing about its contents. */
 import Database from 'better-sqlite3';
-import { type Migrations, migrate } from './migrate.ts';
+import { checkOwn, type Migrations, migrate } from './migrate.ts';
 
 export type { Migrations } from './migrate.ts';
 export type Connection = Database.Database;
@@ -21,11 +21,12 @@ const busyTimeoutMs = 2_000;
 
 /**
  * Opens for writing. Every commit is on the medium when it returns (synchronous=FULL: a WAL commit with an fsync).
- * Checkpoints are the caller's: an automatic one would run inside a commit and hide its failure.
+ * Checkpoints are the caller's: an automatic one would run inside a commit and hide its failure. Throws FILE_FOREIGN.
  */
 export function openDatabase(options: OpenOptions): Connection {
   const connection = new Database(options.path, { timeout: busyTimeoutMs });
   try {
+    checkOwn(connection, options.migrations);
     // The order matters: page_size is silently ignored once the file is in WAL mode.
     connection.pragma(`page_size = ${options.pageSize}`);
     connection.pragma('journal_mode = WAL');

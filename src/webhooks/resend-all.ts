@@ -117,7 +117,10 @@ export class ResendAll {
   /** Takes the first of what was found, one transaction's worth. Answers how many of them were sent again. */
   async #commit(by: Request, found: DeliveryRow[]): Promise<number> {
     const { store, dispatcher } = this.#o;
-    const { resent, done } = await store.maintain((audit) => this.#write(by, found.slice(0, sliceDeliveries), audit));
+    const { resent, done } = await store.maintain(
+      (audit) => this.#write(by, found.slice(0, sliceDeliveries), audit),
+      'promised',
+    );
     found.splice(0, done);
     if (resent > 0) dispatcher.resent(by.known.id);
     if (found.length > 0) await new Promise((resolve) => setImmediate(resolve));

@@ -130,7 +130,7 @@ class Reviewer implements Review {
       const about = { subscription: known.id, deliveries: 1, deliveryId, state: row.state, changeReason: reason };
       audit(store.now(), caller.name, 'webhook.resent', subjectOf(known), about);
       return { shown: this.#shown(this.#find(deliveryId).row), subscriptionId: known.id };
-    });
+    }, 'promised');
     dispatcher.resent(subscriptionId);
     return shown;
   }

@@ -1,7 +1,16 @@
 /** Whatever lies where log.db should be when the daemon starts: it serves, says so, and deletes nothing. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Daemon, startDaemon } from './daemon.ts';
@@ -51,7 +60,10 @@ for (const [name, damage] of Object.entries(damages)) {
     const status = await logStatus(daemon.client);
     assert.equal(status.setAside, `${path}.damaged-1`);
     assert.ok(readFileSync(`${path}.damaged-1`).equals(content), 'kept as it was');
-    assert.match(daemon.logLines.join('\n'), /error the log file is damaged: it was set aside .*damaged-1/);
+    assert.match(
+      daemon.logLines.join('\n'),
+      /error the log file cannot be used any more: a new log was begun .*damaged-1/,
+    );
     assert.match((await cli(daemon, 'status')).stdout, /damaged-1/);
     await serves(daemon, pty);
     await daemon.client.serial.logRaw({ dir: RX, note: 'new' });
@@ -87,5 +99,23 @@ test('a directory in its place: the line goes on, the status says what to do, an
   await daemon.client.serial.logRaw({ dir: RX, note: 'new' });
   const [first] = await everythingAfter(daemon.client, 0);
   assert.equal(Buffer.from(first?.entry?.rawData ?? []).toString(), 'new bytes', 'what waited is stored too');
+  await daemon.stop();
+});
+
+test('log.db is removed while the line runs: every LogRaw that was answered OK is there after a kill, and the gap is known', async () => {
+  const { daemon: first } = await startBox();
+  for (let n = 0; n < 20; n++) await first.client.serial.logRaw({ dir: RX, note: `before ${n}` });
+  for (const suffix of ['', '-wal', '-shm']) rmSync(join(first.dataDir, `log.db${suffix}`));
+  const answered = Array.from({ length: 300 }, (_, n) => `after ${n}`);
+  for (const note of answered) await first.client.serial.logRaw({ dir: RX, note });
+  assert.match(first.logLines.join('\n'), /error .*new log was begun found="log\.db was removed/);
+  await first.kill();
+  const daemon = await startDaemon({ dir: first.dir });
+  const kept = (await everythingAfter(daemon.client, 0)).map(({ entry }) => entry?.note);
+  assert.deepEqual(
+    kept.filter((note) => note?.startsWith('after')),
+    answered,
+  );
+  assert.match((await cli(daemon, 'status')).stdout, /20 entries .*log\.db was removed/);
   await daemon.stop();
 });

@@ -282,3 +282,24 @@ for (const [name, damage] of Object.entries(damages)) {
     assert.ok(readFileSync(path).equals(before), 'untouched');
   });
 }
+
+test('refdata.db is removed while the hub runs: 503 and never 201, and the hub says so; a restart begins an empty one', async () => {
+  const hub = await startHub({ config: alone });
+  const api = apiOf(hub);
+  await dictionary(api, 'd');
+  const probe = new Probe(hub);
+  await expect(201, probe.create(api));
+  for (const suffix of ['', '-wal', '-shm']) rmSync(join(hub.dir, 'data', `refdata.db${suffix}`));
+  for (let n = 0; n < 5; n++) {
+    const problem = await refused(503, 'STORAGE_FAILED', probe.create(api));
+    assert.match(problem.detail ?? '', /refdata\.db was removed/);
+  }
+  await refused(503, 'STORAGE_FAILED', probe.bundle(api, 10));
+  const ready = await api.get('/readyz');
+  assert.equal(ready.status, 503);
+  assert.match(ready.text, /refdata\.db was removed/);
+  assert.equal(await hub.stop(), 0);
+  const again = await startHub({ dir: hub.dir });
+  await dictionary(apiOf(again), 'd');
+  assert.equal(await again.stop(), 0);
+});

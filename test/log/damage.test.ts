@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import {
   closeSync,
+  cpSync,
   existsSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmdirSync,
   statSync,
   truncateSync,
@@ -19,7 +21,18 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
-import { idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, textsOf, until } from './support.ts';
+import {
+  idsOf,
+  iteratorOf,
+  MiB,
+  newEntry,
+  openLog,
+  readAll,
+  recordingLogger,
+  temporaryDir,
+  textsOf,
+  until,
+} from './support.ts';
 
 async function filledLog(t: TestContext, dir: string, entries = 200): Promise<string> {
   const log = await openLog(t, dir);
@@ -131,7 +144,6 @@ test('a directory that cannot be made at start: an existing log is joined withou
   const data = join(dir, 'data');
   await filledLog(t, data, 5);
   const away = join(dir, 'away');
-  const { renameSync } = await import('node:fs');
   renameSync(data, away);
   writeFileSync(data, 'a file in the way');
   const log = await openLog(t, data);
@@ -185,6 +197,7 @@ test('a large file opens at once and is checked afterwards: damage is found with
   const old = await openLog(t, dir, { queueBytes: 64 * MiB });
   const bytes = randomBytes(64 * 1024);
   for (let i = 0; i < 600; i++) old.record(1, i, bytes);
+  await until(async () => (await old.status()).pendingEntries === 0);
   await old.close();
   const size = statSync(path).size;
   assert.ok(size > 32 * MiB);
@@ -199,4 +212,90 @@ test('a large file opens at once and is checked afterwards: damage is found with
   await until(async () => (await log.status()).setAside !== '');
   assert.notEqual(log.logId, old.logId);
   assert.equal((await log.store(newEntry('goes on'))).id, 601);
+});
+
+const storedBefore = 20;
+const losses: Record<string, { harm: (path: string) => void; found: RegExp }> = {
+  'removed with its companions': {
+    harm: (path) => {
+      for (const file of [path, `${path}-wal`, `${path}-shm`]) unlinkSync(file);
+    },
+    found: /log\.db was removed/,
+  },
+  'removed alone': { harm: (path) => unlinkSync(path), found: /log\.db was removed/ },
+  'renamed over by another log': {
+    harm: (path) => {
+      const other = new Database(`${path}.other`);
+      other.exec('CREATE TABLE other (one INTEGER)');
+      other.close();
+      renameSync(`${path}.other`, path);
+    },
+    found: /log\.db was replaced by another file/,
+  },
+  truncated: { harm: (path) => truncateSync(path, 0), found: /log\.db was truncated/ },
+  'robbed of its write-ahead log by truncation': {
+    harm: (path) => truncateSync(`${path}-wal`, 0),
+    found: /log\.db-wal was truncated/,
+  },
+};
+
+for (const [name, { harm, found }] of Object.entries(losses)) {
+  test(`log.db ${name} while the line runs: what is answered OK is on the disk, and the loss is recorded`, async (t) => {
+    const dir = temporaryDir(t);
+    const path = join(dir, 'log.db');
+    const lines: string[] = [];
+    const log = await openLog(t, dir, { logger: recordingLogger(lines), tailBytes: 1_000 });
+    for (let i = 0; i < storedBefore; i++) await log.store(newEntry(`before ${i}`));
+    const before = log.logId;
+    const follower = iteratorOf(log, { after: 2, follow: true });
+    harm(path);
+    const acknowledged: string[] = [];
+    for (let i = 0; i < 50; i++) acknowledged.push(textsOf([await log.store(newEntry(`after ${i}`))])[0] ?? '');
+    assert.notEqual(log.logId, before, 'another log was begun');
+    assert.equal((await log.status()).state, 'ok');
+    assert.match(lines.join('\n'), found);
+    await assert.rejects(follower.next(), { code: 'LOG_LOST' });
+    await log.close();
+
+    const next = await openLog(t, dir);
+    const { entries, gaps } = await readAll(next);
+    assert.deepEqual(textsOf(entries), acknowledged, 'everything that was answered OK is there after the restart');
+    assert.deepEqual(
+      gaps.map(({ firstId, lastId, entries: lost }) => ({ firstId, lastId, lost })),
+      [{ firstId: 1, lastId: storedBefore, lost: storedBefore }],
+    );
+    assert.match(gaps[0]?.reason ?? '', found);
+    assert.equal((await next.status()).lostEntries, storedBefore);
+  });
+}
+
+test('log.db-wal removed alone: nothing is lost, the log goes on in the same file', async (t) => {
+  const dir = temporaryDir(t);
+  const log = await openLog(t, dir);
+  for (let i = 0; i < 5; i++) await log.store(newEntry(`before ${i}`));
+  const before = log.logId;
+  unlinkSync(join(dir, 'log.db-wal'));
+  await log.store(newEntry('after'));
+  await log.store(newEntry('end'));
+  assert.equal(log.logId, before);
+  const copied = join(temporaryDir(t), 'killed');
+  cpSync(dir, copied, { recursive: true });
+  const next = await openLog(t, copied);
+  assert.deepEqual(textsOf((await readAll(next)).entries), [
+    ...Array.from({ length: 5 }, (_, i) => `before ${i}`),
+    'after',
+    'end',
+  ]);
+});
+
+test('a foreign database in its place is set aside as it was, whatever its version', async (t) => {
+  for (const version of [0, 1, 2]) {
+    const dir = temporaryDir(t);
+    const path = join(dir, 'log.db');
+    const other = new Database(path);
+    other.exec(`CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine'); PRAGMA user_version = ${version}`);
+    other.close();
+    const content = readFileSync(path);
+    await expectNewLog(t, dir, '', content);
+  }
 });

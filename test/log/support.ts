@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLogger } from '../../src/base/logger.ts';
+import { createLogger, type Logger, silentLogger } from '../../src/base/logger.ts';
 import type { LogEntry, LogGap, NewEntry } from '../../src/log/entry.ts';
 import type { LogFace, LogRun, ReadRequest } from '../../src/log/face.ts';
 import { openSerialLog, type SerialLogOptions } from '../../src/log/serial-log.ts';
@@ -36,6 +36,11 @@ export async function openLog(t: TestContext, dir: string, changes: Partial<Seri
   const log = await openSerialLog(optionsFor(dir, changes));
   t.after(() => log.close());
   return log;
+}
+
+/** Every line of the operator's log, as it is written. */
+export function recordingLogger(lines: string[]): Logger {
+  return createLogger({ write: (line) => lines.push(line), journal: false, debug: false, wallMs: () => 0 });
 }
 
 export function newEntry(text: string, changes: Partial<NewEntry> = {}): NewEntry {
