@@ -5,7 +5,7 @@ import { LinesideError } from './base/errors.ts';
 import type { Logger } from './base/logger.ts';
 import type { Config } from './config/config.ts';
 import { openUpstreamBroker } from './hub-broker.ts';
-import type { Broker } from './kafka/face.ts';
+import { type Broker, LARGE_MESSAGE_MS } from './kafka/face.ts';
 import type { LineClient } from './line-client/line-client.ts';
 import type { Publisher } from './outbox/publisher.ts';
 import { UpstreamAlerts } from './upstream/alerts.ts';
@@ -31,7 +31,7 @@ export interface Upstream {
   stop(limitMs: number): Promise<void>;
 }
 
-/** Beyond what a way allows itself: librdkafka's time-out of a message, a collector's 60 s and a second for each kilobyte. */
+/** Beyond what a way allows itself: librdkafka's time-outs, a collector's 60 s and a second for each kilobyte. */
 const SEND_MORE_MS = 60_000;
 const SLOWEST_BYTES_PER_MS = 1;
 
@@ -56,7 +56,8 @@ export async function startUpstream(parts: UpstreamParts): Promise<Upstream | un
     maxBytesPerDay,
     busy: () => events.busy(),
     sendLimitMs:
-      Math.max(config.kafka.messageTimeoutMs, SEND_MORE_MS + batchBytes / SLOWEST_BYTES_PER_MS) + SEND_MORE_MS,
+      Math.max(config.kafka.messageTimeoutMs, LARGE_MESSAGE_MS, SEND_MORE_MS + batchBytes / SLOWEST_BYTES_PER_MS) +
+      SEND_MORE_MS,
     clock,
     logger,
   });

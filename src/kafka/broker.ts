@@ -217,7 +217,11 @@ class KafkaBroker implements Broker {
   /** As long as acknowledgements come and nothing else happens. */
   async #rest(over: () => boolean, signal: AbortSignal): Promise<void> {
     while (this.#connected && !over()) {
-      const wait = Math.min(this.#topics.dueMs(), this.#heardMs + SILENCE_MS) - this.#clock.monoMs();
+      // A sign of life would wait behind a large message: that one has a time limit of its own.
+      const isCarrying = this.#options.oneAtATime === true && this.#outstanding.size > 0;
+      const wait = isCarrying
+        ? SILENCE_MS
+        : Math.min(this.#topics.dueMs(), this.#heardMs + SILENCE_MS) - this.#clock.monoMs();
       if (wait <= 0) return;
       this.#nudge = new AbortController();
       await pause(this.#clock, wait, AbortSignal.any([signal, this.#nudge.signal]));

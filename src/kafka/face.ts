@@ -87,6 +87,12 @@ export interface TopicWish {
   readonly config: Readonly<Record<string, string>>;
 }
 
+/**
+ * Of a connection that carries one message at a time: the largest passes at 28 kbit/s (1,000,000 bytes). librdkafka takes no
+ * larger socket.timeout.ms, which runs while a request is still on its way.
+ */
+export const LARGE_MESSAGE_MS = 300_000;
+
 export interface KafkaOptions {
   /** "host:port,host:port" */
   readonly bootstrap: string;
@@ -104,7 +110,10 @@ export interface KafkaOptions {
   readonly maxMessageBytes: number;
   /** Bytes of messages taken and not settled; beyond that, and on a slow line long before, offer() answers 'full'. */
   readonly queueBytes: number;
-  /** No message is offered before the last one was settled: one that is too large is so by itself. */
+  /**
+   * No message is offered before the last one was settled: a refusal for its size is its own, and it may take minutes on a slow
+   * link, whatever messageTimeoutMs says.
+   */
   readonly oneAtATime?: boolean;
   readonly topics: readonly TopicWish[];
   /** false: missing topics are reported, not created. */

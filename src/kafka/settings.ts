@@ -1,6 +1,6 @@
 /** What librdkafka is told: KafkaOptions in its words, with the reasons. Pure. */
 import type { ProducerGlobalConfig, ProducerTopicConfig } from 'node-rdkafka';
-import type { KafkaOptions } from './face.ts';
+import { type KafkaOptions, LARGE_MESSAGE_MS } from './face.ts';
 
 /**
  * Bytes of a batch. One message that the broker finds too large takes its whole batch down with it, and no topic's
@@ -38,7 +38,7 @@ export function clientSettings(options: KafkaOptions): Record<string, string> {
     'security.protocol': securityProtocol,
     'reconnect.backoff.ms': String(RECONNECT_FIRST_MS),
     'reconnect.backoff.max.ms': String(RECONNECT_MAX_MS),
-    'socket.timeout.ms': String(SOCKET_TIMEOUT_MS),
+    'socket.timeout.ms': String(options.oneAtATime ? LARGE_MESSAGE_MS : SOCKET_TIMEOUT_MS),
     'socket.connection.setup.timeout.ms': String(REQUEST_TIMEOUT_MS),
     // A cable that is pulled says nothing.
     'socket.keepalive.enable': 'true',
@@ -77,7 +77,9 @@ export function producerSettings(options: KafkaOptions): ProducerGlobalConfig {
 export function topicSettings(options: KafkaOptions): ProducerTopicConfig {
   return {
     acks: -1,
-    'message.timeout.ms': options.messageTimeoutMs,
+    'message.timeout.ms': options.oneAtATime
+      ? Math.max(LARGE_MESSAGE_MS, options.messageTimeoutMs)
+      : options.messageTimeoutMs,
     'request.timeout.ms': Math.min(REQUEST_TIMEOUT_MS, options.messageTimeoutMs),
     // What Java's clients use: the same key goes to the same partition, whoever sends it.
     partitioner: 'murmur2_random',

@@ -18,8 +18,6 @@ const CONNECT_BYTES = 24 * 1_024;
 const SECURE_CONNECT_BYTES = 56 * 1_024;
 /** Of a connection that is kept, a second: signs of life and topics looked after. Measured: 76 while nothing is sent. */
 const KEPT_BYTES_PER_S = 100;
-/** A request that is not answered within this is sent again by librdkafka, up to the message's time-out. */
-const RESEND_MS = 10_000;
 const OUTAGE_LOOK_MS = 500;
 const PATIENCE_MS = 5_000;
 
@@ -100,12 +98,11 @@ class KafkaWay implements Way {
 
   async send(batch: Uint8Array, _about: About, signal: AbortSignal): Promise<SendOutcome> {
     const broker = this.#broker;
-    const { topic, deviceId, clock } = this.#o;
+    const { topic, deviceId } = this.#o;
     const cost = this.cost(batch);
     if (broker === undefined || signal.aborted)
       return { kind: 'unreached', reason: 'there is no connection', wireBytes: 0 };
     const message = kafkaMessage(this.#nextId++, topic, deviceId, batch);
-    const fromMs = clock.monoMs();
     const gaveUp = Promise.withResolvers<undefined>();
     const giveUp = (): void => gaveUp.resolve(undefined);
     const settled = Promise.withResolvers<Settled>();
@@ -119,19 +116,24 @@ class KafkaWay implements Way {
     }
     // A listener that stays would keep the batch in memory for as long as the signals behind this one.
     signal.addEventListener('abort', giveUp, { once: true });
+    // librdkafka would send it again over the next connection, and the budget would not know.
+    this.#onChange = () => {
+      if (!broker.state().connected) giveUp();
+    };
     const first = await Promise.race([settled.promise, gaveUp.promise]);
     signal.removeEventListener('abort', giveUp);
+    this.#onChange = () => {};
     this.#settle = undefined;
-    const outcome = first?.outcome ?? { kind: 'unreached' as const, reason: 'it is being stopped' };
-    const onLink = cost * (1 + Math.floor((clock.monoMs() - fromMs) / RESEND_MS));
+    const reason = signal.aborted ? 'it is being stopped' : broker.state().reason;
+    const outcome = first?.outcome ?? { kind: 'unreached' as const, reason };
     if (outcome.kind === 'acknowledged') {
       this.#is({ connected: true, reason: '' });
-      return { kind: 'stored', wireBytes: onLink };
+      return { kind: 'stored', wireBytes: cost };
     }
     this.#is({ connected: broker.state().connected, reason: outcome.reason });
     // What librdkafka still has of it is given up, so that it does not go out beside its successor.
     if (outcome.kind === 'unreached') this.#letGo();
-    return { ...outcome, wireBytes: onLink };
+    return { ...outcome, wireBytes: cost };
   }
 
   rest(): void {

@@ -42,5 +42,5 @@ export function shape(island: Island, kbitPerS: number): void {
       .map((line) => /^\d+: (li[^@:]+)/.exec(line)?.[1] ?? '')
       .filter((name) => name !== '') ?? [];
   const rate = ['rate', `${kbitPerS}kbit`, 'burst', '3000', 'latency', '800ms'];
-  inside(island, 'tc', 'qdisc', 'add', 'dev', device, 'root', 'tbf', ...rate);
+  inside(island, 'tc', 'qdisc', 'replace', 'dev', device, 'root', 'tbf', ...rate);
 }

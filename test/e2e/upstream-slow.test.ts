@@ -11,7 +11,7 @@ import { apiOf, create, DELIVERED_MS, dictionary, drained } from './hub-support.
 import { makeIsland } from './island.ts';
 import { carried, carry, shape } from './slow-link.ts';
 import { upstreamConsumerMissing } from './upstream-reader.ts';
-import { config, figure, writeEntries } from './upstream-support.ts';
+import { config, figure, shipped, writeEntries } from './upstream-support.ts';
 import { until } from './wait.ts';
 
 const island = makeIsland();
@@ -94,6 +94,21 @@ describe('a link that is slow or paid by the byte', { skip }, () => {
     }
     const bytesPerS = ((carried(island) - from.bytes) * 1_000) / (performance.now() - from.ms);
     t.diagnostic(`${Math.round(bytesPerS)} bytes a second meanwhile`);
+    assert.equal(await both.stop(), 0);
+  });
+
+  test('an entry that takes the link longer than any other message may take is sent', async (t) => {
+    shape(island, 128);
+    const topic = 'large.log';
+    const from = config({ ...broker, plain: bootstrap }, topic, { compression: 'none' });
+    const kafka = { ...(from['kafka'] as Toml), message_timeout_ms: 5_000 };
+    const both = await startBoth({ wrapper: island.wrapper, config: { ...from, kafka } });
+    // 20 s of the link: longer than librdkafka allows a request by default, too.
+    await writeEntries(both.client, 1, 320_000);
+    const fromMs = performance.now();
+    await shipped(both);
+    t.diagnostic(`sent after ${((performance.now() - fromMs) / 1_000).toFixed(1)} s`);
+    assert.equal(await figure(both, 'repeated_batches_total'), 0);
     assert.equal(await both.stop(), 0);
   });
 });
