@@ -6,8 +6,8 @@ import { describe, it, type TestContext } from 'node:test';
 import { until } from '../test/e2e/wait.ts';
 import { FakeClock } from './base/fake-clock.fixture.ts';
 import { type Logger, silentLogger } from './base/logger.ts';
+import { addToken, revokeToken } from './config/token-changes.ts';
 import { TokenReader } from './config/token-reader.ts';
-import { addToken, revokeToken } from './config/tokens.ts';
 import { createConsumers } from './hub-consumers.ts';
 
 const at = new Date('2026-01-02T03:04:05Z');

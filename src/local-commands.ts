@@ -8,7 +8,7 @@ import type { LocalShell } from './cli/cli.ts';
 import { addCollectorCommands } from './collector/commands.ts';
 import type { Config } from './config/config.ts';
 import { describeConfig, load, look } from './config/load.ts';
-import { addToken, listTokens, revokeToken, roles } from './config/tokens.ts';
+import { listTokens, roles } from './config/tokens.ts';
 import { addDoctorCommands } from './doctor/commands.ts';
 
 type Warn = (warning: string) => void;
@@ -105,7 +105,8 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
       '\nExamples:\n  lineside token add ops --role operator --role reader\n  lineside token add wall-display --role viewer\n',
     )
     .requiredOption('--role <role>', `one of ${roles.join(', ')}; repeatable`, collect, [])
-    .action((name: string, options: { config?: string; role: string[] }) => {
+    .action(async (name: string, options: { config?: string; role: string[] }) => {
+      const { addToken } = await import('./config/token-changes.ts');
       const file = tokensFile(options);
       const secret = addToken(file, name, options.role, new Date(systemClock.wallMs()));
       io.stdout.write(`${name} (${options.role.join(', ')}) may use this token. It is shown this once:\n${secret}\n`);
@@ -124,7 +125,8 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
     });
   withConfig(token.command('revoke').argument('<name>', 'name of the token: who uses it'))
     .description('end a token at once, also for the running service')
-    .action((name: string, options: { config?: string }) => {
+    .action(async (name: string, options: { config?: string }) => {
+      const { revokeToken } = await import('./config/token-changes.ts');
       revokeToken(tokensFile(options), name);
       io.stdout.write(`${name} is revoked\n`);
     });

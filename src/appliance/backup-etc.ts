@@ -1,7 +1,8 @@
 /** The files of /etc/lineside as a backup holds them: with their modes, and their owners by name. */
 import { lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { LinesideError } from '../base/errors.ts';
+import { isTokenLock } from '../config/token-file.ts';
 import { maxEtcFileBytes, restoreDirName, setupDirName } from './backup-archive.ts';
 import type { TarEntry } from './tar.ts';
 
@@ -12,6 +13,7 @@ export function etcEntries(etcDir: string): SourceFile[] {
   const names = new Names();
   return readdirSync(etcDir, { recursive: true, encoding: 'utf8' })
     .filter((path) => !path.split('/').includes(restoreDirName) && path.split('/')[0] !== setupDirName)
+    .filter((path) => !isTokenLock(basename(path)))
     .sort((a, b) => (a < b ? -1 : 1))
     .map((path) => {
       const source = join(etcDir, path);

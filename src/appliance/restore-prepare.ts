@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { loadText } from '../config/load.ts';
+import { isTokenLock } from '../config/token-file.ts';
 import { checkReadable } from '../storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../storage/open.ts';
 import { asOwnerOf } from './as-owner.ts';
@@ -172,7 +173,10 @@ function etcMoves(etcDir: string): Move[] {
   const names = new Set([...readdirSync(etcDir), ...prepared]);
   names.delete(restoreDirName);
   names.delete(setupDirName);
-  return [...names].map((name) => ({ dir: etcDir, name, hasNew: prepared.includes(name) }));
+  // A command may be waiting for it.
+  return [...names]
+    .filter((name) => !isTokenLock(name))
+    .map((name) => ({ dir: etcDir, name, hasNew: prepared.includes(name) }));
 }
 
 function syncTree(dir: string): void {

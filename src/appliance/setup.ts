@@ -8,6 +8,7 @@ import { messageOf } from '../base/errors.ts';
 import { instantOfMs } from '../base/instant.ts';
 import { parseConfig } from '../config/parse.ts';
 import type { Fault } from '../config/settings.ts';
+import { withTokenLock } from '../config/token-file.ts';
 import { FILE_MODE, listTokens, newToken, roles, type StoredToken, tokensText } from '../config/tokens.ts';
 import { type CardFile, type Document, decode, findOnCard, readDocument, unixText } from './card.ts';
 import { settleCard } from './card-writes.ts';
@@ -41,6 +42,16 @@ export function applySetup(parts: SetupParts): readonly string[] {
   const { box, disk, log } = parts;
   if (finish(box, disk)) log('what an earlier start had begun is done');
   const faults: string[] = [];
+  // A token that an operator adds meanwhile must not be lost.
+  withTokenLock(box.path(etc.tokens), () => applyCard(parts, faults));
+  settleCard(parts, faults);
+  if (faults.length > 0)
+    log(`${faults.length} faults in the files of the card, nothing of them was applied: see setup-errors.txt there`);
+  return faults;
+}
+
+function applyCard(parts: SetupParts, faults: string[]): void {
+  const { box } = parts;
   const applied = readApplied(box);
   const setup = readSetup(parts, applied, faults);
   const config = readConfig(parts, applied, faults);
@@ -51,10 +62,6 @@ export function applySetup(parts: SetupParts): readonly string[] {
   const isGood = faults.length === 0;
   const wanted = isGood ? { setup, config, tokens, plan } : { tokens: planTokens(parts, applied, undefined) };
   commitAll(parts, applied, wanted);
-  settleCard(parts, faults);
-  if (!isGood)
-    log(`${faults.length} faults in the files of the card, nothing of them was applied: see setup-errors.txt there`);
-  return faults;
 }
 
 interface ReadSetup {

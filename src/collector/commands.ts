@@ -70,11 +70,11 @@ function addTokenCommand(collector: Command, io: CliIo): void {
     .action(async (deviceId: string, { tokens, revoke }: { tokens: string; revoke?: boolean }) => {
       const { addDeviceToken, revokeDeviceTokens } = await import('./tokens.ts');
       if (revoke === true) {
-        await revokeDeviceTokens(tokens, deviceId);
+        revokeDeviceTokens(tokens, deviceId);
         io.stdout.write(`${deviceId} may push no more\n`);
         return;
       }
-      const token = await addDeviceToken(tokens, deviceId);
+      const token = addDeviceToken(tokens, deviceId);
       io.stdout.write(`${deviceId} may push with this token. It is shown this once:\n${token}\n`);
     });
 }

@@ -7,6 +7,7 @@ import type { Logger } from '../base/logger.ts';
 import { RefusalLog } from '../base/refusal-log.ts';
 import { isLoopback } from '../config/listen.ts';
 import { readTlsFiles } from '../config/tls-files.ts';
+import { TokenWatch } from '../config/token-reader.ts';
 import { createGate, type Judge } from './gate.ts';
 import {
   KEEPALIVE_MS,
@@ -22,7 +23,7 @@ import { Pushes } from './pushes.ts';
 import { collectorDefinition, collectorService } from './service.ts';
 import { Store } from './store.ts';
 import { realDisk } from './stored-log.ts';
-import { DeviceTokens } from './tokens.ts';
+import { parseDeviceTokens } from './tokens.ts';
 
 export interface CollectorOptions {
   readonly host: string;
@@ -62,7 +63,10 @@ export async function startCollector(
   const refused = new RefusalLog(clock, logger);
   // Its own, so that strangers at the door do not hide what is wrong with a box.
   const notTaken = new RefusalLog(clock, logger);
-  const judge = options.tokens === '' ? undefined : judgeBy(new DeviceTokens(options.tokens, clock, logger));
+  const judge =
+    options.tokens === ''
+      ? undefined
+      : judgeBy(new TokenWatch({ file: options.tokens, clock, logger, parse: parseDeviceTokens, mayBeMissing: false }));
   const server = new Server({ ...serverOptions, interceptors: [createGate(judge, refused)] });
   server.addService(collectorDefinition, collectorService({ store, pushes, clock, logger, refused: notTaken, judge }));
   const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
@@ -118,13 +122,13 @@ async function credentialsOf({ tlsCert, tlsKey }: CollectorOptions): Promise<Ser
   return ServerCredentials.createSsl(null, [{ cert_chain: cert, private_key: key }]);
 }
 
-function judgeBy(tokens: DeviceTokens): Judge {
+function judgeBy(tokens: TokenWatch<string>): Judge {
   return async (authorization) => {
     const token = /^bearer +(\S+)$/i.exec(authorization[0] ?? '')?.[1];
     if (authorization.length !== 1 || token === undefined) {
       throw new LinesideError('UNAUTHENTICATED', 'the authorization metadata is not "Bearer TOKEN"');
     }
-    const owner = await tokens.ownerOf(token);
+    const owner = await tokens.find(token);
     if (owner === undefined) throw new LinesideError('UNAUTHENTICATED', 'no such token, or it was revoked');
     return owner;
   };

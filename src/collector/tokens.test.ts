@@ -13,13 +13,13 @@ it('root adds and revokes tokens in a file that stays the one of the user that t
   const directory = temporaryDirectory();
   const file = join(directory, 'tokens');
   chownSync(directory, 0, 4_321);
-  await addDeviceToken(file, 'box-1');
+  addDeviceToken(file, 'box-1');
   assert.deepEqual([statSync(file).uid, statSync(file).gid], [0, 4_321], "a new one has its directory's group");
   chownSync(file, 1_234, 2_345);
   chmodSync(file, 0o600);
   const look = (): number[] => [statSync(file).uid, statSync(file).gid, statSync(file).mode & 0o777];
-  await addDeviceToken(file, 'box-2');
+  addDeviceToken(file, 'box-2');
   assert.deepEqual(look(), [1_234, 2_345, 0o600]);
-  await revokeDeviceTokens(file, 'box-2');
+  revokeDeviceTokens(file, 'box-2');
   assert.deepEqual(look(), [1_234, 2_345, 0o600]);
 });

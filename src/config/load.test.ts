@@ -6,7 +6,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
 import { describeConfig, load, look, ownDeviceId, readPassword } from './load.ts';
-import { addToken, revokeToken } from './tokens.ts';
+import { addToken, revokeToken } from './token-changes.ts';
 
 let dir = '';
 beforeEach(() => {

@@ -17,31 +17,38 @@ export interface TokenOwner {
   readonly roles: readonly Role[];
 }
 
-interface Known extends TokenOwner {
+export interface KnownToken<Owner> {
+  readonly owner: Owner;
   readonly digest: Buffer;
 }
 
-export class TokenReader {
-  readonly #file: string;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  #known: readonly Known[] = [];
-  /** A file that is not there has no tokens, which is an answer; one that cannot be understood is none. */
+export interface WatchOptions<Owner> {
+  readonly file: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Throws if the text is no such file. */
+  readonly parse: (file: string, text: string) => readonly KnownToken<Owner>[];
+  /** A missing file has no tokens, which is an answer; a file that cannot be understood is none. */
+  readonly mayBeMissing: boolean;
+}
+
+/** A file of tokens, the box's or the collector's. */
+export class TokenWatch<Owner> {
+  readonly #o: WatchOptions<Owner>;
+  #known: readonly KnownToken<Owner>[] = [];
   #isReadable = false;
   /** What the file looked like when it was last read: a write is a rename, so the inode changes too. */
   #version = '';
   #checkedAtMs = Number.NEGATIVE_INFINITY;
   #checking: Promise<void> | undefined;
 
-  constructor(file: string, clock: Clock, logger: Logger) {
-    this.#file = file;
-    this.#clock = clock;
-    this.#logger = logger;
+  constructor(options: WatchOptions<Owner>) {
+    this.#o = options;
   }
 
   /** Whose token it is; undefined: nobody's. */
-  async find(token: string): Promise<TokenOwner | undefined> {
-    if (this.#clock.monoMs() - this.#checkedAtMs >= RECHECK_MS) await this.#refresh();
+  async find(token: string): Promise<Owner | undefined> {
+    await this.#refreshIfOld();
     const owner = this.#ownerOf(token);
     if (owner !== undefined) return owner;
     // It may have been added a moment ago. Only a look that begins now is sure to see it; one that is under way may not be.
@@ -51,23 +58,27 @@ export class TokenReader {
   }
 
   /** Of all tokens; undefined: the file cannot be read, and nobody knows. */
-  async owners(): Promise<readonly TokenOwner[] | undefined> {
-    if (this.#clock.monoMs() - this.#checkedAtMs >= RECHECK_MS) await this.#refresh();
-    return this.#isReadable ? this.#known.map(({ name, roles }) => ({ name, roles })) : undefined;
+  async owners(): Promise<readonly Owner[] | undefined> {
+    await this.#refreshIfOld();
+    return this.#isReadable ? this.#known.map(({ owner }) => owner) : undefined;
   }
 
-  #ownerOf(token: string): TokenOwner | undefined {
+  #ownerOf(token: string): Owner | undefined {
     const digest = digestOf(token);
-    let owner: Known | undefined;
+    let owner: Owner | undefined;
     // Every entry is compared, in constant time each.
-    for (const known of this.#known) if (timingSafeEqual(known.digest, digest)) owner = known;
+    for (const known of this.#known) if (timingSafeEqual(known.digest, digest)) owner = known.owner;
     return owner;
+  }
+
+  async #refreshIfOld(): Promise<void> {
+    if (this.#o.clock.monoMs() - this.#checkedAtMs >= RECHECK_MS) await this.#refresh();
   }
 
   /** One look at a time; who comes meanwhile waits for the same one. */
   #refresh(): Promise<void> {
     this.#checking ??= this.#look().finally(() => {
-      this.#checkedAtMs = this.#clock.monoMs();
+      this.#checkedAtMs = this.#o.clock.monoMs();
       this.#checking = undefined;
     });
     return this.#checking;
@@ -75,27 +86,41 @@ export class TokenReader {
 
   /** A file that cannot be read or understood lets nobody in: the last tokens may be the ones just revoked. */
   async #look(): Promise<void> {
+    const { file, logger, parse, mayBeMissing } = this.#o;
     let version = '';
     try {
-      const { ino, size, mtimeMs, ctimeMs } = await stat(this.#file);
+      const { ino, size, mtimeMs, ctimeMs } = await stat(file);
       version = `${ino} ${size} ${mtimeMs} ${ctimeMs}`;
       if (version === this.#version) return;
-      const tokens = parseTokens(this.#file, await readFile(this.#file, 'utf8'));
-      this.#known = tokens.map(({ name, roles, sha256 }) => ({ name, roles, digest: Buffer.from(sha256, 'hex') }));
+      this.#known = parse(file, await readFile(file, 'utf8'));
       this.#isReadable = true;
     } catch (error) {
       this.#known = [];
-      const missing = systemCode(error) === 'ENOENT';
+      const missing = mayBeMissing && systemCode(error) === 'ENOENT';
       this.#isReadable = missing;
       if (missing) version = 'missing';
       else version ||= 'unreadable';
       if (version !== this.#version && !missing) {
-        this.#logger.error('the tokens file cannot be read: no token is accepted', {
-          file: this.#file,
+        logger.error('the tokens file cannot be read: no token is accepted', {
+          file,
           error: messageOf(error),
         });
       }
     }
     this.#version = version;
   }
+}
+
+/** The tokens of the box. */
+export class TokenReader extends TokenWatch<TokenOwner> {
+  constructor(file: string, clock: Clock, logger: Logger) {
+    super({ file, clock, logger, parse: ownersIn, mayBeMissing: true });
+  }
+}
+
+function ownersIn(file: string, text: string): KnownToken<TokenOwner>[] {
+  return parseTokens(file, text).map(({ name, roles, sha256 }) => ({
+    owner: { name, roles },
+    digest: Buffer.from(sha256, 'hex'),
+  }));
 }

@@ -6,8 +6,9 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
+import { addToken, revokeToken } from './token-changes.ts';
 import { TokenReader } from './token-reader.ts';
-import { addToken, listTokens, revokeToken } from './tokens.ts';
+import { listTokens } from './tokens.ts';
 
 const at = new Date('2026-01-02T03:04:05Z');
 let dir = '';
@@ -39,7 +40,7 @@ test('adds, lists and revokes; the file holds the hash only', () => {
     listTokens(file).map(({ name }) => name),
     ['hub'],
   );
-  assert.deepEqual(readdirSync(dir), ['tokens.json'], 'no temporary file stays');
+  assert.deepEqual(readdirSync(dir).sort(), ['.tokens.json.lock', 'tokens.json'], 'no temporary file stays');
 });
 
 test('refuses names, roles and files that are none', () => {

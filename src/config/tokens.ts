@@ -3,19 +3,7 @@
  * protect short secrets that people choose, and nobody can try 2^256 random ones.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 
 /**
@@ -45,46 +33,10 @@ export interface StoredToken {
 const PREFIX = 'lsd_';
 /** 256 bits. */
 const SECRET_BYTES = 32;
+/** The owner writes, the daemon's group may read. */
+export const FILE_MODE = 0o640;
 /** Changes that came through the Unix socket bear this name, and it may do everything. */
 export const LOCAL = 'local';
-/** The daemon's group may read it, nobody else. */
-export const FILE_MODE = 0o640;
-const NAME = /^[a-z0-9._-]{1,64}$/;
-
-/** Stores a new token's hash and returns the token, which cannot be had again. */
-export function addToken(file: string, name: string, wanted: readonly string[], createdAt: Date): string {
-  if (!NAME.test(name)) {
-    throw new LinesideError('INVALID_ARGUMENT', `"${name}" is no name for a token: 1 to 64 of a-z, 0-9, ".", "_", "-"`);
-  }
-  if (name === LOCAL) {
-    throw new LinesideError('INVALID_ARGUMENT', `"${LOCAL}" is who comes through the Unix socket: take another name`);
-  }
-  const given = new Set<Role>();
-  for (const role of wanted) {
-    if (!isRole(role)) {
-      throw new LinesideError('INVALID_ARGUMENT', `no such role: "${role}"`, { hint: `roles: ${roles.join(', ')}` });
-    }
-    given.add(role);
-  }
-  if (given.size === 0) {
-    throw new LinesideError('INVALID_ARGUMENT', 'a token needs a role', { hint: `roles: ${roles.join(', ')}` });
-  }
-  const stored = listTokens(file);
-  if (stored.some((token) => token.name === name)) {
-    throw new LinesideError('INVALID_ARGUMENT', `there is a token named "${name}" already`, {
-      hint: 'revoke it first, or take another name',
-    });
-  }
-  const token = newToken();
-  const entry = {
-    name,
-    roles: [...given],
-    sha256: digestOf(token).toString('hex'),
-    createdAt: createdAt.toISOString(),
-  };
-  write(file, [...stored, entry]);
-  return token;
-}
 
 export function newToken(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
@@ -99,18 +51,6 @@ export function listTokens(file: string): StoredToken[] {
     throw unreadable(file, error);
   }
   return parseTokens(file, text);
-}
-
-/** Rejects an unknown name with INVALID_ARGUMENT. */
-export function revokeToken(file: string, name: string): void {
-  const stored = listTokens(file);
-  const kept = stored.filter((token) => token.name !== name);
-  if (kept.length === stored.length) {
-    throw new LinesideError('INVALID_ARGUMENT', `there is no token named "${name}"`, {
-      hint: 'see "lineside token list"',
-    });
-  }
-  write(file, kept);
 }
 
 export function isRole(text: string): text is Role {
@@ -152,47 +92,4 @@ function isStored(item: unknown): item is StoredToken {
 /** As the file has them. */
 export function tokensText(tokens: readonly StoredToken[]): string {
   return `${JSON.stringify({ tokens }, null, 2)}\n`;
-}
-
-/** All or nothing, also when the power goes: a new file, flushed, then renamed over the old one. */
-function write(file: string, tokens: readonly StoredToken[]): void {
-  const temporary = join(dirname(file), `.tokens-${process.pid}.tmp`);
-  try {
-    const fd = openSync(temporary, 'w', FILE_MODE);
-    try {
-      writeSync(fd, tokensText(tokens));
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
-    chmodSync(temporary, FILE_MODE);
-    keepOwner(file, temporary);
-    renameSync(temporary, file);
-    flushDirectory(dirname(file));
-  } catch (error) {
-    rmSync(temporary, { force: true });
-    throw new LinesideError('CONFIG_INVALID', `cannot write the tokens to ${file}: ${messageOf(error)}`, {
-      cause: error,
-      hint: 'run it as the user that owns the file, usually root',
-    });
-  }
-}
-
-/** Root runs the command, the service reads the file as another user: the old file's owner and group stay, a new one gets its directory's group. */
-function keepOwner(file: string, temporary: string): void {
-  const old = statSync(file, { throwIfNoEntry: false });
-  const { uid, gid } = statSync(temporary);
-  const owner = old?.uid ?? uid;
-  const group = old?.gid ?? statSync(dirname(file)).gid;
-  if (owner !== uid || group !== gid) chownSync(temporary, owner, group);
-}
-
-/** A rename survives a power cut once its directory is flushed. */
-function flushDirectory(directory: string): void {
-  const fd = openSync(directory, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }

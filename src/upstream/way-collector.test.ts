@@ -138,7 +138,7 @@ describe('the way to a collector', () => {
     makeCa(dir, 'other');
     signed(dir, 'collector', 'DNS:localhost');
     const tokens = join(dir, 'tokens');
-    const [own, others] = [await addDeviceToken(tokens, 'box-1'), await addDeviceToken(tokens, 'box-2')];
+    const [own, others] = [addDeviceToken(tokens, 'box-1'), addDeviceToken(tokens, 'box-2')];
     const tls = { tokens, tlsCert: join(dir, 'collector.pem'), tlsKey: join(dir, 'collector.key') };
     const { port } = await collector(t, tls);
     const tokenFile = join(dir, 'token');
@@ -165,7 +165,7 @@ describe('the way to a collector', () => {
     await assert.rejects(to.position('log-1', never), /cannot read .*token: ENOENT/);
     writeFileSync(tokenFile, `${own}\r\n`);
     assert.equal((await send(to, batch(0, 5))).kind, 'stored');
-    await revokeDeviceTokens(tokens, 'box-1');
+    revokeDeviceTokens(tokens, 'box-1');
     await until('it is refused', async () => (await send(to, batch(5, 9))).kind === 'refused');
     const untrusting = way(t, port, { ...more, caFile: join(dir, 'other.pem') });
     assert.match(JSON.stringify(await send(untrusting, batch(5, 9))), /unreached.*UNAVAILABLE.*certificate/);
@@ -191,7 +191,7 @@ describe('the way to a collector', () => {
     makeCa(dir);
     signed(dir, 'collector', 'DNS:localhost');
     const tokens = join(dir, 'tokens');
-    writeFileSync(join(dir, 'token'), await addDeviceToken(tokens, 'box-1'));
+    writeFileSync(join(dir, 'token'), addDeviceToken(tokens, 'box-1'));
     const tls = { tokens, tlsCert: join(dir, 'collector.pem'), tlsKey: join(dir, 'collector.key') };
     const { port } = await collector(t, tls);
     const link = await counted(t, port);

@@ -9,7 +9,7 @@ import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { silentLogger } from '../../base/logger.ts';
 import { REFUSAL_LOG_MS, RefusalLog } from '../../base/refusal-log.ts';
-import { addToken, revokeToken } from '../../config/tokens.ts';
+import { addToken, revokeToken } from '../../config/token-changes.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../proto/services.ts';
 import { certificateRoles, mayCall, roleNeeded } from './access.ts';
 

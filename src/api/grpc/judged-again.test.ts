@@ -11,7 +11,7 @@ import { Authority } from '../../../test/grpc/certificates.ts';
 import { startTestServer } from '../../../test/grpc/fakes.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { silentLogger } from '../../base/logger.ts';
-import { addToken, revokeToken } from '../../config/tokens.ts';
+import { addToken, revokeToken } from '../../config/token-changes.ts';
 import { RX } from '../../log/entry.ts';
 import { LineServiceDefinition, type lineside, SerialServiceDefinition } from '../../proto/services.ts';
 import { STREAM_JUDGE_MS } from './limits.ts';

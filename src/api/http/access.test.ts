@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { silentLogger } from '../../base/logger.ts';
-import { revokeToken } from '../../config/tokens.ts';
+import { revokeToken } from '../../config/token-changes.ts';
 import { accessOf, mayCall, methodsOf, routeAccess, scopesOf } from './access.ts';
 import { startTestServer } from './server.fixture.ts';
 

@@ -7,7 +7,7 @@ import { until, within } from '../../../test/e2e/wait.ts';
 import { LinesideError } from '../../base/errors.ts';
 import { FakeClock } from '../../base/fake-clock.fixture.ts';
 import { silentLogger } from '../../base/logger.ts';
-import { addToken, revokeToken } from '../../config/tokens.ts';
+import { addToken, revokeToken } from '../../config/token-changes.ts';
 import { RX, TX } from '../../log/entry.ts';
 import { lineside } from '../../proto/services.ts';
 import {

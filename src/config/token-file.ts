@@ -1,0 +1,147 @@
+/**
+ * Changes of a file of tokens, the box's and the collector's: one process at a time, and on the medium before a command
+ * reports success. The lock (flock(2)) is on a file beside it, since each change replaces the file itself; the kernel
+ * releases the lock with the process, however that ends.
+ */
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { systemClock } from '../base/clock.ts';
+import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
+import { tryLock } from '../base/lock-file.ts';
+import { FILE_MODE } from './tokens.ts';
+
+/** A change takes milliseconds, on a worn card a second. Commands of a script may wait for each other. */
+const LOCK_WAIT_MS = 30_000;
+const LOCK_POLL_MS = 10;
+
+/** `text`: '' of a missing file. Throws CONFIG_INVALID; what `change` throws leaves the file as it was. */
+export function changeTokenFile(file: string, change: (text: string, exists: boolean) => string): void {
+  withTokenLock(file, () => {
+    const before = textOf(file);
+    const text = change(before ?? '', before !== undefined);
+    replace(file, text);
+    // An editor, or an older lineside, takes no lock.
+    if (textOf(file) === text) return;
+    throw new LinesideError('CONFLICT', `cannot change ${file}: another program wrote it at the same time`, {
+      hint: 'Look at what it holds now, then repeat the command.',
+    });
+  });
+}
+
+/** Throws CONFLICT if another process holds the lock all the time. */
+export function withTokenLock<T>(file: string, work: () => T): T {
+  const fd = openLock(file);
+  // Nothing can be written there: the work reports it, or has nothing to write.
+  if (fd === undefined) return work();
+  try {
+    const untilMs = systemClock.monoMs() + LOCK_WAIT_MS;
+    while (!tryLock(fd)) {
+      if (systemClock.monoMs() > untilMs) {
+        throw new LinesideError(
+          'CONFLICT',
+          `cannot lock ${file}: another command has it for ${LOCK_WAIT_MS / 1000} s`,
+          {
+            hint: `Look who it is: fuser -v ${lockOf(file)}`,
+          },
+        );
+      }
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
+    }
+    return work();
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** It holds nothing: no backup has it. */
+export function isTokenLock(name: string): boolean {
+  return /^\..+\.lock$/.test(name);
+}
+
+function lockOf(file: string): string {
+  return join(dirname(file), `.${basename(file)}.lock`);
+}
+
+/** undefined: the directory is missing, or read-only. The lock is for the owner alone: others could hold it for ever. */
+function openLock(file: string): number | undefined {
+  const path = lockOf(file);
+  try {
+    const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+    const { uid, gid } = statSync(dirname(file));
+    if (process.getuid?.() === 0) fchownSync(fd, uid, gid);
+    return fd;
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR', 'EROFS'].includes(systemCode(error))) return undefined;
+    throw unwritable(file, error);
+  }
+}
+
+/** undefined: there is no such file. */
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw new LinesideError('CONFIG_INVALID', `cannot read the tokens in ${file}: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** All or nothing, also when the power goes: a new file, flushed, then renamed over the old one. */
+function replace(file: string, text: string): void {
+  const temporary = join(dirname(file), `.${basename(file)}.new`);
+  try {
+    // Of a command that was killed; its owner might be another one.
+    rmSync(temporary, { force: true });
+    const fd = openSync(temporary, 'wx', 0o600);
+    try {
+      writeFileSync(fd, text);
+      keepOwner(file, fd);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(temporary, file);
+    flushDirectory(dirname(file));
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw unwritable(file, error);
+  }
+}
+
+/** Root runs the command, the service reads the file as another user: a new file gets its directory's group. */
+function keepOwner(file: string, fd: number): void {
+  const old = statSync(file, { throwIfNoEntry: false });
+  if (process.getuid?.() === 0) fchownSync(fd, old?.uid ?? 0, old?.gid ?? statSync(dirname(file)).gid);
+  fchmodSync(fd, (old?.mode ?? FILE_MODE) & FILE_MODE);
+}
+
+/** A rename survives a power cut once its directory is flushed. */
+function flushDirectory(directory: string): void {
+  const fd = openSync(directory, 'r');
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function unwritable(file: string, cause: unknown): LinesideError {
+  return new LinesideError('CONFIG_INVALID', `cannot write the tokens to ${file}: ${messageOf(cause)}`, {
+    cause,
+    hint: 'run it as the user that owns the file, usually root',
+  });
+}
