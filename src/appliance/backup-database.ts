@@ -9,10 +9,11 @@ import { asOwnerOf } from './as-owner.ts';
 /** Of a slice. */
 const sliceBytes = 1024 * 1024;
 /**
- * While the copy is made the service's write-ahead log cannot be begun anew: it grows by what is written. A line that fills
- * this in the time of a copy leaves no room for both.
+ * While the copy is made the service's write-ahead log cannot be begun again: it grows by what is written. The line stops
+ * storing entries when it has grown by a quarter of the log (at least 12 MiB): the copy is abandoned well before.
  */
-const walGrowthLimitBytes = 512 * 1024 * 1024;
+const minWalGrowthBytes = 8 * 1024 * 1024;
+const walGrowthDivisor = 8;
 
 /**
  * One read transaction for all slices: SQLite would begin the copy anew after each commit of another process, and beside a
@@ -30,10 +31,11 @@ export async function copyDatabase(
     const pages = Math.max(1, Math.floor(sliceBytes / pageSize));
     const version = versionOf(connection);
     const started = walBytes(source);
+    const mostGrowth = Math.max(minWalGrowthBytes, statSync(source).size / walGrowthDivisor);
     await connection.backup(target, {
       progress({ totalPages, remainingPages }) {
         onProgress((totalPages - remainingPages) * pageSize, totalPages * pageSize);
-        if (walBytes(source) - started > walGrowthLimitBytes) throw tooBusy(source);
+        if (walBytes(source) - started > mostGrowth) throw tooBusy(source);
         return pages;
       },
     });

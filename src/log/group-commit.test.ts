@@ -6,7 +6,7 @@ import type { LogEntry } from './entry.ts';
 import { GroupCommit } from './group-commit.ts';
 import { unpack } from './packed.ts';
 import type { Segment } from './segments.ts';
-import type { AppendRequest, Opened, OpenRequest, Page, Pruned, RemoteStore, StoreSizes } from './store-face.ts';
+import type { Appended, AppendRequest, Opened, OpenRequest, Page, Pruned, RemoteStore } from './store-face.ts';
 
 const nothing: Opened = {
   firstId: 0,
@@ -29,7 +29,7 @@ const nothing: Opened = {
 /** A store whose commits end when the test says so. */
 class FakeStore implements RemoteStore {
   readonly batches: AppendRequest[] = [];
-  #settle: { ok(sizes: StoreSizes): void; fail(error: Error): void } | undefined;
+  #settle: { ok(sizes: Appended): void; fail(error: Error): void } | undefined;
   #decided = 0;
   opens = 0;
   setAsides = 0;
@@ -40,7 +40,7 @@ class FakeStore implements RemoteStore {
     return Promise.resolve(nothing);
   }
 
-  append(request: AppendRequest): Promise<StoreSizes> {
+  append(request: AppendRequest): Promise<Appended> {
     assert.equal(this.#settle, undefined, 'one batch at a time');
     this.batches.push(request);
     return new Promise((ok, fail) => {
@@ -57,7 +57,7 @@ class FakeStore implements RemoteStore {
     this.#decided = Math.max(this.#decided, ...(this.ids.at(-1) ?? []), ...(last?.gaps ?? []).map((g) => g.lastId));
     const settle = this.#settle;
     this.#settle = undefined;
-    settle?.ok({ ...nothing, decidedId: this.#decided });
+    settle?.ok({ ...nothing, decidedId: this.#decided, entries: 0 });
     await turn();
   }
 
@@ -96,6 +96,7 @@ async function started(queueBytes = 1024 * 1024, segments: Segment[] = []) {
     store,
     dir: '/data',
     commitMs: () => 1000,
+    maxBytes: () => 1 << 30,
     queueBytes,
     clock,
     logger: silentLogger,

@@ -15,7 +15,14 @@ import { pack } from './packed.ts';
 import { PendingQueue, type Taken, type Waiter } from './pending-queue.ts';
 import { Pressure } from './pressure.ts';
 import type { Segment } from './segments.ts';
-import { idBlock, type Opened, type OpenRequest, type RemoteStore, type StoreSizes } from './store-face.ts';
+import {
+  type Appended,
+  idBlock,
+  type Opened,
+  type OpenRequest,
+  type RemoteStore,
+  type StoreSizes,
+} from './store-face.ts';
 import { describeFailure, notStored } from './store-failure.ts';
 import { toStored } from './stored-gap.ts';
 
@@ -25,13 +32,15 @@ export interface GroupCommitOptions {
   /** Asked anew for each batch: it may be changed. */
   readonly commitMs: () => number;
   readonly queueBytes: number;
+  /** What the log may hold; read again for each batch. */
+  readonly maxBytes: () => number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Last id handed out. */
   readonly headId: () => number;
   /** The log was opened, first or again. Called before anything is appended to it. */
   readonly onOpened: (opened: Opened) => void;
-  readonly onCommitted: (sizes: StoreSizes, gaps: readonly LogGap[]) => void;
+  readonly onCommitted: (sizes: Appended, gaps: readonly LogGap[]) => void;
   readonly onLost: (entries: number, bytes: number) => void;
   /** What the file does not know yet of the clock of entries up to the id; told when a commit has taken it. */
   readonly segments: {
@@ -256,6 +265,7 @@ export class GroupCommit {
       gaps: taken.gaps.map(toStored),
       segments,
       ceilingId: this.#ceilingWanted(),
+      maxBytes: this.#o.maxBytes(),
       uptimeMs: this.#o.clock.monoMs(),
     };
     const sizes = await this.#watched(this.#o.store.append(request));

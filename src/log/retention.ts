@@ -1,5 +1,6 @@
 /**
- * Removes the oldest entries, one small step at a time, each a call of its own so that a commit waits for one step
+ * Removes entries that are too old, and after the limit was lowered those that are too many (what new entries push out goes
+ * with their own commit, in store.ts): one small step at a time, each a call of its own so that a commit waits for one step
  * at most. Age is the time the service has run since an entry was stored, which no clock jump can touch: the wall
  * clock of a box without a battery is wrong for weeks and then right, and one such step must not empty the log. A box
  * that is switched off keeps its entries longer by that time.
@@ -7,7 +8,7 @@
 import type { Clock, Timer } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
-import type { Pruned, RemoteStore, StoreSizes } from './store-face.ts';
+import type { Appended, RemoteStore } from './store-face.ts';
 
 export interface RetentionOptions {
   readonly store: RemoteStore;
@@ -15,7 +16,7 @@ export interface RetentionOptions {
   readonly logger: Logger;
   /** Asked anew each time: they may be changed. */
   readonly limits: () => { readonly maxBytes: number; readonly maxAgeDays: number };
-  readonly onPruned: (pruned: Pruned) => void;
+  readonly onPruned: (pruned: Appended) => void;
   readonly report: (error: unknown) => void;
 }
 
@@ -33,10 +34,6 @@ export class Retention {
   constructor(options: RetentionOptions) {
     this.#o = options;
     this.#arm();
-  }
-
-  afterCommit(sizes: StoreSizes): void {
-    if (sizes.usedBytes > this.#o.limits().maxBytes) void this.run();
   }
 
   close(): void {

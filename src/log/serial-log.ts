@@ -16,7 +16,7 @@ import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
 import { Retention } from './retention.ts';
 import { StoreClient } from './store-client.ts';
-import { logFileName, type Opened, type Pruned, type StoreSizes } from './store-face.ts';
+import { type Appended, logFileName, type Opened, type StoreSizes } from './store-face.ts';
 import { notStored } from './store-failure.ts';
 import { fromStored } from './stored-gap.ts';
 import { Tail } from './tail.ts';
@@ -97,6 +97,7 @@ class SerialLog implements OwnedLog {
       dir,
       commitMs: () => now().commitMs,
       queueBytes,
+      maxBytes: () => now().maxBytes,
       clock,
       logger,
       headId: () => this.#nextId - 1,
@@ -107,7 +108,7 @@ class SerialLog implements OwnedLog {
     });
     this.#readers = new Readers(new Tail(options.tailBytes), this.#marks, store, report);
     options.time?.onChange(() => this.#timeChanged());
-    const onPruned = (pruned: Pruned): void => this.#pruned(pruned);
+    const onPruned = (pruned: Appended): void => this.#pruned(pruned);
     this.#retention = new Retention({ store, clock, logger, limits: now, onPruned, report });
   }
 
@@ -266,10 +267,10 @@ class SerialLog implements OwnedLog {
     this.#check = new BackgroundCheck({ path: join(dir, logFileName), clock, logger, onDamage });
   }
 
-  #committed(sizes: StoreSizes, gaps: readonly LogGap[]): void {
+  #committed(sizes: Appended, gaps: readonly LogGap[]): void {
     if (gaps.length > 0) this.#gaps = [...this.#gaps, ...gaps].slice(-shownGaps);
+    this.#pruned(sizes);
     this.#look(sizes);
-    this.#retention.afterCommit(sizes);
   }
 
   #look(sizes: StoreSizes): void {
@@ -283,7 +284,7 @@ class SerialLog implements OwnedLog {
     this.#lostBytes += bytes;
   }
 
-  #pruned(pruned: Pruned): void {
+  #pruned(pruned: Appended): void {
     this.#prunedEntries += pruned.entries;
     if (pruned.entries > 0) this.#marks.removedUpTo(pruned.firstId);
     this.#sizes = pruned;

@@ -14,7 +14,9 @@ const scanBlocks = 500;
 const scanBytes = 2 * 1024 * 1024;
 /** One step of retention: below 5 ms also with a body on 130 pages each. */
 const pruneBlocks = 64;
-const pruneBytes = 512 * 1024;
+export const pruneBytes = 512 * 1024;
+/** One entry each, these are as large in the file as 2 MiB: what a full batch may push out. */
+const pushedOutBlocks = 32_768;
 
 interface BlockRow {
   first: number;
@@ -97,18 +99,14 @@ export class BlockTable {
     return this.#lastRan.get() ?? 0;
   }
 
-  /** Returns the bytes written. */
-  add({ blocks, buffer }: Batch, ranS: number, compress: boolean): number {
-    let written = 0;
+  add({ blocks, buffer }: Batch, ranS: number, compress: boolean): void {
     for (const block of blocks) {
       const { firstId, count, offset, length } = block;
       const given = takeGivenBits(columnsOf(buffer, block).dirs);
       if (given !== undefined) this.#givenTimes.put(firstId, given);
       const { codec, body } = encode(Buffer.from(buffer, offset, length), compress);
       this.#insert.run(firstId, count, ranS, codec, body);
-      written += body.length + (given?.length ?? 0);
     }
-    return written;
   }
 
   dropAfter(id: number): void {
@@ -149,19 +147,28 @@ export class BlockTable {
     return 0;
   }
 
+  /** Removes the oldest blocks that make room for a batch, and no more of them than that takes. */
+  makeRoom(bytes: number): Removal {
+    return this.#remove(bytes, 0, pushedOutBlocks, bytes);
+  }
+
   /** Removes the oldest blocks: at least `bytes` of them, and all that were stored before `ranS`; a bounded step. */
   removeOldest(bytes: number, ranS: number): Removal {
+    return this.#remove(bytes, ranS, pruneBlocks, pruneBytes);
+  }
+
+  #remove(bytes: number, ranS: number, mostBlocks: number, mostBytes: number): Removal {
     let removedBytes = 0;
     let entries = 0;
     let last: PruneRow | undefined;
     let full = false;
-    for (const row of this.#oldest.all(pruneBlocks)) {
+    for (const row of this.#oldest.iterate(mostBlocks)) {
       if (removedBytes >= bytes && row.ran >= ranS) break;
       if (full) break;
       last = row;
       entries += row.entries;
       removedBytes += row.bytes;
-      full = removedBytes >= pruneBytes;
+      full = removedBytes >= mostBytes;
     }
     if (last === undefined) return { lastId: 0, entries: 0, full: false };
     this.#dropUpTo.run(last.first);

@@ -2,6 +2,7 @@
 import { besideModule, WorkerHost } from '../storage/worker-host.ts';
 import { WorkerError } from '../storage/worker-messages.ts';
 import type {
+  Appended,
   AppendRequest,
   Opened,
   OpenRequest,
@@ -11,7 +12,6 @@ import type {
   ReadPageRequest,
   RemoteStore,
   StoreCalls,
-  StoreSizes,
 } from './store-face.ts';
 
 /** A close commits a row and carries over at most a few MiB; a disk that takes longer hangs. */
@@ -28,7 +28,7 @@ export class StoreClient implements RemoteStore {
     return this.#host.call('open', request);
   }
 
-  append(request: AppendRequest): Promise<StoreSizes> {
+  append(request: AppendRequest): Promise<Appended> {
     return this.#use((host) => host.call('append', request, [request.batch.buffer]));
   }
 

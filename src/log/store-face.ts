@@ -68,6 +68,8 @@ export interface AppendRequest {
   readonly segments: readonly Segment[];
   /** To be reserved by this commit when it is above what is. */
   readonly ceilingId: number;
+  /** What the log may hold: the oldest entries go in the same commit. */
+  readonly maxBytes: number;
   /** Milliseconds the service has run since its start. */
   readonly uptimeMs: number;
 }
@@ -96,8 +98,12 @@ export interface PruneRequest {
   readonly uptimeMs: number;
 }
 
-export interface Pruned extends StoreSizes {
+/** With the number of entries that retention removed. */
+export interface Appended extends StoreSizes {
   readonly entries: number;
+}
+
+export interface Pruned extends Appended {
   /** There is more to remove: ask again. */
   readonly more: boolean;
 }
@@ -105,7 +111,7 @@ export interface Pruned extends StoreSizes {
 /** The contract of the worker. */
 export interface StoreCalls {
   open: { request: OpenRequest; response: Opened };
-  append: { request: AppendRequest; response: StoreSizes };
+  append: { request: AppendRequest; response: Appended };
   read: { request: ReadPageRequest; response: Page };
   /** The id after which the last `entries` stored entries up to `upTo` begin. */
   startOfLast: { request: { readonly entries: number; readonly upTo: number }; response: number };
@@ -116,7 +122,7 @@ export interface StoreCalls {
 /** The store as the thread of the line sees it. */
 export interface RemoteStore {
   open(request: OpenRequest): Promise<Opened>;
-  append(request: AppendRequest): Promise<StoreSizes>;
+  append(request: AppendRequest): Promise<Appended>;
   read(request: ReadPageRequest): Promise<Page>;
   startOfLast(entries: number, upTo: number): Promise<number>;
   prune(request: PruneRequest): Promise<Pruned>;

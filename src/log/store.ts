@@ -7,9 +7,10 @@ import { type Connection, closeQuietly } from '../storage/open.ts';
 import { walLimitBytes } from './open-store.ts';
 import { unpack } from './packed.ts';
 import type { Segment } from './segments.ts';
-import { BlockTable } from './store-blocks.ts';
+import { BlockTable, pruneBytes, type Removal } from './store-blocks.ts';
 import { SegmentTable } from './store-clock.ts';
 import {
+  type Appended,
   type AppendRequest,
   idBlock,
   type Opened,
@@ -27,10 +28,10 @@ import { highOf, lowOf } from './uint64.ts';
 
 /** Batches above this come at a rate where time is dearer than the card's wear; below, deflate takes under a millisecond. */
 const compressBatchBytes = 64 * 1024;
-/** Pages beside the blocks' own that a commit writes: leaf, parent, page 1, frame headers (measured, 512-byte pages). */
-const commitOverheadBytes = 2_048;
-/** A write-ahead log that cannot be carried over for so long is a failing disk. */
-const walAlarmBytes = 16 * walLimitBytes;
+/** What both files may hold beyond log.max_bytes: a quarter of it, or this if that is more. */
+const minExcessBytes = 16 * 1024 * 1024;
+/** Of that, what log.db itself may: pages that a removal in small steps has not given back yet. */
+const mainExcessBytes = 4 * 1024 * 1024;
 /** Retention removes a little more than it must, so that it works in steps and not at every commit. */
 const slackDivisor = 64;
 const maxSlackBytes = 4 * 1024 * 1024;
@@ -53,8 +54,6 @@ export class Store {
   /** ran_ms less uptimeMs: constant within a run. */
   #ranBeforeMs = 0;
   #ranNotedMs = 0;
-  #walBytes = 0;
-  #lowering = false;
   readonly logId: string;
   readonly nextId: number;
 
@@ -111,20 +110,20 @@ export class Store {
     this.#meta.setNumber('clock_ceiling_id', id);
   }
 
-  append({ batch, gaps, segments, ceilingId, uptimeMs }: AppendRequest): StoreSizes {
-    if (this.#walBytes > walAlarmBytes) this.#checkpointOrThrow();
-    // Calls that come without a pause leave no moment after an answer.
-    else if (this.#walBytes > 2 * walLimitBytes) this.checkpointIfDue();
+  append({ batch, gaps, segments, ceilingId, maxBytes, uptimeMs }: AppendRequest): Appended {
     const ranMs = this.#ranBeforeMs + uptimeMs;
     const ceiling = Math.max(ceilingId, this.#ceilingId);
     this.#files.verify();
-    const written = this.#connection
+    this.#limitWal(maxBytes);
+    const surplus = this.#surplus(maxBytes, batch.buffer.byteLength);
+    const removed = this.#connection
       .transaction(() => {
-        const bytes = this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
+        const removal = this.#remove(() => this.#blocks.makeRoom(surplus));
+        this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
         for (const gap of gaps) this.#addGap(gap);
         this.#segments.put(segments);
         if (ceiling > this.#ceilingId) this.#setCeiling(ceiling);
-        return bytes;
+        return removal;
       })
       .immediate();
     this.#files.verify();
@@ -132,8 +131,27 @@ export class Store {
     const lastBlock = batch.blocks.at(-1);
     const lastStored = lastBlock === undefined ? 0 : lastBlock.firstId + lastBlock.count - 1;
     this.#decidedId = Math.max(this.#decidedId, lastStored, gaps.at(-1)?.lastId ?? 0);
-    this.#walBytes += written + commitOverheadBytes;
-    return this.sizes();
+    this.#removedTo = Math.max(this.#removedTo, removed.lastId);
+    return { ...this.sizes(), entries: removed.entries };
+  }
+
+  /** Bytes to remove before `added` come in; a little more than must be, so that not every commit removes some. */
+  #surplus(maxBytes: number, added: number): number {
+    const excess = this.sizes().usedBytes + added - maxBytes;
+    const slack = Math.min(maxSlackBytes, Math.floor(maxBytes / slackDivisor));
+    // After the limit was lowered the rest goes in steps of its own.
+    return excess <= 0 ? 0 : Math.min(excess + slack, Math.max(2 * added, pruneBytes));
+  }
+
+  /** In a transaction, with all that hangs on the entries. */
+  #remove(blocks: () => Removal): Removal {
+    const removed = blocks();
+    if (removed.entries > 0) {
+      this.#meta.setNumber('removed_to', removed.lastId);
+      this.#gaps.dropSurplus();
+      this.#segments.dropBefore(removed.lastId + 1);
+    }
+    return removed;
   }
 
   #addGap(gap: StoredGap): void {
@@ -184,19 +202,11 @@ export class Store {
   prune({ maxBytes, maxAgeMs, uptimeMs }: PruneRequest): Pruned {
     this.#files.verify();
     const ranMs = this.#ranBeforeMs + uptimeMs;
-    const used = this.sizes().usedBytes;
-    const slack = Math.min(maxSlackBytes, Math.floor(maxBytes / slackDivisor));
-    this.#lowering = used > (this.#lowering ? maxBytes - slack : maxBytes);
-    const surplus = this.#lowering ? used - (maxBytes - slack) : 0;
+    const surplus = this.#surplus(maxBytes, 0);
     const oldestS = Math.floor((ranMs - maxAgeMs) / 1000);
     const removal = this.#connection
       .transaction(() => {
-        const removed = this.#blocks.removeOldest(surplus, oldestS);
-        if (removed.entries > 0) {
-          this.#meta.setNumber('removed_to', removed.lastId);
-          this.#gaps.dropSurplus();
-          this.#segments.dropBefore(removed.lastId + 1);
-        }
+        const removed = this.#remove(() => this.#blocks.removeOldest(surplus, oldestS));
         if (removed.entries > 0 || ranMs - this.#ranNotedMs >= ranNoteMs) {
           this.#meta.setNumber('ran_ms', ranMs);
           this.#ranNotedMs = ranMs;
@@ -205,23 +215,30 @@ export class Store {
       })
       .immediate();
     this.#removedTo = Math.max(this.#removedTo, removal.lastId);
-    if (removal.entries > 0) this.#walBytes += commitOverheadBytes;
     return { ...this.sizes(), entries: removal.entries, more: removal.full };
   }
 
   /** Carries the write-ahead log over when it has grown; a failure is tried again after the next commit. */
   checkpointIfDue(): void {
-    if (this.#walBytes < walLimitBytes) return;
+    if (this.#files.walBytes < walLimitBytes) return;
     try {
-      this.#checkpointOrThrow();
+      this.#connection.pragma('wal_checkpoint(PASSIVE)');
     } catch {
-      // What was committed is safe in the write-ahead log; append fails once that grows past walAlarmBytes.
+      // What was committed is safe in the write-ahead log; append fails once that grows too large.
     }
   }
 
-  #checkpointOrThrow(): void {
-    this.#connection.pragma('wal_checkpoint(PASSIVE)');
-    this.#walBytes = 0;
+  /** Throws where the write-ahead log has no room left: a failing disk, or another program that reads an old state. */
+  #limitWal(maxBytes: number): void {
+    // Calls that come without a pause leave no moment after an answer.
+    if (this.#files.walBytes > 2 * walLimitBytes) this.checkpointIfDue();
+    if (this.#files.walBytes <= Math.max(maxBytes / 4, minExcessBytes) - mainExcessBytes) return;
+    const waitMs = Number(this.#connection.pragma('busy_timeout', { simple: true }));
+    this.#connection.pragma('busy_timeout = 0');
+    const busy = Number(this.#connection.pragma('wal_checkpoint(RESTART)', { simple: true }));
+    this.#connection.pragma(`busy_timeout = ${waitMs}`);
+    if (busy !== 0)
+      throw new WalHeldError('another program reads log.db, and its write-ahead log may not grow further');
   }
 
   sizes(): StoreSizes {
@@ -265,6 +282,10 @@ export class Store {
 
 function unmarkedFrom(firstId: number): Segment {
   return { firstId, state: 'unmarked', bootId: '', offsetMs: 0, correctionMs: undefined };
+}
+
+class WalHeldError extends Error {
+  readonly code = 'SQLITE_BUSY';
 }
 
 function changed(path: string): FileLostError {

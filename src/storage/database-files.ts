@@ -50,6 +50,12 @@ export class DatabaseFiles {
     this.#wal = this.#identifyWal();
   }
 
+  /** Of what was written to the write-ahead log since it was begun again. */
+  get walBytes(): number {
+    const { log } = this.#walSizes.get() ?? { log: 0 };
+    return this.#bytesOf(log);
+  }
+
   /** Throws FILE_LOST; a missing write-ahead log is replaced, since the open one holds all of it still. Not in a transaction. */
   verify(): void {
     // What another program's checkpoint changes between two looks is no loss.
@@ -68,10 +74,13 @@ export class DatabaseFiles {
       this.#renewWal();
       return '';
     }
-    const walNeeded = log <= 0 ? 0 : walHeaderBytes + log * (frameHeaderBytes + this.#pageSize);
-    if ((wal?.size ?? 0) < walNeeded) return `${this.#name}-wal was truncated while lineside was running`;
+    if ((wal?.size ?? 0) < this.#bytesOf(log)) return `${this.#name}-wal was truncated while lineside was running`;
     this.#mainBytes = log === checkpointed ? needed : Math.min(this.#mainBytes, needed);
     return (main?.size ?? 0) < this.#mainBytes ? `${this.#name} was truncated while lineside was running` : '';
+  }
+
+  #bytesOf(frames: number): number {
+    return frames <= 0 ? 0 : walHeaderBytes + frames * (frameHeaderBytes + this.#pageSize);
   }
 
   #mainLost(found: Stats | undefined): string {

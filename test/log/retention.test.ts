@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { cpSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import Database from 'better-sqlite3';
 import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
+import type { LogFace } from '../../src/log/face.ts';
 import { idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, until } from './support.ts';
 
 async function removedSoFar(log: Awaited<ReturnType<typeof openLog>>): Promise<number> {
@@ -28,6 +30,64 @@ test('the log stays below max_bytes, the file keeps its size, and a new reader b
   const { entries } = await readAll(log);
   assert.equal(entries[0]?.id, status.prunedEntries + 1);
   assert.equal(entries.length + status.prunedEntries, 250 * 21);
+});
+
+/** What decisions allow: a quarter, or 16 MiB where that is more. */
+function boundOf(maxBytes: number): number {
+  return maxBytes + Math.max(maxBytes / 4, 16 * MiB);
+}
+
+function sizeOnDisk(dir: string): number {
+  const sizes = ['log.db', 'log.db-wal'].map((name) => statSync(join(dir, name), { throwIfNoEntry: false })?.size ?? 0);
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+/** Entries as fast as the log takes them; the largest the files were. */
+async function flood(log: LogFace, dir: string, bytes: number, entryBytes: number): Promise<number> {
+  const data = randomLike(entryBytes, 1);
+  let largest = 0;
+  for (let sent = 0; sent < bytes; sent += entryBytes) {
+    log.record(1, sent, data);
+    if (!log.pressed) continue;
+    await new Promise<void>((resolve) => log.onRelieved(resolve));
+    largest = Math.max(largest, sizeOnDisk(dir));
+  }
+  await until(async () => (await log.status()).pendingEntries === 0, 60_000);
+  return Math.max(largest, sizeOnDisk(dir));
+}
+
+test('a flood as fast as the disk takes it never lets the files grow past their bound', async (t) => {
+  const dir = temporaryDir(t);
+  const maxBytes = 4 * MiB;
+  const log = await openLog(t, dir, { maxBytes });
+  // Small entries first: what the large ones push out is then many small blocks.
+  for (let i = 0; i < 2_000; i++) await log.store(newEntry(`small ${i}`));
+  const largest = await flood(log, dir, 150 * MiB, 4_096);
+  t.diagnostic(`${(largest / MiB).toFixed(1)} MiB at most`);
+  assert.ok(largest <= boundOf(maxBytes), `${largest} bytes`);
+  assert.equal((await log.status()).lostEntries, 0);
+  const { entries } = await readAll(log);
+  const { headId, prunedEntries } = await log.status();
+  assert.equal(entries.length, headId - prunedEntries);
+});
+
+test('while another program reads log.db, entries wait or are refused rather than that the files outgrow their bound', async (t) => {
+  const dir = temporaryDir(t);
+  const maxBytes = 4 * MiB;
+  const log = await openLog(t, dir, { maxBytes, queueBytes: 64 * MiB });
+  await log.store(newEntry('first'));
+  const reader = new Database(join(dir, 'log.db'), { readonly: true });
+  t.after(() => reader.close());
+  reader.exec('BEGIN');
+  reader.prepare('SELECT count(*) FROM blocks').get();
+  const data = randomLike(4_096, 1);
+  for (let i = 0; i < 10_000; i++) log.record(1, i, data);
+  await until(async () => (await log.status()).state === 'failing', 60_000);
+  assert.match((await log.status()).error, /another program reads log\.db/);
+  assert.ok(sizeOnDisk(dir) <= boundOf(maxBytes), `${sizeOnDisk(dir)} bytes`);
+  reader.exec('COMMIT');
+  await until(async () => (await log.status()).pendingEntries === 0, 60_000);
+  assert.equal((await log.status()).lostEntries, 0);
 });
 
 test('a reader overtaken by retention is told the exact number of entries it lost', async (t) => {
