@@ -38,7 +38,7 @@ const kafka: readonly Key[] = [
     '',
     'Brokers to begin with, "host:port,host:port"; empty: no broker, changes wait in the outbox.',
     {
-      pattern: String.raw`^$|^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}(,(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5})*$`,
+      pattern: String.raw`^$|^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}(,(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5})*$`,
       errorMessage: 'must be "host:port" or a list of them with commas between',
     },
   ),
@@ -212,7 +212,7 @@ const upstream: readonly Key[] = [
     'Compression of what goes upstream; zstd is the smallest.',
   ),
   text('upstream.collector', '', 'Where the collector listens, "host:port".', {
-    pattern: String.raw`^$|^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}$`,
+    pattern: String.raw`^$|^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$`,
     errorMessage: 'must be "host:port"',
   }),
   file(

@@ -15,6 +15,12 @@ export function isWider(to: Scope, from: Scope): boolean {
   return scopes.indexOf(to) < scopes.indexOf(from);
 }
 
+/**
+ * A pattern of JSON Schema. All patterns that are published stay in the part that regular expressions of all languages
+ * have in common: no \p{...} and no \u{...}, which Python refuses, and no \d, which there has more digits than ten.
+ */
+export const DICTIONARY_NAME = '^[a-z0-9][a-z0-9._-]{0,127}$';
+
 export type Action = 'created' | 'updated' | 'closed';
 type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export interface JsonObject {

@@ -1,10 +1,9 @@
 /** Where a list goes on: opaque to those who hand it back. Pure but for the encoding. */
 import { LinesideError } from '../base/errors.ts';
 import type { PageRequest } from '../outbox/face.ts';
+import { MAX_CURSOR_CHARS } from './face.ts';
 
 const maxPage = 1_000;
-/** A business key of 256 characters in base64url, and room. */
-const maxCursorLength = 4_096;
 
 /** `list` says which list it is of, so that a cursor of another is refused instead of being misread. */
 export function cursorAfter(list: string, ...position: readonly (string | number)[]): string {
@@ -23,7 +22,7 @@ export function positionOf<P extends readonly (string | number)[]>(
     });
   }
   if (page.cursor === undefined) return undefined;
-  const parts = page.cursor.length > maxCursorLength ? undefined : parsed(page.cursor);
+  const parts = page.cursor.length > MAX_CURSOR_CHARS ? undefined : parsed(page.cursor);
   const [of, ...position] = Array.isArray(parts) ? parts : [];
   const fits =
     of === list && position.length === shape.length && shape.every((item, at) => typeof position[at] === typeof item);

@@ -1,5 +1,6 @@
 /** Dictionaries and their definitions. */
 import { LinesideError } from '../base/errors.ts';
+import type { ExpectedVersion } from '../base/expected-version.ts';
 import type { Instant } from '../base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
 import { type DefinitionEventType, isWider, type JsonObject, narrowest, type Scope, scopes } from '../outbox/event.ts';
@@ -89,7 +90,7 @@ export class Dictionaries {
     name: string,
     { confirmWidening = false, ...patch }: DictionaryUpdate,
     changeReason: string,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
   ): Promise<Dictionary> {
     const given = Object.values(patch).some((value) => value !== undefined);
     refuseFaults('the definition cannot be changed', [

@@ -4,9 +4,18 @@
  * NOT_FOUND, CONFLICT, STALE_VERSION, VERSION_REQUIRED, PERMISSION_DENIED (a scope the actor may not see), and those of
  * ChangeStore.commit.
  */
+import type { ExpectedVersion } from '../base/expected-version.ts';
 import type { Instant } from '../base/instant.ts';
 import type { Action, JsonObject, Scope } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/face.ts';
+
+/** No control character (Unicode's Cc). Titles and business keys. */
+export const PLAIN_TEXT = '^[^\\x00-\\x1f\\x7f-\\x9f]*$';
+export const CHANGE_REASON = '^[^\\x00]*$';
+/** A cursor is base64url, or a number. */
+export const CURSOR = '^[A-Za-z0-9_-]*$';
+/** Characters of a cursor: those of a business key of 256 characters in base64url, and room. */
+export const MAX_CURSOR_CHARS = 4_096;
 
 /** Who asks. What a role may do at all is the HTTP interface's affair; which scopes are open to it is decided here. */
 export interface Actor {
@@ -104,7 +113,7 @@ export interface Refdata {
     name: string,
     patch: DictionaryUpdate,
     changeReason: string,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
   ): Promise<Dictionary>;
 
   createDraft(actor: Actor, dictionary: string, schema: JsonObject, changeReason: string): Promise<Draft>;
@@ -128,14 +137,14 @@ export interface Refdata {
     dictionary: string,
     businessKey: string,
     change: RecordChange,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
   ): Promise<RecordVersion>;
   closeRecord(
     actor: Actor,
     dictionary: string,
     businessKey: string,
     changeReason: string,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
   ): Promise<RecordVersion>;
   /** As of `at` (RFC 3339; undefined: now). NOT_FOUND, with a hint where it is known but not valid then. */
   record(actor: Actor, dictionary: string, businessKey: string, at: string | undefined): RecordVersion;

@@ -7,13 +7,16 @@ import { everyone, temporaryRefdata } from './refdata.fixture.ts';
 /** What a run may take, and what ending it may. */
 const limitMs = 140_000;
 
+/** A bundle of blank lines that is not small any more: it has a worker. */
+const large = Buffer.alloc(16 * 1024 + 1, '\n');
+
 test('no import, and one whose body comes slowly, are well: its worker answers', async (t) => {
   const { refdata } = temporaryRefdata(t);
   await refdata.importAnswers();
   const rest = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   const body = async function* (): AsyncGenerator<Uint8Array> {
-    yield Buffer.from('\n');
+    yield large;
     begun.resolve();
     await rest.promise;
   };
@@ -38,7 +41,7 @@ test('one that keeps all changes waiting for longer than it may is told, and no 
     return held;
   });
   const body = async function* (): AsyncGenerator<Uint8Array> {
-    yield Buffer.from('\n');
+    yield large;
   };
   const imported = assert.rejects(refdata.importBundle(everyone, 'ndjson', '', body()), { code: 'TOO_LARGE' });
   await holds.promise;

@@ -28,6 +28,7 @@ interface Target {
 export class ImportRun {
   readonly #change: Change;
   readonly #actor: Actor;
+  readonly #inTime: (() => void) | undefined;
   readonly #dictionaries: DictionaryRows;
   readonly #validators: Validators;
   readonly #writer: RecordWriter;
@@ -36,11 +37,13 @@ export class ImportRun {
   readonly #faults = new Faults();
   readonly #counts = { created: 0, updated: 0, closed: 0, unchanged: 0 };
 
-  constructor(change: Change, actor: Actor) {
+  /** `inTime`: called after each item on the main thread; it throws when the run has to leave that thread. */
+  constructor(change: Change, actor: Actor, inTime?: () => void) {
     this.#change = change;
     this.#actor = actor;
+    this.#inTime = inTime;
     this.#dictionaries = new DictionaryRows(change.connection);
-    this.#validators = new Validators(change.connection, true);
+    this.#validators = new Validators(change.connection, inTime === undefined);
     this.#writer = new RecordWriter(change.connection, 'dictionary.bulk_imported');
   }
 
@@ -49,6 +52,7 @@ export class ImportRun {
     let items = 0;
     for (const { place, bytes } of entriesOf(format, blocks)) {
       const blank = this.#entry(place, bytes, format === 'ndjson');
+      this.#inTime?.();
       if (!blank && ++items > maxItems) {
         throw new LinesideError('TOO_LARGE', `a bundle has at most ${maxItems} items`, { hint: 'Cut it in two.' });
       }

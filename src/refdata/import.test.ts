@@ -295,6 +295,33 @@ describe('an import that runs', () => {
     assert.equal(late.version, 3);
   });
 
+  it('of few records has no worker; a larger one does, and also a small one that is slow to check', async (t) => {
+    const at = temporaryRefdata(t);
+    const workers = startedWorkers(t);
+    await at.refdata.createDictionary(everyone, tools, '');
+    assert.equal((await load(at, JSON.stringify(tool('a')))).created, 1);
+    assert.equal((await load(at, JSON.stringify({ items: [tool('b')] }), 'json')).created, 1);
+    await assert.rejects(load(at, JSON.stringify({ ...tool('c'), data: 1 })), {
+      code: 'INVALID_ARGUMENT',
+      reasons: ['line 1: /data must be an object'],
+    });
+    assert.equal(workers.length, 0);
+    const events = outboxRows(at).slice(1);
+    assert.deepEqual(
+      events.map(({ body }) => body['eventType']),
+      ['dictionary.bulk_imported', 'dictionary.bulk_imported'],
+    );
+    assert.equal((await load(at, many(0, 1_000))).created, 1_000);
+    assert.equal(workers.length, 1);
+    // Its clock makes every reading of the time a second later.
+    const monoMs = at.clock.monoMs.bind(at.clock);
+    let readings = 0;
+    t.mock.method(at.clock, 'monoMs', () => monoMs() + 1_000 * ++readings);
+    assert.equal((await load(at, JSON.stringify(tool('slow')))).created, 1);
+    assert.equal(workers.length, 2);
+    assert.equal(at.refdata.history(everyone, 'tools', 'slow', whole).items.length, 1);
+  });
+
   it('writes nothing when its worker dies, and says so; the next one is taken', async (t) => {
     const at = temporaryRefdata(t);
     await at.refdata.createDictionary(everyone, tools, '');
@@ -318,9 +345,9 @@ describe('an import that runs', () => {
   it('is reported as done when its worker dies between the commit and the answer', async (t) => {
     const at = temporaryRefdata(t);
     await at.refdata.createDictionary(everyone, tools, '');
-    await load(at, many(0, 10));
+    await load(at, many(0, 1_000));
     const workers = startedWorkers(t);
-    const running = load(at, many(5, 10));
+    const running = load(at, many(500, 1_000));
     await until(() => workers.length === 1);
     const [worker] = workers;
     assert.ok(worker);
@@ -332,8 +359,8 @@ describe('an import that runs', () => {
       return true;
     };
     const result = await running;
-    assert.deepEqual(result, { txTime: at.store.now(), created: 5, updated: 5, closed: 0, unchanged: 0 });
-    assert.equal(outboxRows(at).length, 21);
+    assert.deepEqual(result, { txTime: at.store.now(), created: 500, updated: 500, closed: 0, unchanged: 0 });
+    assert.equal(outboxRows(at).length, 2_001);
   });
 
   it('is ended by the end of the service, with nothing written', async (t) => {

@@ -1,6 +1,7 @@
 /**
- * Bundle imports from this thread: the body is handed to a worker block by block, then the worker writes while the write
- * slot is held for it. One at a time: each has its own worker and up to maxImportBytes of memory.
+ * Bundle imports. A small bundle is one change of this thread, as a record is. A larger one is handed to a worker block by
+ * block, then the worker writes while the write slot is held for it. One at a time: each may have its own worker and up to
+ * maxImportBytes of memory.
  */
 import { type Clock, endsWithin } from '../base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../base/errors.ts';
@@ -10,6 +11,7 @@ import type { ChangeStore } from '../outbox/change-store.ts';
 import { besideModule, WorkerHost } from '../storage/worker-host.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import { type ImportAnswer, type ImportCalls, importAudit } from './import-calls.ts';
+import { ImportRun } from './import-run.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
 
 export interface ImportOptions {
@@ -28,12 +30,23 @@ export interface ImportOptions {
 const waitLimit = 4;
 /** What is handed over at a time, and is under way at most: small enough to be nothing, large enough to be few. */
 const blockBytes = 256 * 1024;
+/** To start a worker takes 58 to 115 ms. In so many bytes are at most some 350 items, which take 35 ms on a small machine. */
+const smallBytes = 16 * 1024;
+/** Checks against a slow schema take longer: then the bundle goes to a worker after all, and the others go on. */
+const smallLimitMs = 100;
 /** 100,000 items take 20 s on a slow card. An import that takes longer than this would hold every other change. */
 const runLimitMs = 120_000;
 /** A worker that hangs in the disk is left behind after this. */
 const endLimitMs = 5_000;
 /** Twice asked to end, and looked after once more. */
 const heldLimitMs = runLimitMs + 4 * endLimitMs;
+
+/** What an import is asked with. */
+interface Wanted {
+  readonly actor: Actor;
+  readonly format: BundleFormat;
+  readonly changeReason: string;
+}
 
 export class Imports {
   readonly #o: ImportOptions;
@@ -43,10 +56,13 @@ export class Imports {
   #worker: WorkerHost<ImportCalls> | undefined;
   /** Since when it has the write slot. */
   #heldSinceMs: number | undefined;
+  readonly #closing = Promise.withResolvers<never>();
   #closed = false;
 
   constructor(options: ImportOptions) {
     this.#o = options;
+    // It is waited for only while a body is read.
+    this.#closing.promise.catch(() => undefined);
     this.#lastImport = options.store.connection.prepare<[string], { id: number; at: Instant; details: string }>(
       'SELECT id, at, details FROM audit WHERE action = ? ORDER BY id DESC LIMIT 1',
     );
@@ -64,9 +80,7 @@ export class Imports {
     }
     const before = this.#turn;
     this.#waiting++;
-    const mine = before.then(() =>
-      this.#withWorker((worker) => this.#import(worker, actor, format, changeReason, body)),
-    );
+    const mine = before.then(() => this.#import({ actor, format, changeReason }, body));
     this.#turn = mine.catch(() => undefined);
     try {
       return await mine;
@@ -88,12 +102,62 @@ export class Imports {
   /** Ends the import that runs: nothing of it is written, unless it was committed already. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#closing.reject(closing());
     await this.#worker?.terminate(endLimitMs);
     await this.#turn;
   }
 
-  async #withWorker<T>(use: (worker: WorkerHost<ImportCalls>) => Promise<T>): Promise<T> {
+  async #import(wanted: Wanted, body: AsyncIterable<Uint8Array>): Promise<ImportResult> {
     if (this.#closed) throw closing();
+    const { full } = this.#o.store.health();
+    if (full !== '') {
+      throw new LinesideError('STORAGE_FULL', `no room for changes: ${full}`, {
+        hint: 'Let the outbox drain, free space on the disk, or raise outbox.max_bytes; nothing was imported.',
+      });
+    }
+    const chunks = body[Symbol.asyncIterator]();
+    const { head, ended } = await this.#head(chunks);
+    const here = ended ? await this.#importHere(wanted, head) : undefined;
+    return here ?? this.#withWorker((worker) => this.#importThere(worker, wanted, joined(head, chunks)));
+  }
+
+  /** The beginning of a body: somewhat more than a small bundle, or all of it. */
+  async #head(
+    chunks: AsyncIterator<Uint8Array>,
+  ): Promise<{ readonly head: readonly Uint8Array[]; readonly ended: boolean }> {
+    const head: Uint8Array[] = [];
+    for (let bytes = 0; bytes <= Math.min(smallBytes, this.#o.maxImportBytes); ) {
+      // A body that stalls does not keep the service from ending.
+      const next = await Promise.race([chunks.next(), this.#closing.promise]);
+      if (next.done === true) return { head, ended: true };
+      head.push(next.value);
+      bytes += next.value.length;
+    }
+    return { head, ended: false };
+  }
+
+  /** undefined: it took too long, and nothing is written. */
+  async #importHere(
+    { actor, format, changeReason }: Wanted,
+    blocks: readonly Uint8Array[],
+  ): Promise<ImportResult | undefined> {
+    const { store, clock } = this.#o;
+    const tooLong = new LinesideError('INTERNAL', 'the import takes too long for the main thread');
+    try {
+      return await store.commit({ changedBy: actor.name, changeReason }, (change) => {
+        const untilMs = clock.monoMs() + smallLimitMs;
+        const inTime = (): void => {
+          if (clock.monoMs() > untilMs) throw tooLong;
+        };
+        return new ImportRun(change, actor, inTime).run(format, blocks);
+      });
+    } catch (error) {
+      if (error === tooLong) return undefined;
+      throw error;
+    }
+  }
+
+  async #withWorker<T>(use: (worker: WorkerHost<ImportCalls>) => Promise<T>): Promise<T> {
     const worker = new WorkerHost<ImportCalls>(besideModule('import-worker', import.meta.url));
     this.#worker = worker;
     try {
@@ -104,20 +168,12 @@ export class Imports {
     }
   }
 
-  async #import(
+  async #importThere(
     worker: WorkerHost<ImportCalls>,
-    actor: Actor,
-    format: BundleFormat,
-    changeReason: string,
+    { actor, format, changeReason }: Wanted,
     body: AsyncIterable<Uint8Array>,
   ): Promise<ImportResult> {
     const { store, path, maxBytes, clock } = this.#o;
-    const { full } = store.health();
-    if (full !== '') {
-      throw new LinesideError('STORAGE_FULL', `no room for changes: ${full}`, {
-        hint: 'Let the outbox drain, free space on the disk, or raise outbox.max_bytes; nothing was imported.',
-      });
-    }
     await this.#received(worker, body);
     const author = { changedBy: actor.name, changeReason };
     const answer = await store.hold(async () => {
@@ -204,6 +260,11 @@ export class Imports {
       hint: 'Import the bundle again; if it dies again, cut the bundle in two and see the log of the service.',
     });
   }
+}
+
+async function* joined(head: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield* head;
+  yield* { [Symbol.asyncIterator]: () => rest };
 }
 
 function closing(): LinesideError {

@@ -1,12 +1,14 @@
 /** What names, titles, business keys and reasons may be made of. Each check answers what is wrong, '' being nothing. Pure. */
-import type { Scope } from '../outbox/event.ts';
+import { DICTIONARY_NAME, type Scope } from '../outbox/event.ts';
+import { CHANGE_REASON, PLAIN_TEXT } from './face.ts';
 
 const maxTitleLength = 256;
 const maxKeyLength = 256;
 const maxReasonLength = 1_000;
 
-const dictionaryName = /^[a-z0-9][a-z0-9._-]{0,127}$/;
-const control = /\p{Cc}/u;
+const dictionaryName = new RegExp(DICTIONARY_NAME);
+const plainText = new RegExp(PLAIN_TEXT);
+const reasonText = new RegExp(CHANGE_REASON);
 
 export function dictionaryNameFault(name: string): string {
   return dictionaryName.test(name)
@@ -27,7 +29,7 @@ export function businessKeyFault(key: string): string {
 export function changeReasonFault(reason: string): string {
   const length = lengthFault(reason, 0, maxReasonLength);
   if (length !== '') return length;
-  return reason.includes('\0') ? 'must have no NUL character' : '';
+  return reasonText.test(reason) ? '' : 'must have no NUL character';
 }
 
 /** The role that opens a scope; '' where none is needed. */
@@ -38,7 +40,7 @@ export function roleOf(scope: Scope): string {
 function plainTextFault(text: string, min: number, max: number): string {
   const length = lengthFault(text, min, max);
   if (length !== '') return length;
-  return control.test(text) ? 'must have no control characters' : '';
+  return plainText.test(text) ? '' : 'must have no control characters';
 }
 
 function lengthFault(text: string, min: number, max: number): string {

@@ -1,5 +1,6 @@
 /** Changes of records, one at a time and many keys closed at once. */
 import { LinesideError } from '../base/errors.ts';
+import type { ExpectedVersion } from '../base/expected-version.ts';
 import type { Instant } from '../base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
 import { shownName } from './access.ts';
@@ -46,7 +47,7 @@ export class Records {
     dictionary: string,
     businessKey: string,
     wanted: RecordChange,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
   ): Promise<RecordVersion> {
     return this.#put(actor, dictionary, businessKey, wanted, [], (newest, now) => {
       mustBeOpenAt(dictionary, businessKey, newest, version, now);
@@ -88,7 +89,7 @@ export class Records {
     dictionary: string,
     businessKey: string,
     changeReason: string,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
   ): Promise<RecordVersion> {
     refuseFaults('the record cannot be closed', reasonFaults(changeReason));
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
@@ -140,7 +141,7 @@ function mustBeOpenAt(
   dictionary: string,
   businessKey: string,
   newest: Newest | undefined,
-  version: number | undefined,
+  version: ExpectedVersion | undefined,
   now: Instant,
 ): Newest {
   if (newest === undefined) throw noRecord(dictionary, businessKey);

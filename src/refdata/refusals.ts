@@ -1,5 +1,6 @@
 /** Refusals that several parts have in common. Pure. */
 import { LinesideError } from '../base/errors.ts';
+import { type ExpectedVersion, expectedText, isExpected } from '../base/expected-version.ts';
 import { changeReasonFault } from './names.ts';
 
 /** Throws INVALID_ARGUMENT with every reason, where there is one. */
@@ -23,20 +24,20 @@ export function reasonFaults(changeReason: string | undefined): readonly string[
   return faultAt('/changeReason', changeReasonFault(changeReason ?? ''));
 }
 
-/** `hint`: where the one that is there is found. Throws where `asked`, the version of If-Match, is not the one that is there. */
+/** `hint`: where the version that is there is found. VERSION_REQUIRED, or STALE_VERSION: another one is expected. */
 export function mustMatch(
   what: string,
   version: number,
-  asked: number | undefined,
+  expected: ExpectedVersion | undefined,
   hint = 'Read it again, and decide anew.',
 ): void {
-  if (asked === undefined) {
+  if (expected === undefined) {
     throw new LinesideError('VERSION_REQUIRED', `${what} is only changed by who names its version`, {
       hint: `Read it, and send If-Match: "<version>" with the version that you have read.`,
     });
   }
-  if (asked === version) return;
-  throw new LinesideError('STALE_VERSION', `${what} has version ${version} now, not ${asked}`, {
+  if (isExpected(version, expected)) return;
+  throw new LinesideError('STALE_VERSION', `${what} has version ${version} now, not ${expectedText(expected)}`, {
     hint,
   });
 }

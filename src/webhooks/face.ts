@@ -1,7 +1,11 @@
 /** What the HTTP interface shows and does of webhooks. */
+import type { ExpectedVersion } from '../base/expected-version.ts';
 import type { Instant } from '../base/instant.ts';
 import type { Action, Category, Scope } from '../outbox/event.ts';
 import type { Alert, Page, PageRequest } from '../outbox/face.ts';
+
+/** A pattern of JSON Schema. */
+export const SUBSCRIPTION_NAME = '^[!-~]([ -~]{0,126}[!-~])?$';
 
 export const actions = ['created', 'updated', 'closed'] as const satisfies readonly Action[];
 export const categories = ['dict.record.*', 'dict.definition.*', 'dict.draft.*'] as const satisfies readonly Category[];
@@ -170,7 +174,7 @@ export interface WebhookAdmin {
     caller: Caller,
     id: string,
     patch: SubscriptionPatch,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
     reason: string,
   ): Promise<Subscription>;
   /** With everything that waits for it, and its history. Audited as webhook.unsubscribed. */

@@ -1,5 +1,6 @@
 /** What is said of subscriptions, and why a request for one is refused. Pure. */
 import { LinesideError } from '../base/errors.ts';
+import { type ExpectedVersion, expectedText } from '../base/expected-version.ts';
 import type { Known } from './parts.ts';
 
 /** undefined: no id was ever written like this. */
@@ -29,8 +30,8 @@ export function refuse(what: string, reasons: readonly string[]): void {
   throw new LinesideError('INVALID_ARGUMENT', `${what}: ${short}`, { reasons });
 }
 
-export function staleVersion(now: number, asked: number): LinesideError {
-  return new LinesideError('STALE_VERSION', `the subscription has version ${now} now, not ${asked}`, {
+export function staleVersion(now: number, expected: ExpectedVersion): LinesideError {
+  return new LinesideError('STALE_VERSION', `the subscription has version ${now} now, not ${expectedText(expected)}`, {
     hint: 'Read it again, and decide anew.',
   });
 }

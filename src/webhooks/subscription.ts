@@ -2,12 +2,13 @@
  * What a subscription may be: every fault of a request at once, and what is stored of one that has none. The URL is judged by
  * the egress guard. A fault names its field and quotes nothing: secrets are pasted into wrong fields. Pure.
  */
-import { type Scope, scopes } from '../outbox/event.ts';
+import { DICTIONARY_NAME, type Scope, scopes } from '../outbox/event.ts';
 import {
   actions,
   categories,
   type Filter,
   type SecretRotation,
+  SUBSCRIPTION_NAME,
   type SubscriptionPatch,
   type SubscriptionRequest,
 } from './face.ts';
@@ -29,8 +30,8 @@ const maxListed = 1_000;
 const maxReasonCharacters = 1_000;
 
 /** It goes into a header as it is: HTTP libraries cut spaces off the ends, and know no other characters for certain. */
-const nameForm = /^[!-~]([ -~]{0,126}[!-~])?$/;
-const dictionaryForm = /^[a-z0-9][a-z0-9._-]{0,127}$/;
+const nameForm = new RegExp(SUBSCRIPTION_NAME);
+const dictionaryForm = new RegExp(DICTIONARY_NAME);
 
 /** `open`: the scopes of the consumer; undefined: there is no such consumer. */
 export function requestFaults(request: SubscriptionRequest, open: readonly Scope[] | undefined): readonly string[] {

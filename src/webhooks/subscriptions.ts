@@ -1,5 +1,6 @@
 /** Subscriptions as they are made, read, changed and deleted: each change in one transaction with its audit, and then in memory. */
 import { LinesideError } from '../base/errors.ts';
+import { type ExpectedVersion, isExpected } from '../base/expected-version.ts';
 import type { Logger } from '../base/logger.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
 import type { Page, PageRequest } from '../outbox/face.ts';
@@ -154,7 +155,7 @@ class Admin extends Book implements Subscriptions {
     caller: Caller,
     id: string,
     patch: SubscriptionPatch,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
     reason: string,
   ): Promise<Subscription> {
     const { known } = this.#entry(idOf(id));
@@ -273,10 +274,11 @@ class Admin extends Book implements Subscriptions {
   }
 
   /** As it is committed. Throws NOT_FOUND, STALE_VERSION. */
-  #stored(id: number, version: number | undefined): Entry {
+  #stored(id: number, version: ExpectedVersion | undefined): Entry {
     const stored = this.#rows.one(id);
     if (stored === undefined) throw noSubscription();
-    if (version !== undefined && version !== stored.known.version) throw staleVersion(stored.known.version, version);
+    const { version: now } = stored.known;
+    if (version !== undefined && !isExpected(now, version)) throw staleVersion(now, version);
     return stored;
   }
 

@@ -32,7 +32,7 @@ export function shapeOf(schema: Schema): string {
   const { items, minimum, maximum, default: usual } = schema;
   if (nameOf(schema) !== undefined) return linkOf(schema);
   const either = schema.anyOf ?? schema.oneOf;
-  if (either !== undefined) return either.map(shapeOf).join(' or ');
+  if (either !== undefined && schema.type === undefined) return either.map(shapeOf).join(' or ');
   if (schema.enum !== undefined) return schema.enum.map((one) => code(JSON.stringify(one))).join(', ');
   if (schema.const !== undefined) return code(JSON.stringify(schema.const));
   const paged = schema.properties?.items;

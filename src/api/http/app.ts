@@ -9,7 +9,7 @@ import type { Logger } from '../../base/logger.ts';
 import type { RefusalLog } from '../../base/refusal-log.ts';
 import { accessOf, methodsOf } from './access.ts';
 import { type BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
-import { requestId, securityHeaders } from './headers.ts';
+import { isKnown, requestId, securityHeaders } from './headers.ts';
 import { LINGER_MS, MAX_HEADER_BYTES } from './limits.ts';
 import { NO_ROUTE } from './metrics.ts';
 import { errorOf, problemHeaders, problemOf } from './problem.ts';
@@ -100,9 +100,16 @@ function addHooks(app: App, parts: AppParts): void {
     // Its client went away while the token and the body were read: the handler is the expensive part.
     if (request.raw.socket.destroyed) return reply.hijack();
   });
-  app.addHook('onSend', async (_request, reply) => {
+  app.addHook('onSend', async (request, reply, payload) => {
     // Connections that are kept would outlast the stop.
     if (parts.isStopping()) reply.header('connection', 'close');
+    const etag = reply.getHeader('etag');
+    const mayBeKnown = (request.method === 'GET' || request.method === 'HEAD') && reply.statusCode === 200;
+    if (!mayBeKnown || typeof etag !== 'string' || !isKnown(etag, request.headers['if-none-match'])) return payload;
+    reply.code(304);
+    for (const name of ['content-type', 'content-length', 'content-encoding']) reply.removeHeader(name);
+    // To HEAD nothing but the length of the answer is sent anyway.
+    return request.method === 'HEAD' ? payload : null;
   });
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? NO_ROUTE;

@@ -34,14 +34,14 @@ function checkOf(schema: object): ValidateFunction {
 /** INVALID_ARGUMENT with every reason; or the request as its handler gets it. */
 export function check(schemas: RouteSchemas, asked: Asked): Asked {
   // A body that may be empty may also be left out.
-  const body = schemas.body === undefined ? asked.body : (asked.body ?? {});
+  const body = schemas.body === undefined || asked.body !== undefined ? asked.body : {};
   const query = schemas.querystring === undefined ? asked.query : converted(schemas.querystring, asked.query);
   refuseManyParts(body);
   const errors = {
     body: schemas.body === undefined ? [] : faults(schemas.body, body),
     query: schemas.querystring === undefined ? [] : faults(schemas.querystring, query),
   };
-  if (errors.query.length === 0 && errors.body.every(isJudgedDeeper)) return { body, query };
+  if (errors.query.every(isJudgedDeeper) && errors.body.every(isJudgedDeeper)) return { body, query };
   const reasons = [
     ...told(errors.body, { whole: 'the body', kind: 'field', quotes: !isNeverQuoted(schemas.body) }),
     ...told(errors.query, { whole: 'the query', kind: 'parameter', quotes: true }),
@@ -140,6 +140,8 @@ function demand(keyword: string, schema: object | undefined, params: Readonly<Re
       return limit === 1 ? 'must not be empty' : `must have at least ${limit} characters`;
     case 'maxLength':
       return `must have at most ${limit} characters`;
+    case 'pattern':
+      return `must match ${String(property(schema, 'pattern'))}`;
     case 'minItems':
       return `must have at least ${limit} item`;
     case 'maxItems':

@@ -1,19 +1,36 @@
 /** What request headers say beyond credentials: the version meant, the reason, the request's id. Pure. */
-
 import { LinesideError } from '../../base/errors.ts';
 import { decodeUtf8 } from '../../base/exact-json.ts';
+import type { ExpectedVersion } from '../../base/expected-version.ts';
 import { MAX_CHANGE_REASON_CHARS, MAX_REQUEST_ID_CHARS } from './limits.ts';
 
-/** The version that If-Match names; undefined: there is none. MALFORMED: it is not one version in quotes. */
-export function ifMatch(header: string | undefined): number | undefined {
+const TAG = String.raw`(W/)?"[\x21\x23-\x7e\x80-\xff]*"`;
+/** "*" or a list of entity tags (RFC 9110, 8.8.3), for If-Match and If-None-Match. */
+export const ENTITY_TAGS = `^(\\*|${TAG}([ \\t]*,[ \\t]*${TAG})*)$`;
+const entityTags = new RegExp(ENTITY_TAGS);
+
+/** undefined: it cannot be read. */
+function tagsOf(header: string): '*' | readonly string[] | undefined {
+  if (!entityTags.test(header)) return undefined;
+  return header === '*' ? '*' : (header.match(new RegExp(TAG, 'g')) ?? []);
+}
+
+/** The versions that If-Match names; undefined: the header is missing. A weak tag names none: the comparison is strong. */
+export function ifMatch(header: string | undefined): ExpectedVersion | undefined {
   if (header === undefined) return undefined;
-  const version = /^"(\d{1,15})"$/.exec(header.trim())?.[1];
-  if (version === undefined) {
-    throw new LinesideError('MALFORMED', 'If-Match is not one version in quotes', {
+  const tags = tagsOf(header);
+  if (tags === undefined) {
+    throw new LinesideError('MALFORMED', 'If-Match is neither "*" nor a list of versions in quotes', {
       hint: 'send the ETag that reading gave, for example If-Match: "3"',
     });
   }
-  return Number(version);
+  return tags === '*' ? tags : tags.flatMap((tag) => (/^"[1-9]\d{0,14}"$/.test(tag) ? Number(tag.slice(1, -1)) : []));
+}
+
+/** Whether If-None-Match names this tag: the caller has it already. The comparison is weak. */
+export function isKnown(etag: string, header: string | undefined): boolean {
+  const tags = tagsOf(header ?? '');
+  return tags === '*' || tags?.some((tag) => tag.replace(/^W\//, '') === etag) === true;
 }
 
 /** No page of this service is anybody else's to frame, and nothing but the console loads anything. */

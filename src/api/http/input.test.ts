@@ -135,6 +135,17 @@ describe('bad input', () => {
     assert.equal((await ask('GET', '/api/v1/dictionaries?')).status, 200);
   });
 
+  it('of null is no object, also where the body may be left out', async (t) => {
+    const { ask, call, tokens } = await startTestServer(t);
+    await ask('POST', '/api/v1/dictionaries', { name: 'd', title: 'D', scope: 'PUBLIC' });
+    await ask('POST', '/api/v1/dictionaries/d/records', { businessKey: 'k', data: {} });
+    const close = '/api/v1/dictionaries/d/records/k/close';
+    const refused = await ask('POST', close, null, { 'if-match': '*' });
+    assert.deepEqual([refused.status, refused.json.reasons], [422, ['the body must be an object, not null']]);
+    const closed = await call('POST', close, { token: tokens.all, headers: { 'if-match': '*' } });
+    assert.equal(closed.status, 200);
+  });
+
   it('that a probe or a reader brings along without need does no harm', async (t) => {
     const { call, ask } = await startTestServer(t, { http: { max_body_bytes: 1_024 } });
     for (const path of ['/healthz?now=1', '/readyz?x=%zz', '/metrics?name[]=a&name[]=b', '/openapi.json?']) {

@@ -65,6 +65,88 @@ describe('the OpenAPI document', () => {
     }
   });
 
+  it('describes each header by one schema, and answers without a body as such', async (t) => {
+    const { call } = await startTestServer(t);
+    const paths = at((await call('GET', '/openapi.json')).json as JsonObject, 'paths');
+    const bodiless: string[] = [];
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const [method, operation] of Object.entries(methods as object)) {
+        for (const [status, response] of Object.entries(at(operation as JsonObject, 'responses'))) {
+          const { headers = {}, ...rest } = response as { readonly headers?: JsonObject };
+          for (const [name, header] of Object.entries(headers)) {
+            const schema = at(header as JsonObject, 'schema');
+            const { description } = header as JsonObject;
+            const where = `${method} ${path} ${name}`;
+            assert.deepEqual([schema.type, 'schema' in schema, typeof description], ['string', false, 'string'], where);
+          }
+          if (!('content' in rest)) bodiless.push(`${status} ${method} ${path}`);
+        }
+      }
+    }
+    const subscription = '/api/v1/admin/webhooks/subscriptions/{id}';
+    assert.deepEqual(bodiless.sort(), [
+      `204 delete ${subscription}`,
+      '204 post /api/v1/admin/outbox/dead-letters/{id}/discard',
+      '204 post /api/v1/admin/outbox/dead-letters/{id}/requeue',
+      '302 get /',
+      '302 get /console',
+      '304 get /api/v1/admin/webhooks/subscriptions/{id}',
+      '304 get /api/v1/dictionaries/{name}',
+      '304 get /api/v1/dictionaries/{name}/records/{key}',
+      '304 get /console/',
+      '304 get /console/{file}',
+    ]);
+    for (const path of ['/', '/console'])
+      assert.ok('Location' in at(paths, path, 'get', 'responses', '302', 'headers'));
+  });
+
+  it('says where it is served, and what each of its tags is about', async (t) => {
+    const { call } = await startTestServer(t);
+    const document = (await call('GET', '/openapi.json')).json as JsonObject;
+    const [server, ...others] = document.servers as readonly JsonObject[];
+    assert.deepEqual([server?.url, others], ['/', []]);
+    const operations = Object.values(at(document, 'paths')).flatMap((methods) => Object.values(methods as object));
+    const used = new Set((operations as readonly { readonly tags: readonly string[] }[]).flatMap(({ tags }) => tags));
+    const tags = document.tags as readonly { readonly name: string; readonly description: string }[];
+    assert.deepEqual(
+      tags.map(({ name }) => name),
+      [...used],
+    );
+    assert.ok(tags.every(({ description }) => description !== ''));
+  });
+
+  it('tells names, keys, versions and cursors apart from what is none', async (t) => {
+    const { call } = await startTestServer(t);
+    const paths = at((await call('GET', '/openapi.json')).json as JsonObject, 'paths');
+    const records = '/api/v1/dictionaries/{name}/records';
+    const parameter = (path: string, method: string, name: string): JsonObject => {
+      const all = at(paths, path, method).parameters as readonly JsonObject[];
+      return at(all.find((one) => one.name === name) ?? {}, 'schema');
+    };
+    const body = (path: string, field: string): JsonObject =>
+      at(paths, path, 'post', 'requestBody', 'content', 'application/json', 'schema', 'properties', field);
+    const rows: readonly (readonly [JsonObject, readonly string[], readonly string[]])[] = [
+      [parameter(records, 'get', 'name'), ['site.rooms', '0_-'], ['', 'A', '.a', 'x'.repeat(129)]],
+      [body('/api/v1/dictionaries', 'name'), ['site.rooms'], ['Site', 'a b']],
+      [body(records, 'businessKey'), ['room 12', 'ключ'], ['a\n', '\u0085']],
+      [parameter(records, 'get', 'cursor'), ['', 'WyJyIiwieCJd_-'], ['a b', 'ж']],
+      [
+        parameter(`${records}/{key}`, 'put', 'If-Match'),
+        ['*', '"3"', 'W/"3"', '"1", "2",W/"x"'],
+        ['3', '', '"3', '"1" "2"', '*, "1"'],
+      ],
+      [parameter(`${records}/{key}`, 'get', 'If-None-Match'), ['*', 'W/"3"'], ['3']],
+    ];
+    for (const [schema, good, bad] of rows) {
+      assert.ok(typeof schema.pattern === 'string');
+      const pattern = new RegExp(schema.pattern, 'u');
+      for (const text of good) assert.match(text, pattern);
+      for (const text of bad) assert.doesNotMatch(text, pattern);
+    }
+    const scopes = body('/api/v1/admin/webhooks/subscriptions', 'scopes');
+    assert.equal(scopes.minItems, 1);
+  });
+
   it('names what is answered once, and refers to it', async (t) => {
     const { call } = await startTestServer(t);
     const { text, json } = await call('GET', '/openapi.json');

@@ -9,6 +9,22 @@ import { type App, type RouteParts } from './route.ts';
 import { registerRoutes } from './routes.ts';
 import { components } from './schemas.ts';
 
+/** In the order of their routes. */
+const tags = {
+  service: 'The service itself: whether it works, its figures, this document.',
+  console: 'The web page.',
+  dictionaries: 'Dictionaries and their definitions.',
+  drafts: 'Proposed schemas, their review and publication.',
+  records: 'Records with validity, and their history.',
+  outbox: 'Events that wait for the broker, and dead letters.',
+  audit: 'Records of what operators and lineside itself did.',
+  alerts: 'What needs attention.',
+  host: 'The machine.',
+  line: 'The serial line and its log.',
+  webhooks: 'Subscriptions and deliveries.',
+  imports: 'Bundles of records.',
+};
+
 /** As JSON text. */
 export async function openapiDocument(parts: RouteParts): Promise<string> {
   const app: App = Fastify({ exposeHeadRoutes: false });
@@ -25,6 +41,8 @@ export async function openapiDocument(parts: RouteParts): Promise<string> {
           'Dictionaries of records with validity, their changes, and the outbox and webhooks that tell of them; the serial line and its log. Errors are RFC 9457 problem details; decide by their code. Times are RFC 3339 with an offset.',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
+      servers: [{ url: '/', description: 'The box that this document comes from.' }],
+      tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
       components: {
         securitySchemes: {
           bearer: {

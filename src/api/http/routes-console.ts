@@ -4,7 +4,7 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ConsoleFile } from './console-files.ts';
 import { type App, actorOf, type RouteParts } from './route.ts';
-import { answers, common, guarded } from './schemas.ts';
+import { answers, common, guarded, Headers, unchanged } from './schemas.ts';
 import { exact } from './shapes.ts';
 
 const CONSOLE = '/console/';
@@ -31,11 +31,11 @@ export function consoleRoutes(app: App, { console: files }: RouteParts): void {
 
   const page = {
     ...answers({ status: 200, what: 'The page.', raw: ['text/html', { type: 'string' }] }, problems),
-    304: same,
+    ...unchanged,
   };
   app.get(
     CONSOLE,
-    { schema: { operationId: 'getConsole', summary: 'The console', tags, response: page } },
+    { schema: { operationId: 'getConsole', summary: 'The console', tags, headers: Headers.known, response: page } },
     async (request, reply) => sendFile(request, reply, await files.file('index.html')),
   );
 
@@ -46,10 +46,11 @@ export function consoleRoutes(app: App, { console: files }: RouteParts): void {
         operationId: 'getConsoleFile',
         summary: 'A file of the console',
         tags,
+        headers: Headers.known,
         params: exact({ file: Type.String({ description: 'Its name.', examples: ['console.js'] }) }),
         response: {
           ...answers({ status: 200, what: 'The file.', raw: ['*/*', { type: 'string' }] }, problems),
-          304: same,
+          ...unchanged,
         },
       },
     },
@@ -58,7 +59,6 @@ export function consoleRoutes(app: App, { console: files }: RouteParts): void {
 }
 
 const problems = [...common, 'NOT_FOUND'] as const;
-const same = { description: 'It is still the one that If-None-Match names.' };
 
 export function whoamiRoutes(app: App): void {
   app.get(
@@ -86,11 +86,6 @@ async function sendFile(request: FastifyRequest, reply: FastifyReply, file: Cons
     /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(request.headers['accept-encoding']?.toString() ?? '');
   const etag = `"${file.etag}${compress ? '-gzip' : ''}"`;
   reply.headers({ 'cache-control': 'no-cache', etag, vary: 'accept-encoding' });
-  if (tagsOf(request.headers['if-none-match']).includes(etag)) return reply.code(304).send();
   if (compress) reply.header('content-encoding', 'gzip');
   return reply.type(type).send(compress ? gzipped : bytes);
-}
-
-function tagsOf(header: string | undefined): readonly string[] {
-  return (header ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
 }

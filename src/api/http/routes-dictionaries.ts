@@ -1,7 +1,7 @@
 /** Dictionaries and their definitions. */
 import { ifMatch } from './headers.ts';
 import { type App, actorOf, listed, pageOf, type RouteParts, reasonOf, versioned } from './route.ts';
-import { answers, Body, Headers, Params, Query, reading, writing } from './schemas.ts';
+import { answers, Body, Headers, Params, Query, reading, unchanged, writing } from './schemas.ts';
 
 const tags = ['dictionaries'];
 const one = { status: 200, what: 'The dictionary.', of: 'Dictionary', etag: true } as const;
@@ -48,8 +48,9 @@ export function dictionaryRoutes(app: App, { refdata }: RouteParts): void {
         operationId: 'getDictionary',
         summary: 'Read a dictionary',
         tags,
+        headers: Headers.known,
         params: Params.dictionary,
-        response: answers(one, [...reading, 'NOT_FOUND']),
+        response: { ...answers(one, [...reading, 'NOT_FOUND']), ...unchanged },
       },
     },
     async (request, reply) => versioned(reply, refdata.dictionary(actorOf(request), request.params.name)),

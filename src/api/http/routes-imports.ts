@@ -4,15 +4,18 @@ import { LinesideError } from '../../base/errors.ts';
 import { checkCharset } from './bodies.ts';
 import { changeReason } from './headers.ts';
 import { type App, actorOf, type RouteParts } from './route.ts';
-import { answers, Headers, writing } from './schemas.ts';
+import { answers, businessKey, Headers, writing } from './schemas.ts';
+import { dictionaryName } from './shapes.ts';
 
 const NDJSON = 'application/x-ndjson';
+/** For the document: the import itself checks its items. */
 const item = {
   type: 'object',
   required: ['dictionary', 'businessKey'],
+  additionalProperties: false,
   properties: {
-    dictionary: { type: 'string', description: 'Name of a dictionary.' },
-    businessKey: { type: 'string', description: 'Key of the record in its dictionary.' },
+    dictionary: dictionaryName,
+    businessKey,
     data: { type: 'object', description: 'Not with close.' },
     validFrom: {
       type: 'string',
@@ -26,6 +29,10 @@ const item = {
       description: 'Make or update the record, or close it.',
     },
   },
+  oneOf: [
+    { properties: { action: { const: 'upsert' } }, required: ['data'] },
+    { properties: { action: { const: 'close' }, data: false, validFrom: false }, required: ['action'] },
+  ],
   examples: [{ dictionary: 'site.rooms', businessKey: 'room-12', data: { floor: 2 } }],
 };
 
@@ -51,6 +58,7 @@ export function importRoutes(app: App, { refdata, maxImportBytes }: RouteParts):
               schema: {
                 type: 'object',
                 required: ['items'],
+                additionalProperties: false,
                 properties: { items: { type: 'array', items: item, description: 'A record each.' } },
               },
             },

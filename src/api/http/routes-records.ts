@@ -2,7 +2,7 @@
 import type { RecordChange } from '../../refdata/face.ts';
 import { ifMatch } from './headers.ts';
 import { type App, actorOf, listed, pageOf, type RouteParts, reasonOf, versioned } from './route.ts';
-import { answers, Body, Headers, Params, Query, reading, writing } from './schemas.ts';
+import { answers, Body, Headers, Params, Query, reading, unchanged, writing } from './schemas.ts';
 
 const tags = ['records'];
 const records = '/api/v1/dictionaries/:name/records';
@@ -33,9 +33,10 @@ export function recordReadRoutes(app: App, { refdata }: RouteParts): void {
         summary: 'Read a record',
         description: 'The version that is valid now, or was at the time asked for.',
         tags,
+        headers: Headers.known,
         params: Params.record,
         querystring: Query.at,
-        response: answers(one, [...reading, 'NOT_FOUND']),
+        response: { ...answers(one, [...reading, 'NOT_FOUND']), ...unchanged },
       },
     },
     async ({ actor, params, query }, reply) =>

@@ -63,8 +63,8 @@ describe('subscriptions over HTTP', () => {
     assert.equal((await ask('PATCH', `${all}/1`, { name: 'X' }, { 'if-match': '2' })).status, 400);
     assert.deepEqual(webhooks.steps, [
       ['update', 'all', '1', { active: false, dictionaries: [] }, undefined, 'pause'],
-      ['update', 'all', '1', { name: 'X' }, 1, ''],
-      ['update', 'all', '1', { name: 'X' }, 2, ''],
+      ['update', 'all', '1', { name: 'X' }, [1], ''],
+      ['update', 'all', '1', { name: 'X' }, [2], ''],
     ]);
     const refused = await ask('PATCH', `${all}/1`, { secret, consumer: 'me' });
     const may = 'it may have: name, url, scopes, dictionaries, actions, categories, active, changeReason';

@@ -3,7 +3,7 @@ import { LinesideError } from '../../base/errors.ts';
 import type { Caller, Subscription, SubscriptionRequest, WebhookAdmin } from '../../webhooks/face.ts';
 import { changeReason, ifMatch } from './headers.ts';
 import { type App, actorOf, listed, pageOf, type RouteParts, reasonOf, versioned } from './route.ts';
-import { answers, Body, Headers, Query, reading, writing } from './schemas.ts';
+import { answers, Body, Headers, Query, reading, unchanged, writing } from './schemas.ts';
 import { WebhookBody, WebhookParams, WebhookQuery } from './schemas-webhooks.ts';
 
 const tags = ['webhooks'];
@@ -54,8 +54,9 @@ export function subscriptionRoutes(app: App, { webhooks }: RouteParts): void {
         operationId: 'getSubscription',
         summary: 'Read a subscription',
         tags,
+        headers: Headers.known,
         params: WebhookParams.subscription,
-        response: answers(one, [...reading, 'NOT_FOUND']),
+        response: { ...answers(one, [...reading, 'NOT_FOUND']), ...unchanged },
       },
     },
     async (request, reply) => versioned(reply, webhooks.subscription(request.params.id)),

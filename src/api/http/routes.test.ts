@@ -126,8 +126,13 @@ describe('records over HTTP', () => {
     const change = { data: { floor: 2 }, validFrom: '2021-01-01T00:00:00Z', changeReason: 'measured' };
     assert.equal((await ask('PUT', one, change)).status, 428);
     assert.equal((await ask('PUT', one, change, { 'if-match': '"2"' })).status, 412);
-    for (const malformed of ['1', 'W/"1"', '*', '"1", "2"', '"x"', '']) {
+    for (const malformed of ['1', '"1', '"1" "2"', '*, "1"', 'w/"1"', '']) {
       assert.equal((await ask('PUT', one, change, { 'if-match': malformed })).status, 400, malformed);
+    }
+    // Versions are compared strongly: a weak tag is never the version of a record.
+    for (const other of ['W/"1"', '"x"', '"01"', '""', '"2", "3"', 'W/"1", "7"', '","']) {
+      const stale = await ask('PUT', one, change, { 'if-match': other });
+      assert.deepEqual([stale.status, stale.json.code], [412, 'STALE_VERSION'], other);
     }
     const changed = await ask('PUT', one, change, { 'if-match': '"1"' });
     assert.equal(changed.status, 200);
@@ -157,6 +162,42 @@ describe('records over HTTP', () => {
     );
     assert.equal((await ask('GET', one)).status, 404);
     assert.equal((await ask('PUT', one, change, { 'if-match': '"3"' })).status, 409);
+  });
+
+  it('are changed whatever their version is by "*", or under one of several versions', async (t) => {
+    const { ask } = await startTestServer(t);
+    await ask('POST', '/api/v1/dictionaries', rooms);
+    await ask('POST', `${path}/records`, { businessKey: 'a', data: {} });
+    const one = `${path}/records/a`;
+    const put = (match: string) => ask('PUT', one, { data: { match } }, { 'if-match': match });
+    assert.equal((await put('*')).headers.etag, '"2"');
+    assert.equal((await put('"1", W/"x,", "2"')).headers.etag, '"3"');
+    assert.equal((await ask('POST', `${one}/close`, {}, { 'if-match': '*' })).headers.etag, '"4"');
+    assert.equal((await ask('PUT', `${path}/records/none`, { data: {} }, { 'if-match': '*' })).status, 404);
+    assert.equal((await ask('PATCH', path, { title: 'A' }, { 'if-match': '"9", "1"' })).headers.etag, '"2"');
+    assert.equal((await ask('PATCH', path, { title: 'B' }, { 'if-match': 'W/"2"' })).status, 412);
+    assert.equal((await ask('PATCH', path, { title: 'B' }, { 'if-match': '*' })).headers.etag, '"3"');
+  });
+
+  it('and dictionaries that the caller has already are not sent again', async (t) => {
+    const { ask, call, tokens } = await startTestServer(t);
+    await ask('POST', '/api/v1/dictionaries', rooms);
+    await ask('POST', `${path}/records`, { businessKey: 'a', data: { floor: 1 } });
+    for (const at of [path, `${path}/records/a`]) {
+      for (const same of ['"1"', 'W/"1"', '"7", "1"', '*']) {
+        const answer = await ask('GET', at, undefined, { 'if-none-match': same });
+        assert.deepEqual([answer.status, answer.text, answer.headers.etag], [304, '', '"1"'], `${at} ${same}`);
+        assert.equal(answer.headers['content-type'], undefined);
+      }
+      const other = await ask('GET', at, undefined, { 'if-none-match': '"2", "01"' });
+      assert.deepEqual([other.status, other.json.version], [200, 1]);
+      assert.equal((await ask('GET', at, undefined, { 'if-none-match': 'nonsense' })).status, 200);
+      const head = await call('HEAD', at, { token: tokens.all, headers: { 'if-none-match': '"1"' } });
+      assert.equal(head.status, 304);
+    }
+    // It does not say that there is what is not there, or not for this caller.
+    assert.equal((await ask('GET', `${path}/records/none`, undefined, { 'if-none-match': '*' })).status, 404);
+    assert.equal((await call('GET', path, { headers: { 'if-none-match': '*' } })).status, 401);
   });
 
   it('keep a change reason in any script, from the header and from the body, the body first', async (t) => {

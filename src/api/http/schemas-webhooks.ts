@@ -1,13 +1,13 @@
 /** The shapes of webhooks: what is asked, what is answered. */
 import { type TSchema, Type } from '@sinclair/typebox';
-import { scopes } from '../../outbox/event.ts';
-import { actions, categories, causes, deliveryStates } from '../../webhooks/face.ts';
+import { DICTIONARY_NAME, scopes } from '../../outbox/event.ts';
+import { actions, categories, causes, deliveryStates, SUBSCRIPTION_NAME } from '../../webhooks/face.ts';
 import { judgedDeeper } from './judged-deeper.ts';
 import { MAX_FILTER_ITEMS } from './limits.ts';
 import { neverQuoted } from './never-quoted.ts';
 import { choice, count, exact, page, reason, time, version } from './shapes.ts';
 
-function filter(items: object, description: string) {
+function filter(items: object, description: string, options: object = {}) {
   return Type.Optional(
     Type.Unsafe<readonly string[] | null>({
       [judgedDeeper]: true,
@@ -15,6 +15,7 @@ function filter(items: object, description: string) {
       items: { type: 'string', ...items, [judgedDeeper]: true },
       maxItems: MAX_FILTER_ITEMS,
       description,
+      ...options,
     }),
   );
 }
@@ -23,6 +24,7 @@ const name = Type.String({
   [judgedDeeper]: true,
   minLength: 1,
   maxLength: 128,
+  pattern: SUBSCRIPTION_NAME,
   description: 'For people; sent along with each delivery. Printable ASCII.',
   examples: ['ERP of the site'],
 });
@@ -30,6 +32,7 @@ const url = Type.String({
   [judgedDeeper]: true,
   minLength: 1,
   maxLength: 2_048,
+  pattern: '^[Hh][Tt][Tt][Pp][Ss]://',
   description: 'Where deliveries are posted: https, and public unless webhooks.allow_cidrs opens the range.',
   examples: ['https://example.com/hooks/lineside'],
 });
@@ -40,8 +43,8 @@ const secret = Type.String({
   description: 'Key of the HMAC-SHA256 signature, 16 to 1,024 bytes of UTF-8; never shown again.',
 });
 const filters = {
-  scopes: filter({ enum: scopes }, 'Default: all that are open to the consumer.'),
-  dictionaries: filter({}, 'Names; null or empty: all.'),
+  scopes: filter({ enum: scopes }, 'Default, and null: all that are open to the consumer.', { minItems: 1 }),
+  dictionaries: filter({ pattern: DICTIONARY_NAME }, 'Names; null or empty: all.'),
   actions: filter({ enum: actions }, 'Of record events; null or empty: all.'),
   categories: filter({ enum: categories }, 'null or empty: all.'),
 };
@@ -59,6 +62,7 @@ export const WebhookBody = {
       consumer: Type.Optional(
         Type.String({
           [judgedDeeper]: true,
+          minLength: 1,
           description: 'Name of the token whose scopes bound it; default: the caller.',
         }),
       ),

@@ -1,7 +1,9 @@
 /** The shapes of requests and answers: one set for checking, for types and for the OpenAPI document. */
 import { type TSchema, Type } from '@sinclair/typebox';
 import { type ErrorCode, errorCatalogue } from '../../base/errors.ts';
-import type { JsonObject } from '../../outbox/event.ts';
+import { DICTIONARY_NAME, type JsonObject } from '../../outbox/event.ts';
+import { CHANGE_REASON, PLAIN_TEXT } from '../../refdata/face.ts';
+import { ENTITY_TAGS } from './headers.ts';
 import { judgedDeeper } from './judged-deeper.ts';
 import { MAX_BULK_CLOSE_KEYS } from './limits.ts';
 import { PROBLEM_TYPE } from './problem.ts';
@@ -10,10 +12,11 @@ import { lineComponents } from './schemas-line.ts';
 import { webhookComponents } from './schemas-webhooks.ts';
 import { choice, count, dictionaryName, exact, jsonObject, page, reason, scope, time, version } from './shapes.ts';
 
-const businessKey = Type.String({
+export const businessKey = Type.String({
   [judgedDeeper]: true,
   minLength: 1,
   maxLength: 256,
+  pattern: PLAIN_TEXT,
   description: 'Key of the record in its dictionary: any Unicode but control characters, compared byte by byte.',
   examples: ['room-12'],
 });
@@ -21,6 +24,7 @@ const title = Type.String({
   [judgedDeeper]: true,
   minLength: 1,
   maxLength: 256,
+  pattern: PLAIN_TEXT,
   description: 'What it is called for people.',
   examples: ['Rooms of the site'],
 });
@@ -36,6 +40,8 @@ const data = jsonObject('The record itself; numbers that a double cannot keep ex
 export const Body = {
   newDictionary: exact({
     name: Type.String({
+      [judgedDeeper]: true,
+      pattern: DICTIONARY_NAME,
       description: 'a-z, 0-9, ".", "_" and "-", beginning with a letter or digit, up to 128; never changes.',
       examples: ['site.rooms'],
     }),
@@ -44,17 +50,23 @@ export const Body = {
     schema: Type.Optional(jsonSchema),
     changeReason,
   }),
-  dictionaryPatch: exact({
-    title: Type.Optional(title),
-    scope: Type.Optional(scope),
-    confirmWidening: Type.Optional(
-      Type.Boolean({
-        description: 'Must be true where scope is wider than before: more consumers may read every record.',
-      }),
-    ),
-    schema: Type.Optional(jsonSchema),
-    changeReason,
-  }),
+  dictionaryPatch: exact(
+    {
+      title: Type.Optional(title),
+      scope: Type.Optional(scope),
+      confirmWidening: Type.Optional(
+        Type.Boolean({
+          description: 'Must be true where scope is wider than before: more consumers may read every record.',
+        }),
+      ),
+      schema: Type.Optional(jsonSchema),
+      changeReason,
+    },
+    {
+      [judgedDeeper]: true,
+      anyOf: ['title', 'scope', 'schema'].map((name) => ({ required: [name], [judgedDeeper]: true })),
+    },
+  ),
   newDraft: exact({ schema: jsonObject('JSON Schema that is to become the dictionary’s.'), changeReason }),
   reason: exact({ changeReason: reason() }),
   decision: exact({ decision: choice(['approved', 'rejected'], 'What the review came to.'), changeReason: reason() }),
@@ -74,6 +86,7 @@ export const Body = {
       [judgedDeeper]: true,
       minItems: 1,
       maxItems: MAX_BULK_CLOSE_KEYS,
+      uniqueItems: true,
       description: 'Each once.',
     }),
     changeReason,
@@ -81,6 +94,8 @@ export const Body = {
 } as const;
 
 const at = Type.Optional(time('As of this time; default: now.'));
+/** As idOf in route.ts reads it. */
+const ID = '^[0-9]{1,15}$';
 
 export const Query = {
   page: exact(page),
@@ -92,21 +107,43 @@ export const Query = {
   }),
 } as const;
 
-const draftId = Type.String({ description: 'id of the draft.', examples: ['1'] });
+const draftId = Type.String({ pattern: ID, description: 'id of the draft.', examples: ['1'] });
 export const Params = {
   dictionary: exact({ name: dictionaryName }),
   draft: exact({ name: dictionaryName, id: draftId }),
   record: exact({
     name: dictionaryName,
-    key: Type.String({ description: 'Business key, percent-encoded ("/" as %2F).', examples: ['room-12'] }),
+    key: Type.String({
+      minLength: 1,
+      maxLength: 256,
+      pattern: PLAIN_TEXT,
+      description: 'Business key, percent-encoded ("/" as %2F).',
+      examples: ['room-12'],
+    }),
   }),
-  deadLetter: exact({ id: Type.String({ description: 'id of the dead letter.', examples: ['17'] }) }),
+  deadLetter: exact({ id: Type.String({ pattern: ID, description: 'id of the dead letter.', examples: ['17'] }) }),
 } as const;
 
-const theVersion = Type.String({ description: 'The version meant, in quotes: the ETag.', examples: ['"3"'] });
-const reasonHeader = Type.Optional(Type.String({ description: 'changeReason where the body has none; UTF-8.' }));
+const theVersion = Type.String({
+  pattern: ENTITY_TAGS,
+  description:
+    'The version that is to be changed: its ETag, several of them, or "*" for any. A weak tag matches none (RFC 9110).',
+  examples: ['"3"'],
+});
+const reasonHeader = Type.Optional(
+  Type.String({ pattern: CHANGE_REASON, description: 'changeReason where the body has none; UTF-8.' }),
+);
 /** For the document; what they say is read by headers.ts. */
 export const Headers = {
+  known: Type.Object({
+    'If-None-Match': Type.Optional(
+      Type.String({
+        pattern: ENTITY_TAGS,
+        description: 'ETags that the caller has, or "*": if the answer has one of them, it is 304 without a body.',
+        examples: ['"3"'],
+      }),
+    ),
+  }),
   reason: Type.Object({ 'X-Change-Reason': reasonHeader }),
   version: Type.Object({ 'If-Match': Type.Optional(theVersion), 'X-Change-Reason': reasonHeader }),
   versionNeeded: Type.Object({ 'If-Match': theVersion, 'X-Change-Reason': reasonHeader }),
@@ -271,7 +308,13 @@ interface Answer {
   readonly etag?: true;
 }
 
-const header = (description: string): object => ({ description, schema: { type: 'string' } });
+const header = (description: string, pattern?: string): object => ({
+  type: 'string',
+  description,
+  ...(pattern !== undefined && { pattern }),
+});
+/** How @fastify/swagger is told that there is no body. */
+const NO_BODY = { type: 'null' } as const;
 
 /** The answers of a route: the good one, and the problems it may end with. */
 export function answers(good: Answer, problems: readonly ErrorCode[]): Record<string, object> {
@@ -279,14 +322,14 @@ export function answers(good: Answer, problems: readonly ErrorCode[]): Record<st
     good.of !== undefined ? reference(good.of) : good.listOf !== undefined ? listOf(good.listOf) : undefined;
   const [type, shape] = good.raw ?? (schema === undefined ? [] : ['application/json', schema]);
   const headers = {
-    ...(good.etag === true && { ETag: header('The version, in quotes.') }),
-    ...(good.status === 201 && { Location: header('Where it can be read.') }),
+    ...(good.etag === true && { ETag: header('The version, in quotes.', '^"[0-9]+"$') }),
+    ...((good.status === 201 || good.status === 302) && { Location: header('Where it can be read.') }),
   };
   const response: Record<string, object> = {
     [good.status]: {
       description: good.what,
       headers,
-      ...(type !== undefined && { content: { [type]: { schema: shape } } }),
+      ...(type === undefined ? NO_BODY : { content: { [type]: { schema: shape } } }),
     },
   };
   const byStatus = Map.groupBy(new Set(problems), (code) => errorCatalogue[code].http);
@@ -295,6 +338,9 @@ export function answers(good: Answer, problems: readonly ErrorCode[]): Record<st
   }
   return response;
 }
+
+/** Beside the good answer of a route that has Headers.known. */
+export const unchanged = { 304: { ...NO_BODY, description: 'It is still the one that If-None-Match names.' } };
 
 /** Problems that any route may end with, by what it asks for. */
 export const common: readonly ErrorCode[] = [

@@ -288,8 +288,6 @@ function sendOne(agent: Agent, port: number, method: string, path: string, call:
   });
 }
 
-const BODILESS: ReadonlySet<number> = new Set([204, 302, 304]);
-
 /** The document as the judge of answers. */
 class Contract {
   readonly document: JsonObject;
@@ -321,7 +319,11 @@ class Contract {
     const where = ['paths', path, method.toLowerCase(), 'responses', String(answer.status)];
     const response = at(this.document, ...where);
     assert.ok(Object.keys(response).length > 0, `the document has no such answer: ${said}`);
-    if (BODILESS.has(answer.status)) return assert.equal(answer.text, '');
+    for (const name of Object.keys(at(response, 'headers'))) {
+      const { pattern = '' } = at(response, 'headers', name, 'schema') as { readonly pattern?: string };
+      assert.match(String(answer.headers[name.toLowerCase()]), new RegExp(pattern), `${name}: ${said}`);
+    }
+    if (!('content' in response)) return assert.equal(answer.text, '', said);
     const content = at(response, 'content');
     if ('*/*' in content) return;
     assert.ok(type in content, `the document has no ${type} there: ${said}`);

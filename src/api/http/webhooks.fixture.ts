@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { LinesideError } from '../../base/errors.ts';
+import { type ExpectedVersion, isExpected } from '../../base/expected-version.ts';
 import type { Alert, Page, PageRequest } from '../../outbox/face.ts';
 import { readUrl } from '../../webhooks/egress-url.ts';
 import type {
@@ -111,7 +112,7 @@ export class FakeWebhooks implements WebhookAdmin {
     caller: Caller,
     id: string,
     patch: SubscriptionPatch,
-    version: number | undefined,
+    version: ExpectedVersion | undefined,
     reason: string,
   ): Promise<Subscription> {
     this.#note('update', caller.name, id, patch, version, reason);
@@ -122,7 +123,8 @@ export class FakeWebhooks implements WebhookAdmin {
       ...(patch.url === undefined ? [] : urlFaults(patch.url)),
       ...changeReasonFaults(reason),
     ]);
-    if (version !== undefined && version !== found.version) throw new LinesideError('STALE_VERSION', 'another version');
+    if (version !== undefined && !isExpected(found.version, version))
+      throw new LinesideError('STALE_VERSION', 'another version');
     const { name = found.name, url = found.url, active = found.active } = patch;
     return this.#keep({ ...found, name, url, active, version: found.version + 1 });
   }
