@@ -4,10 +4,14 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { builtImage, imageMissing } from '../image/card.ts';
 import { debianPackage } from './nspawn.ts';
 
 const repository = resolve(import.meta.dirname, '../..');
 const BUILD_LIMIT_MS = 900_000;
+/** The image and all that goes into it. */
+const IMAGE_LIMIT_MS = 1_800_000;
 const work = mkdtempSync('/var/tmp/lineside-contents-');
 after(() => rmSync(work, { recursive: true }));
 
@@ -41,6 +45,20 @@ function machine(file: string): number | undefined {
   return bytes.subarray(0, 4).toString('latin1') === '\u007fELF' ? bytes.readUInt16LE(18) : undefined;
 }
 
+/** A bill of materials (CycloneDX), as far as it is checked here. */
+interface Bill {
+  readonly metadata: { readonly component: { readonly purl: string } };
+  readonly components: readonly Component[];
+}
+interface Component {
+  readonly name: string;
+  readonly version: string;
+  readonly licenses: readonly { readonly expression?: string }[];
+  readonly pedigree?: {
+    readonly patches: readonly { readonly resolves: readonly { readonly description: string }[] }[];
+  };
+}
+
 const EM_X86_64 = 62;
 const EM_AARCH64 = 183;
 
@@ -59,6 +77,7 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
   test('it says what it is, and names a package for each library that its binaries want', () => {
     const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'));
     assert.deepEqual([field('Package'), field('Version'), field('Architecture')], ['lineside', version, own]);
+    assert.match(field('Maintainer'), /^[^<>]+ <[^@<> ]+@[a-z0-9-]+(\.[a-z0-9-]+)+>$/);
     const control = join(work, 'control');
     execFileSync('dpkg-deb', ['--control', deb, control]);
     for (const file of files(control)) assert.doesNotMatch(readFileSync(join(control, file), 'utf8'), /@[A-Z]+@/, file);
@@ -84,6 +103,54 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
         assert.ok(field('Depends').includes(packages[known] ?? '?'), `${file} wants ${library}`);
       }
     }
+  });
+
+  test('its changelog begins with this version', () => {
+    const changelog = gunzipSync(readFileSync(join(root, 'usr/share/doc/lineside/changelog.gz'))).toString();
+    assert.equal(changelog.split('\n', 1)[0], `lineside (${field('Version')}) unstable; urgency=medium`);
+    assert.match(changelog, /^ -- [^<>]+ <[^@<> ]+@[^@<> ]+> {2}\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}$/m);
+  });
+
+  test('its programs and libraries carry no symbols for debugging', () => {
+    for (const file of files(root).filter((name) => machine(join(root, name)) !== undefined)) {
+      const sections = execFileSync('readelf', ['--sections', '--wide', join(root, file)], { encoding: 'utf8' });
+      assert.doesNotMatch(sections, /\.(symtab|debug_info|zdebug_info)\b/, file);
+    }
+  });
+
+  test('its bill of materials names everything that it carries, with version and licence, and what was changed', () => {
+    const { metadata, components }: Bill = JSON.parse(text('usr/share/doc/lineside/lineside.cdx.json'));
+    assert.equal(metadata.component.purl, `pkg:deb/lineside@${field('Version')}?arch=${own}`);
+    const named = new Map(components.map((one) => [one.name, one]));
+    for (const { name, version, licenses } of components)
+      assert.ok(version && licenses[0]?.expression, `${name} has no version or no licence`);
+    const carried = files(join(root, 'usr/lib/lineside/node_modules')).filter((name) => name.endsWith('package.json'));
+    for (const file of carried) {
+      const { name, version } = JSON.parse(text(join('usr/lib/lineside/node_modules', file)));
+      if (version === undefined) continue;
+      const same = (one: Component) => one.name === name && one.version === version.replace(/^v/, '');
+      assert.ok(components.some(same), `${name} ${version}`);
+    }
+    const other = own === 'amd64' ? 'arm64' : 'x64';
+    assert.deepEqual(
+      [...named.keys()].filter((name) => new RegExp(`-(${other}|darwin|win32|android|freebsd)`).test(name)),
+      [],
+    );
+    const script = `
+      const sqlite = new (require('better-sqlite3'))(':memory:').prepare('select sqlite_version() version').get().version;
+      console.log(JSON.stringify([process.versions.node, sqlite, require('node-rdkafka').librdkafkaVersion]));`;
+    const cwd = join(root, 'usr/lib/lineside');
+    const versions = JSON.parse(execFileSync(join(cwd, 'node'), ['-e', script], { cwd, encoding: 'utf8' }));
+    assert.deepEqual(
+      ['node', 'sqlite', 'librdkafka'].map((name) => named.get(name)?.version),
+      versions,
+    );
+    assert.equal(named.get('librdkafka')?.licenses[0]?.expression, 'BSD-2-Clause');
+    for (const name of ['librdkafka', 'node-rdkafka'])
+      assert.ok(
+        named.get(name)?.pedigree?.patches[0]?.resolves[0]?.description,
+        `${name} was changed before it was compiled`,
+      );
   });
 
   test('everything is root’s and nobody else’s to write; what holds secrets is root’s alone to look into', () => {
@@ -153,9 +220,10 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
     const carried = files(join(root, 'usr/lib/lineside/node_modules')).filter((name) => name.endsWith('package.json'));
     for (const file of carried) {
       const { name, version } = JSON.parse(text(join('usr/lib/lineside/node_modules', file)));
-      if (version !== undefined) assert.ok(copyright.includes(`  ${name} ${version}: `), `${name} ${version}`);
+      const stated = `  ${name} ${version?.replace(/^v/, '')}: `;
+      if (version !== undefined) assert.ok(copyright.includes(stated), stated);
     }
-    for (const name of ['fastify', 'got', 'node', 'librdkafka'])
+    for (const name of ['fastify', 'got', 'node', 'librdkafka', 'sqlite'])
       assert.match(copyright, new RegExp(`^  ${name} `, 'm'));
   });
 
@@ -171,7 +239,10 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
   });
 });
 
-describe('the package for arm64', { skip: noCross, timeout: BUILD_LIMIT_MS }, () => {
+describe('the package for arm64', { skip: noCross || imageMissing(), timeout: IMAGE_LIMIT_MS }, () => {
+  // Before anything else makes this package: on a fresh checkout image/build has to do it, as the README says, from nothing.
+  before(() => builtImage());
+
   test('its Node loads every native module and says the version', () => {
     const root = join(work, 'arm64');
     execFileSync('dpkg-deb', ['--extract', build('arm64', '.cache/package'), root]);

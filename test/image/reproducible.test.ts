@@ -25,6 +25,10 @@ it('builds the same image again from the same inputs', { skip: imageMissing() },
     assert.match(sums, /\.img\n/);
     assert.match(sums, /\.cdx\.json\n/);
     assert.equal(readFileSync(join(dir, 'out/SHA256SUMS'), 'utf8'), sums);
+    const { components } = JSON.parse(readFileSync(image.replace(/img$/, 'cdx.json'), 'utf8'));
+    const named = new Set(components.map(({ name }: { readonly name: string }) => name));
+    for (const name of ['systemd', 'raspi-firmware', 'lineside', 'fastify', 'node', 'sqlite', 'librdkafka'])
+      assert.ok(named.has(name), `the bill of materials does not name ${name}`);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
