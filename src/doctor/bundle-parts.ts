@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { open, readdir } from 'node:fs/promises';
 import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { keys, reservedVariables, variableOf } from '../config/keys.ts';
 import { describeConfig } from '../config/load.ts';
 import { createInventory } from '../line/inventory.ts';
 import type { Checked } from './check.ts';
@@ -71,10 +72,11 @@ async function doctorPart(place: Place): Promise<Piece> {
 
 /** Keys that are known, as they were understood: comments, unknown keys and what does not parse may be anything. */
 async function configurationPart({ reading, config, env }: Place): Promise<Piece> {
-  const variables = Object.entries(env)
-    .filter(([name]) => name.startsWith('LINESIDE_'))
-    .map(([name, value]) => `${name}=${shownVariable(name, value ?? '')}\n`)
-    .join('');
+  const known = Object.entries(env).filter(([name]) => knownVariables.has(name));
+  const others = Object.keys(env).filter(isUnknownVariable).length;
+  const variables =
+    known.map(([name, value]) => `${name}=${shownVariable(name, value ?? '')}\n`).join('') +
+    (others === 0 ? '' : `# ${others} more, which lineside does not know\n`);
   const environment: Piece = variables === '' ? [] : [{ name: 'environment.txt', content: variables }];
   if (config === undefined) return [...environment, { what: 'configuration', why: `${reading.kind} (see doctor.txt)` }];
   const loaded = { config, settings: reading.settings, file: reading.file, unused: [], unserved: [] };
@@ -85,6 +87,13 @@ async function configurationPart({ reading, config, env }: Place): Promise<Piece
     return `${key} = ${isFile ? JSON.stringify(shownFile(written)) : value}${rest}\n`;
   });
   return [{ name: 'configuration.txt', content: `# ${reading.kind}\n${lines.join('')}` }, ...environment];
+}
+
+/** What another one holds may be anything. */
+const knownVariables = new Set([...keys.map(variableOf), ...reservedVariables]);
+
+export function isUnknownVariable(name: string): boolean {
+  return name.startsWith('LINESIDE_') && !knownVariables.has(name);
 }
 
 function shownVariable(name: string, value: string): string {

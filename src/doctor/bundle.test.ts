@@ -93,6 +93,28 @@ describe('a bundle', () => {
     assert.ok(read('a.txt').includes(`data.dir is ${dir}\n`), 'where the caller stood is no secret');
   });
 
+  it('has the variables that lineside knows, and of others their number', async (t) => {
+    const dir = scratch(t);
+    const configuration = collectors.find(({ what }) => what === 'configuration');
+    assert.ok(configuration);
+    const read = await bundled(
+      dir,
+      [configuration, collector('log', async () => [{ name: 'a.txt', content: 'a Sauce-4724 b' }])],
+      {
+        LINESIDE_DEVICE_ID: 'box-7',
+        LINESIDE_KAFKA_USERNAME: 'Station-4725',
+        LINESIDE_TOKEN: 'Token-4726',
+        LINESIDE_SAUCE: 'Sauce-4724',
+      },
+    );
+    assert.equal(
+      read('environment.txt'),
+      'LINESIDE_DEVICE_ID=box-7\nLINESIDE_KAFKA_USERNAME=[removed]\n# 2 more, which lineside does not know\n',
+    );
+    assert.match(read('configuration.txt'), /^kafka\.username = "?\[removed\]"?/m);
+    assert.equal(read('a.txt'), 'a [removed] b');
+  });
+
   it('takes the journal without its secrets, and says where there is none', async (t) => {
     const dir = scratch(t);
     const before = process.env['PATH'];

@@ -5,7 +5,7 @@ import { tarEndBytes, tarHeader, tarPadding } from '../appliance/tar.ts';
 import { endsWithin } from '../base/clock.ts';
 import { messageOf, systemCode } from '../base/errors.ts';
 import { instantOfMs } from '../base/instant.ts';
-import { type Collector, collectors, isPart, type LeftOut, type Part } from './bundle-parts.ts';
+import { type Collector, collectors, isPart, isUnknownVariable, type LeftOut, type Part } from './bundle-parts.ts';
 import { type BundleReport, type BundleTarget, writeBundle } from './bundle-target.ts';
 import { lookAround, namedFiles, type Place, type PlaceOptions } from './place.ts';
 import { isSecretName, Redactor } from './redactor.ts';
@@ -145,7 +145,8 @@ async function knownSecrets(place: Place): Promise<string[]> {
   }
   // PWD is where the caller stands, and that may be the data's own directory.
   const named = Object.entries(env).filter(
-    ([name]) => isSecretName(name) && name !== 'PWD' && !/_(?:FILE|DIR|PATH|SOCK)$/i.test(name),
+    ([name]) =>
+      (isSecretName(name) || isUnknownVariable(name)) && name !== 'PWD' && !/_(?:FILE|DIR|PATH|SOCK)$/i.test(name),
   );
   // Short ones are words like "true".
   secrets.push(...named.map(([, value]) => value ?? '').filter((value) => value.length >= 8));

@@ -13,7 +13,8 @@ const secretWords = new Set(
   ),
 );
 /** In any part of it, also where words run together ("saltedpassword"). */
-const secretParts = /passw|passphrase|secret|token|credential|authori[sz]|api-?_?key|private-?_?key|signature/i;
+const secretParts =
+  /passw|passphrase|secret|token|credential|authori[sz]|api-?_?key|private-?_?key|signature|username/i;
 /** Such a key names a file, and not what is in it. */
 const fileName = /(?:file|files|dir|path)$/i;
 /** What may stand there; a secret that was typed in its place mostly looks otherwise. */
@@ -45,10 +46,10 @@ export class Redactor {
   text(text: string): string {
     let out = text;
     for (const known of this.#known) out = out.replaceAll(known, REMOVED);
-    for (const pattern of privateKeys) out = out.replaceAll(pattern, REMOVED);
+    out = withoutPrivateKeys(out);
     out = withoutValues(out);
     for (const [pattern, replacement] of shapes) out = out.replaceAll(pattern, replacement);
-    return out;
+    return out.replaceAll(/:\/\/[^\s"'<>]+/g, withoutUser);
   }
 
   /** A value for JSON: every text in it, names too, and whatever is below a name that is secret. */
@@ -71,25 +72,55 @@ export class Redactor {
 
 const shortestKnown = 4;
 
-/** As it is, and as it is written in JSON, URLs and headers. */
+/** As it is, and as it is written in JSON, URLs, headers and dumps. */
 function formsOf(secret: string): string[] {
-  const base64 = btoa(String.fromCharCode(...new TextEncoder().encode(secret)));
-  return [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret.toWellFormed()), base64];
+  const bytes = Buffer.from(secret);
+  const hex = bytes.toString('hex');
+  const percent = hex.replaceAll(/../g, '%$&');
+  return [
+    secret,
+    JSON.stringify(secret).slice(1, -1),
+    encodeURIComponent(secret.toWellFormed()),
+    bytes.toString('base64'),
+    ...[hex, percent].flatMap((form) => [form, form.toUpperCase()]),
+  ];
 }
 
-/** To its end; where that is missing (a line limit, a cut file), to where base64 ends. Newlines may be written as \n. */
-const privateKeys = [
-  /-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]{0,16000}?-----END [A-Z0-9 ]*PRIVATE KEY-----/g,
-  /-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[A-Za-z0-9+/=\s\\:,-]*/g,
-];
+const keyMark = /-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY-----/g;
+/** Of a key whose end is missing (a line limit, a cut file): to where base64 ends. Newlines may be written as \\n. */
+const keyBody = /[A-Za-z0-9+/=\s\\:,]*/y;
+/** The largest keys have 13 KB in PEM. */
+const longestKey = 16_000;
+
+/** One pass over the marks: a text of nothing but beginnings takes no longer than another one. */
+function withoutPrivateKeys(text: string): string {
+  const marks = [...text.matchAll(keyMark)];
+  let out = '';
+  let done = 0;
+  for (const [at, { 0: mark, 1: kind, index }] of marks.entries()) {
+    if (kind !== 'BEGIN' || index < done) continue;
+    const next = marks[at + 1];
+    const isWhole = next?.[1] === 'END' && next.index - index <= longestKey;
+    keyBody.lastIndex = index + mark.length;
+    out += `${text.slice(done, index)}${REMOVED}`;
+    done = isWhole ? next.index + next[0].length : keyBody.lastIndex + (keyBody.exec(text)?.[0].length ?? 0);
+  }
+  return out + text.slice(done);
+}
 
 /** What is a secret by its own looks. */
 const shapes: readonly (readonly [RegExp, string])[] = [
   [/lsd_[\w-]*/g, REMOVED],
   [/\b(Bearer|Basic|Digest|Negotiate)(\s+|%20)[^\s"',;<>]+/gi, `$1 ${REMOVED}`],
   [/\b(Token)\s+(?=\S*\d)[^\s"',;<>]{8,}/gi, `$1 ${REMOVED}`],
-  // User and password of a URL: to the last "@" of the word.
-  [/(:\/\/)[^\s"'<>]{0,1000}@/g, `$1${REMOVED}@`],
+  // Tokens of other services, which logs of a site's scripts may have.
+  [/(https:\/\/hooks\.slack\.com\/)[^\s"'<>]*/gi, `$1${REMOVED}`],
+  [/\b(?:gh[pousr]_|github_pat_|xox[a-z]-)[\w-]+/g, REMOVED],
+  [/\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g, REMOVED],
+  [/(?<![\w+/=])(?=[a-z0-9+/]{0,39}[A-Z])(?=[A-Z0-9+/]{0,39}[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])/g, REMOVED],
+  // "-p X" and "-pX" of a command; a number is a port or a process, and a path a directory.
+  [/((?:^|\s)-p[ \t]+)(?!\d+(?:\s|$)|\/)\S+/gm, `$1${REMOVED}`],
+  [/((?:^|\s)-p)(?=[^\s=/]*[\d!@#$%^&*])(?!\d+(?:\s|$))[^\s=/]\S*/gm, `$1${REMOVED}`],
   [/\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?/g, REMOVED],
   // SCRAM's messages, and SASL PLAIN's.
   [/\bn,[^\s,]*,n=[^\s]*/g, REMOVED],
@@ -101,12 +132,27 @@ const shapes: readonly (readonly [RegExp, string])[] = [
   [/(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])/gi, REMOVED],
 ];
 
+/** User and password of a URL: to the last "@" of the word. */
+function withoutUser(word: string): string {
+  const at = word.lastIndexOf('@');
+  return at === -1 ? word : `://${REMOVED}${word.slice(at)}`;
+}
+
 /**
  * A name, perhaps in quotes, and what may stand between it and its value: "=", ":", "=>", a comma between quotes, a blank
  * behind an option of a command, ">" of a tag; in prose nothing, or "is".
  */
-const named =
-  /(["'`]?)((?<![A-Za-z])[A-Za-z][\w.-]{0,200})\1(\\?["'`]?[ \t]*(?:=>|:=|[=:])[ \t]*|["'`][ \t]*,[ \t]*(?=["'`])|>|[ \t]+(?:is|was)[ \t]+|[ \t]+(?=["'`])|[ \t]+)/g;
+const between = [
+  String.raw`\\?["'\x60]?[ \t]*(?:=>|:=|[=:]|%3[aAdD])[ \t]*`,
+  // name: TOKEN, and "value:" in the same line or the next one; an attribute of XML.
+  String.raw`["'\x60]?[ \t]*,?\s{1,100}["'\x60]?value["'\x60]?[ \t]*[=:][ \t]*`,
+  String.raw`["'\x60][ \t]*,[ \t]*(?=["'\x60])`,
+  '>',
+  String.raw`[ \t]+(?:is|was)[ \t]+`,
+  String.raw`[ \t]+`,
+];
+/** From the beginning of a word on, so that a long one is read once. */
+const named = new RegExp(String.raw`(["'\x60]?)((?<![\w.-])[\w.-]+)\1(${between.join('|')})`, 'gi');
 
 function withoutValues(text: string): string {
   let out = '';
@@ -118,8 +164,10 @@ function withoutValues(text: string): string {
     // Nor does the scheme of "sasl_ssl://host:9093".
     const isScheme =
       /^sasl_(?:ssl|plaintext)$/i.test(name) && between === ':' && text.startsWith('//', found.index + whole.length);
-    const isSaid = isScheme || (/is|was/.test(between) && fileName.test(name));
-    if (!isSecretName(name) || isSaid || !isValueBehind(text, found.index, whole, between)) {
+    const isSaid = isScheme || (/^\s+(?:is|was)/.test(between) && fileName.test(name));
+    // "%26key%3D": the digits belong to what is before the name.
+    const plain = text[found.index - 1] === '%' ? name.slice(2) : name;
+    if (!isSecretName(plain) || isSaid || !isValueBehind(text, found.index, whole, between)) {
       // The next name may begin inside what was taken for a separator.
       named.lastIndex = found.index + Math.max(1, whole.length - between.length);
       continue;
@@ -136,9 +184,14 @@ function withoutValues(text: string): string {
   return out + text.slice(done);
 }
 
-/** A mere blank counts behind an option of a command alone ("--token x"), and before a quote. */
+/** A word that prose does not have: with a digit or a sign in it, or capitals inside; a mere number is a figure. */
+const oddWord = /^(?!\d+(?:\s|$))(?=\S{6})(?:\S*[^\sA-Za-z.,:;()'"!?-]|\S*[a-z][A-Z])/;
+
+/** Behind a mere blank: after an option of a command ("--token x"), before a quote, and if it does not look like prose. */
 function isValueBehind(text: string, at: number, whole: string, between: string): boolean {
-  return between.trim() !== '' || text[at - 1] === '-' || /["'`]/.test(text[at + whole.length] ?? '');
+  if (between.trim() !== '' || between.includes('\t') || text[at] === '-') return true;
+  const from = at + whole.length;
+  return /["'`]/.test(text[from] ?? '') || oddWord.test(text.slice(from, from + 200));
 }
 
 function isHarmless(name: string, value: string): boolean {
