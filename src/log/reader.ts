@@ -154,7 +154,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
 
   #fromPage(page: Page): LogRun | undefined {
     const { replacedTo } = this.#readers;
-    if (!this.#fresh && this.#cursor < replacedTo) {
+    if (!this.#fresh && !this.#storedOnly && this.#cursor < replacedTo) {
       this.#failure = withFile(this.#cursor + 1, replacedTo);
       return undefined;
     }

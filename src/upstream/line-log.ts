@@ -57,6 +57,7 @@ export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineL
       const { log, clock: time } = await within(clock, signal, (limit) => line.getStatus({}, { signal: limit }));
       return {
         logId: log?.logId ?? '',
+        beginId: beginOf(log),
         firstId: Number(log?.firstId ?? 0),
         lastId: Number(log?.lastId ?? 0),
         headId: Number(log?.headId ?? 0),
@@ -90,6 +91,11 @@ export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineL
       return { kind: 'read', batches };
     },
   };
+}
+
+/** Of the first entry, or of a gap before it. */
+function beginOf(log: lineside.v1.ILogStatus | null | undefined): number {
+  return Math.min(Number(log?.firstId ?? 0), ...(log?.gaps ?? []).map((gap) => Number(gap.firstId)));
 }
 
 /** Ends the call at its limit, which it says then. */

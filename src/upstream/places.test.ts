@@ -7,16 +7,16 @@ import { nothingUnset, type SentUnset, sentUnset } from './unset-ranges.ts';
 describe('places', () => {
   it('a log that is seen for the first time is sent from its oldest entry on', () => {
     const places = new Places([]);
-    assert.equal(places.seen({ logId: 'a', firstId: 0, lastId: 0 }), 'known');
+    assert.equal(places.seen({ logId: 'a', beginId: 0, firstId: 0, lastId: 0 }), 'known');
     assert.equal(places.current, undefined);
-    assert.equal(places.seen({ logId: 'a', firstId: 40, lastId: 90 }), 'first');
+    assert.equal(places.seen({ logId: 'a', beginId: 40, firstId: 40, lastId: 90 }), 'first');
     assert.deepEqual(places.current, { logId: 'a', afterId: 39, lastId: 90 });
   });
 
   it('a log that was replaced is brought to its end, then the next one begins', () => {
     const places = new Places([{ logId: 'a', afterId: 5, lastId: 9 }]);
-    assert.equal(places.seen({ logId: 'b', firstId: 1, lastId: 3 }), 'another');
-    assert.equal(places.seen({ logId: 'b', firstId: 1, lastId: 4 }), 'known');
+    assert.equal(places.seen({ logId: 'b', beginId: 1, firstId: 1, lastId: 3 }), 'another');
+    assert.equal(places.seen({ logId: 'b', beginId: 1, firstId: 1, lastId: 4 }), 'known');
     assert.deepEqual([places.isReplaced, places.current?.logId], [true, 'a']);
     places.moved(9);
     places.next();
@@ -25,9 +25,25 @@ describe('places', () => {
     assert.equal(places.current?.logId, 'b');
   });
 
+  it('a log that begins with a gap is sent from the gap on, and one that uses ids on from where the other is known to end', () => {
+    for (const [beginId, firstId, afterId] of [
+      [1, 5, 4],
+      [7, 20, 9],
+      [12, 20, 11],
+      [15, 15, 14],
+    ] as const) {
+      const places = new Places([{ logId: 'a', afterId: 5, lastId: 9 }]);
+      places.seen({ logId: 'b', beginId, firstId, lastId: 30 });
+      assert.deepEqual(places.all.at(-1), { logId: 'b', afterId, lastId: 30 });
+    }
+    const first = new Places([]);
+    first.seen({ logId: 'a', beginId: 3, firstId: 8, lastId: 9 });
+    assert.equal(first.current?.afterId, 2);
+  });
+
   it('of many that were replaced during an outage the first and the newest are kept', () => {
     const places = new Places([]);
-    for (let n = 0; n < 100; n++) places.seen({ logId: `log ${n}`, firstId: 1, lastId: 2 });
+    for (let n = 0; n < 100; n++) places.seen({ logId: `log ${n}`, beginId: 1, firstId: 1, lastId: 2 });
     assert.ok(places.all.length <= 4);
     assert.deepEqual([places.current?.logId, places.all.at(-1)?.logId], ['log 0', 'log 99']);
   });

@@ -11,7 +11,9 @@ export interface Place {
 /** What a status of the line says of its log. */
 export interface LogNow {
   readonly logId: string;
-  /** 0: nothing is stored. */
+  /** Of the oldest entry, or of a gap before it. */
+  readonly beginId: number;
+  /** Of the oldest entry; 0: nothing is stored. */
   readonly firstId: number;
   readonly lastId: number;
 }
@@ -40,8 +42,11 @@ export class Places {
     return this.#all.length > 1;
   }
 
-  /** A log that is seen for the first time is sent from its oldest entry on. */
-  seen({ logId, firstId, lastId }: LogNow): 'known' | 'first' | 'another' {
+  /**
+   * A log that is seen for the first time is sent from its beginning on. One that follows another uses its ids on: what went
+   * with the other's file was sent, or is in the gap at its end.
+   */
+  seen({ logId, beginId, firstId, lastId }: LogNow): 'known' | 'first' | 'another' {
     const last = this.#all.at(-1);
     if (last?.logId === logId) {
       if (lastId > last.lastId) this.#all[this.#all.length - 1] = { ...last, lastId };
@@ -49,7 +54,8 @@ export class Places {
     }
     // Where it begins is known with its first entry.
     if (logId === '' || firstId === 0) return 'known';
-    this.#all.push({ logId, afterId: firstId - 1, lastId });
+    const afterId = Math.min(firstId - 1, Math.max(beginId - 1, last?.lastId ?? 0));
+    this.#all.push({ logId, afterId, lastId });
     if (this.#all.length > MOST) this.#all.splice(1, 1);
     return last === undefined ? 'first' : 'another';
   }

@@ -407,7 +407,7 @@ describe('the shipper', () => {
     box.shipper.checkTurns();
     box.clock.advance(300_000);
     assert.throws(() => box.shipper.checkTurns(), /it has not turned for/);
-    box.line.now = async () => ({ logId: 'log', firstId: 1, lastId: 5, headId: 5, clockSet: true });
+    box.line.now = async () => ({ logId: 'log', beginId: 1, firstId: 1, lastId: 5, headId: 5, clockSet: true });
     // Nothing wakes such a loop: what is left of it is left behind.
     box.begin();
   });

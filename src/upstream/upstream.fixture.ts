@@ -25,7 +25,8 @@ export class FakeLineLog implements LineLog {
   async now(): Promise<LineNow> {
     this.#answer();
     const { logId, firstId, lastId, clockSet } = this;
-    return { logId, firstId: lastId === 0 ? 0 : firstId, lastId, headId: lastId, clockSet };
+    const first = lastId === 0 ? 0 : firstId;
+    return { logId, beginId: first, firstId: first, lastId, headId: lastId, clockSet };
   }
 
   async read(logId: string, afterId: number, enoughBytes: number): Promise<ReadResult> {

@@ -1,46 +1,23 @@
 /** A file system that is really full: a small tmpfs under the data directory, filled by another file and freed again. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
 import { startDaemon, temporaryDirectory } from './daemon.ts';
 import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, openPort, RX, startBox } from './faults.ts';
+import { fill, mountSmall } from './full-disk.ts';
 import { LiveReader } from './live-reader.ts';
 import { until } from './wait.ts';
 
 const KIB = 1024;
-const DISK = '4m';
-const PIECE = Buffer.alloc(64 * KIB, 0x5a);
-
-function mounted(path: string): boolean {
-  mkdirSync(path, { recursive: true });
-  return spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK}`, 'tmpfs', path]).status === 0;
-}
-
-/** Takes every byte there is. */
-function fill(path: string): void {
-  const file = openSync(path, 'w');
-  try {
-    for (let size = PIECE.length; size >= 1; ) {
-      try {
-        if (writeSync(file, PIECE, 0, size) === 0) size >>= 1;
-      } catch {
-        size >>= 1;
-      }
-    }
-  } finally {
-    closeSync(file);
-  }
-}
+const DISK_MIB = 4;
 
 test('a full disk: the line goes on, the loss is counted, and storing resumes when there is room', async (t) => {
   const dir = temporaryDirectory();
   const data = join(dir, 'data');
-  if (!mounted(data)) return t.skip('tmpfs cannot be mounted here');
-  t.after(() => spawnSync('umount', ['-l', data]));
+  if (!mountSmall(t, data, DISK_MIB)) return t.skip('tmpfs cannot be mounted here');
   const { daemon, pty } = await startBox({ log: { queue_bytes: 64 * KIB, max_bytes: KIB * KIB, commit_ms: 50 } }, dir);
   const { client } = daemon;
   await client.serial.logRaw({ dir: RX, note: 'before' });
