@@ -145,13 +145,14 @@ export class Backlog {
 
   /**
    * '' where it may have what was planned. A subscription is blocked while all its scopes are closed to its consumer; where
-   * some are, or it has been made one without such a scope, what was planned before still holds it.
+   * some are, or were taken from it (its URL may have been changed with them), what was planned before still holds them.
    */
   #closedTo(known: Known, { formId }: Due): string {
     const scopes = this.#o.bodies.formOf(formId)?.scopes ?? [];
-    const open = this.#o.book.openScopes({ ...known, scopes });
+    const open = this.#o.book.openScopes(known);
     const closed = scopes.filter((scope) => !open.includes(scope));
-    return closed.length === 0 ? '' : `it was planned with ${closed.join(' and ')}, not open to its consumer any more`;
+    if (closed.length === 0) return '';
+    return `it was planned with ${closed.join(' and ')}, not in its scopes or not open to its consumer any more`;
   }
 
   /** Of the active ones, also while something else keeps them from being sent. Where it cannot be read: as before. */

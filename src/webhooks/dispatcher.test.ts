@@ -238,18 +238,19 @@ test('what was planned with a scope that is closed to the consumer now is not se
   );
   assert.equal(
     attemptsIn(rig)[0]?.message,
-    'nothing was sent: it was planned with INTERNAL and RESTRICTED, not open to its consumer any more',
+    'nothing was sent: it was planned with INTERNAL and RESTRICTED, not in its scopes or not open to its consumer any more',
   );
 });
 
-test('a scope that is merely not asked for any more keeps nothing back', async (t) => {
+test('of a subscription that lost a scope, what was planned with it is not sent, wherever its URL leads now', async (t) => {
   const rig = await dispatcherRig(t);
   await subscribe(rig, 1);
   await plan(rig, 1);
-  await rig.book.put(rig.store, 1, { scopes: ['INTERNAL'] });
+  await rig.book.put(rig.store, 1, { scopes: ['INTERNAL'], url: 'https://other.example/' });
   rig.dispatcher.start();
   await rig.clock.pass(1_000);
-  assert.deepEqual(statesIn(rig), { delivered: 1 });
+  assert.deepEqual(statesIn(rig), { failed: 1 });
+  assert.equal(rig.sender.calls.length, 0);
 });
 
 test('a delivery whose events are gone is failed and says so, without an attempt, and the others go on', async (t) => {

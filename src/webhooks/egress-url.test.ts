@@ -83,6 +83,17 @@ describe('a URL', () => {
   it('tells every fault of its form at once', () => {
     const { faults } = readUrl(' https:\\\\user@hooks.example:0/');
     assert.equal(faults.length, 5, faults.join('; '));
+    const long = readUrl(`http://user@10.0.0.1:22/${'a'.repeat(maxUrlCharacters)}`);
+    const expected = [
+      'longer than 2048 characters',
+      'must begin with https://',
+      'must not hold a user name or password',
+    ];
+    assert.deepEqual(
+      long.faults,
+      expected.map((end) => `the URL ${end.startsWith('longer') ? 'is ' : ''}${end}`),
+    );
+    assert.deepEqual([long.place?.hostname, long.place?.port], ['10.0.0.1', 22], 'address and port are judged as well');
   });
 
   it('has at most 2048 characters, by code points', () => {

@@ -28,21 +28,37 @@ export interface UrlReading {
 
 const localSuffixes = ['localhost', 'localdomain', 'local', 'internal', 'lan', 'home.arpa'];
 
+/** The longest text that is parsed, in UTF-16 units: that bounds the work on a URL that is refused anyway. */
+const maxParsedLength = 16 * 1_024;
+
+/** Every fault at once: of its length, scheme, form, host and port. */
 export function readUrl(text: string): UrlReading {
-  if (tooLong(text)) return nowhere(`the URL is longer than ${maxUrlCharacters} characters`);
-  const faults = textFaults(text);
+  const faults = tooLong(text) ? [`the URL is longer than ${maxUrlCharacters} characters`] : [];
+  if (text.length > maxParsedLength) return { faults, place: undefined };
+  faults.push(...textFaults(text));
   const url = URL.parse(text);
   if (url === null) return { faults: [...faults, 'the URL cannot be parsed'], place: undefined };
-  if (url.protocol !== 'https:') return { faults: [...faults, 'the URL must begin with https://'], place: undefined };
-  if (!/^https:\/\/[^/]/i.test(text)) faults.push('the URL must begin with https:// and the host right after it');
-  if (hasUserInfo(text, url)) faults.push('the URL must not hold a user name or password');
+  if (url.protocol !== 'https:') faults.push('the URL must begin with https://');
+  else if (!/^https:\/\/[^/]/i.test(text)) faults.push('the URL must begin with https:// and the host right after it');
+  const secure = url.protocol === 'https:' ? url : asHttps(text);
+  return secure === null ? { faults, place: undefined } : judged(text, secure, faults);
+}
+
+/** The parser reads host and port of other schemes otherwise, or not at all. null: there is no host. */
+function asHttps(text: string): URL | null {
+  const authority = /^[^:/?#]+(:\/\/[^/].*)$/s.exec(text.trim())?.[1];
+  return authority === undefined ? null : URL.parse(`https${authority}`);
+}
+
+function judged(text: string, url: URL, faults: readonly string[]): UrlReading {
   const place = placeOf(url);
-  if (place.port === 0) faults.push('port 0 cannot be called');
-  if (place.literal === undefined && !isHostName(place.hostname)) {
-    faults.push(`${JSON.stringify(place.hostname)} is not a host name`);
-    return { faults, place: undefined };
-  }
-  return { faults, place };
+  const isNamed = place.literal !== undefined || isHostName(place.hostname);
+  const found = [
+    ...(hasUserInfo(text, url) ? ['the URL must not hold a user name or password'] : []),
+    ...(place.port === 0 ? ['port 0 cannot be called'] : []),
+    ...(isNamed ? [] : [`${JSON.stringify(place.hostname.slice(0, maxNameCharacters))} is not a host name`]),
+  ];
+  return { faults: [...faults, ...found], place: isNamed ? place : undefined };
 }
 
 /** Trailing dots do not change where a name leads. A name without a dot is completed by the device's own search list. */
@@ -53,10 +69,6 @@ export function isLocalName(hostname: string): boolean {
 
 function tooLong(text: string): boolean {
   return text.length > maxUrlCharacters * 2 || Array.from(text).length > maxUrlCharacters;
-}
-
-function nowhere(fault: string): UrlReading {
-  return { faults: [fault], place: undefined };
 }
 
 /** What the parser would drop, repair or read otherwise than a person does. */
@@ -72,7 +84,7 @@ function textFaults(text: string): string[] {
 function hasUserInfo(text: string, url: URL): boolean {
   if (url.username !== '' || url.password !== '') return true;
   // https://@host/ has one that is empty. A backslash ends the host as a slash does.
-  const authority = /^https:[/\\]*([^/\\?#]*)/i.exec(text.trim())?.[1] ?? '';
+  const authority = /^[a-z][a-z\d+.-]*:[/\\]*([^/\\?#]*)/i.exec(text.trim())?.[1] ?? '';
   return authority.includes('@');
 }
 

@@ -91,7 +91,7 @@ test('a body is not kept while one of its events stays for the broker anyway', a
 test('many are kept in several commits, and a sweep that finds none writes nothing', async (t) => {
   const rig = rigFor(t);
   const { store, book, planner, clock } = rig;
-  await book.put(store, 1);
+  await book.put(store, 1, { scopes: ['PUBLIC'] });
   const keys = Array.from({ length: 150 }, (_, n) => `k${n}`);
   await emitEach(store, keys);
   await emit(store, ...['x', 'y', 'z'].map((key) => recordEvent(key, 1, { data: { text: key.repeat(900_000) } })));

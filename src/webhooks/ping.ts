@@ -50,6 +50,7 @@ export function createPinger(options: PingerOptions): (request: PingRequest) => 
 function requestFaults({ url, secret }: { readonly url: unknown; readonly secret: unknown }): readonly string[] {
   const reasons: string[] = [];
   if (typeof url !== 'string') reasons.push('url: must be a text');
+  else if (url === '') reasons.push('url: must not be empty');
   else if (url.length > maxUrlLength) reasons.push(`url: must have at most ${maxUrlLength} characters`);
   if (typeof secret !== 'string') reasons.push('secret: must be a text');
   else if (!fits(Buffer.byteLength(secret))) {

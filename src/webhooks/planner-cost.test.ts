@@ -57,7 +57,8 @@ function proxy<T extends object>(real: T, others: object): T {
 
 async function readsOf(t: TestContext, subscriptions: number): Promise<Reads & { readonly deliveries: number }> {
   const { store, book, clock } = plannerRig(t);
-  for (let id = 1; id <= subscriptions; id++) await book.put(store, id, { dictionaries: ['tools', `of ${id}`] });
+  for (let id = 1; id <= subscriptions; id++)
+    await book.put(store, id, { dictionaries: ['tools', `of ${id}`], scopes: ['PUBLIC'] });
   await emit(store, ...Array.from({ length: 4_400 }, (_, n) => recordEvent(`k${n}`, 1, { dictionary: `d${n % 7}` })));
   await emit(store, recordEvent('k'));
   const reads = { rows: 0, statements: 0 };

@@ -139,7 +139,7 @@ test('a form that was removed while nobody needed it is made again, and no other
   await emitEach(store, ['b']);
   await planner.caughtUp();
   book.open(scopes);
-  await emitEach(store, ['c']);
+  await emit(store, recordEvent('c', 1, { scope: 'INTERNAL' }));
   await planner.caughtUp();
   assert.deepEqual(sentIn(store), ['1: b', '1: c']);
   const ids = deliveriesIn(store).map(({ formId }) => formId);
@@ -163,4 +163,16 @@ test('a body of which an event is gone is not sent in part; one that was kept is
   assert.deepEqual(source.bodyOf(delivery), whole);
   assert.equal(source.bodyOf({ ...delivery, id: 2 }), undefined);
   assert.equal(source.bodyOf({ ...delivery, formId: 99 }), undefined);
+});
+
+test('a delivery is of the scopes of its own events, not of all that its subscription takes', async (t) => {
+  const { store, book, planner } = plannerRig(t);
+  await book.put(store, 1);
+  await emitEach(store, ['a']);
+  const both = ['PUBLIC', 'RESTRICTED'] as const;
+  await emit(store, ...both.map((scope) => recordEvent(scope, 1, { scope })));
+  await planner.caughtUp();
+  const bodies = new BodySource(store.connection);
+  const scopesIn = deliveriesIn(store).map(({ formId }) => bodies.formOf(formId)?.scopes);
+  assert.deepEqual(scopesIn, [['PUBLIC'], [...both]]);
 });

@@ -9,6 +9,7 @@ import { LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { Pulse } from '../base/pulse.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
+import type { Scope } from '../outbox/event.ts';
 import { storageError } from '../outbox/storage-errors.ts';
 import type { SubscriptionBook } from './parts.ts';
 import { PlannerRows } from './planner-rows.ts';
@@ -264,20 +265,22 @@ class OutboxPlanner implements Planner {
   #insert(drafts: readonly Draft<Recipient>[]): void {
     const { store, running, randomHex, firstDelayS = 0 } = this.#o;
     const at = { occurredAt: store.now(), dueRunMs: running.now() + firstDelayS * 1_000 };
-    const formIds = new Map<Recipient, number>();
-    for (const { taker, firstEvent, lastEvent, events } of drafts) {
+    const formIds = new Map<string, number>();
+    for (const { taker, scopes, firstEvent, lastEvent, events } of drafts) {
       const { subscriptionId } = taker;
-      const formId = formIds.get(taker) ?? this.#formOf(taker);
-      formIds.set(taker, formId);
+      const key = `${subscriptionId} ${[...scopes].sort().join()}`;
+      const formId = formIds.get(key) ?? this.#formOf(taker, scopes);
+      formIds.set(key, formId);
       this.#rows.insert({ subscriptionId, formId, firstEvent, lastEvent, events }, randomHex(), at);
     }
   }
 
   /**
-   * What renders just the events that were planned, also when other scopes are open to the consumer later: the
-   * subscription's own form where all its scopes are open, else one of those that are.
+   * What renders just the events that were planned, also when other scopes are open to the consumer later; and, by their
+   * scopes alone, what is sent after others were taken from the subscription.
    */
-  #formOf({ known, scopes }: Recipient): number {
+  #formOf({ known }: Recipient, of: ReadonlySet<Scope>): number {
+    const scopes = known.scopes.filter((scope) => of.has(scope));
     const isWhole = scopes.length === known.scopes.length;
     if (isWhole && this.#rows.hasForm(known.formId)) return known.formId;
     return this.#rows.formFor({ ...known, subscriptionId: known.id, scopes });

@@ -2,6 +2,7 @@
  * Which deliveries events become: of each transaction one for each subscription that takes something of it, split where it
  * would become too large. Pure.
  */
+import type { Scope } from '../outbox/event.ts';
 import type { EventHead, Planned } from './parts.ts';
 
 /** Who takes events: a subscription. */
@@ -14,6 +15,8 @@ export interface Taker {
 /** A delivery to be, whose form is still to be found. */
 export interface Draft<T extends Taker> extends Pick<Planned, 'firstEvent' | 'lastEvent' | 'events'> {
   readonly taker: T;
+  /** Of its events. */
+  readonly scopes: ReadonlySet<Scope>;
 }
 
 const maxDeliveryEvents = 500;
@@ -26,6 +29,7 @@ interface OpenDraft<T extends Taker> extends Draft<T> {
   lastEvent: number;
   events: number;
   bytes: number;
+  readonly scopes: Set<Scope>;
 }
 
 /** Fed with the heads of events in the order of their ids, all of them. */
@@ -88,7 +92,7 @@ export class Planning<T extends Taker> {
     this.#wholeTo = this.#seenTo;
   }
 
-  #put({ id, bytes }: EventHead, taker: T): void {
+  #put({ id, bytes, scope }: EventHead, taker: T): void {
     // With the comma between it and the next one.
     const added = bytes + 1;
     const open = this.#open.get(taker);
@@ -96,9 +100,17 @@ export class Planning<T extends Taker> {
       open.lastEvent = id;
       open.events += 1;
       open.bytes += added;
+      open.scopes.add(scope);
       return;
     }
     if (open !== undefined) this.#filled.push(open);
-    this.#open.set(taker, { taker, firstEvent: id, lastEvent: id, events: 1, bytes: frameBytes + added });
+    this.#open.set(taker, {
+      taker,
+      firstEvent: id,
+      lastEvent: id,
+      events: 1,
+      bytes: frameBytes + added,
+      scopes: new Set([scope]),
+    });
   }
 }

@@ -8,7 +8,7 @@ import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { scopes } from '../outbox/event.ts';
 import { createEgress } from './egress.ts';
 import { actions, categories, type SubscriptionPatch, type SubscriptionRequest } from './face.ts';
-import { admin, request, rowsOf, subscriptionsRig } from './subscriptions.fixture.ts';
+import { admin, request, rowsOf, subscriptionsRig, trusted } from './subscriptions.fixture.ts';
 
 const fields = 'name url secret consumer scopes dictionaries actions categories active graceSeconds changeReason'.split(
   ' ',
@@ -67,7 +67,7 @@ it('any request is refused with reasons that name their fields, having written n
       const before = count();
       const keyBefore = existsSync(rig.keyFile);
       try {
-        const made = await book.subscribe(admin, wanted, why);
+        const made = await book.subscribe(trusted, wanted, why);
         seen.taken += 1;
         assert.deepEqual([made.name, made.url, made.active], [wanted.name, wanted.url, wanted.active ?? true]);
         assert.deepEqual(book.secrets(Number(made.id), 0), { current: wanted.secret, previous: undefined });
@@ -81,7 +81,7 @@ it('any request is refused with reasons that name their fields, having written n
       }
       const id = book.all().at(-1)?.id ?? 0;
       try {
-        const changed = await book.update(admin, String(id), patch, 1, why);
+        const changed = await book.update(trusted, String(id), patch, 1, why);
         seen.patched += 1;
         assert.equal(changed.version, 2);
         assert.deepEqual(rig.reopen().subscription(String(id)), changed);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SubscriptionPatch } from './face.ts';
-import { admin, emit, refused, request, rowsOf, stateOf, subscriptionsRig } from './subscriptions.fixture.ts';
+import { admin, emit, refused, request, rowsOf, stateOf, subscriptionsRig, trusted } from './subscriptions.fixture.ts';
 
 const all = { limit: 1_000, cursor: undefined };
 
@@ -9,7 +9,7 @@ describe('a changed subscription', () => {
   it('has the next version, and a new form just where deliveries are made otherwise', async (t) => {
     const rig = subscriptionsRig(t);
     const { book, clock } = rig;
-    await book.subscribe(admin, request({ consumer: 'tess' }), '');
+    await book.subscribe(trusted, request({ consumer: 'tess' }), '');
     const forms = new Set([book.byId(1)?.formId]);
     const patches: readonly [SubscriptionPatch, boolean][] = [
       [{ url: 'https://erp.example/other' }, false],
@@ -24,7 +24,7 @@ describe('a changed subscription', () => {
     ];
     for (const [at, [patch, isNew]] of patches.entries()) {
       clock.advance(1_000);
-      const changed = await book.update(admin, '1', patch, at + 1, 'why');
+      const changed = await book.update(trusted, '1', patch, at + 1, 'why');
       assert.equal(changed.version, at + 2);
       assert.ok(changed.updatedAt > changed.createdAt);
       assert.equal(forms.has(book.byId(1)?.formId), !isNew, JSON.stringify(patch));
@@ -113,7 +113,7 @@ describe('a changed subscription', () => {
     const rig = subscriptionsRig(t);
     const { book, store } = rig;
     await book.subscribe(admin, request(), '');
-    await book.subscribe(admin, request(), '');
+    await book.subscribe(admin, request({ name: 'MES' }), '');
     let end = (): void => {};
     const held = store.hold(() => new Promise<void>((resolve) => (end = resolve)));
     const changes: Promise<unknown>[] = [];
@@ -138,11 +138,14 @@ describe('a changed subscription', () => {
     };
     planner.caughtUp = () => Promise.resolve();
     for (let count = 0; count < 12; count++) {
-      const [first, second] = [await book.subscribe(admin, request(), ''), await book.subscribe(admin, request(), '')];
+      const [first, second] = [
+        await book.subscribe(admin, request({ name: `first ${count}` }), ''),
+        await book.subscribe(admin, request({ name: `second ${count}` }), ''),
+      ];
       await Promise.allSettled([
-        book.update(admin, first.id, { name: 'MES' }, undefined, ''),
+        book.update(admin, first.id, { name: `renamed ${count}` }, undefined, ''),
         after(count, () => book.rotateSecret(admin, first.id, { secret: 'another secret of 16' }, '')),
-        book.update(admin, second.id, { name: 'MES' }, undefined, ''),
+        book.update(admin, second.id, { name: `also renamed ${count}` }, undefined, ''),
         after(count, () => book.unsubscribe(admin, second.id, '')),
       ]);
       const again = rig.reopen();

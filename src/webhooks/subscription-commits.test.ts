@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import type { Subscription } from './face.ts';
 import {
   admin,
   emit,
@@ -11,6 +10,7 @@ import {
   type SubscriptionsRig,
   stateOf,
   subscriptionsRig,
+  trusted,
 } from './subscriptions.fixture.ts';
 
 function storedCursor(rig: SubscriptionsRig): unknown {
@@ -55,7 +55,7 @@ describe('the book', () => {
     const told: unknown[] = [];
     book.onChanged((id) => told.push(id));
     const fails = (work: Promise<unknown>): Promise<void> => assert.rejects(work, /disk is full/);
-    await fails(book.subscribe(admin, request(), ''));
+    await fails(book.subscribe(admin, request({ name: 'MES' }), ''));
     await fails(book.update(admin, '1', { name: 'MES', active: false }, undefined, ''));
     await fails(book.rotateSecret(admin, '1', { secret: 's'.repeat(16) }, ''));
     await fails(book.unsubscribe(admin, '1', ''));
@@ -90,7 +90,7 @@ describe('the planner', () => {
     await book.subscribe(admin, request(), '');
     assert.equal(storedCursor(rig), 9, 'it is never set back');
     store.connection.exec('DELETE FROM webhook_progress');
-    await book.subscribe(admin, request(), '');
+    await book.subscribe(admin, request({ name: 'MES' }), '');
   });
 
   it('plans what was committed while the change waited by what the subscription was', async (t) => {
@@ -116,7 +116,7 @@ describe('the planner', () => {
     planner.caughtUp = () => Promise.reject(new RangeError('planning fails'));
     await assert.rejects(book.update(admin, '1', { name: 'MES' }, undefined, ''), RangeError);
     await assert.rejects(book.unsubscribe(admin, '1', ''), RangeError);
-    await assert.rejects(book.subscribe(admin, request(), ''), RangeError);
+    await assert.rejects(book.subscribe(admin, request({ name: 'MES' }), ''), RangeError);
     assert.deepEqual(stateOf(rig), before);
   });
 });
@@ -131,7 +131,7 @@ describe('the consumer of a subscription', () => {
   it('opens its scopes as they are now; without any, or without the consumer, nothing is sent', async (t) => {
     const rig = subscriptionsRig(t);
     const { book, consumers } = rig;
-    await book.subscribe(admin, request({ consumer: 'ivan', scopes: ['INTERNAL', 'PUBLIC'] }), '');
+    await book.subscribe(trusted, request({ consumer: 'ivan', scopes: ['INTERNAL', 'PUBLIC'] }), '');
     assert.deepEqual(state(rig), [['PUBLIC', 'INTERNAL'], false, '']);
     consumers.set('ivan', ['PUBLIC']);
     const part = 'nothing of INTERNAL is sent: not open to its consumer, the token ivan';
@@ -145,16 +145,17 @@ describe('the consumer of a subscription', () => {
     assert.equal(book.subscription('1').blocked, '', 'it is not active: that is reason enough');
     await assert.rejects(book.update(admin, '1', { scopes: ['PUBLIC'] }, undefined, ''), refused('INVALID_ARGUMENT'));
     consumers.set('ivan', ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
-    const back = await book.update(admin, '1', { active: true }, undefined, '');
+    const back = await book.update(trusted, '1', { active: true }, undefined, '');
     assert.deepEqual([back.scopes, back.blocked], [['PUBLIC', 'INTERNAL'], ''], 'no scope comes by itself');
   });
 
   it('bounds what anybody chooses later', async (t) => {
     const { book } = subscriptionsRig(t);
-    await book.subscribe(admin, request({ consumer: 'tess', scopes: ['RESTRICTED'] }), '');
-    const renamed: Subscription = await book.update(admin, '1', { name: 'MES' }, undefined, '');
-    assert.deepEqual(renamed.scopes, ['RESTRICTED'], 'changed by one to whom RESTRICTED is closed');
-    const widened = await book.update(admin, '1', { scopes: ['RESTRICTED', 'INTERNAL'] }, undefined, '');
+    await book.subscribe(trusted, request({ consumer: 'tess', scopes: ['RESTRICTED'] }), '');
+    await assert.rejects(book.update(admin, '1', { name: 'MES' }, undefined, ''), refused('INVALID_ARGUMENT'));
+    const renamed = await book.update(trusted, '1', { name: 'MES' }, undefined, '');
+    assert.deepEqual(renamed.scopes, ['RESTRICTED']);
+    const widened = await book.update(trusted, '1', { scopes: ['RESTRICTED', 'INTERNAL'] }, undefined, '');
     assert.deepEqual(widened.scopes, ['INTERNAL', 'RESTRICTED']);
   });
 });

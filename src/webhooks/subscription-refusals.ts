@@ -24,6 +24,12 @@ export function tooManySubscriptions(limit: number): LinesideError {
   });
 }
 
+export function nameTaken(name: string, id: number): LinesideError {
+  return new LinesideError('CONFLICT', `there is a subscription named ${JSON.stringify(name)} already: ${id}`, {
+    hint: 'Choose another name, or change that subscription: a subscriber tells its deliveries apart by the name.',
+  });
+}
+
 export function refuse(what: string, reasons: readonly string[]): void {
   if (reasons.length === 0) return;
   const short = reasons.length === 1 ? reasons[0] : `${reasons.length} faults`;

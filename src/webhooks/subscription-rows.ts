@@ -52,6 +52,8 @@ export class SubscriptionRows {
   readonly #all;
   readonly #one;
   readonly #count;
+  readonly #idOf;
+  readonly #sameNames;
   readonly #insert;
   readonly #update;
   readonly #remove;
@@ -65,6 +67,13 @@ export class SubscriptionRows {
     this.#count = connection
       .prepare<[], number>('SELECT count(*) FROM webhook_subscriptions WHERE deleted = 0')
       .pluck();
+    this.#idOf = connection
+      .prepare<[string], number>('SELECT id FROM webhook_subscriptions WHERE deleted = 0 AND name = ? ORDER BY id')
+      .pluck();
+    this.#sameNames = connection.prepare<[], { name: string; ids: string }>(
+      `SELECT name, group_concat(id, ' ' ORDER BY id) AS ids FROM webhook_subscriptions WHERE deleted = 0
+       GROUP BY name HAVING count(*) > 1 ORDER BY name`,
+    );
     this.#insert = connection.prepare<[string, Instant]>(
       `INSERT INTO webhook_subscriptions (name, url, consumer, scopes, active, version, created_at, updated_at, form_id,
          after_event, secret) VALUES ('', '', ?, '[]', 0, 0, ?, '', 0, 0, x'')`,
@@ -101,6 +110,16 @@ export class SubscriptionRows {
 
   count(): number {
     return this.#count.get() ?? 0;
+  }
+
+  /** Of the first of this name; undefined: the name is free. */
+  idOf(name: string): number | undefined {
+    return this.#idOf.get(name);
+  }
+
+  /** Names that more than one has, with their ids. */
+  sameNames(): readonly { readonly name: string; readonly ids: string }[] {
+    return this.#sameNames.all();
   }
 
   /** A row that is still to be filled in by update(); answers its id. */

@@ -97,7 +97,7 @@ describe('a secret that cannot be read', () => {
   it('blocks its subscription with the reason, and is mended by a rotation', async (t) => {
     const rig = subscriptionsRig(t);
     await rig.book.subscribe(admin, request(), '');
-    await rig.book.subscribe(admin, request(), '');
+    await rig.book.subscribe(admin, request({ name: 'MES' }), '');
     await rig.book.rotateSecret(admin, '2', next, '');
     rmSync(rig.keyFile);
     const book = rig.reopen();
@@ -124,7 +124,7 @@ describe('a secret that cannot be read', () => {
     assert.match(book.subscription('1').blocked, /has 6 bytes, a key has 32/);
     const before = rowsOf(rig, 'SELECT * FROM webhook_subscriptions');
     await assert.rejects(book.rotateSecret(admin, '1', next, ''), refused('STORAGE_FAILED'));
-    await assert.rejects(book.subscribe(admin, request(), ''), refused('STORAGE_FAILED'));
+    await assert.rejects(book.subscribe(admin, request({ name: 'MES' }), ''), refused('STORAGE_FAILED'));
     assert.deepEqual(rowsOf(rig, 'SELECT * FROM webhook_subscriptions'), before);
     assert.equal(readFileSync(rig.keyFile, 'utf8'), 'no key', 'it may be something of someone else');
     rmSync(rig.keyFile);
@@ -164,7 +164,7 @@ describe('a secret that cannot be read', () => {
   it('of a row that took the place of another is not taken for its own', async (t) => {
     const rig = subscriptionsRig(t);
     await rig.book.subscribe(admin, request(), '');
-    await rig.book.subscribe(admin, request(next), '');
+    await rig.book.subscribe(admin, request({ ...next, name: 'MES' }), '');
     rig.store.connection.exec(
       'UPDATE webhook_subscriptions SET secret = (SELECT secret FROM webhook_subscriptions WHERE id = 1) WHERE id = 2',
     );

@@ -15,6 +15,8 @@ import {
 } from './subscription.ts';
 
 const open: readonly Scope[] = ['PUBLIC', 'INTERNAL'];
+const bounds = { consumer: open, caller: open };
+const gone = { consumer: undefined, caller: open };
 
 function asked(changes: Partial<SubscriptionRequest>): SubscriptionRequest {
   return { name: 'ERP', url: 'https://erp.example/', secret: 's'.repeat(16), ...changes };
@@ -38,7 +40,7 @@ describe('a request', () => {
   ];
   for (const changes of fine) {
     it(`may have ${JSON.stringify(changes).slice(0, 80)}`, () => {
-      assert.deepEqual(requestFaults(asked(changes), open), []);
+      assert.deepEqual(requestFaults(asked(changes), bounds), []);
     });
   }
 
@@ -71,14 +73,14 @@ describe('a request', () => {
   ];
   for (const [changes, reasons] of faulty) {
     it(`may not have ${JSON.stringify(changes).slice(0, 80)}`, () => {
-      assert.deepEqual(requestFaults(asked(changes), open), reasons);
+      assert.deepEqual(requestFaults(asked(changes), bounds), reasons);
     });
   }
 
   it('is told all its faults at once, with the consumer that is none', () => {
     const all = requestFaults(
       asked({ name: '', secret: 'short', scopes: ['X'], dictionaries: ['?'], actions: ['y'], categories: ['z'] }),
-      undefined,
+      gone,
     );
     const fields = all.map((reason) => /^\/[a-z]+/.exec(reason)?.[0]);
     assert.deepEqual(fields, ['/name', '/scopes', '/dictionaries', '/actions', '/categories', '/secret', '/consumer']);
@@ -124,12 +126,30 @@ describe('a patch', () => {
   };
 
   it('must name something, and is judged as a request is', () => {
-    assert.deepEqual(patchFaults({}, open), ['/name, /url, /active or a filter must be given']);
-    assert.deepEqual(patchFaults({ active: false }, undefined), [], 'also when the consumer is gone');
-    assert.equal(patchFaults({ name: ' ', scopes: ['RESTRICTED'], actions: ['x'] }, open).length, 3);
-    assert.deepEqual(patchFaults({ scopes: null }, undefined), [
+    const before = terms.scopes;
+    assert.deepEqual(patchFaults({}, bounds, before), ['/name, /url, /active or a filter must be given']);
+    assert.deepEqual(patchFaults({ active: false }, gone, before), [], 'also when the consumer is gone');
+    assert.equal(patchFaults({ name: ' ', scopes: ['RESTRICTED'], actions: ['x'] }, bounds, before).length, 3);
+    assert.deepEqual(patchFaults({ scopes: null }, gone, before), [
       '/scopes cannot be chosen: the token that is its consumer is gone',
     ]);
+  });
+
+  it('of whoever may not read one of its scopes stops it, or takes that scope from it', () => {
+    const has = ['PUBLIC', 'RESTRICTED'] as const;
+    const faults = (patch: SubscriptionPatch): readonly string[] => patchFaults(patch, bounds, has);
+    for (const patch of [{ active: false }, { scopes: ['PUBLIC'] }, { scopes: null, url: 'https://other.example/' }]) {
+      assert.deepEqual(faults(patch), [], JSON.stringify(patch));
+    }
+    const other = [
+      { url: 'https://other.example/' },
+      { active: true },
+      { name: 'MES' },
+      { active: false, actions: null },
+    ];
+    for (const patch of other) {
+      assert.match(faults(patch).join(), /^\/scopes has RESTRICTED, which you may not read: .*refdata-restricted$/);
+    }
   });
 
   const changes: readonly [SubscriptionPatch, Partial<Terms>, boolean][] = [

@@ -33,24 +33,55 @@ const maxReasonCharacters = 1_000;
 const nameForm = new RegExp(SUBSCRIPTION_NAME);
 const dictionaryForm = new RegExp(DICTIONARY_NAME);
 
-/** `open`: the scopes of the consumer; undefined: there is no such consumer. */
-export function requestFaults(request: SubscriptionRequest, open: readonly Scope[] | undefined): readonly string[] {
+/** What the scopes of a subscription are bounded by. */
+export interface Bounds {
+  /** The scopes of the consumer; undefined: there is no such consumer. */
+  readonly consumer: readonly Scope[] | undefined;
+  /** The caller's own. */
+  readonly caller: readonly Scope[];
+}
+
+/** What a subscription takes that names no scopes. */
+export function openTo({ consumer, caller }: Bounds): readonly Scope[] {
+  return (consumer ?? []).filter((scope) => caller.includes(scope));
+}
+
+export function requestFaults(request: SubscriptionRequest, bounds: Bounds): readonly string[] {
   return [
-    ...termsFaults(request, open),
+    ...termsFaults(request, bounds),
     ...secretFaults(request.secret),
-    ...(open === undefined ? ['/consumer names no token that exists'] : []),
+    ...(bounds.consumer === undefined ? ['/consumer names no token that exists'] : []),
   ];
 }
 
-export function patchFaults(patch: SubscriptionPatch, open: readonly Scope[] | undefined): readonly string[] {
+/** `before`: the scopes that it has. */
+export function patchFaults(patch: SubscriptionPatch, bounds: Bounds, before: readonly Scope[]): readonly string[] {
   const { name, url, active, scopes, dictionaries, actions, categories } = patch;
   const given = [name, url, active, scopes, dictionaries, actions, categories].some((value) => value !== undefined);
   const asked = scopes !== undefined;
+  const consumerIsGone = asked && bounds.consumer === undefined;
   return [
     ...(given ? [] : ['/name, /url, /active or a filter must be given']),
-    ...termsFaults(patch, open),
-    ...(asked && open === undefined ? ['/scopes cannot be chosen: the token that is its consumer is gone'] : []),
+    ...termsFaults(patch, bounds),
+    ...(consumerIsGone ? ['/scopes cannot be chosen: the token that is its consumer is gone'] : []),
+    ...(asked || onlyStops(patch) ? [] : keptScopesFaults(before, bounds)),
   ];
+}
+
+/** Another URL for scopes that are not the caller's own would bring it their records. Any admin may stop a subscription. */
+function keptScopesFaults(before: readonly Scope[], { caller }: Bounds): readonly string[] {
+  const closed = before.filter((scope) => !caller.includes(scope));
+  return closed.length === 0
+    ? []
+    : [`/scopes has ${closed.join(' and ')}, which you may not read: ${roleHint(closed)}`];
+}
+
+function onlyStops({ active, ...others }: SubscriptionPatch): boolean {
+  return active === false && Object.values(others).every((value) => value === undefined);
+}
+
+function roleHint(closed: readonly Scope[]): string {
+  return `choose other scopes, or use a token with the role refdata-${(closed.at(-1) ?? '').toLowerCase()}`;
 }
 
 export function rotationFaults({ secret, graceSeconds = defaultGraceSeconds }: SecretRotation): readonly string[] {
@@ -80,9 +111,9 @@ export function termsOf(request: SubscriptionRequest, open: readonly Scope[]): T
 }
 
 /** Of a patch without faults. */
-export function patchedTerms(terms: Terms, patch: SubscriptionPatch, open: readonly Scope[] | undefined): Terms {
+export function patchedTerms(terms: Terms, patch: SubscriptionPatch, open: readonly Scope[]): Terms {
   const { name = terms.name, url = terms.url, active = terms.active } = patch;
-  return { name, url, active, ...filterBy(patch, terms, open ?? []) };
+  return { name, url, active, ...filterBy(patch, terms, open) };
 }
 
 /** Whether deliveries of the one would be made otherwise than those of the other. */
@@ -121,22 +152,25 @@ function orAll<T>(list: readonly T[]): readonly T[] | null {
   return list.length === 0 ? null : list;
 }
 
-function termsFaults(given: SubscriptionPatch, open: readonly Scope[] | undefined): readonly string[] {
+function termsFaults(given: SubscriptionPatch, bounds: Bounds): readonly string[] {
   return [
     ...(given.name === undefined || nameForm.test(given.name)
       ? []
       : ['/name must be 1 to 128 printable ASCII characters with no space at either end']),
-    ...scopesFaults(given.scopes ?? undefined, open),
+    ...scopesFaults(given, bounds),
     ...listFaults('/dictionaries', given.dictionaries, dictionaryFault),
     ...listFaults('/actions', given.actions, choiceFault(actions)),
     ...listFaults('/categories', given.categories, choiceFault(categories)),
   ];
 }
 
-function scopesFaults(given: readonly string[] | undefined, open: readonly Scope[] | undefined): readonly string[] {
+function scopesFaults({ scopes: given }: SubscriptionPatch, { consumer, caller }: Bounds): readonly string[] {
   if (given?.length === 0) return ['/scopes must not be empty'];
-  const closed = (scope: string): string =>
-    open === undefined || (open as readonly string[]).includes(scope) ? '' : 'is not open to the consumer';
+  const isIn = (open: readonly string[] | undefined, scope: string): boolean => open?.includes(scope) ?? true;
+  const closed = (scope: string): string => {
+    if (!isIn(consumer, scope)) return 'is not open to the consumer';
+    return isIn(caller, scope) ? '' : 'is not open to you, the caller';
+  };
   return listFaults('/scopes', given, (scope) => choiceFault(scopes)(scope) || closed(scope));
 }
 

@@ -12,6 +12,8 @@ import type { Consumers, Egress } from './parts.ts';
 import { openSubscriptions, type Subscriptions, type SubscriptionsOptions } from './subscriptions.ts';
 
 export const admin: Caller = { name: 'anna', scopes: ['PUBLIC'] };
+/** Who may read everything. */
+export const trusted: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
 export const secretText = 'Grüße-an-die-Leitstelle-0815';
 
 export function request(changes: Partial<SubscriptionRequest> = {}): SubscriptionRequest {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { admin, emit, refused, request, rowsOf, stateOf, subscriptionsRig } from './subscriptions.fixture.ts';
+import { silentLogger } from '../base/logger.ts';
+import { admin, emit, refused, request, rowsOf, stateOf, subscriptionsRig, trusted } from './subscriptions.fixture.ts';
 
 const all = { limit: 1_000, cursor: undefined };
 
@@ -9,7 +10,7 @@ describe('a new subscription', () => {
     const rig = subscriptionsRig(t);
     await emit(rig.store, 'before');
     const wanted = request({ consumer: 'tess', scopes: ['RESTRICTED', 'PUBLIC'], dictionaries: ['tools', 'tools'] });
-    const made = await rig.book.subscribe(admin, wanted, 'for the ERP');
+    const made = await rig.book.subscribe(trusted, wanted, 'for the ERP');
     const filter = { scopes: ['PUBLIC', 'RESTRICTED'], dictionaries: ['tools'], actions: null, categories: null };
     const { createdAt, ...shown } = made;
     assert.deepEqual(shown, {
@@ -59,21 +60,49 @@ describe('a new subscription', () => {
     assert.deepEqual(rig.book.secrets(1, 0), { current: wanted.secret, previous: undefined });
   });
 
-  it("is the caller's own by default, with every scope that is open to that", async (t) => {
+  it("is the caller's own by default, with every scope that is open to both", async (t) => {
     const { book } = subscriptionsRig(t);
-    const own = await book.subscribe({ name: 'ivan', scopes: ['PUBLIC'] }, request(), '');
+    const own = await book.subscribe({ name: 'ivan', scopes: ['PUBLIC', 'INTERNAL'] }, request(), '');
     assert.deepEqual([own.consumer, own.scopes], ['ivan', ['PUBLIC', 'INTERNAL']]);
+    const lesser = await book.subscribe(admin, request({ name: 'MES', consumer: 'ivan' }), '');
+    assert.deepEqual([lesser.consumer, lesser.scopes], ['ivan', ['PUBLIC']]);
   });
 
-  it("is bounded by its consumer's scopes, not by the caller's", async (t) => {
+  it("is bounded by its consumer's scopes and by the caller's", async (t) => {
     const { book } = subscriptionsRig(t);
-    const wide = await book.subscribe(admin, request({ consumer: 'tess', scopes: ['RESTRICTED'] }), '');
-    assert.deepEqual(wide.scopes, ['RESTRICTED']);
+    await assert.rejects(
+      book.subscribe(admin, request({ consumer: 'tess', scopes: ['RESTRICTED'] }), ''),
+      refused('INVALID_ARGUMENT', ['/scopes/0 is not open to you, the caller']),
+    );
     const caller = { name: 'tess', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const };
+    const wide = await book.subscribe(caller, request({ scopes: ['RESTRICTED'] }), '');
+    assert.deepEqual(wide.scopes, ['RESTRICTED']);
+    const stolen = { url: 'https://mine.example/' };
+    await assert.rejects(book.update(admin, '1', stolen, undefined, ''), refused('INVALID_ARGUMENT'));
+    assert.equal((await book.update(admin, '1', { active: false }, undefined, '')).active, false);
+    assert.equal((await book.update(admin, '1', { ...stolen, scopes: ['PUBLIC'] }, undefined, '')).url, stolen.url);
     await assert.rejects(
       book.subscribe(caller, request({ consumer: 'anna', scopes: ['INTERNAL'] }), ''),
       refused('INVALID_ARGUMENT', ['/scopes/0 is not open to the consumer']),
     );
+  });
+
+  it('has a name of its own; names that are the same already stay, and are reported', async (t) => {
+    const rig = subscriptionsRig(t);
+    await rig.book.subscribe(admin, request(), '');
+    await rig.book.subscribe(admin, request({ name: 'MES' }), '');
+    await assert.rejects(rig.book.subscribe(admin, request(), ''), refused('CONFLICT'));
+    await assert.rejects(rig.book.update(admin, '2', { name: 'ERP' }, undefined, ''), refused('CONFLICT'));
+    await rig.book.update(admin, '1', { name: 'ERP', active: false }, undefined, '');
+    rig.store.connection.exec("UPDATE webhook_subscriptions SET name = 'ERP' WHERE id = 2");
+    const lines: unknown[] = [];
+    const again = rig.reopen({ logger: { ...silentLogger, warn: (...line) => lines.push(line) } });
+    const text = 'webhook subscriptions have the same name: rename all but one';
+    assert.deepEqual(lines, [[text, { name: 'ERP', ids: '1 2' }]]);
+    assert.equal((await again.update(admin, '2', { active: false }, undefined, '')).name, 'ERP');
+    await again.unsubscribe(admin, '1', '');
+    await again.unsubscribe(admin, '2', '');
+    assert.equal((await again.subscribe(admin, request(), '')).name, 'ERP', 'a deleted one has no name');
   });
 
   it("that is refused is told every reason, the guard's among them, and has written nothing, not even the key", async (t) => {

@@ -20,6 +20,7 @@ import {
   changesOf,
   graceSecondsOf,
   isSameForm,
+  openTo,
   patchedTerms,
   patchFaults,
   requestFaults,
@@ -30,6 +31,7 @@ import {
 import { Book } from './subscription-book.ts';
 import {
   idOf,
+  nameTaken,
   noCursor,
   noSubscription,
   refuse,
@@ -77,7 +79,12 @@ export function openSubscriptions(options: SubscriptionsOptions): Subscriptions 
     });
   try {
     const box = new SecretBox({ keyFile, onKeyMade, ...(random === undefined ? {} : { random }) });
-    return new Admin(options, new SubscriptionRows(store.connection), box);
+    const rows = new SubscriptionRows(store.connection);
+    // From before names had to be different.
+    for (const { name, ids } of rows.sameNames()) {
+      logger.warn('webhook subscriptions have the same name: rename all but one', { name, ids });
+    }
+    return new Admin(options, rows, box);
   } catch (error) {
     throw storageError(error);
   }
@@ -122,16 +129,17 @@ class Admin extends Book implements Subscriptions {
   async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<Subscription> {
     const { planner, consumers } = this.#o;
     const consumer = request.consumer ?? caller.name;
-    const open = consumers.scopesOf(consumer);
+    const bounds = { consumer: consumers.scopesOf(consumer), caller: caller.scopes };
     refuse('the subscription cannot be made', [
-      ...requestFaults(request, open),
+      ...requestFaults(request, bounds),
       ...(await this.#urlFaults(request.url)),
       ...changeReasonFaults(reason),
     ]);
-    const terms = termsOf(request, open ?? []);
+    const terms = termsOf(request, openTo(bounds));
     await planner.caughtUp();
     const entry = await this.#commit(caller, reason, (change) => {
       if (this.#rows.count() >= maxSubscriptions) throw tooManySubscriptions(maxSubscriptions);
+      this.#mustBeFree(terms.name);
       const { txTime } = change.stamp;
       const id = this.#rows.insert(consumer, txTime);
       const formId = this.#rows.insertForm(id, terms.name, terms);
@@ -159,17 +167,20 @@ class Admin extends Book implements Subscriptions {
     reason: string,
   ): Promise<Subscription> {
     const { known } = this.#entry(idOf(id));
-    const open = this.#o.consumers.scopesOf(known.consumer);
+    const bounds = { consumer: this.#o.consumers.scopesOf(known.consumer), caller: caller.scopes };
     refuse('the subscription cannot be changed', [
-      ...patchFaults(patch, open),
+      ...patchFaults(patch, bounds, known.scopes),
       ...(patch.url === undefined ? [] : await this.#urlFaults(patch.url)),
       ...changeReasonFaults(reason),
     ]);
     const entry = await this.#afterPlanning(() =>
       this.#commit(caller, reason, (change) => {
         const stored = this.#stored(known.id, version);
+        // Another change may have come between.
+        refuse('the subscription cannot be changed', patchFaults(patch, bounds, stored.known.scopes));
+        if (patch.name !== undefined && patch.name !== stored.known.name) this.#mustBeFree(patch.name);
         this.#mustBePlanned();
-        return this.#patched(change, stored, patchedTerms(stored.known, patch, open));
+        return this.#patched(change, stored, patchedTerms(stored.known, patch, openTo(bounds)));
       }),
     );
     this.changed(entry);
@@ -260,6 +271,12 @@ class Admin extends Book implements Subscriptions {
     throw new Unplanned('TOO_MANY', 'changes come faster than webhook deliveries are planned', {
       hint: 'Try again when the imports have ended.',
     });
+  }
+
+  /** Throws CONFLICT. */
+  #mustBeFree(name: string): void {
+    const id = this.#rows.idOf(name);
+    if (id !== undefined) throw nameTaken(name, id);
   }
 
   async #urlFaults(url: string): Promise<readonly string[]> {

@@ -43,7 +43,13 @@ const secret = Type.String({
   description: 'Key of the HMAC-SHA256 signature, 16 to 1,024 bytes of UTF-8; never shown again.',
 });
 const filters = {
-  scopes: filter({ enum: scopes }, 'Default, and null: all that are open to the consumer.', { minItems: 1 }),
+  scopes: filter(
+    { enum: scopes },
+    'Each must be open to the consumer and to the caller; default, and null: all that are.',
+    {
+      minItems: 1,
+    },
+  ),
   dictionaries: filter({ pattern: DICTIONARY_NAME }, 'Names; null or empty: all.'),
   actions: filter({ enum: actions }, 'Of record events; null or empty: all.'),
   categories: filter({ enum: categories }, 'null or empty: all.'),

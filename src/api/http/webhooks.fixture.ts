@@ -88,7 +88,11 @@ export class FakeWebhooks implements WebhookAdmin {
     const { secret, ...shown } = request;
     this.#note('subscribe', caller.name, { ...shown, secret: secret.length }, reason);
     checkTypes(request);
-    refuse([...requestFaults(request, caller.scopes), ...urlFaults(request.url), ...changeReasonFaults(reason)]);
+    refuse([
+      ...requestFaults(request, { consumer: caller.scopes, caller: caller.scopes }),
+      ...urlFaults(request.url),
+      ...changeReasonFaults(reason),
+    ]);
     const { name, url, consumer = caller.name, active = true } = request;
     const made: Subscription = {
       id: String(this.kept.length + 1),
@@ -119,7 +123,7 @@ export class FakeWebhooks implements WebhookAdmin {
     const found = this.#subscriptionOf(id);
     checkTypes({ name: '', url: '', ...patch });
     refuse([
-      ...patchFaults(patch, caller.scopes),
+      ...patchFaults(patch, { consumer: caller.scopes, caller: caller.scopes }, found.scopes),
       ...(patch.url === undefined ? [] : urlFaults(patch.url)),
       ...changeReasonFaults(reason),
     ]);
