@@ -487,7 +487,10 @@ describe('webhooks', { concurrency: true }, () => {
       // What was on its way with what is closed now is for review, and is not sent again before it is open again.
       const [before, after, ...none] = await deliveriesOf(api, id);
       assert.deepEqual([before?.state, after?.state, none], ['failed', 'delivered', []]);
-      assert.match(before?.lastAttempt?.message ?? '', /planned with INTERNAL, not in its scopes or not open to its consumer any more/);
+      assert.match(
+        before?.lastAttempt?.message ?? '',
+        /planned with INTERNAL, not in its scopes or not open to its consumer any more/,
+      );
       assert.equal(receiver.requests('/role').length, 2);
       plant = new HubApi(hub.address, now);
     });
