@@ -72,6 +72,9 @@ function openSound(path: string): { connection: Connection; unchecked: boolean }
     connection.prepare('SELECT key, value FROM meta LIMIT 0');
     connection.prepare('SELECT first_id, state, boot_id, offset_ms, correction_ms FROM clock_segments LIMIT 0');
     connection.prepare('SELECT first_id, bits FROM given_times LIMIT 0');
+    connection.prepare(
+      'SELECT first_id, last_id, own_min_ms, own_max_ms, given_min_ms, given_max_ms FROM time_ranges LIMIT 0',
+    );
     return { connection, unchecked };
   } catch (error) {
     closeQuietly(connection);

@@ -48,4 +48,21 @@ export const migrations: Migrations = [
   -- In meta from here on: clock_ceiling_id, the ceiling_id as this version wrote it last. Where they differ, an earlier
   -- version has written entries in between.
   `,
+  // Additive again: an earlier version leaves the table as it is, and what it stored or removed in between is found at the
+  // next start by the ids. Later tables follow the same pattern: events of the line, and what went wrong at a byte of an entry
+  // (parity, framing, overrun, break), each beside the blocks and keyed by the id of the entry that they belong to or follow.
+  `
+  -- Index by time: the entries first_id to last_id bear stamps between these, inclusive. Rows follow each other without a
+  -- gap; entries after the last row are few. Above 2^53 - 1 a stamp counts as that.
+  CREATE TABLE time_ranges (
+    first_id     INTEGER PRIMARY KEY,
+    last_id      INTEGER NOT NULL,
+    -- Of the box's own stamps as they were made, to be corrected as clock_segments says; NULL: there is none.
+    own_min_ms   INTEGER,
+    own_max_ms   INTEGER,
+    -- Of times that callers gave.
+    given_min_ms INTEGER,
+    given_max_ms INTEGER
+  );
+  `,
 ];

