@@ -7,7 +7,7 @@ import type { TestContext } from 'node:test';
 import { Channel, ChannelCredentials, compressionAlgorithms } from '@grpc/grpc-js';
 import { ClientError, createClient, Metadata, Status } from 'nice-grpc';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { silentLogger } from '../base/logger.ts';
+import { type Logger, silentLogger } from '../base/logger.ts';
 import { CollectorServiceDefinition } from '../proto/services.ts';
 import { type BatchLike, encoded, temporaryDirectory } from './batches.fixture.ts';
 import { type Collector, type CollectorOptions, startCollector } from './server.ts';
@@ -20,15 +20,16 @@ export interface Started extends Collector {
 export interface More extends Partial<CollectorOptions> {
   readonly clock?: Clock;
   readonly disk?: Disk;
+  readonly logger?: Logger;
 }
 
 export async function start(
   t: TestContext,
-  { clock = systemClock, disk = realDisk, ...more }: More = {},
+  { clock = systemClock, disk = realDisk, logger = silentLogger, ...more }: More = {},
 ): Promise<Started> {
   const dir = more.dir ?? join(temporaryDirectory(), 'logs');
   const usual = { host: '127.0.0.1', port: 0, tlsCert: '', tlsKey: '', tokens: '', insecure: false };
-  const collector = await startCollector({ ...usual, ...more, dir }, clock, silentLogger, disk);
+  const collector = await startCollector({ ...usual, ...more, dir }, clock, logger, disk);
   t.after(() => collector.stop().catch(() => undefined));
   return { ...collector, dir };
 }

@@ -7,6 +7,7 @@ import { ChannelCredentials } from '@grpc/grpc-js';
 import { Status } from 'nice-grpc';
 import { makeCa, signed } from '../base/certificates.fixture.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { createLogger } from '../base/logger.ts';
 import { stored, temporaryDirectory, words } from './batches.fixture.ts';
 import { connect, Pushing, refused, start, until } from './client.fixture.ts';
 import { MAX_PUSHES, PUSH_IDLE_MS, REJUDGE_MS } from './limits.ts';
@@ -63,6 +64,28 @@ describe('a collector', () => {
     assert.deepEqual(answers, []);
     release.resolve();
     assert.deepEqual(await Promise.all([pushed, asked]), [5, 5]);
+  });
+
+  it('reports two boxes that use one device.id, once an hour, and no box that connects again and again', async (t) => {
+    const clock = new FakeClock();
+    const lines: string[] = [];
+    const write = (line: string): void => void lines.push(line);
+    const logger = createLogger({ write, journal: false, debug: false, wallMs: () => 0 });
+    const { port } = await start(t, { clock, logger });
+    const told = (): number => lines.filter((line) => line.includes('two boxes use one device.id')).length;
+    for (let n = 1; n <= 10; n += 1) await connect(t, port).pushed({ deviceId: 'alone', after: n - 1, through: n });
+    assert.equal(told(), 0);
+    const [one, other] = [connect(t, port), connect(t, port)];
+    for (let n = 1; n <= 10; n += 1) {
+      await one.pushed({ deviceId: 'twin', logId: 'one', after: n - 1, through: n });
+      await other.pushed({ deviceId: 'twin', logId: 'other', after: n - 1, through: n });
+    }
+    assert.equal(told(), 1);
+    assert.match(lines.join(), /device=twin first=127\.0\.0\.1:\d+ second=127\.0\.0\.1:\d+/);
+    clock.advance(3_600_000);
+    await one.position('twin', 'one');
+    await other.position('twin', 'other');
+    assert.equal(told(), 2);
   });
 
   it('has its directory to itself', async (t) => {

@@ -21,6 +21,7 @@ import {
 } from './limits.ts';
 import { Pushes } from './pushes.ts';
 import { collectorDefinition, collectorService } from './service.ts';
+import { SharedIds } from './shared-ids.ts';
 import { Store } from './store.ts';
 import { realDisk } from './stored-log.ts';
 import { parseDeviceTokens } from './tokens.ts';
@@ -68,7 +69,11 @@ export async function startCollector(
       ? undefined
       : judgeBy(new TokenWatch({ file: options.tokens, clock, logger, parse: parseDeviceTokens, mayBeMissing: false }));
   const server = new Server({ ...serverOptions, interceptors: [createGate(judge, refused)] });
-  server.addService(collectorDefinition, collectorService({ store, pushes, clock, logger, refused: notTaken, judge }));
+  const sharedIds = new SharedIds(clock, logger);
+  server.addService(
+    collectorDefinition,
+    collectorService({ store, pushes, clock, logger, sharedIds, refused: notTaken, judge }),
+  );
   const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
   const listener = await listen(server, credentials, options, dropped).catch(async (error: unknown) => {
     await store.stop();

@@ -17,6 +17,7 @@ import { batchFault, idFault } from './judge.ts';
 import { MAX_DETAILS_CHARS } from './limits.ts';
 import { sizeFault } from './parts.ts';
 import { PushEnded, type Pushes, type PushTurn } from './pushes.ts';
+import type { SharedIds } from './shared-ids.ts';
 import type { Store } from './store.ts';
 import { AheadOfPosition } from './stored-log.ts';
 
@@ -43,6 +44,7 @@ export interface ServiceParts {
   readonly pushes: Pushes;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly sharedIds: SharedIds;
   /** Batches and questions that are not taken. */
   readonly refused: RefusalLog;
   /** undefined: whoever reaches the address may push for any device. */
@@ -54,7 +56,7 @@ type PositionCall = ServerUnaryCall<lineside.v1.PositionRequest, lineside.v1.Pos
 type PushCall = ServerReadableStream<Received, lineside.v1.PushResult.$Properties>;
 
 export function collectorService(parts: ServiceParts) {
-  const { store, logger, refused } = parts;
+  const { store, logger, refused, sharedIds } = parts;
   const refusal = (path: string, call: PositionCall | PushCall, error: unknown): Outcome => {
     const outcome = statusOf(error, logger);
     if (noted.has(outcome.code)) refused.note(path, call.getPeer(), outcome.details);
@@ -65,6 +67,7 @@ export function collectorService(parts: ServiceParts) {
     const fault = idFault('device_id', deviceId) || idFault('log_id', logId);
     if (fault !== '') throw new LinesideError('INVALID_ARGUMENT', fault);
     checkOwner(call, deviceId);
+    sharedIds.seen(deviceId, call.getPeer());
     return { throughId: await store.position(deviceId, logId) };
   };
   return {
@@ -134,6 +137,7 @@ class Push {
       const batch = decoded(received.bytes);
       const { deviceId, logId } = batch;
       checkOwner(this.#call, deviceId);
+      this.#parts.sharedIds.seen(deviceId, this.#call.getPeer());
       if (this.#deviceId !== '' && deviceId !== this.#deviceId) {
         throw new LinesideError('INVALID_ARGUMENT', 'device_id: is another one than in the batch before');
       }
