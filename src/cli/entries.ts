@@ -2,7 +2,7 @@
 import type { lineside } from '../proto/services.ts';
 import { asciiColumn, escapedText, safeText, spacedHex } from './hex.ts';
 import { directionName, entryClockName } from './json.ts';
-import { grouped, localTime, type Uint64, type Zone } from './numbers.ts';
+import { exact, localTime, type Uint64, type Zone } from './numbers.ts';
 import { gapPhrase } from './status-text.ts';
 
 export type DataView = 'hex' | 'text' | 'both';
@@ -77,7 +77,7 @@ export class EntryPrinter {
   #entry({ id, entry, clock }: lineside.v1.LogEntry): string {
     const direction = directionName(entry.dir);
     const when = this.#when(entry.timestamp);
-    const number = this.#look.ids ? `${grouped(id)} ` : '';
+    const number = this.#look.ids ? `${exact(id)} ` : '';
     const lead = `${when.stamp}${clockMark(clock)}${number}${this.#painted(direction, direction.toUpperCase())} `;
     const blank = ' '.repeat(when.stamp.length + number.length + direction.length + 2);
     const rows = entry.rawData.length === 0 ? [] : this.#rows(entry.rawData);

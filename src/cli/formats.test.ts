@@ -152,6 +152,8 @@ describe('numbers and times', () => {
   it('refuses numbers out of range', () => {
     assert.equal(wholeNumber(1, 9)('9'), 9);
     assert.equal(secondsAsMs(10)('0.25'), 250);
+    for (const text of ['0', '0.0', '0.09', '11']) assert.throws(() => secondsAsMs(10, 0.1)(text), isUsage, text);
+    assert.equal(secondsAsMs(10, 0.1)('0.1'), 100);
     for (const text of ['0', '10', 'x', '-1', '1e1', '']) assert.throws(() => wholeNumber(1, 9)(text), isUsage, text);
     for (const text of ['11', 'x', '-1', '']) assert.throws(() => secondsAsMs(10)(text), isUsage, text);
   });
@@ -304,7 +306,7 @@ describe('log entries', () => {
   it('shows text, notes without data, ids, colour and times no calendar holds', () => {
     const item = (value: lineside.v1.LogEntry): LogItem => ({ kind: 'entry', value });
     const text = new EntryPrinter({ ...look, view: 'text', ids: true });
-    assert.equal(text.item(item(entry(1234, 0, 'AT\r', ''))), '2023-11-14 22:13:21.234 1,234 TX AT\\r\n');
+    assert.equal(text.item(item(entry(1234, 0, 'AT\r', ''))), '2023-11-14 22:13:21.234 1234 TX AT\\r\n');
     assert.equal(text.item(item(entry(1, 0, '', 'a\x1b[31m'))), '2023-11-14 22:13:20.001 1 TX # a\\x1b[31m\n');
     assert.equal(text.item(item(entry(1, 1, ''))), '2023-11-14 22:13:20.001 1 RX #\n');
     assert.equal(text.item(item(entry(1, 1, 'x', '', Long.MAX_UNSIGNED_VALUE))), '18446744073709551615 ms 1 RX x\n');
@@ -365,8 +367,8 @@ describe('the status', () => {
     log: {
       state: 2,
       error: 'no space left',
-      firstId: Long.fromNumber(1),
-      lastId: Long.fromNumber(9),
+      firstId: Long.fromNumber(1001),
+      lastId: Long.fromNumber(2345),
       lostEntries: Long.fromNumber(123),
       gaps: [gap(2, 124)],
     },
@@ -381,7 +383,7 @@ describe('the status', () => {
       /^Received +1,234 bytes in 1 chunk, /m,
       /^Losses +the port was lost 1 time and came back 1 time$/m,
       /^Driver +frame 2, overrun 0/m,
-      /^Log +NOT BEING KEPT, entries 1 to 9/m,
+      /^Log +NOT BEING KEPT, ids 1001 to 2345 \(at most 1,345 entries\)/m,
       /123 entries \(4,567 bytes\) not stored: disk full/,
       /^Service +lineside 1\.2\.3/m,
     ]) {

@@ -72,11 +72,11 @@ export function wholeNumber(least: number, most: number): (text: string) => numb
 }
 
 /** A parser of seconds, fractions allowed, answering milliseconds. */
-export function secondsAsMs(mostSeconds: number): (text: string) => number {
+export function secondsAsMs(mostSeconds: number, leastSeconds = 0): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!/^\d+(\.\d+)?$/.test(text) || value > mostSeconds) {
-      throw usageFailure(`"${text}" is not a number of seconds from 0 to ${mostSeconds}`);
+    if (!/^\d+(\.\d+)?$/.test(text) || value > mostSeconds || value < leastSeconds) {
+      throw usageFailure(`"${text}" is not a number of seconds from ${leastSeconds} to ${mostSeconds}`);
     }
     return Math.round(value * 1000);
   };

@@ -5,17 +5,16 @@ import { addDeadLetters } from './dead-letter-commands.ts';
 import { exitStatus } from './failure.ts';
 import { apiPath } from './hub.ts';
 import { jsonLine } from './json.ts';
-import { secondsAsMs } from './numbers.ts';
 import { outboxText } from './outbox-text.ts';
 import type { HubCall, Shell } from './shell.ts';
-import { longestWatchSeconds, type WatchOptions, watched } from './watch.ts';
+import { type WatchOptions, watched, watchInterval } from './watch.ts';
 
 export function addOutbox(program: Command, shell: Shell): void {
   const command = program
     .command('outbox')
     .enablePositionalOptions()
     .description('show what waits for the broker and why; `outbox dead-letters` shows what was given up')
-    .option('--watch [seconds]', 'again every second (or so many), until Ctrl-C', secondsAsMs(longestWatchSeconds))
+    .option('--watch [seconds]', 'again every second (or so many), until Ctrl-C', watchInterval)
     .addHelpText(
       'after',
       '\nExamples:\n  lineside outbox\n  lineside outbox --watch 5\n  lineside outbox --json | jq .waiting\n  lineside outbox dead-letters\n',

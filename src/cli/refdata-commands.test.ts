@@ -209,6 +209,15 @@ describe('record', () => {
       const { stdout } = await cli(...argv);
       assert.ok(!drivesTerminal(stdout.replaceAll('\n', '')), JSON.stringify(stdout));
     }
+    for (const argv of [
+      ['record', 'list', 'pumps', '--json'],
+      ['record', 'history', 'pumps', 'P\x1b[2J', '--json'],
+      ['dict', 'list', '--json'],
+    ]) {
+      const { stdout } = await cli(...argv);
+      assert.ok(!drivesTerminal(stdout.replaceAll('\n', '')), JSON.stringify(stdout));
+      if (argv[0] === 'record') assert.deepEqual((JSON.parse(stdout) as { data: object }).data, data);
+    }
     const shown = (await cli('record', 'get', 'pumps', 'P\x1b[2J')).stdout;
     assert.deepEqual(JSON.parse(shown.slice(shown.indexOf('{'))), data);
   });

@@ -58,6 +58,11 @@ describe('status', () => {
     assert.match((await run(['status', '--json'], { socket })).stdout, /"rxBytes":"18446744073709551615","txBytes":7,/);
   });
 
+  it('refuses to watch without a pause', async () => {
+    const { status, stderr } = await run(['status', '--watch', '0'], { socket });
+    assert.deepEqual([status, /"0" is not a number of seconds from 0\.1 to 86400/.test(stderr)], [2, true], stderr);
+  });
+
   it('watches until Ctrl-C, and ends with 0', async () => {
     const watching = start(['status', '--watch', '0.1', '--json'], { socket });
     await until('two answers', () => watching.stdout().split('\n').length > 2);

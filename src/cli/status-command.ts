@@ -4,10 +4,10 @@ import { exitStatus } from './failure.ts';
 import { hostRows } from './host-text.ts';
 import { apiPath } from './hub.ts';
 import { type JsonObject, jsonLine, statusJson } from './json.ts';
-import { secondsAsMs, systemZone } from './numbers.ts';
+import { systemZone } from './numbers.ts';
 import type { Call, Shell } from './shell.ts';
 import { isHealthy, statusText } from './status-text.ts';
-import { longestWatchSeconds, type WatchOptions, watched } from './watch.ts';
+import { type WatchOptions, watched, watchInterval } from './watch.ts';
 
 export function addStatus(program: Command, shell: Shell): void {
   const command = program
@@ -15,7 +15,7 @@ export function addStatus(program: Command, shell: Shell): void {
     .description(
       'show the port, its counters, the log, the service and the machine; status 1 when the port is lost or the log is not kept',
     )
-    .option('--watch [seconds]', 'again every second (or so many), until Ctrl-C', secondsAsMs(longestWatchSeconds))
+    .option('--watch [seconds]', 'again every second (or so many), until Ctrl-C', watchInterval)
     .addHelpText(
       'after',
       '\nExamples:\n  lineside status\n  lineside status --json | jq .log\n  lineside status --watch 5\n',

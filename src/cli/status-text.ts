@@ -87,11 +87,10 @@ function kernelText(kernel: lineside.v1.KernelCounters): string {
 
 function logRows(log: lineside.v1.LogStatus, zone: Zone): (readonly [string, string])[] {
   const failing = logStateName(log.state) === 'failing';
-  const range = exact(log.lastId) === 0 ? 'empty' : `entries ${grouped(log.firstId)} to ${grouped(log.lastId)}`;
   const sizes = `${byteSize(log.usedBytes)} of ${byteSize(log.maxBytes)}`;
   const pending = ifAny(log.pendingEntries, `, ${counted(log.pendingEntries, 'entry', 'entries')} pending`);
   const rows: (readonly [string, string])[] = [
-    ['Log', `${failing ? 'NOT BEING KEPT, ' : ''}${range}, ${sizes}${pending}`],
+    ['Log', `${failing ? 'NOT BEING KEPT, ' : ''}${rangeText(log)}, ${sizes}${pending}`],
   ];
   if (log.error !== '') rows.push(['', safeText(log.error)]);
   if (exact(log.lostEntries) !== 0) {
@@ -103,6 +102,13 @@ function logRows(log: lineside.v1.LogStatus, zone: Zone): (readonly [string, str
   for (const gap of log.gaps) rows.push(['', `  ${gapPhrase(gap, zone)}`]);
   if (log.setAside !== '') rows.push(['', `a damaged log was set aside: ${safeText(log.setAside)}`]);
   return rows;
+}
+
+/** Ids as --after takes them. Some may have been given to entries that were not stored. */
+function rangeText({ firstId, lastId }: lineside.v1.LogStatus): string {
+  if (exact(lastId) === 0) return 'empty';
+  const most = counted(lastId.subtract(firstId).add(1), 'entry', 'entries');
+  return `ids ${exact(firstId)} to ${exact(lastId)} (at most ${most})`;
 }
 
 /** Nothing is said of a clock that is right, nor where nobody can tell. */

@@ -1,5 +1,6 @@
 /** A view of the service once, or again and again (--watch). */
 import { pause } from '../base/clock.ts';
+import { secondsAsMs } from './numbers.ts';
 import type { AnyCall } from './shell.ts';
 
 export interface WatchOptions {
@@ -8,8 +9,8 @@ export interface WatchOptions {
 }
 
 const usualWatchMs = 1000;
-const leastWatchMs = 100;
-export const longestWatchSeconds = 86_400;
+/** Of --watch. Ten views a second are as many as a person can follow, and cost the service next to nothing. */
+export const watchInterval = secondsAsMs(86_400, 0.1);
 /** Cursor to the top left, and everything below it cleared. */
 const clearScreen = '\x1b[H\x1b[J';
 
@@ -17,7 +18,7 @@ const clearScreen = '\x1b[H\x1b[J';
 export async function watched(call: AnyCall<WatchOptions>, show: (lead: string) => Promise<number>): Promise<number> {
   const { watch } = call.options;
   if (watch === undefined) return show('');
-  const everyMs = Math.max(leastWatchMs, watch === true ? usualWatchMs : watch);
+  const everyMs = watch === true ? usualWatchMs : watch;
   const lead = call.out.isTerminal && !call.json ? clearScreen : '';
   for (;;) {
     await show(lead);
