@@ -143,7 +143,7 @@ export function planIdentity(box: Box, names: readonly string[], nowMs: number, 
     ...tlsKeys.map((place) => secret(place, server.key)),
     open(etc.identity, `${JSON.stringify(file, null, 2)}\n`),
     // The version is not in it: an update would have to write it anew.
-    ...(box.has(etc.announcements) ? [open(join(etc.announcements, 'lineside.service'), avahiService(file))] : []),
+    open(join(etc.announcements, 'lineside.service'), avahiService(file)),
   ];
   return { file, changes };
 }

@@ -10,7 +10,7 @@ import { asOwnerOf } from './as-owner.ts';
 import type { BackupPlace } from './backup-place.ts';
 
 export interface Services {
-  /** Answers what was running, for start. */
+  /** Answers which services were running, for start: they bring their sockets. */
   stop(): readonly string[];
   start(units: readonly string[]): void;
 }
@@ -39,7 +39,7 @@ export function servicesOf(configFile: string): Services {
       const first = running.filter((unit) => unit.endsWith('.socket'));
       if (first.length > 0) systemctl('stop', ...first);
       if (running.length > first.length) systemctl('stop', ...running.filter((unit) => !first.includes(unit)));
-      return running;
+      return running.filter((unit) => unit.endsWith('.service'));
     },
     start(running) {
       if (running.length > 0) systemctl('start', ...running);

@@ -14,15 +14,15 @@ export const PORT = '/dev/ttyFIELD';
 const DIALOUT = 20;
 
 /** Booted, package installed, both processes ready. `options`: more for systemd-nspawn. */
-export async function bootBox(options: readonly string[] = []): Promise<Box> {
-  const box = await bootBare(options);
+export async function bootBox(options: readonly string[] = [], tree?: string): Promise<Box> {
+  const box = await bootBare(options, tree);
   await box.sh('dpkg --install /root/lineside.deb 2>&1');
   await box.until('both processes ready', 'systemctl is-active lineside lineside-hub');
   return box;
 }
 
 /** Booted, with the package at /root/lineside.deb. */
-export async function bootBare(options: readonly string[] = []): Promise<Box> {
+export async function bootBare(options: readonly string[] = [], tree?: string): Promise<Box> {
   const deb = debianPackage();
   const pty = openPty();
   // As udev makes a serial port.
@@ -30,7 +30,7 @@ export async function bootBare(options: readonly string[] = []): Promise<Box> {
   chmodSync(pty.slavePath, 0o660);
   const parts: Buffer[] = [];
   pty.onData((bytes) => parts.push(Buffer.from(bytes)));
-  const container = await bootContainer([`--bind=${pty.slavePath}:${PORT}`, ...options], () => pty.close());
+  const container = await bootContainer([`--bind=${pty.slavePath}:${PORT}`, ...options], () => pty.close(), tree);
   copyFileSync(deb, container.path('/root/lineside.deb'));
   // PTYs are not listed by themselves. Below /run, so that the configuration is the package's own.
   dropIn(container, 'lineside.service', `[Service]\nEnvironment=LINESIDE_SERIAL_EXTRA_PORTS=${PORT}\n`);

@@ -55,6 +55,11 @@ export function trixieTree(): string {
   return built('LINESIDE_TREE', 'image/tools');
 }
 
+/** Debian 12, with a systemd that has neither RestartMode= nor RestartSteps=. */
+export function bookwormTree(): string {
+  return built('LINESIDE_BOOKWORM_TREE', 'test/appliance/bookworm-tree');
+}
+
 /** The Debian package of these sources. */
 export function debianPackage(): string {
   return built('LINESIDE_PACKAGE', 'scripts/package');
@@ -79,8 +84,11 @@ setImmediate(() =>
  * Boots a machine, which is stopped after the file's tests at the latest. `options`: more for systemd-nspawn, such as
  * --bind=/dev/pts/7:/dev/ttyFIELD. `onStop`: what else there is to close then.
  */
-export async function bootContainer(options: readonly string[] = [], onStop = () => {}): Promise<Container> {
-  const tree = trixieTree();
+export async function bootContainer(
+  options: readonly string[] = [],
+  onStop = () => {},
+  tree = trixieTree(),
+): Promise<Container> {
   const work = mkdtempSync('/var/tmp/lineside-nspawn-');
   for (const name of ['root', 'upper', 'overlay']) mkdirSync(join(work, name));
   const consoleFile = join(work, 'console');

@@ -9,6 +9,9 @@ import { debianPackage, nspawnMissing, trixieTree } from './nspawn.ts';
 
 const CONFIGURATION = '/etc/lineside/lineside.toml';
 const OLDER = '0.0.9';
+const SOCKETS = ['', '-local', '-lan', '-hub', '-hub-local', '-hub-lan']
+  .map((name) => `lineside${name}.socket`)
+  .join(' ');
 /** An installation waits a minute for each process, should it be slow. */
 const SLOW_MS = 200_000;
 
@@ -118,7 +121,12 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
     await ready();
   });
 
-  test('removed, it is gone but for its data; installed again, it goes on with them', async () => {
+  test('removed, it is gone but for its data; installed again, it goes on with them on every socket', async () => {
+    await box.sh('lineside identity create && systemctl restart lineside');
+    await ready();
+    const listeners = `systemctl is-active ${SOCKETS}; ss -Hltn | awk '{print $4}' | sort; stat --format='%A %U:%G %n' /run/lineside/*.sock`;
+    const listening = await box.sh(listeners);
+    assert.match(listening, /^(active\n){6}\*:50051\n\*:8443\n127/);
     await box.sh('dpkg --remove lineside 2>&1');
     assert.equal((await box.run(['pgrep', '-u', 'lineside,lineside-hub'])).stdout, '');
     assert.equal(await box.sh('ss -Hltn'), '');
@@ -129,6 +137,8 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
     await ready();
     assert.match(await sent(), /before-upgrade/);
     assert.match(await box.sh('lineside record get pumps P-1 --json'), /"kw": ?7.5/);
+    assert.equal(await box.sh(listeners), listening);
+    assert.equal(await box.sh('systemctl show --value --property=NRestarts lineside lineside-hub'), '0\n\n0');
   });
 
   test('is installed even where the service cannot start, and says so; mended, the service comes', async () => {

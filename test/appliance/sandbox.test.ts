@@ -14,7 +14,7 @@ type Unit = 'lineside' | 'lineside-hub';
 
 /** What the probe is not: the service itself, notifying, with sockets, its dependencies, its restarts. */
 const OF_THE_SERVICE =
-  /^(Type|NotifyAccess|ExecStart|ExecReload|Sockets|WatchdogSec|Restart\w*|Wants|PartOf|After|Propagates\w+|JobRunningTimeoutSec|StartLimit\w+|WantedBy)=/;
+  /^(Type|NotifyAccess|ExecStart|ExecStop|ExecReload|Sockets|WatchdogSec|Restart\w*|Wants|StopWhenUnneeded|After|Propagates\w+|JobRunningTimeoutSec|StartLimit\w+|WantedBy)=/;
 
 describe('the sandbox of the units', { skip: missing, timeout: 120_000 }, () => {
   let box: Box;
