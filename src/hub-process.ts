@@ -14,6 +14,7 @@ import type { Config } from './config/config.ts';
 import { TokenReader } from './config/token-reader.ts';
 import { createClockSync } from './host/clock-sync.ts';
 import type { HostAdmin } from './host/host-facts.ts';
+import { promisedSockets } from './host/listeners.ts';
 import { httpAnswers, probedAddress } from './host/probe.ts';
 import { hubStatus } from './host/status-text.ts';
 import { createHostTelemetry } from './host/telemetry.ts';
@@ -265,9 +266,15 @@ function watchAll(
     { key: 'webhooks.ca_file', file: webhooks.caFile, kind: 'authorities' },
     { key: 'upstream.collector_ca_file', file: upstream.collectorCaFile, kind: 'authorities' },
   ];
-  const watch = startWatch({ client, certificates, sources, clock: systemClock, logger });
+  const watch = startWatch({ client, certificates, findClosedSockets, sources, clock: systemClock, logger });
   onStop({ what: 'watch', stop: () => watch.stop() });
   return watch;
+}
+
+/** Asked of systemd, by the service that systemd runs. */
+async function findClosedSockets(): Promise<readonly string[]> {
+  if (process.env['INVOCATION_ID'] === undefined) return [];
+  return ((await promisedSockets()) ?? []).filter(({ isOpen }) => !isOpen).map(({ unit }) => unit);
 }
 
 /** undefined: it is off. */

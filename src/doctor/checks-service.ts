@@ -2,12 +2,15 @@
 
 import { stat } from 'node:fs/promises';
 import { request } from 'node:http';
-import { join } from 'node:path';
+import { connect } from 'node:net';
+import { dirname, join } from 'node:path';
 import { ClientError, Status } from 'nice-grpc';
 import { type Clock, endsWithin } from '../base/clock.ts';
 import { systemCode } from '../base/errors.ts';
 import type { Config, ListenAddress } from '../config/config.ts';
+import { showListen } from '../config/listen.ts';
 import { lineside } from '../gen/proto.js';
+import { promisedSockets } from '../host/listeners.ts';
 import { connectLine } from '../line-client/line-client.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.ts';
 import type { Place } from './place.ts';
@@ -231,6 +234,75 @@ export async function ask(
   await endsWithin(clock, answerLimitMs, done);
   sent.destroy();
   return result;
+}
+
+/** What should listen, and whether the kernel takes a connection there: asked from outside the processes. */
+export interface ListenerFacts {
+  /** The socket unit; '' where the configuration names the address. */
+  readonly unit: string;
+  readonly isOpen: boolean;
+  /** Each address, and what is wrong there; '': nothing is. */
+  readonly addresses: readonly (readonly [address: string, trouble: string])[];
+}
+
+export function judgeListeners(listeners: readonly ListenerFacts[]): Finding[] {
+  const findings = listeners.flatMap(({ unit, isOpen, addresses }): Finding[] => {
+    const what = addresses.map(([address]) => address).join(', ');
+    if (!isOpen)
+      return [failed(`${unit} is not open (${what})`, `systemctl restart lineside; systemctl status ${unit}.`)];
+    return addresses
+      .filter(([, trouble]) => trouble !== '')
+      .map(([address, trouble]) =>
+        failed(`${address}${unit && ` (${unit})`}: ${trouble}`, 'systemctl restart lineside'),
+      );
+  });
+  const all = listeners.flatMap(({ addresses }) => addresses.map(([address]) => address));
+  return findings.length > 0 || all.length === 0 ? findings : [ok(`connections are taken on ${all.join(', ')}`)];
+}
+
+export async function checkListeners(place: Place): Promise<Finding[]> {
+  const { config, clock } = place;
+  if (config === undefined) return [];
+  // Port 0 is another one each time.
+  const listen = [...config.grpc.listen, ...config.http.listen].filter((one) => one.kind === 'unix' || one.port !== 0);
+  const promised = place.isUnits
+    ? await promisedSockets()
+    : [{ unit: '', isOpen: true, addresses: listen.map((one) => showListen(one).replace(/^unix:/, '')) }];
+  if (promised === undefined) return [skipped('systemd does not answer (systemctl)')];
+  if (place.isUnits && (await unitStates(place))?.['lineside.service'] === 'inactive')
+    return [skipped('the service does not run')];
+  const facts = promised.map(async ({ unit, isOpen, addresses }): Promise<ListenerFacts> => {
+    const asked = addresses.map(async (address) => [address, isOpen ? await troubleAt(clock, address) : ''] as const);
+    return { unit, isOpen, addresses: await Promise.all(asked) };
+  });
+  return judgeListeners(await Promise.all(facts));
+}
+
+/** An address as systemd or the configuration writes it. Wildcards are asked on this machine's own address. */
+async function troubleAt(clock: Clock, address: string): Promise<string> {
+  if (address.startsWith('/')) {
+    const socket = await stat(address).catch(() => undefined);
+    if (socket === undefined) return 'there is no such socket';
+    // The directory has the group that may use it.
+    if (socket.gid !== (await stat(dirname(address))).gid) return `it belongs to another group (${socket.gid})`;
+  }
+  const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(address) ?? [];
+  const own = host === '[::]' ? '::1' : host === '0.0.0.0' ? '127.0.0.1' : host.replace(/^\[|\]$/g, '');
+  const socket = connect(address.startsWith('/') ? { path: address } : { host: own, port: Number(port) });
+  let trouble = `no connection within ${answerLimitMs / 1000} s`;
+  const done = new Promise<void>((resolve) => {
+    socket.once('connect', () => {
+      trouble = '';
+      resolve();
+    });
+    socket.once('error', (error) => {
+      trouble = systemCode(error) === 'EACCES' ? '' : `nobody takes a connection (${systemCode(error)})`;
+      resolve();
+    });
+  });
+  await endsWithin(clock, answerLimitMs, done);
+  socket.destroy();
+  return trouble;
 }
 
 /** Lines of warnings and worse in the last day that are shown as the newest. */

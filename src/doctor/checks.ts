@@ -8,7 +8,7 @@ import { checkDatabases, checkDisk } from './checks-disk.ts';
 import { checkClock, checkMachine, checkSlots } from './checks-machine.ts';
 import { checkNetwork } from './checks-net.ts';
 import { checkRights } from './checks-rights.ts';
-import { checkJournal, checkService } from './checks-service.ts';
+import { checkJournal, checkListeners, checkService } from './checks-service.ts';
 import { checkCertificates } from './checks-tls.ts';
 import { checkConsole, checkUart } from './checks-uart.ts';
 import { checkUpstream } from './checks-upstream.ts';
@@ -32,6 +32,7 @@ function check(name: string, title: string, run: Check['run'], limitMs = usualLi
 export const checks: readonly Check[] = [
   check('configuration', 'configuration', async ({ reading }) => judgeConfiguration(reading)),
   check('service', 'service', checkService),
+  check('listeners', 'listeners', checkListeners),
   check('uart', 'UART', checkUart),
   check('console', 'console on the UART', checkConsole),
   check('rights', 'permissions', checkRights),

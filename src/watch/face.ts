@@ -79,6 +79,8 @@ export interface WatchAdmin {
   /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: nobody knows where the line is. */
   askLine(): Promise<LineView | undefined>;
   certificates(): readonly CertificateEnd[];
-  /** Of the line and the certificates. */
+  /** Units of sockets that should be open and are not. */
+  closedSockets(): readonly string[];
+  /** Of the line, the certificates and the sockets. */
   alerts(): readonly Alert[];
 }

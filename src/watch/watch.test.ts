@@ -14,6 +14,7 @@ class Rig {
   readonly lines: string[] = [];
   alerts: () => readonly Alert[] = () => [];
   getStatus: () => Promise<object> = async () => ({});
+  closedSockets: readonly string[] = [];
   readonly watch: Watch;
 
   constructor(hasLine = true) {
@@ -23,6 +24,7 @@ class Rig {
     this.watch = startWatch({
       client: hasLine ? client : undefined,
       certificates: [],
+      findClosedSockets: async () => this.closedSockets,
       sources: [{ alerts: () => this.alerts() }],
       clock: this.clock,
       logger: { ...silentLogger, info: say, warn: say, error: say },
@@ -55,6 +57,19 @@ test('what fires anywhere is told within ten seconds, and when it has ended, and
   assert.deepEqual(await rig.pass(80), ['alert ended A 600']);
   await rig.watch.stop();
   assert.equal(rig.clock.pendingTimers, 0);
+});
+
+test('a socket unit that is not open is an alert within a minute', async () => {
+  const rig = new Rig();
+  rig.closedSockets = ['lineside-hub.socket'];
+  assert.match(
+    (await rig.pass(60)).join(),
+    /^alert fired LinesideSocketClosed critical not open: lineside-hub\.socket;/,
+  );
+  rig.closedSockets = [];
+  await rig.pass(60);
+  assert.deepEqual(rig.watch.alerts(), []);
+  await rig.watch.stop();
 });
 
 test('a line that does not answer is an alert of its own, told like the others', async () => {

@@ -52,7 +52,7 @@ for (const [system, tree] of systems) {
       await box.sh('systemctl restart lineside');
       await ready();
       const now = await pids();
-      assert.ok(now[0] !== old[0] && now[1] !== old[1], `${old}, then ${now}`);
+      assert.ok(now[0] !== old[0] && now[1] !== old[1], `${old.join(' ')}, then ${now.join(' ')}`);
       assert.equal(await opened(), before);
     });
 

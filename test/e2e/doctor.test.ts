@@ -81,7 +81,7 @@ describe('a service that is well', () => {
     const { outcome, said, state } = await doctor(service.configFile);
     assert.equal(outcome.status, 0, outcome.stdout);
     assert.equal(outcome.stderr, '');
-    for (const check of ['configuration', 'service', 'rights', 'clock', 'disk', 'databases', 'tokens'])
+    for (const check of ['configuration', 'service', 'listeners', 'rights', 'clock', 'disk', 'databases', 'tokens'])
       assert.equal(state(check), 'ok', said(check));
     assert.match(said('service'), /the line answers, version \S+[\s\S]*the hub answers, version/);
     // The other end of a PTY is this test's.
@@ -91,7 +91,7 @@ describe('a service that is well', () => {
     const text = await runCli(['doctor', '--config', service.configFile]);
     assert.equal(text.status, 0);
     assert.match(text.stdout, /^ok {7}configuration {2,}/);
-    assert.match(text.stdout, /17 checks; nothing failed/);
+    assert.match(text.stdout, /18 checks; nothing failed/);
     await service.stop();
   });
 });

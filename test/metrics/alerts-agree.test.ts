@@ -17,7 +17,7 @@ const rulesFile = resolve(import.meta.dirname, '../../systemd/prometheus-rules.y
 const present = spawnSync('promtool', ['--version']).status === 0;
 const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
 
-type Changes = Partial<Pick<Facts, 'damage' | 'full' | 'certificates'>> & {
+type Changes = Partial<Pick<Facts, 'damage' | 'full' | 'certificates' | 'closedSockets'>> & {
   readonly [K in 'outbox' | 'webhooks' | 'host' | 'upstream']?: Partial<Facts[K]>;
 } & { readonly line?: Partial<LineFigures> | undefined };
 /** So many minutes of a box that is well but for these. */
@@ -86,6 +86,10 @@ const lives: Readonly<Record<string, readonly Phase[]>> = {
   certificates: [
     [20, { certificates: [{ key: 'tls.cert_file', endsAtSeconds: 30 * DAY_S + 600 }] }],
     [20, { certificates: [{ key: 'kafka.ca_file', endsAtSeconds: 1_800 }] }],
+  ],
+  sockets: [
+    [2, { closedSockets: ['lineside-hub.socket', 'lineside-hub-lan.socket'] }],
+    [2, {}],
   ],
   'the machine': [
     [2, { host: { temperatureCelsius: 79.9, disk: { ...disk, freeBytes: 50, lifeUsedPercent: 89 } } }],

@@ -13,6 +13,7 @@ import type { CertificateEnd, LineFigures } from '../../src/watch/face.ts';
 import { anyFigures } from '../../src/watch/figures.fixture.ts';
 import { lineRules } from '../../src/watch/line-rules.ts';
 import { LineWatch } from '../../src/watch/line-watch.ts';
+import { socketRules } from '../../src/watch/socket-rules.ts';
 import { webhookRules } from '../../src/webhooks/alerts.ts';
 import type { WebhookStatus } from '../../src/webhooks/face.ts';
 
@@ -23,6 +24,7 @@ export const ownRules: readonly Pick<Rule<never>, 'name' | 'severity' | 'forS'>[
   ...lineRules,
   ...upstreamRules,
   ...certificateRules,
+  ...socketRules,
   ...hostRules,
 ];
 
@@ -36,6 +38,7 @@ export interface Facts {
   readonly line: LineFigures | undefined;
   readonly upstream: UpstreamStatus;
   readonly certificates: readonly CertificateEnd[];
+  readonly closedSockets: readonly string[];
 }
 
 /** Nothing is wrong. */
@@ -113,6 +116,7 @@ export const well: Facts = {
     logId: 'log',
   },
   certificates: [],
+  closedSockets: [],
 };
 
 export class Box {
@@ -125,6 +129,7 @@ export class Box {
   readonly #webhooks = new Alerts(webhookRules);
   readonly #host = new Alerts(hostRules);
   readonly #certificates = new Alerts(certificateRules);
+  readonly #sockets = new Alerts(socketRules);
   readonly #upstream = new UpstreamAlerts(0);
 
   constructor() {
@@ -154,6 +159,7 @@ export class Box {
       watch: {
         askLine: () => this.#line.look(),
         certificates: () => this.facts.certificates,
+        closedSockets: () => this.facts.closedSockets,
         alerts: () => this.#line.alerts(),
       },
       upstream: () => this.facts.upstream,
@@ -165,7 +171,7 @@ export class Box {
 
   /** What fires on the device itself, by name. */
   async alerts(): Promise<string[]> {
-    const { outbox, webhooks, host, damage, full, upstream, certificates } = this.facts;
+    const { outbox, webhooks, host, damage, full, upstream, certificates, closedSockets } = this.facts;
     const nowMs = this.clock.monoMs();
     const { configured, connected, topics } = outbox.broker;
     await this.#line.look();
@@ -187,6 +193,7 @@ export class Box {
       ...this.#line.alerts(),
       ...this.#upstream.look(upstream, nowMs),
       ...this.#certificates.look({ left }, nowMs),
+      ...this.#sockets.look(closedSockets, nowMs),
       ...this.#host.look(host, nowMs),
     ];
     return firing.map(({ name, severity }) => `${name} ${severity}`).sort();

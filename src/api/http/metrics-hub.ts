@@ -36,6 +36,8 @@ export interface HubFigures {
   /** undefined: not known. */
   readonly storage: StorageFigures | undefined;
   readonly certificates: readonly CertificateEnd[];
+  /** Units of sockets that should be open and are not. */
+  readonly closedSockets: readonly string[];
 }
 
 type Listed = readonly [name: string, help: string, figure: (hub: HubFigures) => number | undefined];
@@ -50,6 +52,7 @@ const gauges: readonly Listed[] = [
     'Longest hold of the event loop in the last minute or two.',
     ({ longestHoldSeconds }) => longestHoldSeconds,
   ],
+  ['sockets_closed', 'Socket units that should be open and are not.', ({ closedSockets }) => closedSockets.length],
   ['refdata_bytes', 'Bytes that refdata.db uses.', ({ storage }) => storage?.usedBytes],
   ['refdata_limit_bytes', 'Bytes that refdata.db may use.', ({ storage }) => storage?.limitBytes],
   ['refdata_free_bytes', 'Free bytes on the disk of refdata.db.', ({ storage }) => storage?.freeBytes],

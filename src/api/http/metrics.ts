@@ -132,6 +132,7 @@ export class Metrics {
         http: http(),
         storage: storage(),
         certificates: watch?.certificates() ?? [],
+        closedSockets: watch?.closedSockets() ?? [],
       })),
     ];
   }
