@@ -147,7 +147,12 @@ describe('metrics', () => {
       asked += 1;
       return answer.promise;
     };
-    const metrics = metricsOf(t, new FakeClock(), { askLine, certificates: () => [], alerts: () => [] });
+    const metrics = metricsOf(t, new FakeClock(), {
+      askLine,
+      certificates: () => [],
+      closedSockets: () => [],
+      alerts: () => [],
+    });
     const texts = [metrics.text(), metrics.text(), metrics.text()];
     answer.resolve(undefined);
     assert.equal(new Set(await Promise.all(texts)).size, 1);
