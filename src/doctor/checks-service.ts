@@ -24,7 +24,13 @@ const answerLimitMs = 4_000;
 const answerLimitBytes = 2 * 1024 * 1024;
 
 type Answer =
-  | { readonly kind: 'answered'; readonly version: string; readonly detail: string }
+  | {
+      readonly kind: 'answered';
+      readonly version: string;
+      readonly detail: string;
+      /** Why the line does not store its log; '': it does. */
+      readonly notStored?: string;
+    }
   /** No socket there; nobody behind it; a connection, and no word; not for this user; turned away; not configured. */
   | { readonly kind: 'absent' | 'refused' | 'late' | 'denied' | 'none' }
   | { readonly kind: 'failed'; readonly detail: string };
@@ -72,6 +78,9 @@ function judgeAnswer(who: string, answer: Answer, isStopped: boolean): Finding[]
         answer.detail === ''
           ? ok(`${who} answers, version ${answer.version}`)
           : warning(`${who} answers: ${answer.detail}`, 'See lineside status and lineside alerts.'),
+        ...(answer.notStored
+          ? [failed(answer.notStored, 'See lineside status, and df for the disk of data.dir.')]
+          : []),
       ];
     case 'none':
       return [skipped(`${who} listens on no Unix socket`)];
@@ -141,7 +150,8 @@ async function askLine(clock: Clock, config: Config): Promise<Answer> {
   if (trouble !== undefined) return trouble;
   const status = await lineStatus(clock, path);
   if (status.kind !== 'status') return status;
-  return { kind: 'answered', version: status.version, detail: status.detail };
+  const { version, detail, notStored } = status;
+  return { kind: 'answered', version, detail, notStored };
 }
 
 type LineAnswer =
@@ -150,6 +160,7 @@ type LineAnswer =
       readonly kind: 'status';
       readonly version: string;
       readonly detail: string;
+      readonly notStored: string;
       /** As protobuf's JSON. */
       readonly json: unknown;
     };
@@ -165,8 +176,8 @@ export async function lineStatus(
   try {
     const status = await client.line.getStatus({}, { signal: over.signal });
     const json: unknown = lineside.v1.LineStatus.fromObject(status).toJSON();
-    const trouble = [status.portError, status.log?.error].filter((text) => text != null && text !== '').join('; ');
-    return { kind: 'status', version: status.version ?? '', detail: trouble, json };
+    const { version = '', portError = '', log } = status;
+    return { kind: 'status', version, detail: portError, notStored: log?.error ?? '', json };
   } catch (error) {
     if (over.signal.aborted) return { kind: 'late' };
     if (!(error instanceof ClientError)) return { kind: 'failed', detail: 'no answer that can be understood' };

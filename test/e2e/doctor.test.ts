@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
 import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { signalPid, startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
-import { openPort } from './faults.ts';
+import { openPort, RX } from './faults.ts';
+import { fill, mountSmall } from './full-disk.ts';
 import { isAlive, startBoth } from './hub.ts';
 import { passwordFile, plainKafka, saslKafka } from './hub-support.ts';
 import { namedPty } from './pty.ts';
@@ -152,6 +153,27 @@ describe('a disk', () => {
     const { said, state } = await doctor(writeConfig(dir));
     assert.equal(state('disk'), 'failed');
     assert.match(said('disk'), /changes are refused[\s\S]*data is full/);
+  });
+
+  it('that is full under the log: that nothing is stored is a failure and an alert', async (t) => {
+    const dir = temporaryDirectory();
+    const data = join(dir, 'data');
+    if (!mountSmall(t, data, 4)) return t.skip('tmpfs cannot be mounted here');
+    const both = await startBoth({ dir, config: { serial: { simulate: true } } });
+    fill(join(data, 'filler'));
+    await until('an entry is not stored', () =>
+      both.client.serial.logRaw({ dir: RX, rawData: Buffer.from('x') }).then(
+        () => false,
+        () => true,
+      ),
+    );
+    const { said, state } = await doctor(both.configFile);
+    assert.equal(state('service'), 'failed');
+    assert.match(said('service'), /failed: the log is not being stored: /);
+    const fires = async (): Promise<boolean> =>
+      JSON.stringify((await both.http('GET', '/api/v1/alerts')).body).includes('LineLogFailing');
+    await until('the alert fires', fires, 60_000);
+    assert.equal(await both.stop(), 0);
   });
 
   it('that is read-only is told', async (t) => {
