@@ -48,7 +48,7 @@ export function judgeDisk(facts: DiskFacts): Finding[] {
     findings.push(
       failed(
         `${mib(freeBytes)} are free in ${dir}, less than outbox.min_free_bytes (${mib(minFreeBytes)}): changes are refused`,
-        'Remove what else is on the disk, or take a larger card: a smaller log.max_bytes gives no room back.',
+        'Lower log.max_bytes, remove what else is on the disk, or take a larger card.',
       ),
     );
   else if (freeBytes + usedBytes < budgetBytes)

@@ -69,7 +69,7 @@ const remedies: Readonly<Record<string, string>> = {
   HostUnderVoltage: 'Take a better power supply and a shorter, thicker cable: writes to the card may fail.',
   HostThrottled: 'See temperature and supply.',
   HostMemoryLow: 'See what else runs on the box; restart what grows.',
-  HostDiskLow: 'Remove what else is on the disk, or take a larger card: the log gives no room back.',
+  HostDiskLow: 'Lower log.max_bytes, remove what else is on the disk, or take a larger card.',
   HostCardWorn: 'Make a backup and write a new card.',
   HostDataLost: 'Make no more of it: replace the card, and restore a backup.',
   HostUpdateFailed: 'See "lineside update status"; install a mended bundle.',

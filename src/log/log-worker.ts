@@ -5,6 +5,8 @@ import { Store } from './store.ts';
 import { logFileName, type Opened, type OpenRequest, type StoreCalls, type StoredGap } from './store-face.ts';
 
 let store: Store | undefined;
+/** Of the file that is open. */
+let dir = '';
 /** What went with the file that was open before, until a new one has taken note of it. */
 let lost: StoredGap | undefined;
 
@@ -14,6 +16,7 @@ function opened(): Store {
 }
 
 function open(request: OpenRequest): Opened {
+  dir = request.dir;
   lost = store?.lost(request.setAsideFor || `${logFileName} was removed while lineside was running`) ?? lost;
   const file = openStoreFile(request.dir, request.setAsideFor, () => {
     store?.abandon();
@@ -41,6 +44,16 @@ function open(request: OpenRequest): Opened {
   };
 }
 
+/** The copy takes the place of the file between two calls: readers and commits go on with it. */
+function takeSmaller(uptimeMs: number): void {
+  const before = opened().giveWay();
+  if (before === undefined) return;
+  store = undefined;
+  const { connection } = openStoreFile(dir, '', () => {});
+  const headId = Math.max(1, before.decidedId);
+  store = new Store(connection, { ...before, dir, headId, setAsideFor: '', uptimeMs }, undefined);
+}
+
 serve<StoreCalls>({
   open: (request) => ({ value: open(request) }),
   append(request) {
@@ -56,6 +69,7 @@ serve<StoreCalls>({
   startOfLast: ({ entries, upTo }) => ({ value: opened().startOfLast(entries, upTo) }),
   prune(request) {
     const pruned = opened().prune(request);
+    takeSmaller(request.uptimeMs);
     setImmediate(() => store?.checkpointIfDue());
     return { value: pruned };
   },

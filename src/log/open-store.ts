@@ -6,6 +6,7 @@ import { type Connection, closeQuietly, openDatabase, quickCheck } from '../stor
 import { companions, setAside } from '../storage/set-aside.ts';
 import { DamagedError, isDamage } from './damage.ts';
 import { migrations } from './schema.ts';
+import { removeSmallerFile } from './smaller-file.ts';
 import { logFileName } from './store-face.ts';
 
 /**
@@ -33,6 +34,7 @@ export function openStoreFile(dir: string, setAsideFor: string, release: () => v
   mkdirSync(dir, { recursive: true });
   const path = join(dir, logFileName);
   refuseDirectory(path);
+  removeSmallerFile(path);
   let damage = setAsideFor === '' ? strayWal(path) : setAsideFor;
   if (damage === '') {
     release();

@@ -7,6 +7,7 @@ import { type Connection, closeQuietly } from '../storage/open.ts';
 import { walLimitBytes } from './open-store.ts';
 import { unpack } from './packed.ts';
 import type { Segment } from './segments.ts';
+import { SmallerFile } from './smaller-file.ts';
 import { BlockTable, pruneBytes, type Removal } from './store-blocks.ts';
 import { SegmentTable } from './store-clock.ts';
 import {
@@ -54,6 +55,8 @@ export class Store {
   /** ran_ms less uptimeMs: constant within a run. */
   #ranBeforeMs = 0;
   #ranNotedMs = 0;
+  #smaller: SmallerFile | undefined;
+  #isCopied = false;
   readonly logId: string;
   readonly nextId: number;
 
@@ -108,6 +111,35 @@ export class Store {
   /** A step of bringing the index by time up to the newest entry; true: there is more to do. */
   #index(): boolean {
     return this.#connection.transaction(() => this.#blocks.index()).immediate();
+  }
+
+  /** A step of the copy into a smaller file, where this one is larger than it may be; true: there is more to do. */
+  #copyStep(maxBytes: number): boolean {
+    const { usedBytes, mainBytes } = this.#pages();
+    if (this.#smaller === undefined && (mainBytes <= maxBytes + mainExcessBytes || usedBytes > maxBytes)) return false;
+    try {
+      this.#smaller ??= new SmallerFile(this.#connection);
+      this.#isCopied = !this.#smaller.step();
+      return !this.#isCopied;
+    } catch (error) {
+      this.#smaller?.discard();
+      this.#smaller = undefined;
+      throw error;
+    }
+  }
+
+  /** When the copy is complete: puts it in the place of this file, which is closed then. */
+  giveWay(): { readonly logId: string; readonly decidedId: number } | undefined {
+    const smaller = this.#isCopied ? this.#smaller : undefined;
+    if (smaller === undefined) return undefined;
+    this.#isCopied = false;
+    this.#smaller = undefined;
+    return smaller.takePlace() ? { logId: this.logId, decidedId: this.#decidedId } : undefined;
+  }
+
+  #pages(): { readonly usedBytes: number; readonly mainBytes: number } {
+    const pages = this.#pageCount.get() ?? 0;
+    return { usedBytes: (pages - (this.#freeCount.get() ?? 0)) * this.#pageSize, mainBytes: pages * this.#pageSize };
   }
 
   /** An earlier version moves the first of the two alone. */
@@ -220,7 +252,7 @@ export class Store {
     const removal = this.#connection
       .transaction(() => {
         const removed = this.#remove(() => this.#blocks.removeOldest(surplus, oldestS));
-        if (removed.entries > 0 || ranMs - this.#ranNotedMs >= ranNoteMs) {
+        if (removed.entries > 0 || this.#isCopied || ranMs - this.#ranNotedMs >= ranNoteMs) {
           this.#meta.setNumber('ran_ms', ranMs);
           this.#ranNotedMs = ranMs;
         }
@@ -228,7 +260,11 @@ export class Store {
       })
       .immediate();
     this.#removedTo = Math.max(this.#removedTo, removal.lastId);
-    return { ...this.sizes(), entries: removal.entries, more: removal.full || this.#index() };
+    return {
+      ...this.sizes(),
+      entries: removal.entries,
+      more: removal.full || this.#index() || this.#copyStep(maxBytes),
+    };
   }
 
   /** Carries the write-ahead log over when it has grown; a failure is tried again after the next commit. */
@@ -255,13 +291,11 @@ export class Store {
   }
 
   sizes(): StoreSizes {
-    const pages = this.#pageCount.get() ?? 0;
-    const free = this.#freeCount.get() ?? 0;
     return {
       firstId: this.#blocks.firstId,
       lastId: this.#blocks.lastId,
       decidedId: this.#decidedId,
-      usedBytes: (pages - free) * this.#pageSize,
+      usedBytes: this.#pages().usedBytes,
       fileBytes: sizeOf(this.#connection.name) + sizeOf(`${this.#connection.name}-wal`),
       ceilingId: this.#ceilingId,
     };

@@ -95,8 +95,8 @@ export class DatabaseFiles {
 
   /** SQLite carries what the open write-ahead log holds into the main file, and begins another. */
   #renewWal(): void {
-    this.#connection.pragma('journal_mode = DELETE');
-    this.#connection.pragma('journal_mode = WAL');
+    this.#connection.pragma('main.journal_mode = DELETE');
+    this.#connection.pragma('main.journal_mode = WAL');
     this.#wal = this.#identifyWal();
     this.#mainBytes = statSync(this.#path).size;
   }

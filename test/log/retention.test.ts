@@ -1,12 +1,23 @@
 /** Retention by size and by age, and the readers it overtakes. */
 import assert from 'node:assert/strict';
-import { cpSync, statSync } from 'node:fs';
+import { cpSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
 import type { LogFace } from '../../src/log/face.ts';
-import { idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, until } from './support.ts';
+import {
+  idsOf,
+  iteratorOf,
+  MiB,
+  newEntry,
+  openLog,
+  openOwned,
+  readAll,
+  temporaryDir,
+  textsOf,
+  until,
+} from './support.ts';
 
 async function removedSoFar(log: Awaited<ReturnType<typeof openLog>>): Promise<number> {
   return (await log.status()).prunedEntries;
@@ -69,6 +80,38 @@ test('a flood as fast as the disk takes it never lets the files grow past their 
   // A disk that stalls on a busy machine costs entries, counted.
   const { headId, prunedEntries, lostEntries } = await log.status();
   assert.equal(entries.length, headId - prunedEntries - lostEntries);
+});
+
+test('a file that is too large for a lowered limit shrinks in small steps, beside commits and readers, and nothing is lost', async (t) => {
+  const dir = temporaryDir(t);
+  const log = await openOwned(t, dir, { maxBytes: 64 * MiB });
+  await flood(log, dir, 60 * MiB, 4_096);
+  const { logId } = log;
+  assert.ok(statSync(join(dir, 'log.db')).size > 50 * MiB);
+  const follower = iteratorOf(log, { after: 'live', follow: true });
+  log.limit({ maxBytes: 2 * MiB, maxAgeDays: 30, commitMs: 20 });
+  const during: string[] = [];
+  await until(async () => {
+    during.push(textsOf([await log.store(newEntry(`during ${during.length}`))])[0] ?? '');
+    return sizeOnDisk(dir) <= boundOf(2 * MiB);
+  }, 120_000);
+  assert.equal(log.logId, logId);
+  const followed: string[] = [];
+  while (followed.length < during.length) followed.push(...textsOf((await follower.next()).value?.entries ?? []));
+  assert.deepEqual(followed, during);
+  await follower.return?.();
+  const texts = textsOf((await readAll(log)).entries);
+  assert.deepEqual(
+    texts.filter((text) => text.startsWith('during')),
+    during,
+  );
+  assert.ok((await log.status()).usedBytes > MiB, 'what the limit allows is kept');
+  assert.equal((await log.status()).lostEntries, 0);
+  await log.close();
+  assert.deepEqual(readdirSync(dir), ['log.db']);
+  const again = await openLog(t, dir);
+  assert.deepEqual(textsOf((await readAll(again)).entries), texts);
+  assert.deepEqual((await readAll(again)).gaps, []);
 });
 
 test('while another program reads log.db, entries wait or are refused rather than that the files outgrow their bound', async (t) => {

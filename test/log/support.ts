@@ -7,7 +7,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { createLogger, type Logger, silentLogger } from '../../src/base/logger.ts';
 import type { LogEntry, LogGap, NewEntry } from '../../src/log/entry.ts';
 import type { LogFace, LogRun, ReadRequest } from '../../src/log/face.ts';
-import { openSerialLog, type SerialLogOptions } from '../../src/log/serial-log.ts';
+import { type OwnedLog, openSerialLog, type SerialLogOptions } from '../../src/log/serial-log.ts';
 
 export const MiB = 1024 * 1024;
 
@@ -31,11 +31,19 @@ export function optionsFor(dir: string, changes: Partial<SerialLogOptions> = {})
   };
 }
 
-/** Closed at the end of the test, however it ends. */
-export async function openLog(t: TestContext, dir: string, changes: Partial<SerialLogOptions> = {}): Promise<LogFace> {
+/** As its owner has it. Closed at the end of the test, however it ends. */
+export async function openOwned(
+  t: TestContext,
+  dir: string,
+  changes: Partial<SerialLogOptions> = {},
+): Promise<OwnedLog> {
   const log = await openSerialLog(optionsFor(dir, changes));
   t.after(() => log.close());
   return log;
+}
+
+export function openLog(t: TestContext, dir: string, changes: Partial<SerialLogOptions> = {}): Promise<LogFace> {
+  return openOwned(t, dir, changes);
 }
 
 /** Every line of the operator's log, as it is written. */
