@@ -40,6 +40,8 @@ export interface LineStart {
   readonly config: Config;
   readonly logger: Logger;
   readonly version: string;
+  /** What the last reload found wrong; '': nothing. */
+  readonly configurationRefused: () => string;
   /** Told what the start is at. */
   readonly stage: (text: string) => void;
 }
@@ -79,7 +81,10 @@ function vitalsOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): Vitals
   return { checks, status: async () => lineStatus({ line: owner.snapshot(), log: await log.status() }) };
 }
 
-async function build({ config, logger, version, stage }: LineStart, onStop: OnStop): Promise<Built> {
+async function build(
+  { config, logger, version, configurationRefused, stage }: LineStart,
+  onStop: OnStop,
+): Promise<Built> {
   const clock = systemClock;
   const release = await holdDataDirectory(config.data.dir, 'line');
   onStop('lock', async () => release());
@@ -121,7 +126,7 @@ async function build({ config, logger, version, stage }: LineStart, onStop: OnSt
   await resume(owner, memory, config, logger);
 
   stage('opening gRPC');
-  const servers = await startGrpcServers({ config, line: owner, log, clock, logger, version });
+  const servers = await startGrpcServers({ config, line: owner, log, clock, logger, version, configurationRefused });
   onStop('gRPC', async () => {
     // What it rejects with is heard of in the port's own step.
     const grace = clock.timer(SEND_GRACE_MS, () => void stopPort().catch(() => undefined));

@@ -7,7 +7,7 @@ import { LinesideError } from './base/errors.ts';
 import type { LocalShell } from './cli/cli.ts';
 import { addCollectorCommands } from './collector/commands.ts';
 import type { Config } from './config/config.ts';
-import { describeConfig, load, look } from './config/load.ts';
+import { describeConfig, describeCredentials, load, look } from './config/load.ts';
 import { listTokens, roles } from './config/tokens.ts';
 import { addDoctorCommands } from './doctor/commands.ts';
 
@@ -79,7 +79,7 @@ function addConfigCommands(program: Command, { io }: LocalShell): void {
     .action((options: { config?: string }) => {
       const loaded = load(options.config, process.env, 'check');
       io.stdout.write(`# ${loaded.file ?? 'no configuration file: environment and defaults'}\n`);
-      for (const line of describeConfig(loaded)) io.stdout.write(`${line}\n`);
+      for (const line of [...describeConfig(loaded), ...describeCredentials(loaded)]) io.stdout.write(`${line}\n`);
     });
   config
     .command('schema')

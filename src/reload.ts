@@ -36,12 +36,18 @@ interface LineReloadOptions extends ReloadOptions {
 
 export class LineReload {
   readonly #o: LineReloadOptions;
+  /** The keys or lines with a fault that the last reload found; '': the file was taken. */
+  #refused = '';
   /** What is in force. */
   #now: Pick<Loaded, 'config' | 'settings' | 'unused'>;
 
   constructor(options: LineReloadOptions) {
     this.#o = options;
     this.#now = options.loaded;
+  }
+
+  get refused(): string {
+    return this.#refused;
   }
 
   async reload(): Promise<Reloaded> {
@@ -58,6 +64,7 @@ export class LineReload {
       }
       const tls = notTaken.length === 0 ? plan.config.tls : this.#now.config.tls;
       this.#now = { config: { ...plan.config, tls }, settings, unused: after.unused };
+      this.#refused = '';
       for (const { path, message } of plan.conflicts) logger.warn('not taken before a restart', { key: path, message });
       logger.info('configuration read anew', taken.length === 0 ? {} : { taken: taken.join(' ') });
       const restart = [...new Set([...plan.live.filter((path) => notTaken.includes(path)), ...plan.restart])];
@@ -65,6 +72,7 @@ export class LineReload {
       logger.warn('changed keys need a restart of the service', { keys: restart.join(' ') });
       return { isGood: true, remark: `RESTART NEEDED for ${restart.join(' ')}`, endsFor: '' };
     } catch (error) {
+      this.#refused = placesOf(error);
       return refused(error, logger, '');
     }
   }
@@ -104,6 +112,20 @@ function refused(thrown: unknown, logger: Logger, who: string): Reloaded {
   logger.error(`${who}the configuration is faulty: the old one stays in use`, hint === '' ? {} : { hint });
   return { isGood: false, remark: FAULTY, endsFor: '' };
 }
+
+/** Never a value: this is shown to everyone who may see the status. */
+function placesOf(error: unknown): string {
+  const { reasons, message } = asLinesideError(error);
+  const places = [...new Set(reasons.map((reason) => reason.slice(0, reason.indexOf(':'))))];
+  const shown = places.slice(0, shownPlaces).join(', ');
+  if (places.length > shownPlaces) return `${shown} and ${places.length - shownPlaces} more`;
+  return shown === ''
+    ? (/:\d+:\d+(?=: )/.exec(message)?.[0].replace(/^:(\d+).*/, 'line $1') ?? 'the file cannot be read')
+    : shown;
+}
+
+/** More do not fit a line of `lineside status`; the journal has all. */
+const shownPlaces = 5;
 
 /** The contents of the files that the hub has read at its start, as one digest. */
 function filesOf({ kafka, webhooks, http, tls }: Config): string {

@@ -188,15 +188,18 @@ async function startLine({ asked, logger, version, report }: Start): Promise<Run
   const { loaded, read, role } = asked;
   const { config } = loaded;
   const { startLine: run, endThreads } = await import('./line-process.ts');
-  const line = await run({ config, logger, version, stage: (text) => report.stage(text) });
+  const configurationRefused = (): string => reloading?.refused ?? '';
+  let reloading: LineReload | undefined;
+  const line = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
   const { addresses, vitals } = line;
   const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
   const hub = role === 'both' ? await startHubChild(asked, logger) : undefined;
   if (hub !== undefined) steps.unshift({ what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS });
-  const reloading = new LineReload({ loaded, read, take: (changed) => line.configure(changed), logger });
+  const lineReload = new LineReload({ loaded, read, take: (changed) => line.configure(changed), logger });
+  reloading = lineReload;
   const stopMs = STOP_MS + (hub === undefined ? 0 : config.outbox.drainMs + HUB_STOP_MS);
   const reload = async (): Promise<Reloaded> => {
-    const reloaded = await reloading.reload();
+    const reloaded = await lineReload.reload();
     // A faulty file was judged for both: the hub would only say it again.
     if (reloaded.isGood) hub?.reload();
     return reloaded;

@@ -373,6 +373,7 @@ describe('the status', () => {
       gaps: [gap(2, 124)],
     },
     version: '1.2.3',
+    configurationRefused: 'log.commit_ms, line 7',
   });
 
   it('says all that matters, in words', () => {
@@ -385,6 +386,7 @@ describe('the status', () => {
       /^Driver +frame 2, overrun 0/m,
       /^Log +NOT BEING KEPT, ids 1001 to 2345 \(at most 1,345 entries\)/m,
       /123 entries \(4,567 bytes\) not stored: disk full/,
+      /^Configuration +REFUSED at the last reload, the one of before is in use: log\.commit_ms, line 7$/m,
       /^Service +lineside 1\.2\.3/m,
     ]) {
       assert.match(text, part);

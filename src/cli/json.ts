@@ -174,6 +174,7 @@ export function statusJson(status: lineside.v1.LineStatus, healthy: boolean): { 
     version: status.version,
     residentBytes: exact(status.residentBytes),
     subscribers: status.subscribers,
+    configurationRefused: status.configurationRefused,
   };
 }
 

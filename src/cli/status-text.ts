@@ -27,6 +27,10 @@ export function statusText(
   if (status.kernel != null) rows.push(['Driver', kernelText(status.kernel)]);
   if (status.log != null) rows.push(...logRows(status.log, zone));
   if (status.clock != null) rows.push(...clockRows(status.clock));
+  if (status.configurationRefused !== '') {
+    const faults = safeText(status.configurationRefused);
+    rows.push(['Configuration', `REFUSED at the last reload, the one of before is in use: ${faults}`]);
+  }
   const { version, uptimeMs, residentBytes, subscribers } = status;
   const memory = `${byteSize(residentBytes)} of memory, ${counted(subscribers, 'subscriber')}`;
   rows.push(['Service', `lineside ${safeText(version)}, up ${spanText(uptimeMs)}, ${memory}`]);

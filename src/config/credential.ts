@@ -14,6 +14,11 @@ export function credentialPath(written: string, directory: string | undefined): 
     : written;
 }
 
+/** The name of a credential that systemd would have put there; undefined: the path is another one. */
+export function credentialAt(path: string): string | undefined {
+  return /\/lineside_([A-Za-z0-9][A-Za-z0-9._-]*)$/.exec(path)?.[1];
+}
+
 /** It still names a credential: systemd handed none to this process. */
 export function isCredential(file: string): boolean {
   return file.startsWith(PREFIX);

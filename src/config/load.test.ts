@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
-import { describeConfig, load, look, ownDeviceId, readPassword } from './load.ts';
+import { describeConfig, describeCredentials, load, look, ownDeviceId, readPassword } from './load.ts';
 import { addToken, revokeToken } from './token-changes.ts';
 
 let dir = '';
@@ -187,7 +187,9 @@ test('a credential is the file that systemd put into its directory', () => {
   const env = { CREDENTIALS_DIRECTORY: dir };
   assert.throws(
     () => load(path, env, 'hub'),
-    invalid(/ {2}kafka.password_file: cannot be read.*\n {2}webhooks.key_file: cannot/),
+    invalid(
+      / {2}kafka.password_file: cannot be read.*no credential "kafka.password": .*restart the service\)\n {2}webhooks.key_file: cannot/,
+    ),
   );
   writeFileSync(join(dir, 'lineside_kafka.password'), 's3cret\n');
   writeFileSync(join(dir, 'lineside_webhooks.key'), '');
@@ -204,6 +206,11 @@ test('without systemd a credential is a fault to the service, and none to who on
   assert.throws(() => load(path, {}, 'hub'), invalid(faults));
   assert.throws(() => load(path, {}), invalid(faults));
   assert.ok(describeConfig(load(path, {}, 'check')).includes('kafka.password_file = "credential:p"  (from file)'));
+  assert.deepEqual(describeCredentials(load(path, {}, 'check')), [
+    '# not checked: kafka.password_file = "credential:p" is handed over by systemd when the service starts',
+    '# not checked: kafka.ca_file = "credential:c" is handed over by systemd when the service starts',
+    '# not checked: webhooks.key_file = "credential:k" is handed over by systemd when the service starts',
+  ]);
   load(path, {}, 'line');
   load(path, {}, 'look');
 });

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { parse, TomlError } from 'smol-toml';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import type { Config, ListenAddress } from './config.ts';
-import { isCredential } from './credential.ts';
+import { credentialAt, isCredential } from './credential.ts';
 import { deviceIdIn, deviceIdOf } from './device-id.ts';
 import { exposureFaults, httpExposureFaults, isExposed } from './exposure.ts';
 import type { Value } from './key.ts';
@@ -200,6 +200,23 @@ export function describeConfig(loaded: Loaded): string[] {
   });
 }
 
+/** Keys whose file only systemd can supply, which `lineside config check` cannot look at. */
+export function describeCredentials({ settings }: Pick<Loaded, 'settings'>): string[] {
+  return [...settings].flatMap(([path, { value }]) =>
+    typeof value === 'string' && isCredential(value)
+      ? [`# not checked: ${path} = "${value}" is handed over by systemd when the service starts`]
+      : [],
+  );
+}
+
+/** systemd reads the directory of secrets when it starts a service, and never again. */
+function credentialHint(file: string): string {
+  const name = credentialAt(file);
+  return name === undefined
+    ? ''
+    : ` (systemd handed over no credential "${name}": check the name; if its file is new, restart the service)`;
+}
+
 /** As TOML writes it. */
 function showValue(value: Value): string {
   return typeof value === 'object'
@@ -288,7 +305,7 @@ function secretFaults(path: string, file: string, purpose: Purpose): Fault[] {
   try {
     return file === '' || readPassword(file) !== '' ? [] : [{ path, message: `${file} is empty` }];
   } catch (error) {
-    return [{ path, message: `cannot be read: ${messageOf(error)}` }];
+    return [{ path, message: `cannot be read: ${messageOf(error)}${credentialHint(file)}` }];
   }
 }
 
@@ -308,7 +325,7 @@ function unreadable(path: string, file: string, purpose: Purpose): Fault[] {
     accessSync(file, constants.R_OK);
     return [];
   } catch (error) {
-    return [{ path, message: `cannot be read: ${messageOf(error)}` }];
+    return [{ path, message: `cannot be read: ${messageOf(error)}${credentialHint(file)}` }];
   }
 }
 

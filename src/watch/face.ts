@@ -39,6 +39,8 @@ export interface LineFigures {
   readonly residentBytes: number;
   readonly uptimeSeconds: number;
   readonly clock: 'set' | 'notSet' | 'unknown';
+  /** Keys with a fault that the last reload found; '': none. */
+  readonly configurationRefused: string;
 }
 
 export interface LogFigures {

@@ -40,4 +40,5 @@ export const anyFigures: LineFigures = {
   residentBytes: 134,
   uptimeSeconds: 135,
   clock: 'set',
+  configurationRefused: '',
 };

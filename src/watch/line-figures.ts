@@ -39,6 +39,7 @@ export function lineFigures(status: lineside.v1.LineStatus.$Properties): LineFig
     residentBytes: num(status.residentBytes),
     uptimeSeconds: num(status.uptimeMs) / 1_000,
     clock: clockOf(status.clock?.state),
+    configurationRefused: status.configurationRefused ?? '',
   };
 }
 

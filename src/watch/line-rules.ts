@@ -42,6 +42,13 @@ export const lineRules: readonly Rule<LineVitals>[] = [
       `the serial log is not being stored (${figures?.log.lostEntries ?? 0} entries are lost so far): ${figures?.log.error ?? ''}`,
   },
   {
+    name: 'ConfigurationRefused',
+    severity: 'warning',
+    value: ({ figures }) => Number((figures?.configurationRefused ?? '') !== ''),
+    summary: ({ figures }) =>
+      `the last reload refused the configuration file, and the service uses the one of before: ${figures?.configurationRefused ?? ''}`,
+  },
+  {
     name: 'LineRxDropped',
     severity: 'warning',
     // Where nobody fetches, as on a box that only logs, a full buffer is as it has to be.

@@ -12,6 +12,7 @@ import { serial } from '../../src/proto/services.ts';
 import { environment, MAIN, NODE, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { ownLog, startBoth } from './hub.ts';
 import { namedPty } from './pty.ts';
+import { type CliOutcome, runCli } from './run-cli.ts';
 import { tailLog } from './tail.ts';
 import { until, within } from './wait.ts';
 
@@ -144,6 +145,40 @@ test('a hub starts itself again for what is its own, and for nothing else', asyn
   process.kill(both.linePid, 'SIGHUP');
   await both.waitFor(/ error the configuration is faulty/, beforeFault);
   assert.equal(both.pid(), second);
+  assert.equal(await both.stop(), 0);
+});
+
+test('beside a faulty file every command works that does not need it, and the refusal is an alert and a line of the status', async () => {
+  const both = await startBoth();
+  const { configFile } = both;
+  const cli = (...args: string[]): Promise<CliOutcome> => runCli([...args, '--config', configFile]);
+  const good = readFileSync(configFile, 'utf8');
+  for (const name of ['one', 'two']) assert.equal((await cli('token', 'add', name, '--role', 'viewer')).status, 0);
+  for (const [name, fault, warning, shown] of [
+    ['one', '\n[nonsense]\nkey = 1\n', /nonsense: no such section/, /nonsense/],
+    ['two', '\nthis is no TOML\n', /line \d+: /, /line \d+/],
+  ] as const) {
+    writeFileSync(configFile, `${good}${fault}`);
+    const from = both.logLines.length;
+    process.kill(both.linePid, 'SIGHUP');
+    await both.waitFor(/ error the configuration is faulty/, from);
+    await until('the alert', async () => /ConfigurationRefused/.test((await cli('alerts')).stdout) || undefined);
+    const status = await cli('status');
+    assert.match(status.stdout, new RegExp(`^Configuration +REFUSED at the last reload.*${shown.source}`, 'm'));
+    const outcomes = [status, await cli('log'), await cli('outbox'), await cli('token', 'revoke', name)];
+    for (const { status: exit, stderr } of outcomes) {
+      assert.equal(exit, 0, stderr);
+      assert.match(stderr, /^lineside: warning: the configuration /);
+      assert.match(stderr, warning);
+    }
+    assert.doesNotMatch((await cli('token', 'list')).stdout, new RegExp(`^${name}\t`, 'm'));
+  }
+  writeFileSync(configFile, good);
+  const from = both.logLines.length;
+  process.kill(both.linePid, 'SIGHUP');
+  await both.waitFor(/ info configuration read anew/, from);
+  const { stdout, stderr } = await cli('status');
+  assert.deepEqual([/REFUSED/.test(stdout), stderr], [false, '']);
   assert.equal(await both.stop(), 0);
 });
 

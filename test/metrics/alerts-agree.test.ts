@@ -59,6 +59,7 @@ const lives: Readonly<Record<string, readonly Phase[]>> = {
     [4, { line: undefined }],
     [2, {}],
     [2, { line: { log: { ...line.log, failing: true } } }],
+    [2, { line: { configurationRefused: 'log.commit_ms' } }],
     [5, { line: { portState: 'lost' } }],
     [1, { line: { portState: 'closed' } }],
     [3, { line: { portState: 'lost' } }],

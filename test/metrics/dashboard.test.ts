@@ -132,6 +132,7 @@ const notDrawn = [
   'lineside_host_card_reserve_low',
   'lineside_host_data_lost',
   'lineside_host_update_failed',
+  'lineside_line_configuration_refused',
   'lineside_refdata_damaged',
   'lineside_refdata_full',
   'lineside_upstream_on',

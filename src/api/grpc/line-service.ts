@@ -9,7 +9,11 @@ import { Session } from './session.ts';
 import { lineStatus } from './status.ts';
 import type { LineServer } from './wire.ts';
 
-export function lineService(parts: ServiceParts, version: string): ServiceImplementation<typeof LineServer> {
+export function lineService(
+  parts: ServiceParts,
+  version: string,
+  configurationRefused = (): string => '',
+): ServiceImplementation<typeof LineServer> {
   const { line, log, clock, refusals } = parts;
   const startedMs = clock.monoMs();
   let sessions = 0;
@@ -21,6 +25,7 @@ export function lineService(parts: ServiceParts, version: string): ServiceImplem
           version,
           residentBytes: process.memoryUsage.rss(),
           subscribers: log.readers,
+          configurationRefused: configurationRefused(),
         });
       } catch (error) {
         throw refusals.asStatus(error);

@@ -32,6 +32,8 @@ export interface GrpcParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;
+  /** What the last reload found wrong with the configuration; '' or missing: nothing. */
+  readonly configurationRefused?: () => string;
 }
 
 export interface GrpcServers {
@@ -58,7 +60,7 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const services = { ...parts, refusals, subscriptions };
   const standard = standardServices(subscriptions, refusals);
   const serial = serialService(services);
-  const beyond = lineService(services, parts.version);
+  const beyond = lineService(services, parts.version, parts.configurationRefused);
   const refused = new RefusalLog(clock, logger);
   const gate = createGate(clock, refused);
   let certificates: CertificateRoles = config.auth;

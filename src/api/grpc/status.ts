@@ -66,6 +66,7 @@ export interface ServiceFacts {
   readonly version: string;
   readonly residentBytes: number;
   readonly subscribers: number;
+  readonly configurationRefused: string;
 }
 
 export function lineStatus(
@@ -87,6 +88,7 @@ export function lineStatus(
     version: service.version,
     residentBytes: u64(service.residentBytes),
     subscribers: service.subscribers,
+    configurationRefused: service.configurationRefused,
     clock: { state: clockStates[log.time], correctedByMs: Long.fromNumber(log.correctedByMs ?? 0) },
   };
 }

@@ -42,6 +42,11 @@ const gauges: readonly Listed[] = [
   ['resident_bytes', 'Resident memory of the line process.', (l) => l.residentBytes],
   ['uptime_seconds', 'Since the line process started.', (l) => l.uptimeSeconds],
   ['log_failing', '1: entries of the serial log are not being stored.', ({ log }) => Number(log.failing)],
+  [
+    'configuration_refused',
+    '1: the last reload found a fault in the configuration file, and the one of before is in use.',
+    ({ configurationRefused }) => Number(configurationRefused !== ''),
+  ],
   ['log_pending_entries', 'Entries that wait to be stored.', ({ log }) => log.pendingEntries],
   ['log_pending_bytes', 'Bytes of the entries that wait to be stored.', ({ log }) => log.pendingBytes],
   ['log_first_id', 'Id of the oldest entry that is stored; 0: there is none.', ({ log }) => log.firstId],
