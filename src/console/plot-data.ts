@@ -9,20 +9,18 @@ export interface Columns {
   readonly rx: (number | null)[];
   readonly tx: (number | null)[];
   /** In the interval. */
-  readonly drops: number[];
   readonly errors: number[];
 }
 
 /** `nowS`: the reader's own clock, as the samples tell their age only. */
 export function columnsOf({ intervalS, samples }: History, nowS: number, spanS: number): Columns {
-  const columns: Columns = { times: [], rx: [], tx: [], drops: [], errors: [] };
-  for (const [ageS, rxBytes, txBytes, dropped, errors, open] of samples) {
+  const columns: Columns = { times: [], rx: [], tx: [], errors: [] };
+  for (const [ageS, rxBytes, txBytes, , errors, open] of samples) {
     if (ageS > spanS) continue;
     const silent = open === 0 && rxBytes === 0 && txBytes === 0;
     columns.times.push(nowS - ageS);
     columns.rx.push(silent ? null : rxBytes / intervalS);
     columns.tx.push(silent ? null : txBytes / intervalS);
-    columns.drops.push(dropped);
     columns.errors.push(errors);
   }
   return columns;
@@ -32,12 +30,12 @@ export function columnsOf({ intervalS, samples }: History, nowS: number, spanS: 
 export function historyText({ intervalS, samples }: History, spanS: number): string {
   const seen = samples.filter(([ageS]) => ageS <= spanS);
   if (seen.length === 0) return 'There is no history yet: the first point comes some seconds after the start.';
-  const sum = (column: 1 | 2 | 3 | 4): number => seen.reduce((total, sample) => total + sample[column], 0);
+  const sum = (column: 1 | 2 | 4): number => seen.reduce((total, sample) => total + sample[column], 0);
   const openFor = seen.filter((sample) => sample[5] === 1).length * intervalS;
   return [
     `In the last ${durationText(seen.length * intervalS)}:`,
     `received ${sizeText(sum(1))}, sent ${sizeText(sum(2))},`,
-    `${countText(sum(3))} packets dropped, ${countText(sum(4))} errors;`,
+    `${countText(sum(4))} errors;`,
     `a port was open for ${durationText(openFor)}.`,
   ].join(' ');
 }

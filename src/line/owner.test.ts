@@ -293,7 +293,11 @@ describe('the port owner', () => {
     world.device.events?.lost(new Error('unplugged'));
     await world.until(() => world.owner.snapshot().state === 'lost', 'lost');
     assert.equal(world.owner.currentConfig(), undefined);
-    await assert.rejects(world.send('x'), { code: 'NOT_CONNECTED', message: /unplugged/ });
+    await assert.rejects(world.send('x'), {
+      code: 'NOT_CONNECTED',
+      message: /unplugged/,
+      hint: 'the port is reopened automatically when it is there again',
+    });
     assert.throws(() => world.owner.receive(), { code: 'NOT_CONNECTED' });
 
     world.ports.set('/dev/c', { ...port('/dev/c'), stableId: '/dev/a' });

@@ -185,8 +185,11 @@ export class PortOwner implements Line {
 
   #connected(): Current {
     if (this.#current !== undefined) return this.#current;
-    const lost = 'error' in this.#state ? `: ${this.#state.error.message}` : '';
-    throw new LinesideError('NOT_CONNECTED', `no port is open${lost}`, { hint: 'open a port first' });
+    if (!('error' in this.#state))
+      throw new LinesideError('NOT_CONNECTED', 'no port is open', { hint: 'open a port first' });
+    throw new LinesideError('NOT_CONNECTED', `no port is open: ${this.#state.error.message}`, {
+      hint: 'the port is reopened automatically when it is there again',
+    });
   }
 
   async #open(request: OpenRequest): Promise<void> {

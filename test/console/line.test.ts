@@ -8,7 +8,7 @@ import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/config/token-changes.ts';
 import { until, within } from '../e2e/wait.ts';
 import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
-import { lastingPort, logRaw, openSimulated, type Product, signIn, startProduct } from './product.ts';
+import { lastingPort, logRaw, openSimulated, type Product, signIn, startProduct, withStatus } from './product.ts';
 
 interface SeenRow {
   readonly id: number;
@@ -164,6 +164,32 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await rowCount(opened, 1);
     await put('\x02\x03 another, live');
     await rowCount(opened, 2);
+  });
+
+  test('what was typed, searched for and paused is still there after a look at another view', async () => {
+    const opened = await product.enter('technician');
+    await put('kept on the screen');
+    await opened.sees('kept on the screen', '.rows');
+    await opened.click('button', 'Pause');
+    await opened.fill('Search', 'kept on');
+    await opened.choose('Direction', 'rx');
+    await opened.choose('Typed as', 'hex');
+    await opened.fill('Bytes in hex', '02 41');
+    await go(opened, '#/health');
+    await opened.find('heading', 'Health');
+    await put('kept on coming');
+    await go(opened, '#/line');
+    await opened.find('heading', 'Line');
+    await opened.sees('Paused', '#feed');
+    await opened.sees('kept on the screen', '.rows');
+    await opened.misses('kept on coming', '.rows');
+    await opened.sees('2 bytes: 02 41', '.preview');
+    const typed = await opened.page.$$eval('.filters input, .filters select', (all) =>
+      all.map((one) => (one as HTMLInputElement).value),
+    );
+    assert.deepEqual(typed, ['rx', 'kept on', 'text']);
+    await opened.click('button', 'Go on');
+    await opened.sees('kept on coming', '.rows');
   });
 
   test('older entries are fetched when they are asked for, up to the first', async () => {
@@ -334,6 +360,39 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await product.box.client.serial.close({});
   });
 
+  test('while the hub is frozen nothing is green: an old answer says nothing about now', async () => {
+    await openSimulated(product.box);
+    const opened = await product.enter('watcher');
+    await opened.sees('open', '.bar .badge.good');
+    await opened.sees('Live', '#feed.good');
+    const pid = product.box.pid();
+    process.kill(pid, 'SIGSTOP');
+    try {
+      await opened.sees('Cut off', '#feed');
+      assert.deepEqual(await greens(opened), []);
+      await opened.sees('no answer', '.bar .badge.bad');
+      await opened.sees('Last known: open', '.port');
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+    await opened.sees('open', '.bar .badge.good');
+    await opened.sees('Live', '#feed.good');
+    await product.box.client.serial.close({});
+  });
+
+  test('a log that is followed while the port is lost is not green, and the port is said to be reopened automatically', async () => {
+    const gone = join(product.box.dir, 'gone');
+    await openSimulated(product.box);
+    const opened = await product.enter('technician');
+    await opened.sees('Live', '#feed.good');
+    await withStatus(opened, (status) => ({ ...status, portState: 'lost', portError: `${gone} was unplugged` }));
+    await opened.sees('lost', '.bar .badge.bad');
+    await opened.sees('Live', '#feed');
+    assert.deepEqual(await greens(opened), []);
+    await opened.sees('reopened automatically', '.port');
+    await product.box.client.serial.close({});
+  });
+
   test('50,000 entries, as quickly as the page takes them, leave 5,000 rows and few elements', async () => {
     const opened = await openPage(product.url);
     await opened.page.evaluate(floodLog, 50_000);
@@ -365,6 +424,13 @@ describe('the console: the line', { skip: browserMissing }, () => {
 
 function expectedText(i: number): string {
   return i < 20 ? `before ${i}` : i < 40 ? `while it is away ${i - 20}` : `after ${i - 40}`;
+}
+
+/** What is shown in green, in words. */
+function greens(opened: Opened): Promise<string[]> {
+  return opened.page.$$eval('.good', (all) =>
+    all.filter((one) => one.checkVisibility()).map((one) => (one as HTMLElement).innerText),
+  );
 }
 
 async function go(opened: Opened, hash: string): Promise<void> {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import Long from 'long';
 import { addToken } from '../../src/config/token-changes.ts';
 import { type Role } from '../../src/config/tokens.ts';
+import type { JsonObject } from '../../src/outbox/event.ts';
 import { type Toml, temporaryDirectory } from '../e2e/daemon.ts';
 import { type Both, startBoth } from '../e2e/hub.ts';
 import { type Opened, openPage, type PageOptions } from './browser.ts';
@@ -75,6 +76,18 @@ export async function logRaw(box: Both, text: string, dir: 'rx' | 'tx' = 'rx', n
     timestamp: Long.fromNumber(Date.now(), true),
     rawData: Buffer.from(text),
     note,
+  });
+}
+
+/** From now on the page is told another state of the line than the box answers: one that it cannot be brought to here. */
+export async function withStatus({ page }: Opened, change: (status: JsonObject) => object): Promise<void> {
+  await page.setRequestInterception(true);
+  page.on('request', (request) => {
+    if (!request.url().endsWith('/api/v1/line')) return void request.continue();
+    const answer = fetch(request.url(), { headers: request.headers() }).then((response) => response.json());
+    void answer.then((status) =>
+      request.respond({ contentType: 'application/json', body: JSON.stringify(change(status as JsonObject)) }),
+    );
   });
 }
 

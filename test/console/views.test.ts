@@ -13,7 +13,7 @@ import { until } from '../e2e/wait.ts';
 import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
 import { deliveriesWhen, SECRET, type SubscriptionView, subscribe, webhooksConfig } from '../e2e/webhooks-support.ts';
 import { assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened } from './browser.ts';
-import { openSimulated, type Product, startProduct } from './product.ts';
+import { openSimulated, type Product, startProduct, withStatus } from './product.ts';
 
 describe('the console: the other views', { skip: browserMissing }, () => {
   let product: Product;
@@ -105,6 +105,25 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await opened.misses(/Change…/);
   });
 
+  test('Esc asks before it throws away a record that was typed', async () => {
+    const opened = await product.enter('clerk', '#/data/site.rooms');
+    const { page } = opened;
+    await opened.click('button', 'New record…');
+    await page.keyboard.press('Escape');
+    await until('the dialog to close', async () => (await page.$('dialog')) === null, LIMIT_MS);
+    await opened.click('button', 'New record…');
+    await opened.fill('Business key', 'half typed');
+    for (let presses = 0; presses < 3; presses += 1) await page.keyboard.press('Escape');
+    await opened.sees('Discard what was typed?', 'dialog');
+    await opened.click('button', 'Keep editing');
+    await opened.misses('Discard what was typed?', 'dialog');
+    const key = await opened.find('field', 'Business key');
+    assert.equal(await key.evaluate((one) => (one as HTMLInputElement).value), 'half typed');
+    await page.keyboard.press('Escape');
+    await opened.click('button', 'Discard');
+    await until('the dialog to close', async () => (await page.$('dialog')) === null, LIMIT_MS);
+  });
+
   test('a change on top of a version that is not the newest is refused, and says so', async () => {
     const opened = await product.enter('clerk', '#/data/site.rooms/room%2012%2Fa');
     await opened.find('heading', 'Version 2');
@@ -194,7 +213,71 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await until('the line of what was received', () => opened.page.evaluate(isDrawn, '--rx'), LIMIT_MS);
     await opened.sees('Rx bytes');
   });
+
+  test('health: the numbers at the axis are drawn whole, however long they are', async () => {
+    const opened = await product.enter('watcher', '#/box');
+    const samples = Array.from({ length: 30 }, (_, i) => [300 - 10 * i, 13_000_000, 10, 0, 0, 1]);
+    await opened.page.setRequestInterception(true);
+    opened.page.on('request', (request) => {
+      void (request.url().endsWith('/line/history')
+        ? request.respond({ contentType: 'application/json', body: JSON.stringify({ intervalS: 10, samples }) })
+        : request.continue());
+    });
+    await opened.page.evaluate(noteTexts);
+    await show(opened, '#/health');
+    const texts = await until(
+      'the numbers at the axis',
+      async () => {
+        const drawn = await opened.page.evaluate(() => (globalThis as unknown as { drawn: DrawnText[] }).drawn);
+        return drawn.some(({ text }) => /KiB\/s/.test(text)) && drawn;
+      },
+      LIMIT_MS,
+    );
+    assert.deepEqual(
+      texts.filter(({ left }) => left < 0),
+      [],
+    );
+  });
+
+  test('health: packets that no client fetches are counted, and are no fault', async () => {
+    const opened = await product.enter('watcher', '#/box');
+    await withStatus(opened, (status) => ({
+      ...status,
+      counters: { ...(status['counters'] as object), rxDroppedPackets: 62_734, rxDroppedBytes: 1_200_000 },
+    }));
+    await show(opened, '#/health');
+    await opened.sees(/Not fetched by ReceivePacket[\s\S]*62,734/);
+    await opened.misses(/dropped/i, 'main');
+    const bad = await opened.page.$$eval('.facts .bad', (all) => all.map((one) => (one as HTMLElement).innerText));
+    assert.deepEqual(
+      bad.filter((text) => /fetched|62,734/.test(text)),
+      [],
+    );
+  });
 });
+
+interface DrawnText {
+  readonly text: string;
+  readonly left: number;
+}
+
+/** Runs in the page: notes each text that is drawn on a canvas, and where it begins. */
+function noteTexts(): void {
+  const drawn: DrawnText[] = [];
+  Object.assign(globalThis, { drawn });
+  const { prototype } = CanvasRenderingContext2D;
+  const draws: unknown = Reflect.get(prototype, 'fillText');
+  prototype.fillText = new Proxy(draws as () => void, {
+    apply(draw, context: CanvasRenderingContext2D, drawing: Parameters<typeof prototype.fillText>) {
+      const [text, x] = drawing;
+      const { width } = context.measureText(text);
+      const before = { right: width, end: width, center: width / 2, left: 0, start: 0 }[context.textAlign];
+      const { a, e } = context.getTransform();
+      drawn.push({ text, left: (x - before) * a + e });
+      Reflect.apply(draw, context, drawing);
+    },
+  });
+}
 
 const places = [
   ['#/health', 'Rx bytes', 'body'],

@@ -29,7 +29,7 @@ const item = {
       description: 'Make or update the record, or close it.',
     },
   },
-  oneOf: [
+  anyOf: [
     { properties: { action: { const: 'upsert' } }, required: ['data'] },
     { properties: { action: { const: 'close' }, data: false, validFrom: false }, required: ['action'] },
   ],

@@ -10,11 +10,13 @@ const EVERY_MS = 10_000;
 
 export function AlertList(): JSX.Element {
   const { api } = useSession();
-  const { value, problem } = useLoaded('alerts', EVERY_MS, (signal) => api.get<Page<Alert>>('/api/v1/alerts', signal));
+  const { value, isFresh, problem } = useLoaded('alerts', EVERY_MS, (signal) =>
+    api.get<Page<Alert>>('/api/v1/alerts', signal),
+  );
   return (
     <Section title="Alerts" class="alerts">
       <ProblemBox problem={problem} />
-      {problem === undefined && value?.items.length === 0 && <p class="good">Nothing is wrong.</p>}
+      {isFresh && value?.items.length === 0 && <p class="good">Nothing is wrong.</p>}
       {value !== undefined && value.items.length > 0 && (
         <ul class="plain">
           {value.items.map((alert) => (

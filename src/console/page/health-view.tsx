@@ -26,7 +26,7 @@ export function HealthView(): JSX.Element {
       <AlertList />
       <HistoryPlots />
       <ProblemBox problem={line.problem} />
-      {line.value !== undefined && <Figures status={line.value} />}
+      {line.value !== undefined && <Figures status={line.value} isFresh={line.isFresh} />}
     </>
   );
 }
@@ -60,12 +60,9 @@ function HistoryPlots(): JSX.Element {
             text={(value) => `${sizeText(value)}/s`}
           />
           <Plot
-            title={`Drops and errors, in each ${history.value.intervalS} s`}
+            title={`Errors, in each ${history.value.intervalS} s`}
             times={data.times}
-            series={[
-              { label: 'dropped packets', color: '--warn', values: data.drops },
-              { label: 'errors', color: '--bad', values: data.errors },
-            ]}
+            series={[{ label: 'errors', color: '--bad', values: data.errors }]}
             text={countText}
           />
         </>
@@ -75,11 +72,16 @@ function HistoryPlots(): JSX.Element {
 }
 
 const sizesOf = new Set(['rxBytes', 'txBytes', 'rxDroppedBytes', 'rxBufferedBytes', 'txQueuedBytes']);
+/** No fault: what no client fetches makes room for what comes, and the log has all of it. */
+const names: Readonly<Record<string, string>> = {
+  rxDroppedPackets: 'Not fetched by ReceivePacket, packets',
+  rxDroppedBytes: 'Not fetched by ReceivePacket, bytes',
+};
 /** Anything above zero is worth a look. */
-const faults = new Set(['rxDroppedPackets', 'rxDroppedBytes', 'txFailedPackets', 'losses', 'rxPauses']);
+const faults = new Set(['txFailedPackets', 'losses', 'rxPauses']);
 const kernelFaults = new Set(['frame', 'overrun', 'parity', 'bufOverrun']);
 
-function Figures({ status }: { status: LineStatus }): JSX.Element {
+function Figures({ status, isFresh }: { status: LineStatus; isFresh: boolean }): JSX.Element {
   const { log } = status;
   return (
     <div class="columns">
@@ -88,7 +90,7 @@ function Figures({ status }: { status: LineStatus }): JSX.Element {
         <Facts
           of={Object.entries(status.counters).map(([name, count]): Fact => {
             const shown = sizesOf.has(name) ? sizeText(count) : countText(count);
-            return [wordsOf(name), shown, faults.has(name) && count > 0 ? 'bad' : undefined];
+            return [names[name] ?? wordsOf(name), shown, faults.has(name) && count > 0 ? 'bad' : undefined];
           })}
         />
       </Section>
@@ -111,7 +113,11 @@ function Figures({ status }: { status: LineStatus }): JSX.Element {
         {log.error !== '' && <p class="fault">{log.error}</p>}
         <Facts
           of={[
-            ['State', log.state === 'ok' ? 'storing' : 'NOT storing', log.state === 'ok' ? 'good' : 'bad'],
+            [
+              'State',
+              log.state === 'ok' ? 'storing' : 'NOT storing',
+              log.state !== 'ok' ? 'bad' : isFresh ? 'good' : undefined,
+            ],
             ['Entries', log.lastId === 0 ? 'none' : `${countText(log.firstId)} to ${countText(log.lastId)}`],
             [
               'Used',

@@ -35,9 +35,10 @@ export const portWords: Readonly<Record<PortState, string>> = {
 export function PortBadge(): JSX.Element | null {
   const line = useContext(LineContext);
   if (line === undefined) return null;
-  const { value, problem } = line;
-  const state = problem !== undefined ? 'unknown' : (value?.portState ?? 'asking');
-  const words = problem !== undefined ? 'no answer' : value === undefined ? 'asking…' : portWords[value.portState];
+  const { value, problem, isFresh } = line;
+  const isAsking = value === undefined && problem === undefined;
+  const state = isAsking ? 'asking' : isFresh ? (value?.portState ?? 'unknown') : 'unknown';
+  const words = isAsking ? 'asking…' : state === 'unknown' ? 'no answer' : portWords[value?.portState ?? 'closed'];
   return (
     <span class={`badge ${badgeClass(state)}`} role="status">
       <span class="unseen">Port </span>

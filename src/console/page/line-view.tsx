@@ -6,16 +6,17 @@ import { PortPanel } from './port-panel.tsx';
 import { SendForm } from './send-form.tsx';
 import { useSession } from './session.ts';
 
-export function LineView(): JSX.Element {
+/** It stays when another view is shown: what was typed, searched for and paused is there again afterwards. */
+export function LineView({ isShown }: { isShown: boolean }): JSX.Element {
   const { rights } = useSession();
   return (
-    <>
-      <Heading>Line</Heading>
+    <div hidden={!isShown}>
+      {isShown && <Heading>Line</Heading>}
       <div class={rights.operates ? 'line-view operates' : 'line-view'}>
         <PortPanel />
         <LogPanel />
         {rights.operates && <SendForm />}
       </div>
-    </>
+    </div>
   );
 }

@@ -7,10 +7,15 @@ export interface Loaded<T> {
   /** The last answer there was; it stays while later ones fail. */
   readonly value: T | undefined;
   readonly problem: Problem | undefined;
+  /** The last answer came so recently that it says how things are now. */
+  readonly isFresh: boolean;
   readonly reload: () => void;
   /** What an answer to something else said. */
   readonly put: (value: T) => void;
 }
+
+/** How late the next answer may be before the one that is shown counts as old. */
+const LATE_MS = 4_000;
 
 type Load<T> = (signal: AbortSignal) => Promise<T>;
 
@@ -18,6 +23,7 @@ type Load<T> = (signal: AbortSignal) => Promise<T>;
 export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loaded<T> {
   const [value, setValue] = useState<{ key: string; value: T }>();
   const [problem, setProblem] = useState<Problem>();
+  const [isFresh, setFresh] = useState(false);
   const [round, setRound] = useState(0);
   const latest = useRef(load);
   latest.current = load;
@@ -26,6 +32,12 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
   useEffect(() => {
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    const heard = (): void => {
+      setFresh(true);
+      clearTimeout(silence);
+      if (everyMs > 0) silence = setTimeout(() => setFresh(false), everyMs + LATE_MS);
+    };
     const ask = async (): Promise<void> => {
       const before = puts.current;
       try {
@@ -33,9 +45,11 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
         if (stop.signal.aborted) return;
         if (puts.current === before) setValue({ key, value: answer });
         setProblem(undefined);
+        heard();
       } catch (error) {
         if (stop.signal.aborted) return;
         setProblem(problemFrom(error));
+        setFresh(false);
       }
       if (everyMs > 0) timer = setTimeout(again, everyMs);
     };
@@ -44,11 +58,20 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
       if (document.visibilityState === 'visible') void ask();
       else timer = setTimeout(again, everyMs);
     };
+    // A hidden page asks for nothing: what it shows when it is looked at again is old.
+    const look = (): void => {
+      if (document.visibilityState === 'visible') return;
+      setFresh(false);
+      clearTimeout(silence);
+    };
+    if (everyMs > 0) document.addEventListener('visibilitychange', look);
     setProblem(undefined);
     void ask();
     return () => {
       stop.abort();
       clearTimeout(timer);
+      clearTimeout(silence);
+      document.removeEventListener('visibilitychange', look);
     };
   }, [key, everyMs, round]);
   const reload = useCallback(() => setRound((one) => one + 1), []);
@@ -59,7 +82,7 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
     },
     [key],
   );
-  return { value: value?.key === key ? value.value : undefined, problem, reload, put };
+  return { value: value?.key === key ? value.value : undefined, problem, isFresh, reload, put };
 }
 
 export interface Paged<T> {

@@ -6,6 +6,7 @@ import type { FeedState } from '../log-feed.ts';
 import type { EntryRow } from '../rows.ts';
 import { everything, filterFor, type Wanted } from '../search.ts';
 import { EntryDialog } from './entry-dialog.tsx';
+import { useLine } from './line-status.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
 import { Field, ProblemBox, Section, Select } from './parts.tsx';
 import { type Log, useLog } from './use-log.ts';
@@ -76,7 +77,10 @@ const badges: Readonly<Record<FeedState['is'], readonly [string, string]>> = {
 };
 
 function FeedBadge({ feed }: { feed: FeedState }): JSX.Element {
-  const [words, look] = badges[feed.is];
+  const { value, isFresh } = useLine();
+  const [words, usual] = badges[feed.is];
+  // A log that is followed says nothing good of a port that is not open, or not known to be.
+  const look = usual === 'good' && !(isFresh && value?.portState === 'open') ? 'idle' : usual;
   return (
     <span id="feed" data-feed={feed.is} class={`badge ${look}`} role="status">
       <span class="unseen">Log: </span>

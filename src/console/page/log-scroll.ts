@@ -26,6 +26,8 @@ export function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (i
     const list = element.current;
     if (list === null) return;
     const { scrollTop: top, clientHeight: height, scrollHeight } = list;
+    // Another view is shown: the place of the reader is kept.
+    if (height === 0) return;
     sticks.current = isAtEnd(top, height, scrollHeight);
     onAtEnd(sticks.current);
     const first = Math.floor(top / rowPx);

@@ -1,6 +1,6 @@
 /** What the views are made of. */
 import type { ComponentChildren, JSX } from 'preact';
-import { useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../problem.ts';
 
 export function ProblemBox({ problem }: { problem: Problem | undefined }): JSX.Element | null {
@@ -48,6 +48,21 @@ export function Field(props: {
         </p>
       )}
     </div>
+  );
+}
+
+export function ReasonField(props: { hint: string; value: string; onChange: (reason: string) => void }): JSX.Element {
+  return (
+    <Field label="Reason" hint={props.hint}>
+      {(attributes) => (
+        <input
+          {...attributes}
+          autoComplete="off"
+          value={props.value}
+          onInput={(event) => props.onChange(event.currentTarget.value)}
+        />
+      )}
+    </Field>
   );
 }
 
@@ -127,6 +142,8 @@ export function Dialog(props: {
   title: string;
   /** Of the button that only closes it. */
   leave?: 'Cancel' | 'Close';
+  /** Something was typed: Esc asks before it is gone. */
+  typed?: boolean;
   onClose: () => void;
   children: ComponentChildren;
 }): JSX.Element {
@@ -143,14 +160,22 @@ export function Dialog(props: {
       else focusHeading();
     };
   }, []);
-  const { onClose } = props;
+  const { onClose, typed = false } = props;
+  const [asks, setAsks] = useState(false);
+  const leave = (): void => (typed ? setAsks(true) : onClose());
   return (
     <dialog
       ref={element}
       aria-labelledby={id}
       onCancel={(event) => {
         event.preventDefault();
-        onClose();
+        leave();
+      }}
+      onKeyDown={(event) => {
+        // A browser closes at the second Esc whatever is said to its "cancel".
+        if (event.key !== 'Escape' || !typed) return;
+        event.preventDefault();
+        leave();
       }}
     >
       <div class="card-head">
@@ -159,6 +184,19 @@ export function Dialog(props: {
           {props.leave ?? 'Cancel'}
         </button>
       </div>
+      {asks && (
+        <div class="problem" role="alert">
+          <p>Discard what was typed?</p>
+          <div class="buttons">
+            <button type="button" class="danger" onClick={onClose}>
+              Discard
+            </button>
+            <button type="button" onClick={() => setAsks(false)}>
+              Keep editing
+            </button>
+          </div>
+        </div>
+      )}
       {props.children}
     </dialog>
   );

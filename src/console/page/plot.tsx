@@ -19,6 +19,9 @@ interface Props {
 }
 
 const HEIGHT_PX = 180;
+/** Ticks of an axis, and the gap to its numbers: uPlot's own sizes. */
+const TICKS_PX = 15;
+const FONT = '12px system-ui, sans-serif';
 /** An axis of a single point has no length. */
 const LEAST_SPAN_S = 60;
 /** A single point makes no line. */
@@ -78,7 +81,7 @@ function optionsOf(
   onAt: (at: number | null) => void,
 ): uPlot.Options {
   const [ink, grid] = [colorOf('--soft'), colorOf('--line')];
-  const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
+  const axis = { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
   return {
     width,
     height: HEIGHT_PX,
@@ -96,7 +99,7 @@ function optionsOf(
         values: (_plot, splits) =>
           splits.map((second) => timeText(second * 1000).slice(0, tellsSeconds(splits) ? 8 : 5)),
       },
-      { ...axis, size: 72, incrs: whole, values: (_plot, splits) => splits.map((value) => text(value)) },
+      { ...axis, size: widthOf, incrs: whole, values: (_plot, splits) => splits.map((value) => text(value)) },
     ],
     series: [
       {},
@@ -110,6 +113,15 @@ function optionsOf(
     ],
     hooks: { setCursor: [(plot) => onAt(plot.cursor.idx ?? null)] },
   };
+}
+
+/** Room for the longest number of the axis: one that is cut off at its left is another number. */
+function widthOf({ ctx }: uPlot, values: readonly string[] | null): number {
+  ctx.save();
+  ctx.font = FONT;
+  const longest = Math.max(0, ...(values ?? []).map((value) => ctx.measureText(value).width));
+  ctx.restore();
+  return Math.ceil(longest) + TICKS_PX;
 }
 
 /** Steps of less than a minute. */

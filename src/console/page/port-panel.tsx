@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { durationText } from '../format.ts';
-import type { LineStatus } from '../shapes.ts';
+import type { LineStatus, PortState } from '../shapes.ts';
 import { portWords, settingsText, useLine } from './line-status.tsx';
 import { useDoing } from './loading.ts';
 import { OpenDialog } from './open-dialog.tsx';
@@ -28,7 +28,7 @@ export function PortPanel(): JSX.Element {
     <Section title="Port" class="port">
       <ProblemBox problem={line.problem} />
       <ProblemBox problem={closing.problem} />
-      {status !== undefined && <PortText status={status} />}
+      {status !== undefined && <PortText status={status} isFresh={line.isFresh} />}
       {rights.operates && (
         <div class="buttons">
           <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => setOpening(true)}>
@@ -55,16 +55,14 @@ export function PortPanel(): JSX.Element {
   );
 }
 
-function PortText({ status }: { status: LineStatus }): JSX.Element {
+function PortText({ status, isFresh }: { status: LineStatus; isFresh: boolean }): JSX.Element {
   const { portState, requested, effective, currentPortName, portError } = status;
   const settings = effective ?? requested;
   const name = currentPortName || requested?.portName;
   return (
     <div class="port-text">
       <p>
-        <strong class={portState === 'open' ? 'good' : portState === 'lost' ? 'bad' : ''}>
-          {portWords[portState]}
-        </strong>
+        <StateText state={portState} isFresh={isFresh} />
         {name !== undefined && portState !== 'closed' && <span class="mono"> {name}</span>}
         {settings !== null && portState !== 'closed' && <span class="mono"> {settingsText(settings)}</span>}
       </p>
@@ -73,7 +71,21 @@ function PortText({ status }: { status: LineStatus }): JSX.Element {
           {portError} (for {durationText(Math.floor(status.portStateAgeMs / 60_000) * 60)} or longer)
         </p>
       )}
+      {(portState === 'lost' || portState === 'reopening') && (
+        <p class="note">It is reopened automatically when it is there again.</p>
+      )}
       {effective?.unverified === true && <p class="note">A pseudo-terminal: its settings mean nothing.</p>}
     </div>
+  );
+}
+
+/** An old answer says nothing good or bad of now. */
+function StateText({ state, isFresh }: { state: PortState; isFresh: boolean }): JSX.Element {
+  const look = state === 'open' ? 'good' : state === 'lost' ? 'bad' : '';
+  return (
+    <>
+      {!isFresh && 'Last known: '}
+      <strong class={isFresh ? look : ''}>{portWords[state]}</strong>
+    </>
   );
 }

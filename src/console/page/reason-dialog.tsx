@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { useDoing } from './loading.ts';
-import { Dialog, Field, ProblemBox } from './parts.tsx';
+import { Dialog, ProblemBox, ReasonField } from './parts.tsx';
 
 export function ReasonDialog(props: {
   title: string;
@@ -21,21 +21,12 @@ export function ReasonDialog(props: {
     void doing.run(() => props.run(reason)).then((well) => well && props.onClose());
   };
   return (
-    <Dialog title={props.title} onClose={props.onClose}>
+    <Dialog title={props.title} typed={reason !== ''} onClose={props.onClose}>
       <form onSubmit={submit}>
         <p>{props.text}</p>
         {props.children}
         <ProblemBox problem={doing.problem} />
-        <Field label="Reason" hint="It is kept with the change.">
-          {(attributes) => (
-            <input
-              {...attributes}
-              autoComplete="off"
-              value={reason}
-              onInput={(event) => setReason(event.currentTarget.value)}
-            />
-          )}
-        </Field>
+        <ReasonField hint="It is kept with the change." value={reason} onChange={setReason} />
         <button type="submit" class={props.danger === true ? 'danger' : 'main'} disabled={doing.busy}>
           {props.action}
         </button>

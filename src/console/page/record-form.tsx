@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { objectFault, recordBody } from '../record-body.ts';
 import type { RefRecord } from '../shapes.ts';
 import { useDoing } from './loading.ts';
-import { Dialog, Field, ProblemBox } from './parts.tsx';
+import { Dialog, Field, ProblemBox, ReasonField } from './parts.tsx';
 import { useSession } from './session.ts';
 
 export function RecordForm(props: {
@@ -17,7 +17,8 @@ export function RecordForm(props: {
   const { api } = useSession();
   const { before } = props;
   const [key, setKey] = useState('');
-  const [data, setData] = useState(before === undefined ? '{\n  \n}' : JSON.stringify(before.data, undefined, 2));
+  const [atFirst] = useState(before === undefined ? '{\n  \n}' : JSON.stringify(before.data, undefined, 2));
+  const [data, setData] = useState(atFirst);
   const [reason, setReason] = useState('');
   const [tried, setTried] = useState(false);
   const doing = useDoing();
@@ -41,7 +42,11 @@ export function RecordForm(props: {
     });
   };
   return (
-    <Dialog title={before === undefined ? 'New record' : `Change ${before.businessKey}`} onClose={props.onClose}>
+    <Dialog
+      title={before === undefined ? 'New record' : `Change ${before.businessKey}`}
+      typed={key !== '' || reason !== '' || data !== atFirst}
+      onClose={props.onClose}
+    >
       <form onSubmit={submit}>
         <ProblemBox problem={doing.problem} />
         {before === undefined && (
@@ -71,16 +76,7 @@ export function RecordForm(props: {
             />
           )}
         </Field>
-        <Field label="Reason" hint="It is kept with the version.">
-          {(attributes) => (
-            <input
-              {...attributes}
-              autoComplete="off"
-              value={reason}
-              onInput={(event) => setReason(event.currentTarget.value)}
-            />
-          )}
-        </Field>
+        <ReasonField hint="It is kept with the version." value={reason} onChange={setReason} />
         <button type="submit" class="main" disabled={doing.busy}>
           {doing.busy ? 'Saving…' : 'Save'}
         </button>

@@ -25,6 +25,8 @@ export function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
   const line = useLineStatus(rights.sections.includes('line'));
   const place = usePlace(rights.sections);
   const first = useRef(true);
+  const wasAtLine = useRef(false);
+  wasAtLine.current ||= place?.section === 'line';
   useEffect(() => {
     document.title =
       place === undefined
@@ -58,7 +60,10 @@ export function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
           ))}
         </nav>
       </header>
-      <main>{place === undefined ? <Nothing /> : <View place={place} />}</main>
+      <main>
+        {wasAtLine.current && <LineView isShown={place?.section === 'line'} />}
+        {place === undefined ? <Nothing /> : <View place={place} />}
+      </main>
     </LineContext.Provider>
   );
 }
@@ -68,10 +73,11 @@ function skip(event: Event): void {
   focusHeading();
 }
 
-function View({ place }: { place: Place }): JSX.Element {
+function View({ place }: { place: Place }): JSX.Element | null {
   switch (place.section) {
     case 'line':
-      return <LineView />;
+      // Shell keeps it beside the others.
+      return null;
     case 'health':
       return <HealthView />;
     case 'delivery':
