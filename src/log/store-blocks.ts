@@ -126,9 +126,10 @@ export class BlockTable {
     this.#times.dropAfter(id);
   }
 
-  /** After a transaction that was rolled back: what it noted is not stored. */
-  forgetOpenRange(): void {
+  /** After a transaction that was rolled back: the rows that it wrote are gone, and reads do without the index until index() has run. */
+  forgetIndexed(): void {
     this.#isBehind = true;
+    this.#indexedTo = 0;
   }
 
   /** Takes stored blocks into the index by time, a bounded number in a transaction; false: it is up to date. */

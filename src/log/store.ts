@@ -110,7 +110,7 @@ export class Store {
 
   /** A step of bringing the index by time up to the newest entry; true: there is more to do. */
   #index(): boolean {
-    return this.#connection.transaction(() => this.#blocks.index()).immediate();
+    return this.#write(() => this.#blocks.index());
   }
 
   /** A step of the copy into a smaller file, where this one is larger than it may be; true: there is more to do. */
@@ -171,11 +171,11 @@ export class Store {
     return { ...this.sizes(), entries: removed.entries };
   }
 
-  #write(work: () => Removal): Removal {
+  #write<T>(work: () => T): T {
     try {
       return this.#connection.transaction(work).immediate();
     } catch (error) {
-      this.#blocks.forgetOpenRange();
+      this.#blocks.forgetIndexed();
       throw error;
     }
   }

@@ -6,7 +6,18 @@ import Database from 'better-sqlite3';
 import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
 import type { LogFace, ReadRequest } from '../../src/log/face.ts';
 import { pack } from '../../src/log/packed.ts';
-import { everything, idsOf, newEntry, openLog, readAll, temporaryDir, until } from './support.ts';
+import { openSerialLog } from '../../src/log/serial-log.ts';
+import {
+  everything,
+  idsOf,
+  newEntry,
+  openLog,
+  optionsFor,
+  readAll,
+  recordingLogger,
+  temporaryDir,
+  until,
+} from './support.ts';
 
 /** One entry each: what single LogRaw calls, or a sentence a second, make in days. */
 const blocks = Number(process.env.LINESIDE_TEST_BLOCKS ?? 200_000);
@@ -130,4 +141,38 @@ test('what is found by the index is what a scan finds, also after a restart, ret
   await agrees(last);
   await add(last, 100);
   await agrees(last);
+});
+
+test('a commit, or a step of the index, that fails on a full disk hides no entry from a time filter', async (t) => {
+  const dir = temporaryDir(t);
+  const lines: string[] = [];
+  const options = optionsFor(dir, { tailBytes: 1, logger: recordingLogger(lines) });
+  const log = await openSerialLog(options);
+  t.after(() => log.close());
+  const other = new Database(join(dir, 'log.db'));
+  t.after(() => other.close());
+  const stored: number[] = [];
+  const add = async (count: number): Promise<void> => {
+    for (let i = 0; i < count; i++) stored.push((await log.store(newEntry('x', { timestampMs: baseMs }))).id);
+  };
+  const hidden = async (): Promise<number[]> => {
+    const found = new Set(idsOf((await readAll(log, { sinceMs: baseMs })).entries));
+    return stored.filter((id) => !found.has(id));
+  };
+  const full = "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END";
+  await add(63);
+  // The row for 64 commits is written, and what comes after it in the transaction is not.
+  other.exec(`CREATE TRIGGER full AFTER INSERT ON blocks WHEN (SELECT count(*) FROM time_ranges) > 0 ${full}`);
+  await assert.rejects(add(1));
+  assert.deepEqual(await hidden(), []);
+  other.exec('DROP TRIGGER full');
+  await until(async () => (await log.status()).state === 'ok');
+  await add(137);
+  // Of the rows that are missing by now the first is written, the second is not.
+  other.exec(`CREATE TRIGGER full AFTER INSERT ON time_ranges WHEN (SELECT count(*) FROM time_ranges) > 1 ${full}`);
+  log.limit(options);
+  await until(() => lines.some((line) => line.includes('old log entries could not be removed')));
+  other.exec('DROP TRIGGER full');
+  await add(64);
+  assert.deepEqual(await hidden(), []);
 });
