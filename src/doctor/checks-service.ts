@@ -268,17 +268,18 @@ export function judgeListeners(listeners: readonly ListenerFacts[]): Finding[] {
       );
   });
   const all = listeners.flatMap(({ addresses }) => addresses.map(([address]) => address));
-  return findings.length > 0 || all.length === 0 ? findings : [ok(`connections are taken on ${all.join(', ')}`)];
+  if (all.length === 0) return [skipped('no address is promised besides the Unix sockets')];
+  return findings.length > 0 ? findings : [ok(`connections are taken on ${all.join(', ')}`)];
 }
 
 export async function checkListeners(place: Place): Promise<Finding[]> {
   const { config, clock } = place;
   if (config === undefined) return [];
-  // Port 0 is another one each time.
-  const listen = [...config.grpc.listen, ...config.http.listen].filter((one) => one.kind === 'unix' || one.port !== 0);
+  // Port 0 is another one each time; without systemd, the Unix sockets are those on which line and hub are asked.
+  const listen = [...config.grpc.listen, ...config.http.listen].filter((one) => one.kind === 'tcp' && one.port !== 0);
   const promised = place.isUnits
     ? await promisedSockets()
-    : [{ unit: '', isOpen: true, addresses: listen.map((one) => showListen(one).replace(/^unix:/, '')) }];
+    : [{ unit: '', isOpen: true, addresses: listen.map(showListen) }];
   if (promised === undefined) return [skipped('systemd does not answer (systemctl)')];
   if (place.isUnits && (await unitStates(place))?.['lineside.service'] === 'inactive')
     return [skipped('the service does not run')];

@@ -1,6 +1,6 @@
 /**
- * The C library through koffi: the socket calls that Node has no name for. Loading it takes about 12 ms, so it is only
- * imported where systemd has handed something over (NOTIFY_SOCKET, LISTEN_FDS).
+ * The C library through koffi: the calls of a service that Node has no name for. Loading it takes about 12 ms, so commands do
+ * without it.
  */
 import koffi from 'koffi';
 import { SystemCallError } from '../base/system-call.ts';
@@ -32,6 +32,8 @@ const callFcntl: (fd: number, command: number, argument: number) => number = lib
   'long',
 ]);
 
+const callPrctl: (option: number, argument: string) => number = library.func('prctl', 'int', ['int', 'str']);
+
 // The kernel's numbers; the same on x64 and arm64.
 const AF_UNIX = 1;
 const SOCK_DGRAM = 2;
@@ -39,6 +41,7 @@ const SOCK_CLOEXEC = 0o2000000;
 const MSG_DONTWAIT = 0x40;
 const MSG_NOSIGNAL = 0x4000;
 const F_SETFD = 2;
+const PR_SET_NAME = 15;
 const FD_CLOEXEC = 1;
 /** sizeof(struct sockaddr_un); sockaddr_storage is 128 and holds every family. */
 const UNIX_ADDRESS_BYTES = 110;
@@ -81,6 +84,14 @@ export function socketAddress(fd: number): Buffer {
   length.writeUInt32LE(address.length);
   checked('getsockname', callGetSockName(fd, address, length));
   return address.subarray(0, Math.min(length.readUInt32LE(), STORAGE_BYTES));
+}
+
+/**
+ * What ps and top call this thread, and of the main thread the process: at most 15 bytes. Not process.title, which writes over
+ * the command line.
+ */
+export function nameThread(name: string): void {
+  checked('prctl', callPrctl(PR_SET_NAME, name));
 }
 
 /** No child of this process inherits it. */

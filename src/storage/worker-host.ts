@@ -1,4 +1,5 @@
 /** The caller's side of a worker thread: methods as async calls. Every pending call is rejected when the worker ends. */
+import { basename } from 'node:path';
 import { type Transferable, Worker } from 'node:worker_threads';
 import {
   ALIVE,
@@ -25,7 +26,9 @@ export class WorkerHost<C extends Contract<C>> {
 
   constructor(url: URL) {
     const start: WorkerStart = { stopFlag: this.#stopFlag };
-    this.#worker = new Worker(url, { workerData: start });
+    // What top -H calls it: "lineside-log" of log-worker.js; the kernel keeps 15 bytes.
+    const name = `lineside-${basename(url.pathname).split('-')[0]}`;
+    this.#worker = new Worker(url, { workerData: start, name });
     this.#worker.on('message', (message: AnswerMessage) => this.#settle(message));
     this.#worker.on('messageerror', (error) => this.#fail(`a message could not be read: ${error.message}`));
     this.#worker.on('error', (error) => this.#fail(error instanceof Error ? error.message : String(error)));

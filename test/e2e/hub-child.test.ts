@@ -1,6 +1,6 @@
 /** `lineside serve` and its hub: two processes that fail by themselves, and stop together. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Long from 'long';
@@ -25,6 +25,31 @@ test('a hub that is killed is started again; the line notices nothing', async ()
   assert.match(both.logLines.join('\n'), /warn the hub ended and is started again .*SIGKILL/);
   assert.equal(await both.stop(), 0);
   assert.doesNotMatch(ownLog(both.logLines), / error /);
+});
+
+test('ps and top show each process and its threads by name; the command lines stay', async () => {
+  const both = await startBoth();
+  const names = (pid: number): string[] =>
+    readdirSync(`/proc/${pid}/task`).map((task) => readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8').trim());
+  assert.equal(names(both.linePid)[0], 'lineside-line');
+  assert.equal(names(both.pid())[0], 'lineside-hub');
+  assert.ok(names(both.linePid).includes('lineside-log'), names(both.linePid).join(' '));
+  assert.match(readFileSync(`/proc/${both.pid()}/cmdline`, 'utf8'), /serve\0--role\0hub/);
+  assert.equal(await both.stop(), 0);
+});
+
+test('deprecations inside the libraries are not written to the log', async () => {
+  const warn = (type: string): string => `setInterval(() => process.emitWarning('of ${type}', '${type}'), 50).unref();`;
+  const script = warn('DeprecationWarning') + warn('Warning');
+  const line = await startDaemon({ nodeOptions: [`--import=data:text/javascript,${encodeURIComponent(script)}`] });
+  const seen = line.logLines.length;
+  await line.waitFor(/of Warning/, seen);
+  await line.waitFor(/of Warning/, line.logLines.length);
+  assert.ok(
+    !line.logLines.slice(seen).some((text) => text.includes('of DeprecationWarning')),
+    line.logLines.join('\n'),
+  );
+  assert.equal(await line.stop(), 0);
 });
 
 test('SIGTERM stops the hub, then the line; nothing is left', async () => {
