@@ -1,5 +1,6 @@
 /** Composition root of the line: builds its parts from one Config, starts them in order and stops them in reverse. */
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { type GrpcServers, startGrpcServers } from './api/grpc/server.ts';
 import { systemClock } from './base/clock.ts';
 import { makeDirectory } from './base/directory.ts';
@@ -47,6 +48,9 @@ export interface LineStart {
 }
 
 export async function startLine(start: LineStart): Promise<LineProcess> {
+  // Collects garbage before the heap grows, and gives memory back: 100 clients that do not read took 100 MB without it,
+  // almost all of it garbage, and 30 MB with it. Reading the log costs a third more CPU time.
+  setFlagsFromString('--optimize-for-size');
   const stops: StopStep[] = [];
   const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
   try {

@@ -53,6 +53,8 @@ export interface LogRun {
   readonly gaps: readonly LogGap[];
   /** Where to resume: the last id looked at. */
   readonly nextAfterId: number;
+  /** From the live tail: other readers get the same entries. */
+  readonly live: boolean;
 }
 
 export interface LogSnapshot {

@@ -49,7 +49,9 @@ class FakeStore implements RemoteStore {
   }
 
   get ids(): number[][] {
-    return this.batches.map(({ batch }) => unpack(batch, 0, Number.POSITIVE_INFINITY).map(({ id }) => id));
+    return this.batches.map(({ batch }) =>
+      unpack(batch, { after: 0, upTo: Number.POSITIVE_INFINITY }).map(({ id }) => id),
+    );
   }
 
   async commit(): Promise<void> {

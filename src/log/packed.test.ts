@@ -35,7 +35,7 @@ test('what is packed comes back, ids with holes included', () => {
     fc.property(entries, (list) => {
       const batch = pack(list);
       for (const block of batch.blocks) assert.ok(isSound(columnsOf(batch.buffer, block)));
-      const back = unpack(batch, 0, Number.POSITIVE_INFINITY);
+      const back = unpack(batch, { after: 0, upTo: Number.POSITIVE_INFINITY });
       assert.deepEqual(
         back.map((e) => ({ ...e, data: [...e.data], timestampMs: String(e.timestampMs) })),
         list.map((e) => ({ ...e, data: [...e.data], timestampMs: String(e.timestampMs) })),
@@ -48,7 +48,7 @@ test('a part of a batch is its entries after one id up to another', () => {
   fc.assert(
     fc.property(entries, fc.nat(100), fc.nat(100), (list, after, upTo) => {
       assert.deepEqual(
-        unpack(pack(list), after, upTo).map(({ id }) => id),
+        unpack(pack(list), { after, upTo }).map(({ id }) => id),
         list.map(({ id }) => id).filter((id) => id > after && id <= upTo),
       );
     }),

@@ -106,25 +106,41 @@ function fill(columns: Columns, entries: readonly LogEntry[], from: number): voi
   }
 }
 
+/** Which entries of a batch to unpack. */
+export interface Wanted {
+  /** Those with a greater id. */
+  readonly after: number;
+  readonly upTo: number;
+  /** At most so many; undefined: all. */
+  readonly maxEntries?: number;
+  /** No more after so many bytes of data; undefined: all. */
+  readonly maxBytes?: number;
+}
+
 /**
- * Entries with an id above `after`, up to `upTo`, as they were stamped or with what `markAt` says of their stamps. Their
- * data are views of the batch: fit to be passed on, not kept.
+ * Entries as they were stamped, or with what `markAt` says of their stamps. Their data are views of the batch: fit to be
+ * passed on, not kept.
  */
-export function unpack(batch: Batch, after: number, upTo: number, markAt?: (id: number) => Mark): LogEntry[] {
+export function unpack(batch: Batch, wanted: Wanted, markAt?: (id: number) => Mark): LogEntry[] {
   const entries: LogEntry[] = [];
-  for (const block of batch.blocks) unpackBlock(batch.buffer, block, after, upTo, entries);
+  for (const block of batch.blocks) if (!unpackBlock(batch.buffer, block, wanted, entries)) break;
   return markAt === undefined ? entries : entries.map((entry) => marked(entry, markAt(entry.id)));
 }
 
-function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, after: number, upTo: number, into: LogEntry[]): void {
+/** False when a limit was reached. */
+function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, wanted: Wanted, into: LogEntry[]): boolean {
+  const { after, upTo, maxEntries = Number.POSITIVE_INFINITY, maxBytes = Number.POSITIVE_INFINITY } = wanted;
+  if (block.firstId + block.count <= after) return true;
   const { highs, lows, dataLengths, noteLengths, dirs, bytes } = columnsOf(buffer, block);
   let offset = 0;
+  let taken = into.reduce((sum, { data }) => sum + data.length, 0);
   for (let i = 0; i < block.count; i++) {
     const dataEnd = offset + (dataLengths[i] ?? 0);
     const noteEnd = dataEnd + (noteLengths[i] ?? 0);
     const id = block.firstId + i;
-    if (id > upTo) return;
+    if (id > upTo || into.length >= maxEntries || taken >= maxBytes) return false;
     if (id > after) {
+      taken += dataEnd - offset;
       into.push({
         id,
         dir: directionOf(dirs[i]),
@@ -136,6 +152,7 @@ function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, after: number, upTo
     }
     offset = noteEnd;
   }
+  return true;
 }
 
 function directionOf(value: number | undefined): Direction {
@@ -147,4 +164,10 @@ export function isSound(columns: Columns): boolean {
   let bytes = 0;
   for (let i = 0; i < columns.dirs.length; i++) bytes += (columns.dataLengths[i] ?? 0) + (columns.noteLengths[i] ?? 0);
   return bytes === columns.bytes.length;
+}
+
+/** 0 for an empty one. */
+export function lastIdOf({ blocks }: Batch): number {
+  const last = blocks.at(-1);
+  return last === undefined ? 0 : last.firstId + last.count - 1;
 }

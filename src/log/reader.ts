@@ -6,12 +6,23 @@ import { LinesideError, messageOf } from '../base/errors.ts';
 import type { LogEntry, LogGap } from './entry.ts';
 import type { LogRun, ReadRequest } from './face.ts';
 import { type Filter, filtersAnything, matcher } from './filter.ts';
-import { unpack } from './packed.ts';
+import { type Batch, lastIdOf, unpack } from './packed.ts';
 import { lostAfter } from './ranges.ts';
+import { chargeOf, READER_ALLOWANCE_BYTES } from './read-budget.ts';
 import type { Readers, Wakeable } from './readers.ts';
 import type { Page } from './store-face.ts';
 import { fromStored } from './stored-gap.ts';
+import { runBytes, runEntries } from './tail.ts';
 import { highOf, lowOf } from './uint64.ts';
+
+/** What a page may take at most: the rest of small entries, then the largest. */
+const LARGEST_CHARGE = chargeOf(READER_ALLOWANCE_BYTES + 1024 * 1024);
+
+interface Rest {
+  readonly batch: Batch;
+  readonly gaps: readonly LogGap[];
+  readonly upTo: number;
+}
 
 const done: IteratorResult<LogRun> = { done: true, value: undefined };
 
@@ -36,6 +47,10 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   readonly #relative: boolean;
   /** Still to find where the last `n` begin. */
   #lastWanted: number | undefined;
+  /** A page of the store of which runs are still to be made. */
+  #page: Rest | undefined;
+  /** What the readers' budget was charged for the page, or for the run that was handed out. */
+  #charged = 0;
   #failure: LinesideError | undefined;
   #ended = false;
   #interrupt: (() => void) | undefined;
@@ -103,6 +118,8 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#page = undefined;
+    this.#charge(0);
     this.#readers.leave(this);
     this.#signal.removeEventListener('abort', this.#onAbort);
     this.wake();
@@ -110,21 +127,28 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
 
   /** The next run; undefined at the end. */
   async #produce(): Promise<LogRun | undefined> {
+    // The caller is back: it has let go of the run before.
+    if (this.#page === undefined) this.#charge(0);
     while (!this.#ended) {
-      if (this.#failure !== undefined) throw this.#failure;
-      if (this.#lastWanted !== undefined) await this.#findLast(this.#lastWanted);
+      if (this.#page === undefined) {
+        if (this.#failure !== undefined) throw this.#failure;
+        if (this.#lastWanted !== undefined) await this.#findLast(this.#lastWanted);
+      }
       if (this.#cursor >= this.#endId || this.#remaining <= 0) return undefined;
       if (this.#readers.closed) throw shuttingDown();
-      const run = (this.#storedOnly ? undefined : this.#fromTail()) ?? (await this.#fromStore());
+      const run = this.#page === undefined ? await this.#nextRun() : this.#fromRest(this.#page);
       if (run !== undefined && (run.entries.length > 0 || run.gaps.length > 0)) return run;
     }
     return undefined;
   }
 
-  #fromTail(): LogRun | undefined {
-    const entries = this.#readers.tail.after(this.#cursor);
-    if (entries === undefined || entries.length === 0) return undefined;
-    return this.#advance(entries, [], entries.at(-1)?.id ?? this.#cursor);
+  /** undefined: look again. */
+  #nextRun(): LogRun | Promise<LogRun | undefined> {
+    const entries = this.#storedOnly ? undefined : this.#readers.tail.after(this.#cursor);
+    if (entries === undefined || entries.length === 0) return this.#fromStore();
+    const charge = chargeOf(entries.reduce((sum, { data }) => sum + data.length, 0));
+    if (!this.#charge(charge)) return this.#afford(charge);
+    return this.#advance({ entries, gaps: [], nextAfterId: entries.at(-1)?.id ?? this.#cursor, live: true });
   }
 
   async #fromStore(): Promise<LogRun | undefined> {
@@ -132,18 +156,22 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     const caughtUp = this.#cursor >= this.#readers.tail.headId;
     if (caughtUp && closing) throw shuttingDown();
     if (caughtUp || !opened || this.#cursor >= decidedId) {
+      this.#charge(0);
       await this.#interruptible(undefined);
       return undefined;
     }
     if (closing) throw shuttingDown();
-    const page = await this.#interruptible(this.#page());
+    // How large the page is shows when it is there.
+    if (!this.#charge(LARGEST_CHARGE)) return this.#afford(LARGEST_CHARGE);
+    const page = await this.#interruptible(this.#read());
+    this.#charge(page === undefined ? 0 : chargeOf(page.batch.buffer.byteLength));
     if (page !== undefined) return this.#fromPage(page);
     // Damage or a dead worker: the next change is the mended store.
     if (!this.#ended) await this.#interruptible(undefined);
     return undefined;
   }
 
-  async #page(): Promise<Page | undefined> {
+  async #read(): Promise<Page | undefined> {
     const request = { after: this.#cursor, upTo: this.#endId, filter: this.#filter, fresh: this.#fresh };
     try {
       return await this.#readers.page(request);
@@ -167,14 +195,53 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     const gaps = page.gaps.map((gap) => marks.gap(fromStored(gap)));
     const lost = gaps.find((gap) => gap.entries > 0 && gap.lastId > this.#startHead);
     const upTo = Math.min(this.#endId, lost === undefined ? page.nextAfterId : lost.firstId - 1);
-    const entries = unpack(page.batch, this.#cursor, upTo, (id) => marks.markAt(id));
     const historic = gaps.filter((gap) => gap !== lost && gap.firstId <= upTo);
     if (lost !== undefined) this.#failure = notStored(lost, Math.max(this.#cursor, this.#startHead));
-    return this.#advance(entries, historic, Math.max(this.#cursor, upTo));
+    return this.#fromRest({ batch: page.batch, gaps: historic, upTo: Math.max(this.#cursor, upTo) });
+  }
+
+  /** One run of a page: decoded entries take many times the memory of stored ones. */
+  #fromRest({ batch, gaps, upTo }: Rest): LogRun {
+    const wanted = { after: this.#cursor, upTo, maxEntries: runEntries, maxBytes: runBytes };
+    const entries = unpack(batch, wanted, (id) => this.#readers.marks.markAt(id));
+    const last = entries.at(-1)?.id;
+    const whole = last === undefined || last >= lastIdOf(batch) || last >= upTo;
+    const through = whole ? upTo : last;
+    this.#page = whole ? undefined : { batch, gaps: gaps.filter(({ firstId }) => firstId > through), upTo };
+    const own = whole ? gaps : gaps.filter(({ firstId }) => firstId <= through);
+    return this.#advance({ entries, gaps: own, nextAfterId: through, live: false });
+  }
+
+  /** True: the budget is charged this, whatever it was charged before. False: it has not enough, nothing is charged. */
+  #charge(bytes: number): boolean {
+    const { budget } = this.#readers;
+    if (bytes <= this.#charged) {
+      budget.give(this.#charged - bytes);
+      this.#charged = bytes;
+      return true;
+    }
+    budget.give(this.#charged);
+    const taken = budget.take(bytes);
+    this.#charged = taken ? bytes : 0;
+    return taken;
+  }
+
+  /** Waits for its turn, holding nothing; what there is to read may have changed then. */
+  async #afford(bytes: number): Promise<undefined> {
+    let cancel = (): void => {};
+    const granted = new Promise<void>((resolve) => {
+      cancel = this.#readers.budget.wait(bytes, () => {
+        this.#charged = bytes;
+        resolve();
+      });
+    });
+    await this.#interruptible(granted);
+    cancel();
+    if (this.#ended) this.#charge(0);
   }
 
   /** Filters, cuts at the end and the limit, and moves the cursor. */
-  #advance(entries: readonly LogEntry[], gaps: readonly LogGap[], nextAfterId: number): LogRun {
+  #advance({ entries, gaps, nextAfterId, live }: LogRun): LogRun {
     let chosen = entries;
     if ((entries.at(-1)?.id ?? 0) > this.#endId) chosen = chosen.filter(({ id }) => id <= this.#endId);
     if (this.#filtered) chosen = chosen.filter(this.#matches);
@@ -186,7 +253,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     this.#remaining -= chosen.length;
     this.#cursor = cursor;
     this.#fresh = false;
-    return { entries: chosen, gaps, nextAfterId: cursor };
+    return { entries: chosen, gaps, nextAfterId: cursor, live };
   }
 
   /** The last `wanted` entries begin in the tail, among those that wait to be stored, or in the stored log. */

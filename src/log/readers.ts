@@ -2,6 +2,7 @@
 
 import { systemCode } from '../base/errors.ts';
 import { isDamage } from './damage.ts';
+import { ReadBudget } from './read-budget.ts';
 import type { Page, ReadPageRequest, RemoteStore } from './store-face.ts';
 import type { Tail } from './tail.ts';
 import type { TimeMarks } from './time-marks.ts';
@@ -14,6 +15,7 @@ export interface Wakeable {
 export class Readers {
   readonly tail: Tail;
   readonly marks: TimeMarks;
+  readonly budget = new ReadBudget();
   readonly #store: RemoteStore;
   readonly #report: (error: unknown) => void;
   readonly #all = new Set<Wakeable>();

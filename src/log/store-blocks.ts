@@ -9,7 +9,7 @@ import { GivenTimesTable } from './store-clock.ts';
 import { boundsOf, rangeBytes, TimeRange, TimeRangeTable } from './store-times.ts';
 
 /** A page of stored entries for a reader: what 100 readers hold at once must stay small. */
-const pageBytes = 256 * 1024;
+const pageBytes = 64 * 1024;
 const pageEntries = 4_000;
 /** Blocks looked at in one call, so that a filter that matches nothing never holds the worker long (about 5 ms). */
 const scanBlocks = 500;

@@ -227,7 +227,10 @@ export class Store {
   /** Zero: not known. */
   #stampOf(id: number): StoredGap['from'] {
     const everything = { dir: undefined, since: undefined, until: undefined };
-    const [entry] = attempted(() => unpack(this.#blocks.read(id - 1, id, everything).batch, id - 1, id), []);
+    const [entry] = attempted(
+      () => unpack(this.#blocks.read(id - 1, id, everything).batch, { after: id - 1, upTo: id }),
+      [],
+    );
     return { high: highOf(entry?.timestampMs ?? 0), low: lowOf(entry?.timestampMs ?? 0) };
   }
 

@@ -4,8 +4,8 @@ import { Fifo } from './fifo.ts';
 import { costOf } from './ranges.ts';
 
 /** A run for one reader: enough to make a batch worthwhile, small enough to stay fair among 100 readers. */
-const runEntries = 256;
-const runBytes = 64 * 1024;
+export const runEntries = 256;
+export const runBytes = 64 * 1024;
 
 export class Tail {
   readonly #entries = new Fifo<LogEntry>();

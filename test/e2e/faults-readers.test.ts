@@ -1,12 +1,29 @@
 /** Readers that do not read, freeze, are too many, or are overtaken by retention: they cost the others nothing. */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
-import { type Client, connectTo, type Daemon, environment, MAIN, NODE, startProcess } from './daemon.ts';
+import { openSerialLog } from '../../src/log/serial-log.ts';
+import { lineside, serial } from '../../src/proto/services.ts';
+import { newEntry, optionsFor } from '../log/support.ts';
+import {
+  type Client,
+  connectTo,
+  type Daemon,
+  environment,
+  MAIN,
+  NODE,
+  ROOT,
+  startDaemon,
+  startProcess,
+  temporaryDirectory,
+} from './daemon.ts';
 import { logStatus, RX, residentMiB, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
-import { until } from './wait.ts';
+import { until, within } from './wait.ts';
 
 const MIB = 1024 * 1024;
 const READERS = 50;
@@ -76,6 +93,78 @@ test('100 subscribers, half of which never read: the readers get every byte once
   await until('all are gone', async () => (await daemon.client.line.getStatus({})).subscribers === 0);
   assert.equal(await daemon.stop(), 0);
 });
+
+/** What 100 readers that take 1 KB/s at most may cost while they are there, and ten seconds after they left. */
+const LAZY_GROWTH_MIB = 60;
+const LEFT_GROWTH_MIB = 30;
+const LEFT_MS = 10_000;
+const lazyReaders = {
+  StreamLog: { path: '/serial.SerialService/StreamLog', request: serial.LogStreamRequest.encode({ fromStart: true }) },
+  ReadLog: { path: '/lineside.v1.LineService/ReadLog', request: lineside.v1.ReadLogRequest.encode({ follow: true }) },
+  Session: {
+    path: '/lineside.v1.LineService/Session',
+    request: lineside.v1.SessionRequest.encode({ log: { follow: true } }),
+  },
+} as const;
+const logs = [
+  { what: '60,000 tiny entries', count: 60_000, data: Buffer.from('x'), together: 500 },
+  { what: '64 entries of 1 MiB', count: 64, data: randomBytes(MIB), together: 1 },
+] as const;
+
+for (const { what, count, data, together } of logs) {
+  test(`100 readers that take next to nothing of ${what}: bounded memory, and another reader gets all of it`, async (t) => {
+    const dir = temporaryDirectory();
+    mkdirSync(join(dir, 'data'));
+    const log = await openSerialLog(optionsFor(join(dir, 'data')));
+    for (let stored = 0; stored < count; stored += together)
+      await Promise.all(Array.from({ length: together }, () => log.store(newEntry('', { data }))));
+    await log.close();
+    const daemon = await startDaemon({ dir });
+    const readAll = async (): Promise<void> => {
+      let next = 1;
+      for await (const { entries } of daemon.client.line.readLog({}))
+        for (const { id, entry } of entries) {
+          assert.equal(Number(id), next);
+          assert.equal(entry?.rawData?.length, data.length);
+          next += 1;
+        }
+      assert.equal(next, count + 1);
+    };
+    // What every reader needs is there before the count begins: compiled code, the worker's pages.
+    await readAll();
+    const before = residentMiB(daemon.pid);
+    for (const [method, { path, request }] of Object.entries(lazyReaders)) {
+      const hex = Buffer.from(request.finish()).toString('hex');
+      const lazy = startProcess(NODE, [join(ROOT, 'test/e2e/lazy-readers.ts'), daemon.socket, '4', '25', path, hex]);
+      if (lazy.stdout === null) throw new Error('no pipe');
+      await within('all streams stand', once(lazy.stdout, 'data'));
+      let peak = 0;
+      // Small entries go past clients that take some: 65,535 bytes of each stream at once, then 1,024 a second.
+      const end = performance.now() + LEFT_MS;
+      await until('ten seconds of reading', () => {
+        peak = Math.max(peak, residentMiB(daemon.pid));
+        return performance.now() > end;
+      });
+      if (data.length < MIB) await readAll();
+      assert.equal((await daemon.client.line.getStatus({})).subscribers, 100);
+      lazy.kill('SIGKILL');
+      await until('all are gone', async () => (await daemon.client.line.getStatus({})).subscribers === 0);
+      await readAll();
+      const left = performance.now() + LEFT_MS;
+      await until(
+        `${method}: the memory is given back`,
+        () => residentMiB(daemon.pid) < before + LEFT_GROWTH_MIB || performance.now() > left,
+      );
+      const after = residentMiB(daemon.pid);
+      t.diagnostic(
+        `${method}: ${Math.round(before)} MiB before, at most ${Math.round(peak)}, ${Math.round(after)} after`,
+      );
+      assert.ok(peak < before + LAZY_GROWTH_MIB, `${method}: ${before} MiB before, ${peak} MiB with the readers`);
+      assert.ok(after < before + LEFT_GROWTH_MIB, `${method}: ${before} MiB before, ${after} MiB after they left`);
+    }
+    assert.equal(await daemon.stop(), 0);
+  });
+}
 
 test('a client that is frozen is noticed by keepalive and freed', async (t) => {
   const { daemon } = await startBox({ grpc: { keepalive_s: 1 } });

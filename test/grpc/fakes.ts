@@ -158,7 +158,7 @@ export class FakeLog implements LogFace {
         const entries = this.entries.slice(at, at + this.runEntries);
         at += entries.length;
         this.delivered += entries.length;
-        if (entries.length > 0) yield { entries, gaps: [], nextAfterId: at };
+        if (entries.length > 0) yield { entries, gaps: [], nextAfterId: at, live: true };
         else if (!request.follow) return;
         else await new Promise<void>((resolve) => this.#wakers.add(resolve));
       }

@@ -27,39 +27,62 @@ async function* batches(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer, void, undefined> {
   let logId = log.logId;
-  for await (const run of runs) {
-    const shared = isShared();
-    for (const piece of pieces(run, (id) => log.bootAt(id))) {
-      const entries = piece.entries.map((entry) => ({
-        id: entry.id,
-        bytes: encodeEntry(entry, shared),
-        clock: entry.clock,
-        uncorrectedMs: entry.uncorrectedMs,
-      }));
-      yield encodeBatch({ ...piece, entries, logId });
+  const encoded = (run: LogRun): Buffer[] =>
+    [...pieces(run, (id) => log.bootAt(id))].map((piece) => {
+      const batch = encodeBatch({ ...piece, entries: piece.entries.map(batchEntry(run.live && isShared())), logId });
       logId = '';
-    }
-  }
+      return batch;
+    });
+  yield* encodedRuns(runs, encoded);
   if (logId !== '' && !request.follow && !signal.aborted) {
     const nextAfterId = typeof request.after === 'number' ? request.after : 0;
     yield encodeBatch({ entries: [], gaps: [], logId, nextAfterId, bootId: '' });
   }
 }
 
-/** Encoded entries of a run as the contract has them, by the handful. */
-export function* handfuls(entries: readonly LogEntry[], shared: boolean): Generator<Handful> {
-  let handful: Buffer[] = [];
+/**
+ * The messages of each run. While a client does not take them, its reader holds them alone: decoded entries would be ten times
+ * as large.
+ */
+async function* encodedRuns<T>(runs: AsyncIterable<LogRun>, encode: (run: LogRun) => T[]): AsyncGenerator<T, void> {
+  const iterator = runs[Symbol.asyncIterator]();
+  try {
+    for (let all = await next(iterator, encode); all !== undefined; all = await next(iterator, encode)) yield* all;
+  } finally {
+    await iterator.return?.();
+  }
+}
+
+async function next<T>(runs: AsyncIterator<LogRun>, encode: (run: LogRun) => T[]): Promise<T[] | undefined> {
+  const { done, value } = await runs.next();
+  return done === true ? undefined : encode(value);
+}
+
+const batchEntry = (shared: boolean) => (entry: LogEntry) => ({
+  id: entry.id,
+  bytes: encodeEntry(entry, shared),
+  clock: entry.clock,
+  uncorrectedMs: entry.uncorrectedMs,
+});
+
+/** Entries as the contract has them, by the handful (wire.ts). */
+export function readHandfuls(runs: AsyncIterable<LogRun>, isShared: () => boolean): AsyncGenerator<Handful, void> {
+  return encodedRuns(runs, ({ entries, live }) => [...handfuls(entries, live && isShared())]);
+}
+
+function* handfuls(entries: readonly LogEntry[], shared: boolean): Generator<Handful> {
+  let messages: Buffer[] = [];
   let bytes = 0;
   for (const entry of entries) {
     const encoded = encodeEntry(withClockNote(entry), shared);
-    handful.push(encoded);
+    messages.push(encoded);
     bytes += encoded.length;
-    if (bytes < HANDFUL_BYTES && handful.length < HANDFUL_ENTRIES) continue;
-    yield handful;
-    handful = [];
+    if (bytes < HANDFUL_BYTES && messages.length < HANDFUL_ENTRIES) continue;
+    yield messages;
+    messages = [];
     bytes = 0;
   }
-  if (handful.length > 0) yield handful;
+  if (messages.length > 0) yield messages;
 }
 
 interface Piece {

@@ -104,7 +104,7 @@ test('runs are cut at the limits, each gap with the entries it lies between', ()
   });
   const many = Array.from({ length: BATCH_ENTRIES * 2 + 1 }, (_, i) => make(i + 10, 1));
   const lost = [3, BATCH_ENTRIES + 15, 5_000].map((firstId) => ({ ...gap, firstId }));
-  const cut = [...pieces({ entries: many, gaps: lost, nextAfterId: 9_999 }, () => 'boot')];
+  const cut = [...pieces({ entries: many, gaps: lost, nextAfterId: 9_999, live: true }, () => 'boot')];
   assert.deepEqual(
     cut.map((piece) => piece.entries.length),
     [BATCH_ENTRIES, BATCH_ENTRIES, 1],
@@ -119,12 +119,14 @@ test('runs are cut at the limits, each gap with the entries it lies between', ()
   );
   const large = [make(1, 1), make(2, 1_048_576), make(3, 1)];
   assert.deepEqual(
-    [...pieces({ entries: large, gaps: [], nextAfterId: 3 }, () => 'boot')].map((p) => p.entries.length),
+    [...pieces({ entries: large, gaps: [], nextAfterId: 3, live: true }, () => 'boot')].map((p) => p.entries.length),
     [1, 1, 1],
   );
-  const nothing = { entries: [], gaps: [], nextAfterId: 7 };
-  assert.deepEqual([...pieces(nothing, () => 'boot')], [{ ...nothing, bootId: '' }]);
-  const boots = [...pieces({ entries: many, gaps: [], nextAfterId: 9_999 }, (id) => (id < 100 ? 'one' : 'two'))];
+  const nothing = { entries: [], gaps: [], nextAfterId: 7, live: true };
+  assert.deepEqual([...pieces(nothing, () => 'boot')], [{ entries: [], gaps: [], nextAfterId: 7, bootId: '' }]);
+  const boots = [
+    ...pieces({ entries: many, gaps: [], nextAfterId: 9_999, live: true }, (id) => (id < 100 ? 'one' : 'two')),
+  ];
   assert.deepEqual(
     boots.map((piece) => [piece.bootId, piece.entries.length, piece.nextAfterId]),
     [

@@ -21,9 +21,11 @@ const MAX_SEND_BYTES = 4 * MIB;
 export const BATCH_BYTES = 64 * KIB;
 export const BATCH_ENTRIES = 512;
 /**
- * StreamLog hands over so many entries at a time, for speed alone. grpc-js queues 16 handfuls for a client that does
- * not read: 128 KiB at most, larger entries aside.
+ * Messages (of StreamLog: handfuls) that a stream holds for a client that does not read. Node's own 16 are 16 MiB for each
+ * reader of large entries.
  */
+export const MESSAGES_AHEAD = 1;
+/** StreamLog hands over so many entries at a time, for speed alone. */
 export const HANDFUL_BYTES = 8 * KIB;
 export const HANDFUL_ENTRIES = 64;
 /** ReadLog's `last` is held in memory by the log, hence bounded. */

@@ -6,7 +6,7 @@ import type { Line, OpenRequest, SendRequest } from '../../line/face.ts';
 import { type NewEntry, RX, TX } from '../../log/entry.ts';
 import type { LogFace } from '../../log/face.ts';
 import type { serial } from '../../proto/services.ts';
-import { handfuls } from './batches.ts';
+import { readHandfuls } from './batches.ts';
 import { fromU64, u64 } from './encode.ts';
 import { callerOf, deadlineMsOf } from './gate.ts';
 import { MAX_NOTE_BYTES, MAX_RAW_DATA_BYTES } from './limits.ts';
@@ -155,9 +155,7 @@ async function* streamLog(
     try {
       const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, subscription.signal);
       standing(context, log);
-      for await (const { entries } of runs) {
-        for (const handful of handfuls(entries, subscriptions.count > 1)) yield handful;
-      }
+      for await (const handful of readHandfuls(runs, () => subscriptions.count > 1)) yield handful;
       subscription.checkStopping();
     } finally {
       subscription.close();

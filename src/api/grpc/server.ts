@@ -1,4 +1,5 @@
 /** The gRPC servers: one for each address, each with its own access policy, all with the same services. */
+import { setDefaultHighWaterMark } from 'node:stream';
 import { ServerCredentials, setLogger } from '@grpc/grpc-js';
 import { createServer, type Server } from 'nice-grpc';
 import { type Clock, pause } from '../../base/clock.ts';
@@ -15,7 +16,7 @@ import type { CertificateRoles } from './access.ts';
 import { judgeBy } from './credentials.ts';
 import { createGate, type Gate } from './gate.ts';
 import { type InheritedListener, listenOn } from './inherited-listener.ts';
-import { STOP_GRACE_MS, serverOptions } from './limits.ts';
+import { MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
 import { isTrusted, needsTls } from './listener.ts';
 import { Refusals } from './refusals.ts';
@@ -53,6 +54,8 @@ export interface GrpcServers {
 
 export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const { config, clock, logger } = parts;
+  // Of all object streams of the process: neither library lets a call have its own, and the line has no others.
+  setDefaultHighWaterMark(true, MESSAGES_AHEAD);
   // What grpc-js would write to standard error by itself.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
   const refusals = new Refusals(logger);

@@ -22,7 +22,7 @@ export class Session {
   readonly #caller: string;
   readonly #subscription: Subscription;
   readonly #slots: Slot[] = [];
-  /** The next batch of the log, until it is handed over: back-pressure of one. */
+  /** The next batch of the log, until the client takes it: its reader makes no other before. */
   #batch: Buffer | undefined;
   #reading = true;
   #following = false;
@@ -56,9 +56,9 @@ export class Session {
       }
       const batch = this.#batch;
       if (batch !== undefined) {
+        yield batch;
         this.#batch = undefined;
         this.#log.wake();
-        yield batch;
       }
       if (answer !== undefined || batch !== undefined) continue;
       if (this.#failure !== undefined) throw this.#failure;
@@ -106,10 +106,10 @@ export class Session {
   async #pump(batches: AsyncIterable<Buffer>): Promise<void> {
     const { signal } = this.#subscription;
     for await (const batch of batches) {
-      while (this.#batch !== undefined && !signal.aborted) await this.#log.wait();
-      if (signal.aborted) return;
       this.#batch = sessionResponse('log', batch);
       this.#writer.wake();
+      while (this.#batch !== undefined && !signal.aborted) await this.#log.wait();
+      if (signal.aborted) return;
     }
   }
 
