@@ -40,6 +40,7 @@ export const quietOutbox: JsonObject = {
   publishedTotal: 12,
   refusedTotal: 0,
   unreachedTotal: 0,
+  prunedTotal: 0,
   deadLetters: 0,
   blockedKeys: [],
   blockedKeyCount: 0,

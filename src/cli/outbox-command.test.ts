@@ -108,7 +108,15 @@ describe('outbox', () => {
   it('says that no broker is configured', async () => {
     const broker = { configured: false, connected: false, reason: '', forSeconds: 0, topics: [] };
     hub.outbox = { ...offline, broker };
-    assert.match((await cli('outbox')).stdout, /^Broker +none is configured \(kafka\.bootstrap is empty\)/);
+    const { stdout } = await cli('outbox');
+    assert.match(stdout, /^Broker +Kafka is not configured \(kafka\.bootstrap is empty\): events are kept on this box/);
+    assert.match(stdout, /Waiting +1,204 changes wait, the oldest since 2026-03-01/);
+    assert.ok(!stdout.includes('Pruned'));
+    hub.outbox = { ...offline, broker, prunedTotal: 3_000 };
+    assert.match(
+      (await cli('outbox')).stdout,
+      /Pruned +the 3,000 oldest events since the start: outbox\.max_bytes was/,
+    );
   });
 
   it('watches until Ctrl-C, and ends with 0', async () => {

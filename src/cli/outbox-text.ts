@@ -11,10 +11,13 @@ export function outboxText(outbox: Fields, width: number): string {
   const broker = outbox.object('broker');
   const rows: Row[] = [
     ['Broker', brokerText(broker)],
-    ['Waiting', waitingText(outbox)],
+    ['Waiting', waitingText(outbox, broker)],
   ];
   const ease = easeText(outbox, broker);
   if (ease !== '') rows.push(['', ease]);
+  const pruned = outbox.number('prunedTotal');
+  if (pruned > 0)
+    rows.push(['Pruned', `the ${counted(pruned, 'oldest event')} since the start: outbox.max_bytes was reached`]);
   rows.push(['In flight', inFlightText(outbox)], ...blockedRows(outbox), deadRow(outbox.number('deadLetters')));
   for (const topic of broker.objects('topics')) rows.push(topicRow(new Fields(topic, 'the topic')));
   rows.push(['Since start', sinceStartText(outbox)]);
@@ -23,15 +26,17 @@ export function outboxText(outbox: Fields, width: number): string {
 
 /** connected for 2 h 3 min; OFFLINE for 3 h 0 min: cannot reach 10.0.0.5:9093 (connection refused) */
 function brokerText(broker: Fields): string {
-  if (!broker.truth('configured')) return 'none is configured (kafka.bootstrap is empty): changes are kept on this box';
+  if (!broker.truth('configured'))
+    return 'Kafka is not configured (kafka.bootstrap is empty): events are kept on this box';
   const span = spanText(Math.round(broker.number('forSeconds') * 1000));
   const reason = safeText(broker.text('reason'));
   if (broker.truth('connected')) return `connected for ${span}${reason === '' ? '' : `; ${reason}`}`;
   return `OFFLINE for ${span}${reason === '' ? '' : `: ${reason}`}`;
 }
 
-function waitingText(outbox: Fields): string {
+function waitingText(outbox: Fields, broker: Fields): string {
   const waiting = outbox.number('waiting');
+  if (waiting === 0 && !broker.truth('configured')) return 'nothing: no event is kept';
   if (waiting === 0) return 'nothing: every change has been acknowledged by the broker';
   const verb = waiting === 1 ? 'waits' : 'wait';
   return `${counted(waiting, 'change')} ${verb}${oldestText(outbox.objectOr('oldest', undefined), waiting)}`;
@@ -48,7 +53,7 @@ function easeText(outbox: Fields, broker: Fields): string {
   if (broker.truth('connected') || outbox.number('waiting') === 0) return '';
   return broker.truth('configured')
     ? 'nothing is lost: they are stored on this box and go out by themselves when the broker is back'
-    : 'nothing is lost: they are stored on this box and go out when a broker is configured';
+    : 'they are published when a broker is configured; if outbox.max_bytes is reached before, the oldest are pruned';
 }
 
 function inFlightText(outbox: Fields): string {

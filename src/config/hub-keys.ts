@@ -99,7 +99,7 @@ const outbox: readonly Key[] = [
     'outbox.max_bytes',
     2 * GIB,
     [MIB, 1_024 * GIB],
-    'Bytes that refdata.db may hold: records, history, outbox; beyond that changes are refused, nothing is dropped.',
+    'Bytes that refdata.db may hold: records, history, outbox; beyond that changes are refused, or, without a broker, the oldest events pruned.',
   ),
   integer(
     'outbox.min_free_bytes',

@@ -136,7 +136,8 @@ class Admin implements OutboxAdmin {
     const state = broker?.state();
     const topics = state?.topics ?? [];
     const vitals = {
-      waiting: publisher.waiting,
+      // Without a broker events wait for it to be configured: that is no lag.
+      waiting: broker === undefined ? 0 : publisher.waiting,
       deadLetters: this.#countDead(),
       damage,
       full,

@@ -2,6 +2,7 @@
 import type { Rule } from '../base/alerts.ts';
 
 export interface Vitals {
+  /** Rows that a configured broker has still to acknowledge. */
   readonly waiting: number;
   readonly deadLetters: number;
   /** '' when sound, else what was found. */

@@ -30,6 +30,9 @@ const lookMs = 1_000;
 const reserveDivisor = 8;
 const minReserveBytes = 4 * 1024 * 1024;
 
+/** Slices removed for one change at most, some 10 ms each: a limit that was lowered by far is reached over several changes. */
+const maxSlices = 8;
+
 /** Pages a connection may fill: with the reserve for the one that marks, without for one that only brings changes. */
 export function limitPages(connection: Connection, maxBytes: number, withReserve: boolean): void {
   const pageSize = Number(connection.pragma('page_size', { simple: true }));
@@ -62,8 +65,19 @@ export class Budget {
     return this.#lack;
   }
 
-  /** Throws STORAGE_FULL where there is no room for a change. */
-  check(): void {
+  /** refdata.db holds what it may; the disk is another matter. */
+  get isReached(): boolean {
+    return this.usedBytes() >= this.#o.maxBytes;
+  }
+
+  /** An eighth is left: room for a large import. */
+  get isNearlyReached(): boolean {
+    return this.usedBytes() >= this.#o.maxBytes - this.#o.maxBytes / reserveDivisor;
+  }
+
+  /** Throws STORAGE_FULL where there is no room for a change. `makeRoom`: removes a slice of what is dispensable; false: nothing is. */
+  check(makeRoom: () => boolean): void {
+    for (let slices = 0; this.lack() !== '' && slices < maxSlices && this.isReached && makeRoom(); slices++);
     const lack = this.lack();
     if (lack === '') return;
     throw new LinesideError('STORAGE_FULL', `no room for changes: ${lack}`, {

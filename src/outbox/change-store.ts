@@ -47,6 +47,11 @@ export interface ChangeStore {
    * they could not be counted.
    */
   onCommitted(listener: (waiting: number | undefined) => void): void;
+  /**
+   * Without a broker: `prune` removes the oldest events, a slice in a transaction, where changes would be refused for
+   * outbox.max_bytes. It answers how many it removed; 0: there are none that may go.
+   */
+  makeRoomBy(prune: (audit: Audit) => number): void;
   health(): StoreHealth;
   /** The background check, or whoever reads, found the file damaged. Stays so until the next start. */
   reportDamage(found: string): void;
@@ -121,6 +126,9 @@ class OpenStore implements ChangeStore {
   #full = '';
   #fullMs = 0;
   #damage = '';
+  #prune: ((audit: Audit) => number) | undefined;
+  /** There was nothing left to prune, until there is again. */
+  #isPruned = false;
   /** A transaction waited in vain for another program: see lockWaitMs. */
   #locked = false;
   #check: BackgroundCheck | undefined;
@@ -157,7 +165,7 @@ class OpenStore implements ChangeStore {
 
   #change<T>(author: Author, work: (change: Change) => T): T {
     const committed = this.#guarded(() => {
-      this.#budget.check();
+      this.#budget.check(() => this.#makeRoom());
       return this.#onDisk(() => this.#transactions.change(author, work));
     });
     this.#unlocked();
@@ -182,6 +190,19 @@ class OpenStore implements ChangeStore {
     if (rows > 0) this.#tell(waiting);
   }
 
+  makeRoomBy(prune: (audit: Audit) => number): void {
+    this.#prune = prune;
+  }
+
+  /** Within the write slot. */
+  #makeRoom(): boolean {
+    const prune = this.#prune;
+    if (prune === undefined) return false;
+    const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
+    this.#isPruned = this.#transactions.run(() => prune(audit)) === 0;
+    return !this.#isPruned;
+  }
+
   maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T> {
     return this.#slot.run(false, () => {
       const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
@@ -197,6 +218,8 @@ class OpenStore implements ChangeStore {
     return this.#slot.hold(async () => {
       try {
         this.#guarded(() => this.#files.verify());
+        // What the import may need; its own connection cannot prune.
+        while (this.#budget.isNearlyReached && this.#guarded(() => this.#makeRoom())) await new Promise(setImmediate);
         const result = await work();
         this.#guarded(() => this.#files.verify());
         return result;
@@ -268,7 +291,7 @@ class OpenStore implements ChangeStore {
       return this.#guarded(() => {
         this.#files.verify();
         return {
-          full: this.#budget.lack() || this.#full,
+          full: this.#lack() || this.#full,
           damage: this.#damage,
           usedBytes: this.#budget.usedBytes(),
           waitingChanges: this.#slot.waiting,
@@ -277,6 +300,12 @@ class OpenStore implements ChangeStore {
     } catch (error) {
       return { full: this.#full, damage: this.#damage || messageOf(error), usedBytes: 0, waitingChanges: 0 };
     }
+  }
+
+  /** What can be pruned leaves room for changes. */
+  #lack(): string {
+    const lack = this.#budget.lack();
+    return this.#prune !== undefined && !this.#isPruned && this.#budget.isReached ? '' : lack;
   }
 
   reportDamage(found: string): void {

@@ -26,6 +26,8 @@ export interface OutboxStatus {
   readonly publishedTotal: number;
   readonly refusedTotal: number;
   readonly unreachedTotal: number;
+  /** Oldest events that were removed unpublished, since the start: no broker is configured and outbox.max_bytes was reached. */
+  readonly prunedTotal: number;
   readonly deadLetters: number;
   /** Keys whose first waiting row was refused; what comes after it waits. At most 100 are listed; the count is of all. */
   readonly blockedKeys: readonly BlockedKey[];

@@ -21,7 +21,7 @@ export function rigFor(t: TestContext, changes: Partial<PublisherOptions> = {}):
 
 export function publisherOn(
   store: ChangeStore,
-  broker: FakeBroker,
+  broker: FakeBroker | undefined,
   clock: Clock,
   changes: Partial<PublisherOptions> = {},
 ): Publisher {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { FakeBroker } from './broker.fixture.ts';
-import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
+import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
 import type { ChangeStore } from './change-store.ts';
 import { change, changeAtOnce, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
 
@@ -412,4 +412,47 @@ test('whatever the broker does and whenever the process is killed, nothing is lo
     }),
     { numRuns: 60 },
   );
+});
+
+test('without a broker events wait beyond outbox.max_bytes: the oldest are pruned, counted and audited, no change is refused', async (t) => {
+  const at = temporaryStore(t, { maxBytes: 2 << 20 });
+  const { store, clock } = at;
+  let keepAbove = Number.MAX_SAFE_INTEGER;
+  const publisher = publisherOn(store, undefined, clock, { keepAbove: () => keepAbove });
+  const data = { text: 'x'.repeat(2_000) };
+  const put = async (n: number): Promise<number> =>
+    store.commit(author, (tx) => tx.emit(recordEvent(`k${n}`, 1, { data })));
+  for (let n = 0; n < 500; n++) await put(n);
+  const bury = "DELETE FROM outbox_waiting WHERE id = 3; INSERT INTO dead_letters VALUES (3, '', 1, '')";
+  await store.maintain(() => store.connection.exec(bury));
+  for (let n = 500; n < 3_000; n++) await put(n);
+  const { full, usedBytes } = store.health();
+  assert.equal(full, '');
+  assert.ok(usedBytes < 3 << 20, String(usedBytes));
+  const { prunedTotal } = publisher.status();
+  assert.ok(prunedTotal > 500);
+  const left = rowsOf(store).filter((row) => row.waiting === 1);
+  assert.deepEqual([left.length, left.at(-1)?.id], [3_000 - (left[0]?.id ?? 0) + 1, 3_000], 'the newest stay');
+  const audited = store.connection.prepare(
+    "SELECT sum(details ->> 'waited') FROM audit WHERE action = 'outbox.pruned'",
+  );
+  assert.equal(audited.pluck().get(), prunedTotal);
+  assert.equal(rowsOf(store)[0]?.id, 3, 'a dead letter stays');
+
+  // A subscriber that needs them comes first.
+  keepAbove = 0;
+  const fill = async (): Promise<void> => {
+    for (let n = 0; n < 1_500; n++) await put(n);
+  };
+  await assert.rejects(fill(), { code: 'STORAGE_FULL' });
+  assert.match(store.health().full, /outbox\.max_bytes/);
+  keepAbove = Number.MAX_SAFE_INTEGER;
+  await put(0);
+  assert.equal(store.health().full, '');
+  // What waits is published when there is a broker.
+  const broker = new FakeBroker();
+  const later = publisherOn(store, broker, clock);
+  later.start();
+  await settles('published', clock, () => broker.arrived.length > 0);
+  await later.stop(0);
 });

@@ -8,7 +8,7 @@ import { LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { Pulse } from '../base/pulse.ts';
 import type { Broker, Settled } from '../kafka/face.ts';
-import type { ChangeStore } from './change-store.ts';
+import type { Audit, ChangeStore } from './change-store.ts';
 import type { Scope } from './event.ts';
 import type { RowHead } from './lane.ts';
 import { type BlockedLane, Lanes } from './lanes.ts';
@@ -43,6 +43,8 @@ export interface PublisherStatus {
   readonly publishedTotal: number;
   readonly refusedTotal: number;
   readonly unreachedTotal: number;
+  /** Events removed before they were published, for want of room and of a broker, since the start. */
+  readonly prunedTotal: number;
   readonly blocked: readonly BlockedLane[];
 }
 
@@ -97,6 +99,7 @@ export class Publisher {
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new';
   #refusedTotal = 0;
   #unreachedTotal = 0;
+  #prunedTotal = 0;
 
   /** Counts the waiting rows: some 10 ms for a million. */
   constructor(options: PublisherOptions) {
@@ -116,6 +119,7 @@ export class Publisher {
     this.#pruner = new Pruner({ ...options, rows: this.#rows });
     this.#waiting = this.#rows.count();
     store.onCommitted((waiting) => this.#committed(waiting));
+    if (options.broker === undefined) store.makeRoomBy((audit) => this.#prune(audit));
   }
 
   start(): void {
@@ -154,6 +158,7 @@ export class Publisher {
       publishedTotal: this.#writes.publishedTotal,
       refusedTotal: this.#refusedTotal,
       unreachedTotal: this.#unreachedTotal,
+      prunedTotal: this.#prunedTotal,
       blocked: this.#lanes.blocked(this.#o.clock.monoMs()),
     };
   }
@@ -183,6 +188,24 @@ export class Publisher {
     if (waiting === undefined) this.#recount();
     else this.#waiting += waiting;
     this.#wake();
+  }
+
+  /** Within a transaction. Without a broker no row is in hand. What webhooks still need stays. */
+  #prune(audit: Audit): number {
+    const { store, logger, keepAbove } = this.#o;
+    const pruned = this.#rows.prune(keepAbove?.() ?? Number.MAX_SAFE_INTEGER);
+    if (pruned === undefined) return 0;
+    const { events, waited } = pruned;
+    this.#waiting = Math.max(0, this.#waiting - waited);
+    if (waited > 0) {
+      if (this.#prunedTotal === 0)
+        logger.warn('oldest events pruned: outbox.max_bytes is reached and Kafka is not configured', {
+          events: waited,
+        });
+      this.#prunedTotal += waited;
+      audit(store.now(), 'publisher', 'outbox.pruned', 'oldest events', pruned);
+    }
+    return events;
   }
 
   #changed(): void {

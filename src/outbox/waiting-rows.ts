@@ -42,6 +42,10 @@ export class WaitingRows {
   readonly #hasOld;
   readonly #removeOld;
   readonly #forget;
+  readonly #dispensable;
+  readonly #dropWaiting;
+  readonly #dropPublished;
+  readonly #dropEvents;
 
   constructor(connection: Connection) {
     this.#after = connection.prepare<[number], StoredRow>(`SELECT ${columns} ${waiting} WHERE w.id > ? ORDER BY w.id`);
@@ -71,6 +75,24 @@ export class WaitingRows {
     this.#forget = connection.prepare<[Slice]>(
       'DELETE FROM outbox_published WHERE id > $after AND id <= $upTo AND published_at < $before',
     );
+    const isNoDeadLetter = 'id NOT IN (SELECT outbox_id FROM dead_letters)';
+    this.#dispensable = connection.prepare<[number, number], Dispensable>(
+      `SELECT max(id) AS lastId, min(tx_time) AS fromTxTime, max(tx_time) AS toTxTime
+       FROM (SELECT id, tx_time FROM outbox_events WHERE id <= ? AND ${isNoDeadLetter} ORDER BY id LIMIT ?)`,
+    );
+    this.#dropWaiting = connection.prepare<[number]>('DELETE FROM outbox_waiting WHERE id <= ?');
+    this.#dropPublished = connection.prepare<[number]>('DELETE FROM outbox_published WHERE id <= ?');
+    this.#dropEvents = connection.prepare<[number]>(`DELETE FROM outbox_events WHERE id <= ? AND ${isNoDeadLetter}`);
+  }
+
+  /** The oldest events up to an id, whether they wait or not, dead letters excepted. Answers what was removed. */
+  prune(upTo: number): Pruned | undefined {
+    const slice = this.#dispensable.get(upTo, pruneRows);
+    if (slice === undefined || slice.lastId === null) return undefined;
+    const waited = this.#dropWaiting.run(slice.lastId).changes;
+    this.#dropPublished.run(slice.lastId);
+    const events = this.#dropEvents.run(slice.lastId).changes;
+    return { events, waited, fromTxTime: slice.fromTxTime, toTxTime: slice.toTxTime };
   }
 
   /** The next rows behind an id, but those `skip` names. */
@@ -143,6 +165,19 @@ export class WaitingRows {
     this.#forget.run(slice);
     return removed;
   }
+}
+
+export interface Pruned {
+  readonly events: number;
+  /** Those of them that were still to be published. */
+  readonly waited: number;
+  readonly fromTxTime: Instant;
+  readonly toTxTime: Instant;
+}
+
+interface Dispensable extends Pick<Pruned, 'fromTxTime' | 'toTxTime'> {
+  /** null: there is none. */
+  readonly lastId: number | null;
 }
 
 interface Slice {

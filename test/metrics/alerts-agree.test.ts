@@ -44,7 +44,7 @@ const lives: Readonly<Record<string, readonly Phase[]>> = {
     [59, { outbox: { broker: { ...broker, connected: false } } }],
     [1, {}],
     [62, { outbox: { broker: { ...broker, connected: false } } }],
-    [2, { outbox: { broker: { ...broker, configured: false, connected: false } } }],
+    [2, { outbox: { waiting: 5_000, broker: { ...broker, configured: false, connected: false } } }],
   ],
   webhooks: [
     [2, { webhooks: { oldestDueSeconds: 900 } }],

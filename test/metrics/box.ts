@@ -51,6 +51,7 @@ export const well: Facts = {
     publishedTotal: 9,
     refusedTotal: 0,
     unreachedTotal: 0,
+    prunedTotal: 0,
     deadLetters: 0,
     blockedKeys: [],
     blockedKeyCount: 0,
@@ -176,7 +177,7 @@ export class Box {
     const { configured, connected, topics } = outbox.broker;
     await this.#line.look();
     const vitals = {
-      waiting: outbox.waiting,
+      waiting: configured ? outbox.waiting : 0,
       deadLetters: outbox.deadLetters,
       damage,
       full,

@@ -30,6 +30,11 @@ const counters: readonly Listed[] = [
     ({ broker }) => broker.producersReplaced,
   ],
   ['outbox_unreached_total', 'Sendings that reached nobody.', ({ unreachedTotal }) => unreachedTotal],
+  [
+    'outbox_pruned_total',
+    'Oldest events removed unpublished: no broker is configured and outbox.max_bytes was reached.',
+    ({ prunedTotal }) => prunedTotal,
+  ],
 ];
 
 /** Registers them; the function sets them to what a status says. */

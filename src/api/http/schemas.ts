@@ -215,6 +215,9 @@ export const components = {
     publishedTotal: count('Acknowledged since the start.'),
     refusedTotal: count('Refusals by a broker that was reached, since the start.'),
     unreachedTotal: count('Sendings that reached nobody, since the start.'),
+    prunedTotal: count(
+      'Oldest events removed unpublished, since the start: no broker, and outbox.max_bytes was reached.',
+    ),
     deadLetters: count('Rows that cannot be published.'),
     blockedKeys: Type.Array(
       exact({

@@ -45,6 +45,7 @@ export class FakeOutbox implements OutboxAdmin {
     publishedTotal: 41,
     refusedTotal: 5,
     unreachedTotal: 6,
+    prunedTotal: 0,
     deadLetters: 3,
     blockedKeys: [
       { topic: 't.public', key: 'tools:saw', outboxId: 3, attempts: 2, reason: 'ACL', nextAttemptInSeconds: 4.5 },
