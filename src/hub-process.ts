@@ -163,7 +163,8 @@ function vitalsOf({ store, outbox, admin, refdata, publisher, loops, http, upstr
   const status = (): string => {
     const { rejected, failed } = admin.status();
     const { damage, full } = store.health();
-    return hubStatus({ ...outbox.status(), review: rejected + failed, refusing: damage === '' ? full : damage });
+    const refusing = damage === '' ? full : damage;
+    return [...http.faults(), hubStatus({ ...outbox.status(), review: rejected + failed, refusing })].join('; ');
   };
   return { checks, status };
 }

@@ -31,7 +31,7 @@ export interface LineProcess {
   /** Where it listens: "unix:/run/lineside/grpc.sock", "127.0.0.1:50051". */
   readonly addresses: readonly string[];
   readonly vitals: Vitals;
-  /** Takes what needs no new port and no new listener; answers the keys it could not take. CONFIG_INVALID: it took nothing. */
+  /** Takes what needs no new port and no new listener; answers the keys it could not take. */
   configure(config: Config): Promise<readonly string[]>;
   /** Ends streams with UNAVAILABLE, closes the port, commits the log. Rejects with all failures at once. */
   stop(): Promise<void>;
@@ -82,7 +82,9 @@ function vitalsOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): Vitals
   const checks: Check[] = [{ name: 'the log worker', answers: () => log.answers() }];
   const address = probedAddress(servers.listening);
   if (address !== undefined) checks.push({ name: 'gRPC', answers: () => grpcAnswers(address) });
-  return { checks, status: async () => lineStatus({ line: owner.snapshot(), log: await log.status() }) };
+  const status = async (): Promise<string> =>
+    [...servers.faults(), lineStatus({ line: owner.snapshot(), log: await log.status() })].join('; ');
+  return { checks, status };
 }
 
 async function build(

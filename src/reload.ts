@@ -30,7 +30,7 @@ export interface Reloaded {
 }
 
 interface LineReloadOptions extends ReloadOptions {
-  /** Answers the keys that it could not take. Throws CONFIG_INVALID where it took none. */
+  /** Answers the keys that it could not take, those of files whose contents alone were changed among them. */
   readonly take: (config: Config) => Promise<readonly string[]>;
 }
 
@@ -67,7 +67,7 @@ export class LineReload {
       this.#refused = '';
       for (const { path, message } of plan.conflicts) logger.warn('not taken before a restart', { key: path, message });
       logger.info('configuration read anew', taken.length === 0 ? {} : { taken: taken.join(' ') });
-      const restart = [...new Set([...plan.live.filter((path) => notTaken.includes(path)), ...plan.restart])];
+      const restart = [...new Set([...notTaken, ...plan.restart])];
       if (restart.length === 0) return { isGood: true, remark: '', endsFor: '' };
       logger.warn('changed keys need a restart of the service', { keys: restart.join(' ') });
       return { isGood: true, remark: `RESTART NEEDED for ${restart.join(' ')}`, endsFor: '' };

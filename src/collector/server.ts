@@ -1,12 +1,13 @@
 /** The collector as a server: one address, its credentials, its limits. */
-import { createServer as createSocketServer, type Socket } from 'node:net';
+import { createServer as createSocketServer, type Socket, type Server as SocketServer } from 'node:net';
+import { createServer as createTlsServer, Server as TlsServer } from 'node:tls';
 import { Server, ServerCredentials, setLogger } from '@grpc/grpc-js';
 import { type Clock, endsWithin } from '../base/clock.ts';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { RefusalLog } from '../base/refusal-log.ts';
 import { isLoopback } from '../config/listen.ts';
-import { readTlsFiles } from '../config/tls-files.ts';
+import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../config/tls-files.ts';
 import { TokenWatch } from '../config/token-reader.ts';
 import { createGate, type Judge } from './gate.ts';
 import {
@@ -57,7 +58,7 @@ export async function startCollector(
   checkExposure(options);
   // What grpc-js would write to standard error by itself.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
-  const credentials = await credentialsOf(options);
+  const sockets = await socketServer(options);
   const store = new Store(options.dir, logger, disk);
   await store.start();
   const pushes = new Pushes(clock);
@@ -75,7 +76,7 @@ export async function startCollector(
     collectorService({ store, pushes, clock, logger, sharedIds, refused: notTaken, judge }),
   );
   const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
-  const listener = await listen(server, credentials, options, dropped).catch(async (error: unknown) => {
+  const listener = await listen(server, sockets, options, dropped).catch(async (error: unknown) => {
     await store.stop();
     throw error;
   });
@@ -121,10 +122,16 @@ function checkExposure({ host, insecure, tlsCert, tlsKey, tokens }: CollectorOpt
   );
 }
 
-async function credentialsOf({ tlsCert, tlsKey }: CollectorOptions): Promise<ServerCredentials> {
-  if (tlsCert === '') return ServerCredentials.createInsecure();
-  const { cert, key } = await readTlsFiles({ certFile: tlsCert, keyFile: tlsKey, clientCaFile: '' });
-  return ServerCredentials.createSsl(null, [{ cert_chain: cert, private_key: key }]);
+async function socketServer({ tlsCert, tlsKey }: CollectorOptions): Promise<SocketServer> {
+  if (tlsCert === '') return createSocketServer({ noDelay: true });
+  const files = await readTlsFiles({ certFile: tlsCert, keyFile: tlsKey, clientCaFile: '' });
+  return createTlsServer({
+    ...TLS_PROFILE,
+    ...files,
+    ALPNProtocols: ['h2'],
+    handshakeTimeout: MAX_HANDSHAKE_MS,
+    noDelay: true,
+  });
 }
 
 function judgeBy(tokens: TokenWatch<string>): Judge {
@@ -149,16 +156,19 @@ interface Listener {
 /** Connections are accepted here and handed to grpc-js, which has no limit to their number. */
 async function listen(
   server: Server,
-  credentials: ServerCredentials,
+  listener: SocketServer,
   { host, port }: CollectorOptions,
   dropped: (peer: string) => void,
 ): Promise<Listener> {
-  const injector = server.createConnectionInjector(credentials);
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const open = new Set<Socket>();
-  const listener = createSocketServer({ noDelay: true }, (socket) => {
+  listener.on('connection', (socket: Socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
-    // Whoever is connected hears of it; a socket without a listener would end the process.
+    // The peer sees that it ended; a socket without a listener would end the process.
+    socket.on('error', () => socket.destroy());
+  });
+  listener.on(listener instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
     socket.on('error', () => socket.destroy());
     injector.injectConnection(socket);
   });

@@ -44,7 +44,11 @@ test('throws every fault at once, with hints for the eye', () => {
   );
   const message =
     /has 4 faults:\n {2}log.commit_ms: .*\n {2}tls.cert_file: cannot be read.*\n {2}tls.key_file: .*\n {2}grpc.listen: .*credentials/;
-  assert.throws(() => load(path, { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'tokens.json') }), invalid(message));
+  const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'tokens.json') };
+  assert.throws(() => load(path, env, 'check'), invalid(message));
+  // The service itself starts without a certificate: it serves this machine, and says so.
+  const others = /has 2 faults:\n {2}log.commit_ms: .*\n {2}grpc.listen: .*credentials/;
+  assert.throws(() => load(path, env), invalid(others));
 });
 
 test('a token of a gRPC role is credentials enough, one of another interface is not', () => {
@@ -233,16 +237,19 @@ test('a credential has a plain name, and only keys that name files take one', ()
   );
 });
 
-test('a certificate that is not there yet is a fault only where an address needs it', () => {
-  const tls = '[tls]\ncert_file = "/none/server.crt"\nkey_file = "credential:tls.key"\n';
+test('a certificate that is not there is a fault to who checks, if an address needs it, and stops no process', () => {
+  const tls = '[tls]\ncert_file = "/none/server.crt"\nkey_file = "/none/server.key"\n';
   const tokens = join(dir, 'tokens.json');
   addToken(tokens, 'laptop', ['operator', 'reader'], new Date());
-  const env = { LINESIDE_AUTH_TOKENS_FILE: tokens, CREDENTIALS_DIRECTORY: dir };
-  for (const purpose of ['serve', 'line', 'hub', 'check', 'look'] as const) load(file(tls), env, purpose);
+  const env = { LINESIDE_AUTH_TOKENS_FILE: tokens };
+  const purposes = ['serve', 'line', 'hub', 'look'] as const;
+  for (const purpose of [...purposes, 'check'] as const) load(file(tls), env, purpose);
   const needed = /has 2 faults:\n {2}tls.cert_file: cannot be read.*\n {2}tls.key_file: cannot be read/;
-  assert.throws(() => load(file(`${tls}[grpc]\nlisten = ["0.0.0.0:1"]`), env, 'line'), invalid(needed));
-  assert.throws(() => load(file(`${tls}[http]\nlisten = ["0.0.0.0:1"]`), env, 'hub'), invalid(needed));
-  load(file(`${tls}[grpc]\nlisten = ["0.0.0.0:1"]`), env, 'hub');
+  for (const section of ['grpc', 'http']) {
+    const exposed = `${tls}[${section}]\nlisten = ["0.0.0.0:1"]`;
+    assert.throws(() => load(file(exposed), env, 'check'), invalid(needed));
+    for (const purpose of purposes) load(file(exposed), env, purpose);
+  }
 });
 
 for (const [name, text, warning] of [

@@ -153,8 +153,8 @@ function startFaults(config: Config, keyFile: string, purpose: Purpose): Fault[]
   const hasLine = purpose !== 'hub';
   const hasHub = purpose !== 'line';
   const faults: Fault[] = [];
-  // Before the device has an identity there is no certificate, and nothing that would need one.
-  if ((hasLine && isExposed(grpc.listen)) || (hasHub && isExposed(http.listen))) {
+  // The service starts without a certificate that it can use: this machine's own addresses are served, and the log is kept.
+  if (purpose === 'check' && (isExposed(grpc.listen) || isExposed(http.listen))) {
     faults.push(...tlsFileFaults(config, purpose));
   }
   if (hasLine) faults.push(...exposureFaults(config, countTokens(config, LINE_ROLES)));

@@ -1,14 +1,16 @@
 /** Clients that send thousands of requests without waiting for an answer: they cost little memory, and others are served. */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { type ClientHttp2Stream, connect as connectHttp2 } from 'node:http2';
 import { after, describe, test } from 'node:test';
 import { routeAccess } from '../../src/api/http/access.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../src/proto/services.ts';
 import { Authority } from '../grpc/certificates.ts';
-import { temporaryDirectory, writeConfig } from './daemon.ts';
-import { Flood, httpRequests, peakBytes, placeOf, residentBytes } from './flood.ts';
+import { type Daemon, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
+import { Flood, grpcCalls, httpRequests, peakBytes, placeOf, resetPeak, residentBytes } from './flood.ts';
 import { type Hub, startHub } from './hub.ts';
 import { runCli } from './run-cli.ts';
-import { within } from './wait.ts';
+import { until, within } from './wait.ts';
 
 const MIB = 1024 * 1024;
 const CONNECTIONS = 4;
@@ -21,6 +23,9 @@ const MAX_WAIT_MS = 2_000;
 const files = temporaryDirectory();
 const server = new Authority(files, 'site-ca').issue('server', '/CN=box');
 const tls = { cert_file: server.certFile, key_file: server.keyFile };
+
+/** The options of the units. */
+const env = { NODE_OPTIONS: /^NODE_OPTIONS=(.*)$/m.exec(readFileSync('systemd/lineside.env', 'utf8'))?.[1] ?? '' };
 
 async function prepared(...roles: readonly string[]): Promise<{ dir: string; token: string }> {
   const dir = temporaryDirectory();
@@ -50,6 +55,11 @@ async function flood(what: string, start: () => Flood, ask: () => Promise<unknow
   }
 }
 
+function checkGrowth(what: string, pid: number, beforeBytes: number): void {
+  const grownBytes = peakBytes(pid) - beforeBytes;
+  assert.ok(grownBytes <= MAX_GROWTH_BYTES, `${what}: the process grew by ${(grownBytes / MIB).toFixed(1)} MiB`);
+}
+
 describe('HTTP requests that are pipelined', () => {
   let hub: Hub;
   let token = '';
@@ -63,8 +73,6 @@ describe('HTTP requests that are pipelined', () => {
     const made = await prepared('admin', 'writer', 'viewer', 'operator', 'refdata-restricted');
     token = made.token;
     const listen = ['127.0.0.1:0', 'unix:http.sock', '0.0.0.0:0'];
-    // The options of the units.
-    const env = { NODE_OPTIONS: /^NODE_OPTIONS=(.*)$/m.exec(readFileSync('systemd/lineside.env', 'utf8'))?.[1] ?? '' };
     hub = await startHub({ dir: made.dir, config: { http: { listen }, tls }, env });
     assert.equal(
       (await hub.http('POST', '/api/v1/dictionaries', { name: 'tools', title: 'T', scope: 'PUBLIC' })).status,
@@ -85,8 +93,7 @@ describe('HTTP requests that are pipelined', () => {
       // Each route once: what it loads, it keeps.
       for (const route of Object.keys(routeAccess)) await hub.http(...requestFor(route), '{}', { token });
       const beforeBytes = residentBytes(pid);
-      // Resets the peak (proc_pid_clear_refs(5)).
-      writeFileSync(`/proc/${pid}/clear_refs`, '5');
+      resetPeak(pid);
       for (const [route, access] of Object.entries(routeAccess)) {
         for (const used of access === 'open' ? [undefined] : [undefined, token]) {
           const requests = httpRequests(REQUESTS, ...requestFor(route), used);
@@ -98,12 +105,94 @@ describe('HTTP requests that are pipelined', () => {
               assert.equal((await hub.http('GET', '/healthz')).status, 200);
             },
           );
-          const grownBytes = peakBytes(pid) - beforeBytes;
-          assert.ok(grownBytes <= MAX_GROWTH_BYTES, `${what}: the hub grew by ${(grownBytes / MIB).toFixed(1)} MiB`);
+          checkGrowth(what, pid, beforeBytes);
         }
       }
     });
   }
+});
+
+describe('gRPC calls without regard to the limits', () => {
+  const methods = [...Object.values(SerialServiceDefinition), ...Object.values(LineServiceDefinition)];
+  const standard = ['/grpc.health.v1.Health/Check', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'];
+  const paths = [...methods.map(({ path }) => path), ...standard];
+  let line: Daemon;
+  let token = '';
+  after(() => line?.stop());
+
+  test('the line starts', async () => {
+    const made = await prepared('viewer', 'operator');
+    token = made.token;
+    const listen = ['127.0.0.1:0', 'unix:grpc.sock', '0.0.0.0:0'];
+    line = await startDaemon({ dir: made.dir, config: { grpc: { listen }, tls }, env });
+  });
+
+  for (const name of ['plain', 'TLS without a token', 'TLS with a token']) {
+    test(`${name}: each method`, async () => {
+      const isTls = name !== 'plain';
+      const place = isTls ? placeOf(lanAddress(await line.waitFor(/ info ready /)), true) : placeOf(line.address);
+      const used = name === 'TLS with a token' ? token : undefined;
+      await line.client.line.getStatus({});
+      const beforeBytes = residentBytes(line.pid);
+      resetPeak(line.pid);
+      for (const path of paths) {
+        const calls = grpcCalls(REQUESTS, path, used);
+        await flood(
+          `${name} ${path}`,
+          () => new Flood(place, calls),
+          () => line.client.line.getStatus({}),
+        );
+        checkGrowth(`${name} ${path}`, line.pid, beforeBytes);
+      }
+    });
+  }
+
+  test('messages of 1 MiB that are never whole', async () => {
+    const entry = { dir: 1, rawData: Buffer.alloc(MIB) };
+    const message = SerialServiceDefinition.logRaw.requestSerialize(entry);
+    const head = Buffer.alloc(5);
+    head.writeUInt32BE(message.length, 1);
+    const unfinished = Buffer.concat([head, message.subarray(0, -1)]);
+    await line.client.line.getStatus({});
+    const beforeBytes = residentBytes(line.pid);
+    resetPeak(line.pid);
+    // The client queues what the server does not take, 128 messages each.
+    const sessions = Array.from({ length: CONNECTIONS }, () =>
+      connectHttp2(`http://${line.address}`, { maxSessionMemory: 256 }),
+    );
+    const begin = (session: (typeof sessions)[number]): ClientHttp2Stream => {
+      const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
+      const call = session.request({ ...headers, ':path': SerialServiceDefinition.logRaw.path });
+      call.on('error', () => undefined);
+      call.write(unfinished);
+      return call;
+    };
+    try {
+      const calls = sessions.map((session) => {
+        session.on('error', () => undefined);
+        return Array.from({ length: 128 }, () => begin(session));
+      });
+      // Until the server takes no more of them.
+      const isQuiet = (before: number, now: number): boolean => before === now && now > 0;
+      let sent = 0;
+      let quiet = 0;
+      await until('the server to stop reading', async () => {
+        const asked = performance.now();
+        await line.client.line.getStatus({});
+        assert.ok(performance.now() - asked < MAX_WAIT_MS, 'another caller waits');
+        const now = sessions.reduce((sum, session) => sum + (session.socket?.bytesWritten ?? 0), 0);
+        quiet = isQuiet(sent, now) ? quiet + 1 : 0;
+        sent = now;
+        return quiet === 50;
+      });
+      checkGrowth('unfinished messages', line.pid, beforeBytes);
+      // Others are still taken: a place comes free when a message is whole, or its call is over.
+      for (const call of calls.flat()) call.close();
+      await within('a large entry is stored', line.client.serial.logRaw(entry as never));
+    } finally {
+      for (const session of sessions) session.destroy();
+    }
+  });
 });
 
 /** "GET /api/v1/dictionaries/:name" as a request. */

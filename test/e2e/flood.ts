@@ -1,5 +1,5 @@
 /** Clients that ask without waiting for answers: thousands of requests written at once, over TCP or TLS. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
@@ -55,6 +55,11 @@ const STATUS_LINE = 'HTTP/1.1 ';
 /** Of a process, in bytes: the most it had since resetPeak(). */
 export function peakBytes(pid: number): number {
   return statusBytes(pid, 'VmHWM');
+}
+
+/** proc_pid_clear_refs(5). */
+export function resetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
 }
 
 export function residentBytes(pid: number): number {

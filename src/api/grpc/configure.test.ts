@@ -12,8 +12,8 @@ import { startTestServer, until } from '../../../test/grpc/fakes.ts';
 import type { Config } from '../../config/config.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../proto/services.ts';
 
-/** Taken together, or not at all. */
-const tlsKeys = ['tls.cert_file', 'tls.key_file', 'tls.client_ca_file'];
+const pairKeys = ['tls.cert_file', 'tls.key_file'];
+const caKey = 'tls.client_ca_file';
 
 function authority(t: TestContext): { readonly dir: string; readonly ca: Authority } {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-configure-'));
@@ -59,20 +59,47 @@ test('a renewed certificate is shown to new connections, and the open ones go on
   assert.equal(await subjectAt(address), 'second');
   await client.getStatus({});
 
+  // As after "identity renew": the key is a credential of systemd's, which stays what it was at the start.
   const wrong: Config = { ...renewed, tls: { ...renewed.tls, keyFile: first.keyFile } };
-  await assert.rejects(s.servers.configure(wrong), { code: 'CONFIG_INVALID' });
+  const viewers: Config = { ...wrong, auth: { operatorCerts: [], viewerCerts: ['laptop'], tokensFile: '' } };
+  assert.deepEqual(await s.servers.configure(viewers), pairKeys);
   assert.equal(await subjectAt(address), 'second');
+  const mayNot = (error: ClientError): boolean => error.code === Status.PERMISSION_DENIED;
+  await assert.rejects(client.sendBreak({ durationMs: 1 }), mayNot, 'the rest of the file was taken');
 
   const noCa: Config = { ...renewed, tls: { ...renewed.tls, clientCaFile: '' } };
-  assert.deepEqual(await s.servers.configure(noCa), tlsKeys);
+  assert.deepEqual(await s.servers.configure(noCa), [caKey]);
   assert.equal(await subjectAt(address), 'second');
   const bare: Config = { ...renewed, tls: { certFile: '', keyFile: '', clientCaFile: '' } };
-  assert.deepEqual(await s.servers.configure(bare), tlsKeys);
+  assert.deepEqual(await s.servers.configure(bare), [...pairKeys, caKey]);
 
   // Whom a certificate's name lets in is judged anew for each call.
   const others: Config = { ...renewed, auth: { ...renewed.auth, operatorCerts: ['another'] } };
   assert.deepEqual(await s.servers.configure(others), []);
-  await assert.rejects(client.getStatus({}), (error: ClientError) => error.code === Status.PERMISSION_DENIED);
+  await assert.rejects(client.getStatus({}), mayNot);
+});
+
+test('a certificate that does not fit its key leaves loopback served, and the next reload brings a good one', async (t) => {
+  const { ca } = authority(t);
+  const [one, other] = [ca.issue('one', '/CN=one'), ca.issue('other', '/CN=other')];
+  for (const keyFile of [other.keyFile, '/nowhere/tls.key']) {
+    await using s = await startTestServer({
+      tls: { cert_file: one.certFile, key_file: keyFile },
+      grpc: { listen: ['127.0.0.1:0', '0.0.0.0:0'] },
+    });
+    const [loopback = '', lan = ''] = s.servers.addresses;
+    const address = lan.replace('0.0.0.0', '127.0.0.1');
+    const channel = createChannel(loopback);
+    t.after(() => channel.close());
+    const client = createClient(LineServiceDefinition, channel);
+    await client.getStatus({});
+    await assert.rejects(subjectAt(address));
+    assert.match(s.servers.faults().join(), /TLS CERTIFICATE FAULTY/);
+    const good: Config = { ...s.config, tls: { ...s.config.tls, keyFile: one.keyFile } };
+    assert.deepEqual(await s.servers.configure(good), []);
+    assert.equal(await subjectAt(address), 'one');
+    assert.deepEqual(s.servers.faults(), []);
+  }
 });
 
 test('TLS comes to an address in the clear with a restart only', async (t) => {
@@ -80,7 +107,7 @@ test('TLS comes to an address in the clear with a restart only', async (t) => {
   const pair = ca.issue('box', '/CN=box');
   await using s = await startTestServer({ grpc: { listen: ['0.0.0.0:0'], insecure: true } });
   const secured: Config = { ...s.config, tls: { ...s.config.tls, certFile: pair.certFile, keyFile: pair.keyFile } };
-  assert.deepEqual(await s.servers.configure(secured), tlsKeys);
+  assert.deepEqual(await s.servers.configure(secured), pairKeys);
 });
 
 test('a changed number of log streams counts from the next one on', async (t) => {

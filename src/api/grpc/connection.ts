@@ -4,6 +4,7 @@
  * call. So this looks for the HTTP/2 session inside its call, and does without where a later version hides it.
  */
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js';
+import type { Incoming } from './large-messages.ts';
 
 export interface Connection {
   /** The same for all calls of a connection. */
@@ -30,6 +31,12 @@ export class Connections {
     return connection;
   }
 
+  /** What arrives for the call; undefined if grpc-js hides it. */
+  incoming(call: ServerInterceptingCallInterface): Incoming | undefined {
+    const stream = property(call, 'stream');
+    return isIncoming(stream) ? stream : undefined;
+  }
+
   #describe(call: ServerInterceptingCallInterface, session: object | undefined): Connection {
     const peer = call.getPeer();
     this.#count += 1;
@@ -43,6 +50,10 @@ export class Connections {
       certificateFault: certificate === undefined ? faultOf(property(session, 'socket')) : undefined,
     };
   }
+}
+
+function isIncoming(stream: unknown): stream is Incoming {
+  return ['on', 'pause', 'resume', 'close'].every((name) => typeof property(stream, name) === 'function');
 }
 
 function faultOf(socket: unknown): string | undefined {

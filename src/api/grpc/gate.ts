@@ -3,6 +3,7 @@
  * methods what nice-grpc's context lacks (whose connection it is, the deadline) as private metadata. Of a stream it judges
  * the token again while it lasts. nice-grpc passes its options on to grpc-js, `interceptors` among them.
  */
+import { constants } from 'node:http2';
 import {
   type Metadata,
   ServerInterceptingCall,
@@ -16,6 +17,7 @@ import { errorCatalogue, LinesideError } from '../../base/errors.ts';
 import type { RefusalLog } from '../../base/refusal-log.ts';
 import { type Connection, Connections } from './connection.ts';
 import type { Judge, Refusal } from './credentials.ts';
+import { type Incoming, LargeMessages, type Receiving } from './large-messages.ts';
 import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART, STREAM_JUDGE_MS } from './limits.ts';
 
 /** Removed from what a client sends, then set here. */
@@ -23,13 +25,15 @@ const CALLER = 'lineside-internal-caller';
 const DEADLINE = 'lineside-internal-deadline';
 
 export interface Gate {
-  interceptor(judge: Judge | undefined): ServerInterceptor;
+  /** `admitted`: called with the peer of each call that may be made. */
+  interceptor(judge: Judge | undefined, admitted?: (peer: string) => void): ServerInterceptor;
   /** From now on every call is refused with UNAVAILABLE. */
   close(): void;
 }
 
 export function createGate(clock: Clock, refused: RefusalLog): Gate {
   const connections = new Connections();
+  const large = new LargeMessages();
   let open = true;
   const admit = async (judge: Judge, path: string, authorization: Authorization, connection: Connection) => {
     const refusal = await judge(path, authorization, connection);
@@ -37,7 +41,7 @@ export function createGate(clock: Clock, refused: RefusalLog): Gate {
     return refusal;
   };
   return {
-    interceptor: (judge) => (method, call) => {
+    interceptor: (judge, admitted) => (method, call) => {
       const connection = connections.of(call);
       const deadline = deadlineOf(call, clock);
       const gated = new GatedCall(call, clock, (metadata) => {
@@ -46,13 +50,22 @@ export function createGate(clock: Clock, refused: RefusalLog): Gate {
         metadata.remove(DEADLINE);
         metadata.set(CALLER, connection.caller);
         if (deadline !== undefined) metadata.set(DEADLINE, String(deadline));
-        if (judge === undefined) return undefined;
+        if (judge === undefined) {
+          admitted?.(connection.peer);
+          return undefined;
+        }
         const authorization = metadata.get('authorization').map(String);
-        const judged = (): Promise<Refusal> => admit(judge, method.path, authorization, connection);
+        const judged = async (): Promise<Refusal> => {
+          const refusal = await admit(judge, method.path, authorization, connection);
+          if (refusal === undefined) admitted?.(connection.peer);
+          return refusal;
+        };
         // A certificate is its connection's: it is not taken back while that lasts.
         if (method.responseStream && authorization.length > 0) gated.judgeAgain(judged);
         return judged();
       });
+      const incoming = connections.incoming(call);
+      if (incoming !== undefined) gated.receive(large, incoming, connection.caller);
       return gated;
     },
     close: () => {
@@ -92,6 +105,7 @@ class GatedCall extends ServerInterceptingCall {
   readonly #admit: Admit;
   #judge: (() => Promise<Refusal>) | undefined;
   #timer: Timer | undefined;
+  #receiving: Receiving | undefined;
   /** Its status is on its way, or its client is gone. */
   #over = false;
 
@@ -100,6 +114,14 @@ class GatedCall extends ServerInterceptingCall {
     this.#call = call;
     this.#clock = clock;
     this.#admit = admit;
+  }
+
+  receive(large: LargeMessages, incoming: Incoming, caller: string): void {
+    this.#receiving = large.receive(incoming, caller, () => {
+      this.#refuse(new LinesideError('TOO_MANY', 'too many large messages wait on this connection'));
+      // The client need not send the rest (RFC 9113, 8.1); grpc-js would read it away.
+      incoming.close(constants.NGHTTP2_NO_ERROR);
+    });
   }
 
   /** Once it is admitted, until it is over. */
@@ -135,6 +157,7 @@ class GatedCall extends ServerInterceptingCall {
       },
       // What comes after a stream was ended by its token must not reach the line.
       onReceiveMessage: (message) => {
+        this.#receiving?.whole();
         if (!cancelled) listener.onReceiveMessage(message);
       },
       onReceiveHalfClose: () => {
@@ -163,6 +186,7 @@ class GatedCall extends ServerInterceptingCall {
   #end(): void {
     this.#over = true;
     this.#timer?.cancel();
+    this.#receiving?.done();
   }
 
   #refuse(refusal: LinesideError): void {

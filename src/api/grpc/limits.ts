@@ -14,6 +14,17 @@ export const MAX_NOTE_BYTES = 4 * KIB;
  * their length prefix before any of it is kept.
  */
 const MAX_RECEIVE_BYTES = MAX_RAW_DATA_BYTES + 64 * KIB;
+/**
+ * Messages larger than this (most packets are far smaller) need one of a few places, of all and of one connection: 128 of
+ * 1 MiB on each of four connections took the line from 89 MB to 1 GB. Each is held about six times on its way to the log.
+ */
+export const LARGE_MESSAGE_BYTES = 16 * KIB;
+export const MAX_LARGE_MESSAGES = 8;
+export const MAX_LARGE_MESSAGES_PER_CONNECTION = 4;
+/** Calls of a connection that wait for such a place, each with up to 64 KiB that came before; more are refused. */
+export const MAX_WAITING_PER_CONNECTION = 32;
+/** The largest packet, and what is around it. */
+export const PACKET_MESSAGE_BYTES = 72 * KIB;
 /** gRPC clients refuse more than 4 MiB unless told otherwise; the largest message of ours is an entry of 1 MiB. */
 const MAX_SEND_BYTES = 4 * MIB;
 
@@ -43,10 +54,15 @@ export const MAX_SESSION_OUTSTANDING = 64;
 /** A client that does not answer a ping within this (or one interval) is gone: a frozen laptop, a pulled cable. */
 const MAX_KEEPALIVE_TIMEOUT_MS = 10_000;
 /**
- * Connections open at a time on each socket that systemd handed over; more are ended at once. One over TLS takes 0.2 MB before
- * anybody has shown a token, and the unit has 320 MB: without it a thousand of them ended the line.
+ * Connections open at a time on each address; more are ended at once. One over TLS takes 0.2 MB before it has shown a token,
+ * and the unit has 320 MB: without a limit a thousand of them ended the line.
  */
 export const MAX_CONNECTIONS = 256;
+/**
+ * A connection from another machine has so long for its handshake and a first call with credentials: 5 KB at 9,600 bit/s take
+ * 5 s. Then strangers no longer hold a place.
+ */
+export const MAX_NEWCOMER_MS = 10_000;
 /** A connection without any call for so long is closed (clients reconnect by themselves): bounds who connects and stays. */
 const MAX_CONNECTION_IDLE_MS = 10 * 60_000;
 

@@ -260,19 +260,21 @@ test('a socket left behind is replaced; one in use, or another file, is not', as
   }
 });
 
-test('an address in use is named, and what had been opened is closed again', async () => {
+test('an address in use is named if there is no other, and does not take the others away', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-socket-'));
   const blocker = createNetServer();
   await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve));
   try {
     const address = blocker.address();
-    const port = typeof address === 'object' ? address?.port : 0;
+    const taken = `127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+    await assert.rejects(startAt([taken]), isInvalid(new RegExp(`cannot listen on ${taken}`)));
     const path = join(dir, 's');
-    await assert.rejects(
-      startAt([`unix:${path}`, `127.0.0.1:${port}`]),
-      isInvalid(new RegExp(`cannot listen on 127.0.0.1:${port}`)),
-    );
-    assert.equal(existsSync(path), false);
+    const servers = await startAt([taken, `unix:${path}`]);
+    assert.deepEqual(servers.faults(), [`NOT LISTENING on ${taken}`]);
+    const channel = createChannel(`unix://${path}`, undefined, local);
+    assert.equal((await createClient(SerialServiceDefinition, channel).close({})).status, 0);
+    channel.close();
+    await servers.stop();
   } finally {
     blocker.close();
     rmSync(dir, { recursive: true, force: true });

@@ -1,12 +1,12 @@
 /** The gRPC servers: one for each address, each with its own access policy, all with the same services. */
 import { setDefaultHighWaterMark } from 'node:stream';
-import { ServerCredentials, setLogger } from '@grpc/grpc-js';
+import { setLogger } from '@grpc/grpc-js';
 import { createServer, type Server } from 'nice-grpc';
 import { type Clock, pause } from '../../base/clock.ts';
-import { LinesideError, messageOf } from '../../base/errors.ts';
+import { Listeners } from '../../base/listeners.ts';
 import type { Logger } from '../../base/logger.ts';
+import { once } from '../../base/once.ts';
 import { RefusalLog } from '../../base/refusal-log.ts';
-import { clearStaleSocket, protectSocket, removeSocket } from '../../base/socket-file.ts';
 import type { Config, ListenAddress } from '../../config/config.ts';
 import { showListen } from '../../config/listen.ts';
 import { TokenReader } from '../../config/token-reader.ts';
@@ -15,15 +15,15 @@ import type { LogFace } from '../../log/face.ts';
 import type { CertificateRoles } from './access.ts';
 import { judgeBy } from './credentials.ts';
 import { createGate, type Gate } from './gate.ts';
-import { type InheritedListener, listenOn } from './inherited-listener.ts';
 import { MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
-import { isTrusted, needsTls } from './listener.ts';
+import { isOwnMachine, isTrusted, type Listener, listen, needsTls } from './listener.ts';
+import { Newcomers } from './newcomers.ts';
 import { Refusals } from './refusals.ts';
 import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
-import { TlsIdentity } from './tls-identity.ts';
+import { changedTlsKeys, TlsIdentity } from './tls-identity.ts';
 import { LineServer, SerialServer } from './wire.ts';
 
 export interface GrpcParts {
@@ -41,11 +41,13 @@ export interface GrpcServers {
   /** Where they listen, with the ports that port 0 became. */
   readonly addresses: readonly string[];
   readonly listening: readonly ListenAddress[];
+  /** What is to be said of addresses that are not served. */
+  faults(): readonly string[];
   /** What the health service says. */
   setServing(serving: boolean): void;
   /**
-   * Takes the keys that need no new listener, and reads the certificate again; answers the keys that it cannot take
-   * without one. CONFIG_INVALID: the certificate cannot be used, and nothing was changed.
+   * Takes the keys that need no new listener, and reads the certificate again; answers the keys that it cannot take without
+   * a restart. If the certificate cannot be used, its keys are among those and the one in use stays.
    */
   configure(config: Config): Promise<readonly string[]>;
   /** Ends streams with UNAVAILABLE, gives unary calls STOP_GRACE_MS, then cuts. */
@@ -69,30 +71,39 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   let certificates: CertificateRoles = config.auth;
   const judge = judgeBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
 
-  const running: Running[] = [];
-  const stop = async (): Promise<void> => {
-    await stopAll(running.splice(0), gate, standard, subscriptions, clock);
-    refused.stop();
+  const dropped = (peer: string, why: string): void => refused.note('connect', peer, why);
+  const { listen: addresses } = config.grpc;
+  const hasTls = addresses.some((address) => needsTls(address, config));
+  const identity = hasTls ? await TlsIdentity.read(config.tls, logger) : undefined;
+  const open = async (address: ListenAddress): Promise<Running> => {
+    const newcomers = isOwnMachine(address) ? undefined : new Newcomers(clock, dropped);
+    const interceptor = gate.interceptor(isTrusted(address, config) ? undefined : judge, (peer) =>
+      newcomers?.admitted(peer),
+    );
+    const server = createServer({ ...serverOptions(config), interceptors: [interceptor] });
+    server.add(SerialServer, serial);
+    server.add(LineServer, beyond);
+    standard.addTo(server);
+    const own = needsTls(address, config) ? identity : undefined;
+    return { server, listener: await listen(address, { server, identity: own, newcomers, dropped }) };
   };
-  let identity: TlsIdentity | undefined;
+  const listeners = new Listeners({ addresses, listen: open, show: showListen, clock, logger });
+  const stop = once(async () => {
+    await listeners.stop();
+    await stopAll(listeners.open, gate, standard, subscriptions, clock);
+    refused.stop();
+  });
   try {
-    if (config.grpc.listen.some((address) => needsTls(address, config))) identity = await TlsIdentity.read(config.tls);
-    for (const address of config.grpc.listen) {
-      const interceptor = gate.interceptor(isTrusted(address, config) ? undefined : judge);
-      const server = createServer({ ...serverOptions(config), interceptors: [interceptor] });
-      server.add(SerialServer, serial);
-      server.add(LineServer, beyond);
-      standard.addTo(server);
-      const tls = needsTls(address, config) ? identity : undefined;
-      running.push(await listen(server, address, tls?.credentials ?? ServerCredentials.createInsecure(), refused));
-    }
+    await listeners.start();
   } catch (error) {
     await stop();
     throw error;
   }
+  const listening = listeners.open.map(({ listener }) => listener.address);
   return {
-    addresses: running.map(({ address }) => showListen(address)),
-    listening: running.map(({ address }) => address),
+    addresses: listening.map(showListen),
+    listening,
+    faults: () => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== ''),
     setServing: (serving) => standard.setServing(serving),
     async configure(changed) {
       const notTaken = await renew(identity, config, changed);
@@ -106,47 +117,14 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
 
 interface Running {
   readonly server: Server;
-  readonly address: ListenAddress;
-  /** Where the socket was inherited. */
-  readonly inherited?: InheritedListener;
+  readonly listener: Listener;
 }
 
-/** Taken together, or not at all. */
-const TLS_KEYS: readonly string[] = ['tls.cert_file', 'tls.key_file', 'tls.client_ca_file'];
-
-/** The keys that cannot be taken without new listeners. */
+/** The keys that cannot be taken without a restart. */
 async function renew(identity: TlsIdentity | undefined, before: Config, { tls }: Config): Promise<readonly string[]> {
-  if (identity === undefined) {
-    // None listens for other machines, or in the clear: TLS comes, or goes, with the listener.
-    const isBare = before.grpc.listen.some((address) => address.kind === 'tcp' && !address.loopback);
-    return isBare && tls.certFile !== '' ? TLS_KEYS : [];
-  }
-  return tls.certFile !== '' && (await identity.renew(tls)) ? [] : TLS_KEYS;
-}
-
-async function listen(
-  server: Server,
-  address: ListenAddress,
-  credentials: ServerCredentials,
-  refused: RefusalLog,
-): Promise<Running> {
-  if (address.kind === 'unix' && address.fd === undefined) await clearStaleSocket(address.path, 'grpc.listen');
-  let port: number;
-  try {
-    if (address.fd !== undefined) {
-      const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
-      return { server, address, inherited: await listenOn(address.fd, server, credentials, dropped) };
-    }
-    port = await server.listen(showListen(address), credentials);
-  } catch (error) {
-    throw new LinesideError('CONFIG_INVALID', `cannot listen on ${showListen(address)}: ${messageOf(error)}`, {
-      cause: error,
-      hint: 'is it taken by another process? see grpc.listen',
-    });
-  }
-  if (address.kind === 'tcp') return { server, address: { ...address, port } };
-  await protectSocket(address.path);
-  return { server, address };
+  if (identity !== undefined) return identity.renew(tls);
+  // None listens for other machines, or in the clear: TLS comes with the listener.
+  return before.grpc.listen.every(isOwnMachine) ? [] : changedTlsKeys(before.tls, tls);
 }
 
 async function stopAll(
@@ -156,18 +134,19 @@ async function stopAll(
   subscriptions: Subscriptions,
   clock: Clock,
 ): Promise<void> {
-  for (const { inherited } of running) inherited?.close();
+  for (const { listener } of running) listener.close();
   gate.close();
   standard.setServing(false);
   subscriptions.endAll();
   const graceOver = new AbortController();
-  const finished = Promise.all(running.map(({ server }) => server.shutdown())).then(() => graceOver.abort());
+  const shutDown = async ({ server, listener }: Running): Promise<void> => {
+    await server.shutdown();
+    await listener.drained();
+  };
+  const finished = Promise.all(running.map(shutDown)).then(() => graceOver.abort());
   await Promise.race([finished, pause(clock, STOP_GRACE_MS, graceOver.signal)]);
-  for (const { server, inherited } of running) {
+  for (const { server, listener } of running) {
     server.forceShutdown();
-    inherited?.cut();
-  }
-  for (const { address } of running) {
-    if (address.kind === 'unix' && address.fd === undefined) await removeSocket(address.path);
+    await listener.cut();
   }
 }

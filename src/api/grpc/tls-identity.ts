@@ -1,71 +1,86 @@
 /**
  * The certificate of the TLS addresses, which may be replaced while they listen: connections from then on get the new one,
- * those that are open keep theirs.
+ * those that are open keep theirs. As long as none can be used the addresses stay open and every handshake fails: the line
+ * goes on, and the next reload may bring a good one.
  */
-import { experimental, type ServerCredentials } from '@grpc/grpc-js';
+import { createServer, type Server } from 'node:tls';
+import { asLinesideError } from '../../base/errors.ts';
+import type { Logger } from '../../base/logger.ts';
 import type { Config } from '../../config/config.ts';
-import { readTlsFiles, type TlsFiles } from '../../config/tls-files.ts';
+import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../config/tls-files.ts';
 
-type Listener<Update> = (update: Update) => void;
-type CaListener = Listener<experimental.CaCertificateUpdate | null>;
-type IdentityListener = Listener<experimental.IdentityCertificateUpdate | null>;
+export type TlsKey = 'tls.cert_file' | 'tls.key_file' | 'tls.client_ca_file';
 
-export class TlsIdentity implements experimental.CertificateProvider {
-  readonly credentials: ServerCredentials;
-  #files: TlsFiles;
-  readonly #ofCa = new Set<CaListener>();
-  readonly #ofIdentity = new Set<IdentityListener>();
+export class TlsIdentity {
+  readonly #logger: Logger;
+  readonly #asksForCertificates: boolean;
+  readonly #servers: Server[] = [];
+  #tls: Config['tls'];
+  #files: TlsFiles | undefined;
 
-  /** CONFIG_INVALID where the files cannot be read or do not fit. */
-  static async read(tls: Config['tls']): Promise<TlsIdentity> {
-    return new TlsIdentity(await readTlsFiles(tls));
+  /** If the files cannot be used, that is logged, and `fault` says it. */
+  static async read(tls: Config['tls'], logger: Logger): Promise<TlsIdentity> {
+    const identity = new TlsIdentity(tls, logger);
+    await identity.#take(tls);
+    return identity;
   }
 
-  private constructor(files: TlsFiles) {
-    this.#files = files;
-    // createSsl() knows only "no client certificate" and "none else": a token must do instead of one.
-    const asked = files.ca === undefined ? null : this;
-    this.credentials = experimental.createCertificateProviderServerCredentials(this, asked, false);
+  private constructor(tls: Config['tls'], logger: Logger) {
+    this.#tls = tls;
+    this.#logger = logger;
+    this.#asksForCertificates = tls.clientCaFile !== '';
   }
 
-  /** Reads the files again. CONFIG_INVALID: they stay as they were. False: client certificates are asked for, or not, from the start. */
-  async renew(tls: Config['tls']): Promise<boolean> {
-    const asksBefore = this.#files.ca !== undefined;
-    const files = await readTlsFiles(tls);
-    if ((files.ca !== undefined) !== asksBefore) return false;
-    this.#files = files;
-    for (const listener of this.#ofCa) this.#tellCa(listener);
-    for (const listener of this.#ofIdentity) this.#tellIdentity(listener);
+  /** '' if there is a certificate. */
+  get fault(): string {
+    return this.#files === undefined ? 'TLS CERTIFICATE FAULTY (see the journal), other machines are not served' : '';
+  }
+
+  /** A client certificate may be shown, and need not: a token will do as well. */
+  createServer(): Server {
+    const server = createServer({
+      ...TLS_PROFILE,
+      ...this.#files,
+      ALPNProtocols: ['h2'],
+      handshakeTimeout: MAX_HANDSHAKE_MS,
+      requestCert: this.#asksForCertificates,
+      rejectUnauthorized: false,
+      noDelay: true,
+    });
+    this.#servers.push(server);
+    return server;
+  }
+
+  /** Reads the files again. Answers the keys that it could not take: the certificate in use stays. */
+  async renew(tls: Config['tls']): Promise<readonly TlsKey[]> {
+    if (tls.certFile === '' || (tls.clientCaFile !== '') !== this.#asksForCertificates) {
+      return changedTlsKeys(this.#tls, tls);
+    }
+    return (await this.#take(tls)) ? [] : ['tls.cert_file', 'tls.key_file'];
+  }
+
+  async #take(tls: Config['tls']): Promise<boolean> {
+    try {
+      this.#files = await readTlsFiles(tls);
+    } catch (error) {
+      const { message } = asLinesideError(error);
+      // A key that is a credential of systemd's stays what it was at the start, while the certificate beside it may be renewed.
+      const hint = 'if the key was renewed too, restart the service; else correct the files and reload';
+      this.#logger.error('the TLS certificate was not taken', { error: message, hint });
+      return false;
+    }
+    this.#tls = tls;
+    for (const server of this.#servers) server.setSecureContext({ ...TLS_PROFILE, ...this.#files });
     return true;
   }
+}
 
-  // Told in a later step: grpc-js listens to its own credentials only after it has listened to these.
-
-  addCaCertificateListener(listener: CaListener): void {
-    this.#ofCa.add(listener);
-    queueMicrotask(() => this.#tellCa(listener));
-  }
-
-  removeCaCertificateListener(listener: CaListener): void {
-    this.#ofCa.delete(listener);
-  }
-
-  addIdentityCertificateListener(listener: IdentityListener): void {
-    this.#ofIdentity.add(listener);
-    queueMicrotask(() => this.#tellIdentity(listener));
-  }
-
-  removeIdentityCertificateListener(listener: IdentityListener): void {
-    this.#ofIdentity.delete(listener);
-  }
-
-  #tellCa(listener: CaListener): void {
-    const { ca } = this.#files;
-    listener(ca === undefined ? null : { caCertificate: ca });
-  }
-
-  #tellIdentity(listener: IdentityListener): void {
-    const { cert: certificate, key: privateKey } = this.#files;
-    listener({ certificate, privateKey });
-  }
+export function changedTlsKeys(before: Config['tls'], after: Config['tls']): readonly TlsKey[] {
+  const names = {
+    'tls.cert_file': 'certFile',
+    'tls.key_file': 'keyFile',
+    'tls.client_ca_file': 'clientCaFile',
+  } as const;
+  const keys: readonly TlsKey[] = ['tls.cert_file', 'tls.key_file', 'tls.client_ca_file'];
+  return keys.filter((key) => before[names[key]] !== after[names[key]]);
 }

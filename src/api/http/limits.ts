@@ -1,5 +1,7 @@
 /** What a client may cost, each with the reason for its size. What a site may want to change is in the configuration. */
 
+import { MAX_HANDSHAKE_MS } from '../../config/tls-files.ts';
+
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
@@ -24,8 +26,6 @@ export const MAX_UNANSWERED = 16;
 
 /** Headers that have not arrived by then never will: a request of 16 KiB takes 13 s at 9,600 bit/s, and nobody is so slow. */
 const MAX_HEADERS_MS = 15_000;
-/** A TLS handshake takes two round trips. */
-const MAX_HANDSHAKE_MS = 10_000;
 /** How long an idle connection is kept: browsers and pools use it again within seconds. */
 const MAX_KEEP_ALIVE_MS = 60_000;
 /** A client that takes nothing of its answer for so long is gone. */

@@ -3,11 +3,12 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
 import { AddressShare } from '../../base/address-share.ts';
 import type { Clock } from '../../base/clock.ts';
-import { LinesideError, messageOf } from '../../base/errors.ts';
+import { asLinesideError, LinesideError, messageOf } from '../../base/errors.ts';
+import type { Logger } from '../../base/logger.ts';
 import { clearStaleSocket, protectSocket, removeSocket } from '../../base/socket-file.ts';
 import type { Config, ListenAddress } from '../../config/config.ts';
 import { showListen } from '../../config/listen.ts';
-import { readTlsFiles } from '../../config/tls-files.ts';
+import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../config/tls-files.ts';
 import { Connections } from './connections.ts';
 import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, timeLimits } from './limits.ts';
 
@@ -31,14 +32,42 @@ export interface ListenerEvents {
   readonly dropped: (peer: string, why: string) => void;
 }
 
-export async function listen(address: ListenAddress, config: Config, events: ListenerEvents): Promise<Listener> {
-  const server = await serverFor(address, config);
+/** What the TLS addresses use. Without files that can be used they stay open, and every handshake fails. */
+export interface Tls {
+  readonly files: TlsFiles | undefined;
+  /** '' if there are files. */
+  readonly fault: string;
+}
+
+/** undefined: no address needs it. */
+export async function tlsOf({ http, tls }: Config, logger: Logger): Promise<Tls | undefined> {
+  if (tls.certFile === '' || http.listen.every(isOwnMachine)) return undefined;
+  try {
+    return { files: await readTlsFiles(tls), fault: '' };
+  } catch (error) {
+    const { message } = asLinesideError(error);
+    logger.error('the TLS certificate was not taken', { error: message, hint: 'correct the files and reload' });
+    return { files: undefined, fault: 'TLS CERTIFICATE FAULTY (see the journal), other machines are not served' };
+  }
+}
+
+function isOwnMachine(address: ListenAddress): boolean {
+  return address.kind === 'unix' || address.loopback;
+}
+
+export async function listen(
+  address: ListenAddress,
+  config: Config,
+  tls: Tls | undefined,
+  events: ListenerEvents,
+): Promise<Listener> {
+  const server = await serverFor(address, config, tls);
   const { maxConnections, requestTimeoutMs } = config.http;
   server.maxConnections = maxConnections;
   server.maxHeadersCount = MAX_HEADERS;
   const { stalledMs } = timeLimits(requestTimeoutMs);
   // All callers of this machine have the same address.
-  const share = address.kind === 'tcp' && !address.loopback ? new AddressShare(maxConnections) : undefined;
+  const share = isOwnMachine(address) ? undefined : new AddressShare(maxConnections);
   const connections = new Connections(server, server instanceof TlsServer, { ...events, stalledMs, share });
   server.on('drop', (data) =>
     events.dropped(data?.remoteAddress ?? 'unix', 'more connections than http.max_connections'),
@@ -69,7 +98,7 @@ export async function listen(address: ListenAddress, config: Config, events: Lis
 }
 
 /** TLS where it is configured and the address is reached from other machines; this machine's own need none. */
-async function serverFor(address: ListenAddress, { http, tls }: Config): Promise<Server> {
+async function serverFor(address: ListenAddress, { http }: Config, tls: Tls | undefined): Promise<Server> {
   const { handshakeMs, headersMs, keepAliveMs } = timeLimits(http.requestTimeoutMs);
   const options = {
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -79,11 +108,10 @@ async function serverFor(address: ListenAddress, { http, tls }: Config): Promise
     connectionsCheckingInterval: LIMITS_CHECK_MS,
     noDelay: true,
   };
-  if (address.kind === 'unix' || address.loopback) return createServer(options);
-  if (tls.certFile !== '') {
-    const { cert, key } = await readTlsFiles(tls);
+  if (isOwnMachine(address)) return createServer(options);
+  if (tls !== undefined) {
     const https = await import('node:https');
-    return https.createServer({ ...options, cert, key, handshakeTimeout: handshakeMs, minVersion: 'TLSv1.2' });
+    return https.createServer({ ...options, ...TLS_PROFILE, ...tls.files, handshakeTimeout: handshakeMs });
   }
   if (http.insecure) return createServer(options);
   throw new LinesideError('CONFIG_INVALID', `${showListen(address)} can be reached from other machines and needs TLS`, {

@@ -338,16 +338,35 @@ describe('listeners', () => {
     });
   });
 
-  it('say which address is taken, and leave none behind', async (t) => {
+  it('serve the other addresses while one is taken, and that one when it is free', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     t.after(() => taken.close());
     await until('the port', () => taken.listening);
     const { port } = taken.address() as AddressInfo;
-    const socket = join(temporaryDir(t), 'own.sock');
-    await assert.rejects(startTestServer(t, { http: { listen: [`unix:${socket}`, `127.0.0.1:${port}`] } }), {
+    const clock = new FakeClock();
+    const listen = ['127.0.0.1:0', `127.0.0.1:${port}`];
+    const server = await startTestServer(t, { http: { listen }, parts: { clock } });
+    await stillServes(server);
+    assert.deepEqual(server.http.faults(), [`NOT LISTENING on 127.0.0.1:${port}`]);
+    taken.close();
+    await until('the address to be served', () => {
+      clock.advance(5_000);
+      return server.http.faults().length === 0;
+    });
+    assert.equal((await server.call('GET', '/healthz', { port })).status, 200);
+  });
+
+  it('say which address is taken if there is no other, and leave none behind', async (t) => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    t.after(() => taken.close());
+    await until('the port', () => taken.listening);
+    const { port } = taken.address() as AddressInfo;
+    await assert.rejects(startTestServer(t, { http: { listen: [`127.0.0.1:${port}`] } }), {
       code: 'CONFIG_INVALID',
       message: new RegExp(`cannot listen on 127.0.0.1:${port}`),
     });
+    const socket = join(temporaryDir(t), 'own.sock');
+    await assert.rejects(startTestServer(t, { http: { listen: [`unix:${socket}`, '0.0.0.0:0'] } }), /needs TLS/);
     assert.equal(existsSync(socket), false);
   });
 
@@ -401,13 +420,19 @@ describe('listeners', () => {
     for (const one of wires) await one.rest();
   });
 
-  it('refuse certificates that cannot be used, and to be plain where other machines reach them', async (t) => {
+  it('of TLS serve nobody without a certificate that can be used, and this machine goes on', async (t) => {
     const file = join(temporaryDir(t), 'x.pem');
     writeFileSync(file, 'no certificate');
-    await assert.rejects(
-      startTestServer(t, { http: { listen: ['0.0.0.0:0'] }, tls: { cert_file: file, key_file: file } }),
-      { code: 'CONFIG_INVALID' },
-    );
+    const tls = { cert_file: file, key_file: file };
+    const server = await startTestServer(t, { http: { listen: ['127.0.0.1:0', '0.0.0.0:0'] }, tls });
+    await stillServes(server);
+    assert.match(server.http.faults().join(), /TLS CERTIFICATE FAULTY/);
+    const port = Number(/:(\d+)$/.exec(server.http.addresses[1] ?? '')?.[1]);
+    const lan = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+    await within('the handshake to fail', new Promise((resolve) => lan.once('error', resolve)));
+  });
+
+  it('refuse to be plain where other machines reach them', async (t) => {
     await assert.rejects(startTestServer(t, { http: { listen: ['0.0.0.0:0'] } }), {
       code: 'CONFIG_INVALID',
       message: /needs TLS/,

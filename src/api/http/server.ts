@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type Clock, endsWithin } from '../../base/clock.ts';
 import { type LinesideError } from '../../base/errors.ts';
+import { Listeners } from '../../base/listeners.ts';
 import type { Logger } from '../../base/logger.ts';
 import { once } from '../../base/once.ts';
 import { RefusalLog } from '../../base/refusal-log.ts';
@@ -23,7 +24,7 @@ import { STOP_GRACE_MS } from './limits.ts';
 import { LineCalls } from './line-calls.ts';
 import { LineHistory } from './line-history.ts';
 import { LogStreams } from './line-streams.ts';
-import { type Listener, listen } from './listener.ts';
+import { type Listener, listen, type Tls, tlsOf } from './listener.ts';
 import { Metrics, NO_ROUTE, type StorageFigures } from './metrics.ts';
 import type { HttpFigures } from './metrics-hub.ts';
 import type { RouteParts } from './route.ts';
@@ -57,21 +58,22 @@ export interface HttpServer {
   /** Where it listens, with the ports that port 0 became. */
   readonly addresses: readonly string[];
   readonly listening: readonly ListenAddress[];
+  /** What is to be said of addresses that are not served. */
+  faults(): readonly string[];
   /** Answers under way get STOP_GRACE_MS, new requests 503; then what is left is cut. */
   stop(): Promise<void>;
 }
 
-/** CONFIG_INVALID: an address cannot be listened on, or the TLS files cannot be used. */
+/** CONFIG_INVALID: no address, or not the Unix socket, can be listened on. */
 export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const { config, clock, logger, outbox, webhooks, trouble } = parts;
   let isStopping = false;
   const tokens = parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger);
   const local = new WeakSet<IncomingMessage>();
   const refusals = new RefusalLog(clock, logger);
-  const listeners: Listener[] = [];
   const bodies = new BodyBudget(config.http.maxBodyBytes);
   const metrics = metricsOf(parts, () => ({
-    connections: listeners.reduce((sum, listener) => sum + listener.connections(), 0),
+    connections: listeners.open.reduce((sum, listener) => sum + listener.connections(), 0),
     refusedCallers: refusals.total,
     bodyBytes: bodies.heldBytes,
     followStreams: streams.count('follow'),
@@ -106,15 +108,6 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     isStopping: () => isStopping,
   });
 
-  const stop = async (): Promise<void> => {
-    isStopping = true;
-    streams.endAll(stopping());
-    await closeAll(listeners.splice(0), clock);
-    metrics.stop();
-    refusals.stop();
-    await history.stop();
-    await app.close();
-  };
   const eventsOf = (address: ListenAddress) => ({
     clock,
     request: (...[request, response]: Parameters<typeof app.routing>) => {
@@ -124,14 +117,45 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     broken: (status: number) => metrics.answered(NO_ROUTE, 'other', status, 0),
     dropped: (peer: string, why: string) => refusals.note('connect', peer, why),
   });
+  const tls = await tlsOf(config, logger);
+  const listeners = new Listeners<ListenAddress, Listener>({
+    addresses: config.http.listen,
+    listen: (address) => listen(address, config, tls, eventsOf(address)),
+    show: showListen,
+    clock,
+    logger,
+  });
+  const stop = once(async () => {
+    isStopping = true;
+    if (listeners.faults.length > 0) await listeners.stop();
+    streams.endAll(stopping());
+    await closeAll(listeners.open, clock);
+    metrics.stop();
+    refusals.stop();
+    await history.stop();
+    await app.close();
+  });
+  return started(listeners, tls, stop);
+}
+
+async function started(
+  listeners: Listeners<ListenAddress, Listener>,
+  tls: Tls | undefined,
+  stop: () => Promise<void>,
+): Promise<HttpServer> {
   try {
-    for (const address of config.http.listen) listeners.push(await listen(address, config, eventsOf(address)));
+    await listeners.start();
   } catch (error) {
     await stop();
     throw error;
   }
-  const listening = listeners.map(({ address }) => address);
-  return { addresses: listening.map(showListen), listening, stop };
+  const listening = listeners.open.map(({ address }) => address);
+  return {
+    addresses: listening.map(showListen),
+    listening,
+    faults: () => [...listeners.faults, tls?.fault ?? ''].filter((fault) => fault !== ''),
+    stop,
+  };
 }
 
 /** The line, its log and the console, and who is judged again while a stream of them lasts. */
