@@ -1,5 +1,6 @@
 /** Beyond the contract: lineside.v1.LineService. */
 import type { CallContext, ServiceImplementation } from 'nice-grpc';
+import { residentBytes } from '../../base/resident-bytes.ts';
 import type { lineside } from '../../proto/services.ts';
 import { readBatches } from './batches.ts';
 import { callerOf } from './gate.ts';
@@ -23,7 +24,7 @@ export function lineService(
         return lineStatus(line.snapshot(), await log.status(), {
           uptimeMs: clock.monoMs() - startedMs,
           version,
-          residentBytes: process.memoryUsage.rss(),
+          residentBytes: residentBytes(),
           subscribers: log.readers,
           configurationRefused: configurationRefused(),
         });

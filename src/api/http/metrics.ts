@@ -1,6 +1,7 @@
 /** Numbers for Prometheus. What others count is asked for when somebody looks; labels come from fixed sets only. */
 import { Counter, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../base/clock.ts';
+import { residentBytes } from '../../base/resident-bytes.ts';
 import type { HostFacts } from '../../host/host-facts.ts';
 import type { OutboxStatus } from '../../outbox/face.ts';
 import type { UpstreamStatus } from '../../upstream/face.ts';
@@ -126,7 +127,7 @@ export class Metrics {
       reading(upstreamMetrics, upstream),
       reading(hubMetrics, () => ({
         version,
-        residentBytes: process.memoryUsage.rss(),
+        residentBytes: residentBytes(),
         uptimeSeconds: Math.floor(process.uptime()),
         longestHoldSeconds: this.#holds.seconds(),
         http: http(),

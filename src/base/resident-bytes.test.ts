@@ -1,0 +1,12 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { residentBytes } from './resident-bytes.ts';
+
+test('without descriptors left the figure of the last time is given', (t) => {
+  const before = residentBytes();
+  assert.ok(before > 0);
+  t.mock.method(process.memoryUsage, 'rss', () => {
+    throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
+  });
+  assert.equal(residentBytes(), before);
+});
