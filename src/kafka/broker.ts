@@ -29,6 +29,7 @@ import {
   isFatal,
   outcomeOf,
   type Sent,
+  saysLimitOutdated,
   saysTopicMissing,
   thrownOutcome,
 } from './verdict.ts';
@@ -275,14 +276,16 @@ class KafkaBroker implements Broker {
       this.#settle(id, { kind: 'acknowledged' });
       return;
     }
-    const outcome = outcomeOf(fault, this.#sent(taken.topic, taken.bytes));
+    const sent = this.#sent(taken.topic, taken.bytes);
+    const outcome = outcomeOf(fault, sent);
     if (outcome.kind === 'refused') this.#trouble = { topic: taken.topic, reason: outcome.reason };
     if (outcome.kind === 'unreached') {
       this.#window.timedOut(taken.takenMs, now);
       // While a broker answers: a partition without a leader, or a line too slow for this message.
       this.#trouble = { topic: taken.topic, reason: `${taken.topic}: ${outcome.reason}` };
     }
-    if (saysTopicMissing(fault.text) && this.#topics.missed()) this.#wake();
+    const isNews = saysTopicMissing(fault.text) || saysLimitOutdated(fault, sent);
+    if (isNews && this.#topics.missed()) this.#wake();
     this.#settle(id, outcome);
   }
 

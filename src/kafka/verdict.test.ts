@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { BATCH_BYTES } from './settings.ts';
-import { fatalReason, isAllDown, isFatal, outcomeOf, saysTopicMissing, thrownOutcome, troubleOf } from './verdict.ts';
+import {
+  fatalReason,
+  isAllDown,
+  isFatal,
+  outcomeOf,
+  saysLimitOutdated,
+  saysTopicMissing,
+  thrownOutcome,
+  troubleOf,
+} from './verdict.ts';
 
 const sent = { topic: 't', bytes: 500, topicLimit: undefined };
 const reported = (text: string, more: Partial<Parameters<typeof outcomeOf>[1]> = {}) =>
@@ -101,4 +110,19 @@ describe('why there is no connection', () => {
     assert.ok(isAllDown('local: all broker connections are down') && !isAllDown('local: timed out'));
     assert.ok(saysTopicMissing('local: unknown topic') && !saysTopicMissing('local: timed out'));
   });
+});
+
+it('a limit that does not explain a refusal is out of date: it is not told, and the topic is read again', () => {
+  const fault = { code: -1, text: 'broker: message size too large' };
+  for (const [topicLimit, isOutdated] of [
+    [undefined, true],
+    [1_000_000, true],
+    [500, false],
+  ] as const) {
+    const sent = { topic: 't', bytes: 900, topicLimit };
+    assert.equal(saysLimitOutdated(fault, sent), isOutdated, String(topicLimit));
+    const outcome = outcomeOf(fault, sent);
+    assert.equal(outcome.kind === 'refused' && /takes up to/.test(outcome.reason), !isOutdated);
+  }
+  assert.equal(saysLimitOutdated({ code: -1, text: 'broker: other' }, { topic: 't', bytes: 9, topicLimit: 99 }), false);
 });

@@ -59,12 +59,25 @@ export function thrownOutcome(fault: Fault, sent: Sent): Outcome | 'full' | 'off
 function tooLarge(sent: Sent): Outcome {
   const forever =
     sent.alone === true || sent.bytes > BATCH_BYTES || (sent.topicLimit !== undefined && sent.bytes > sent.topicLimit);
-  const limit = sent.topicLimit === undefined ? '' : `, which takes up to ${sent.topicLimit} bytes (max.message.bytes)`;
+  // A limit that does not explain the refusal is out of date.
+  const limit =
+    sent.topicLimit === undefined || isLimitOutdated(sent)
+      ? ''
+      : `, which takes up to ${sent.topicLimit} bytes (max.message.bytes)`;
   return {
     kind: 'refused',
     reason: `the broker finds ${sent.bytes} bytes too large for ${sent.topic}${limit}`,
     forever,
   };
+}
+
+/** The broker refuses what the topic's known limit allows: it has another limit by now. */
+export function saysLimitOutdated({ text }: Fault, sent: Sent): boolean {
+  return text === 'broker: message size too large' && isLimitOutdated(sent);
+}
+
+function isLimitOutdated({ bytes, topicLimit }: Sent): boolean {
+  return topicLimit === undefined || bytes <= topicLimit;
 }
 
 /** Thrown by produce(). The event of a fatal error carries only the error beneath it, as if it were any other. */
