@@ -168,7 +168,7 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
     const executable = [...modes].filter(([, mode]) => mode.startsWith('-') && mode.includes('x'));
     assert.deepEqual(
       executable.map(([path]) => path).filter((path) => !path.startsWith('usr/lib/lineside/appliance/')),
-      ['usr/bin/lineside', 'usr/lib/lineside/node'],
+      ['usr/bin/lineside', 'usr/lib/lineside/node', 'usr/lib/systemd/system-generators/lineside'],
     );
   });
 
