@@ -176,7 +176,7 @@ export async function lineStatus(
   try {
     const status = await client.line.getStatus({}, { signal: over.signal });
     const json: unknown = lineside.v1.LineStatus.fromObject(status).toJSON();
-    const { version = '', portError = '', log } = status;
+    const { version, portError, log } = status;
     return { kind: 'status', version, detail: portError, notStored: log?.error ?? '', json };
   } catch (error) {
     if (over.signal.aborted) return { kind: 'late' };
@@ -248,7 +248,7 @@ export async function ask(
 }
 
 /** What should listen, and whether the kernel takes a connection there: asked from outside the processes. */
-export interface ListenerFacts {
+interface ListenerFacts {
   /** The socket unit; '' where the configuration names the address. */
   readonly unit: string;
   readonly isOpen: boolean;
@@ -256,7 +256,7 @@ export interface ListenerFacts {
   readonly addresses: readonly (readonly [address: string, trouble: string])[];
 }
 
-export function judgeListeners(listeners: readonly ListenerFacts[]): Finding[] {
+function judgeListeners(listeners: readonly ListenerFacts[]): Finding[] {
   const findings = listeners.flatMap(({ unit, isOpen, addresses }): Finding[] => {
     const what = addresses.map(([address]) => address).join(', ');
     if (!isOpen)
