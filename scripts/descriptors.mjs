@@ -6,11 +6,12 @@ import descriptor from 'protobufjs/ext/descriptor.js';
 const root = new protobuf.Root();
 root.resolvePath = (_origin, target) =>
   target.startsWith('google/') ? target : `proto/${target.replace(/^proto\//, '')}`;
-root.loadSync(['lineside.proto', 'serial.proto']).resolveAll();
+root.loadSync(['lineside.proto', 'serial.proto', 'grpc/health/v1/health.proto']).resolveAll();
 const set = root.toDescriptor('proto3');
 // protobufjs names files after packages and leaves out their imports: give both back.
 const files = {
   'google.protobuf': { name: 'google/protobuf/empty.proto', dependency: [] },
+  'grpc.health.v1': { name: 'grpc/health/v1/health.proto', dependency: [] },
   serial: { name: 'serial.proto', dependency: ['google/protobuf/empty.proto'] },
   'lineside.v1': { name: 'lineside.proto', dependency: ['google/protobuf/empty.proto', 'serial.proto'] },
 };

@@ -19,7 +19,14 @@ it('serves by reflection what protoc makes of the proto files', () => {
   writeFileSync(join(dir, 'google/protobuf/empty.proto'), empty);
   execFileSync(
     'protoc',
-    ['-Iproto', `-I${dir}`, '--include_imports', `--descriptor_set_out=${out}`, 'lineside.proto'],
+    [
+      '-Iproto',
+      `-I${dir}`,
+      '--include_imports',
+      `--descriptor_set_out=${out}`,
+      'lineside.proto',
+      'grpc/health/v1/health.proto',
+    ],
     {
       cwd: join(import.meta.dirname, '..'),
     },
@@ -91,6 +98,7 @@ const enums: Readonly<Record<string, string>> = {
   LogState: 'lineside.v1.LogState',
   ClockState: 'lineside.v1.ClockState',
   EntryClock: 'lineside.v1.EntryClock',
+  ServingStatus: 'grpc.health.v1.HealthCheckResponse.ServingStatus',
   Cause: 'lineside.v1.UpstreamGap.Cause',
   'serial.Parity': 'serial.Parity',
   'serial.StopBits': 'serial.StopBits',

@@ -52,7 +52,7 @@ test('a health watcher hears NOT_SERVING, then UNAVAILABLE, when the service sto
 });
 
 for (const version of ['v1', 'v1alpha']) {
-  test(`reflection ${version} lists both services and gives the file of every symbol`, async () => {
+  test(`reflection ${version} lists the services, health among them, and gives the file of every symbol`, async () => {
     await using s = await startTestServer();
     const client = new Client(s.address, credentials.createInsecure());
     const { serverReflectionInfo: method } = ServerReflectionService;
@@ -75,12 +75,13 @@ for (const version of ['v1', 'v1alpha']) {
           .getListServicesResponse()
           ?.getServiceList()
           .map((service) => service.getName()),
-        ['serial.SerialService', 'lineside.v1.LineService'],
+        ['serial.SerialService', 'lineside.v1.LineService', 'grpc.health.v1.Health'],
       );
       const symbols = [
         ['serial.SerialService', 'serial.proto', ['google/protobuf/empty.proto'], 8],
         ['lineside.v1.LineService', 'lineside.proto', ['google/protobuf/empty.proto', 'serial.proto'], 6],
         ['serial.SerialLogEntry.Direction', 'serial.proto', ['google/protobuf/empty.proto'], 8],
+        ['grpc.health.v1.Health', 'grpc/health/v1/health.proto', [], 2],
         ['google.protobuf.Empty', 'google/protobuf/empty.proto', [], 0],
       ] as const;
       for (const [symbol, name, imports, methods] of symbols) {

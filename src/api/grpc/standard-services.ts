@@ -9,6 +9,8 @@ import type { Refusals } from './refusals.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
 const SERVICES = ['serial.SerialService', 'lineside.v1.LineService'];
+/** What reflection lists: the collector's service is another process's. */
+const LISTED = [...SERVICES, 'grpc.health.v1.Health'];
 
 type RawMethod<QS extends boolean, RS extends boolean> = MethodDefinition<
   Uint8Array,
@@ -116,7 +118,7 @@ async function loadReflection() {
     import('../../gen/descriptors.js'),
   ]);
   return {
-    service: ServerReflection(new Uint8Array(Buffer.from(descriptorsBase64, 'base64')), SERVICES),
+    service: ServerReflection(new Uint8Array(Buffer.from(descriptorsBase64, 'base64')), LISTED),
     codec: ServerReflectionService.serverReflectionInfo,
   };
 }
