@@ -6,7 +6,7 @@ import { LinesideError, messageOf } from '../base/errors.ts';
 import type { LogEntry, LogGap } from './entry.ts';
 import type { LogRun, ReadRequest } from './face.ts';
 import { type Filter, filtersAnything, matcher } from './filter.ts';
-import { type Batch, lastIdOf, unpack } from './packed.ts';
+import { type Batch, lastIdOf, maxBlockBytes, unpack } from './packed.ts';
 import { lostAfter } from './ranges.ts';
 import { chargeOf, READER_ALLOWANCE_BYTES } from './read-budget.ts';
 import type { Readers, Wakeable } from './readers.ts';
@@ -161,9 +161,10 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
       return undefined;
     }
     if (closing) throw shuttingDown();
-    // How large the page is shows when it is there.
-    if (!this.#charge(LARGEST_CHARGE)) return this.#afford(LARGEST_CHARGE);
-    const page = await this.#interruptible(this.#read());
+    // How large the page is shows when it is there. Without the charge for the largest: blocks that hold no large entry.
+    const mostBytes = this.#charge(LARGEST_CHARGE) ? undefined : maxBlockBytes;
+    const page = await this.#interruptible(this.#read(mostBytes));
+    if (page?.isTooLarge) return this.#afford(LARGEST_CHARGE);
     this.#charge(page === undefined ? 0 : chargeOf(page.batch.buffer.byteLength));
     if (page !== undefined) return this.#fromPage(page);
     // Damage or a dead worker: the next change is the mended store.
@@ -171,8 +172,8 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     return undefined;
   }
 
-  async #read(): Promise<Page | undefined> {
-    const request = { after: this.#cursor, upTo: this.#endId, filter: this.#filter, fresh: this.#fresh };
+  async #read(mostBytes: number | undefined): Promise<Page | undefined> {
+    const request = { after: this.#cursor, upTo: this.#endId, filter: this.#filter, fresh: this.#fresh, mostBytes };
     try {
       return await this.#readers.page(request);
     } catch (error) {

@@ -38,6 +38,8 @@ export interface Scan {
   readonly batch: Batch;
   /** Last id looked at; undefined when there was nothing more. */
   readonly lastId: number | undefined;
+  /** Nothing was read: the first block is larger than allowed. */
+  readonly isTooLarge: boolean;
 }
 
 export interface Removal {
@@ -49,6 +51,7 @@ export interface Removal {
 export class BlockTable {
   readonly #insert;
   readonly #holding;
+  readonly #larger;
   readonly #from;
   readonly #backwards;
   readonly #first;
@@ -77,6 +80,13 @@ export class BlockTable {
     );
     this.#holding = connection
       .prepare<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?')
+      .pluck();
+    // Its length is in the row; the pages of its body are not read.
+    this.#larger = connection
+      .prepare<[number, number, number, number], number>(
+        `SELECT first_id FROM (SELECT first_id, length(body) AS bytes FROM blocks WHERE first_id >= ? AND first_id <= ?
+           ORDER BY first_id LIMIT ?) WHERE bytes > ? LIMIT 1`,
+      )
       .pluck();
     this.#from = connection.prepare<[number, number], BlockRow>(
       `SELECT ${row} FROM blocks WHERE first_id >= ? AND first_id <= ? ORDER BY first_id`,
@@ -185,15 +195,25 @@ export class BlockTable {
     return end;
   }
 
-  read(from: number, upTo: number, filter: Filter): Scan {
+  /** `mostBytes`: reads up to the first block with a larger body. */
+  read(from: number, upTo: number, filter: Filter, mostBytes: number | undefined): Scan {
     const after = this.#skip(from, upTo, filter);
+    const first = this.#holding.get(after + 1) ?? 0;
+    const larger = mostBytes === undefined ? undefined : this.#larger.get(first, upTo, scanBlocks + 1, mostBytes);
+    if (larger === undefined) return this.#scan(first, after, upTo, filter);
+    if (larger <= after + 1) return { batch: new Parts(() => 0).join(), lastId: after, isTooLarge: true };
+    const scan = this.#scan(first, after, larger - 1, filter);
+    return { ...scan, lastId: scan.lastId ?? larger - 1 };
+  }
+
+  #scan(first: number, after: number, upTo: number, filter: Filter): Scan {
     const wanted = filtersAnything(filter) ? filter : undefined;
     const anyGiven = this.#givenTimes.anyIn(after + 1, upTo);
     const parts = new Parts((id) => this.#segments.markAt(id).correctionMs);
     let lastId: number | undefined;
     let looked = 0;
     let lookedBytes = 0;
-    for (const row of this.#from.iterate(this.#holding.get(after + 1) ?? 0, upTo)) {
+    for (const row of this.#from.iterate(first, upTo)) {
       const end = row.first + row.entries - 1;
       if (end <= after) continue;
       const { body, columns } = columnsIn(row);
@@ -202,9 +222,10 @@ export class BlockTable {
       lastId = end;
       looked++;
       lookedBytes += body.byteLength;
-      if (parts.full || looked >= scanBlocks || lookedBytes >= scanBytes) return { batch: parts.join(), lastId };
+      if (parts.full || looked >= scanBlocks || lookedBytes >= scanBytes)
+        return { batch: parts.join(), lastId, isTooLarge: false };
     }
-    return { batch: parts.join(), lastId: undefined };
+    return { batch: parts.join(), lastId: undefined, isTooLarge: false };
   }
 
   /** The id after which the last `wanted` entries up to `upTo` begin. */

@@ -80,9 +80,13 @@ export interface ReadPageRequest {
   readonly filter: Filter;
   /** The reader wants what there is from `after` on: what retention removed before is no loss to it. */
   readonly fresh: boolean;
+  /** Blocks with a larger body are left for another request; undefined: none are. */
+  readonly mostBytes: number | undefined;
 }
 
 export interface Page {
+  /** The first block is larger than the request allows: the page holds nothing. */
+  readonly isTooLarge: boolean;
   readonly batch: Batch;
   readonly gaps: readonly StoredGap[];
   /** Every id up to this one was looked at. */

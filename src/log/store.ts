@@ -228,19 +228,19 @@ export class Store {
   #stampOf(id: number): StoredGap['from'] {
     const everything = { dir: undefined, since: undefined, until: undefined };
     const [entry] = attempted(
-      () => unpack(this.#blocks.read(id - 1, id, everything).batch, { after: id - 1, upTo: id }),
+      () => unpack(this.#blocks.read(id - 1, id, everything, undefined).batch, { after: id - 1, upTo: id }),
       [],
     );
     return { high: highOf(entry?.timestampMs ?? 0), low: lowOf(entry?.timestampMs ?? 0) };
   }
 
-  read({ after, upTo, filter, fresh }: ReadPageRequest): Page {
+  read({ after, upTo, filter, fresh, mostBytes }: ReadPageRequest): Page {
     const removedTo = this.#removedTo;
     const from = Math.max(after, removedTo);
     const removedEntries = fresh || after >= removedTo ? 0 : removedTo - after - this.#gaps.missing(after, removedTo);
-    const { batch, lastId } = this.#blocks.read(from, upTo, filter);
+    const { batch, lastId, isTooLarge } = this.#blocks.read(from, upTo, filter, mostBytes);
     const nextAfterId = lastId ?? Math.max(from, this.#decidedId);
-    return { batch, gaps: this.#gaps.between(from, nextAfterId), nextAfterId, removedEntries, removedTo };
+    return { isTooLarge, batch, gaps: this.#gaps.between(from, nextAfterId), nextAfterId, removedEntries, removedTo };
   }
 
   startOfLast(entries: number, upTo: number): number {

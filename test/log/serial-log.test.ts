@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import Long from 'long';
+import { within } from '../e2e/wait.ts';
 import {
   everything,
   idsOf,
@@ -186,4 +187,21 @@ test('a reader of what is stored gets no entry before its commit, and is told wh
   const { firstId, lastId } = await log.status();
   const { entries } = await readAll(log, { ...stored, after: firstId - 1 });
   assert.deepEqual([entries[0]?.id, entries.at(-1)?.id], [firstId, lastId]);
+});
+
+test('readers of large entries that never come back make others of their kind wait, and none that reads small entries', async (t) => {
+  const log = await openLog(t, temporaryDir(t), { tailBytes: 1 });
+  for (let i = 0; i < 12; i++) await log.store(newEntry('', { data: randomBytes(MiB) }));
+  for (let i = 0; i < 300; i++) log.record(1, 1, Buffer.from('x'));
+  await log.store(newEntry('last'));
+  const lazy = Array.from({ length: 12 }, () => iteratorOf(log, {}));
+  const pages = lazy.map((reader) => reader.next());
+  let served = 0;
+  for (const page of pages) void page.then(() => served++);
+  await until(() => served >= 4);
+  const small = await within('the small entries', readAll(log, { after: 12 }));
+  assert.equal(small.entries.length, 301);
+  assert.ok(served < lazy.length, 'some of them wait');
+  for (const reader of lazy) void reader.return?.();
+  assert.equal((await within('the large ones', readAll(log))).entries.length, 313);
 });
