@@ -45,6 +45,12 @@ export class FakeClock implements Clock {
     this.#move(end);
   }
 
+  /** Time in which the process does not run: the timers that fell due are run at its end. */
+  stop(ms: number): void {
+    this.#move(this.#mono + ms);
+    this.advance(0);
+  }
+
   #move(to: number): void {
     if (to <= this.#mono) return;
     this.#wall += to - this.#mono;

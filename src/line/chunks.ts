@@ -1,6 +1,9 @@
 /**
- * Cuts the received bytes into chunks: the bytes up to the next silence on the line, or CHUNK_BYTES, whichever comes
- * first. Pure: time comes in with the bytes, and the owner of the timer asks when to call again.
+ * Cuts the received bytes into chunks: the bytes up to the next silence on the line, CHUNK_BYTES or the longest time,
+ * whichever comes first. Pure: time comes in with the bytes, and the owner of the timer asks when to call again.
+ *
+ * A read tells when bytes were read, not when they were on the wire. So its own time on the wire is no silence, neither is
+ * the time for which a UART holds bytes back, nor the time in which the process did not run. If unsure, chunks are joined.
  */
 import type { LineSettings } from './settings.ts';
 
@@ -10,13 +13,18 @@ export const CHUNK_BYTES = 4_096;
 const GAP_CHARACTERS = 3.5;
 /** Below this, a timer of the process is no measure of silence on the line. */
 const MIN_GAP_MS = 2;
+/** A UART reports less than a full burst after this silence: the 16550A after 4 characters, the PL011 after 32 bits. */
+const UART_TIMEOUT_CHARACTERS = 4;
 /**
- * A chunk that has been growing for a while is looked at after this part of its age, so that a busy line does not wake
- * the process once for each read to find no silence (at 115,200 baud that was half of the CPU time).
+ * The largest burst that may still be on the wire: the FIFO of the PL011 (reports at 8 bytes) and of the 16550A (at 14 at
+ * most) has 16 bytes. USB adapters report within a millisecond (70-lineside.rules), which the least gap allows for.
  */
-const LOOK_PART = 1 / 4;
-/** The latest that the end of a long burst is noticed, when nothing follows it. */
-const MAX_LOOK_MS = 20;
+const UART_FIFO_BYTES = 16;
+/** A chunk ends after so long, because only complete chunks are stored; but never a frame of up to 256 bytes (Modbus RTU). */
+const MAX_CHUNK_MS = 1_000;
+const MAX_CHUNK_CHARACTERS = 300;
+/** A timer that is later than this shows that the process did not run. Node's timers are exact to a millisecond. */
+const TIMER_LATE_MS = 1;
 
 export interface Chunk {
   readonly data: Uint8Array;
@@ -26,26 +34,45 @@ export interface Chunk {
   readonly monoMs: number;
 }
 
-/** The silence that ends a chunk: 3.5 character times, at least 2 ms. */
-export function defaultGapMs(settings: LineSettings): number {
+/** The time of one character on the wire, the start bit included. */
+export function characterMs(settings: LineSettings): number {
   const parityBits = settings.parity === 0 ? 0 : 1;
   const stopBits = settings.stopBits === 0 ? 1 : settings.stopBits === 1 ? 1.5 : 2;
-  const bits = 1 + settings.dataBits + parityBits + stopBits;
-  return Math.max(MIN_GAP_MS, (GAP_CHARACTERS * bits * 1_000) / settings.baudRate);
+  return ((1 + settings.dataBits + parityBits + stopBits) * 1_000) / settings.baudRate;
+}
+
+/** The silence that ends a chunk: 3.5 character times, at least 2 ms. */
+export function defaultGapMs(settings: LineSettings): number {
+  return Math.max(MIN_GAP_MS, GAP_CHARACTERS * characterMs(settings));
 }
 
 export class ChunkCutter {
   readonly #gapMs: number;
+  readonly #characterMs: number;
+  /** Without a byte for so long, the next read cannot bring bytes that follow within the gap. */
+  readonly #quietMs: number;
+  readonly #maxMs: number;
+  /** Time between two looks: a stop of the process that no late look shows is then too short to pass for the gap. */
+  readonly #lookMs: number;
   /** The open chunk's bytes: copied here, the arrays of many small reads die young instead of waiting for its end. */
   readonly #open = Buffer.allocUnsafeSlow(CHUNK_BYTES);
   #bytes = 0;
   #firstAtMs = 0;
   #firstMonoMs = 0;
-  #lastMonoMs = 0;
+  #readMs = 0;
+  /** Silence counts from here: the last read, or the first empty poll after the process did not run. */
+  #silentFromMs = 0;
+  /** The next look, and when it was asked for: the process ran at that moment. */
+  #lookAtMs = Number.POSITIVE_INFINITY;
+  #lookAskedMs = 0;
 
   /** gapMs 0: every read is a chunk of its own (or several, when it is longer than a chunk). */
-  constructor(gapMs: number) {
+  constructor(gapMs: number, oneCharacterMs: number) {
     this.#gapMs = gapMs;
+    this.#characterMs = oneCharacterMs;
+    this.#quietMs = gapMs + this.#wireMs(UART_FIFO_BYTES);
+    this.#maxMs = Math.max(MAX_CHUNK_MS, MAX_CHUNK_CHARACTERS * oneCharacterMs);
+    this.#lookMs = Math.max(1, Math.floor(gapMs - TIMER_LATE_MS));
   }
 
   /** Takes bytes that just arrived and gives the chunks that they complete. */
@@ -54,9 +81,10 @@ export class ChunkCutter {
       return [{ data: bytes, atMs: wallMs, monoMs }];
     }
     const done: Chunk[] = [];
-    // The timer may be late: silence that is over counts all the same.
-    if (this.#bytes > 0 && monoMs - this.#lastMonoMs >= this.#gapMs) this.#cut(done);
-    this.#lastMonoMs = monoMs;
+    const ranMs = this.late(monoMs) ? this.#lookAskedMs : monoMs;
+    if (ranMs - this.#silentFromMs - this.#wireMs(bytes.length) >= this.#gapMs) this.#cut(done);
+    this.#readMs = monoMs;
+    this.#silentFromMs = monoMs;
     let from = 0;
     while (from < bytes.length) {
       if (this.#bytes === 0) {
@@ -69,27 +97,50 @@ export class ChunkCutter {
       from = to;
       if (this.#bytes === CHUNK_BYTES) this.#cut(done);
     }
-    if (this.#gapMs === 0) this.#cut(done);
+    // With the bytes: after a stop of the process this read brings the rest of a frame.
+    if (this.#gapMs === 0 || this.#isOld(monoMs)) this.#cut(done);
     return done;
   }
 
-  /** Milliseconds until silence may end the open chunk; undefined when none is open. At 0 or below, call silence(). */
-  dueInMs(monoMs: number): number | undefined {
-    return this.#bytes === 0 ? undefined : this.#lastMonoMs + this.#gapMs - monoMs;
-  }
-
-  /** Milliseconds after which to ask dueInMs: never before silence can have come, but later for a chunk that grows long. */
+  /** Milliseconds (whole, as Node's timers are) after which to call look(); undefined when no chunk is open. */
   lookInMs(monoMs: number): number | undefined {
-    const dueInMs = this.dueInMs(monoMs);
-    if (dueInMs === undefined) return undefined;
-    return Math.max(dueInMs, Math.min(MAX_LOOK_MS, (monoMs - this.#firstMonoMs) * LOOK_PART));
+    if (this.#bytes === 0) return undefined;
+    const leftMs = Math.min(this.#silentFromMs + this.#quietMs, this.#firstMonoMs + this.#maxMs) - monoMs;
+    const inMs = Math.max(1, Math.min(this.#lookMs, Math.ceil(leftMs)));
+    this.#lookAskedMs = monoMs;
+    this.#lookAtMs = monoMs + inMs;
+    return inMs;
   }
 
-  /** Ends the open chunk, if any: silence came, or the port closes. */
-  silence(): Chunk[] {
+  /** The process did not run since the look was asked for: poll the port, then call polled(), before look(). */
+  late(monoMs: number): boolean {
+    return monoMs > this.#lookAtMs + TIMER_LATE_MS;
+  }
+
+  /** What had arrived was read. The first such moment since the last byte is where silence begins. */
+  polled(monoMs: number): void {
+    if (this.#silentFromMs === this.#readMs) this.#silentFromMs = monoMs;
+  }
+
+  /** Ends the open chunk if the line is silent, or the chunk is old. */
+  look(monoMs: number): Chunk[] {
+    return monoMs - this.#silentFromMs >= this.#quietMs || this.#isOld(monoMs) ? this.end() : [];
+  }
+
+  /** Ends the open chunk, if any: the port closes. */
+  end(): Chunk[] {
     const done: Chunk[] = [];
     this.#cut(done);
     return done;
+  }
+
+  /** The time on the wire of the bytes of a read, and the longest for which the UART held them back. */
+  #wireMs(bytes: number): number {
+    return (bytes + UART_TIMEOUT_CHARACTERS) * this.#characterMs;
+  }
+
+  #isOld(monoMs: number): boolean {
+    return monoMs - this.#firstMonoMs >= this.#maxMs;
   }
 
   #cut(done: Chunk[]): void {

@@ -17,6 +17,9 @@ import type { Port } from './ports.ts';
 import type { LineConfig, LineSettings } from './settings.ts';
 import { validateOpen } from './validate.ts';
 
+/** Longer than the silence that ends a chunk: the gap, and 20 characters at 9,600 baud for what a UART may still hold back. */
+const QUIET_MS = 31;
+
 class FakeDevice implements Device {
   readonly path: string;
   readonly settings: LineSettings;
@@ -163,7 +166,7 @@ class World {
 
   receive(text: string): void {
     this.device.events?.data(Buffer.from(text));
-    this.clock.advance(2);
+    this.clock.advance(QUIET_MS);
   }
 
   send(text: string, change: { caller?: string; signal?: AbortSignal; deadlineMs?: number } = {}): Promise<void> {

@@ -7,7 +7,7 @@ import type { Clock, Timer } from '../base/clock.ts';
 import { LinesideError } from '../base/errors.ts';
 import { RX, TX } from '../log/entry.ts';
 import type { LineRecorder } from '../log/face.ts';
-import { type Chunk, ChunkCutter, defaultGapMs } from './chunks.ts';
+import { type Chunk, ChunkCutter, characterMs, defaultGapMs } from './chunks.ts';
 import type { Counters } from './counters.ts';
 import { caughtUp } from './device/caught-up.ts';
 import type { Device, WriteResult } from './device/device.ts';
@@ -52,7 +52,8 @@ export class Traffic {
 
   constructor(options: TrafficOptions) {
     this.#options = options;
-    this.#cutter = new ChunkCutter(options.rxGapMs ?? defaultGapMs(options.config));
+    const { config, rxGapMs = defaultGapMs(config) } = options;
+    this.#cutter = new ChunkCutter(rxGapMs, characterMs(config));
     this.#queue = new SendQueue(options.txLimits);
   }
 
@@ -80,6 +81,10 @@ export class Traffic {
     if (!this.#paused || this.#ended !== undefined) return;
     this.#paused = false;
     this.#options.device.resumeReading();
+    // While nothing was read, nothing is known of the line.
+    const monoMs = this.#options.clock.monoMs();
+    this.#cutter.polled(monoMs);
+    this.#armGapTimer(monoMs);
   }
 
   /** Resolves when the kernel has accepted every byte. */
@@ -120,7 +125,7 @@ export class Traffic {
   end(reason: LinesideError): void {
     if (this.#ended !== undefined) return;
     this.#gapTimer?.cancel();
-    for (const chunk of this.#cutter.silence()) this.#deliver(chunk);
+    for (const chunk of this.#cutter.end()) this.#deliver(chunk);
     this.#ended = reason;
     this.#writing?.abort.abort(reason);
     for (const sending of this.#queue.drain()) sending.settle(reason);
@@ -147,17 +152,22 @@ export class Traffic {
 
   /** One timer at most, which looks again when bytes came meanwhile: re-arming it for each read would cost more. */
   #armGapTimer(monoMs: number): void {
-    if (this.#gapTimer !== undefined) return;
+    if (this.#gapTimer !== undefined || this.#paused) return;
     const lookInMs = this.#cutter.lookInMs(monoMs);
     if (lookInMs === undefined) return;
-    this.#gapTimer = this.#options.clock.timer(Math.max(0, lookInMs), () => {
-      this.#gapTimer = undefined;
-      const now = this.#options.clock.monoMs();
-      const stillMs = this.#cutter.dueInMs(now);
-      if (stillMs === undefined) return;
-      if (stillMs > 0) return this.#armGapTimer(now);
-      for (const chunk of this.#cutter.silence()) this.#deliver(chunk);
-    });
+    this.#gapTimer = this.#options.clock.timer(lookInMs, () => void this.#lookForSilence());
+  }
+
+  async #lookForSilence(): Promise<void> {
+    const { clock } = this.#options;
+    const late = this.#cutter.late(clock.monoMs());
+    if (late) await caughtUp(clock);
+    this.#gapTimer = undefined;
+    if (this.#ended !== undefined || this.#paused) return;
+    const monoMs = clock.monoMs();
+    if (late) this.#cutter.polled(monoMs);
+    for (const chunk of this.#cutter.look(monoMs)) this.#deliver(chunk);
+    this.#armGapTimer(monoMs);
   }
 
   #pauseIfPressed(): void {
