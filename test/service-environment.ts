@@ -5,5 +5,6 @@ import { join } from 'node:path';
 export function serviceEnvironment(): Readonly<Record<string, string>> {
   const text = readFileSync(join(import.meta.dirname, '../systemd/lineside.env'), 'utf8');
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-  return Object.fromEntries(lines.map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string]));
+  // Quoted as for the shell and systemd alike.
+  return Object.fromEntries(lines.map((line) => /^(\w+)="?(.*?)"?$/.exec(line)?.slice(1) as [string, string]));
 }

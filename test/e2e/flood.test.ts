@@ -1,6 +1,5 @@
 /** Clients that send thousands of requests without waiting for an answer: they cost little memory, and others are served. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { type ClientHttp2Stream, connect as connectHttp2 } from 'node:http2';
 import { after, describe, test } from 'node:test';
 import { routeAccess } from '../../src/api/http/access.ts';
@@ -23,9 +22,6 @@ const MAX_WAIT_MS = 2_000;
 const files = temporaryDirectory();
 const server = new Authority(files, 'site-ca').issue('server', '/CN=box');
 const tls = { cert_file: server.certFile, key_file: server.keyFile };
-
-/** The options of the units. */
-const env = { NODE_OPTIONS: /^NODE_OPTIONS=(.*)$/m.exec(readFileSync('systemd/lineside.env', 'utf8'))?.[1] ?? '' };
 
 async function prepared(...roles: readonly string[]): Promise<{ dir: string; token: string }> {
   const dir = temporaryDirectory();
@@ -73,7 +69,7 @@ describe('HTTP requests that are pipelined', () => {
     const made = await prepared('admin', 'writer', 'viewer', 'operator', 'refdata-restricted');
     token = made.token;
     const listen = ['127.0.0.1:0', 'unix:http.sock', '0.0.0.0:0'];
-    hub = await startHub({ dir: made.dir, config: { http: { listen }, tls }, env });
+    hub = await startHub({ dir: made.dir, config: { http: { listen }, tls } });
     assert.equal(
       (await hub.http('POST', '/api/v1/dictionaries', { name: 'tools', title: 'T', scope: 'PUBLIC' })).status,
       201,
@@ -124,7 +120,7 @@ describe('gRPC calls without regard to the limits', () => {
     const made = await prepared('viewer', 'operator');
     token = made.token;
     const listen = ['127.0.0.1:0', 'unix:grpc.sock', '0.0.0.0:0'];
-    line = await startDaemon({ dir: made.dir, config: { grpc: { listen }, tls }, env });
+    line = await startDaemon({ dir: made.dir, config: { grpc: { listen }, tls } });
   });
 
   for (const name of ['plain', 'TLS without a token', 'TLS with a token']) {
