@@ -73,7 +73,7 @@ test('a worker that is still loading SQLite, or looks whether it was told to sto
   };
   subscribe('worker_threads', started);
   t.after(() => unsubscribe('worker_threads', started));
-  const loading = new WorkerHost(besideModule('check-worker', import.meta.url));
+  const loading = new WorkerHost(new URL('../log/log-worker.ts', import.meta.url));
   await loading.terminate(60_000);
   const looking = startEcho();
   const held = assert.rejects(looking.call('look', ''), { code: 'WORKER_EXITED' });

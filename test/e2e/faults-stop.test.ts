@@ -1,6 +1,9 @@
 /** SIGTERM on bad days: under traffic, while the disk hangs, while a write is stalled, while Open hangs. */
 import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import Database from 'better-sqlite3';
 import { lineside } from '../../src/proto/services.ts';
 import { Ledger } from '../soak/ledger.ts';
 import { seeded } from '../soak/random.ts';
@@ -86,6 +89,46 @@ test('SIGTERM while an fsync hangs: it ends all the same, and what was not promi
   assert.equal(notes[0], 'promised');
   await again.stop();
 });
+
+test('a stop waits for no check of a large log in the background, and a kill leaves none behind', async () => {
+  const { daemon: first } = await startBox();
+  assert.equal(await first.stop(), 0);
+  const path = join(first.dataDir, 'log.db');
+  enlarge(path);
+  for (const end of ['SIGTERM', 'SIGKILL'] as const) {
+    const daemon = await startDaemon({ dir: first.dir });
+    const check = await until('the check', () => checkOf(daemon.pid));
+    // A stopped process stands for a check that lasts: the daemon ends before it does.
+    process.kill(check, 'SIGSTOP');
+    const held = readdirSync(`/proc/${check}/fd`).map((fd) => readlinkSync(`/proc/${check}/fd/${fd}`));
+    assert.ok(!held.some((name) => name.endsWith('.lock')), 'the directory is not held by the check');
+    process.kill(daemon.pid, end);
+    const how = await within('the daemon ends', daemon.ended, BOUND_MS);
+    assert.equal(how, end === 'SIGTERM' ? 0 : end, daemon.logLines.join('\n'));
+    await until('the check is gone', () => !existsSync(`/proc/${check}`));
+    assert.doesNotMatch(daemon.logLines.join('\n'), /could not be checked/);
+  }
+});
+
+/** Past the size up to which a file is checked before it is opened. */
+function enlarge(path: string): void {
+  const database = new Database(path);
+  database.exec('CREATE TABLE filler (bytes BLOB)');
+  const rows = 40 * 256;
+  database
+    .prepare(
+      'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO filler SELECT zeroblob(4000) FROM n',
+    )
+    .run(rows);
+  database.close();
+}
+
+/** The process of the check when it has its name: before its exec, its parent's main thread waits for it. */
+function checkOf(pid: number): number | undefined {
+  const [child] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ');
+  if (!child || readFileSync(`/proc/${child}/comm`, 'utf8') !== 'lineside-check\n') return undefined;
+  return Number(child);
+}
 
 test('a second SIGTERM ends it at once', { skip }, async () => {
   const { daemon } = await startBox();
