@@ -177,10 +177,16 @@ export interface WebhookAdmin {
     version: ExpectedVersion | undefined,
     reason: string,
   ): Promise<Subscription>;
-  /** With everything that waits for it, and its history. Audited as webhook.unsubscribed. */
-  unsubscribe(caller: Caller, id: string, reason: string): Promise<void>;
-  /** Audited as webhook.secret_rotated. */
-  rotateSecret(caller: Caller, id: string, rotation: SecretRotation, reason: string): Promise<Subscription>;
+  /** With everything that waits for it, and its history. `version`: as in update. Audited as webhook.unsubscribed. */
+  unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void>;
+  /** Audited as webhook.secret_rotated. `version`: as in update. */
+  rotateSecret(
+    caller: Caller,
+    id: string,
+    rotation: SecretRotation,
+    reason: string,
+    version?: ExpectedVersion,
+  ): Promise<Subscription>;
   deliveries(query: DeliveryQuery): Page<Delivery>;
   delivery(caller: Caller, deliveryId: string): DeliveryDetail;
   /** Pending again, with the same deliveryId and bytes. CONFLICT: it waits already, or its events are gone. Audited as webhook.resent. */

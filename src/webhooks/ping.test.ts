@@ -136,6 +136,7 @@ describe('a request for a test-ping', () => {
     ['without texts', { url: 7, secret: null }, 2],
     ['with a secret of 15 bytes', { url: 'https://a.test/', secret: 'x'.repeat(15) }, 1],
     ['with a secret of 1,025 bytes', { url: 'https://a.test/', secret: 'x'.repeat(1_025) }, 1],
+    ['with a URL that cannot be parsed', { url: '0', secret }, 1],
     ['with an empty URL', { url: '', secret }, 1],
     ['with a URL of 2,049 characters', { url: `https://a.test/${'x'.repeat(2_034)}`, secret }, 1],
   ];

@@ -51,6 +51,7 @@ function requestFaults({ url, secret }: { readonly url: unknown; readonly secret
   const reasons: string[] = [];
   if (typeof url !== 'string') reasons.push('url: must be a text');
   else if (url === '') reasons.push('url: must not be empty');
+  else if (!URL.canParse(url)) reasons.push('url: cannot be parsed as a URL');
   else if (url.length > maxUrlLength) reasons.push(`url: must have at most ${maxUrlLength} characters`);
   if (typeof secret !== 'string') reasons.push('secret: must be a text');
   else if (!fits(Buffer.byteLength(secret))) {

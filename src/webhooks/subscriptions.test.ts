@@ -173,7 +173,11 @@ describe('a deleted subscription', () => {
     const { book } = rig;
     await book.subscribe(admin, request(), '');
     await book.rotateSecret(admin, '1', { secret: 'another secret of 16' }, '');
-    await book.unsubscribe(admin, '1', 'not used');
+    const stale = refused('STALE_VERSION');
+    await assert.rejects(book.rotateSecret(admin, '1', { secret: 's'.repeat(16) }, '', 1), stale);
+    await assert.rejects(book.unsubscribe(admin, '1', '', 1), stale);
+    assert.equal(book.subscription('1').version, 2);
+    await book.unsubscribe(admin, '1', 'not used', 2);
     const gone = refused('NOT_FOUND');
     assert.throws(() => book.subscription('1'), gone);
     await assert.rejects(book.update(admin, '1', { name: 'x' }, undefined, ''), gone);

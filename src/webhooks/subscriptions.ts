@@ -201,12 +201,12 @@ class Admin extends Book implements Subscriptions {
     return entry;
   }
 
-  async unsubscribe(caller: Caller, id: string, reason: string): Promise<void> {
+  async unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void> {
     const { known } = this.#entry(idOf(id));
     refuse('the subscription cannot be deleted', changeReasonFaults(reason));
     await this.#o.planner.caughtUp();
     await this.#commit(caller, reason, (change) => {
-      const { name, url, consumer, id: subscription } = this.#stored(known.id, undefined).known;
+      const { name, url, consumer, id: subscription } = this.#stored(known.id, version).known;
       this.#rows.remove(known.id, change.stamp.txTime);
       const details = { subscription, name, url, consumer, changeReason: reason };
       change.audit('webhook.unsubscribed', subjectOf(known), details);
@@ -214,15 +214,21 @@ class Admin extends Book implements Subscriptions {
     this.removed(known.id);
   }
 
-  async rotateSecret(caller: Caller, id: string, rotation: SecretRotation, reason: string): Promise<Subscription> {
+  async rotateSecret(
+    caller: Caller,
+    id: string,
+    rotation: SecretRotation,
+    reason: string,
+    version?: ExpectedVersion,
+  ): Promise<Subscription> {
     const { known } = this.#entry(idOf(id));
     refuse('the secret cannot be rotated', [...rotationFaults(rotation), ...changeReasonFaults(reason)]);
     const graceSeconds = graceSecondsOf(rotation);
     const entry = await this.#commit(caller, reason, (change) => {
-      const rotated = this.#rotated(this.#stored(known.id, undefined), rotation.secret, graceSeconds, change);
+      const rotated = this.#rotated(this.#stored(known.id, version), rotation.secret, graceSeconds, change);
       this.#rows.update(rotated);
-      const { id: subscription, version } = rotated.known;
-      const details = { subscription, version, graceSeconds, changeReason: reason };
+      const { id: subscription, version: made } = rotated.known;
+      const details = { subscription, version: made, graceSeconds, changeReason: reason };
       change.audit('webhook.secret_rotated', subjectOf(rotated.known), details);
       return rotated;
     });

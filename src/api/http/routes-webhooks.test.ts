@@ -76,6 +76,9 @@ describe('subscriptions over HTTP', () => {
 
   it('end, with the reason of the header', async (t) => {
     const { ask, webhooks } = await subscribed(t);
+    assert.equal((await ask('DELETE', `${all}/1`, undefined, { 'if-match': '"7"' })).status, 412);
+    assert.equal((await ask('DELETE', `${all}/1`, undefined, { 'if-match': '7' })).status, 400);
+    webhooks.steps.length = 0;
     const ended = await ask('DELETE', `${all}/1`, undefined, { 'x-change-reason': 'moved' });
     assert.deepEqual([ended.status, ended.text], [204, '']);
     assert.deepEqual(webhooks.steps, [['unsubscribe', 'all', '1', 'moved']]);
@@ -92,7 +95,8 @@ describe('subscriptions over HTTP', () => {
     assert.deepEqual(webhooks.steps, [
       ['rotateSecret', 'all', '1', { secret: secret.length, graceSeconds: 0 }, 'leak'],
     ]);
-    assert.equal((await ask('POST', one, { secret })).status, 200);
+    assert.equal((await ask('POST', one, { secret }, { 'if-match': '"1"' })).status, 412);
+    assert.equal((await ask('POST', one, { secret }, { 'if-match': '"2"' })).status, 200);
     assert.deepEqual((await ask('POST', one)).json.reasons, ['secret is missing']);
     const both = await ask('POST', one, { secret: 'short', graceSeconds: -1 });
     assert.deepEqual(both.json.reasons, [

@@ -121,15 +121,22 @@ export function subscriptionChangeRoutes(app: App, { webhooks }: RouteParts): vo
       schema: {
         operationId: 'deleteSubscription',
         summary: 'End a subscription, with everything that waits for it and its history',
+        description: 'If-Match may be left out.',
         tags,
-        headers: Headers.reason,
+        headers: Headers.version,
         params: WebhookParams.subscription,
-        response: answers({ status: 204, what: 'It is gone.' }, [...writing, 'NOT_FOUND', 'NOT_READY']),
+        response: answers({ status: 204, what: 'It is gone.' }, [
+          ...writing,
+          'NOT_FOUND',
+          'STALE_VERSION',
+          'NOT_READY',
+        ]),
       },
     },
     async (request, reply) => {
       const reason = changeReason(request.headers['x-change-reason']);
-      await webhooks.unsubscribe(actorOf(request), request.params.id, reason);
+      const version = ifMatch(request.headers['if-match']);
+      await webhooks.unsubscribe(actorOf(request), request.params.id, reason, version);
       return reply.code(204).send();
     },
   );
@@ -141,18 +148,22 @@ export function subscriptionChangeRoutes(app: App, { webhooks }: RouteParts): vo
         operationId: 'rotateSecret',
         summary: 'Sign with another secret',
         description:
-          'For graceSeconds of running time deliveries are signed with the old one as well, where that can still be read.',
+          'For graceSeconds of running time deliveries are signed with the old one as well, where that can still be read. If-Match may be left out.',
         tags,
-        headers: Headers.reason,
+        headers: Headers.version,
         params: WebhookParams.subscription,
         body: WebhookBody.rotation,
-        response: answers(one, [...writing, 'NOT_FOUND']),
+        response: answers(one, [...writing, 'NOT_FOUND', 'STALE_VERSION']),
       },
     },
     async (request, reply) => {
       const { changeReason: _, ...rotation } = request.body;
       const reason = reasonOf(request, request.body);
-      return versioned(reply, await webhooks.rotateSecret(actorOf(request), request.params.id, rotation, reason));
+      const version = ifMatch(request.headers['if-match']);
+      return versioned(
+        reply,
+        await webhooks.rotateSecret(actorOf(request), request.params.id, rotation, reason, version),
+      );
     },
   );
 }
@@ -258,7 +269,8 @@ export function webhookOperationRoutes(app: App, { webhooks }: RouteParts): void
       schema: {
         operationId: 'testPing',
         summary: 'Post a signed test delivery to a URL',
-        description: 'Answers 200 whatever the URL does; success says how it went, error of what it failed.',
+        description:
+          'Answers 200 whatever the URL does, 422 when it is no URL; success says how it went, error of what it failed.',
         tags,
         body: WebhookBody.ping,
         response: answers({ status: 200, what: 'How it went.', of: 'PingResult' }, writing),

@@ -127,20 +127,31 @@ export class FakeWebhooks implements WebhookAdmin {
       ...(patch.url === undefined ? [] : urlFaults(patch.url)),
       ...changeReasonFaults(reason),
     ]);
-    if (version !== undefined && !isExpected(found.version, version))
-      throw new LinesideError('STALE_VERSION', 'another version');
+    this.#expected(id, version);
     const { name = found.name, url = found.url, active = found.active } = patch;
     return this.#keep({ ...found, name, url, active, version: found.version + 1 });
   }
-  async unsubscribe(caller: Caller, id: string, reason: string): Promise<void> {
-    this.#note('unsubscribe', caller.name, id, reason);
+  #expected(id: string, version: ExpectedVersion | undefined): Subscription {
     const found = this.#subscriptionOf(id);
+    if (version !== undefined && !isExpected(found.version, version))
+      throw new LinesideError('STALE_VERSION', 'another version');
+    return found;
+  }
+  async unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void> {
+    this.#note('unsubscribe', caller.name, id, reason);
+    const found = this.#expected(id, version);
     this.kept = this.kept.filter((one) => one !== found);
   }
-  async rotateSecret(caller: Caller, id: string, rotation: SecretRotation, reason: string): Promise<Subscription> {
+  async rotateSecret(
+    caller: Caller,
+    id: string,
+    rotation: SecretRotation,
+    reason: string,
+    version?: ExpectedVersion,
+  ): Promise<Subscription> {
     const { secret, ...rest } = rotation;
     this.#note('rotateSecret', caller.name, id, { ...rest, secret: secret.length }, reason);
-    const found = this.#subscriptionOf(id);
+    const found = this.#expected(id, version);
     refuse([...rotationFaults(rotation), ...changeReasonFaults(reason)]);
     return this.#keep({ ...found, version: found.version + 1 });
   }
