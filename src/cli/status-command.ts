@@ -27,12 +27,15 @@ export function addStatus(program: Command, shell: Shell): void {
   });
 }
 
-/** The hub is asked beside the line, and may be down, or busy, or another version: the status does without it then. */
-const hubMs = 1_500;
+/**
+ * The hub is asked beside the line, and may be down, busy or another version: the status does without it then. Part of
+ * --timeout that it may take: 1.5 s by default.
+ */
+const hubPart = 0.15;
 
 async function hostFacts(call: Call<object>): Promise<JsonObject | undefined> {
   try {
-    const hub = await call.hubBeside(hubMs);
+    const hub = await call.hubBeside(call.timeoutMs * hubPart);
     const facts = await hub?.get(apiPath('admin', 'host'));
     // What cannot be shown is not taken.
     if (facts !== undefined) hostRows(facts);

@@ -65,7 +65,7 @@ async function hub(t: TestContext, { httpSocket }: Places, answer: string | unde
 test('the machine stands below the service, what cannot be told as unknown', async (t) => {
   const where = await places(t);
   await hub(t, where, JSON.stringify(facts));
-  const { stdout, status } = await run(['status'], { ...where });
+  const { stdout, status } = await run(['status', '--timeout', '60'], { ...where });
   assert.equal(status, 0);
   const host = stdout.slice(stdout.indexOf('\nHost') + 1).replaceAll(/ +/g, ' ');
   assert.equal(
@@ -78,7 +78,9 @@ test('the machine stands below the service, what cannot be told as unknown', asy
       '',
     ].join('\n'),
   );
-  const json = JSON.parse((await run(['status', '--json'], { ...where })).stdout) as { host: JsonObject };
+  const json = JSON.parse((await run(['status', '--json', '--timeout', '60'], { ...where })).stdout) as {
+    host: JsonObject;
+  };
   assert.deepEqual(json.host, facts);
 });
 
