@@ -219,9 +219,25 @@ async function prepareWebhooks(
   await consumers.start();
   onStop({ what: 'consumers', stop: async () => consumers.stop() });
   const { maxBytes } = config.outbox;
-  const webhooks = openWebhooks({ ...config.webhooks, maxBytes, store, consumers, version, clock, logger });
+  const otherRemotes = remotesOf(config);
+  const webhooks = openWebhooks({
+    ...config.webhooks,
+    otherRemotes,
+    maxBytes,
+    store,
+    consumers,
+    version,
+    clock,
+    logger,
+  });
   onStop({ what: 'webhooks', stop: () => webhooks.stop(), limitMs: WEBHOOKS_STOP_MS });
   return { webhooks, consumers };
+}
+
+/** "host:port" of what the hub calls besides the subscribers. */
+function remotesOf({ kafka, upstream }: Config): readonly string[] {
+  const collector = upstream.to === 'collector' ? [upstream.collector] : [];
+  return [...kafka.bootstrap.split(','), ...collector].filter((address) => address !== '');
 }
 
 /** What /readyz and /metrics say of the store. */

@@ -258,7 +258,8 @@ export class FakeHub {
 
   #webhooks(asked: Asked): Reply {
     const [, , list, ...place] = asked.parts;
-    if (asked.method === 'GET' && place.length === 0) return this.#page(asked, this.webhooks.list(list, asked.query));
+    if (asked.method === 'GET' && place.length === 0 && list !== 'status')
+      return this.#page(asked, this.webhooks.list(list, asked.query));
     const reply = this.webhooks.answer(asked.method, asked.parts.slice(2), asked);
     if (reply === undefined)
       throw new Refusal(404, 'NOT_FOUND', `there is no such ${list === 'deliveries' ? 'delivery' : 'subscription'}`);

@@ -19,6 +19,7 @@ export class FakeWebhooks {
   written: Written[] = [];
   pingResult: JsonObject = { success: true, statusCode: 202, responseBody: '', elapsedMs: 31 };
   resent = 0;
+  offline = false;
 
   list(of: string | undefined, query: URLSearchParams): readonly JsonObject[] {
     if (of === 'subscriptions') return this.subscriptions;
@@ -37,6 +38,7 @@ export class FakeWebhooks {
   ): { status?: number; body: JsonObject | undefined } | undefined {
     const path = [list, id, step].filter((part) => part !== undefined).join('/');
     if (method !== 'GET') this.written.push({ call: `${method} ${path}`, body, reason, ifMatch });
+    if (list === 'status') return { body: { offline: this.offline } };
     if (list === 'test-ping') return { body: this.pingResult };
     if (list === 'deliveries') {
       const found = this.deliveries.find((item) => item['deliveryId'] === id);

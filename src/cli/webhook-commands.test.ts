@@ -336,11 +336,21 @@ describe('deliveries', () => {
     assert.match((await cli('deliveries', '--state', 'lost')).stderr, /Allowed choices are pending, retrying/);
   });
 
+  it('are listed with a note while the device is offline, but not for scripts', async () => {
+    hub.webhooks.offline = true;
+    assert.match(
+      (await cli('deliveries')).stdout,
+      /^there are no deliveries\nThe device is offline \(no route, or no remote/,
+    );
+    assert.equal((await cli('deliveries', '--json')).stdout, '');
+  });
+
   it('goes on over pages that are empty, as those of a filter may be', async () => {
     const pages: JsonObject[] = [
       { items: [], nextCursor: 'a' },
       { items: [delivery('1-a')], nextCursor: 'b' },
       { items: [], nextCursor: null },
+      { offline: false },
     ];
     hub.override = (_, response) =>
       void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(pages.shift()));

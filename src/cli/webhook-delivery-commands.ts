@@ -3,13 +3,13 @@ import { type Command, Option } from 'commander';
 import { Fields } from './answers.ts';
 import { CliFailure, exitStatus, usageFailure } from './failure.ts';
 import { safeText } from './hex.ts';
-import { apiPath } from './hub.ts';
+import { apiPath, type Hub } from './hub.ts';
 import { jsonLine } from './json.ts';
 import { showList } from './listing.ts';
 import { counted } from './numbers.ts';
 import { instantArgument, type ReasonOption, reasonField, tell, withLimit } from './refdata-options.ts';
 import type { HubCall, Shell } from './shell.ts';
-import { deliveryHeading, deliveryRow, deliveryText, withheldText } from './webhook-delivery-text.ts';
+import { deliveryHeading, deliveryRow, deliveryText, offlineText, withheldText } from './webhook-delivery-text.ts';
 import { subscriptionPath, withAuditReason } from './webhook-subscription-commands.ts';
 
 /** Each carries the first 4 KiB of its last answer. */
@@ -87,7 +87,13 @@ async function listDeliveries(call: HubCall<ListOptions>): Promise<number> {
   const pages = hub.pages(deliveryPath(), { state, subscription }, pageSize, limit ?? usualDeliveries);
   const now = call.io.clock.wallMs();
   const none = state === undefined ? 'there are no deliveries' : `there are no deliveries that are ${state}`;
-  return showList(call, pages, { heading: deliveryHeading, row: (raw) => deliveryRow(raw, now), none });
+  const status = await showList(call, pages, { heading: deliveryHeading, row: (raw) => deliveryRow(raw, now), none });
+  if (!call.json && (await isOffline(hub))) await call.out.write(offlineText);
+  return status;
+}
+
+async function isOffline(hub: Hub): Promise<boolean> {
+  return new Fields(await hub.get(apiPath('admin', 'webhooks', 'status')), 'the status').truth('offline');
 }
 
 async function showDelivery(call: HubCall<{ body?: boolean }>, [id = '']: readonly string[]): Promise<number> {

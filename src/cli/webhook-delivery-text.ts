@@ -9,6 +9,9 @@ import { kindText } from './webhook-text.ts';
 
 type Row = readonly [string, string];
 
+export const offlineText =
+  'The device is offline (no route, or no remote host takes a connection): due deliveries wait and use up no attempts.\n';
+
 /** Why there is no body. */
 export const withheldText = 'it is not kept any more, or your token does not open its scopes';
 

@@ -12,7 +12,7 @@ export const webhookRules: readonly Rule<WebhookStatus>[] = [
     value: ({ oldestDueSeconds }) => (oldestDueSeconds > lagSeconds ? oldestDueSeconds : 0),
     summary: ({ oldestDueSeconds, waiting, offline }) =>
       `a webhook delivery has been due for ${oldestDueSeconds} s, more than ${lagSeconds}; ` +
-      `${waiting} wait${offline ? ', and the device has no route to anywhere' : ''}`,
+      `${waiting} wait${offline ? ', and the device is offline (no route, or no remote host takes a connection)' : ''}`,
   },
   {
     name: 'RefdataWebhookDeliveriesForReview',

@@ -32,10 +32,15 @@ const nextAddressMs = 300;
 const maxAddresses = 6;
 
 export async function dial(journey: Journey, dialling: Dialling): Promise<TLSSocket> {
-  journey.enter('connect');
-  const socket = await new Race(journey, dialling).run();
+  const socket = await dialTcp(journey, dialling);
   journey.enter('tls');
   return secured(socket, journey, dialling.trust);
+}
+
+/** A TCP connection over which no byte has gone yet. */
+export function dialTcp(journey: Journey, dialling: Omit<Dialling, 'trust'>): Promise<Socket> {
+  journey.enter('connect');
+  return new Race(journey, dialling).run();
 }
 
 /** Whether the two are one address, however they are written. */
@@ -59,14 +64,14 @@ export const ignoreError = (): void => {};
 /** The target's addresses against each other, each a little after the one before: the first that stands is the connection. */
 class Race {
   readonly #journey: Journey;
-  readonly #dialling: Dialling;
+  readonly #dialling: Omit<Dialling, 'trust'>;
   readonly #waiting: string[];
   readonly #running = new Set<Socket>();
   readonly #failures: Error[] = [];
   #timer: Timer | undefined;
   #settle: (result: Socket | Error) => void = () => {};
 
-  constructor(journey: Journey, dialling: Dialling) {
+  constructor(journey: Journey, dialling: Omit<Dialling, 'trust'>) {
     this.#journey = journey;
     this.#dialling = dialling;
     this.#waiting = journey.target.addresses.slice(0, maxAddresses).map(({ address }) => address);

@@ -61,6 +61,7 @@ test('of 200,000 that wait it reads those that it sends, and at most 16 ahead of
     bodies: new BodySource(rig.store.connection),
     scheduleS,
     online: () => true,
+    remotes: { all: () => [], probe: async () => undefined },
     logger: silentLogger,
   });
   rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? silent : accepted);

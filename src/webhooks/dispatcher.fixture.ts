@@ -9,6 +9,7 @@ import { BodySource } from './body-rows.ts';
 import { createDispatcher, type Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import type { Known, Message, Outcome, Secrets, Sender } from './parts.ts';
 import { FakeBook } from './planner.fixture.ts';
+import type { Probed, Remote } from './remotes.ts';
 import { createRunningTime, type RunningTime, storedRunning } from './running-time.ts';
 
 /** Of the specification, in seconds. */
@@ -210,6 +211,9 @@ export interface Rig {
   readonly running: RunningTime;
   readonly dispatcher: Dispatcher;
   online: boolean;
+  /** Endpoints that can be probed. */
+  remotes: readonly Remote[];
+  probe: (remote: Remote, signal: AbortSignal) => Probed | undefined | Promise<Probed>;
 }
 
 /** A store with one event, and a dispatcher that is not started yet. */
@@ -246,11 +250,13 @@ function rigOn(
     running,
     scheduleS,
     online: () => rig.online,
+    remotes: { all: () => rig.remotes, probe: async (remote, signal) => rig.probe(remote, signal) },
     clock,
     logger: silentLogger,
     ...options,
   });
-  const rig: Rig = { dir, clock, store, book, sender, running, dispatcher, online: true };
+  const parts = { dir, clock, store, book, sender, running, dispatcher };
+  const rig: Rig = { ...parts, online: true, remotes: [], probe: () => undefined };
   return rig;
 }
 

@@ -14,13 +14,14 @@ import type { Bodies } from './body-made.ts';
 import { DispatchCounts } from './dispatch-counts.ts';
 import { InHand } from './dispatch-hand.ts';
 import { DispatchLog } from './dispatch-log.ts';
-import { needsNoRoute, Offline } from './dispatch-offline.ts';
+import { Offline, type OfflineReason } from './dispatch-offline.ts';
 import { DispatchRows } from './dispatch-rows.ts';
-import { endingOf, type Moment, neverCalled } from './ending.ts';
+import { type Ending, endingOf, type Moment, neverCalled } from './ending.ts';
 import type { WebhookStatus } from './face.ts';
 import { Outcomes, type Written } from './outcomes.ts';
 import type { Due, Outcome, RunMs, Sender, SubscriptionBook } from './parts.ts';
 import { signOf } from './policy.ts';
+import { needsNoRoute, type Remotes } from './remotes.ts';
 import type { RunningTime } from './running-time.ts';
 import { Turns } from './turns.ts';
 
@@ -34,6 +35,8 @@ export interface DispatcherOptions {
   readonly scheduleS: readonly number[];
   /** Whether there is a route to anywhere. Asked when something could not be reached, and then until there is one. */
   readonly online: () => boolean;
+  /** The remote endpoints: with a route, but none of them reachable, the device is offline, too. */
+  readonly remotes: Remotes;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -57,6 +60,11 @@ export interface Dispatcher {
   checkTurns(): void;
   /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
   status(): DispatcherStatus;
+}
+
+interface Began {
+  readonly at: Instant;
+  readonly monoMs: number;
 }
 
 /** Attempts under way and outcomes to be committed: while nothing can be stored, so many are sent again after a kill. */
@@ -99,7 +107,7 @@ class Loop implements Dispatcher {
     this.#counts = new DispatchCounts({ ...options, rows, onUnreadable: (error) => this.#backlog.couldNotRead(error) });
     this.#attempts = new Attempts(options.clock);
     this.#log = new DispatchLog(options.logger, options.clock);
-    this.#offline = new Offline(options.online, options.clock, (is) => this.#routeChanged(is));
+    this.#offline = new Offline({ ...options, onChanged: (reason) => this.#offlineChanged(reason) });
     options.book.onChanged(() => this.#bookChanged());
   }
 
@@ -183,7 +191,11 @@ class Loop implements Dispatcher {
   }
 
   #isReachable(id: number): boolean {
-    return !this.#offline.is || needsNoRoute(this.#o.book.byId(id)?.url ?? '');
+    return !this.#offline.is || this.#needsNoRoute(id);
+  }
+
+  #needsNoRoute(id: number): boolean {
+    return needsNoRoute(this.#o.book.byId(id)?.url ?? '');
   }
 
   /** At the earliest of what is not due yet; what is due and has no place is looked at when an attempt ends. */
@@ -229,7 +241,7 @@ class Loop implements Dispatcher {
     if ('lacking' in taken) return this.#outcomes.add(neverCalled(due, taken.lacking, this.#moment()));
     const { secrets, message } = taken;
     const target = { url: taken.known.url, lane: String(due.subscriptionId) };
-    const began = this.#moment().at;
+    const began = { at: this.#moment().at, monoMs: this.#o.clock.monoMs() };
     this.#turns.started(due.subscriptionId);
     this.#attempts.begin(
       due,
@@ -242,15 +254,28 @@ class Loop implements Dispatcher {
     return { at: instantOfMs(this.#o.clock.wallMs()), runMs: this.#o.running.now() };
   }
 
-  #ended(due: Due, began: Instant, outcome: Outcome | undefined): void {
-    // With no route to anywhere, what got nowhere was no attempt.
-    if (outcome === undefined || (outcome.unreached && this.#offline.ask() && !this.#isReachable(due.subscriptionId))) {
-      this.#turns.ended(due.subscriptionId, 'void');
-      this.#letGo(due, due.dueRunMs);
-    } else {
-      this.#turns.ended(due.subscriptionId, signOf(outcome));
-      this.#outcomes.add(endingOf(due, outcome, began, this.#moment(), this.#o.scheduleS));
-    }
+  #ended(due: Due, began: Began, outcome: Outcome | undefined): void {
+    if (outcome === undefined) return this.#void(due);
+    const isHere = this.#needsNoRoute(due.subscriptionId);
+    if (!isHere && establishedBy(outcome)) this.#offline.reached();
+    const ending = endingOf(due, outcome, began.at, this.#moment(), this.#o.scheduleS);
+    if (isHere || !outcome.unreached) return this.#counted(due, outcome, ending);
+    void this.#offline.ask(began.monoMs).then((isOffline) => {
+      if (isOffline || this.#state !== 'running') this.#void(due);
+      else this.#counted(due, outcome, ending);
+    });
+  }
+
+  #counted(due: Due, outcome: Outcome, ending: Ending): void {
+    this.#turns.ended(due.subscriptionId, signOf(outcome));
+    this.#outcomes.add(ending);
+    this.#wake();
+  }
+
+  /** It was no attempt: given up by lineside, or the device is offline. */
+  #void(due: Due): void {
+    this.#turns.ended(due.subscriptionId, 'void');
+    this.#letGo(due, due.dueRunMs);
     this.#wake();
   }
 
@@ -274,12 +299,16 @@ class Loop implements Dispatcher {
     this.#wake();
   }
 
-  #routeChanged(isOffline: boolean): void {
+  #offlineChanged(reason: OfflineReason | undefined): void {
     const { logger } = this.#o;
-    if (isOffline)
-      return logger.warn('there is no route to anywhere: webhook deliveries wait, no attempts are used up');
-    logger.info('there is a route again: webhook deliveries go on');
+    if (reason !== undefined) return logger.warn('offline: webhook deliveries wait and use up no attempts', { reason });
+    logger.info('online again: webhook deliveries resume');
     this.#turns.beginAnew();
     this.#wake();
   }
+}
+
+/** A connection was established: an answer came, or TLS failed. */
+function establishedBy({ status, cause }: Outcome): boolean {
+  return status !== undefined || cause === 'tls';
 }

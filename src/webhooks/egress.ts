@@ -10,7 +10,7 @@ import { type Address, cidrFault, parseAddress, parseCidr } from './egress-addre
 import { addressFaults, type Guard, mayCallAt, placeFaults } from './egress-place.ts';
 import { type Place, readUrl } from './egress-url.ts';
 import { type Egress, EgressRefused, type EgressRules, NameUnresolved, type Target } from './parts.ts';
-import { type Lookup, Resolver } from './resolver.ts';
+import { type Found, type Lookup, Resolver } from './resolver.ts';
 
 export interface EgressOptions {
   readonly rules: EgressRules;
@@ -26,12 +26,17 @@ const registrationLookupMs = 2_000;
 /** Listing and reading the device's own addresses takes a millisecond on a small board, and each attempt asks several times. */
 const keepOwnMs = 1_000;
 
+export interface AddressSource {
+  /** All addresses of a name, not judged. Rejects with NameUnresolved. */
+  resolve(hostname: string, signal: AbortSignal): Promise<readonly Found[]>;
+}
+
 /** Throws CONFIG_INVALID for a range that cannot be read. */
-export function createEgress(options: EgressOptions): Egress & { forget(hostname: string): void } {
+export function createEgress(options: EgressOptions): Egress & AddressSource & { forget(hostname: string): void } {
   return new EgressGuard(options);
 }
 
-class EgressGuard implements Egress {
+class EgressGuard implements Egress, AddressSource {
   readonly #allow: Guard['allow'];
   readonly #ports: readonly number[];
   readonly #ownAddresses: () => readonly string[];
@@ -87,6 +92,10 @@ class EgressGuard implements Egress {
     }
   }
 
+  resolve(hostname: string, signal: AbortSignal): Promise<readonly Found[]> {
+    return this.#resolver.resolve(hostname, signal);
+  }
+
   /** Of a name whose address did not answer: the next attempt looks it up anew. */
   forget(hostname: string): void {
     this.#resolver.forget(hostname);
@@ -116,7 +125,7 @@ class EgressGuard implements Egress {
   }
 
   async #resolve(hostname: string, signal: AbortSignal): Promise<readonly (Address | undefined)[]> {
-    const found = await this.#resolver.resolve(hostname, signal);
+    const found = await this.resolve(hostname, signal);
     return found.map(({ address }) => parseAddress(address));
   }
 

@@ -19,8 +19,8 @@ describe('an error of an attempt', () => {
     ['EHOSTUNREACH', 'wait', 'connect', false],
     ['ETIMEDOUT', 'connect', 'timeout', true],
     ['ETIMEDOUT', 'wait', 'connect', false],
-    ['ECONNREFUSED', 'connect', 'connect', false],
-    ['EPERM', 'connect', 'connect', false],
+    ['ECONNREFUSED', 'connect', 'connect', true],
+    ['EPERM', 'connect', 'connect', true],
     ['ECONNRESET', 'tls', 'tls', false],
     ['ECONNRESET', 'wait', 'connect', false],
     ['EPIPE', 'send', 'connect', false],
@@ -30,7 +30,7 @@ describe('an error of an attempt', () => {
     ['HPE_INVALID_CONSTANT', 'wait', 'http', false],
     ['HPE_HEADER_OVERFLOW', 'wait', 'http', false],
     ['WHAT_NOBODY_FORESAW', 'wait', 'connect', false],
-    ['', 'connect', 'connect', false],
+    ['', 'connect', 'connect', true],
   ];
   for (const [code, phase, cause, unreached] of rows) {
     it(`${code === '' ? 'without a code' : code} in the phase ${phase} is of cause ${cause}`, () => {

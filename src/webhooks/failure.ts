@@ -14,14 +14,11 @@ export interface Failure {
   readonly unreached: boolean;
 }
 
-/** Said by the device itself, or a router near by: nothing outside has answered. */
-const unreached: Readonly<Record<string, string>> = {
+const connection: Readonly<Record<string, string>> = {
   ENETUNREACH: 'there is no route to HOST',
   EHOSTUNREACH: 'HOST cannot be reached',
   ENETDOWN: 'the network is down',
   EADDRNOTAVAIL: 'the device has no address to call HOST from',
-};
-const connection: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'HOST refused the connection',
   ECONNRESET: 'HOST closed the connection without an answer',
   EPIPE: 'HOST closed the connection before the request was sent',
@@ -91,8 +88,8 @@ export function failureOf(error: unknown, phase: Phase, host: string): Failure {
     return { cause: 'dns', message: error.message, reasons: [], unreached: true };
   }
   const code = systemCode(error);
-  const plain = (cause: Cause, text: string, unreached = false): Failure => {
-    return { cause, message: named(text, host), reasons: [], unreached };
+  const plain = (cause: Cause, text: string): Failure => {
+    return { cause, message: named(text, host), reasons: [], unreached: before.includes(phase) };
   };
   const certificate = certificates[code];
   if (certificate !== undefined) return plain('tls', certificate);
@@ -101,9 +98,7 @@ export function failureOf(error: unknown, phase: Phase, host: string): Failure {
   if (code === 'HPE_HEADER_OVERFLOW') return plain('http', 'the headers of the answer of HOST are too long');
   if (code.startsWith('HPE_')) return plain('http', `HOST answered what is not HTTP (${code})`);
   // The kernel's own patience with an address that does not answer.
-  if (code === 'ETIMEDOUT' && phase === 'connect') return plain('timeout', 'HOST does not answer a connection', true);
-  const far = unreached[code];
-  if (far !== undefined) return plain('connect', far, phase === 'connect');
+  if (code === 'ETIMEDOUT' && phase === 'connect') return plain('timeout', 'HOST does not answer a connection');
   return plain(
     'connect',
     connection[code] ?? `the connection to HOST failed (${code === '' ? 'no reason given' : code})`,
@@ -113,7 +108,7 @@ export function failureOf(error: unknown, phase: Phase, host: string): Failure {
 /** Whether this file has words for an error that it calls a failed connection. */
 export function foreseen(error: unknown): boolean {
   const code = systemCode(error);
-  return code in connection || code in unreached;
+  return code in connection;
 }
 
 function named(text: string, host: string): string {

@@ -120,7 +120,7 @@ export interface Outcome {
   readonly elapsedMs: number;
   /** Of cause ssrf: each rule that was broken. */
   readonly reasons: readonly string[];
-  /** It failed before anything outside had answered: with no route to anywhere it is no attempt. */
+  /** It failed before a connection was established: while the device is offline it is no attempt. */
   readonly unreached: boolean;
 }
 

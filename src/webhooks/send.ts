@@ -99,7 +99,7 @@ class HttpsSender implements Sender {
   #tidy(attempt: Attempt, failure: Failure, error: unknown): void {
     // The name may lead elsewhere by now.
     if (attempt.phase === 'connect' || attempt.phase === 'tls') this.#options.egress.forget(attempt.target.hostname);
-    if (failure.cause !== 'connect' || failure.unreached || foreseen(error)) return;
+    if (failure.cause !== 'connect' || failure === givenUp || foreseen(error)) return;
     const { logger = silentLogger } = this.#options;
     logger.error('an attempt to deliver ended in an unforeseen way', { host: attempt.host, error: messageOf(error) });
   }

@@ -15,7 +15,7 @@ function opened({ store, clock, dir }: ReturnType<typeof temporaryStore>, isKnow
     if (name === 'local') return scopes;
     return isKnown() ? ['PUBLIC'] : undefined;
   };
-  const rules = { scheduleS, timeoutMs: 1_000, caFile: '', allowCidrs: [], allowPorts: [] };
+  const rules = { scheduleS, timeoutMs: 1_000, caFile: '', allowCidrs: [], allowPorts: [], otherRemotes: [] };
   const keep = {
     keepDeliveredDays: 7,
     keepFailedDays: 30,

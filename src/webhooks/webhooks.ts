@@ -16,6 +16,7 @@ import { createRouteLook } from './online.ts';
 import type { Consumers, SubscriptionBook } from './parts.ts';
 import { createPinger } from './ping.ts';
 import { createPlanner, type Planner } from './planner.ts';
+import { RemoteHosts } from './remotes.ts';
 import { createRetention } from './retention.ts';
 import { createReview } from './review.ts';
 import { type Boot, createRunningTime, storedRunning } from './running-time.ts';
@@ -33,6 +34,8 @@ export interface WebhooksOptions {
   readonly caFile: string;
   readonly allowCidrs: readonly string[];
   readonly allowPorts: readonly number[];
+  /** "host:port" of the Kafka brokers and of the collector: with the subscribers, the remote hosts that are called. */
+  readonly otherRemotes: readonly string[];
   /** Of the key that seals the subscribers' secrets. */
   readonly keyFile: string;
   readonly keepDeliveredDays: number;
@@ -68,7 +71,7 @@ const answerShare = 1 / 16;
 
 /** Nothing is sent before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, clock, logger, keepDeliveredDays, keepFailedDays, maxBytes, scheduleS } = options;
+  const { store, clock, logger, maxBytes, scheduleS } = options;
   const { connection } = store;
   const egress = createEgress({ rules: options, clock });
   const sender = createSender({ ...options, egress });
@@ -90,18 +93,13 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     return planner.caughtUp();
   };
   const kept = new KeptEvents(connection, () => planner.cursor());
-  const dispatcher = createDispatcher({ ...options, book, bodies, sender, running, online: createRouteLook() });
+  const remotes = new RemoteHosts({ ...options, book, egress });
+  const parts = { ...options, book, bodies, sender, running };
+  const dispatcher = createDispatcher({ ...parts, remotes, online: createRouteLook() });
   planner.onPlanned((subscriptionIds, count) => dispatcher.planned(subscriptionIds, count));
   const retention = createRetention({
-    store,
-    bodies,
-    running,
-    keepDeliveredDays,
-    keepFailedDays,
+    ...parts,
     maxAnswerBytes: Math.min(maxAnswerBytes, maxBytes * answerShare),
-    maxBytes,
-    clock,
-    logger,
     onRemoved: () => dispatcher.dropped(),
   });
 

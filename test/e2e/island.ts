@@ -1,5 +1,6 @@
 /** A machine without any network, for a test: a network namespace with its loopback alone, and a cable that can be plugged in. */
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { after } from 'node:test';
 
 export interface Island {
@@ -7,12 +8,18 @@ export interface Island {
   readonly wrapper: readonly string[];
   /** This machine's address on the cable; here as soon as the island is. */
   readonly mainland: string;
+  /** Another one of this machine's. */
+  readonly second: string;
   /** One of the cable's that swallows everything: whoever calls it waits. */
   readonly abyss: string;
   /** Of both ends. */
   readonly cidr: string;
   plug(): void;
   unplug(): void;
+  /** Packets to this address are dropped, as the ones to the abyss are, or arrive again. The cable is plugged in. */
+  drop(address: string, drops: boolean): void;
+  /** Bytes that came out of the island so far. */
+  sentBytes(): number;
 }
 
 let islands = 0;
@@ -31,6 +38,7 @@ export function makeIsland(): Island | string {
     [...inside, 'ip', 'link', 'set', 'lo', 'up'],
     ['ip', 'link', 'add', here, 'type', 'veth', 'peer', 'name', there],
     ['ip', 'addr', 'add', `${host(1)}/29`, 'dev', here],
+    ['ip', 'addr', 'add', `${host(4)}/29`, 'dev', here],
     ['ip', 'link', 'set', here, 'up'],
   ]);
   // After the hooks of the file itself.
@@ -41,9 +49,23 @@ export function makeIsland(): Island | string {
     }),
   );
   if (made !== '') return made;
+  /** Nobody has this hardware address: what is sent there is gone. */
+  const lose = (address: string): string[] => [
+    'ip',
+    'neigh',
+    'replace',
+    address,
+    'lladdr',
+    '02:00:00:00:00:77',
+    'nud',
+    'permanent',
+    'dev',
+    there,
+  ];
   return {
     wrapper: inside,
     mainland: host(1),
+    second: host(4),
     abyss: host(3),
     cidr: `${net}/29`,
     plug() {
@@ -51,11 +73,13 @@ export function makeIsland(): Island | string {
         ['ip', 'link', 'set', there, 'netns', name],
         [...inside, 'ip', 'addr', 'add', `${host(2)}/29`, 'dev', there],
         [...inside, 'ip', 'link', 'set', there, 'up'],
-        // Nobody has this hardware address: what is sent there is gone.
-        [...inside, 'ip', 'neigh', 'replace', host(3), 'lladdr', '02:00:00:00:00:77', 'nud', 'permanent', 'dev', there],
+        [...inside, ...lose(host(3))],
       ]);
     },
     unplug: () => must([[...inside, 'ip', 'link', 'set', there, 'netns', '1']]),
+    drop: (address, drops) =>
+      must([[...inside, ...(drops ? lose(address) : ['ip', 'neigh', 'del', address, 'dev', there])]]),
+    sentBytes: () => Number(readFileSync(`/sys/class/net/${here}/statistics/rx_bytes`, 'utf8')),
   };
 }
 

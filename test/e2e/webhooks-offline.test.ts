@@ -81,13 +81,13 @@ async function untilNothingWaits(api: HubApi, id: string): Promise<void> {
 }
 
 /** Nothing of it was tried. */
-async function assertUntouched(api: HubApi, id: string, count: number): Promise<void> {
+async function assertUntouched(api: HubApi, id: string, count: number, inAll = count): Promise<void> {
   const waiting = (await deliveriesOf(api, id)).filter(({ state }) => state !== 'delivered');
   assert.equal(waiting.length, count);
   for (const { state, attempts, lastAttempt } of waiting) {
     assert.deepEqual([state, attempts, lastAttempt], ['pending', 0, null]);
   }
-  assert.deepEqual((await webhookStatus(api)).waiting, count);
+  assert.deepEqual((await webhookStatus(api)).waiting, inAll);
 }
 
 function assertOnceEach(requests: readonly ReceivedRequest[], count: number): void {
@@ -207,6 +207,78 @@ describe('a device without a network', { concurrency: true }, () => {
     assert.equal(new Set(requests.map(({ body }) => body?.deliveryId)).size, requests.length, 'none twice');
     assert.equal(await again.stop(), 0);
   });
+});
+
+/** Reaches a host, or none, each in a way of its own. */
+interface Cut {
+  readonly how: string;
+  /** The host of this receiver is unreachable, or reachable again. */
+  readonly set: (island: Island, receiver: Receiver, address: string, isCut: boolean) => Promise<void>;
+}
+
+const cuts: readonly Cut[] = [
+  { how: 'whose packets are dropped', set: async (island, _, address, isCut) => island.drop(address, isCut) },
+  { how: 'that refuse connections', set: (_, receiver, _address, isCut) => receiver.listen(!isCut) },
+];
+
+describe('a device with a route and two remote hosts', { concurrency: true }, () => {
+  for (const { how, set } of cuts) {
+    it(`${how} uses no attempt; when one takes connections again, only the attempts at the other count`, async (t) => {
+      const island = islandFor(t);
+      if (island === undefined) return;
+      const { mainland, second, wrapper, cidr } = island;
+      const hosts = [mainland, second] as const;
+      const receivers = await Promise.all(
+        hosts.map((host) => startReceiver(t, { secrets: [SECRET], host, names: `IP:${host}` })),
+      );
+      const [one, two] = receivers as [Receiver, Receiver];
+      const schedule = { schedule_s: [0, 1, 1, 1, 3_600], timeout_ms: 2_000 };
+      const config = webhooksConfig(receivers, { allow_cidrs: [cidr], ...schedule });
+      const hub = await startHub({ config, wrapper });
+      const api = apiOf(hub);
+      await dictionary(api, 'd');
+      island.plug();
+      const cut = async (isCut: boolean): Promise<void> => {
+        for (const [n, host] of hosts.entries()) await set(island, receivers[n] as Receiver, host, isCut);
+      };
+      await cut(true);
+      const first = await subscribe(api, one, 'one', { url: `https://${mainland}:${one.port}/one` });
+      const other = await subscribe(api, two, 'two', { url: `https://${second}:${two.port}/two` });
+      await changes(api, 'key', 3);
+      await untilOffline(api, true);
+      await planned(api);
+      const [sentBefore, dueBefore] = [island.sentBytes(), (await webhookStatus(api)).oldestDueSeconds];
+      // Longer than the first four steps of the schedule, with their time-outs.
+      const due = async (): Promise<number> => (await webhookStatus(api)).oldestDueSeconds - dueBefore;
+      await until('several steps of the schedule are over', async () => (await due()) >= 20, BACK_MS);
+      t.diagnostic(`${island.sentBytes() - sentBefore} bytes were sent in ${await due()} s`);
+      assert.equal((await webhookStatus(api)).offline, true);
+      await assertUntouched(api, first.id, 3, 6);
+      await assertUntouched(api, other.id, 3, 6);
+      await set(island, one, mainland, false);
+      await until(
+        'the other has used up attempts',
+        async () => {
+          const found = await deliveriesOf(api, other.id);
+          return found.some(({ attempts }) => attempts >= 2);
+        },
+        BACK_MS,
+      );
+      await until(
+        'the first has all',
+        async () => {
+          return (await deliveriesOf(api, first.id)).every(
+            ({ state, attempts }) => state === 'delivered' && attempts === 1,
+          );
+        },
+        BACK_MS,
+      );
+      assertOnceEach(one.requests(), 3);
+      assert.equal((await webhookStatus(api)).offline, false);
+      assertFaultless(one);
+      assert.equal(await hub.stop(), 0);
+    });
+  }
 });
 
 /** As if the same changes had been made so often: what is sent is of the same size. */

@@ -54,6 +54,7 @@ export interface StatusView {
   readonly unplannedEvents: number;
   readonly waiting: number;
   readonly inFlight: number;
+  readonly oldestDueSeconds: number;
   readonly rejected: number;
   readonly failed: number;
   readonly offline: boolean;

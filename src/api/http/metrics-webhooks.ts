@@ -51,7 +51,9 @@ function plainMetrics(registers: Registry[]): ((status: WebhookStatus) => void)[
     }),
     gauge('unplanned_events', 'Outbox events of which no deliveries are made yet.', (status) => status.unplannedEvents),
     gauge('in_flight', 'Attempts under way.', ({ inFlight }) => inFlight),
-    gauge('offline', '1: the device has no route to anywhere, and deliveries wait.', ({ offline }) => Number(offline)),
+    gauge('offline', '1: the device has no route or reaches no remote host, and deliveries wait.', ({ offline }) =>
+      Number(offline),
+    ),
     gauge('history_bytes', 'Bytes of the answers that are kept for review.', ({ historyBytes }) => historyBytes),
     counter('delivered_total', 'Deliveries accepted since the start.', ({ deliveredTotal }) => deliveredTotal),
     counter('planned_total', 'Deliveries made of events since the start.', ({ plannedTotal }) => plannedTotal),

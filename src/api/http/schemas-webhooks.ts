@@ -199,7 +199,9 @@ export const webhookComponents = {
     inFlight: count('Attempts under way.'),
     rejected: count('Deliveries for review.'),
     failed: count('Deliveries for review.'),
-    offline: Type.Boolean({ description: 'true: there is no route to anywhere, deliveries wait.' }),
+    offline: Type.Boolean({
+      description: 'true: there is no route, or no remote host takes a connection (of at least two); deliveries wait.',
+    }),
     deliveredTotal: count('Since the start.'),
     plannedTotal: count('Since the start.'),
     attemptsTotal: Type.Object(

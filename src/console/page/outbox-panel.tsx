@@ -78,7 +78,11 @@ export function WebhookPanel(): JSX.Element {
             ['Rejected', countText(value.rejected), value.rejected > 0 ? 'bad' : undefined],
             ['Failed', countText(value.failed), value.failed > 0 ? 'bad' : undefined],
             ['Delivered since the start', countText(value.deliveredTotal)],
-            ['Network', value.offline ? 'no route to anywhere' : 'there is a route', value.offline ? 'bad' : undefined],
+            [
+              'Network',
+              value.offline ? 'offline: no route, or no remote host takes a connection' : 'online',
+              value.offline ? 'bad' : undefined,
+            ],
           ]}
         />
       )}
