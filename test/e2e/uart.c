@@ -1,0 +1,184 @@
+/*
+ * A UART with a device behind it: a pseudo-terminal of its own, whose slave is the port. A pseudo-terminal has no speed;
+ * this program writes at the pace of the baud rate (8N1), in bursts as a FIFO reports them: each when its last byte has been
+ * on the wire, the last one of a frame 4 characters later if it is not full. It reports when it wrote what. At real-time
+ * priority if it may. Prints the slave's path, then takes commands from standard input, and ends each with an empty line.
+ *
+ *   frames COUNT BAUD BURST PAUSE_US          frames with a silence of PAUSE_US between them
+ *   stops COUNT BAUD BURST PAUSE_US PID MS    the same; in each, the process is stopped for MS after the second burst
+ *   modbus COUNT BAUD BURST                   answers COUNT requests of Modbus RTU (read holding registers)
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pty.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BITS_PER_CHARACTER 10
+#define TIMEOUT_CHARACTERS 4
+#define FRAME_BYTES 45
+#define REQUEST_BYTES 8
+#define STOP_AFTER_BURSTS 2
+/* A device that does not get its request for so long has none to come. */
+#define REQUEST_LIMIT_MS 20000
+
+static int master, slave;
+
+static int64_t now_ns(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void sleep_until(int64_t at_ns) {
+  struct timespec t = {at_ns / 1000000000, at_ns % 1000000000};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
+}
+
+static void die(const char *what) {
+  perror(what);
+  exit(1);
+}
+
+static uint16_t crc_of(const uint8_t *bytes, size_t size) {
+  uint16_t crc = 0xffff;
+  for (size_t i = 0; i < size; i++) {
+    crc ^= bytes[i];
+    for (int bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >> 1) ^ 0xa001 : crc >> 1;
+  }
+  return crc;
+}
+
+static void seal(uint8_t *frame, size_t size) {
+  uint16_t crc = crc_of(frame, size - 2);
+  frame[size - 2] = crc & 0xff, frame[size - 1] = crc >> 8;
+}
+
+/* A stop of the process that reads the port, for at least stop_ns. */
+struct stop {
+  pid_t pid;
+  int64_t stop_ns, until_ns;
+  double from_wall_ms, to_wall_ms;
+  /* Bytes that it must find when it goes on: the burst before the stop and all that was written since. */
+  int bytes, handed_over;
+};
+
+static void begin_stop(struct stop *stop, size_t burst) {
+  if (kill(stop->pid, SIGSTOP) < 0) die("SIGSTOP");
+  stop->from_wall_ms = (double)now_ns(CLOCK_REALTIME) / 1e6;
+  stop->until_ns = now_ns(CLOCK_MONOTONIC) + stop->stop_ns;
+  stop->bytes = (int)burst;
+}
+
+static void end_stop(struct stop *stop) {
+  int waiting = 0;
+  sleep_until(stop->until_ns);
+  if (ioctl(slave, FIONREAD, &waiting) < 0) die("FIONREAD");
+  stop->handed_over = waiting >= stop->bytes;
+  if (kill(stop->pid, SIGCONT) < 0) die("SIGCONT");
+  stop->to_wall_ms = (double)now_ns(CLOCK_REALTIME) / 1e6;
+  stop->until_ns = 0;
+}
+
+/* Writes a frame that begins on the wire at from_ns; gives the moment at which it has ended there. */
+static int64_t put(const uint8_t *frame, size_t size, int64_t from_ns, double character_ns, size_t burst, struct stop stop) {
+  printf("{\"hex\":\"");
+  for (size_t i = 0; i < size; i++) printf("%02x", frame[i]);
+  printf("\",\"writes\":[");
+  for (size_t at = 0; at < size; at += burst) {
+    size_t piece = size - at < burst ? size - at : burst;
+    double characters = at + piece + (piece < burst ? TIMEOUT_CHARACTERS : 0);
+    int64_t due_ns = from_ns + (int64_t)(characters * character_ns);
+    if (stop.until_ns > 0 && stop.until_ns < due_ns) end_stop(&stop);
+    sleep_until(due_ns);
+    if (write(master, frame + at, piece) != (ssize_t)piece) die("write");
+    double wall_ms = (double)now_ns(CLOCK_REALTIME) / 1e6;
+    printf("%s{\"at\":%zu,\"wallMs\":%.3f,\"lateMs\":%.3f}", at == 0 ? "" : ",", at, wall_ms,
+           (double)(now_ns(CLOCK_MONOTONIC) - due_ns) / 1e6);
+    if (stop.until_ns > 0) stop.bytes += (int)piece;
+    if (stop.stop_ns > 0 && at / burst + 1 == STOP_AFTER_BURSTS) begin_stop(&stop, piece);
+  }
+  if (stop.until_ns > 0) end_stop(&stop);
+  printf("]");
+  if (stop.stop_ns > 0)
+    printf(",\"stop\":{\"fromMs\":%.3f,\"toMs\":%.3f,\"handedOver\":%s}", stop.from_wall_ms, stop.to_wall_ms,
+           stop.handed_over ? "true" : "false");
+  printf("}\n");
+  /* Time on the wire is real: after a stop, or a delay of this program, the next frame begins later. */
+  int64_t end_ns = from_ns + (int64_t)(size * character_ns), now = now_ns(CLOCK_MONOTONIC);
+  return now > end_ns ? now : end_ns;
+}
+
+static void frames(int count, double character_ns, size_t burst, int pause_us, struct stop stop) {
+  uint8_t frame[FRAME_BYTES];
+  int64_t from_ns = now_ns(CLOCK_MONOTONIC);
+  for (int i = 0; i < count; i++) {
+    for (size_t at = 0; at < FRAME_BYTES; at++) frame[at] = (uint8_t)rand();
+    seal(frame, FRAME_BYTES);
+    from_ns = put(frame, FRAME_BYTES, from_ns, character_ns, burst, stop) + (int64_t)pause_us * 1000;
+  }
+}
+
+static void modbus(int count, double character_ns, size_t burst) {
+  uint8_t request[REQUEST_BYTES], frame[256];
+  for (int i = 0; i < count; i++) {
+    for (size_t got = 0; got < REQUEST_BYTES;) {
+      struct pollfd fd = {master, POLLIN, 0};
+      if (poll(&fd, 1, REQUEST_LIMIT_MS) <= 0) die("no request");
+      ssize_t n = read(master, request + got, REQUEST_BYTES - got);
+      if (n < 0) die("read");
+      got += (size_t)n;
+    }
+    unsigned registers = request[5];
+    if (crc_of(request, REQUEST_BYTES) != 0 || request[1] != 3 || registers > 120) {
+      fprintf(stderr, "not a request of Modbus RTU\n");
+      exit(1);
+    }
+    frame[0] = request[0], frame[1] = request[1], frame[2] = (uint8_t)(2 * registers);
+    for (unsigned at = 0; at < 2 * registers; at++) frame[3 + at] = (uint8_t)rand();
+    seal(frame, 5 + 2 * registers);
+    int64_t from_ns = now_ns(CLOCK_MONOTONIC) + (int64_t)((REQUEST_BYTES + 3.5) * character_ns);
+    put(frame, 5 + 2 * registers, from_ns, character_ns, burst, (struct stop){0});
+  }
+}
+
+int main(void) {
+  char line[256], path[1024];
+  int count, baud, pause_us, pid, stop_ms;
+  size_t burst;
+  struct termios raw;
+  struct sched_param priority = {.sched_priority = 10};
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_TIMERSLACK, 1);
+  sched_setscheduler(0, SCHED_FIFO, &priority);
+  /* The slave stays open here: the master never hangs up between two users of the port. */
+  if (openpty(&master, &slave, path, NULL, NULL) < 0 || tcgetattr(slave, &raw) < 0) die("openpty");
+  cfmakeraw(&raw);
+  if (tcsetattr(slave, TCSANOW, &raw) < 0) die("tcsetattr");
+  printf("%s\n", path);
+  fflush(stdout);
+  while (fgets(line, sizeof line, stdin) != NULL) {
+    if (sscanf(line, "frames %d %d %zu %d", &count, &baud, &burst, &pause_us) == 4)
+      frames(count, BITS_PER_CHARACTER * 1e9 / baud, burst, pause_us, (struct stop){0});
+    else if (sscanf(line, "stops %d %d %zu %d %d %d", &count, &baud, &burst, &pause_us, &pid, &stop_ms) == 6)
+      frames(count, BITS_PER_CHARACTER * 1e9 / baud, burst, pause_us,
+             (struct stop){.pid = pid, .stop_ns = (int64_t)stop_ms * 1000000});
+    else if (sscanf(line, "modbus %d %d %zu", &count, &baud, &burst) == 3)
+      modbus(count, BITS_PER_CHARACTER * 1e9 / baud, burst);
+    else
+      die("unknown command");
+    printf("\n");
+    fflush(stdout);
+  }
+  return 0;
+}

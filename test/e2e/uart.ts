@@ -1,0 +1,50 @@
+/** Compiles and steers uart.c: a port behind a UART that reports its bytes in bursts, at the pace of the baud rate. */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { startProcess, temporaryDirectory } from './daemon.ts';
+import { within } from './wait.ts';
+
+/** What was written: `writes` are the bursts, `at` their offsets in the frame. */
+export interface WrittenFrame {
+  readonly hex: string;
+  readonly writes: readonly { readonly at: number; readonly wallMs: number; readonly lateMs: number }[];
+  /** A stop of the process in the midst of it; handedOver: the kernel had handed over all that was written, at its end. */
+  readonly stop?: { readonly fromMs: number; readonly toMs: number; readonly handedOver: boolean };
+}
+
+export interface Uart {
+  readonly slavePath: string;
+  /** Runs a command; gives the frames that it wrote. */
+  run(command: string): Promise<WrittenFrame[]>;
+}
+
+export async function startUart(): Promise<Uart> {
+  const program = join(temporaryDirectory(), 'uart');
+  const built = spawnSync('cc', ['-O2', '-o', program, join(import.meta.dirname, 'uart.c'), '-lutil'], {
+    encoding: 'utf8',
+  });
+  if (built.status !== 0) throw new Error(`uart.c needs a C compiler: ${built.error?.message ?? built.stderr}`);
+  const child = startProcess(program, []);
+  if (child.stdout === null || child.stdin === null) throw new Error('no pipes to uart.c');
+  const { stdin } = child;
+  child.stderr?.pipe(process.stderr);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const next = async (what: string): Promise<string> => {
+    const { value, done } = await within(what, lines.next(), 60_000);
+    if (done === true) throw new Error(`uart.c ended: ${what}`);
+    return value;
+  };
+  return {
+    slavePath: await next('the path of the port'),
+    async run(command) {
+      stdin.write(`${command}\n`);
+      const frames: WrittenFrame[] = [];
+      for (;;) {
+        const line = await next(command);
+        if (line === '') return frames;
+        frames.push(JSON.parse(line) as WrittenFrame);
+      }
+    },
+  };
+}
