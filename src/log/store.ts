@@ -1,7 +1,7 @@
 /** An open log.db: what the log worker does with it, one transaction a call. */
 import { randomUUID } from 'node:crypto';
-import { existsSync, statSync } from 'node:fs';
-import { basename } from 'node:path';
+import { existsSync, statfsSync, statSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import { DatabaseFiles, FileLostError } from '../storage/database-files.ts';
 import { type Connection, closeQuietly } from '../storage/open.ts';
 import { walLimitBytes } from './open-store.ts';
@@ -117,6 +117,7 @@ export class Store {
   #copyStep(maxBytes: number): boolean {
     const { usedBytes, mainBytes } = this.#pages();
     if (this.#smaller === undefined && (mainBytes <= maxBytes + mainExcessBytes || usedBytes > maxBytes)) return false;
+    if (this.#smaller === undefined && !this.#hasRoomFor(usedBytes)) return false;
     try {
       this.#smaller ??= new SmallerFile(this.#connection);
       this.#isCopied = !this.#smaller.step();
@@ -135,6 +136,12 @@ export class Store {
     this.#isCopied = false;
     this.#smaller = undefined;
     return smaller.takePlace() ? { logId: this.logId, decidedId: this.#decidedId } : undefined;
+  }
+
+  /** The copy must not take the room of new entries: a limit is lowered because the card is full. Asked again by the next run. */
+  #hasRoomFor(bytes: number): boolean {
+    const { bavail, bsize } = statfsSync(dirname(this.#connection.name));
+    return bavail * bsize > bytes + minExcessBytes;
   }
 
   #pages(): { readonly usedBytes: number; readonly mainBytes: number } {

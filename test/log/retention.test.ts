@@ -1,11 +1,14 @@
 /** Retention by size and by age, and the readers it overtakes. */
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync, statSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { cpSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
 import type { LogFace } from '../../src/log/face.ts';
+import { mountSmall } from '../e2e/full-disk.ts';
 import {
   idsOf,
   iteratorOf,
@@ -13,7 +16,9 @@ import {
   newEntry,
   openLog,
   openOwned,
+  optionsFor,
   readAll,
+  recordingLogger,
   temporaryDir,
   textsOf,
   until,
@@ -217,3 +222,25 @@ function randomLike(length: number, seed: number): Buffer {
   }
   return bytes;
 }
+
+test('without room for a copy log.db keeps its size and stores on; it shrinks when there is room', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-log-'));
+  if (!mountSmall(t, dir, 80)) return t.skip('tmpfs cannot be mounted here');
+  const lines: string[] = [];
+  const options = optionsFor(dir, { maxBytes: 32 * MiB, logger: recordingLogger(lines) });
+  const log = await openOwned(t, dir, options);
+  for (let i = 0; i < 30; i++) await log.store(newEntry('', { data: randomBytes(MiB) }));
+  const filler = join(dir, 'filler');
+  writeFileSync(filler, Buffer.alloc(28 * MiB));
+  const smaller = { ...options, maxBytes: 16 * MiB };
+  log.limit(smaller);
+  await until(async () => (await log.status()).usedBytes <= smaller.maxBytes);
+  for (let i = 0; i < 10; i++) await log.store(newEntry('', { data: randomBytes(MiB) }));
+  assert.equal((await log.status()).state, 'ok');
+  rmSync(filler);
+  await until(async () => {
+    log.limit(smaller);
+    return (await log.status()).fileBytes < 24 * MiB;
+  });
+  assert.deepEqual(lines, []);
+});
