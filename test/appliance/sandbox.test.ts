@@ -16,7 +16,7 @@ type Unit = 'lineside' | 'lineside-hub';
 const OF_THE_SERVICE =
   /^(Type|NotifyAccess|ExecStart|ExecStop|ExecReload|Sockets|WatchdogSec|Restart\w*|Wants|StopWhenUnneeded|After|Propagates\w+|JobRunningTimeoutSec|StartLimit\w+|WantedBy)=/;
 
-describe('the sandbox of the units', { skip: missing, timeout: 120_000 }, () => {
+describe('the sandbox of the units', { skip: missing, timeout: 900_000 }, () => {
   let box: Box;
   before(async () => {
     box = await bootBox();

@@ -109,7 +109,7 @@ test('scripts/run shows a talking line and reference data, and Ctrl-C leaves not
     );
     await until('an empty outbox', async () => /^Waiting +nothing/m.test(await second('outbox')));
   } else {
-    assert.match(await second('outbox'), /none is configured/);
+    assert.match(await second('outbox'), /Kafka is not configured/);
     assert.doesNotMatch(await second('outbox'), /^Waiting +nothing/m, 'the event waits for a broker');
   }
   await until('what the device tells of itself', async () =>

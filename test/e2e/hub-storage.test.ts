@@ -180,7 +180,9 @@ test('less than outbox.min_free_bytes is left: 507 says so, before the disk is f
 
 test('outbox.max_bytes is used up: 507 says so, reads go on, and changes with a larger budget', async () => {
   const dir = temporaryDirectory();
-  const hub = await startHub({ dir, config: { ...alone, outbox: { max_bytes: MIB } } });
+  // Nothing answers at this broker; without any the oldest events would make room.
+  const kafka = { bootstrap: '127.0.0.1:1' };
+  const hub = await startHub({ dir, config: { ...alone, kafka, outbox: { max_bytes: MIB } } });
   const api = apiOf(hub);
   await dictionary(api, 'd');
   const probe = new Probe(hub);
@@ -193,7 +195,7 @@ test('outbox.max_bytes is used up: 507 says so, reads go on, and changes with a 
   assert.ok(held < 2 * MIB, `refdata.db has ${held} bytes`);
   assert.equal(await hub.stop(), 0);
 
-  const again = await startHub({ dir, config: { ...alone, outbox: { max_bytes: 8 * MIB } } });
+  const again = await startHub({ dir, config: { ...alone, kafka, outbox: { max_bytes: 8 * MIB } } });
   await expect(201, probe.create(apiOf(again)));
   probe.settle();
   assert.equal(await again.stop(), 0);
