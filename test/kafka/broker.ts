@@ -3,7 +3,7 @@
  * it cannot be had, `brokerMissing` says why, for the `skip` of the tests that want it.
  */
 import { randomInt } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -89,9 +89,21 @@ export async function startBroker(told: Properties | ((ports: KafkaPorts) => Pro
     stop: () => end('SIGTERM'),
     kill: () => end('SIGKILL'),
     restart: async () => void (await start()),
-    freeze: () => void running?.child.kill('SIGSTOP'),
+    freeze: () => {
+      running?.child.kill('SIGSTOP');
+      const pid = running?.child.pid;
+      if (pid !== undefined) awaitStopped(pid);
+    },
     thaw: () => void running?.child.kill('SIGCONT'),
   };
+}
+
+/** Its threads stop one after the other; until the last one has, it may still answer. */
+function awaitStopped(pid: number): void {
+  const tasks = `/proc/${pid}/task`;
+  const runs = (task: string): boolean => !/\) [Tt] /.test(readFileSync(`${tasks}/${task}/stat`, 'utf8'));
+  for (let looks = 0; looks < 10_000; looks++) if (!readdirSync(tasks).some(runs)) return;
+  throw new Error(`process ${pid} does not stop`);
 }
 
 /** Below the range that the system gives to outgoing connections, which would take a port while its broker is down. */

@@ -47,7 +47,7 @@ test('every webhook command is understood by the interface, and understands its 
   const named = { name: 'mes', url: 'https://mes.example.com/hook', consumer: 'local', active: false };
   assert.deepEqual(added, ['subscribe', 'local', { ...named, ...chosen, secret: SECRET.length }, 'für das MES']);
   const every = { dictionaries: null, actions: null, categories: null };
-  assert.deepEqual(others[2], ['update', 'local', '1', every, version, 'für das MES']);
+  assert.deepEqual(others[2], ['update', 'local', '1', every, [version], 'für das MES']);
   const asked = JSON.stringify(server.webhooks.steps);
   assert.equal(asked.split('für das MES').length - 1, 8, asked);
   assert.ok(!asked.includes(SECRET));
