@@ -57,7 +57,6 @@ export class TopicKeeper {
   /** The broker is gone: what comes back may be another. */
   lost(): void {
     this.#lostMs = this.#clock.monoMs();
-    this.#soon = true;
   }
 
   /** A broker answers again. */
@@ -65,10 +64,9 @@ export class TopicKeeper {
     const now = this.#clock.monoMs();
     if (this.#lostMs === undefined) return;
     const wereRight = this.#topics.length > 0 && this.#topics.every(({ lacks }) => lacks.length === 0);
-    if (wereRight && now - this.#lostMs < BRIEF_MS) {
-      this.#soon = false;
-      this.#laterMs = now + Math.random() * LATER_MS;
-    }
+    // What a report missed is looked for soon also after an absence.
+    if (wereRight && now - this.#lostMs < BRIEF_MS) this.#laterMs = now + Math.random() * LATER_MS;
+    else this.#soon = true;
     this.#lostMs = undefined;
   }
 

@@ -121,9 +121,25 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
     await ready();
   });
 
-  test('removed, it is gone but for its data; installed again, it goes on with them on every socket', async () => {
+  test('a certificate renewed with its key waits for a restart; a reload until then takes everything else', async () => {
+    const served =
+      'import ssl, sys; sys.stdout.write(ssl.get_server_certificate(("127.0.0.1", int(sys.argv[1]))).strip())';
+    const certificates = () => box.sh(`for port in 50051 8443; do python3 -c '${served}' $port | sha256sum; done`);
     await box.sh('lineside identity create && systemctl restart lineside');
     await ready();
+    const before = await certificates();
+    await box.sh('lineside identity renew');
+    await box.sh(`sed -i 's/^max_age_days = 77/max_age_days = 78/' ${CONFIGURATION} && systemctl reload lineside`);
+    for (const said of ['the TLS certificate was not taken', 'configuration read anew.*log\\.max_age_days']) {
+      await box.until(said, `journalctl --unit=lineside --grep='${said}'`);
+    }
+    assert.equal(await certificates(), before);
+    await box.sh('systemctl restart lineside');
+    await ready();
+    assert.notEqual(await certificates(), before);
+  });
+
+  test('removed, it is gone but for its data; installed again, it goes on with them on every socket', async () => {
     const listeners = `systemctl is-active ${SOCKETS}; ss -Hltn | awk '{print $4}' | sort; stat --format='%A %U:%G %n' /run/lineside/*.sock`;
     const listening = await box.sh(listeners);
     assert.match(listening, /^(active\n){6}\*:50051\n\*:8443\n127/);

@@ -5,6 +5,7 @@
 import { pause, systemClock } from '../../src/base/clock.ts';
 import { silentLogger } from '../../src/base/logger.ts';
 import { openSerialLog } from '../../src/log/serial-log.ts';
+import { until } from '../e2e/wait.ts';
 
 export interface FaultReport {
   /** Longest call of record(), and longest way of an entry from record() to a live reader. */
@@ -69,6 +70,8 @@ const reading = (async () => {
   }
 })().catch(() => 'the end of the log, which ends every reader');
 
+// Until the log is open, its state is "failing".
+await until('the log is open', async () => (await log.status()).state === 'ok');
 const started = performance.now();
 let lastTurn = started;
 let turns = 0;
