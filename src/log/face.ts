@@ -77,6 +77,9 @@ export interface LogSnapshot {
   /** Path of a damaged file that was set aside at (or since) this start; '' otherwise. */
   readonly setAside: string;
   readonly commits: number;
+  /** Of the 32 MiB that all readers share (read-budget.ts). */
+  readonly readBudgetUsedBytes: number;
+  readonly waitingReaders: number;
   readonly time: TimeState;
   /** By how much earlier entries of this boot were corrected when the time became known; undefined: there were none. */
   readonly correctedByMs?: number;

@@ -15,7 +15,8 @@ test('readers that wait are served in turn, also when a later one would fit', ()
   assert.ok(budget.take(READ_BUDGET_BYTES - 10));
   budget.wait(20, () => served.push('large'));
   budget.wait(5, () => served.push('small'));
-  assert.equal(budget.take(1), false, 'nobody goes before those that wait');
+  assert.equal(budget.take(1), false, 'no other goes before those that wait');
+  assert.equal(budget.waitingReaders, 2);
   assert.deepEqual(served, []);
   budget.give(10);
   assert.deepEqual(served, ['large']);
@@ -45,6 +46,7 @@ test('never more is taken than there is, and all of it comes back', () => {
         else if (budget.take(bytes)) held.push(bytes);
         else budget.wait(bytes, () => void held.push(bytes));
         assert.ok(inAll() <= READ_BUDGET_BYTES);
+        assert.equal(budget.usedBytes, inAll());
       }
       while (held.length > 0) budget.give(held.shift() ?? 0);
       assert.ok(budget.take(READ_BUDGET_BYTES));

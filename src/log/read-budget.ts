@@ -28,6 +28,14 @@ export class ReadBudget {
   #freeBytes = READ_BUDGET_BYTES;
   readonly #waiting = new Set<Waiting>();
 
+  get usedBytes(): number {
+    return READ_BUDGET_BYTES - this.#freeBytes;
+  }
+
+  get waitingReaders(): number {
+    return this.#waiting.size;
+  }
+
   /** False when others wait already or too little is free: then wait(). */
   take(bytes: number): boolean {
     if (bytes === 0) return true;

@@ -182,6 +182,8 @@ class SerialLog implements OwnedLog {
       prunedEntries: this.#prunedEntries,
       setAside: this.#setAside,
       commits: this.#commit.commits,
+      readBudgetUsedBytes: this.#readers.budget.usedBytes,
+      waitingReaders: this.#readers.budget.waitingReaders,
       time: this.#marks.state,
       ...(correctedByMs !== undefined && { correctedByMs }),
     });

@@ -58,6 +58,8 @@ export interface LogFigures {
   readonly lostBytes: number;
   readonly prunedEntries: number;
   readonly commits: number;
+  readonly readBudgetUsedBytes: number;
+  readonly waitingReaders: number;
 }
 
 /** The latest answer, or why there was none. */

@@ -35,6 +35,8 @@ export const anyFigures: LineFigures = {
     lostBytes: 130,
     prunedEntries: 131,
     commits: 132,
+    readBudgetUsedBytes: 136,
+    waitingReaders: 137,
   },
   subscribers: 133,
   residentBytes: 134,

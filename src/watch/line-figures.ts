@@ -71,6 +71,8 @@ function logFigures(log: lineside.v1.LogStatus.$Properties): LogFigures {
     lostBytes: num(log.lostBytes),
     prunedEntries: num(log.prunedEntries),
     commits: num(log.commits),
+    readBudgetUsedBytes: num(log.readBudgetUsedBytes),
+    waitingReaders: num(log.waitingReaders),
   };
 }
 

@@ -137,7 +137,16 @@ export class FakeLog implements LogFace {
     const head = this.entries.length;
     const ids = { firstId: head === 0 ? 0 : 1, lastId: head, headId: head };
     const bytes = { usedBytes: 1, fileBytes: 2, maxBytes: 3, pendingEntries: 4, pendingBytes: 5 };
-    const rest = { lostEntries: 6, lostBytes: 7, gaps: [], prunedEntries: 8, setAside: '', commits: 9 };
+    const rest = {
+      lostEntries: 6,
+      lostBytes: 7,
+      gaps: [],
+      prunedEntries: 8,
+      setAside: '',
+      commits: 9,
+      readBudgetUsedBytes: 10,
+      waitingReaders: 11,
+    };
     return { state: 'ok', error: '', logId: this.logId, ...ids, ...bytes, ...rest, time: 'unknown' };
   }
   bootAt(): string {

@@ -137,5 +137,7 @@ function logStatus(log: LogSnapshot): lineside.v1.LogStatus.$Properties {
     prunedEntries: u64(log.prunedEntries),
     setAside: log.setAside,
     commits: u64(log.commits),
+    readBudgetUsedBytes: u64(log.readBudgetUsedBytes),
+    waitingReaders: u64(log.waitingReaders),
   };
 }

@@ -49,6 +49,12 @@ const gauges: readonly Listed[] = [
   ],
   ['log_pending_entries', 'Entries that wait to be stored.', ({ log }) => log.pendingEntries],
   ['log_pending_bytes', 'Bytes of the entries that wait to be stored.', ({ log }) => log.pendingBytes],
+  [
+    'log_read_budget_used_bytes',
+    'Bytes of entries that readers hold and their clients have not taken, of the 32 MiB that all readers share.',
+    ({ log }) => log.readBudgetUsedBytes,
+  ],
+  ['log_waiting_readers', 'Readers that wait for a part of the shared 32 MiB.', ({ log }) => log.waitingReaders],
   ['log_first_id', 'Id of the oldest entry that is stored; 0: there is none.', ({ log }) => log.firstId],
   ['log_last_id', 'Id of the newest entry that is stored; 0: there is none.', ({ log }) => log.lastId],
   ['log_used_bytes', 'Bytes of the log database that hold entries.', ({ log }) => log.usedBytes],
