@@ -117,7 +117,8 @@ export class Store {
   #copyStep(maxBytes: number): boolean {
     const { usedBytes, mainBytes } = this.#pages();
     if (this.#smaller === undefined && (mainBytes <= maxBytes + mainExcessBytes || usedBytes > maxBytes)) return false;
-    if (this.#smaller === undefined && !this.#hasRoomFor(usedBytes)) return false;
+    // The copy could not take the place of a file that another program reads, and would be made again and again.
+    if (this.#smaller === undefined && (!this.#hasRoomFor(usedBytes) || this.#isHeld())) return false;
     try {
       this.#smaller ??= new SmallerFile(this.#connection);
       this.#isCopied = !this.#smaller.step();
@@ -292,12 +293,18 @@ export class Store {
     // Calls that come without a pause leave no moment after an answer.
     if (this.#files.walBytes > 2 * walLimitBytes) this.checkpointIfDue();
     if (this.#files.walBytes <= Math.max(maxBytes / 4, minExcessBytes) - mainExcessBytes) return;
+    if (this.#isHeld()) {
+      throw new WalHeldError('another program reads log.db, and its write-ahead log may not grow further');
+    }
+  }
+
+  /** Another program reads the file at this moment: the write-ahead log cannot be begun again. Does not wait for it. */
+  #isHeld(): boolean {
     const waitMs = Number(this.#connection.pragma('busy_timeout', { simple: true }));
     this.#connection.pragma('busy_timeout = 0');
     const busy = Number(this.#connection.pragma('wal_checkpoint(RESTART)', { simple: true }));
     this.#connection.pragma(`busy_timeout = ${waitMs}`);
-    if (busy !== 0)
-      throw new WalHeldError('another program reads log.db, and its write-ahead log may not grow further');
+    return busy !== 0;
   }
 
   sizes(): StoreSizes {

@@ -1,7 +1,7 @@
 /** Retention by size and by age, and the readers it overtakes. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { cpSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, rmSync, statSync, watch, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -243,4 +243,35 @@ test('without room for a copy log.db keeps its size and stores on; it shrinks wh
     return (await log.status()).fileBytes < 24 * MiB;
   });
   assert.deepEqual(lines, []);
+});
+
+test('while another program reads log.db no copy is begun that could not take its place', async (t) => {
+  const dir = temporaryDir(t);
+  const options = optionsFor(dir, { maxBytes: 32 * MiB });
+  const log = await openOwned(t, dir, options);
+  for (let i = 0; i < 30; i++) await log.store(newEntry('', { data: randomBytes(MiB) }));
+  const reader = new Database(join(dir, 'log.db'), { readonly: true });
+  t.after(() => reader.close());
+  reader.exec('BEGIN');
+  reader.prepare('SELECT count(*) FROM blocks').get();
+  const begun: string[] = [];
+  const watcher = watch(dir, (_, name) => void begun.push(name ?? ''));
+  t.after(() => watcher.close());
+  const limits = { ...options, maxBytes: 16 * MiB };
+  for (let i = 0; i < 5; i++) {
+    log.limit(limits);
+    await log.store(newEntry(`after ${i}`));
+  }
+  await until(async () => (await log.status()).usedBytes <= limits.maxBytes);
+  log.limit(limits);
+  await log.store(newEntry('last'));
+  assert.deepEqual(
+    begun.filter((name) => name.includes('smaller')),
+    [],
+  );
+  reader.exec('COMMIT');
+  await until(async () => {
+    log.limit(limits);
+    return (await log.status()).fileBytes < 24 * MiB;
+  });
 });
