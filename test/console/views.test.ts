@@ -216,11 +216,16 @@ describe('the console: the other views', { skip: browserMissing }, () => {
 
   test('health: the numbers at the axis are drawn whole, however long they are', async () => {
     const opened = await product.enter('watcher', '#/box');
-    const samples = Array.from({ length: 30 }, (_, i) => [300 - 10 * i, 13_000_000, 10, 0, 0, 1]);
+    // The first point just before a whole minute: the time below it begins left of the axis.
+    const samplesOf = (nowS: number) =>
+      Array.from({ length: 30 }, (_, i) => [(nowS % 60) + 240.3 - 8 * i, 13_000_000, 10, 0, 0, 1]);
     await opened.page.setRequestInterception(true);
     opened.page.on('request', (request) => {
       void (request.url().endsWith('/line/history')
-        ? request.respond({ contentType: 'application/json', body: JSON.stringify({ intervalS: 10, samples }) })
+        ? request.respond({
+            contentType: 'application/json',
+            body: JSON.stringify({ intervalS: 10, samples: samplesOf(Date.now() / 1000) }),
+          })
         : request.continue());
     });
     await opened.page.evaluate(noteTexts);

@@ -115,13 +115,14 @@ function optionsOf(
   };
 }
 
-/** Room for the longest number of the axis: one that is cut off at its left is another number. */
+/** Room for the longest number of the axis, and for half of the time below its foot: what is cut off at its left is another number. */
 function widthOf({ ctx }: uPlot, values: readonly string[] | null): number {
   ctx.save();
   ctx.font = FONT;
   const longest = Math.max(0, ...(values ?? []).map((value) => ctx.measureText(value).width));
+  const time = ctx.measureText('00:00:00').width;
   ctx.restore();
-  return Math.ceil(longest) + TICKS_PX;
+  return Math.ceil(Math.max(longest + TICKS_PX, time / 2));
 }
 
 /** Steps of less than a minute. */
