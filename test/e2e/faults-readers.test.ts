@@ -94,10 +94,12 @@ test('100 subscribers, half of which never read: the readers get every byte once
   assert.equal(await daemon.stop(), 0);
 });
 
-/** What 100 readers that take 1 KB/s at most may cost while they are there, and ten seconds after they left. */
+/** What 100 readers that take 1 KB/s at most may cost while they are there, and when they have left. */
 const LAZY_GROWTH_MIB = 60;
 const LEFT_GROWTH_MIB = 30;
-const LEFT_MS = 10_000;
+const LOOK_MS = 10_000;
+/** Ten seconds on a machine that is idle: the garbage collector waits for that. */
+const LEFT_MS = 90_000;
 const lazyReaders = {
   StreamLog: { path: '/serial.SerialService/StreamLog', request: serial.LogStreamRequest.encode({ fromStart: true }) },
   ReadLog: { path: '/lineside.v1.LineService/ReadLog', request: lineside.v1.ReadLogRequest.encode({ follow: true }) },
@@ -135,7 +137,7 @@ for (const { what, count, data, together } of logs) {
     for (const [method, { path, request }] of Object.entries(lazyReaders)) {
       // Without the garbage of what was read before: the growth of these readers would hide in it, or hold it too.
       let before = residentMiB(daemon.pid);
-      const settled = performance.now() + LEFT_MS;
+      const settled = performance.now() + LOOK_MS;
       await until('earlier memory is given back', () => {
         before = Math.min(before, residentMiB(daemon.pid));
         return performance.now() > settled;
@@ -146,7 +148,7 @@ for (const { what, count, data, together } of logs) {
       await within('all streams stand', once(lazy.stdout, 'data'));
       let peak = 0;
       // Small entries go past clients that take some: 65,535 bytes of each stream at once, then 1,024 a second.
-      const end = performance.now() + LEFT_MS;
+      const end = performance.now() + LOOK_MS;
       await until('ten seconds of reading', () => {
         peak = Math.max(peak, residentMiB(daemon.pid));
         return performance.now() > end;
@@ -155,18 +157,14 @@ for (const { what, count, data, together } of logs) {
       assert.equal((await daemon.client.line.getStatus({})).subscribers, 100);
       lazy.kill('SIGKILL');
       await until('all are gone', async () => (await daemon.client.line.getStatus({})).subscribers === 0);
-      await readAll();
-      const left = performance.now() + LEFT_MS;
-      await until(
-        `${method}: the memory is given back`,
-        () => residentMiB(daemon.pid) < before + LEFT_GROWTH_MIB || performance.now() > left,
-      );
-      const after = residentMiB(daemon.pid);
-      t.diagnostic(
-        `${method}: ${Math.round(before)} MiB before, at most ${Math.round(peak)}, ${Math.round(after)} after`,
-      );
       assert.ok(peak < before + LAZY_GROWTH_MIB, `${method}: ${before} MiB before, ${peak} MiB with the readers`);
-      assert.ok(after < before + LEFT_GROWTH_MIB, `${method}: ${before} MiB before, ${after} MiB after they left`);
+      await readAll();
+      const left = performance.now();
+      const given = `${method}: less than ${before + LEFT_GROWTH_MIB} MiB`;
+      await until(given, () => residentMiB(daemon.pid) < before + LEFT_GROWTH_MIB, LEFT_MS);
+      const [seconds, after] = [(performance.now() - left) / 1_000, residentMiB(daemon.pid)].map(Math.round);
+      const [atRest, most] = [before, peak].map(Math.round);
+      t.diagnostic(`${method}: ${atRest} MiB before, at most ${most}, ${after} after ${seconds} s`);
     }
     assert.equal(await daemon.stop(), 0);
   });
