@@ -20,6 +20,8 @@ import { WriteSlot } from './write-slot.ts';
 
 export type { Change } from './transaction.ts';
 
+type Prune = (audit: Audit) => (() => void) | undefined;
+
 export interface ChangeStore {
   /** For reading, outside transactions too. Nobody else writes with it. */
   readonly connection: Connection;
@@ -49,9 +51,9 @@ export interface ChangeStore {
   onCommitted(listener: (waiting: number | undefined) => void): void;
   /**
    * Without a broker: `prune` removes the oldest events, a slice in a transaction, where changes would be refused for
-   * outbox.max_bytes. It answers how many it removed; 0: there are none that may go.
+   * outbox.max_bytes. It answers what to do once that is committed; undefined: there are none that may go.
    */
-  makeRoomBy(prune: (audit: Audit) => number): void;
+  makeRoomBy(prune: Prune): void;
   health(): StoreHealth;
   /** The background check, or whoever reads, found the file damaged. Stays so until the next start. */
   reportDamage(found: string): void;
@@ -126,7 +128,7 @@ class OpenStore implements ChangeStore {
   #full = '';
   #fullMs = 0;
   #damage = '';
-  #prune: ((audit: Audit) => number) | undefined;
+  #prune: Prune | undefined;
   /** There was nothing left to prune, until there is again. */
   #isPruned = false;
   /** A transaction waited in vain for another program: see lockWaitMs. */
@@ -190,7 +192,7 @@ class OpenStore implements ChangeStore {
     if (rows > 0) this.#tell(waiting);
   }
 
-  makeRoomBy(prune: (audit: Audit) => number): void {
+  makeRoomBy(prune: Prune): void {
     this.#prune = prune;
   }
 
@@ -199,7 +201,9 @@ class OpenStore implements ChangeStore {
     const prune = this.#prune;
     if (prune === undefined) return false;
     const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
-    this.#isPruned = this.#transactions.run(() => prune(audit)) === 0;
+    const pruned = this.#transactions.run(() => prune(audit));
+    pruned?.();
+    this.#isPruned = pruned === undefined;
     return !this.#isPruned;
   }
 

@@ -456,3 +456,17 @@ test('without a broker events wait beyond outbox.max_bytes: the oldest are prune
   await settles('published', clock, () => broker.arrived.length > 0);
   await later.stop(0);
 });
+
+test('what a failed transaction would have pruned is not counted', async (t) => {
+  const { store, clock } = temporaryStore(t, { maxBytes: 2 << 20 });
+  const publisher = publisherOn(store, undefined, clock);
+  const data = { text: 'x'.repeat(2_000) };
+  await store.maintain(() =>
+    store.connection.exec("CREATE TRIGGER no_audit BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'no'); END"),
+  );
+  await assert.rejects(async () => {
+    for (let n = 0; n < 3_000; n++) await store.commit(author, (tx) => tx.emit(recordEvent(`k${n}`, 1, { data })));
+  }, /no/);
+  const { waiting, prunedTotal } = publisher.status();
+  assert.deepEqual([waiting, prunedTotal], [rowsOf(store).filter((row) => row.waiting === 1).length, 0]);
+});

@@ -191,21 +191,21 @@ export class Publisher {
   }
 
   /** Within a transaction. Without a broker no row is in hand. What webhooks still need stays. */
-  #prune(audit: Audit): number {
-    const { store, logger, keepAbove } = this.#o;
+  #prune(audit: Audit): (() => void) | undefined {
+    const { store, keepAbove } = this.#o;
     const pruned = this.#rows.prune(keepAbove?.() ?? Number.MAX_SAFE_INTEGER);
-    if (pruned === undefined) return 0;
-    const { events, waited } = pruned;
-    this.#waiting = Math.max(0, this.#waiting - waited);
-    if (waited > 0) {
-      if (this.#prunedTotal === 0)
-        logger.warn('oldest events pruned: outbox.max_bytes is reached and Kafka is not configured', {
-          events: waited,
-        });
-      this.#prunedTotal += waited;
-      audit(store.now(), 'publisher', 'outbox.pruned', 'oldest events', pruned);
+    if (pruned === undefined || pruned.events === 0) return undefined;
+    if (pruned.waited > 0) audit(store.now(), 'publisher', 'outbox.pruned', 'oldest events', pruned);
+    return () => this.#pruned(pruned.waited);
+  }
+
+  #pruned(waited: number): void {
+    if (waited > 0 && this.#prunedTotal === 0) {
+      const what = 'oldest events pruned: outbox.max_bytes is reached and Kafka is not configured';
+      this.#o.logger.warn(what, { events: waited });
     }
-    return events;
+    this.#waiting = Math.max(0, this.#waiting - waited);
+    this.#prunedTotal += waited;
   }
 
   #changed(): void {
