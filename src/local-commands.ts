@@ -2,14 +2,14 @@
 import type { Command } from 'commander';
 import type { LoadDatabases } from './appliance/backup-commands.ts';
 import { addApplianceCommands } from './appliance/commands.ts';
-import { systemClock } from './base/clock.ts';
-import { LinesideError } from './base/errors.ts';
 import type { LocalShell } from './cli/cli.ts';
 import { addCollectorCommands } from './collector/commands.ts';
-import type { Config } from './config/config.ts';
-import { describeConfig, describeCredentials, load, look } from './config/load.ts';
-import { listTokens, roles } from './config/tokens.ts';
 import { addDoctorCommands } from './doctor/commands.ts';
+import { systemClock } from './shared/base/clock.ts';
+import { LinesideError } from './shared/base/errors.ts';
+import type { Config } from './shared/config/config.ts';
+import { describeConfig, describeCredentials, load, look } from './shared/config/load.ts';
+import { listTokens, roles } from './shared/config/tokens.ts';
 
 type Warn = (warning: string) => void;
 
@@ -55,10 +55,10 @@ export function addLocalCommands(program: Command, shell: LocalShell): void {
 /** What the service's rooms know of their databases, for a restore; loaded by that command alone. */
 async function databases(): ReturnType<LoadDatabases> {
   const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreIdentity }] = await Promise.all([
-    import('./log/schema.ts'),
-    import('./log/new-identity.ts'),
-    import('./hub-migrations.ts'),
-    import('./outbox/new-identity.ts'),
+    import('./line/log/schema.ts'),
+    import('./line/log/new-identity.ts'),
+    import('./hub/hub-migrations.ts'),
+    import('./hub/outbox/new-identity.ts'),
   ]);
   return {
     log: { migrations, renew: renewLogIdentity },
@@ -85,7 +85,7 @@ function addConfigCommands(program: Command, { io }: LocalShell): void {
     .command('schema')
     .description('print the JSON Schema of the configuration file, for editors and checks elsewhere')
     .action(async () => {
-      const { configSchema } = await import('./config/json-schema.ts');
+      const { configSchema } = await import('./shared/config/json-schema.ts');
       io.stdout.write(`${JSON.stringify(configSchema(), null, 2)}\n`);
     });
 }
@@ -106,7 +106,7 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
     )
     .requiredOption('--role <role>', `one of ${roles.join(', ')}; repeatable`, collect, [])
     .action(async (name: string, options: { config?: string; role: string[] }) => {
-      const { addToken } = await import('./config/token-changes.ts');
+      const { addToken } = await import('./shared/config/token-changes.ts');
       const file = tokensFile(options);
       const secret = addToken(file, name, options.role, new Date(systemClock.wallMs()));
       io.stdout.write(`${name} (${options.role.join(', ')}) may use this token. It is shown this once:\n${secret}\n`);
@@ -126,7 +126,7 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
   withConfig(token.command('revoke').argument('<name>', 'name of the token: who uses it'))
     .description('end a token at once, also for the running service')
     .action(async (name: string, options: { config?: string }) => {
-      const { revokeToken } = await import('./config/token-changes.ts');
+      const { revokeToken } = await import('./shared/config/token-changes.ts');
       revokeToken(tokensFile(options), name);
       io.stdout.write(`${name} is revoked\n`);
     });

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 
 async function main(argv: readonly string[]): Promise<number> {
   if (argv[0] === 'serve') {
-    const { serve } = await import('./serve.ts');
+    const { serve } = await import('./serve/serve.ts');
     return serve(argv.slice(1), version());
   }
   const [{ runCli }, { processIo }, { addLocalCommands, localHttpSocket, localSocket }] = await Promise.all([

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import protobuf from 'protobufjs';
-import { SerialServiceDefinition } from '../src/proto/services.ts';
+import { SerialServiceDefinition } from '../src/shared/proto/services.ts';
 
 const enums: Record<string, Record<string, number>> = {
   Parity: { PARITY_NONE: 0, PARITY_EVEN: 1, PARITY_ODD: 2, PARITY_MARK: 3, PARITY_SPACE: 4 },

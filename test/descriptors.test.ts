@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, it } from 'node:test';
 import descriptor from 'protobufjs/ext/descriptor.js';
-import { descriptorsBase64 } from '../src/gen/descriptors.js';
+import { descriptorsBase64 } from '../src/shared/gen/descriptors.js';
 
 const dir = mkdtempSync(join(tmpdir(), 'descriptors-'));
 after(() => rmSync(dir, { recursive: true }));

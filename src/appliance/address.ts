@@ -1,5 +1,5 @@
 /** Addresses as [network] writes them, judged before they can make a box unreachable. Pure. */
-import { cidrFault } from '../config/cidr.ts';
+import { cidrFault } from '../shared/config/cidr.ts';
 
 interface Split {
   readonly address: string;

@@ -5,8 +5,8 @@
  */
 import { createHash } from 'node:crypto';
 import { fstatSync } from 'node:fs';
-import { LinesideError } from '../base/errors.ts';
-import { isDeviceId } from '../config/device-id.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import { isDeviceId } from '../shared/config/device-id.ts';
 import { isPlainPath, type TarEntry } from './tar.ts';
 import { Cursor, tarEntries } from './tar-file.ts';
 

@@ -1,9 +1,9 @@
 /** One database of a running service into a file of its own, as it was at one moment. */
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { LinesideError } from '../base/errors.ts';
-import { versionOf } from '../storage/migrate.ts';
-import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../storage/open.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import { versionOf } from '../shared/storage/migrate.ts';
+import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../shared/storage/open.ts';
 import { asOwnerOf } from './as-owner.ts';
 
 /** Of a slice. */

@@ -1,8 +1,8 @@
 /** Where on this machine lie the things that a backup holds. */
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { LinesideError } from '../base/errors.ts';
-import { type Loaded, loadText, look } from '../config/load.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import { type Loaded, loadText, look } from '../shared/config/load.ts';
 
 export interface BackupPlace {
   /** Configuration, tokens, identity, secrets: all of the directory. */

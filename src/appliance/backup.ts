@@ -12,8 +12,8 @@ import {
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { LinesideError, messageOf } from '../base/errors.ts';
-import { instantOfMs } from '../base/instant.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
+import { instantOfMs } from '../shared/base/instant.ts';
 import { asOwnerOf } from './as-owner.ts';
 import {
   type BackupList,

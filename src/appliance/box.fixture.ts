@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { type Disk, realDisk } from './disk.ts';
 import { Box } from './places.ts';
 import type { SetupParts } from './setup-state.ts';

@@ -4,7 +4,7 @@
  */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { fstatSync, readFileSync, readSync } from 'node:fs';
-import { LinesideError, messageOf } from '../base/errors.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { parseVersion } from './release.ts';
 import { Cursor } from './tar-file.ts';
 

@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { messageOf } from '../base/errors.ts';
+import { messageOf } from '../shared/base/errors.ts';
 import { findOnCard } from './card.ts';
 import { findIdentity } from './identity.ts';
 import { etc } from './places.ts';

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
-import { messageOf, systemCode } from '../base/errors.ts';
-import type { Fault } from '../config/settings.ts';
+import { messageOf, systemCode } from '../shared/base/errors.ts';
+import type { Fault } from '../shared/config/settings.ts';
 import { tomlPlaces } from './toml-places.ts';
 
 export type CardName = 'setup.toml' | 'lineside.toml';

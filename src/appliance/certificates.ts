@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import { instantOfMs } from '../base/instant.ts';
+import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
+import { instantOfMs } from '../shared/base/instant.ts';
 
 export interface Pair {
   /** PEM. */

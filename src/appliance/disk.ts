@@ -14,7 +14,7 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs';
-import { systemCode } from '../base/errors.ts';
+import { systemCode } from '../shared/base/errors.ts';
 
 export interface Disk {
   /** A whole new file, flushed; one of that name is emptied first. */

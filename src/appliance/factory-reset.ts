@@ -1,7 +1,7 @@
 /** Asks the next start of the box to throw all data away: while it runs, its data partition is in use. */
 import { closeSync, fsyncSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { syncPath } from './restore-swap.ts';
 import { writeWhole } from './tar-file.ts';
 import { readBootFacts, type UpdatePlace, withBoot } from './update-place.ts';

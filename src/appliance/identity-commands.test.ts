@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, test } from 'node:test';
 import { Command } from 'commander';
-import { LinesideError } from '../base/errors.ts';
 import type { LocalShell } from '../cli/cli.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { dispose, newTrial, type Trial } from './box.fixture.ts';
 import { addIdentityCommands } from './identity-commands.ts';
 

@@ -2,9 +2,9 @@
 import { X509Certificate } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
-import { LinesideError } from '../base/errors.ts';
-import { instantOfMs } from '../base/instant.ts';
 import type { LocalShell } from '../cli/cli.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import { instantOfMs } from '../shared/base/instant.ts';
 import { realDisk } from './disk.ts';
 import { findIdentity, type Identity, type NewIdentity, planIdentity, wantedNames } from './identity.ts';
 import { Box, etc } from './places.ts';

@@ -5,8 +5,8 @@
  */
 import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
-import { instantOfMs } from '../base/instant.ts';
-import { deviceIdIn, deviceIdOf } from '../config/device-id.ts';
+import { instantOfMs } from '../shared/base/instant.ts';
+import { deviceIdIn, deviceIdOf } from '../shared/config/device-id.ts';
 import { avahiService } from './avahi.ts';
 import { makeAuthority, makeServerPair, type Pair, RENEWAL_LEFT_MS } from './certificates.ts';
 import { type Box, etc } from './places.ts';

@@ -4,7 +4,7 @@
  * to the device's sectors, which Node does not promise of a buffer.)
  */
 import koffi from 'koffi';
-import { SystemCallError } from '../base/system-call.ts';
+import { SystemCallError } from '../shared/base/system-call.ts';
 
 /** include/uapi/linux/fadvise.h; the same on x64 and arm64. */
 const POSIX_FADV_DONTNEED = 4;

@@ -1,7 +1,7 @@
 /** Where things are on a box; all below `root`, which is "/" but in tests and where an image is being made. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { systemCode } from '../base/errors.ts';
+import { systemCode } from '../shared/base/errors.ts';
 
 export const etc = {
   config: '/etc/lineside/lineside.toml',

@@ -4,7 +4,7 @@
  */
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { restoreDirName } from './backup-archive.ts';
 import { writeWhole } from './tar-file.ts';

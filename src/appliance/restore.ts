@@ -1,7 +1,7 @@
 /** Puts a backup in the place of what a box has: whole, or not at all. */
 import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { LinesideError, messageOf } from '../base/errors.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { type BackupList, verifyBackup } from './backup-archive.ts';
 import { type KnownDatabase, prepareRestore, removeWork } from './restore-prepare.ts';
 import { finishRestore, type OnStep, swap, writeJournal } from './restore-swap.ts';

@@ -3,9 +3,9 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { LinesideError, messageOf } from '../base/errors.ts';
-import { isHeld } from '../base/lock-file.ts';
-import { closeQuietly } from '../storage/open.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
+import { isHeld } from '../shared/base/lock-file.ts';
+import { closeQuietly } from '../shared/storage/open.ts';
 import { asOwnerOf } from './as-owner.ts';
 import type { BackupPlace } from './backup-place.ts';
 

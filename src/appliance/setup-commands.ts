@@ -1,7 +1,7 @@
 /** `lineside setup`: the files that a technician edits on the card, put into effect at the start of the box. */
 import type { Command } from 'commander';
-import { messageOf } from '../base/errors.ts';
 import type { LocalShell } from '../cli/cli.ts';
+import { messageOf } from '../shared/base/errors.ts';
 import { settleErrors } from './card-writes.ts';
 import { realDisk } from './disk.ts';
 import { Box } from './places.ts';

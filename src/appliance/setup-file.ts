@@ -1,6 +1,6 @@
 /** setup.toml as a whole, judged: what is wished for, or every fault at once. No fault shows a secret. Pure. */
-import type { Fault } from '../config/settings.ts';
-import { judge, nearest } from '../config/values.ts';
+import type { Fault } from '../shared/config/settings.ts';
+import { judge, nearest } from '../shared/config/values.ts';
 import { addressFault, familyOf, gatewayFault } from './address.ts';
 import { type SetupKey, setupKeys, TAKEN, tokenKeys } from './setup-keys.ts';
 import { sshKeyFault } from './ssh-key.ts';

@@ -2,7 +2,7 @@
  * What setup.toml may say: each key once, with the schema of its value, as the configuration's keys are. The example
  * (`lineside setup example`) and the checks are made from this table. Pure.
  */
-import { choice, type Key, list, text, toggle } from '../config/key.ts';
+import { choice, type Key, list, text, toggle } from '../shared/config/key.ts';
 
 export interface SetupKey {
   readonly key: Key;

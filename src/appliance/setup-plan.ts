@@ -2,8 +2,8 @@
 import { pbkdf2Sync } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { systemCode } from '../base/errors.ts';
-import type { Fault } from '../config/settings.ts';
+import { systemCode } from '../shared/base/errors.ts';
+import type { Fault } from '../shared/config/settings.ts';
 import { networkFiles, storedPsk, timeServersFile, wpaFile } from './network-files.ts';
 import { type Box, etc } from './places.ts';
 import type { Setup, Wifi } from './setup-file.ts';

@@ -1,7 +1,7 @@
 /** What the set-up remembers from one start to the next, in files of root's alone. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../shared/base/clock.ts';
 import type { CardName } from './card.ts';
 import type { Disk } from './disk.ts';
 import { type Box, etc } from './places.ts';

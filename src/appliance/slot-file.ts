@@ -1,7 +1,7 @@
 /** slot.txt as a file: read, and overwritten in place, so that its sector and its directory entry stay where they are. */
 import { closeSync, constants, fsyncSync, openSync, readFileSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { LinesideError, messageOf } from '../base/errors.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { dropPages } from './page-cache.ts';
 import { parseSlots, renderSlots, type SlotState, slotFileBytes } from './slots.ts';
 

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { readSlots, writeSlots } from './slot-file.ts';
 import { onTrial, parseSlots, renderSlots, type Slot, type SlotState, settled, startOf } from './slots.ts';
 

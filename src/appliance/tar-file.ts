@@ -1,6 +1,6 @@
 /** A tar file piece by piece, whatever its size: what is in memory is one piece. */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { parseTarHeader, type TarEntry, tarBlockBytes, tarEndBytes, tarHeader, tarPadding } from './tar.ts';
 
 /** Of a piece. The smallest board has 512 MB, most of them the service's; larger pieces gain nothing on a card. */

@@ -3,7 +3,7 @@
  * written here, so that whatever another program made of one (links, odd names, long names, devices) is refused and nothing
  * has to be interpreted. `tar` itself reads these files. Pure.
  */
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 
 export const tarBlockBytes = 512;
 /** Two blocks of zeros. */

@@ -5,7 +5,7 @@
  */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
+import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Disk } from './disk.ts';
 import { type Box, etc } from './places.ts';
 

@@ -1,7 +1,7 @@
 /** The boot part of a bundle: what may be in it, and how it becomes the files of a slot on the boot partition. */
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { dropPages } from './page-cache.ts';
 import type { Slot } from './slots.ts';
 import { type Cursor, filePieces, tarEntries, writeWhole } from './tar-file.ts';

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readFileSync, statfsSync } from 'node:fs';
 import { join } from 'node:path';
-import { LinesideError } from '../base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { type Bundle, checkPart, type Manifest, openBundle, readDifferently, readPublicKey } from './bundle.ts';
 import { compareVersions } from './release.ts';
 import { readSlots, writeSlots } from './slot-file.ts';

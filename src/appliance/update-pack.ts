@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { instantOfMs } from '../base/instant.ts';
+import { instantOfMs } from '../shared/base/instant.ts';
 import { bundleHead, type Manifest, readPrivateKey } from './bundle.ts';
 import { type TarEntry, tarBlockBytes, tarEndBytes, tarPadding } from './tar.ts';
 import { filePieces, tarPieces, writeWhole } from './tar-file.ts';

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { LinesideError, messageOf } from '../base/errors.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { isSlot, type Slot } from './slots.ts';
 
 export interface UpdatePlace {

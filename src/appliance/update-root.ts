@@ -1,7 +1,7 @@
 /** The root part of a bundle onto a slot's partition, and read back from the medium. */
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fsyncSync, openSync } from 'node:fs';
-import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
+import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import { type Part, readDifferently } from './bundle.ts';
 import { dropPages } from './page-cache.ts';
 import { Cursor, writeWhole } from './tar-file.ts';

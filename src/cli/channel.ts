@@ -1,7 +1,7 @@
 /** The gRPC channel and its two clients. Loaded only when a command calls the service: gRPC costs start-up time. */
 import { Channel, ChannelCredentials, type ChannelOptions } from '@grpc/grpc-js';
 import { ClientError, createClient, Metadata } from 'nice-grpc';
-import { LineServiceDefinition, SerialServiceDefinition } from '../proto/services.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../shared/proto/services.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { Secrets } from './secrets.ts';
 import type { TlsMaterial } from './tls-material.ts';

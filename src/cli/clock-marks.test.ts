@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Long from 'long';
-import { lineside } from '../proto/services.ts';
+import { lineside } from '../shared/proto/services.ts';
 import { EntryPrinter } from './entries.ts';
 import { statusJson } from './json.ts';
 import { jsonLines } from './json-lines.ts';

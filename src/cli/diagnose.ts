@@ -1,7 +1,7 @@
 /** Why a service cannot be reached: tries the connection once more by hand, where errors have codes instead of prose. */
 import { connect as connectTcp } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { messageOf, systemCode } from '../base/errors.ts';
+import { messageOf, systemCode } from '../shared/base/errors.ts';
 import { type Endpoint, endpointText, type Face } from './endpoint.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { safeText } from './hex.ts';

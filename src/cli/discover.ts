@@ -2,8 +2,8 @@
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import makeMdns, { type MulticastDNS } from 'multicast-dns';
-import { type Clock, pause } from '../base/clock.ts';
-import { messageOf, systemCode } from '../base/errors.ts';
+import { type Clock, pause } from '../shared/base/clock.ts';
+import { messageOf, systemCode } from '../shared/base/errors.ts';
 import { Boxes, type FoundBox, type LooseRecord, serviceName } from './boxes.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { safeText } from './hex.ts';

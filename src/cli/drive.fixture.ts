@@ -1,6 +1,6 @@
 /** Runs the CLI inside a test: streams that remember, signals by call, the real clock. */
 import { PassThrough } from 'node:stream';
-import { type Clock, systemClock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../shared/base/clock.ts';
 import { runCli } from './cli.ts';
 import type { CliIo, StopSignal } from './io.ts';
 

@@ -1,5 +1,5 @@
 /** Log entries and gaps as lines for people. Pure, but for the day it remembers to print once. */
-import type { lineside } from '../proto/services.ts';
+import type { lineside } from '../shared/proto/services.ts';
 import { asciiColumn, escapedText, safeText, spacedHex } from './hex.ts';
 import { directionName, entryClockName } from './json.ts';
 import { exact, localTime, type Uint64, type Zone } from './numbers.ts';

@@ -1,6 +1,6 @@
 /** log export: the log as raw bytes, JSON lines or a Wireshark capture, in constant memory. */
 import type { Command } from 'commander';
-import type { lineside } from '../proto/services.ts';
+import type { lineside } from '../shared/proto/services.ts';
 import { announcer } from './announcer.ts';
 import type { Service } from './connect.ts';
 import { logItems } from './entries.ts';

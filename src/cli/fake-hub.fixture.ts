@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { FAR_FUTURE, instantOfMs } from '../base/instant.ts';
+import { FAR_FUTURE, instantOfMs } from '../shared/base/instant.ts';
 import { FakeWebhooks } from './fake-webhooks.fixture.ts';
 import type { Json, JsonObject } from './json.ts';
 

@@ -2,7 +2,7 @@
 import { ServerCredentials } from '@grpc/grpc-js';
 import Long from 'long';
 import { type CallContext, createServer, ServerError, Status } from 'nice-grpc';
-import { LineServiceDefinition, lineside, SerialServiceDefinition, serial } from '../proto/services.ts';
+import { LineServiceDefinition, lineside, SerialServiceDefinition, serial } from '../shared/proto/services.ts';
 
 const { v1 } = lineside;
 

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { createServer, type TlsOptions } from 'node:tls';
-import { makeCa, signed } from '../base/certificates.fixture.ts';
+import { makeCa, signed } from '../shared/base/certificates.fixture.ts';
 import { type Outcome, run } from './drive.fixture.ts';
 import { FakeHub } from './fake-hub.fixture.ts';
 import { FakeService } from './fake-service.fixture.ts';

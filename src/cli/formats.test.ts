@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import Long from 'long';
-import { lineside, serial } from '../proto/services.ts';
+import { lineside, serial } from '../shared/proto/services.ts';
 import { drivesTerminal } from './drive.fixture.ts';
 import { chosenEndpoint, hubFace, lineFace, parseHost } from './endpoint.ts';
 import { EntryPrinter, type LogItem, logItems, rowBytes } from './entries.ts';

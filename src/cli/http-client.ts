@@ -5,7 +5,7 @@
 import { Agent, type IncomingHttpHeaders, request as plainRequest } from 'node:http';
 import { Agent as SecureAgent, request as secureRequest } from 'node:https';
 import got, { type Options } from 'got';
-import { messageOf, systemCode } from '../base/errors.ts';
+import { messageOf, systemCode } from '../shared/base/errors.ts';
 import { type Endpoint, hubFace } from './endpoint.ts';
 import type { Secrets } from './secrets.ts';
 import type { TlsMaterial } from './tls-material.ts';

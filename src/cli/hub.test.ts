@@ -5,7 +5,7 @@ import { createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { makeCa, signed } from '../base/certificates.fixture.ts';
+import { makeCa, signed } from '../shared/base/certificates.fixture.ts';
 import { drivesTerminal, type Outcome, run } from './drive.fixture.ts';
 import { FakeHub, quietOutbox, Refusal } from './fake-hub.fixture.ts';
 

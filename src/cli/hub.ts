@@ -1,5 +1,5 @@
 /** The hub as the commands see it: requests with a time limit, answers read and checked, failures people can act on. */
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../shared/base/clock.ts';
 import { badAnswer, Fields } from './answers.ts';
 import { type ConnectSettings, tooSlow } from './connect.ts';
 import { unreachable } from './diagnose.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { type Clock, systemClock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../shared/base/clock.ts';
 import { run, start, until } from './drive.fixture.ts';
 import { FakeHub, Refusal } from './fake-hub.fixture.ts';
 

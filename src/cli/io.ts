@@ -1,6 +1,6 @@
 /** What a command touches of the process: streams, environment, signals, clock. Handed in, so that tests drive it. */
 import type { Readable, Writable } from 'node:stream';
-import { type Clock, systemClock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../shared/base/clock.ts';
 
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 

@@ -1,7 +1,7 @@
 /** JSON that a command is given: on the command line, in a file, on standard input. Kept exactly, or refused. */
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
-import { decodeUtf8, parseExactJson } from '../base/exact-json.ts';
+import { decodeUtf8, parseExactJson } from '../shared/base/exact-json.ts';
 import { CliFailure, exitStatus, usageFailure } from './failure.ts';
 import { safeText } from './hex.ts';
 import type { Json, JsonObject } from './json.ts';

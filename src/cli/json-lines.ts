@@ -1,5 +1,5 @@
 /** Batches of the log as JSON lines. Pure. */
-import type { lineside } from '../proto/services.ts';
+import type { lineside } from '../shared/proto/services.ts';
 import { logItems } from './entries.ts';
 import { type DataForm, entryJson, gapJson, jsonLine } from './json.ts';
 

@@ -1,5 +1,5 @@
 /** Messages of the service as JSON for scripts: camelCase names, 64-bit numbers exact (a string from 2^53 on). Pure. */
-import type { lineside, serial } from '../proto/services.ts';
+import type { lineside, serial } from '../shared/proto/services.ts';
 import { plainHex } from './hex.ts';
 import { exact, type Uint64, utcTime } from './numbers.ts';
 import { parityName, stopBitsName } from './settings.ts';

@@ -1,8 +1,8 @@
 /** One LineService.Session kept alive: sends packets, hands over the live log, and connects again after a loss. */
 import Long from 'long';
-import { backoffMs } from '../base/backoff.ts';
-import { pause } from '../base/clock.ts';
-import type { lineside, serial } from '../proto/services.ts';
+import { backoffMs } from '../shared/base/backoff.ts';
+import { pause } from '../shared/base/clock.ts';
+import type { lineside, serial } from '../shared/proto/services.ts';
 import type { Service } from './connect.ts';
 import { CliFailure } from './failure.ts';
 import { Mailbox } from './mailbox.ts';

@@ -1,7 +1,7 @@
 /** log: entries for people or as JSON lines, once or followed. */
 import type { Command } from 'commander';
 import Long from 'long';
-import type { lineside } from '../proto/services.ts';
+import type { lineside } from '../shared/proto/services.ts';
 import { announcer } from './announcer.ts';
 import type { Service } from './connect.ts';
 import { type DataView, EntryPrinter, logItems } from './entries.ts';

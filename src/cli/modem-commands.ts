@@ -1,6 +1,6 @@
 /** modem and break: the other wires of the line. */
 import type { Command } from 'commander';
-import type { lineside } from '../proto/services.ts';
+import type { lineside } from '../shared/proto/services.ts';
 import { exitStatus } from './failure.ts';
 import { jsonLine } from './json.ts';
 import { wholeNumber } from './numbers.ts';

@@ -1,7 +1,7 @@
 /** The running monitor: keys or lines to packets, the live log to the screen, notices in between. */
 import Long from 'long';
-import { pause } from '../base/clock.ts';
-import type { lineside, serial } from '../proto/services.ts';
+import { pause } from '../shared/base/clock.ts';
+import type { lineside, serial } from '../shared/proto/services.ts';
 import type { Service } from './connect.ts';
 import { EntryPrinter, logItems } from './entries.ts';
 import { exitStatus } from './failure.ts';

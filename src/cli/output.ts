@@ -1,5 +1,5 @@
 /** Standard output and error of a command: waits when the reader is slow, and ends quietly when the reader has gone. */
-import { systemCode } from '../base/errors.ts';
+import { systemCode } from '../shared/base/errors.ts';
 import type { CliOutput } from './io.ts';
 import { fileFailure } from './secrets.ts';
 

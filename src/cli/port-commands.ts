@@ -1,6 +1,6 @@
 /** devices, open, close, config: the port and what it is open with. */
 import type { Command } from 'commander';
-import type { serial } from '../proto/services.ts';
+import type { serial } from '../shared/proto/services.ts';
 import type { Service } from './connect.ts';
 import { exitStatus } from './failure.ts';
 import { safeText } from './hex.ts';
@@ -91,7 +91,7 @@ function choice(program: Command, flags: string, text: string, choices: readonly
 async function open(call: Call<OpenOptions>, [port = '', short]: readonly string[]): Promise<number> {
   const config = openConfig(port, short, call.options);
   const service = await call.service();
-  const { serial: contract } = await import('../proto/services.ts');
+  const { serial: contract } = await import('../shared/proto/services.ts');
   const request = contract.SerialConfig.fromObject(config);
   const answer = await service.call(call.timeoutMs, call.stop, ({ serial }, signal) =>
     serial.open(request, { signal }),

@@ -1,6 +1,6 @@
 /** Where a reader of the log stands, kept in a small file between runs (`log --resume FILE`). */
 import { readFile, rename, writeFile } from 'node:fs/promises';
-import { systemCode } from '../base/errors.ts';
+import { systemCode } from '../shared/base/errors.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { exact, parseUint64 } from './numbers.ts';
 import type { Position } from './reader.ts';

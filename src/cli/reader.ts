@@ -1,8 +1,8 @@
 /** Reads the log in batches and goes on after the last id when the connection breaks. */
 import Long from 'long';
-import { backoffMs } from '../base/backoff.ts';
-import { type Clock, pause } from '../base/clock.ts';
-import type { lineside } from '../proto/services.ts';
+import { backoffMs } from '../shared/base/backoff.ts';
+import { type Clock, pause } from '../shared/base/clock.ts';
+import type { lineside } from '../shared/proto/services.ts';
 import type { Service } from './connect.ts';
 import { CliFailure } from './failure.ts';
 import { grpcCancelled, grpcDataLoss, grpcOutOfRange, grpcUnavailable } from './service-errors.ts';

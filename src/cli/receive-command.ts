@@ -1,7 +1,7 @@
 /** receive: takes packets from the incoming buffer. */
 import type { Command } from 'commander';
-import { pause } from '../base/clock.ts';
-import type { serial } from '../proto/services.ts';
+import { pause } from '../shared/base/clock.ts';
+import type { serial } from '../shared/proto/services.ts';
 import type { Service } from './connect.ts';
 import { CliFailure, exitStatus, usageFailure } from './failure.ts';
 import { escapedText, safeText, spacedHex } from './hex.ts';

@@ -1,5 +1,5 @@
 /** Records and their versions for people. Pure. */
-import { FAR_FUTURE } from '../base/instant.ts';
+import { FAR_FUTURE } from '../shared/base/instant.ts';
 import { Fields } from './answers.ts';
 import { safeText } from './hex.ts';
 import { type Json, type JsonObject, shownJson } from './json.ts';

@@ -1,6 +1,6 @@
 /** Options and small texts that the commands of the hub have in common. */
 import type { Command } from 'commander';
-import { instantOfMs, parseInstant } from '../base/instant.ts';
+import { instantOfMs, parseInstant } from '../shared/base/instant.ts';
 import { usageFailure } from './failure.ts';
 import { safeText } from './hex.ts';
 import type { JsonObject } from './json.ts';

@@ -1,6 +1,6 @@
 /** The files behind a connection: certificates, and the token, which is never on a command line. */
 import { readFile } from 'node:fs/promises';
-import { messageOf, systemCode } from '../base/errors.ts';
+import { messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Endpoint, Face } from './endpoint.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import type { TlsMaterial } from './tls-material.ts';

@@ -1,6 +1,6 @@
 /** What surrounds each command: its streams, signals, connection options, and the way its outcome becomes an exit status. */
 import { type Command, CommanderError } from 'commander';
-import { asLinesideError, LinesideError } from '../base/errors.ts';
+import { asLinesideError, LinesideError } from '../shared/base/errors.ts';
 import { Service } from './connect.ts';
 import { type ConnectionOptions, type Face, hubFace, lineFace } from './endpoint.ts';
 import { CliFailure, exitStatus, failureJson, failureLine, signalStatus, usageFailure } from './failure.ts';

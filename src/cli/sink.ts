@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { systemCode } from '../base/errors.ts';
+import { systemCode } from '../shared/base/errors.ts';
 import type { Output } from './output.ts';
 import { fileFailure } from './secrets.ts';
 

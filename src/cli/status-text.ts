@@ -1,5 +1,5 @@
 /** The status of the line for people. Pure. */
-import type { lineside } from '../proto/services.ts';
+import type { lineside } from '../shared/proto/services.ts';
 import { safeText } from './hex.ts';
 import { clockStateName, kernelNames, logStateName, portStateName } from './json.ts';
 import { byteSize, counted, exact, grouped, localTime, spanText, systemZone, type Zone } from './numbers.ts';

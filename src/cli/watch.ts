@@ -1,5 +1,5 @@
 /** A view of the service once, or again and again (--watch). */
-import { pause } from '../base/clock.ts';
+import { pause } from '../shared/base/clock.ts';
 import { secondsAsMs } from './numbers.ts';
 import type { AnyCall } from './shell.ts';
 

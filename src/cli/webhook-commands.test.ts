@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { drivesTerminal, run } from './drive.fixture.ts';
 import { FakeHub, Refusal } from './fake-hub.fixture.ts';
 import { attempt, delivery, subscription } from './fake-webhooks.fixture.ts';

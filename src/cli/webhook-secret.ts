@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
-import { decodeUtf8 } from '../base/exact-json.ts';
+import { decodeUtf8 } from '../shared/base/exact-json.ts';
 import { CliFailure, exitStatus, usageFailure } from './failure.ts';
 import { safeText } from './hex.ts';
 import { readable } from './json-input.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import Long from 'long';
-import { lineside, serial } from '../proto/services.ts';
+import { lineside, serial } from '../shared/proto/services.ts';
 import { type Item, readStored } from './reader.ts';
 
 export const u64 = (value: number): Long => Long.fromNumber(value, true);

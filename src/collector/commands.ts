@@ -1,10 +1,10 @@
 /** `lineside collector`: the reference collector, for a central side without Kafka. It knows nothing of a box's own configuration. */
 import { type Command, Option } from 'commander';
-import { LinesideError } from '../base/errors.ts';
-import { createLogger } from '../base/logger.ts';
 import type { LocalShell } from '../cli/cli.ts';
 import type { CliIo } from '../cli/io.ts';
-import { parseListen } from '../config/listen.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import { createLogger } from '../shared/base/logger.ts';
+import { parseListen } from '../shared/config/listen.ts';
 import type { ReadOptions } from './read-command.ts';
 
 interface ServeOptions {

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { LinesideError, messageOf } from '../base/errors.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
 
 const FILE_NAME = 'collector.lock';
 

@@ -9,8 +9,8 @@ import {
   type ServerInterceptor,
   status,
 } from '@grpc/grpc-js';
-import { errorCatalogue, LinesideError } from '../base/errors.ts';
-import type { RefusalLog } from '../base/refusal-log.ts';
+import { errorCatalogue, LinesideError } from '../shared/base/errors.ts';
+import type { RefusalLog } from '../shared/base/refusal-log.ts';
 
 /** Whose token it is. Rejects with UNAUTHENTICATED. */
 export type Judge = (authorization: readonly string[]) => Promise<string>;

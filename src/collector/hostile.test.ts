@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { ClientError, Status } from 'nice-grpc';
-import { lineside } from '../proto/services.ts';
+import { lineside } from '../shared/proto/services.ts';
 import { type BatchLike, batchOf, encoded, stored, u64, words } from './batches.fixture.ts';
 import { connect, counted, refused, settled, start, until } from './client.fixture.ts';
 import { MAX_BATCH_BYTES, MAX_ENTRIES } from './limits.ts';

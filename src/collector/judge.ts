@@ -1,6 +1,6 @@
 /** Whether a batch is as the schema says: the fault names the field and what is wrong with it. Pure. */
 import type Long from 'long';
-import { lineside, serial } from '../proto/services.ts';
+import { lineside, serial } from '../shared/proto/services.ts';
 import { MAX_BOOT_ID_CHARS, MAX_ID_CHARS, MAX_REASON_CHARS } from './limits.ts';
 
 type Batch = lineside.v1.UpstreamBatch;

@@ -1,6 +1,6 @@
 /** The pushes that are open: so many at a time, one a device. A newer one ends the older, which may long be dead. */
-import type { Clock, Timer } from '../base/clock.ts';
-import { LinesideError } from '../base/errors.ts';
+import type { Clock, Timer } from '../shared/base/clock.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { MAX_PUSHES, PUSH_IDLE_MS, REJUDGE_MS } from './limits.ts';
 
 /** Why a push was ended by this side. */

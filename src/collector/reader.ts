@@ -5,8 +5,8 @@
 import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import Long from 'long';
-import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import { lineside } from '../proto/services.ts';
+import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
+import { lineside } from '../shared/proto/services.ts';
 import { directoryName } from './names.ts';
 import { glance } from './parts.ts';
 import { readSegment } from './segment.ts';

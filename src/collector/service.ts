@@ -7,11 +7,11 @@ import {
   status,
 } from '@grpc/grpc-js';
 import Long from 'long';
-import type { Clock } from '../base/clock.ts';
-import { asLinesideError, errorCatalogue, LinesideError } from '../base/errors.ts';
-import type { Logger } from '../base/logger.ts';
-import type { RefusalLog } from '../base/refusal-log.ts';
-import { CollectorServiceDefinition, lineside } from '../proto/services.ts';
+import type { Clock } from '../shared/base/clock.ts';
+import { asLinesideError, errorCatalogue, LinesideError } from '../shared/base/errors.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import type { RefusalLog } from '../shared/base/refusal-log.ts';
+import { CollectorServiceDefinition, lineside } from '../shared/proto/services.ts';
 import { DEVICE, type Judge, Received } from './gate.ts';
 import { batchFault, idFault } from './judge.ts';
 import { MAX_DETAILS_CHARS } from './limits.ts';

@@ -2,8 +2,8 @@
  * Notices two running boxes with one device.id, as after a backup of one was restored on the other: their logs would be taken
  * for one box's. A box has one connection at a time and never returns to an earlier one; two boxes take turns on two.
  */
-import type { Clock } from '../base/clock.ts';
-import type { Logger } from '../base/logger.ts';
+import type { Clock } from '../shared/base/clock.ts';
+import type { Logger } from '../shared/base/logger.ts';
 
 /** One port number that NAT gives a second time is no second box: each of the two has to come back. */
 const RETURNS = 2;

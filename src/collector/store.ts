@@ -2,9 +2,9 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import Long from 'long';
-import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import type { Logger } from '../base/logger.ts';
-import type { lineside } from '../proto/services.ts';
+import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import type { lineside } from '../shared/proto/services.ts';
 import { lockDirectory } from './dir-lock.ts';
 import { MAX_DEVICES, MAX_LOGS_A_DEVICE, MAX_OPEN_LOGS } from './limits.ts';
 import { directoryName } from './names.ts';

@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSy
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { type Logger, silentLogger } from '../base/logger.ts';
+import { type Logger, silentLogger } from '../shared/base/logger.ts';
 import { type BatchLike, batchOf, encoded, stored, temporaryDirectory, words } from './batches.fixture.ts';
 import { RECORD_HEAD_BYTES } from './segment.ts';
 import { type Disk, realDisk, StoredLog } from './stored-log.ts';

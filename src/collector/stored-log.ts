@@ -5,9 +5,9 @@
 import { type FileHandle, mkdir, open, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import Long from 'long';
-import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import type { Logger } from '../base/logger.ts';
-import { lineside } from '../proto/services.ts';
+import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import { lineside } from '../shared/proto/services.ts';
 import { MAX_UNSYNCED_BYTES, SEGMENT_BYTES } from './limits.ts';
 import { glance } from './parts.ts';
 import { encodeRecord, MARK, readSegment, type Tail } from './segment.ts';

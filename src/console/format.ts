@@ -1,5 +1,5 @@
 /** Numbers, sizes and times as people read them. Pure. */
-import { parseInstant, usOfInstant } from '../base/instant.ts';
+import { parseInstant, usOfInstant } from '../shared/base/instant.ts';
 
 const sizes = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 

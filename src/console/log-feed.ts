@@ -2,7 +2,7 @@
  * Follows the log over broken connections: every entry once, in order, whatever happens between. Knows silence from
  * a dead connection by the "alive" lines. Timers and the connection are given to it. Pure.
  */
-import { backoffMs } from '../base/backoff.ts';
+import { backoffMs } from '../shared/base/backoff.ts';
 import { type Problem, ProblemError, problemFrom } from './problem.ts';
 import type { Row } from './rows.ts';
 import { LineSplitter, type Message, messageOf } from './stream.ts';

@@ -2,8 +2,8 @@
 import { closeSync, existsSync, fsyncSync, linkSync, lstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { writeWhole } from '../appliance/tar-file.ts';
-import { LinesideError, systemCode } from '../base/errors.ts';
-import { instantOfMs } from '../base/instant.ts';
+import { LinesideError, systemCode } from '../shared/base/errors.ts';
+import { instantOfMs } from '../shared/base/instant.ts';
 
 /** The doctor's own limit, the journal's, and time to write on a slow card. */
 export const bundleLimitMs = 120_000;

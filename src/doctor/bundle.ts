@@ -2,9 +2,9 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { tarEndBytes, tarHeader, tarPadding } from '../appliance/tar.ts';
-import { endsWithin } from '../base/clock.ts';
-import { messageOf, systemCode } from '../base/errors.ts';
-import { instantOfMs } from '../base/instant.ts';
+import { endsWithin } from '../shared/base/clock.ts';
+import { messageOf, systemCode } from '../shared/base/errors.ts';
+import { instantOfMs } from '../shared/base/instant.ts';
 import { type Collector, collectors, isPart, isUnknownVariable, type LeftOut, type Part } from './bundle-parts.ts';
 import { type BundleReport, type BundleTarget, writeBundle } from './bundle-target.ts';
 import { lookAround, namedFiles, type Place, type PlaceOptions } from './place.ts';

@@ -1,8 +1,9 @@
 /** Check of the way to the broker, step by step, so that the first one that fails is the one that is named: connection, TLS, login, topics. */
-import { type Clock, pause } from '../base/clock.ts';
-import { type Logger, silentLogger } from '../base/logger.ts';
-import type { Config } from '../config/config.ts';
-import type { BrokerState, KafkaOptions } from '../kafka/face.ts';
+
+import type { BrokerState, KafkaOptions } from '../hub/kafka/face.ts';
+import { type Clock, pause } from '../shared/base/clock.ts';
+import { type Logger, silentLogger } from '../shared/base/logger.ts';
+import type { Config } from '../shared/config/config.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.ts';
 import { calledHosts } from './checks-net.ts';
 import { wordsOf } from './checks-tls.ts';
@@ -66,7 +67,7 @@ async function login(place: Place, config: Config): Promise<Finding[]> {
   } catch {
     return [skipped('login and topics: the Kafka client cannot be loaded here')];
   }
-  const { createKafkaBroker } = await import('../kafka/broker.ts');
+  const { createKafkaBroker } = await import('../hub/kafka/broker.ts');
   const said: string[] = [];
   const logger: Logger = {
     ...silentLogger,

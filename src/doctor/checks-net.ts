@@ -2,8 +2,8 @@
 import { lookup } from 'node:dns/promises';
 import { connect, isIP, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { type Clock, endsWithin } from '../base/clock.ts';
-import { systemCode } from '../base/errors.ts';
+import { type Clock, endsWithin } from '../shared/base/clock.ts';
+import { systemCode } from '../shared/base/errors.ts';
 import { type Finding, failed, ok, skipped, warning } from './check.ts';
 import type { Place } from './place.ts';
 import { textOf } from './safe-files.ts';

@@ -1,8 +1,8 @@
 /** Check of who may do what: the service's directories and sockets, the port's group, and files that hold secrets. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { systemCode } from '../base/errors.ts';
-import { createInventory } from '../line/inventory.ts';
+import { createInventory } from '../line/port/inventory.ts';
+import { systemCode } from '../shared/base/errors.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.ts';
 import { namedFiles, type Place } from './place.ts';
 import { pidsOfUnit, runningOf } from './processes.ts';

@@ -5,8 +5,8 @@
 import { constants } from 'node:fs';
 import { access, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { createInventory } from '../line/inventory.ts';
-import type { Port } from '../line/ports.ts';
+import { createInventory } from '../line/port/inventory.ts';
+import type { Port } from '../line/port/ports.ts';
 import { type Finding, failed, ok, skipped, warning } from './check.ts';
 import type { Place } from './place.ts';
 import { type Holders, holdersOf, processIds, runningOf } from './processes.ts';

@@ -1,9 +1,9 @@
 /** Check of the serial log's way to the central side: a collector is called as the hub calls it, and asked for a position. */
 
 import { ClientError, Status } from 'nice-grpc';
-import type { Config } from '../config/config.ts';
-import { isLoopback } from '../config/listen.ts';
-import { openCollector } from '../upstream/collector-channel.ts';
+import { openCollector } from '../hub/upstream/collector-channel.ts';
+import type { Config } from '../shared/config/config.ts';
+import { isLoopback } from '../shared/config/listen.ts';
 import { type Finding, failed, needsRoot, ok, skipped } from './check.ts';
 import { calledHosts } from './checks-net.ts';
 import { wordsOf } from './checks-tls.ts';

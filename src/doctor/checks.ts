@@ -1,6 +1,6 @@
 /** All checks, in the order in which they are shown, and how they are run: at once, each with its limit. */
-import { endsWithin } from '../base/clock.ts';
-import { messageOf, systemCode } from '../base/errors.ts';
+import { endsWithin } from '../shared/base/clock.ts';
+import { messageOf, systemCode } from '../shared/base/errors.ts';
 import { type Checked, type CheckName, type Finding, failed, skipped, worst } from './check.ts';
 import { checkBroker } from './checks-broker.ts';
 import { checkWebhooks, judgeConfiguration, judgeTokens } from './checks-config.ts';

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../shared/base/clock.ts';
 
 /** Look-ups of names and every read of a file take a thread each while they hang. */
 const threads = '24';

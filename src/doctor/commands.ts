@@ -1,8 +1,8 @@
 /** `lineside doctor` and `lineside support-bundle`. What they look with is loaded by their own processes alone. */
 import type { Command } from 'commander';
-import { LinesideError } from '../base/errors.ts';
 import type { LocalShell } from '../cli/cli.ts';
 import { exitStatus, signalStatus } from '../cli/failure.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import {
   type BundleReport,
   bundleLimitMs,

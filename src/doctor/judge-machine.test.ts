@@ -1,7 +1,7 @@
 /** What the checks of the machine say of what they were told: the good state, and every bad one. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import type { HostFacts } from '../host/host-facts.ts';
+import type { HostFacts } from '../shared/host/host-facts.ts';
 import { type DiskFacts, isReadOnlyIn, judgeDatabase, judgeDisk } from './checks-disk.ts';
 import { judgeClock, judgeMachine, judgeSlots } from './checks-machine.ts';
 import { table } from './table.fixture.ts';

@@ -2,16 +2,16 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
-import type { Clock } from '../base/clock.ts';
-import { messageOf } from '../base/errors.ts';
-import type { Config } from '../config/config.ts';
-import { isCredential } from '../config/credential.ts';
-import { exposureFaults, httpExposureFaults, isExposed } from '../config/exposure.ts';
-import { HUB_ROLES, LINE_ROLES, ownDeviceId } from '../config/load.ts';
-import type { Environment } from '../config/parse.ts';
-import { parseConfig } from '../config/parse.ts';
-import type { Fault, Settings } from '../config/settings.ts';
-import { parseTokens, type StoredToken } from '../config/tokens.ts';
+import type { Clock } from '../shared/base/clock.ts';
+import { messageOf } from '../shared/base/errors.ts';
+import type { Config } from '../shared/config/config.ts';
+import { isCredential } from '../shared/config/credential.ts';
+import { exposureFaults, httpExposureFaults, isExposed } from '../shared/config/exposure.ts';
+import { HUB_ROLES, LINE_ROLES, ownDeviceId } from '../shared/config/load.ts';
+import type { Environment } from '../shared/config/parse.ts';
+import { parseConfig } from '../shared/config/parse.ts';
+import type { Fault, Settings } from '../shared/config/settings.ts';
+import { parseTokens, type StoredToken } from '../shared/config/tokens.ts';
 import { type FileRead, readSafely } from './safe-files.ts';
 
 export const usualConfigFile = '/etc/lineside/lineside.toml';

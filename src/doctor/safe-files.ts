@@ -4,7 +4,7 @@
  */
 import { constants, type Stats } from 'node:fs';
 import { lstat, open, readdir, stat } from 'node:fs/promises';
-import { systemCode } from '../base/errors.ts';
+import { systemCode } from '../shared/base/errors.ts';
 
 export type FileRead =
   | { readonly kind: 'text'; readonly bytes: Buffer; readonly stats: Stats; readonly whole: boolean }

@@ -1,7 +1,7 @@
 /** A program of the system, run with an end: it is killed at its limit, and not waited for where it cannot be killed. */
 import { spawn } from 'node:child_process';
-import type { Clock } from '../base/clock.ts';
-import { systemCode } from '../base/errors.ts';
+import type { Clock } from '../shared/base/clock.ts';
+import { systemCode } from '../shared/base/errors.ts';
 
 export interface ToolAnswer {
   readonly kind: 'done' | 'missing' | 'late' | 'failed';

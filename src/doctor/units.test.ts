@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it, type TestContext } from 'node:test';
-import { systemClock } from '../base/clock.ts';
+import { systemClock } from '../shared/base/clock.ts';
 import type { Finding } from './check.ts';
 import { checkRights } from './checks-rights.ts';
 import { checkService } from './checks-service.ts';

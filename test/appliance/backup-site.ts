@@ -9,11 +9,11 @@ import { restoreBackup } from '../../src/appliance/restore.ts';
 import type { KnownDatabase } from '../../src/appliance/restore-prepare.ts';
 import type { OnStep } from '../../src/appliance/restore-swap.ts';
 import type { Services } from '../../src/appliance/services.ts';
-import { hubMigrations } from '../../src/hub-migrations.ts';
-import { renewLogIdentity } from '../../src/log/new-identity.ts';
-import { migrations } from '../../src/log/schema.ts';
-import { renewStoreIdentity } from '../../src/outbox/new-identity.ts';
-import { openDatabase } from '../../src/storage/open.ts';
+import { hubMigrations } from '../../src/hub/hub-migrations.ts';
+import { renewStoreIdentity } from '../../src/hub/outbox/new-identity.ts';
+import { renewLogIdentity } from '../../src/line/log/new-identity.ts';
+import { migrations } from '../../src/line/log/schema.ts';
+import { openDatabase } from '../../src/shared/storage/open.ts';
 
 export interface Site {
   readonly dir: string;

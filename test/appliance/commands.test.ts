@@ -8,9 +8,9 @@ import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { openBundle, readPublicKey } from '../../src/appliance/bundle.ts';
 import { testBox } from '../../src/appliance/update.fixture.ts';
-import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
 import { runCli } from '../../src/cli/cli.ts';
 import { addLocalCommands } from '../../src/local-commands.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { fill, siteIn, statesOf } from './backup-site.ts';
 
 async function run(...argv: string[]): Promise<{ status: number; out: string; err: string }> {

@@ -1,5 +1,5 @@
 /** Paths and requests of the streams that the lean client reads. */
-import { LineServiceDefinition, SerialServiceDefinition } from '../../src/proto/services.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 
 export const STREAM_LOG = SerialServiceDefinition.streamLog.path;
 export const READ_LOG = LineServiceDefinition.readLog.path;

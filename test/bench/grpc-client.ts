@@ -1,6 +1,11 @@
 /** The grpc-js client of the round trips and of everything that is not measured. */
 import { Client, type ClientDuplexStream, type ClientReadableStream, credentials } from '@grpc/grpc-js';
-import { LineServiceDefinition, type lineside, SerialServiceDefinition, serial } from '../../src/proto/services.ts';
+import {
+  LineServiceDefinition,
+  type lineside,
+  SerialServiceDefinition,
+  serial,
+} from '../../src/shared/proto/services.ts';
 
 const CONNECT_LIMIT_MS = 15_000;
 

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { credentials, Metadata } from '@grpc/grpc-js';
-import { LineServiceDefinition, SerialServiceDefinition } from '../../src/proto/services.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { Authority, type Pair } from '../grpc/certificates.ts';
 import { type Daemon, runDaemonToEnd, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { makeLan } from './lan.ts';

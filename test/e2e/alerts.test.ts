@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { lastingDays } from '../../src/base/certificates.fixture.ts';
+import { lastingDays } from '../../src/shared/base/certificates.fixture.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { startBoth } from './hub.ts';
 import { runCli } from './run-cli.ts';

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, test } from 'node:test';
 import { Metadata } from 'nice-grpc';
-import { serial } from '../../src/proto/services.ts';
+import { serial } from '../../src/shared/proto/services.ts';
 import { type Client, connectTo, signalPid, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, openPort, TX } from './faults.ts';
 import { type Both, startBoth } from './hub.ts';

@@ -4,7 +4,7 @@ import { globSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Long from 'long';
-import { lineside } from '../../src/proto/services.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { cli, everythingAfter, openPort, RX } from './faults.ts';
 import { namedPty } from './pty.ts';

@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeCa, signed } from '../../src/base/certificates.fixture.ts';
+import { makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
 import { type CollectorProcess, collected, exported, startCollector } from './collector-process.ts';
 import { type Toml, temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';

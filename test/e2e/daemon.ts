@@ -12,7 +12,7 @@ import { after } from 'node:test';
 import { Channel, ChannelCredentials } from '@grpc/grpc-js';
 import { createClient } from 'nice-grpc';
 import { parse, stringify } from 'smol-toml';
-import { LineServiceDefinition, SerialServiceDefinition } from '../../src/proto/services.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { serviceEnvironment } from '../service-environment.ts';
 import { until, within } from './wait.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
-import type { lineside } from '../../src/proto/services.ts';
+import type { lineside } from '../../src/shared/proto/services.ts';
 import { type Client, startDaemon } from './daemon.ts';
 import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, RX, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';

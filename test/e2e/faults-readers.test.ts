@@ -6,8 +6,8 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
-import { openSerialLog } from '../../src/log/serial-log.ts';
-import { lineside, serial } from '../../src/proto/services.ts';
+import { openSerialLog } from '../../src/line/log/serial-log.ts';
+import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { newEntry, optionsFor } from '../log/support.ts';
 import {
   type Client,

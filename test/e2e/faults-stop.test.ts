@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
-import { lineside } from '../../src/proto/services.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 import { Ledger } from '../soak/ledger.ts';
 import { seeded } from '../soak/random.ts';
 import { device, follower, logRawCaller, sender, type Traffic } from '../soak/traffic.ts';

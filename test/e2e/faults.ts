@@ -2,8 +2,8 @@
 import { closeSync, constants, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Long from 'long';
-import { setExclusive } from '../../src/line/device/tty-ioctl.ts';
-import { lineside, serial } from '../../src/proto/services.ts';
+import { setExclusive } from '../../src/line/port/linux/tty-ioctl.ts';
+import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Client, type Daemon, startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';

@@ -26,7 +26,10 @@ function freshCheckout(): string {
   const own = readdirSync(ROOT).filter((name) => !['node_modules', 'build', '.git', '.run', '.cache'].includes(name));
   for (const name of own) {
     if (/^build\.|^tmp/.test(name)) continue;
-    cpSync(join(ROOT, name), join(checkout, name), { recursive: true, filter: (path) => !path.endsWith('/src/gen') });
+    cpSync(join(ROOT, name), join(checkout, name), {
+      recursive: true,
+      filter: (path) => !path.endsWith('/src/shared/gen'),
+    });
   }
   for (const name of readdirSync(join(ROOT, 'node_modules')))
     if (name !== '.lineside-stamp') symlinkSync(join(ROOT, 'node_modules', name), join(checkout, 'node_modules', name));

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { type ClientHttp2Stream, connect as connectHttp2 } from 'node:http2';
 import { after, describe, test } from 'node:test';
-import { routeAccess } from '../../src/api/http/access.ts';
-import { LineServiceDefinition, SerialServiceDefinition } from '../../src/proto/services.ts';
+import { routeAccess } from '../../src/hub/http/access.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { Authority } from '../grpc/certificates.ts';
 import { type Daemon, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
 import { Flood, grpcCalls, httpRequests, peakBytes, placeOf, resetPeak, residentBytes } from './flood.ts';

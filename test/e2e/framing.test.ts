@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { serial } from '../../src/proto/services.ts';
+import { serial } from '../../src/shared/proto/services.ts';
 import { type Client, type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, logStatus, openPort, RX } from './faults.ts';
 import { point } from './pty.ts';

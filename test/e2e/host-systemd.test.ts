@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import Long from 'long';
-import { type NotifySocket, openNotifySocket } from '../../src/host/notify-socket.fixture.ts';
+import { type NotifySocket, openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts';
 import { type Daemon, runDaemonToEnd, startDaemon, temporaryDirectory } from './daemon.ts';
 import { startBoth, startHub } from './hub.ts';
 import { namedPty, unplug } from './pty.ts';

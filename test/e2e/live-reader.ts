@@ -1,6 +1,6 @@
 /** A reader of the log that notes what it gets and how its stream ends. */
 import { createHash } from 'node:crypto';
-import type { lineside } from '../../src/proto/services.ts';
+import type { lineside } from '../../src/shared/proto/services.ts';
 import type { Client } from './daemon.ts';
 import { RX } from './faults.ts';
 import { until } from './wait.ts';

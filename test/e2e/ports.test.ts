@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import Long from 'long';
-import { serial } from '../../src/proto/services.ts';
+import { serial } from '../../src/shared/proto/services.ts';
 import { connectTo, type Daemon, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 import { tailLog } from './tail.ts';

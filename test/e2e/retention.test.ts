@@ -6,7 +6,7 @@ import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
-import { serial } from '../../src/proto/services.ts';
+import { serial } from '../../src/shared/proto/services.ts';
 import { startDaemon } from './daemon.ts';
 import { runCli } from './run-cli.ts';
 import { tailLog } from './tail.ts';

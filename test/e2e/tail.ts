@@ -1,5 +1,5 @@
 /** A StreamLog subscription that remembers what came. */
-import type { serial } from '../../src/proto/services.ts';
+import type { serial } from '../../src/shared/proto/services.ts';
 import type { Client } from './daemon.ts';
 import { within } from './wait.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { globSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { lineside } from '../../src/proto/services.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { RX } from './faults.ts';

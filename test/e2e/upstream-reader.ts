@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { lineside } from '../../src/proto/services.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 import { type Client, environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
 import { within } from './wait.ts';
 

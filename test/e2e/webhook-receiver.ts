@@ -5,7 +5,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { makeCa, makeLastingCa, selfSigned, signed, signedFor } from '../../src/base/certificates.fixture.ts';
+import { makeCa, makeLastingCa, selfSigned, signed, signedFor } from '../../src/shared/base/certificates.fixture.ts';
 import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
 import { until, within } from './wait.ts';
 

@@ -2,12 +2,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type GrpcServers, startGrpcServers } from '../../src/api/grpc/server.ts';
-import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { LinesideError } from '../../src/base/errors.ts';
-import { type Logger, silentLogger } from '../../src/base/logger.ts';
-import type { Config } from '../../src/config/config.ts';
-import { parseConfig } from '../../src/config/parse.ts';
+import { type GrpcServers, startGrpcServers } from '../../src/line/grpc/server.ts';
+import type { Direction, LogEntry, NewEntry } from '../../src/line/log/entry.ts';
+import type { LogFace, LogRun, LogSnapshot, ReadRequest } from '../../src/line/log/face.ts';
 import type {
   Line,
   LineCounters,
@@ -15,11 +12,14 @@ import type {
   OpenRequest,
   ReceivedPacket,
   SendRequest,
-} from '../../src/line/face.ts';
-import type { Port } from '../../src/line/ports.ts';
-import type { LineConfig, ModemLines, OutgoingLines } from '../../src/line/settings.ts';
-import type { Direction, LogEntry, NewEntry } from '../../src/log/entry.ts';
-import type { LogFace, LogRun, LogSnapshot, ReadRequest } from '../../src/log/face.ts';
+} from '../../src/line/port/face.ts';
+import type { Port } from '../../src/line/port/ports.ts';
+import type { LineConfig, ModemLines, OutgoingLines } from '../../src/line/port/settings.ts';
+import { type Clock, systemClock } from '../../src/shared/base/clock.ts';
+import { LinesideError } from '../../src/shared/base/errors.ts';
+import { type Logger, silentLogger } from '../../src/shared/base/logger.ts';
+import type { Config } from '../../src/shared/config/config.ts';
+import { parseConfig } from '../../src/shared/config/parse.ts';
 
 const counters: LineCounters = {
   rxBytes: 2 ** 40,

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lineside, serial } from '../../src/proto/services.ts';
+import { lineside, serial } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
 import { openPort, RX } from '../e2e/faults.ts';
 import { until } from '../e2e/wait.ts';

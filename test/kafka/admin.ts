@@ -1,6 +1,6 @@
 /** The administrator of a test broker, over its plain listener: topics and ACLs, through librdkafka. */
-import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { createTopic as create } from '../../src/kafka/describe-topics.ts';
+
+import { createTopic as create } from '../../src/hub/kafka/describe-topics.ts';
 import {
   call,
   ERROR_BYTES,
@@ -12,7 +12,8 @@ import {
   type Pointer,
   pointers,
   textIn,
-} from '../../src/kafka/librdkafka.ts';
+} from '../../src/hub/kafka/librdkafka.ts';
+import { type Clock, systemClock } from '../../src/shared/base/clock.ts';
 
 // rd_kafka_admin_op_t, rd_kafka_ResourceType_t, rd_kafka_ResourcePatternType_t, rd_kafka_AclOperation_t, rd_kafka_AclPermissionType_t
 const DELETE_TOPICS = 2;

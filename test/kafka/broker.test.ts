@@ -1,7 +1,7 @@
 /** The Broker against Apache Kafka: what is taken, acknowledged, refused, and what the state says of it. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import type { KafkaOptions } from '../../src/kafka/face.ts';
+import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { until } from '../e2e/wait.ts';
 import { brokerMissing, startBroker, type TestBroker, TOPIC_PREFIX, users } from './broker.ts';
 import { consumed, messageOf, optionsFor, topicWish, watched } from './offering.ts';

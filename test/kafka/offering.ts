@@ -4,10 +4,10 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { promisify } from 'node:util';
-import { systemClock } from '../../src/base/clock.ts';
-import { createLogger } from '../../src/base/logger.ts';
-import { createKafkaBroker } from '../../src/kafka/broker.ts';
-import type { Broker, KafkaOptions, Outcome, OutgoingMessage, TopicWish } from '../../src/kafka/face.ts';
+import { createKafkaBroker } from '../../src/hub/kafka/broker.ts';
+import type { Broker, KafkaOptions, Outcome, OutgoingMessage, TopicWish } from '../../src/hub/kafka/face.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { createLogger } from '../../src/shared/base/logger.ts';
 import { until } from '../e2e/wait.ts';
 import { TOPIC_PREFIX } from './broker.ts';
 

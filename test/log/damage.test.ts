@@ -20,7 +20,7 @@ import {
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import {
   idsOf,
   iteratorOf,

@@ -2,9 +2,10 @@
  * Records, stores, reads live and stored for a while in a log whose disk misbehaves (strace injects it), and prints
  * one JSON report. argv: dir, what to wait for (`recovered` or milliseconds), queue bytes.
  */
-import { pause, systemClock } from '../../src/base/clock.ts';
-import { silentLogger } from '../../src/base/logger.ts';
-import { openSerialLog } from '../../src/log/serial-log.ts';
+
+import { openSerialLog } from '../../src/line/log/serial-log.ts';
+import { pause, systemClock } from '../../src/shared/base/clock.ts';
+import { silentLogger } from '../../src/shared/base/logger.ts';
 import { until } from '../e2e/wait.ts';
 
 export interface FaultReport {

@@ -2,9 +2,10 @@
  * Appends to the log of argv[2] until it is killed, and prints a line for each fact it was told:
  * `id N` for an entry that is stored, `head N` for the last id it handed out.
  */
-import { systemClock } from '../../src/base/clock.ts';
-import { silentLogger } from '../../src/base/logger.ts';
-import { openSerialLog } from '../../src/log/serial-log.ts';
+
+import { openSerialLog } from '../../src/line/log/serial-log.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { silentLogger } from '../../src/shared/base/logger.ts';
 import { contentOf } from './kill-content.ts';
 
 const log = await openSerialLog({

@@ -8,10 +8,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '../../src/base/clock.ts';
-import { silentLogger } from '../../src/base/logger.ts';
-import type { LogEntry } from '../../src/log/entry.ts';
-import { openSerialLog } from '../../src/log/serial-log.ts';
+import type { LogEntry } from '../../src/line/log/entry.ts';
+import { openSerialLog } from '../../src/line/log/serial-log.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { silentLogger } from '../../src/shared/base/logger.ts';
 import { contentOf } from './kill-content.ts';
 
 /** The kill falls within so many milliseconds of the first answer. */

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
-import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
-import { openSerialLog } from '../../src/log/serial-log.ts';
+import { openSerialLog } from '../../src/line/log/serial-log.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { MiB, newEntry, optionsFor, temporaryDir, until } from './support.ts';
 
 const BLOCK_BYTES = 256 * 1024;

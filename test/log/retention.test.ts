@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
-import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
-import type { LogFace } from '../../src/log/face.ts';
+import type { LogFace } from '../../src/line/log/face.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { mountSmall } from '../e2e/full-disk.ts';
 import {
   idsOf,

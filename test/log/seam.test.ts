@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { LogFace, LogRun } from '../../src/log/face.ts';
+import type { LogFace, LogRun } from '../../src/line/log/face.ts';
 import { iteratorOf, newEntry, openLog, temporaryDir, until } from './support.ts';
 
 type Step =

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { systemClock } from '../../src/base/clock.ts';
-import { createLogger, type Logger, silentLogger } from '../../src/base/logger.ts';
-import type { LogEntry, LogGap, NewEntry } from '../../src/log/entry.ts';
-import type { LogFace, LogRun, ReadRequest } from '../../src/log/face.ts';
-import { type OwnedLog, openSerialLog, type SerialLogOptions } from '../../src/log/serial-log.ts';
+import type { LogEntry, LogGap, NewEntry } from '../../src/line/log/entry.ts';
+import type { LogFace, LogRun, ReadRequest } from '../../src/line/log/face.ts';
+import { type OwnedLog, openSerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { createLogger, type Logger, silentLogger } from '../../src/shared/base/logger.ts';
 
 export const MiB = 1024 * 1024;
 

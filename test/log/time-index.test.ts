@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
-import type { LogFace, ReadRequest } from '../../src/log/face.ts';
-import { pack } from '../../src/log/packed.ts';
-import { openSerialLog } from '../../src/log/serial-log.ts';
+import type { LogFace, ReadRequest } from '../../src/line/log/face.ts';
+import { pack } from '../../src/line/log/packed.ts';
+import { openSerialLog } from '../../src/line/log/serial-log.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import {
   everything,
   idsOf,

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import type { LogEntry } from '../../src/log/entry.ts';
-import type { LogFace, TimeSource, TimeState } from '../../src/log/face.ts';
-import { openSerialLog, type SerialLogOptions } from '../../src/log/serial-log.ts';
+import type { LogEntry } from '../../src/line/log/entry.ts';
+import type { LogFace, TimeSource, TimeState } from '../../src/line/log/face.ts';
+import { openSerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
 import { idsOf, newEntry, openLog, optionsFor, readAll, temporaryDir, textsOf, until } from './support.ts';
 
 /** Wall clock minus the boot's clock, once it is right. */

@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
-import type { LineFigures } from '../../src/watch/face.ts';
+import type { LineFigures } from '../../src/hub/health/face.ts';
 import { rulesIn } from '../reference/prometheus-rules.ts';
 import { Box, type Facts, ownRules, well } from './box.ts';
 

@@ -1,21 +1,22 @@
 /** A box in memory, every figure set by the test: what its hub shows on /metrics, and the alerts that it finds itself. */
-import { Metrics } from '../../src/api/http/metrics.ts';
-import { Alerts, type Rule } from '../../src/base/alerts.ts';
-import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
-import type { HostFacts } from '../../src/host/host-facts.ts';
-import { hostRules } from '../../src/host/host-rules.ts';
-import { outboxRules } from '../../src/outbox/alerts.ts';
-import type { OutboxStatus } from '../../src/outbox/face.ts';
-import { UpstreamAlerts, upstreamRules } from '../../src/upstream/alerts.ts';
-import type { UpstreamStatus } from '../../src/upstream/face.ts';
-import { certificateRules } from '../../src/watch/certificate-rules.ts';
-import type { CertificateEnd, LineFigures } from '../../src/watch/face.ts';
-import { anyFigures } from '../../src/watch/figures.fixture.ts';
-import { lineRules } from '../../src/watch/line-rules.ts';
-import { LineWatch } from '../../src/watch/line-watch.ts';
-import { socketRules } from '../../src/watch/socket-rules.ts';
-import { webhookRules } from '../../src/webhooks/alerts.ts';
-import type { WebhookStatus } from '../../src/webhooks/face.ts';
+
+import { certificateRules } from '../../src/hub/health/certificate-rules.ts';
+import type { CertificateEnd, LineFigures } from '../../src/hub/health/face.ts';
+import { anyFigures } from '../../src/hub/health/figures.fixture.ts';
+import { lineRules } from '../../src/hub/health/line-rules.ts';
+import { LineWatch } from '../../src/hub/health/line-watch.ts';
+import { socketRules } from '../../src/hub/health/socket-rules.ts';
+import { Metrics } from '../../src/hub/http/metrics.ts';
+import { outboxRules } from '../../src/hub/outbox/alerts.ts';
+import type { OutboxStatus } from '../../src/hub/outbox/face.ts';
+import { UpstreamAlerts, upstreamRules } from '../../src/hub/upstream/alerts.ts';
+import type { UpstreamStatus } from '../../src/hub/upstream/face.ts';
+import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
+import type { WebhookStatus } from '../../src/hub/webhooks/face.ts';
+import { Alerts, type Rule } from '../../src/shared/base/alerts.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import type { HostFacts } from '../../src/shared/host/host-facts.ts';
+import { hostRules } from '../../src/shared/host/host-rules.ts';
 
 /** Of every room: none may be missing here. */
 export const ownRules: readonly Pick<Rule<never>, 'name' | 'severity' | 'forS'>[] = [

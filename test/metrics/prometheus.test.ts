@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
-import { lastingDays } from '../../src/base/certificates.fixture.ts';
+import { lastingDays } from '../../src/shared/base/certificates.fixture.ts';
 import { startProcess, temporaryDirectory } from '../e2e/daemon.ts';
 import { startBoth } from '../e2e/hub.ts';
 import { until } from '../e2e/wait.ts';

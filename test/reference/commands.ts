@@ -1,10 +1,10 @@
 /** The command tree as commander knows it, with nothing behind the commands: to be described, and to judge command lines by. */
 import { PassThrough } from 'node:stream';
 import { type Command, CommanderError } from 'commander';
-import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
 import { commandTree } from '../../src/cli/cli.ts';
 import { CliFailure } from '../../src/cli/failure.ts';
 import { addLocalCommands } from '../../src/local-commands.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 
 /** The whole tree; what its commands would print goes to `print`. */
 export function program(print: (text: string) => void = () => undefined): Command {

@@ -1,7 +1,7 @@
-/** src/config/reference.md: every configuration key, from the table that the parser goes by. */
+/** src/shared/config/reference.md: every configuration key, from the table that the parser goes by. */
 import type { TSchema } from '@sinclair/typebox';
-import type { Key } from '../../src/config/key.ts';
-import { keys, variableOf } from '../../src/config/keys.ts';
+import type { Key } from '../../src/shared/config/key.ts';
+import { keys, variableOf } from '../../src/shared/config/keys.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 
 export function configPage(): Page {
@@ -18,11 +18,11 @@ export function configPage(): Page {
   return { text: blocks(MADE, '# Configuration', intro, ...parts), holes };
 }
 
-const intro = `The file is TOML, by default ${code('/etc/lineside/lineside.toml')}; [the commented example](../../systemd/lineside.toml) has the
+const intro = `The file is TOML, by default ${code('/etc/lineside/lineside.toml')}; [the commented example](../../../systemd/lineside.toml) has the
 same keys. Each has a variable that goes before the file: ${code(example())} for ${code('log.max_bytes')}; lists are separated by
 commas there. A few may be set in the file only, and say so.
 
-**Reload** says what [${code('systemctl reload lineside')}](../../README.md#changing-the-configuration-of-a-running-service) does with
+**Reload** says what [${code('systemctl reload lineside')}](../../../README.md#changing-the-configuration-of-a-running-service) does with
 a changed key: *live*, it counts at once and the port stays open; *hub*, the hub is started again with it and the line goes on;
 *restart*, it is named in the journal and counts after ${code('systemctl restart lineside')}.`;
 

@@ -1,10 +1,10 @@
-/** src/api/http/reference.md: every route, body and answer, by the OpenAPI document that the app makes of itself. */
-import { type Access, mayCall, routeAccess } from '../../src/api/http/access.ts';
-import { openapiDocument } from '../../src/api/http/openapi.ts';
-import { titles } from '../../src/api/http/problem.ts';
-import type { RouteParts } from '../../src/api/http/route.ts';
-import { errorCatalogue } from '../../src/base/errors.ts';
-import { roles } from '../../src/config/tokens.ts';
+/** src/hub/http/reference.md: every route, body and answer, by the OpenAPI document that the app makes of itself. */
+import { type Access, mayCall, routeAccess } from '../../src/hub/http/access.ts';
+import { openapiDocument } from '../../src/hub/http/openapi.ts';
+import { titles } from '../../src/hub/http/problem.ts';
+import type { RouteParts } from '../../src/hub/http/route.ts';
+import { errorCatalogue } from '../../src/shared/base/errors.ts';
+import { roles } from '../../src/shared/config/tokens.ts';
 import { linkOf, nameOf, rowsOf, type Schema, shapeOf } from './json-shape.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 

@@ -1,8 +1,8 @@
 /** systemd/reference.md: every metric of /metrics and every alert, the device's own and Prometheus's. */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ListedMetric, type MetricSources, Metrics } from '../../src/api/http/metrics.ts';
-import { FakeClock } from '../../src/base/fake-clock.fixture.ts';
+import { type ListedMetric, type MetricSources, Metrics } from '../../src/hub/http/metrics.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 import { type PrometheusRule, rulesIn } from './prometheus-rules.ts';
 

@@ -8,8 +8,8 @@ import type { Page } from './page.ts';
 
 export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
   'proto/reference.md': grpcPage,
-  'src/api/http/reference.md': httpPage,
-  'src/config/reference.md': configPage,
+  'src/hub/http/reference.md': httpPage,
+  'src/shared/config/reference.md': configPage,
   'src/cli/reference.md': cliPage,
   'systemd/reference.md': metricsPage,
 };

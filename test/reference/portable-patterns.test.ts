@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { openapiDocument } from '../../src/api/http/openapi.ts';
-import type { RouteParts } from '../../src/api/http/route.ts';
-import { configSchema } from '../../src/config/json-schema.ts';
+import { openapiDocument } from '../../src/hub/http/openapi.ts';
+import type { RouteParts } from '../../src/hub/http/route.ts';
+import { configSchema } from '../../src/shared/config/json-schema.ts';
 
 /** Classes of Unicode, code points in braces, digits that are not only 0 to 9, named groups, and what looks around. */
 const UNPORTABLE = /\\[pPuUdDwWbBAZzG]|\(\?(?!:)/;

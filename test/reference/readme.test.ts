@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { keys } from '../../src/config/keys.ts';
+import { keys } from '../../src/shared/config/keys.ts';
 import { commandLines } from './command-lines.ts';
 import { faultOf, pathOf, program, withSubcommands } from './commands.ts';
 import { alertNames, listedMetrics } from './metrics-page.ts';

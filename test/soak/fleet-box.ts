@@ -1,14 +1,14 @@
 /** One box of a fleet: the product's own change store, publisher and Kafka client, in a directory of its own. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Clock } from '../../src/base/clock.ts';
-import { silentLogger } from '../../src/base/logger.ts';
-import { hubMigrations } from '../../src/hub-migrations.ts';
-import { createKafkaBroker } from '../../src/kafka/broker.ts';
-import type { Broker, KafkaOptions } from '../../src/kafka/face.ts';
-import { type ChangeStore, openChangeStore } from '../../src/outbox/change-store.ts';
-import { createPublisher, type Publisher } from '../../src/outbox/publisher.ts';
-import { openDatabase } from '../../src/storage/open.ts';
+import { hubMigrations } from '../../src/hub/hub-migrations.ts';
+import { createKafkaBroker } from '../../src/hub/kafka/broker.ts';
+import type { Broker, KafkaOptions } from '../../src/hub/kafka/face.ts';
+import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
+import { createPublisher, type Publisher } from '../../src/hub/outbox/publisher.ts';
+import type { Clock } from '../../src/shared/base/clock.ts';
+import { silentLogger } from '../../src/shared/base/logger.ts';
+import { openDatabase } from '../../src/shared/storage/open.ts';
 
 export interface Box {
   readonly name: string;

@@ -4,8 +4,8 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { systemClock } from '../../src/base/clock.ts';
-import type { KafkaOptions } from '../../src/kafka/face.ts';
+import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
 import { type Box, startBox } from './fleet-box.ts';
 import { monotonicMs } from './fleet-gate.ts';
 import { seeded } from './random.ts';

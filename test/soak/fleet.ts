@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KafkaOptions, TopicWish } from '../../src/kafka/face.ts';
+import type { KafkaOptions, TopicWish } from '../../src/hub/kafka/face.ts';
 import { startBroker, type TestBroker, TOPIC_PREFIX, users } from '../kafka/broker.ts';
 import { Crews, type Totals } from './fleet-crews.ts';
 import { type Gate, monotonicMs, openGate } from './fleet-gate.ts';

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lineside } from '../../src/proto/services.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 import { type Client, type Daemon, environment, MAIN, NODE, startDaemon, startProcess } from '../e2e/daemon.ts';
 import { endExclusiveUse, everythingAfter, logStatus, openPort } from '../e2e/faults.ts';
 import { namedPty } from '../e2e/pty.ts';

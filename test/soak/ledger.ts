@@ -3,7 +3,7 @@
  * the first thing that does not hold.
  */
 import assert from 'node:assert/strict';
-import { type lineside, serial } from '../../src/proto/services.ts';
+import { type lineside, serial } from '../../src/shared/proto/services.ts';
 import { decodeNote, decodeRecord, digest, RecordStream } from './records.ts';
 
 const { RX } = serial.SerialLogEntry.Direction;

@@ -1,7 +1,7 @@
 /** Traffic from all sides, each of whose records says by itself what it is. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import Long from 'long';
-import { serial } from '../../src/proto/services.ts';
+import { serial } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
 import { RX, TX } from '../e2e/faults.ts';
 import type { NamedPty } from '../e2e/pty.ts';

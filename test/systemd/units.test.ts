@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
-import { keys } from '../../src/config/keys.ts';
+import { keys } from '../../src/shared/config/keys.ts';
 
 const UNITS = ['lineside.service', 'lineside-hub.service'] as const;
 const SOCKETS = readdirSync(resolve(import.meta.dirname, '../../systemd')).filter((name) => name.endsWith('.socket'));

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { startTestServer } from '../../src/api/http/server.fixture.ts';
 import { run } from '../../src/cli/drive.fixture.ts';
+import { startTestServer } from '../../src/hub/http/server.fixture.ts';
 
 const SECRET = 'a secret of the subscriber';
 

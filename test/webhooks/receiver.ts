@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import Database from 'better-sqlite3';
-import { makeCa, signed } from '../../src/base/certificates.fixture.ts';
+import { makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
 import { environment, killGroup, ROOT, startProcess, temporaryDirectory } from '../e2e/daemon.ts';
 import { within } from '../e2e/wait.ts';
 

@@ -1,8 +1,9 @@
 /** The whole log from the start: a million entries by StreamLog and by ReadLog, and what that does to the memory. */
-import { systemClock } from '../../../src/base/clock.ts';
-import { silentLogger } from '../../../src/base/logger.ts';
-import { RX } from '../../../src/log/entry.ts';
-import { openSerialLog } from '../../../src/log/serial-log.ts';
+
+import { RX } from '../../../src/line/log/entry.ts';
+import { openSerialLog } from '../../../src/line/log/serial-log.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { silentLogger } from '../../../src/shared/base/logger.ts';
 import { READ_LOG, readLogRequest, STREAM_LOG, streamLogRequest } from '../calls.ts';
 import { countBatch, type OnMessage, serverStream } from '../grpc-lean.ts';
 import { startLineside } from '../lineside.ts';

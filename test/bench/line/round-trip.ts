@@ -1,6 +1,6 @@
 /** From the call to the echo on the log: unary calls beside StreamLog, and the one stream of lineside.v1. */
 import type { Socket } from 'node:net';
-import { serial } from '../../../src/proto/services.ts';
+import { serial } from '../../../src/shared/proto/services.ts';
 import { GrpcClient } from '../grpc-client.ts';
 import { startLineside } from '../lineside.ts';
 import { startBare, startSer2net } from '../peers/peers.ts';

@@ -1,8 +1,8 @@
 /** A real broker for a row: Apache Kafka, as the tests start it, in a directory of its own. */
 import { join } from 'node:path';
-import { systemClock } from '../../../src/base/clock.ts';
-import type { KafkaOptions } from '../../../src/kafka/face.ts';
-import { tendTopics } from '../../../src/kafka/tend-topics.ts';
+import type { KafkaOptions } from '../../../src/hub/kafka/face.ts';
+import { tendTopics } from '../../../src/hub/kafka/tend-topics.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
 import { kafkaJars, Missing } from '../../kafka/jars.ts';
 import { startKafka } from '../../kafka/kafka.ts';
 import { freePort } from '../peers/peers.ts';

@@ -19,7 +19,7 @@ export function compiled(name: string): string {
   if (!built) {
     const sources = SOURCES.flatMap((dir) => readdirSync(dir).map((file) => join(dir, file)));
     buildSync({
-      entryPoints: [...sources, join(ROOT, 'src/refdata/import-worker.ts')],
+      entryPoints: [...sources, join(ROOT, 'src/hub/refdata/import-worker.ts')],
       outdir: COMPILED,
       entryNames: '[name]',
       bundle: true,

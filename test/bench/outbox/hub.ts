@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import type { JsonObject } from '../../../src/outbox/event.ts';
-import type { OutboxStatus } from '../../../src/outbox/face.ts';
+import type { JsonObject } from '../../../src/hub/outbox/event.ts';
+import type { OutboxStatus } from '../../../src/hub/outbox/face.ts';
 import { type Answer, HubApi, recordPath } from '../../e2e/hub-api.ts';
 import { environment, requireBuild } from '../lineside.ts';
 import { childrenOf, NODE, ROOT, removeDirectory, start, stop, temporaryDirectory, until } from '../processes.ts';

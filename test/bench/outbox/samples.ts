@@ -1,8 +1,9 @@
 /** What is changed and sent in these rows: the same for lineside and for its peers. */
-import { FAR_FUTURE } from '../../../src/base/instant.ts';
-import { envelopeOf } from '../../../src/outbox/envelope.ts';
-import type { JsonObject, RecordEvent, Stamp } from '../../../src/outbox/event.ts';
-import type { NewDictionary } from '../../../src/refdata/face.ts';
+
+import { envelopeOf } from '../../../src/hub/outbox/envelope.ts';
+import type { JsonObject, RecordEvent, Stamp } from '../../../src/hub/outbox/event.ts';
+import type { NewDictionary } from '../../../src/hub/refdata/face.ts';
+import { FAR_FUTURE } from '../../../src/shared/base/instant.ts';
 
 export const DICTIONARY = 'site.tools';
 

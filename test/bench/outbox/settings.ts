@@ -1,5 +1,5 @@
 /** What the broker is talked to with: the hub's defaults, for lineside's rows and the bare producer's. */
-import type { KafkaOptions } from '../../../src/kafka/face.ts';
+import type { KafkaOptions } from '../../../src/hub/kafka/face.ts';
 
 export const IN_FLIGHT_BYTES = 4 * 1024 * 1024;
 export const PARTITIONS = 3;

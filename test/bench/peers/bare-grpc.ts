@@ -18,7 +18,12 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import type Long from 'long';
-import { LineServiceDefinition, type lineside, SerialServiceDefinition, serial } from '../../../src/proto/services.ts';
+import {
+  LineServiceDefinition,
+  type lineside,
+  SerialServiceDefinition,
+  serial,
+} from '../../../src/shared/proto/services.ts';
 
 type Entry = serial.SerialLogEntry.$Properties;
 type LogCall = ServerWritableStream<serial.LogStreamRequest, Entry>;

@@ -1,8 +1,9 @@
 /** A serial log that piled up while the central side was out of reach: how fast it goes out. */
-import { systemClock } from '../../../src/base/clock.ts';
-import { silentLogger } from '../../../src/base/logger.ts';
-import { RX } from '../../../src/log/entry.ts';
-import { openSerialLog } from '../../../src/log/serial-log.ts';
+
+import { RX } from '../../../src/line/log/entry.ts';
+import { openSerialLog } from '../../../src/line/log/serial-log.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { silentLogger } from '../../../src/shared/base/logger.ts';
 import { type BenchBroker, startBroker } from '../outbox/broker.ts';
 import { measured } from '../outbox/child.ts';
 import { removeDirectory, sleep, temporaryDirectory, until } from '../processes.ts';

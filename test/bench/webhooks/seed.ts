@@ -1,10 +1,10 @@
 /** A refdata.db as subscriptions, changes and the planner would have left it. */
 import { join } from 'node:path';
-import { hubMigrations } from '../../../src/hub-migrations.ts';
-import { openRefdataFile } from '../../../src/outbox/open-file.ts';
-import { beginProgress, OutboxRows } from '../../../src/outbox/rows.ts';
-import type { Connection } from '../../../src/storage/open.ts';
-import { SecretBox } from '../../../src/webhooks/secrets.ts';
+import { hubMigrations } from '../../../src/hub/hub-migrations.ts';
+import { openRefdataFile } from '../../../src/hub/outbox/open-file.ts';
+import { beginProgress, OutboxRows } from '../../../src/hub/outbox/rows.ts';
+import { SecretBox } from '../../../src/hub/webhooks/secrets.ts';
+import type { Connection } from '../../../src/shared/storage/open.ts';
 import { eventAt, instantOf } from '../outbox/samples.ts';
 import { SECRET, SUBSCRIPTION } from './settings.ts';
 

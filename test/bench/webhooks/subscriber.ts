@@ -1,7 +1,7 @@
 /** The subscriber program, running, with its certificate. */
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { makeCa, signed } from '../../../src/base/certificates.fixture.ts';
+import { makeCa, signed } from '../../../src/shared/base/certificates.fixture.ts';
 import { program } from '../outbox/child.ts';
 import { lineReader, stop, temporaryDirectory } from '../processes.ts';
 

@@ -1,7 +1,7 @@
 /** node-rdkafka alone, with the settings that the hub gives it. */
 import kafka from 'node-rdkafka';
-import type { KafkaOptions } from '../../../../src/kafka/face.ts';
-import { producerSettings, topicSettings } from '../../../../src/kafka/settings.ts';
+import type { KafkaOptions } from '../../../../src/hub/kafka/face.ts';
+import { producerSettings, topicSettings } from '../../../../src/hub/kafka/settings.ts';
 
 /** As the hub polls while something is under way. */
 const POLL_MS = 5;

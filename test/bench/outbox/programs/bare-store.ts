@@ -1,10 +1,10 @@
 /** better-sqlite3 alone: the rows that a change writes, by prepared statements, with all JSON made beforehand. */
 import { join } from 'node:path';
-import { FAR_FUTURE } from '../../../../src/base/instant.ts';
-import { hubMigrations } from '../../../../src/hub-migrations.ts';
-import { envelopeOf } from '../../../../src/outbox/envelope.ts';
-import { beginProgress } from '../../../../src/outbox/rows.ts';
-import { openDatabase } from '../../../../src/storage/open.ts';
+import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
+import { envelopeOf } from '../../../../src/hub/outbox/envelope.ts';
+import { beginProgress } from '../../../../src/hub/outbox/rows.ts';
+import { FAR_FUTURE } from '../../../../src/shared/base/instant.ts';
+import { openDatabase } from '../../../../src/shared/storage/open.ts';
 import { DICTIONARY, dataOf, eventOf, instantOf, keyOf, stampOf } from '../samples.ts';
 
 /** As the hub opens its file and the import worker its own. */

@@ -4,7 +4,7 @@
  * acknowledgement (and its mark in the file) as JSON.
  */
 import { randomUUID } from 'node:crypto';
-import { envelopeOf } from '../../../../src/outbox/envelope.ts';
+import { envelopeOf } from '../../../../src/hub/outbox/envelope.ts';
 import { cpuSeconds, until } from '../../processes.ts';
 import { eventAt } from '../samples.ts';
 import { headersOf, kafkaOptions, PARTITIONS } from '../settings.ts';

@@ -1,10 +1,11 @@
 /** The hub's publisher and its broker beside an open store. */
-import { systemClock } from '../../../../src/base/clock.ts';
-import { silentLogger } from '../../../../src/base/logger.ts';
-import { createKafkaBroker } from '../../../../src/kafka/broker.ts';
-import type { Broker } from '../../../../src/kafka/face.ts';
-import type { ChangeStore } from '../../../../src/outbox/change-store.ts';
-import { createPublisher } from '../../../../src/outbox/publisher.ts';
+
+import { createKafkaBroker } from '../../../../src/hub/kafka/broker.ts';
+import type { Broker } from '../../../../src/hub/kafka/face.ts';
+import type { ChangeStore } from '../../../../src/hub/outbox/change-store.ts';
+import { createPublisher } from '../../../../src/hub/outbox/publisher.ts';
+import { systemClock } from '../../../../src/shared/base/clock.ts';
+import { silentLogger } from '../../../../src/shared/base/logger.ts';
 import { DEVICE_ID, IN_FLIGHT_BYTES, kafkaOptions } from '../settings.ts';
 
 export interface OwnPublisher {

@@ -1,13 +1,13 @@
 /** The hub's store and rules in this process, on a file of its own. */
 import { join } from 'node:path';
-import { systemClock } from '../../../../src/base/clock.ts';
-import { silentLogger } from '../../../../src/base/logger.ts';
-import { hubMigrations } from '../../../../src/hub-migrations.ts';
-import { type ChangeStore, openChangeStore } from '../../../../src/outbox/change-store.ts';
-import { scopes } from '../../../../src/outbox/event.ts';
-import { openRefdataFile, refdataFileName } from '../../../../src/outbox/open-file.ts';
-import type { Actor, Refdata } from '../../../../src/refdata/face.ts';
-import { openRefdata } from '../../../../src/refdata/refdata.ts';
+import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
+import { type ChangeStore, openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
+import { scopes } from '../../../../src/hub/outbox/event.ts';
+import { openRefdataFile, refdataFileName } from '../../../../src/hub/outbox/open-file.ts';
+import type { Actor, Refdata } from '../../../../src/hub/refdata/face.ts';
+import { openRefdata } from '../../../../src/hub/refdata/refdata.ts';
+import { systemClock } from '../../../../src/shared/base/clock.ts';
+import { silentLogger } from '../../../../src/shared/base/logger.ts';
 
 const MAX_BYTES = 8 * 1024 * 1024 * 1024;
 const MAX_IMPORT_BYTES = 64 * 1024 * 1024;

@@ -5,15 +5,15 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { systemClock } from '../../../../src/base/clock.ts';
-import { silentLogger } from '../../../../src/base/logger.ts';
-import { hubMigrations } from '../../../../src/hub-migrations.ts';
-import { openChangeStore } from '../../../../src/outbox/change-store.ts';
-import { openRefdataFile } from '../../../../src/outbox/open-file.ts';
-import { beginProgress, OutboxRows } from '../../../../src/outbox/rows.ts';
-import type { Known, SubscriptionBook } from '../../../../src/webhooks/parts.ts';
-import { createPlanner } from '../../../../src/webhooks/planner.ts';
-import { createRunningTime } from '../../../../src/webhooks/running-time.ts';
+import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
+import { openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
+import { openRefdataFile } from '../../../../src/hub/outbox/open-file.ts';
+import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/rows.ts';
+import type { Known, SubscriptionBook } from '../../../../src/hub/webhooks/parts.ts';
+import { createPlanner } from '../../../../src/hub/webhooks/planner.ts';
+import { createRunningTime } from '../../../../src/hub/webhooks/running-time.ts';
+import { systemClock } from '../../../../src/shared/base/clock.ts';
+import { silentLogger } from '../../../../src/shared/base/logger.ts';
 import { eventAt, instantOf } from '../../outbox/samples.ts';
 
 const SUBSCRIPTIONS = 100;

@@ -1,0 +1,75 @@
+/** What the line says of itself, as the records of the device's own dictionaries. Pure. */
+
+import type { serial } from '../../shared/proto/services.ts';
+import type { JsonObject } from '../outbox/event.ts';
+
+export const PORTS = 'device.ports';
+export const LINE = 'device.line';
+/** The one record of device.line. */
+export const LINE_KEY = 'line';
+
+/** Data by business key. */
+export type Wanted = ReadonlyMap<string, JsonObject>;
+
+export type DeviceFields = Pick<serial.SerialDevice, 'portName' | 'description' | 'hardwareId'>;
+type ConfigFields = Omit<serial.SerialConfig, 'toJSON'>;
+
+/** What is read of lineside.v1.LineStatus. */
+export interface StatusFields {
+  /** lineside.v1.PortState */
+  readonly portState: number;
+  readonly requested?: ConfigFields | null;
+  readonly portError: string;
+  readonly currentPortName: string;
+}
+
+type LineState = 'open' | 'closed' | 'lost' | 'unknown';
+
+/**
+ * By lineside.v1.PortState. Steps that last for moments are no facts: a port that opens is not open yet, one that is
+ * being reopened every few seconds is still lost.
+ */
+const states: readonly LineState[] = ['unknown', 'closed', 'closed', 'open', 'lost', 'lost', 'closed'];
+/** By serial.Parity and serial.StopBits. */
+const parities = ['none', 'even', 'odd', 'mark', 'space'];
+const stopBitCounts = ['1', '1.5', '2'];
+
+export function portRecords(devices: readonly DeviceFields[], deviceId: string): Wanted {
+  return new Map(
+    devices.map(({ portName, description, hardwareId }) => [portName, { deviceId, portName, description, hardwareId }]),
+  );
+}
+
+export function lineRecord(status: StatusFields, deviceId: string): JsonObject {
+  const { portState, requested, portError, currentPortName } = status;
+  const state = states[portState] ?? 'unknown';
+  const portName = currentPortName === '' ? (requested?.portName ?? '') : currentPortName;
+  return { deviceId, state, portName, config: requested == null ? null : configOf(requested), error: portError };
+}
+
+/** Field by field: what is 0 in a decoded message stands on its prototype, and a spread would leave it out. */
+function configOf({ portName, baudRate, dataBits, parity, stopBits, packetSize }: ConfigFields): JsonObject {
+  return {
+    portName,
+    baudRate,
+    dataBits,
+    parity: parities[parity] ?? 'unknown',
+    stopBits: stopBitCounts[stopBits] ?? 'unknown',
+    packetSize,
+  };
+}
+
+/** What stays known of a line that does not answer. */
+export function unknownLine(known: JsonObject | undefined, deviceId: string): JsonObject {
+  const { portName = '', config = null } = known ?? {};
+  return { deviceId, state: 'unknown', portName, config, error: 'the line does not answer' };
+}
+
+/**
+ * While a port stays lost, the words for it go back and forth with each try to reopen it: what was said first stays, or
+ * an unplugged adapter would write a change every few seconds for weeks.
+ */
+export function steady(wanted: JsonObject, known: JsonObject | undefined): JsonObject {
+  const stillLost = wanted['state'] === 'lost' && known?.['state'] === 'lost';
+  return stillLost && known['error'] !== undefined ? { ...wanted, error: known['error'] } : wanted;
+}

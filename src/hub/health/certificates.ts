@@ -1,0 +1,68 @@
+/** When the certificates end that the configuration names. Files are read anew: somebody may have put another one there. */
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { type Alert, Alerts } from '../../shared/base/alerts.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { certificateRules } from './certificate-rules.ts';
+import type { CertificateEnd } from './face.ts';
+
+export interface CertificateFile {
+  /** The key of the configuration: "tls.cert_file". */
+  readonly key: string;
+  /** '': none. */
+  readonly file: string;
+  /** A chain is as good as the part of it that ends first; of authorities, one that is valid is enough. */
+  readonly kind: 'chain' | 'authorities';
+}
+
+/** A system's bundle of authorities has 150. */
+const MAX_CERTIFICATES = 1_000;
+const PEM = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g;
+
+export class Certificates {
+  readonly #files: readonly CertificateFile[];
+  readonly #clock: Clock;
+  readonly #alerts = new Alerts(certificateRules);
+  #ends: readonly CertificateEnd[] = [];
+
+  constructor(files: readonly CertificateFile[], clock: Clock) {
+    this.#files = files.filter(({ file }) => file !== '');
+    this.#clock = clock;
+  }
+
+  /** Never rejects: what cannot be read has no end, and whoever wanted to use it has said so. */
+  async look(): Promise<void> {
+    const ends = await Promise.all(
+      this.#files.map(async ({ key, file, kind }): Promise<CertificateEnd[]> => {
+        const endsAtSeconds = endOf(await readFile(file, 'utf8').catch(() => ''), kind);
+        return endsAtSeconds === undefined ? [] : [{ key, endsAtSeconds }];
+      }),
+    );
+    this.#ends = ends.flat();
+  }
+
+  ends(): readonly CertificateEnd[] {
+    return this.#ends;
+  }
+
+  alerts(): readonly Alert[] {
+    const nowS = this.#clock.wallMs() / 1_000;
+    const left = this.#ends.map(({ key, endsAtSeconds }) => ({ key, seconds: endsAtSeconds - nowS }));
+    return this.#alerts.look({ left }, this.#clock.monoMs());
+  }
+}
+
+/** undefined: there is none that can be read. */
+export function endOf(pem: string, kind: CertificateFile['kind']): number | undefined {
+  const ends: number[] = [];
+  for (const [text] of pem.matchAll(PEM)) {
+    if (ends.length >= MAX_CERTIFICATES) break;
+    try {
+      ends.push(Math.floor(new X509Certificate(text).validToDate.getTime() / 1_000));
+    } catch {
+      // Not the only one, perhaps.
+    }
+  }
+  if (ends.length === 0) return undefined;
+  return kind === 'chain' ? Math.min(...ends) : Math.max(...ends);
+}

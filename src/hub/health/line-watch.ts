@@ -1,0 +1,91 @@
+/** Asks the line how it is: for a scrape at once, for the alerts every ten seconds. */
+import { type Alert, Alerts } from '../../shared/base/alerts.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { endsWithin } from '../../shared/base/clock.ts';
+import { messageOf } from '../../shared/base/errors.ts';
+import { Rise } from '../../shared/base/rise.ts';
+import type { LineFigures, LineView } from './face.ts';
+import { lineRules, RISE_WINDOW_S } from './line-rules.ts';
+
+/** The line answers in milliseconds, or something is wrong with it: a scrape must not wait for it. */
+const ANSWER_LIMIT_MS = 2_000;
+/** Several who scrape at the same time ask once. */
+const FRESH_MS = 1_000;
+
+export interface LineWatchOptions {
+  /** Rejects where the line does not answer. */
+  readonly ask: (signal: AbortSignal) => Promise<LineFigures>;
+  readonly clock: Clock;
+}
+
+export class LineWatch {
+  readonly #o: LineWatchOptions;
+  readonly #alerts = new Alerts(lineRules);
+  readonly #errors = new Rise(RISE_WINDOW_S * 1_000);
+  readonly #dropped = new Rise(RISE_WINDOW_S * 1_000);
+  readonly #fetched = new Rise(RISE_WINDOW_S * 1_000);
+  #view: LineView | undefined;
+  #viewAtMs = 0;
+  #asking: Promise<LineView> | undefined;
+
+  constructor(options: LineWatchOptions) {
+    this.#o = options;
+  }
+
+  /** Not older than a second; never rejects. */
+  async look(): Promise<LineView> {
+    if (this.#view !== undefined && this.#o.clock.monoMs() - this.#viewAtMs < FRESH_MS) return this.#view;
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = undefined;
+    });
+    return this.#asking;
+  }
+
+  /** By the latest look; before the first one, none. */
+  alerts(): readonly Alert[] {
+    if (this.#view === undefined) return [];
+    const nowMs = this.#o.clock.monoMs();
+    return this.#alerts.look(
+      {
+        ...this.#view,
+        recentErrors: this.#errors.within(nowMs),
+        recentDropped: this.#dropped.within(nowMs),
+        recentFetched: this.#fetched.within(nowMs),
+      },
+      nowMs,
+    );
+  }
+
+  async #ask(): Promise<LineView> {
+    const view = await this.#answer();
+    this.#view = view;
+    this.#viewAtMs = this.#o.clock.monoMs();
+    const { figures } = view;
+    if (figures !== undefined) {
+      this.#dropped.note(figures.rxDroppedPackets, this.#viewAtMs);
+      this.#fetched.note(figures.rxFetchedPackets, this.#viewAtMs);
+      if (figures.kernel !== null) {
+        const { frame, parity, overrun, buffer_overrun } = figures.kernel;
+        this.#errors.note(frame + parity + overrun + buffer_overrun, this.#viewAtMs);
+      }
+    }
+    return view;
+  }
+
+  async #answer(): Promise<LineView> {
+    const limit = new AbortController();
+    let figures: LineFigures | undefined;
+    const asked = this.#o.ask(limit.signal).then((answer) => {
+      figures = answer;
+    });
+    try {
+      if (await endsWithin(this.#o.clock, ANSWER_LIMIT_MS, asked)) return { figures, reason: '' };
+      return { figures: undefined, reason: `no answer within ${ANSWER_LIMIT_MS / 1_000} s` };
+    } catch (error) {
+      return { figures: undefined, reason: messageOf(error) };
+    } finally {
+      limit.abort();
+      asked.catch(() => undefined);
+    }
+  }
+}

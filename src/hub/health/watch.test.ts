@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Alert } from '../../shared/base/alerts.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import type { LineClient } from '../../shared/line-client/line-client.ts';
+import { startWatch, type Watch } from './watch.ts';
+
+const alert: Alert = { name: 'A', severity: 'warning', forSeconds: 0, summary: 'it is wrong', value: 1 };
+
+/** A watch whose line, alerts and time are the test's. */
+class Rig {
+  readonly clock = new FakeClock();
+  readonly lines: string[] = [];
+  alerts: () => readonly Alert[] = () => [];
+  getStatus: () => Promise<object> = async () => ({});
+  closedSockets: readonly string[] = [];
+  readonly watch: Watch;
+
+  constructor(hasLine = true) {
+    const say = (message: string, fields?: object): number =>
+      this.lines.push(`${message} ${Object.values(fields ?? {}).join(' ')}`.trim());
+    const client = { line: { getStatus: () => this.getStatus() } } as unknown as LineClient;
+    this.watch = startWatch({
+      client: hasLine ? client : undefined,
+      certificates: [],
+      findClosedSockets: async () => this.closedSockets,
+      sources: [{ alerts: () => this.alerts() }],
+      clock: this.clock,
+      logger: { ...silentLogger, info: say, warn: say, error: say },
+    });
+  }
+
+  /** Each round of the loop with all that comes of it. */
+  async pass(seconds: number): Promise<string[]> {
+    for (let passed = 0; passed < seconds; passed += 10) {
+      await settled();
+      this.clock.advance(10_000);
+      await settled();
+    }
+    return this.lines.splice(0);
+  }
+}
+
+/** The loop reads no certificate here: what it waits for is there within some turns. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+test('what fires anywhere is told within ten seconds, and when it has ended, and nothing in between', async () => {
+  const rig = new Rig();
+  assert.deepEqual(await rig.pass(60), []);
+  rig.alerts = () => [alert];
+  assert.deepEqual(await rig.pass(10), ['alert fired A warning it is wrong']);
+  assert.deepEqual(await rig.pass(600), []);
+  rig.alerts = () => [];
+  assert.deepEqual(await rig.pass(80), ['alert ended A 600']);
+  await rig.watch.stop();
+  assert.equal(rig.clock.pendingTimers, 0);
+});
+
+test('a socket unit that is not open is an alert within a minute', async () => {
+  const rig = new Rig();
+  rig.closedSockets = ['lineside-hub.socket'];
+  assert.match(
+    (await rig.pass(60)).join(),
+    /^alert fired LinesideSocketClosed critical not open: lineside-hub\.socket;/,
+  );
+  rig.closedSockets = [];
+  await rig.pass(60);
+  assert.deepEqual(rig.watch.alerts(), []);
+  await rig.watch.stop();
+});
+
+test('a line that does not answer is an alert of its own, told like the others', async () => {
+  const rig = new Rig();
+  rig.getStatus = () => Promise.reject(new Error('UNAVAILABLE'));
+  assert.match((await rig.pass(80)).join(), /^alert fired LinesideLineAway critical .*UNAVAILABLE$/);
+  assert.deepEqual(
+    rig.watch.alerts().map(({ name }) => name),
+    ['LinesideLineAway'],
+  );
+  assert.equal((await rig.watch.askLine())?.figures, undefined);
+  rig.getStatus = async () => ({});
+  assert.match((await rig.pass(80)).join(), /^alert ended LinesideLineAway/);
+  assert.equal((await rig.watch.askLine())?.figures?.portState, 'unknown');
+  await rig.watch.stop();
+});
+
+test('alerts that cannot be looked at are told of once, stand as they were, and take no others with them', async () => {
+  const rig = new Rig();
+  rig.alerts = () => [alert];
+  rig.getStatus = () => Promise.reject(new Error('UNAVAILABLE'));
+  assert.deepEqual(await rig.pass(10), ['alert fired A warning it is wrong']);
+  rig.alerts = () => {
+    throw new Error('the file is gone');
+  };
+  const said = await rig.pass(200);
+  assert.equal(said[0], 'alerts could not be looked at the file is gone');
+  assert.match(said[1] ?? '', /^alert fired LinesideLineAway/);
+  assert.equal(said.length, 2);
+  rig.alerts = () => [];
+  assert.match((await rig.pass(80)).join(), /^alert ended A/);
+  await rig.watch.stop();
+  assert.equal(rig.clock.pendingTimers, 0);
+});
+
+test('a hub that knows no line watches the rest', async () => {
+  const rig = new Rig(false);
+  rig.alerts = () => [alert];
+  assert.deepEqual(await rig.pass(100), ['alert fired A warning it is wrong']);
+  assert.equal(await rig.watch.askLine(), undefined);
+  await rig.watch.stop();
+});

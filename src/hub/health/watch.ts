@@ -1,0 +1,99 @@
+/** The loop that looks at the line, the certificates and everybody's alerts, and tells the operator's log of those. */
+import { type Alert, type AlertSource, Alerts } from '../../shared/base/alerts.ts';
+import { type Clock, pause } from '../../shared/base/clock.ts';
+import { messageOf } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import type { LineClient } from '../../shared/line-client/line-client.ts';
+import { AlertJournal } from './alert-journal.ts';
+import { type CertificateFile, Certificates } from './certificates.ts';
+import type { WatchAdmin } from './face.ts';
+import { lineFigures } from './line-figures.ts';
+import { LineWatch } from './line-watch.ts';
+import { socketRules } from './socket-rules.ts';
+
+/** An alert is told of within this, and the shortest `for` of one is six of these. */
+const PERIOD_MS = 10_000;
+/** Certificates are files that somebody replaces by hand: every tenth minute. */
+const LOOKS_PER_CERTIFICATES = 60;
+/** systemd is asked by a process: each minute. */
+const LOOKS_PER_SOCKETS = 6;
+
+export interface WatchOptions {
+  /** undefined: nobody knows where the line is. */
+  readonly client: Pick<LineClient, 'line'> | undefined;
+  readonly certificates: readonly CertificateFile[];
+  /** Asks for the units of sockets that should be open and are not; never rejects. */
+  readonly findClosedSockets: () => Promise<readonly string[]>;
+  /** Who else has alerts. */
+  readonly sources: readonly AlertSource[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface Watch extends WatchAdmin {
+  stop(): Promise<void>;
+}
+
+export function startWatch(options: WatchOptions): Watch {
+  const { client, certificates: files, findClosedSockets, sources, clock, logger } = options;
+  const certificates = new Certificates(files, clock);
+  const ask = async (line: LineClient['line'], signal: AbortSignal) =>
+    lineFigures(await line.getStatus({}, { signal }));
+  const line = client && new LineWatch({ ask: (signal) => ask(client.line, signal), clock });
+  const socketAlerts = new Alerts(socketRules);
+  let closedSockets: readonly string[] = [];
+  const alerts = (): readonly Alert[] => [
+    ...(line?.alerts() ?? []),
+    ...certificates.alerts(),
+    ...socketAlerts.look(closedSockets, clock.monoMs()),
+  ];
+  const journal = new AlertJournal(clock, logger);
+  const stopping = new AbortController();
+  const looked = sources.map((source) => new LastKnown(source, logger));
+  const look = (): void => journal.look([...looked.flatMap((source) => source.alerts()), ...alerts()]);
+  const run = async (): Promise<void> => {
+    for (let round = 0; !stopping.signal.aborted; round += 1) {
+      if (round % LOOKS_PER_CERTIFICATES === 0) await certificates.look();
+      if (round % LOOKS_PER_SOCKETS === 0) closedSockets = await findClosedSockets();
+      await line?.look();
+      if (stopping.signal.aborted) return;
+      look();
+      await pause(clock, PERIOD_MS, stopping.signal);
+    }
+  };
+  const running = run();
+  return {
+    askLine: async () => line?.look(),
+    certificates: () => certificates.ends(),
+    closedSockets: () => closedSockets,
+    alerts,
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+/** Who cannot tell of his alerts (a file that cannot be read) has those that he had, and takes nobody else's with him. */
+class LastKnown implements AlertSource {
+  readonly #source: AlertSource;
+  readonly #logger: Logger;
+  #last: readonly Alert[] = [];
+  #isFailing = false;
+
+  constructor(source: AlertSource, logger: Logger) {
+    this.#source = source;
+    this.#logger = logger;
+  }
+
+  alerts(): readonly Alert[] {
+    try {
+      this.#last = this.#source.alerts();
+      this.#isFailing = false;
+    } catch (error) {
+      if (!this.#isFailing) this.#logger.warn('alerts could not be looked at', { error: messageOf(error) });
+      this.#isFailing = true;
+    }
+    return this.#last;
+  }
+}

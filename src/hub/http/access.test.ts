@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import { revokeToken } from '../../shared/config/token-changes.ts';
+import { accessOf, mayCall, methodsOf, routeAccess, scopesOf } from './access.ts';
+import { startTestServer } from './server.fixture.ts';
+
+const routes = Object.entries(routeAccess).map(([route, access]) => {
+  const [method = '', url = ''] = route.split(' ');
+  return { method, url, access, path: url.replace(':name', 'd').replace(':key', 'k').replace(':id', '1') };
+});
+/** The accesses that each token of the fixture opens. */
+const owners = {
+  reader: ['any role', 'reader', 'reader or viewer'],
+  writer: ['any role', 'reader', 'reader or viewer', 'writer'],
+  admin: ['any role', 'reader', 'reader or viewer', 'writer', 'admin', 'viewer'],
+  viewer: ['any role', 'reader or viewer', 'viewer'],
+  operator: ['any role', 'reader or viewer', 'viewer', 'operator'],
+  internal: ['any role', 'reader', 'reader or viewer', 'writer'],
+} as const;
+
+describe('access', () => {
+  it('to every route is for those with its role, and for nobody else', async (t) => {
+    const { call, tokens } = await startTestServer(t);
+    for (const { method, path, access } of routes) {
+      for (const [owner, has] of Object.entries(owners)) {
+        const { status } = await call(method, path, { token: tokens[owner] });
+        const may = access === 'open' || (has as readonly string[]).includes(access);
+        assert.equal(status === 401 || status === 403, !may, `${owner} ${method} ${path}: ${status}`);
+      }
+      const wrong = ['', 'lsd_nobody', tokens.reader?.slice(0, -1)];
+      for (const token of [undefined, ...wrong]) {
+        const { status } = await call(method, path, { token });
+        assert.equal(status === 401, access !== 'open', `${token} ${method} ${path}: ${status}`);
+      }
+    }
+  });
+
+  it('is judged by a well-formed Authorization header only', async (t) => {
+    const { call, tokens } = await startTestServer(t);
+    const ask = async (authorization: string): Promise<number> =>
+      (await call('GET', '/api/v1/dictionaries', { headers: { authorization } })).status;
+    assert.equal(await ask(`bearer ${tokens.reader}`), 200);
+    for (const header of [
+      `Basic ${tokens.reader}`,
+      `Bearer ${tokens.reader} x`,
+      tokens.reader ?? '',
+      `Bearer${tokens.reader}`,
+      `Bearer ${tokens.reader}, Bearer x`,
+    ]) {
+      assert.equal(await ask(header), 401, header);
+    }
+  });
+
+  it('ends when the token is revoked', async (t) => {
+    const clock = new FakeClock();
+    const { call, tokens, dir } = await startTestServer(t, { parts: { clock } });
+    assert.equal((await call('GET', '/api/v1/dictionaries', { token: tokens.reader })).status, 200);
+    revokeToken(join(dir, 'tokens.json'), 'reader');
+    clock.advance(1_000);
+    assert.equal((await call('GET', '/api/v1/dictionaries', { token: tokens.reader })).status, 401);
+  });
+
+  it('through the Unix socket is for whoever can open it, as "local", in every scope', async (t) => {
+    const { call, socketPath } = await startTestServer(t);
+    const json = { name: 'secret', title: 'S', scope: 'RESTRICTED' };
+    const made = await call('POST', '/api/v1/dictionaries', { socketPath, json });
+    assert.equal(made.status, 201);
+    assert.equal(made.json.changedBy, 'local');
+    assert.equal((await call('GET', '/api/v1/admin/outbox', { socketPath, token: 'lsd_nobody' })).status, 200);
+  });
+
+  it('is refused before the body is looked at', async (t) => {
+    const { call, tokens } = await startTestServer(t);
+    const nonsense = { body: '{', headers: { 'content-encoding': 'gzip' } };
+    assert.equal((await call('POST', '/api/v1/dictionaries', nonsense)).status, 401);
+    assert.equal((await call('POST', '/api/v1/dictionaries', { ...nonsense, token: tokens.reader })).status, 403);
+  });
+
+  it('that was refused is logged at a bounded pace, without tokens or keys', async (t) => {
+    const lines: string[] = [];
+    const logger = {
+      ...silentLogger,
+      warn: (message: string, fields?: object) => lines.push(`${message} ${JSON.stringify(fields)}`),
+    };
+    const clock = new FakeClock();
+    const { call, tokens } = await startTestServer(t, { logger, parts: { clock } });
+    const path = '/api/v1/dictionaries/d/records/very-secret-key';
+    for (let i = 0; i < 20; i += 1) await call('GET', path, { token: 'lsd_wrong-token' });
+    await call('PUT', path, { token: tokens.reader });
+    assert.equal(lines.length, 1);
+    clock.advance(60_000);
+    assert.equal(lines.length, 2);
+    assert.match(lines[1] ?? '', /"refusals":20/);
+    assert.match(lines[1] ?? '', /PUT \/api\/v1\/dictionaries\/:name\/records\/:key/);
+    for (const line of lines) assert.doesNotMatch(line, /very-secret-key|wrong-token|lsd_/);
+  });
+});
+
+describe('the table of access', () => {
+  it('judges HEAD as GET, and knows no other', () => {
+    assert.equal(accessOf('HEAD', '/api/v1/alerts'), 'reader or viewer');
+    assert.equal(accessOf('POST', '/api/v1/alerts'), undefined);
+    assert.equal(accessOf('GET', '/api/v1'), undefined);
+  });
+
+  it('lets no role of the line or of scopes touch the reference data, and no other role touch the line', () => {
+    for (const access of ['reader', 'writer', 'admin'] as const) {
+      assert.equal(mayCall(['viewer', 'operator', 'refdata-internal', 'refdata-restricted'], access), false);
+    }
+    assert.equal(mayCall(['admin', 'writer', 'reader', 'viewer', 'refdata-restricted'], 'operator'), false);
+    assert.equal(mayCall(['writer', 'reader', 'refdata-internal', 'refdata-restricted'], 'viewer'), false);
+  });
+
+  it('opens scopes by their own roles only', () => {
+    assert.deepEqual(scopesOf(['admin']), ['PUBLIC']);
+    assert.deepEqual(scopesOf(['refdata-internal']), ['PUBLIC', 'INTERNAL']);
+    assert.deepEqual(scopesOf(['reader', 'refdata-restricted']), ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
+  });
+
+  it('says which methods a path has', () => {
+    assert.deepEqual(methodsOf('/api/v1/dictionaries/x/records/y%2Fz'), ['GET', 'PUT', 'HEAD', 'OPTIONS']);
+    assert.deepEqual(methodsOf('/api/v1/imports'), ['POST', 'OPTIONS']);
+    assert.deepEqual(methodsOf('/openapi_json'), []);
+  });
+});

@@ -1,0 +1,201 @@
+/** The Fastify app: what happens to every request around its route. It listens nowhere itself. */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import Fastify, { type FastifyReply, type FastifyRequest, type FastifyServerOptions } from 'fastify';
+import type { Clock } from '../../shared/base/clock.ts';
+import { errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import type { RefusalLog } from '../../shared/base/refusal-log.ts';
+import { accessOf, methodsOf } from './access.ts';
+import { type BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
+import { isKnown, requestId, securityHeaders } from './headers.ts';
+import { LINGER_MS, MAX_HEADER_BYTES } from './limits.ts';
+import { NO_ROUTE } from './metrics.ts';
+import { errorOf, problemHeaders, problemOf } from './problem.ts';
+import { parseQuery, queryFault } from './query.ts';
+import type { App, RouteParts } from './route.ts';
+import { registerRoutes } from './routes.ts';
+
+export interface AppParts extends RouteParts {
+  readonly refusals: RefusalLog;
+  readonly logger: Logger;
+  readonly maxBodyBytes: number;
+  readonly bodies: BodyBudget;
+  readonly isStopping: () => boolean;
+}
+
+export async function buildApp(parts: AppParts): Promise<App> {
+  const app: App = Fastify(optionsFor(parts)).withTypeProvider<TypeBoxTypeProvider>();
+  app.decorateRequest('actor', undefined);
+  app.setErrorHandler((error, request, reply) => answerProblem(parts, error, request, reply));
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (request: FastifyRequest, bytes: Buffer) =>
+    readJson(request, bytes),
+  );
+  addHooks(app, parts);
+  await registerRoutes(app, parts);
+  await app.ready();
+  return app;
+}
+
+function optionsFor(parts: AppParts): FastifyServerOptions {
+  return {
+    bodyLimit: parts.maxBodyBytes,
+    genReqId: (raw) => requestId(raw.headers['x-request-id']) ?? randomUUID(),
+    // Longer parts of a path do not get in at all: keys are judged as keys, not by the router.
+    routerOptions: { maxParamLength: MAX_HEADER_BYTES, querystringParser: parseQuery },
+    // Of paths that cannot be read: no hook runs for them.
+    frameworkErrors: (error, request, reply) => {
+      parts.metrics.answered(NO_ROUTE, request.method, errorCatalogue[errorOf(error).code].http, 0);
+      answerProblem(parts, error, request, reply);
+    },
+    // Loads neither of Fastify's own compilers: requests are checked in check.ts, and answers are JSON as it is.
+    // (Its types of a validator know Ajv's only.)
+    schemaController: {
+      compilersFactory: {
+        buildValidator: (() => () => () => true) as never,
+        buildSerializer: () => () => JSON.stringify,
+      },
+    },
+  };
+}
+
+function addHooks(app: App, parts: AppParts): void {
+  app.addHook('onRoute', (route) => {
+    const access = accessOf(String(route.method), route.url);
+    if (access === undefined)
+      throw new LinesideError('INTERNAL', `nobody has said who may ${String(route.method)} ${route.url}`);
+    route.config = { ...route.config, access };
+  });
+  app.addHook('onRequest', async (request, reply) => {
+    reply.headers({ 'x-request-id': request.id, ...securityHeaders(request.url) });
+    if (parts.isStopping()) throw stopping();
+    if (request.is404) return answerUnrouted(request, reply);
+    await admit(parts, request);
+    // A body that comes with GET is never read.
+    if (request.method !== 'GET' && request.method !== 'HEAD') admitBody(parts, request, reply);
+  });
+  app.addHook('preValidation', async (request) => {
+    const { schema, config } = request.routeOptions;
+    // Probes may carry what they like.
+    if (schema === undefined || config.access === 'open') return;
+    const query = request.query as Readonly<Record<string, unknown>> & { readonly [queryFault]?: string };
+    if (query[queryFault] !== undefined) throw new LinesideError('MALFORMED', `the query ${query[queryFault]}`);
+    const body = config.streams === true ? undefined : schema.body;
+    // Nothing was sent and nothing is asked for: a box that is only probed need not load what checks.
+    if (body === undefined && Object.keys(query).length === 0) return;
+    const { check } = await import('./check.ts');
+    const checked = check(
+      {
+        ...(isObject(body) && { body }),
+        querystring: isObject(schema.querystring) ? schema.querystring : NO_PARAMETERS,
+      },
+      { body: request.body, query },
+    );
+    request.body = checked.body;
+    request.query = checked.query;
+  });
+  app.addHook('preHandler', async (request, reply) => {
+    // Its client went away while the token and the body were read: the handler is the expensive part.
+    if (request.raw.socket.destroyed) return reply.hijack();
+  });
+  app.addHook('onSend', async (request, reply, payload) => {
+    // Connections that are kept would outlast the stop.
+    if (parts.isStopping()) reply.header('connection', 'close');
+    const etag = reply.getHeader('etag');
+    const mayBeKnown = (request.method === 'GET' || request.method === 'HEAD') && reply.statusCode === 200;
+    if (!mayBeKnown || typeof etag !== 'string' || !isKnown(etag, request.headers['if-none-match'])) return payload;
+    reply.code(304);
+    for (const name of ['content-type', 'content-length', 'content-encoding']) reply.removeHeader(name);
+    // To HEAD nothing but the length of the answer is sent anyway.
+    return request.method === 'HEAD' ? payload : null;
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? NO_ROUTE;
+    parts.metrics.answered(route, request.method, reply.statusCode, reply.elapsedTime / 1_000);
+    cutIfUnread(parts.clock, request.raw);
+    // An answer that began before the stop promised to keep its connection.
+    if (parts.isStopping()) request.raw.socket.destroySoon();
+  });
+}
+
+const NO_PARAMETERS = { type: 'object', additionalProperties: false, properties: {} };
+
+async function admit({ judge, refusals }: AppParts, request: FastifyRequest): Promise<void> {
+  if (request.routeOptions.config.access === 'open') return;
+  try {
+    request.actor = await judge(request);
+  } catch (error) {
+    if (error instanceof LinesideError) {
+      refusals.note(`${request.method} ${request.routeOptions.url ?? NO_ROUTE}`, request.ip, error.message);
+    }
+    throw error;
+  }
+}
+
+function admitBody(parts: AppParts, request: FastifyRequest, reply: FastifyReply): void {
+  checkEncoding(request.headers['content-encoding']);
+  const { 'content-length': length } = request.headers;
+  if (request.routeOptions.config.streams === true) {
+    checkLength(length, parts.maxImportBytes, 'http.max_import_bytes');
+  } else {
+    checkLength(length, parts.maxBodyBytes, 'http.max_body_bytes');
+    parts.bodies.take(request, reply);
+  }
+  if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
+}
+
+/** Before the body is read: nobody was asked who they are. */
+function answerUnrouted(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const path = request.url.split('?', 1)[0] ?? '';
+  const methods = methodsOf(path);
+  if (methods.length === 0)
+    throw new LinesideError('NOT_FOUND', 'no route has this path', { hint: 'see /openapi.json' });
+  reply.header('allow', methods.join(', '));
+  if (request.method === 'OPTIONS') return reply.code(204).send();
+  throw new LinesideError('METHOD_NOT_ALLOWED', `this path has only ${methods.join(', ')}`);
+}
+
+function answerProblem(parts: AppParts, thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const error = errorOf(thrown);
+  const problem = problemOf(error, request.id);
+  if (error.code === 'INTERNAL') logInternal(parts.logger, error, request);
+  // Fastify wants to cut the connection when a body was refused; then its client may never read why.
+  reply.removeHeader('connection');
+  reply.code(problem.status).headers({ 'x-request-id': request.id, ...problemHeaders(error.code) });
+  reply.serializer((body: unknown) => JSON.stringify(body)).send(problem);
+}
+
+/** Without the message: it may quote business keys. Where it happened says more anyway. */
+function logInternal(logger: Logger, error: LinesideError, request: FastifyRequest): void {
+  const cause = error.cause ?? error;
+  const frames = cause instanceof Error ? (cause.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)) : [];
+  logger.error('an HTTP request met an unforeseen fault', {
+    request: request.id,
+    route: `${request.method} ${request.routeOptions.url ?? NO_ROUTE}`,
+    error: cause instanceof Error ? cause.name : typeof cause,
+    code: systemCode(cause) || undefined,
+    at: frames
+      .slice(0, 3)
+      .map((line) => line.trim())
+      .join(' < '),
+  });
+}
+
+/** What is left of a refused body is read away, for a while: a client that is still sending would not see its answer. */
+function cutIfUnread(clock: Clock, raw: IncomingMessage): void {
+  if (raw.complete || raw.destroyed) return;
+  const timer = clock.timer(LINGER_MS, () => {
+    if (!raw.complete) raw.socket.destroy();
+  });
+  raw.once('close', () => timer.cancel());
+}
+
+export function stopping(): LinesideError {
+  return new LinesideError('SHUTTING_DOWN', 'the service is stopping', { hint: 'try again in a few seconds' });
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}

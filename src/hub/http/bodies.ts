@@ -1,0 +1,75 @@
+/** How bodies are read: JSON exactly, in UTF-8, uncompressed; and how much of them is held at one time. */
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
+import { MAX_BODIES_BYTES } from './limits.ts';
+import { isNeverQuoted } from './never-quoted.ts';
+
+/** MALFORMED, with the place of the fault, or the value; undefined: there is no body. */
+export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
+  checkCharset(request.headers['content-type']);
+  if (bytes.length === 0) return undefined;
+  const text = decodeUtf8(bytes);
+  if (text === undefined) throw new LinesideError('MALFORMED', 'the body is not UTF-8');
+  const { value, fault } = parseExactJson(text);
+  if (fault === undefined) return value;
+  const { pointer } = fault;
+  const message = isNeverQuoted(request.routeOptions.schema?.body) ? withoutQuotation(fault.message) : fault.message;
+  throw new LinesideError('MALFORMED', pointer === '' ? `the body ${message}` : `${pointer} in the body ${message}`);
+}
+
+/** A parser quotes the text around what it stumbled over, and a number that cannot be kept is told with its digits. */
+function withoutQuotation(message: string): string {
+  if (!message.startsWith('is not JSON')) return message.replace(/the number \S+/, 'the number');
+  return `is not JSON${/ at position \d+/.exec(message)?.[0] ?? ''}`;
+}
+
+/** JSON is UTF-8 by its RFC; a client that announces another one means another one. */
+export function checkCharset(contentType: string | undefined): void {
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(contentType ?? '')?.[1]?.toLowerCase();
+  if (charset === undefined || charset === 'utf-8' || charset === 'utf8' || charset === 'us-ascii') return;
+  throw new LinesideError('UNSUPPORTED_MEDIA', 'the body must be in UTF-8');
+}
+
+/** Nothing is unpacked: a small gzip file can hold gigabytes. */
+export function checkEncoding(contentEncoding: string | undefined): void {
+  if (contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity') return;
+  throw new LinesideError('UNSUPPORTED_MEDIA', 'the body must not be compressed', {
+    hint: 'send it without Content-Encoding',
+  });
+}
+
+/** Refuses by the announced length, before the client sends any of it. */
+export function checkLength(contentLength: string | undefined, maxBytes: number, key: string): void {
+  if (Number(contentLength ?? 0) <= maxBytes) return;
+  throw new LinesideError('TOO_LARGE', `the body is larger than ${key} allows (${maxBytes} bytes)`);
+}
+
+/** Bodies being read or worked on, by the bytes they announce. */
+export class BodyBudget {
+  readonly #maxBodyBytes: number;
+  #held = 0;
+
+  constructor(maxBodyBytes: number) {
+    this.#maxBodyBytes = maxBodyBytes;
+  }
+
+  /** Bytes held now. */
+  get heldBytes(): number {
+    return this.#held;
+  }
+
+  /** TOO_MANY where the budget is used up. It is given back when the answer is out, or its connection gone. */
+  take(request: FastifyRequest, reply: FastifyReply): void {
+    const { 'content-length': announced, 'transfer-encoding': encoding } = request.headers;
+    const bytes = Math.min(encoding === undefined ? Number(announced ?? 0) : this.#maxBodyBytes, this.#maxBodyBytes);
+    if (bytes === 0) return;
+    if (this.#held > 0 && this.#held + bytes > MAX_BODIES_BYTES) {
+      throw new LinesideError('TOO_MANY', 'too many large requests at one time', { hint: 'send fewer at a time' });
+    }
+    this.#held += bytes;
+    reply.raw.once('close', () => {
+      this.#held -= bytes;
+    });
+  }
+}

@@ -1,0 +1,201 @@
+/**
+ * Checks a request against its route's schemas: every fault at once, each naming its field in words. Compiled when a
+ * route is first asked for; loaded then, too.
+ */
+import type { ErrorObject, ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { judgedDeeper } from './judged-deeper.ts';
+import { MAX_BODY_FIELDS, MAX_BODY_ITEMS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
+import { isNeverQuoted } from './never-quoted.ts';
+
+export interface RouteSchemas {
+  readonly body?: object;
+  readonly querystring?: object;
+}
+
+export interface Asked {
+  readonly body: unknown;
+  readonly query: Readonly<Record<string, unknown>>;
+}
+
+const ajv = new Ajv2020({ allErrors: true, verbose: true, strict: false, validateFormats: false });
+const compiled = new WeakMap<object, ValidateFunction>();
+
+function checkOf(schema: object): ValidateFunction {
+  let check = compiled.get(schema);
+  if (check === undefined) {
+    check = ajv.compile(schema);
+    compiled.set(schema, check);
+  }
+  return check;
+}
+
+/** INVALID_ARGUMENT with every reason; or the request as its handler gets it. */
+export function check(schemas: RouteSchemas, asked: Asked): Asked {
+  // A body that may be empty may also be left out.
+  const body = schemas.body === undefined || asked.body !== undefined ? asked.body : {};
+  const query = schemas.querystring === undefined ? asked.query : converted(schemas.querystring, asked.query);
+  refuseManyParts(body);
+  const errors = {
+    body: schemas.body === undefined ? [] : faults(schemas.body, body),
+    query: schemas.querystring === undefined ? [] : faults(schemas.querystring, query),
+  };
+  if (errors.query.every(isJudgedDeeper) && errors.body.every(isJudgedDeeper)) return { body, query };
+  const reasons = [
+    ...told(errors.body, { whole: 'the body', kind: 'field', quotes: !isNeverQuoted(schemas.body) }),
+    ...told(errors.query, { whole: 'the query', kind: 'parameter', quotes: true }),
+  ];
+  const listed = reasons.length <= MAX_REASONS ? reasons : reasons.slice(0, MAX_REASONS);
+  if (listed.length < reasons.length) listed.push(`and ${reasons.length - listed.length} more`);
+  throw new LinesideError(
+    'INVALID_ARGUMENT',
+    reasons.length === 1 ? (reasons[0] ?? '') : `${reasons.length} faults, see reasons`,
+    {
+      reasons: listed,
+    },
+  );
+}
+
+/** 1 MiB of unknown fields, or of items that are none, would take a second to tell of. */
+function refuseManyParts(body: unknown): void {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return;
+  const fields = Object.values(body);
+  if (fields.length > MAX_BODY_FIELDS) {
+    throw refused(`the body has ${fields.length} fields; no request has more than a handful`);
+  }
+  const longest = Math.max(0, ...fields.map((field: unknown) => (Array.isArray(field) ? field.length : 0)));
+  if (longest > MAX_BODY_ITEMS) throw refused(`the body has a list of ${longest} items; no request has so many`);
+}
+
+function refused(reason: string): LinesideError {
+  return new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
+}
+
+/** Parameters are texts: what is to be a number, and looks like one, becomes one. */
+function converted(schema: object, query: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const properties = propertiesOf(schema);
+  return Object.fromEntries(
+    Object.entries(query).map(([name, value]) => {
+      const isNumber =
+        typeOf(properties[name]) === 'integer' && typeof value === 'string' && /^-?\d{1,15}$/.test(value);
+      return [name, isNumber ? Number(value) : value];
+    }),
+  );
+}
+
+function faults(schema: object, value: unknown): readonly ErrorObject[] {
+  const check = checkOf(schema);
+  return check(value) ? [] : (check.errors ?? []);
+}
+
+function isJudgedDeeper({ keyword, parentSchema }: ErrorObject): boolean {
+  const isShape = keyword === 'type' || keyword === 'additionalProperties';
+  return !isShape && parentSchema !== undefined && Object.hasOwn(parentSchema, judgedDeeper);
+}
+
+/** How faults are told of. */
+interface Words {
+  readonly whole: string;
+  readonly kind: string;
+  /** Whether what was sent is shown. */
+  readonly quotes: boolean;
+}
+
+function told(errors: readonly ErrorObject[], words: Words): readonly string[] {
+  return [...new Set(errors.map((error) => inWords(error, words)))];
+}
+
+function inWords(error: ErrorObject, { whole, kind, quotes }: Words): string {
+  const name = nameOf(error.instancePath);
+  const params: Readonly<Record<string, unknown>> = error.params;
+  switch (error.keyword) {
+    case 'required':
+      return `${inside(name, String(params.missingProperty))} is missing`;
+    case 'additionalProperties': {
+      const known = Object.keys(propertiesOf(error.parentSchema)).join(', ');
+      return `${whole} has no ${kind} ${quoted(inside(name, String(params.additionalProperty)))}; it may have: ${known}`;
+    }
+    default: {
+      const demanded = `${name === '' ? whole : name} ${demand(error.keyword, error.parentSchema, params)}`;
+      return quotes ? `${demanded}, not ${shown(error.data)}` : demanded;
+    }
+  }
+}
+
+function demand(keyword: string, schema: object | undefined, params: Readonly<Record<string, unknown>>): string {
+  const limit = Number(params.limit);
+  switch (keyword) {
+    case 'type':
+      return `must be ${[params.type]
+        .flat()
+        .map((type) => typeNames[String(type)] ?? String(type))
+        .join(' or ')}`;
+    case 'enum':
+      return `must be one of ${[params.allowedValues].flat().join(', ')}`;
+    case 'minimum':
+    case 'maximum':
+      return `must be a whole number from ${Number(property(schema, 'minimum'))} to ${Number(property(schema, 'maximum'))}`;
+    case 'minLength':
+      return limit === 1 ? 'must not be empty' : `must have at least ${limit} characters`;
+    case 'maxLength':
+      return `must have at most ${limit} characters`;
+    case 'pattern':
+      return `must match ${String(property(schema, 'pattern'))}`;
+    case 'minItems':
+      return `must have at least ${limit} item`;
+    case 'maxItems':
+      return `must have at most ${limit} items`;
+    default:
+      return `must obey ${keyword}`;
+  }
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  string: 'a text',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+  null: 'null',
+};
+
+function shown(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return `a list of ${value.length}`;
+  if (typeof value === 'object') return 'an object';
+  const characters = typeof value === 'string' ? Array.from(value).length : 0;
+  if (characters > MAX_QUOTED_CHARS) return `a text of ${characters} characters`;
+  return JSON.stringify(value) ?? 'nothing';
+}
+
+/** "/businessKeys/3" as "businessKeys[3]". */
+function nameOf(pointer: string): string {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((name, part) => (/^\d+$/.test(part) ? `${name}[${part}]` : inside(name, part)), '');
+}
+
+function inside(name: string, part: string): string {
+  return name === '' ? part : `${name}.${part}`;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length <= MAX_QUOTED_CHARS ? text : `${text.slice(0, MAX_QUOTED_CHARS)}...`);
+}
+
+function propertiesOf(schema: unknown): Readonly<Record<string, unknown>> {
+  const properties = property(schema, 'properties');
+  return typeof properties === 'object' && properties !== null ? { ...properties } : {};
+}
+
+function typeOf(schema: unknown): unknown {
+  return property(schema, 'type');
+}
+
+function property(of: unknown, name: string): unknown {
+  return typeof of === 'object' && of !== null ? Reflect.get(of, name) : undefined;
+}

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { temporaryDir } from '../outbox/change-store.fixture.ts';
+import { ConsoleFiles } from './console-files.ts';
+import { startTestServer, type TestServer } from './server.fixture.ts';
+
+const page = '<!doctype html><title>Lineside</title>';
+const script = `export const a = ${JSON.stringify('x'.repeat(5_000))};`;
+const CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+
+/** A console of a page, a script and a picture, beside things that are none of it. */
+async function withConsole(t: TestContext): Promise<TestServer & { readonly consoleDir: string }> {
+  const dir = temporaryDir(t);
+  const consoleDir = join(dir, 'console');
+  mkdirSync(join(consoleDir, 'deeper'), { recursive: true });
+  writeFileSync(join(dir, 'secret.txt'), 'secret');
+  writeFileSync(join(consoleDir, 'index.html'), page);
+  writeFileSync(join(consoleDir, 'console.js'), script);
+  writeFileSync(join(consoleDir, 'picture.png'), randomBytes(100));
+  writeFileSync(join(consoleDir, 'console.js.map'), '{}');
+  writeFileSync(join(consoleDir, '.hidden'), 'secret');
+  writeFileSync(join(consoleDir, 'deeper', 'index.html'), 'deeper');
+  symlinkSync('../secret.txt', join(consoleDir, 'link.txt'));
+  return { ...(await startTestServer(t, { parts: { consoleDir } })), consoleDir };
+}
+
+describe('the console', () => {
+  it('is the first thing that a browser is led to, without a token', async (t) => {
+    const { call } = await withConsole(t);
+    for (const path of ['/', '/console']) {
+      const { status, headers } = await call('GET', path);
+      assert.deepEqual([status, headers.location], [302, '/console/']);
+    }
+    const { status, text, headers } = await call('GET', '/console/');
+    assert.deepEqual([status, text, headers['content-type']], [200, page, 'text/html; charset=utf-8']);
+    assert.equal((await call('GET', '/console/index.html')).text, page);
+    const code = await call('GET', '/console/console.js');
+    assert.deepEqual([code.text, code.headers['content-type']], [script, 'text/javascript; charset=utf-8']);
+    assert.equal((await call('GET', '/console/picture.png')).headers['content-type'], 'image/png');
+  });
+
+  it('is bound to its own files by every answer, whatever it is', async (t) => {
+    const { call } = await withConsole(t);
+    for (const [method, path, wanted] of [
+      ['GET', '/console/', 200],
+      ['HEAD', '/console/', 200],
+      ['GET', '/console', 302],
+      ['GET', '/console/?x=1', 200],
+      ['GET', '/console/console.js', 200],
+      ['GET', '/console/nothing.js', 404],
+      ['GET', '/console/a/b', 404],
+      ['POST', '/console/', 405],
+    ] as const) {
+      const { status, headers } = await call(method, path);
+      assert.equal(status, wanted, path);
+      assert.equal(headers['content-security-policy'], CSP, path);
+      assert.equal(headers['x-content-type-options'], 'nosniff');
+      assert.equal(headers['referrer-policy'], 'no-referrer');
+    }
+  });
+
+  it('comes compressed to who takes that, and not again to who has it', async (t) => {
+    const { port } = await withConsole(t);
+    const get = (headers: Record<string, string>) =>
+      fetch(`http://127.0.0.1:${port}/console/console.js`, { headers, redirect: 'manual' });
+    const plain = await get({ 'accept-encoding': 'identity' });
+    const compressed = await get({ 'accept-encoding': 'br, gzip' });
+    assert.equal(plain.headers.get('content-encoding'), null);
+    assert.equal(compressed.headers.get('content-encoding'), 'gzip');
+    assert.ok(Number(compressed.headers.get('content-length')) < script.length / 10);
+    assert.equal(await compressed.text(), script);
+    assert.equal((await get({ 'accept-encoding': 'gzip;q=0' })).headers.get('content-encoding'), null);
+    const [a, b] = [plain, compressed].map(({ headers }) => headers.get('etag') ?? '');
+    assert.notEqual(a, b);
+    for (const [etag, encoding] of [
+      [a, 'identity'],
+      [b, 'gzip'],
+      [`"other", W/${a}`, 'identity'],
+    ] as const) {
+      const again = await get({ 'accept-encoding': encoding, 'if-none-match': etag ?? '' });
+      assert.deepEqual([again.status, await again.text()], [304, '']);
+      assert.equal(again.headers.get('cache-control'), 'no-cache');
+    }
+    assert.equal((await get({ 'if-none-match': '"other"' })).status, 200);
+  });
+
+  it('has no way out of its directory, and serves nothing of it but a console’s files', async (t) => {
+    const { call } = await withConsole(t);
+    for (const path of [
+      '/console/../secret.txt',
+      '/console/%2e%2e/secret.txt',
+      '/console/..%2fsecret.txt',
+      '/console/..%5csecret.txt',
+      '/console/%2e%2e%2fsecret.txt',
+      '/console/..%252fsecret.txt',
+      '/console//etc/passwd',
+      '/console/%2fetc%2fpasswd',
+      '/console/deeper%2findex.html',
+      '/console/deeper/index.html',
+      '/console/deeper',
+      '/console/link.txt',
+      '/console/.hidden',
+      '/console/console.js.map',
+      '/console/index.html%00',
+      '/console/__proto__',
+      '/console/.',
+      '/console/..',
+      '/console/INDEX.HTML',
+    ]) {
+      const { status, text } = await call('GET', path);
+      assert.equal(status, 404, path);
+      assert.doesNotMatch(text, /secret/, path);
+    }
+  });
+
+  it('that was not built is 404, and is found once it is there', async (t) => {
+    const dir = join(temporaryDir(t), 'console');
+    const { call } = await startTestServer(t, { parts: { consoleDir: dir } });
+    const { status, json } = await call('GET', '/console/');
+    assert.deepEqual([status, json.code, json.detail], [404, 'NOT_FOUND', 'this build has no console']);
+    mkdirSync(dir);
+    assert.equal((await call('GET', '/console/')).status, 404);
+    writeFileSync(join(dir, 'index.html'), page);
+    assert.equal((await call('GET', '/console/')).text, page);
+  });
+
+  it('is read once, and does not change while the service runs', async (t) => {
+    const dir = join(temporaryDir(t), 'console');
+    mkdirSync(dir);
+    writeFileSync(join(dir, 'index.html'), page.repeat(50));
+    const files = new ConsoleFiles(dir);
+    const { gzipped, bytes } = await files.file('index.html');
+    assert.deepEqual(gunzipSync(gzipped ?? ''), bytes);
+    rmSync(dir, { recursive: true });
+    assert.equal((await files.file('index.html')).bytes, bytes);
+  });
+});

@@ -1,0 +1,85 @@
+/**
+ * The files of the web console, which stand beside the compiled service in one flat directory. Read whole when one is
+ * first asked for, then kept, in gzip too: who asks names a file, never a path.
+ */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { extname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { LinesideError, systemCode } from '../../shared/base/errors.ts';
+import { MAX_CONSOLE_BYTES } from './limits.ts';
+
+/** What a console is made of; nothing else in the directory is served. */
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.ico': 'image/x-icon',
+  '.woff2': 'font/woff2',
+  '.webmanifest': 'application/manifest+json',
+  '.json': 'application/json; charset=utf-8',
+  '.txt': 'text/plain; charset=utf-8',
+};
+/** Compressed already. */
+const dense: ReadonlySet<string> = new Set(['.png', '.ico', '.woff2']);
+
+export interface ConsoleFile {
+  readonly type: string;
+  readonly bytes: Buffer;
+  /** undefined: it gains nothing. */
+  readonly gzipped: Buffer | undefined;
+  readonly etag: string;
+}
+
+export class ConsoleFiles {
+  readonly #dir: string;
+  #files: Promise<ReadonlyMap<string, ConsoleFile>> | undefined;
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  /** NOT_FOUND: there is no such file, or no console. */
+  async file(name: string): Promise<ConsoleFile> {
+    this.#files ??= readAll(this.#dir);
+    let files: ReadonlyMap<string, ConsoleFile>;
+    try {
+      files = await this.#files;
+    } catch (error) {
+      // The next request looks again.
+      this.#files = undefined;
+      if (error instanceof LinesideError) throw error;
+      if (systemCode(error) !== 'ENOENT') throw new LinesideError('INTERNAL', 'reading the console', { cause: error });
+      throw new LinesideError('NOT_FOUND', 'this build has no console', { hint: 'scripts/build makes it' });
+    }
+    const file = files.get(name);
+    if (file === undefined) throw new LinesideError('NOT_FOUND', 'the console has no such file');
+    return file;
+  }
+}
+
+async function readAll(dir: string): Promise<ReadonlyMap<string, ConsoleFile>> {
+  const found = new Map<string, ConsoleFile>();
+  let total = 0;
+  for (const entry of await readdir(dir, { withFileTypes: true })) {
+    const extension = extname(entry.name);
+    const type = types[extension];
+    if (!entry.isFile() || type === undefined) continue;
+    const bytes = await readFile(join(dir, entry.name));
+    total += bytes.length;
+    if (total > MAX_CONSOLE_BYTES)
+      throw new LinesideError('INTERNAL', `the console is larger than ${MAX_CONSOLE_BYTES}`);
+    const gzipped = dense.has(extension) ? undefined : await promisify(gzip)(bytes, { level: 9 });
+    found.set(entry.name, {
+      type,
+      bytes,
+      gzipped: gzipped !== undefined && gzipped.length < bytes.length ? gzipped : undefined,
+      etag: createHash('sha256').update(bytes).digest('base64url').slice(0, 22),
+    });
+  }
+  if (!found.has('index.html')) throw new LinesideError('NOT_FOUND', 'this build has no console');
+  return found;
+}

@@ -1,0 +1,88 @@
+/** What request headers say beyond credentials: the version meant, the reason, the request's id. Pure. */
+import { LinesideError } from '../../shared/base/errors.ts';
+import { decodeUtf8 } from '../../shared/base/exact-json.ts';
+import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
+import { MAX_CHANGE_REASON_CHARS, MAX_REQUEST_ID_CHARS } from './limits.ts';
+
+const TAG = String.raw`(W/)?"[\x21\x23-\x7e\x80-\xff]*"`;
+/** "*" or a list of entity tags (RFC 9110, 8.8.3), for If-Match and If-None-Match. */
+export const ENTITY_TAGS = `^(\\*|${TAG}([ \\t]*,[ \\t]*${TAG})*)$`;
+const entityTags = new RegExp(ENTITY_TAGS);
+
+/** undefined: it cannot be read. */
+function tagsOf(header: string): '*' | readonly string[] | undefined {
+  if (!entityTags.test(header)) return undefined;
+  return header === '*' ? '*' : (header.match(new RegExp(TAG, 'g')) ?? []);
+}
+
+/** The versions that If-Match names; undefined: the header is missing. A weak tag names none: the comparison is strong. */
+export function ifMatch(header: string | undefined): ExpectedVersion | undefined {
+  if (header === undefined) return undefined;
+  const tags = tagsOf(header);
+  if (tags === undefined) {
+    throw new LinesideError('MALFORMED', 'If-Match is neither "*" nor a list of versions in quotes', {
+      hint: 'send the ETag that reading gave, for example If-Match: "3"',
+    });
+  }
+  return tags === '*' ? tags : tags.flatMap((tag) => (/^"[1-9]\d{0,14}"$/.test(tag) ? Number(tag.slice(1, -1)) : []));
+}
+
+/** Whether If-None-Match names this tag: the caller has it already. The comparison is weak. */
+export function isKnown(etag: string, header: string | undefined): boolean {
+  const tags = tagsOf(header ?? '');
+  return tags === '*' || tags?.some((tag) => tag.replace(/^W\//, '') === etag) === true;
+}
+
+/** No page of this service is anybody else's to frame, and nothing but the console loads anything. */
+const BARE = "default-src 'none'; frame-ancestors 'none'";
+/** The console: its own files, its own requests, and no way from a text to code. */
+const OF_CONSOLE = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ');
+
+/** Of every answer, problems too. */
+export function securityHeaders(url: string): Record<string, string> {
+  return {
+    'cache-control': 'no-store',
+    'content-security-policy': /^\/console(?:[/?]|$)/.test(url) ? OF_CONSOLE : BARE,
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+  };
+}
+
+export function etag(version: number): string {
+  return `"${version}"`;
+}
+
+/**
+ * X-Change-Reason: plain text, its bytes read as UTF-8 (Node hands header bytes over as Latin-1). '' where there is none.
+ * MALFORMED: no UTF-8; INVALID_ARGUMENT: too long.
+ */
+export function changeReason(header: string | readonly string[] | undefined): string {
+  if (header === undefined) return '';
+  const text = decodeUtf8(Uint8Array.from(String(header), (character) => character.charCodeAt(0)));
+  if (text === undefined) throw new LinesideError('MALFORMED', 'X-Change-Reason is not UTF-8');
+  if (Array.from(text).length > MAX_CHANGE_REASON_CHARS) {
+    const reason = `X-Change-Reason must have at most ${MAX_CHANGE_REASON_CHARS} characters`;
+    throw new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
+  }
+  return text;
+}
+
+/** The client's own X-Request-Id where it can stand in a log line and a header; undefined: one is made. */
+export function requestId(header: string | readonly string[] | undefined): string | undefined {
+  if (typeof header !== 'string' || header.length > MAX_REQUEST_ID_CHARS) return undefined;
+  return /^[\w.:/+=@-]+$/.test(header) ? header : undefined;
+}

@@ -1,0 +1,68 @@
+/** The operations of the interface on the real outbox; only the broker is one in memory. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { until } from '../../../test/e2e/wait.ts';
+import { systemClock } from '../../shared/base/clock.ts';
+import { createOutboxAdmin } from '../outbox/admin.ts';
+import { FakeBroker } from '../outbox/broker.fixture.ts';
+import { publisherOn } from '../outbox/publisher.fixture.ts';
+import { type Answer, startTestServer } from './server.fixture.ts';
+
+it('a row that can never go is seen as dead letter, alert and audit record, sent again or given up', async (t) => {
+  const broker = new FakeBroker();
+  broker.answer = ({ key }) => (key.endsWith(':bad') ? 'refuse for ever' : 'acknowledge');
+  const { ask } = await startTestServer(t, {
+    outbox: (store) => {
+      const publisher = publisherOn(store, broker, systemClock);
+      publisher.start();
+      t.after(() => publisher.stop(1_000));
+      return createOutboxAdmin({ store, publisher, broker, topicOf: (scope) => `t.${scope}`, clock: systemClock });
+    },
+  });
+  const items = ({ json }: Answer) => json.items as readonly Readonly<Record<string, unknown>>[];
+  const letters = '/api/v1/admin/outbox/dead-letters';
+  const records = '/api/v1/dictionaries/d/records';
+  await ask('POST', '/api/v1/dictionaries', { name: 'd', title: 'D', scope: 'PUBLIC' });
+  for (const businessKey of ['good', 'bad']) await ask('POST', records, { businessKey, data: { a: 1 } });
+  const published = async (): Promise<unknown> => (await ask('GET', '/api/v1/admin/outbox')).json.publishedTotal;
+  const [dead] = await until('the dead letter', async () => {
+    const found = items(await ask('GET', letters));
+    return found.length === 1 && found;
+  });
+  assert.deepEqual([dead?.businessKey, dead?.dictionary, dead?.action], ['bad', 'd', 'created']);
+  await until('the good one to be published', async () => (await published()) === 1);
+
+  const [audited] = items(await ask('GET', '/api/v1/admin/audit?action=outbox.dlq'));
+  assert.equal(audited?.action, 'outbox.dlq');
+  assert.ok(items(await ask('GET', '/api/v1/alerts')).some(({ name }) => name === 'RefdataOutboxDLQNonEmpty'));
+  assert.match((await ask('GET', '/metrics')).text, /^lineside_outbox_dead_letters 1$/m);
+
+  broker.answer = () => 'acknowledge';
+  assert.equal(
+    (await ask('POST', `${letters}/${String(dead?.id)}/requeue`, { changeReason: 'ACL mended' })).status,
+    204,
+  );
+  await until('it to be published', async () => (await published()) === 2);
+  assert.deepEqual(items(await ask('GET', letters)), []);
+  assert.equal((await ask('POST', `${letters}/${String(dead?.id)}/discard`)).status, 404);
+  const [requeued] = items(await ask('GET', '/api/v1/admin/audit?action=outbox.requeue'));
+  assert.equal(requeued?.actor, 'all');
+  assert.equal((await ask('GET', '/api/v1/admin/audit?limit=2')).json.nextCursor === null, false);
+});
+
+it('writes in a full store are 507 and say when to try again, reads go on', async (t) => {
+  const { ask } = await startTestServer(t, { store: { maxBytes: 300_000 } });
+  await ask('POST', '/api/v1/dictionaries', { name: 'd', title: 'D', scope: 'PUBLIC' });
+  const text = 'x'.repeat(20_000);
+  for (let i = 0; ; i += 1) {
+    assert.ok(i < 100, 'the store never fills');
+    const { status, json, headers } = await ask('POST', '/api/v1/dictionaries/d/records', {
+      businessKey: `k${i}`,
+      data: { text },
+    });
+    if (status === 201) continue;
+    assert.deepEqual([status, json.code, headers['retry-after']], [507, 'STORAGE_FULL', '60']);
+    break;
+  }
+  assert.equal((await ask('GET', '/api/v1/dictionaries/d/records/k0')).status, 200);
+});

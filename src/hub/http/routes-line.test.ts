@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { describe, it } from 'node:test';
+import { ClientError, Status } from 'nice-grpc';
+import { until } from '../../../test/e2e/wait.ts';
+import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
+import { serial } from '../../shared/proto/services.ts';
+import type { JsonObject } from '../outbox/event.ts';
+import { startWithLine } from './line.fixture.ts';
+import { failureOf, refusalOf } from './line-errors.ts';
+import { at, startTestServer } from './server.fixture.ts';
+
+const OPEN = { portName: '/dev/ttyFAKE0', baudRate: 19_200, dataBits: 7, parity: 'even', stopBits: 1.5 };
+
+describe('the line over HTTP', () => {
+  it('is shown as it stands', async (t) => {
+    const { call, tokens } = await startWithLine(t);
+    const answer = await call('GET', '/api/v1/line', { token: tokens.viewer });
+    assert.equal(answer.status, 200);
+    const json = answer.json as JsonObject;
+    const { portState, requested, effective, kernel, version, clock } = json;
+    assert.deepEqual(
+      { portState, requested, effective, kernel, version, clock },
+      {
+        portState: 'closed',
+        requested: null,
+        effective: null,
+        kernel: null,
+        version: '1.2.3',
+        clock: { state: 'unknown', correctedByMs: 0 },
+      },
+    );
+    assert.equal(at(json, 'counters').rxBytes, 2 ** 40);
+    assert.equal(at(json, 'counters').rxPauses, 14);
+    assert.deepEqual([at(json, 'log').state, at(json, 'log').logId, at(json, 'log').commits], ['ok', 'log-1', 9]);
+  });
+
+  it('lists its ports', async (t) => {
+    const { call, tokens } = await startWithLine(t);
+    const { json } = await call('GET', '/api/v1/line/ports', { token: tokens.viewer });
+    assert.deepEqual(json.items, [
+      { portName: '/dev/ttyFAKE0', description: 'A fake', hardwareId: 'USB VID:PID=0403:6001' },
+    ]);
+  });
+
+  it('is opened as it was asked for, and closed', async (t) => {
+    const { call, tokens, line } = await startWithLine(t);
+    const token = tokens.operator;
+    const opened = await call('POST', '/api/v1/line/open', { token, json: OPEN });
+    assert.equal(opened.status, 200, opened.text);
+    assert.deepEqual(line.opens, [
+      { portName: '/dev/ttyFAKE0', baudRate: 19_200, dataBits: 7, parity: 1, stopBits: 1, packetSize: 0 },
+    ]);
+    assert.equal(opened.json.portState, 'open');
+    assert.equal(at(opened.json as JsonObject, 'requested').baudRate, 19_200);
+    const closed = await call('POST', '/api/v1/line/close', { token });
+    assert.deepEqual([closed.status, closed.json.portState], [200, 'closed']);
+  });
+
+  it('says what is wrong with a request before the line is asked', async (t) => {
+    const { call, tokens, line } = await startWithLine(t);
+    const token = tokens.operator;
+    const open = async (json: object): Promise<string> => {
+      const answer = await call('POST', '/api/v1/line/open', { token, json });
+      assert.equal(answer.status, 422);
+      return String(answer.json.detail);
+    };
+    assert.match(await open({ ...OPEN, parity: 'odd ' }), /parity must be one of none, even, odd, mark, space/);
+    assert.match(await open({ ...OPEN, stopBits: 3 }), /stopBits must be one of 1, 1\.5, 2/);
+    assert.match(await open({ ...OPEN, baudRate: 2 ** 32 }), /baudRate must be a whole number from 0 to 4294967295/);
+    assert.match(await open({ portName: 'x' }), /faults/);
+    assert.deepEqual(line.opens, []);
+  });
+
+  it('says what it refused, each cause with its own code', async (t) => {
+    const { call, tokens, line } = await startWithLine(t);
+    const codes: readonly (readonly [ErrorCode, number])[] = [
+      ['INVALID_ARGUMENT', 422],
+      ['SETTING_REFUSED', 422],
+      ['PORT_NOT_FOUND', 404],
+      ['PORT_BUSY', 409],
+      ['PORT_PERMISSION', 409],
+      ['PORT_IO', 503],
+      ['NOT_SENT', 503],
+      ['QUEUE_FULL', 503],
+      ['INTERNAL', 500],
+    ];
+    for (const [code, status] of codes) {
+      line.failure = new LinesideError(code, `this is ${code}`, { hint: 'do that' });
+      const answer = await call('POST', '/api/v1/line/open', { token: tokens.operator, json: OPEN });
+      assert.deepEqual([answer.status, answer.json.code], [status, code]);
+      if (code !== 'INTERNAL') assert.equal(answer.json.detail, `this is ${code} (do that)`);
+    }
+  });
+
+  it('of a line that tells no codes is judged by its status', () => {
+    const answer = (status: serial.StatusCode): string | undefined =>
+      refusalOf({ status, error: 'why' }, undefined)?.code;
+    const { StatusCode } = serial;
+    assert.equal(answer(StatusCode.OK), undefined);
+    assert.equal(answer(StatusCode.INVALID_ARGUMENT), 'INVALID_ARGUMENT');
+    assert.equal(answer(StatusCode.NOT_FOUND), 'PORT_NOT_FOUND');
+    assert.equal(answer(StatusCode.NOT_CONNECTED), 'NOT_CONNECTED');
+    assert.equal(answer(StatusCode.INTERNAL_ERROR), 'PORT_IO');
+    assert.equal(refusalOf({ status: StatusCode.INTERNAL_ERROR, error: '' }, 'no such code')?.code, 'PORT_IO');
+    for (const [status, code] of [
+      [Status.UNAVAILABLE, 'NOT_READY'],
+      [Status.UNKNOWN, 'NOT_READY'],
+      [Status.RESOURCE_EXHAUSTED, 'TOO_MANY'],
+      [Status.DATA_LOSS, 'LOG_LOST'],
+      [Status.OUT_OF_RANGE, 'LOG_REPLACED'],
+    ] as const) {
+      assert.equal(failureOf(new ClientError('/m', status, 'why'), undefined).code, code);
+    }
+    assert.equal(errorCatalogue[failureOf(new Error('broken'), undefined).code].http, 503);
+  });
+
+  it('that is away is 503', async (t) => {
+    const { call, tokens, stopLine } = await startWithLine(t);
+    const token = tokens.operator;
+    assert.equal((await call('GET', '/api/v1/line', { token })).status, 200);
+    await stopLine();
+    for (const [method, path, json] of [
+      ['GET', '/api/v1/line', undefined],
+      ['GET', '/api/v1/line/ports', undefined],
+      ['GET', '/api/v1/line/log', undefined],
+      ['GET', '/api/v1/line/log?follow=true', undefined],
+      ['POST', '/api/v1/line/open', OPEN],
+      ['POST', '/api/v1/line/close', undefined],
+      ['POST', '/api/v1/line/send', { hex: '00' }],
+    ] as const) {
+      const { status, json: problem } = await call(method, path, { token, ...(json !== undefined && { json }) });
+      assert.deepEqual([status, problem.code], [503, 'NOT_READY'], `${method} ${path}`);
+    }
+  });
+
+  it('of a hub that has no way to it is 503, and says why', async (t) => {
+    const { call, tokens } = await startTestServer(t);
+    const { status, json } = await call('GET', '/api/v1/line', { token: tokens.viewer });
+    assert.equal(status, 503);
+    assert.match(String(json.detail), /grpc\.listen names no Unix socket/);
+    assert.equal((await call('GET', '/api/v1/line/history', { token: tokens.viewer })).status, 200);
+  });
+});
+
+describe('sending over HTTP', () => {
+  it('writes exactly the bytes, from hex or base64', async (t) => {
+    const { call, tokens, line } = await startWithLine(t);
+    const send = (json: object) => call('POST', '/api/v1/line/send', { token: tokens.operator, json });
+    const bytes = Uint8Array.from([0, 0x48, 0xff, 0x0a]);
+    const forms = [{ hex: '00 48 ff 0A' }, { hex: '0048FF0a' }, { hex: ' 00\n48  ff0a ' }, { base64: 'AEj/Cg==' }];
+    for (const json of forms) assert.deepEqual((await send(json)).json, { bytes: 4 });
+    assert.deepEqual(
+      line.sends.map(({ payload }) => payload),
+      forms.map(() => bytes),
+    );
+  });
+
+  it('refuses what is not bytes, and never guesses', async (t) => {
+    const { call, tokens, line } = await startWithLine(t);
+    for (const json of [
+      {},
+      { hex: '4' },
+      { hex: '48 6' },
+      { hex: '4 8' },
+      { hex: '0x48' },
+      { hex: '48,65' },
+      { hex: 'zz' },
+      { hex: '48', base64: 'SA==' },
+      { base64: 'SA' },
+      { base64: 'S A=' },
+      { base64: '-_8=' },
+      { text: 'x' },
+      { hex: 48 },
+    ]) {
+      const { status, json: problem } = await call('POST', '/api/v1/line/send', { token: tokens.operator, json });
+      assert.deepEqual([status, problem.code], [422, 'INVALID_ARGUMENT'], JSON.stringify(json));
+    }
+    assert.deepEqual(line.sends, []);
+  });
+
+  it('without an open port is 409', async (t) => {
+    const { call, tokens, line } = await startWithLine(t);
+    line.failure = new LinesideError('NOT_CONNECTED', 'no port is open');
+    const { status, json } = await call('POST', '/api/v1/line/send', { token: tokens.operator, json: { hex: '00' } });
+    assert.deepEqual([status, json.code, json.detail], [409, 'NOT_CONNECTED', 'no port is open']);
+  });
+
+  it('is taken back when the client goes away before the bytes have reached the port', async (t) => {
+    const { tokens, line, port } = await startWithLine(t);
+    const held: AbortSignal[] = [];
+    line.onSend = ({ signal }) => {
+      held.push(signal);
+      return new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'the caller went away')));
+      });
+    };
+    const headers = { authorization: `Bearer ${tokens.operator}`, 'content-type': 'application/json' };
+    const asked = request({ host: '127.0.0.1', port, method: 'POST', path: '/api/v1/line/send', headers });
+    asked.on('error', () => {});
+    asked.end('{"hex":"00"}');
+    await until('the packet waits at the line', () => held.length === 1);
+    asked.destroy();
+    await until('it is taken back', () => held[0]?.aborted === true);
+  });
+});
+
+describe('whoami', () => {
+  it('tells every token its name and roles, and the Unix socket that it may do everything', async (t) => {
+    const { call, tokens, socketPath } = await startTestServer(t);
+    const ask = async (token: string | undefined) => (await call('GET', '/api/v1/whoami', { token })).json;
+    assert.deepEqual(await ask(tokens.viewer), { name: 'viewer', roles: ['viewer'] });
+    assert.deepEqual(await ask(tokens.internal), { name: 'internal', roles: ['writer', 'refdata-internal'] });
+    const local = (await call('GET', '/api/v1/whoami', { socketPath })).json;
+    assert.equal(local.name, 'local');
+    for (const role of ['viewer', 'operator', 'admin']) assert.ok((local.roles as string[]).includes(role));
+    assert.equal((await call('GET', '/api/v1/whoami')).status, 401);
+  });
+});

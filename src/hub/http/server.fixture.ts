@@ -1,0 +1,359 @@
+/** A listening server on a real refdata.db, and a client that holds every answer against the OpenAPI document. */
+import assert from 'node:assert/strict';
+import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import type { ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { fullFormats } from 'ajv-formats/dist/formats.js';
+import { systemClock } from '../../shared/base/clock.ts';
+import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
+import { type Logger, silentLogger } from '../../shared/base/logger.ts';
+import { parseConfig } from '../../shared/config/parse.ts';
+import { addToken } from '../../shared/config/token-changes.ts';
+import { type Role } from '../../shared/config/tokens.ts';
+import { openStoreIn, temporaryDir } from '../outbox/change-store.fixture.ts';
+import type { ChangeStore, ChangeStoreOptions } from '../outbox/change-store.ts';
+import type { JsonObject } from '../outbox/event.ts';
+import type { Alert, AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus, Page, PageRequest } from '../outbox/face.ts';
+import type { Refdata } from '../refdata/face.ts';
+import { openRefdata } from '../refdata/refdata.ts';
+import { FakeHost } from './host.fixture.ts';
+import { type HttpParts, type HttpServer, startHttpServer } from './server.ts';
+import { FakeWebhooks } from './webhooks.fixture.ts';
+
+/** The admin of an outbox in memory: this room's tests are of what it shows, not of how rows are kept. */
+export class FakeOutbox implements OutboxAdmin {
+  letters: DeadLetter[] = [1, 2, 3].map((id) => deadLetter(id));
+  steps: string[] = [];
+  standing: Alert[] = [
+    { name: 'RefdataOutboxLagHigh', severity: 'warning', forSeconds: 3, summary: '120 wait', value: 120 },
+  ];
+  now: OutboxStatus = {
+    waiting: 7,
+    oldest: { id: 3, txTime: '2026-03-01T09:30:00+00:00', ageSeconds: 12.5 },
+    inFlight: 2,
+    inFlightBytes: 900,
+    publishedTotal: 41,
+    refusedTotal: 5,
+    unreachedTotal: 6,
+    prunedTotal: 0,
+    deadLetters: 3,
+    blockedKeys: [
+      { topic: 't.public', key: 'tools:saw', outboxId: 3, attempts: 2, reason: 'ACL', nextAttemptInSeconds: 4.5 },
+    ],
+    blockedKeyCount: 1,
+    broker: {
+      configured: true,
+      connected: true,
+      reason: '',
+      forSeconds: 60,
+      producersReplaced: 2,
+      topics: [{ name: 't.public', partitions: 3, lacks: ['retention.ms is 1, not 604800000'] }],
+    },
+  };
+  /** What the next call throws. */
+  failure: unknown;
+
+  status(): OutboxStatus {
+    this.#fail();
+    return this.now;
+  }
+  deadLetters({ limit, cursor }: PageRequest): Page<DeadLetter> {
+    this.#fail();
+    const from = Number(cursor ?? 0);
+    const items = this.letters.slice(from, from + limit);
+    return { items, nextCursor: from + limit < this.letters.length ? String(from + limit) : undefined };
+  }
+  async requeue(id: number, by: string, reason: string): Promise<void> {
+    this.#step('requeue', id, by, reason);
+  }
+  async discard(id: number, by: string, reason: string): Promise<void> {
+    this.#step('discard', id, by, reason);
+  }
+  audit(action: string | undefined): Page<AuditRecord> {
+    this.#fail();
+    const record = {
+      id: 1,
+      at: '2026-03-01T09:30:00+00:00',
+      actor: 'outbox',
+      subject: 'row 1',
+      details: { attempts: 9 },
+    };
+    return { items: [{ ...record, action: action ?? 'outbox.dlq' }], nextCursor: undefined };
+  }
+  alerts(): readonly Alert[] {
+    this.#fail();
+    return this.standing;
+  }
+
+  #step(step: string, id: number, by: string, reason: string): void {
+    this.#fail();
+    if (!this.letters.some((letter) => letter.id === id)) throw new LinesideError('NOT_FOUND', 'no such dead letter');
+    this.letters = this.letters.filter((letter) => letter.id !== id);
+    this.steps.push(`${step} ${id} ${by} ${reason}`);
+  }
+
+  #fail(): void {
+    const { failure } = this;
+    this.failure = undefined;
+    if (failure !== undefined) throw failure;
+  }
+}
+
+function deadLetter(id: number): DeadLetter {
+  return {
+    id,
+    diedAt: '2026-03-01T09:30:00+00:00',
+    attempts: 1_001,
+    reason: 'MSG_SIZE_TOO_LARGE',
+    topic: 't.public',
+    scope: 'PUBLIC',
+    dictionary: 'tools',
+    businessKey: `saw-${id}`,
+    action: 'created',
+    txTime: '2026-03-01T09:30:00+00:00',
+    envelope: { schemaVersion: '1.0.0' },
+  };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  /** The body, where it is JSON; read as `unknown` by nobody but tests, hence loose. */
+  readonly json: Readonly<Record<string, unknown>>;
+}
+
+interface Call {
+  /** undefined: none is sent. */
+  readonly token?: string | undefined;
+  readonly json?: unknown;
+  readonly body?: string | Buffer;
+  readonly headers?: OutgoingHttpHeaders;
+  readonly socketPath?: string;
+  /** An address of the server; default: its first. */
+  readonly port?: number;
+}
+
+export interface TestServer {
+  readonly http: HttpServer;
+  readonly outbox: FakeOutbox;
+  readonly webhooks: FakeWebhooks;
+  readonly host: FakeHost;
+  readonly refdata: Refdata;
+  readonly port: number;
+  readonly socketPath: string;
+  readonly tokens: Readonly<Record<string, string>>;
+  readonly dir: string;
+  /** Sends the path as it is written; the answer has been found to be what the document says. */
+  readonly call: (method: string, path: string, call?: Call) => Promise<Answer>;
+  /** With the token of all roles and scopes. */
+  readonly ask: (method: string, path: string, json?: unknown, headers?: OutgoingHttpHeaders) => Promise<Answer>;
+}
+
+export interface TestOptions {
+  readonly http?: JsonObject;
+  readonly tls?: JsonObject;
+  readonly refdata?: (real: Refdata) => Refdata;
+  readonly store?: Partial<ChangeStoreOptions>;
+  /** In place of the one in memory. */
+  readonly outbox?: (store: ChangeStore) => OutboxAdmin;
+  readonly logger?: Logger;
+  readonly parts?: Partial<HttpParts>;
+}
+
+const owners: Readonly<Record<string, readonly Role[]>> = {
+  reader: ['reader'],
+  writer: ['writer'],
+  admin: ['admin'],
+  viewer: ['viewer'],
+  operator: ['operator'],
+  internal: ['writer', 'refdata-internal'],
+  all: ['admin', 'refdata-restricted'],
+};
+
+/** Everything is closed and removed at the end of the test. */
+export async function startTestServer(t: TestContext, options: TestOptions = {}): Promise<TestServer> {
+  const dir = temporaryDir(t);
+  const tokensFile = join(dir, 'tokens.json');
+  const tokens = Object.fromEntries(
+    Object.entries(owners).map(([name, roles]) => [name, addToken(tokensFile, name, roles, new Date())]),
+  );
+  const { config, faults } = parseConfig(
+    {
+      data: { dir, runtime_dir: dir },
+      auth: { tokens_file: tokensFile },
+      http: { listen: ['127.0.0.1:0', 'unix:http.sock'], ...options.http },
+      ...(options.tls !== undefined && { tls: options.tls }),
+    },
+    {},
+  );
+  assert.deepEqual(faults, []);
+  const store = openStoreIn(t, dir, { clock: systemClock, ...options.store });
+  const real = openRefdata({
+    store,
+    path: join(dir, 'refdata.db'),
+    maxBytes: config.outbox.maxBytes,
+    maxImportBytes: config.http.maxImportBytes,
+    clock: systemClock,
+    logger: silentLogger,
+  });
+  const outbox = new FakeOutbox();
+  const webhooks = new FakeWebhooks();
+  const host = new FakeHost();
+  const http = await startHttpServer({
+    config,
+    refdata: options.refdata?.(real) ?? real,
+    outbox: options.outbox?.(store) ?? outbox,
+    webhooks,
+    host,
+    line: undefined,
+    consoleDir: join(dir, 'console'),
+    clock: systemClock,
+    logger: options.logger ?? silentLogger,
+    version: '0.1.0',
+    ...options.parts,
+  });
+  const agent = new Agent({ keepAlive: true });
+  t.after(async () => {
+    agent.destroy();
+    await http.stop();
+    await real.close();
+  });
+  const port = Number(/:(\d+)$/.exec(http.addresses[0] ?? '')?.[1]);
+  const send = (method: string, path: string, call: Call): Promise<Answer> => sendOne(agent, port, method, path, call);
+  const contract = new Contract(JSON.parse((await send('GET', '/openapi.json', {})).text) as JsonObject);
+  const call = async (method: string, path: string, call: Call = {}): Promise<Answer> => {
+    const answer = await send(method, path, call);
+    contract.check(method, path, answer);
+    return answer;
+  };
+  return {
+    http,
+    outbox,
+    webhooks,
+    host,
+    refdata: real,
+    port,
+    socketPath: join(dir, 'http.sock'),
+    tokens,
+    dir,
+    call,
+    ask: (method, path, json, headers) =>
+      call(method, path, {
+        token: tokens.all,
+        ...(json !== undefined && { json }),
+        ...(headers !== undefined && { headers }),
+      }),
+  };
+}
+
+function sendOne(agent: Agent, port: number, method: string, path: string, call: Call): Promise<Answer> {
+  const text = call.json === undefined ? call.body : JSON.stringify(call.json);
+  // A body of text would have Node send the headers in UTF-8 with it.
+  const body = text === undefined ? undefined : Buffer.from(text);
+  const chunked = call.headers?.['transfer-encoding'] !== undefined;
+  const headers = {
+    ...(call.token !== undefined && { authorization: `Bearer ${call.token}` }),
+    ...(body !== undefined && {
+      'content-type': 'application/json',
+      ...(!chunked && { 'content-length': body.length }),
+    }),
+    ...call.headers,
+  };
+  const where =
+    call.socketPath === undefined ? { host: '127.0.0.1', port: call.port ?? port } : { socketPath: call.socketPath };
+  return new Promise((resolve, reject) => {
+    const asked = request({ ...where, agent, method, path, headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString();
+        const isJson = /\bjson\b/.test(response.headers['content-type'] ?? '') && text !== '';
+        const json = isJson ? (JSON.parse(text) as Answer['json']) : {};
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json });
+      });
+    });
+    asked.on('error', reject);
+    asked.end(body);
+  });
+}
+
+/** The document as the judge of answers. */
+class Contract {
+  readonly document: JsonObject;
+  readonly #ajv: Ajv2020;
+  readonly #checks = new Map<string, ValidateFunction>();
+  readonly #paths: readonly { readonly path: string; readonly pattern: RegExp }[];
+
+  constructor(document: JsonObject) {
+    this.document = document;
+    this.#ajv = new Ajv2020({
+      allErrors: true,
+      strict: false,
+      formats: { 'date-time': fullFormats['date-time'], uri: fullFormats.uri },
+    });
+    this.#ajv.addSchema(document, 'document');
+    this.#paths = Object.keys(at(document, 'paths')).map((path) => ({
+      path,
+      pattern: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{[a-z]+\}/g, '[^/]*')}$`),
+    }));
+  }
+
+  check(method: string, url: string, answer: Answer): void {
+    const said = `${method} ${url} answered ${answer.status} ${answer.text.slice(0, 500)}`;
+    if (answer.status >= 400 && method !== 'HEAD') checkProblem(answer, said);
+    const path = this.#paths.find(({ pattern }) => pattern.test(url.split('?', 1)[0] ?? ''))?.path;
+    const operation = path === undefined ? undefined : at(this.document, 'paths', path)[method.toLowerCase()];
+    if (path === undefined || operation === undefined) return;
+    const type = (answer.headers['content-type'] ?? '').split(';', 1)[0] ?? '';
+    const where = ['paths', path, method.toLowerCase(), 'responses', String(answer.status)];
+    const response = at(this.document, ...where);
+    assert.ok(Object.keys(response).length > 0, `the document has no such answer: ${said}`);
+    for (const name of Object.keys(at(response, 'headers'))) {
+      const { pattern = '' } = at(response, 'headers', name, 'schema') as { readonly pattern?: string };
+      assert.match(String(answer.headers[name.toLowerCase()]), new RegExp(pattern), `${name}: ${said}`);
+    }
+    if (!('content' in response)) return assert.equal(answer.text, '', said);
+    const content = at(response, 'content');
+    if ('*/*' in content) return;
+    assert.ok(type in content, `the document has no ${type} there: ${said}`);
+    if (!/\bjson$/.test(type)) return;
+    const check = this.#checkOf([...where, 'content', type, 'schema']);
+    assert.ok(check(answer.json), `${said}: ${this.#ajv.errorsText(check.errors)}`);
+  }
+
+  #checkOf(where: readonly string[]): ValidateFunction {
+    const pointer = where
+      .map((part) => `/${encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))}`)
+      .join('');
+    let check = this.#checks.get(pointer);
+    if (check === undefined) {
+      check = this.#ajv.compile({ $ref: `document#${pointer}` });
+      this.#checks.set(pointer, check);
+    }
+    return check;
+  }
+}
+
+/** What holds for every problem whatever it is about. */
+function checkProblem({ status, headers, json }: Answer, said: string): void {
+  assert.equal(headers['content-type'], 'application/problem+json', said);
+  const code = String(json.code) as ErrorCode;
+  assert.ok(code in errorCatalogue, said);
+  assert.equal(errorCatalogue[code].http, status, said);
+  assert.equal(json.status, status, said);
+  assert.equal(json.type, `urn:lineside:problem:${code}`, said);
+  assert.equal(headers['www-authenticate'] !== undefined, status === 401, said);
+  const retries = status === 429 || status === 503 || status === 507;
+  assert.equal(headers['retry-after'] !== undefined, retries, said);
+}
+
+/** The object at a path of names; empty where there is none. */
+export function at(object: JsonObject, ...names: readonly string[]): JsonObject {
+  let here: unknown = object;
+  for (const name of names) here = typeof here === 'object' && here !== null ? Reflect.get(here, name) : undefined;
+  return typeof here === 'object' && here !== null ? (here as JsonObject) : {};
+}

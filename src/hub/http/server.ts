@@ -1,0 +1,198 @@
+/** The HTTP interface: one app on several listeners. */
+import type { IncomingMessage } from 'node:http';
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { type LinesideError } from '../../shared/base/errors.ts';
+import { Listeners } from '../../shared/base/listeners.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { once } from '../../shared/base/once.ts';
+import { RefusalLog } from '../../shared/base/refusal-log.ts';
+import type { Config, ListenAddress } from '../../shared/config/config.ts';
+import { showListen } from '../../shared/config/listen.ts';
+import { TokenReader } from '../../shared/config/token-reader.ts';
+import type { HostAdmin } from '../../shared/host/host-facts.ts';
+import type { LineClient } from '../../shared/line-client/line-client.ts';
+import type { WatchAdmin } from '../health/face.ts';
+import type { OutboxAdmin } from '../outbox/face.ts';
+import type { Refdata } from '../refdata/face.ts';
+import type { UpstreamAdmin } from '../upstream/face.ts';
+import type { WebhookAdmin } from '../webhooks/face.ts';
+import { buildApp, stopping } from './app.ts';
+import { BodyBudget } from './bodies.ts';
+import { ConsoleFiles } from './console-files.ts';
+import { judgeBy } from './credentials.ts';
+import { STOP_GRACE_MS } from './limits.ts';
+import { LineCalls } from './line-calls.ts';
+import { LineHistory } from './line-history.ts';
+import { LogStreams } from './line-streams.ts';
+import { type Listener, listen, type Tls, tlsOf } from './listener.ts';
+import { Metrics, NO_ROUTE, type StorageFigures } from './metrics.ts';
+import type { HttpFigures } from './metrics-hub.ts';
+import type { RouteParts } from './route.ts';
+
+export interface HttpParts {
+  readonly config: Config;
+  readonly refdata: Refdata;
+  readonly outbox: OutboxAdmin;
+  readonly webhooks: WebhookAdmin;
+  readonly host: HostAdmin;
+  /** Whose it is closes it, after stop(). undefined: there is none to ask. */
+  readonly line: LineClient | undefined;
+  /** The directory of the console's files. */
+  readonly consoleDir: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly version: string;
+  /** Of auth.tokens_file; default: one of its own. */
+  readonly tokens?: TokenReader;
+  /** Why the hub cannot do its work now (a damaged store), for /readyz; undefined: it can. */
+  readonly trouble?: () => LinesideError | undefined;
+  /** Sizes of refdata.db for /metrics. */
+  readonly storage?: () => StorageFigures | undefined;
+  /** The line and the certificates, for /metrics and the alerts. */
+  readonly watch?: WatchAdmin;
+  /** How the serial log goes to the central side; undefined: it does not. */
+  readonly upstream?: UpstreamAdmin;
+}
+
+export interface HttpServer {
+  /** Where it listens, with the ports that port 0 became. */
+  readonly addresses: readonly string[];
+  readonly listening: readonly ListenAddress[];
+  /** What is to be said of addresses that are not served. */
+  faults(): readonly string[];
+  /** Answers under way get STOP_GRACE_MS, new requests 503; then what is left is cut. */
+  stop(): Promise<void>;
+}
+
+/** CONFIG_INVALID: no address, or not the Unix socket, can be listened on. */
+export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
+  const { config, clock, logger, outbox, webhooks, trouble } = parts;
+  let isStopping = false;
+  const tokens = parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger);
+  const local = new WeakSet<IncomingMessage>();
+  const refusals = new RefusalLog(clock, logger);
+  const bodies = new BodyBudget(config.http.maxBodyBytes);
+  const metrics = metricsOf(parts, () => ({
+    connections: listeners.open.reduce((sum, listener) => sum + listener.connections(), 0),
+    refusedCallers: refusals.total,
+    bodyBytes: bodies.heldBytes,
+    followStreams: streams.count('follow'),
+    pageStreams: streams.count('page'),
+  }));
+  const consoleParts = partsOfConsole(parts, tokens, refusals, (request) => local.has(request));
+  const { streams, history } = consoleParts;
+  const routeParts: RouteParts = {
+    refdata: parts.refdata,
+    outbox,
+    webhooks,
+    host: parts.host,
+    ...consoleParts,
+    watch: parts.watch,
+    upstream: parts.upstream,
+    metrics,
+    clock,
+    version: parts.version,
+    maxImportBytes: config.http.maxImportBytes,
+    trouble: () => (isStopping ? stopping() : trouble?.()),
+    openapi: once(async () => {
+      const { openapiDocument } = await import('./openapi.ts');
+      return Buffer.from(await openapiDocument(routeParts));
+    }),
+  };
+  const app = await buildApp({
+    ...routeParts,
+    refusals,
+    logger,
+    maxBodyBytes: config.http.maxBodyBytes,
+    bodies,
+    isStopping: () => isStopping,
+  });
+
+  const eventsOf = (address: ListenAddress) => ({
+    clock,
+    request: (...[request, response]: Parameters<typeof app.routing>) => {
+      if (address.kind === 'unix') local.add(request);
+      app.routing(request, response);
+    },
+    broken: (status: number) => metrics.answered(NO_ROUTE, 'other', status, 0),
+    dropped: (peer: string, why: string) => refusals.note('connect', peer, why),
+  });
+  const tls = await tlsOf(config, logger);
+  const listeners = new Listeners<ListenAddress, Listener>({
+    addresses: config.http.listen,
+    listen: (address) => listen(address, config, tls, eventsOf(address)),
+    show: showListen,
+    clock,
+    logger,
+  });
+  const stop = once(async () => {
+    isStopping = true;
+    if (listeners.faults.length > 0) await listeners.stop();
+    streams.endAll(stopping());
+    await closeAll(listeners.open, clock);
+    metrics.stop();
+    refusals.stop();
+    await history.stop();
+    await app.close();
+  });
+  return started(listeners, tls, stop);
+}
+
+async function started(
+  listeners: Listeners<ListenAddress, Listener>,
+  tls: Tls | undefined,
+  stop: () => Promise<void>,
+): Promise<HttpServer> {
+  try {
+    await listeners.start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const listening = listeners.open.map(({ address }) => address);
+  return {
+    addresses: listening.map(showListen),
+    listening,
+    faults: () => [...listeners.faults, tls?.fault ?? ''].filter((fault) => fault !== ''),
+    stop,
+  };
+}
+
+/** The line, its log and the console, and who is judged again while a stream of them lasts. */
+function partsOfConsole(
+  { line: client, consoleDir, clock }: HttpParts,
+  tokens: TokenReader,
+  refusals: RefusalLog,
+  isLocal: (request: IncomingMessage) => boolean,
+) {
+  const line = new LineCalls(client, clock);
+  return {
+    line,
+    history: new LineHistory({ status: (signal) => line.status(signal), clock }),
+    streams: new LogStreams(clock, (reader, reason) => refusals.note('GET /api/v1/line/log', reader, reason)),
+    console: new ConsoleFiles(consoleDir),
+    judge: judgeBy(tokens, isLocal),
+  };
+}
+
+function metricsOf(parts: HttpParts, http: () => HttpFigures): Metrics {
+  const { outbox, webhooks, host, storage, watch, upstream, version, clock } = parts;
+  return new Metrics({
+    outbox: () => outbox.status(),
+    webhooks: () => webhooks.status(),
+    host: () => host.facts(),
+    storage: storage ?? (() => undefined),
+    watch,
+    upstream: () => upstream?.status(),
+    http,
+    version,
+    clock,
+  });
+}
+
+async function closeAll(listeners: readonly Listener[], clock: Clock): Promise<void> {
+  const closed = Promise.all(listeners.map((listener) => listener.close()));
+  if (await endsWithin(clock, STOP_GRACE_MS, closed)) return;
+  for (const listener of listeners) listener.cut();
+  await closed;
+}

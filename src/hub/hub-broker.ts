@@ -1,0 +1,64 @@
+/** The broker that the configuration asks for, and the three topics of the specification. */
+import type { Clock } from '../shared/base/clock.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import type { Config } from '../shared/config/config.ts';
+import { readPassword } from '../shared/config/load.ts';
+import type { Broker, KafkaOptions, TopicWish } from './kafka/face.ts';
+import { type Scope, scopes } from './outbox/event.ts';
+
+/** Seven days, as the specification has it. */
+const RETENTION_MS = 604_800_000;
+
+export function topicOf({ kafka }: Config, scope: Scope): string {
+  return `${kafka.topicPrefix}.${scope.toLowerCase()}`;
+}
+
+/** Not started yet. undefined: none is configured, and nothing of librdkafka is loaded. */
+export async function openBroker(config: Config, clock: Clock, logger: Logger): Promise<Broker | undefined> {
+  const { kafka, outbox, device } = config;
+  if (kafka.bootstrap === '') return undefined;
+  const topics = scopes.map((scope) => topicWish(config, topicOf(config, scope)));
+  const own = { topics, compression: kafka.compression, clientId: device.id, queueBytes: outbox.inFlightBytes };
+  return newBroker(config, own, clock, logger);
+}
+
+/** One for the serial log alone: its backlog is never in the same queue as a change event. Not started yet. */
+export function openUpstreamBroker(config: Config, clock: Clock, logger: Logger): Promise<Broker> {
+  const { topic, compression } = config.upstream;
+  const own = {
+    topics: [topicWish(config, topic)],
+    compression,
+    clientId: `${config.device.id}-upstream`,
+    queueBytes: config.kafka.maxMessageBytes,
+    oneAtATime: true,
+  };
+  return newBroker(config, own, clock, logger);
+}
+
+function topicWish({ kafka }: Config, name: string): TopicWish {
+  const { partitions, replicationFactor } = kafka;
+  const settings = { 'retention.ms': String(RETENTION_MS), 'cleanup.policy': 'delete' };
+  return { name, partitions, replicationFactor, config: settings };
+}
+
+type Own = Pick<KafkaOptions, 'topics' | 'compression' | 'clientId' | 'queueBytes' | 'oneAtATime'>;
+
+async function newBroker({ kafka }: Config, own: Own, clock: Clock, logger: Logger): Promise<Broker> {
+  const { createKafkaBroker } = await import('./kafka/broker.ts');
+  const { bootstrap, securityProtocol, username, passwordFile, caFile, createTopics } = kafka;
+  return createKafkaBroker(
+    {
+      ...own,
+      bootstrap,
+      securityProtocol,
+      username,
+      caFile,
+      createTopics,
+      password: passwordFile === '' ? '' : readPassword(passwordFile),
+      messageTimeoutMs: kafka.messageTimeoutMs,
+      maxMessageBytes: kafka.maxMessageBytes,
+    },
+    clock,
+    logger,
+  );
+}

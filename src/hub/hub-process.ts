@@ -1,0 +1,326 @@
+/** Composition root of the hub: builds its parts from one Config, starts them in order and stops them in reverse. */
+import { statfsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { AlertSource } from '../shared/base/alerts.ts';
+import { systemClock } from '../shared/base/clock.ts';
+import { makeDirectory } from '../shared/base/directory.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
+import { holdDataDirectory } from '../shared/base/lock-file.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
+import type { Config } from '../shared/config/config.ts';
+import { TokenReader } from '../shared/config/token-reader.ts';
+import { createClockSync } from '../shared/host/clock-sync.ts';
+import type { HostAdmin } from '../shared/host/host-facts.ts';
+import { promisedSockets } from '../shared/host/listeners.ts';
+import { httpAnswers, probedAddress } from '../shared/host/probe.ts';
+import { hubStatus } from '../shared/host/status-text.ts';
+import { createHostTelemetry } from '../shared/host/telemetry.ts';
+import type { Vitals } from '../shared/host/vitals.ts';
+import type { Check } from '../shared/host/watchdog.ts';
+import { connectLine, type LineClient } from '../shared/line-client/line-client.ts';
+import { closeQuietly } from '../shared/storage/open.ts';
+import type { CertificateFile } from './health/certificates.ts';
+import { startWatch, type Watch } from './health/watch.ts';
+import { type HttpParts, type HttpServer, startHttpServer } from './http/server.ts';
+import { openBroker, topicOf } from './hub-broker.ts';
+import { type Consumers, createConsumers } from './hub-consumers.ts';
+import { hubMigrations } from './hub-migrations.ts';
+import type { Upstream, UpstreamParts } from './hub-upstream.ts';
+import { createOutboxAdmin } from './outbox/admin.ts';
+import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
+import type { Scope } from './outbox/event.ts';
+import type { OutboxAdmin } from './outbox/face.ts';
+import { openRefdataFile, refdataFileName } from './outbox/open-file.ts';
+import { createPublisher, type Publisher } from './outbox/publisher.ts';
+import type { Refdata } from './refdata/face.ts';
+import { type OwnedRefdata, openRefdata } from './refdata/refdata.ts';
+import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
+
+/** After its limit the broker is let go of within a second, and what it acknowledged is written. */
+const AFTER_DRAIN_MS = 6_000;
+/** Beside the compiled service. */
+const consoleDir = fileURLToPath(new URL('../console', import.meta.url));
+/** A batch of the serial log is made to take about a second; one that does not arrive goes again after the start. */
+const UPSTREAM_DRAIN_MS = 2_000;
+/** The planner's last commit and the dispatcher's, each on a slow card. */
+const WEBHOOKS_STOP_MS = 10_000;
+
+export interface HubProcess {
+  /** Where it listens: "unix:/run/lineside/http.sock", "127.0.0.1:8080". */
+  readonly addresses: readonly string[];
+  readonly vitals: Vitals;
+  /** Ends requests, gives what is on its way to the broker outbox.drain_ms, closes the file. Rejects with all failures at once. */
+  stop(): Promise<void>;
+}
+
+export interface HubStart {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly version: string;
+  /** Told what the start is at. */
+  readonly stage: (text: string) => void;
+}
+
+/** Throws CONFLICT where another hub is at work on the same data, and the errors of openRefdataFile. */
+export async function startHub(start: HubStart): Promise<HubProcess> {
+  const stops: StopStep[] = [];
+  const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
+  try {
+    return { ...(await build(start, (step) => stops.push(step))), stop };
+  } catch (error) {
+    await stop().catch((also: unknown) =>
+      start.logger.error('stopping after a failed start', { error: messageOf(also) }),
+    );
+    throw error;
+  }
+}
+
+async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 'stop'>> {
+  const { config, logger, version, stage } = start;
+  const { dir, runtimeDir } = config.data;
+  const clock = systemClock;
+  const release = await holdDataDirectory(dir, 'hub');
+  onStop({ what: 'lock', stop: async () => release() });
+  await makeDirectory('data.runtime_dir', runtimeDir);
+
+  stage('checking refdata.db');
+  const store = openStore(start, onStop);
+  const path = join(dir, refdataFileName);
+  const { maxImportBytes } = config.http;
+  const refdata = openRefdata({ store, path, maxBytes: config.outbox.maxBytes, maxImportBytes, clock, logger });
+
+  const tokens = new TokenReader(config.auth.tokensFile, clock, logger);
+  const { webhooks, consumers } = await prepareWebhooks(start, store, tokens, onStop);
+
+  stage('starting');
+  const broker = await openBroker(config, clock, logger);
+  const { maxAttempts, inFlightBytes, keepPublishedDays, drainMs } = config.outbox;
+  const topic = (scope: Scope): string => topicOf(config, scope);
+  const publisher = createPublisher({
+    store,
+    broker,
+    topicOf: topic,
+    deviceId: config.device.id,
+    maxAttempts,
+    inFlightBytes,
+    keepPublishedDays,
+    keepAbove: () => webhooks.keepAbove(),
+    clock,
+    logger,
+  });
+  publisher.start();
+  onStop({ what: 'publisher', stop: () => publisher.stop(drainMs), limitMs: drainMs + AFTER_DRAIN_MS });
+  // Before the publisher: while an import holds the write slot, what the broker acknowledged cannot be marked.
+  onStop({ what: 'imports', stop: () => refdata.close() });
+
+  const outbox = createOutboxAdmin({ store, publisher, broker, topicOf: topic, clock });
+  const { admin } = webhooks;
+  const host = startTelemetry(start, onStop);
+  const line = openLine(start, onStop);
+  const upstream = await openUpstream(start, line, { publisher, broker }, onStop);
+  const watch = watchAll(start, line, [outbox, admin, host, ...(upstream ? [upstream.admin] : [])], onStop);
+  const parts = { config, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
+  const http = await startHttpServer({
+    ...parts,
+    line,
+    consoleDir,
+    ...(upstream && { upstream: upstream.admin }),
+    ...views(store, config),
+  });
+  onStop({ what: 'HTTP', stop: () => http.stop() });
+  // While it is not known who the consumers are, events wait to be planned.
+  void consumers.known.then(() => webhooks.start());
+
+  if (config.device.inventory && line !== undefined) await startFacts(start, line, refdata, onStop);
+  const { loops } = webhooks;
+  const watched = { store, outbox, admin, refdata, publisher, loops, http, upstream };
+  return { addresses: http.addresses, vitals: vitalsOf(watched) };
+}
+
+interface Watched {
+  readonly store: ChangeStore;
+  readonly outbox: OutboxAdmin;
+  readonly admin: Webhooks['admin'];
+  readonly refdata: OwnedRefdata;
+  readonly publisher: Publisher;
+  readonly loops: Webhooks['loops'];
+  readonly http: HttpServer;
+  readonly upstream: Upstream | undefined;
+}
+
+function vitalsOf({ store, outbox, admin, refdata, publisher, loops, http, upstream }: Watched): Vitals {
+  const checks: Check[] = [
+    { name: 'the publisher', answers: () => publisher.checkTurns() },
+    ...loops.map(({ name, check }) => ({ name, answers: check })),
+    { name: 'the import', answers: () => refdata.importAnswers() },
+  ];
+  if (upstream !== undefined)
+    checks.push({ name: 'the shipper of the serial log', answers: () => upstream.checkTurns() });
+  const address = probedAddress(http.listening);
+  if (address !== undefined) checks.push({ name: 'HTTP', answers: () => httpAnswers(address) });
+  const status = (): string => {
+    const { rejected, failed } = admin.status();
+    const { damage, full } = store.health();
+    const refusing = damage === '' ? full : damage;
+    return [...http.faults(), hubStatus({ ...outbox.status(), review: rejected + failed, refusing })].join('; ');
+  };
+  return { checks, status };
+}
+
+type OnStop = (step: StopStep) => void;
+
+function openStore({ config, logger }: HubStart, onStop: OnStop): ChangeStore {
+  const { dir } = config.data;
+  const { maxBytes, minFreeBytes } = config.outbox;
+  const { connection, unchecked, setAside } = openRefdataFile(dir, hubMigrations);
+  if (setAside !== '') {
+    logger.error("refdata.db was another program's database: it was set aside and an empty one begun", {
+      file: setAside,
+    });
+  }
+  try {
+    const options = { connection, unchecked, dir, maxBytes, minFreeBytes, clock: systemClock, logger };
+    const store = openChangeStore(options);
+    onStop({ what: 'refdata.db', stop: () => store.close() });
+    return store;
+  } catch (error) {
+    closeQuietly(connection);
+    throw error;
+  }
+}
+
+/** What takes its time is looked at beside the start. */
+function startTelemetry({ config, logger }: HubStart, onStop: OnStop): HostAdmin {
+  const { dir } = config.data;
+  const clockSync = createClockSync({ file: config.device.timeSyncFile, clock: systemClock });
+  const telemetry = createHostTelemetry({ dir, clockSync, clock: systemClock, logger });
+  void telemetry.start();
+  onStop({
+    what: 'telemetry',
+    stop: async () => {
+      telemetry.stop();
+      clockSync.stop();
+    },
+  });
+  return telemetry;
+}
+
+/** Not started: what is to be sent waits until the hub answers. */
+async function prepareWebhooks(
+  { config, logger, version }: HubStart,
+  store: ChangeStore,
+  tokens: TokenReader,
+  onStop: OnStop,
+): Promise<{ readonly webhooks: Webhooks; readonly consumers: Consumers }> {
+  const clock = systemClock;
+  const consumers = createConsumers({ tokens, clock, logger });
+  await consumers.start();
+  onStop({ what: 'consumers', stop: async () => consumers.stop() });
+  const { maxBytes } = config.outbox;
+  const otherRemotes = remotesOf(config);
+  const webhooks = openWebhooks({
+    ...config.webhooks,
+    otherRemotes,
+    maxBytes,
+    store,
+    consumers,
+    version,
+    clock,
+    logger,
+  });
+  onStop({ what: 'webhooks', stop: () => webhooks.stop(), limitMs: WEBHOOKS_STOP_MS });
+  return { webhooks, consumers };
+}
+
+/** "host:port" of what the hub calls besides the subscribers. */
+function remotesOf({ kafka, upstream }: Config): readonly string[] {
+  const collector = upstream.to === 'collector' ? [upstream.collector] : [];
+  return [...kafka.bootstrap.split(','), ...collector].filter((address) => address !== '');
+}
+
+/** What /readyz and /metrics say of the store. */
+function views(store: ChangeStore, { data, outbox }: Config): Pick<HttpParts, 'trouble' | 'storage'> {
+  return {
+    storage() {
+      const { bavail, bsize } = statfsSync(data.dir);
+      const { usedBytes, waitingChanges, damage, full } = store.health();
+      const sizes = { usedBytes, waitingChanges, limitBytes: outbox.maxBytes, freeBytes: bavail * bsize };
+      return { ...sizes, isDamaged: damage !== '', isFull: full !== '' };
+    },
+    trouble() {
+      const { damage } = store.health();
+      return damage === '' ? undefined : new LinesideError('STORAGE_DAMAGED', damage);
+    },
+  };
+}
+
+/** For all that asks the line. undefined: grpc.listen names no Unix socket to ask it on. */
+function openLine({ config, logger }: HubStart, onStop: OnStop): LineClient | undefined {
+  const unix = config.grpc.listen.find((address) => address.kind === 'unix');
+  if (unix === undefined) {
+    logger.warn('the hub knows nothing of the line: grpc.listen names no Unix socket to ask it on');
+    return undefined;
+  }
+  const client = connectLine(unix.path);
+  onStop({ what: 'connection to the line', stop: async () => client.close() });
+  return client;
+}
+
+/** The line, the certificates, and everybody's alerts in the operator's log. */
+function watchAll(
+  { config, logger }: HubStart,
+  client: LineClient | undefined,
+  sources: readonly AlertSource[],
+  onStop: OnStop,
+): Watch {
+  const { tls, kafka, webhooks, upstream } = config;
+  const certificates: readonly CertificateFile[] = [
+    { key: 'tls.cert_file', file: tls.certFile, kind: 'chain' },
+    { key: 'tls.client_ca_file', file: tls.clientCaFile, kind: 'authorities' },
+    { key: 'kafka.ca_file', file: kafka.caFile, kind: 'authorities' },
+    { key: 'webhooks.ca_file', file: webhooks.caFile, kind: 'authorities' },
+    { key: 'upstream.collector_ca_file', file: upstream.collectorCaFile, kind: 'authorities' },
+  ];
+  const watch = startWatch({ client, certificates, findClosedSockets, sources, clock: systemClock, logger });
+  onStop({ what: 'watch', stop: () => watch.stop() });
+  return watch;
+}
+
+/** Asked of systemd, by the service that systemd runs. */
+async function findClosedSockets(): Promise<readonly string[]> {
+  if (process.env['INVOCATION_ID'] === undefined) return [];
+  return ((await promisedSockets()) ?? []).filter(({ isOpen }) => !isOpen).map(({ unit }) => unit);
+}
+
+/** undefined: it is off. */
+async function openUpstream(
+  { config, logger }: HubStart,
+  line: LineClient | undefined,
+  events: Pick<UpstreamParts, 'publisher' | 'broker'>,
+  onStop: OnStop,
+): Promise<Upstream | undefined> {
+  if (config.upstream.to === 'off' || line === undefined) return undefined;
+  const { startUpstream } = await import('./hub-upstream.ts');
+  const upstream = await startUpstream({ config, line, ...events, clock: systemClock, logger });
+  if (upstream === undefined) return undefined;
+  onStop({
+    what: 'upstream',
+    stop: () => upstream.stop(UPSTREAM_DRAIN_MS),
+    limitMs: UPSTREAM_DRAIN_MS + AFTER_DRAIN_MS,
+  });
+  return upstream;
+}
+
+async function startFacts(
+  { config, logger }: HubStart,
+  client: LineClient,
+  refdata: Refdata,
+  onStop: OnStop,
+): Promise<void> {
+  const { startDeviceFacts } = await import('./device-facts/device-facts.ts');
+  const deviceId = config.device.id;
+  const facts = startDeviceFacts({ client, refdata, deviceId, clock: systemClock, logger });
+  onStop({ what: 'device facts', stop: () => facts.stop() });
+}

@@ -1,0 +1,104 @@
+/** The way of the serial log to the central side that the configuration asks for, put together. */
+import { join } from 'node:path';
+import type { Clock } from '../shared/base/clock.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import type { Config } from '../shared/config/config.ts';
+import type { LineClient } from '../shared/line-client/line-client.ts';
+import { openUpstreamBroker } from './hub-broker.ts';
+import { type Broker, LARGE_MESSAGE_MS } from './kafka/face.ts';
+import type { Publisher } from './outbox/publisher.ts';
+import { UpstreamAlerts } from './upstream/alerts.ts';
+import { ChangeEvents } from './upstream/change-events.ts';
+import type { UpstreamAdmin, Way } from './upstream/face.ts';
+import { lineLog } from './upstream/line-log.ts';
+import { PositionFile, positionFileName } from './upstream/position-file.ts';
+import { Shipper } from './upstream/shipper.ts';
+
+export interface UpstreamParts {
+  readonly config: Config;
+  readonly line: LineClient;
+  readonly publisher: Publisher;
+  /** Of the change events; undefined: none is configured. */
+  readonly broker: Broker | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface Upstream {
+  readonly admin: UpstreamAdmin;
+  checkTurns(): void;
+  stop(limitMs: number): Promise<void>;
+}
+
+/** Beyond what a way allows itself: librdkafka's time-outs, a collector's 60 s and a second for each kilobyte. */
+const SEND_MORE_MS = 60_000;
+const SLOWEST_BYTES_PER_MS = 1;
+
+/** undefined: it is off. Never waits for the line or the other side. */
+export async function startUpstream(parts: UpstreamParts): Promise<Upstream | undefined> {
+  const { config, line, clock, logger } = parts;
+  const { to, batchBytes, lingerMs, maxKbitPerS, maxBytesPerDay } = config.upstream;
+  if (to === 'off') return undefined;
+  const events = new ChangeEvents(
+    () => parts.publisher.status(),
+    () => parts.broker?.state(),
+    clock,
+  );
+  const shipper = new Shipper({
+    way: to === 'kafka' ? await kafka(parts, events) : await collector(parts),
+    line: lineLog(line, clock),
+    file: new PositionFile(join(config.data.dir, positionFileName)),
+    deviceId: config.device.id,
+    batchBytes,
+    lingerMs,
+    maxKbitPerS,
+    maxBytesPerDay,
+    busy: () => events.busy(),
+    sendLimitMs:
+      Math.max(config.kafka.messageTimeoutMs, LARGE_MESSAGE_MS, SEND_MORE_MS + batchBytes / SLOWEST_BYTES_PER_MS) +
+      SEND_MORE_MS,
+    clock,
+    logger,
+  });
+  const alerts = new UpstreamAlerts(clock.monoMs());
+  shipper.start();
+  return {
+    admin: { status: () => shipper.status(), alerts: () => alerts.look(shipper.status(), clock.monoMs()) },
+    checkTurns: () => shipper.checkTurns(),
+    stop: (limitMs) => shipper.stop(limitMs),
+  };
+}
+
+async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEvents): Promise<Way> {
+  const { kafkaWay } = await import('./upstream/way-kafka.ts');
+  const { topic, compression } = config.upstream;
+  return kafkaWay({
+    newBroker: () => openUpstreamBroker(config, clock, logger),
+    outage: () => events.outage(),
+    topic,
+    deviceId: config.device.id,
+    compression,
+    maxMessageBytes: config.kafka.maxMessageBytes,
+    secure: config.kafka.securityProtocol !== 'plaintext',
+    clock,
+  });
+}
+
+async function collector({ config, clock, logger }: UpstreamParts): Promise<Way> {
+  const { createCollectorWay } = await import('./upstream/way-collector.ts');
+  const { collector: address, collectorTokenFile, collectorCaFile, collectorInsecure, compression } = config.upstream;
+  if (address === '') throw new LinesideError('CONFIG_INVALID', 'upstream.collector: must be set');
+  return createCollectorWay(
+    {
+      address,
+      deviceId: config.device.id,
+      tokenFile: collectorTokenFile,
+      caFile: collectorCaFile,
+      insecure: collectorInsecure,
+      compresses: compression !== 'none',
+    },
+    clock,
+    logger,
+  );
+}

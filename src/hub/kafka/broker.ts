@@ -1,0 +1,369 @@
+/**
+ * The Broker on librdkafka. One producer (session) at a time: while brokers come and go librdkafka connects again by
+ * itself; after a fatal error, and as long as none was ever reached, it is replaced. Every message taken is settled
+ * once: by its report, or as unreached when its producer goes.
+ */
+import { backoffMs } from '../../shared/base/backoff.ts';
+import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
+import { messageOf } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { Absence } from './absence.ts';
+import type {
+  Broker,
+  BrokerListener,
+  BrokerState,
+  KafkaOptions,
+  Offered,
+  Outcome,
+  OutgoingMessage,
+  Settled,
+} from './face.ts';
+import { Outstanding } from './outstanding.ts';
+import type { Session, SessionListener } from './session.ts';
+import { QUEUE_MESSAGES } from './settings.ts';
+import { TopicKeeper } from './topic-keeper.ts';
+import {
+  type Fault,
+  fatalReason,
+  isAllDown,
+  isFatal,
+  outcomeOf,
+  type Sent,
+  saysLimitOutdated,
+  saysTopicMissing,
+  thrownOutcome,
+} from './verdict.ts';
+import { Window } from './window.ts';
+
+/** A producer that could not be made, or that had to be replaced, is followed by another after a pause that doubles between these. */
+const RETRY_FIRST_MS = 1_000;
+const RETRY_MAX_MS = 60_000;
+/** A broker that has not been heard of for this long is asked for a sign of life, */
+const SILENCE_MS = 10_000;
+/** which it has to give within this. */
+const SIGN_OF_LIFE_MS = 3_000;
+/** While it is away it is asked this often whether librdkafka has reached it again. */
+const AWAY_PAUSE_MS = 500;
+/** stop() resolves at the latest this long after its limit. */
+const CLOSE_LIMIT_MS = 900;
+const DRAIN_LOOK_MS = 10;
+
+export function createKafkaBroker(options: KafkaOptions, clock: Clock, logger: Logger): Broker {
+  return new KafkaBroker(options, clock, logger);
+}
+
+class KafkaBroker implements Broker {
+  readonly #options: KafkaOptions;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #absence: Absence;
+  readonly #topics: TopicKeeper;
+  readonly #outstanding = new Outstanding();
+  readonly #window: Window;
+  readonly #stopping = new AbortController();
+  #listener: BrokerListener = { settled() {}, changed() {} };
+  #running: Promise<void> | undefined;
+  #session: Session | undefined;
+  /** A broker answers, and the topics were looked after. */
+  #connected = false;
+  #draining = false;
+  #sinceMs: number;
+  #heardMs = 0;
+  /** The last refusal, until its topic takes a message again. */
+  #trouble: { readonly topic: string; readonly reason: string } | undefined;
+  #fatal = false;
+  #fatalReason = '';
+  #failures = 0;
+  #producersReplaced = 0;
+  #settled: Settled[] = [];
+  #saidFull = false;
+  #nudge = new AbortController();
+  #closing: Promise<void> = Promise.resolve();
+
+  constructor(options: KafkaOptions, clock: Clock, logger: Logger) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#absence = new Absence(options, clock, logger);
+    this.#topics = new TopicKeeper(options, clock, logger);
+    this.#window = new Window(options.queueBytes, options.messageTimeoutMs);
+    this.#sinceMs = clock.monoMs();
+  }
+
+  listen(listener: BrokerListener): void {
+    this.#listener = listener;
+  }
+
+  start(): void {
+    this.#absence.begin();
+    this.#running ??= this.#run(this.#stopping.signal);
+  }
+
+  state(): BrokerState {
+    const { size, bytes } = this.#outstanding;
+    return {
+      connected: this.#connected,
+      reason: this.#connected ? (this.#trouble?.reason ?? '') : this.#absence.reason,
+      forMs: this.#clock.monoMs() - this.#sinceMs,
+      topics: this.#topics.reports(),
+      outstanding: size,
+      outstandingBytes: bytes,
+      producersReplaced: this.#producersReplaced,
+    };
+  }
+
+  offer(message: OutgoingMessage): Offered {
+    const session = this.#session;
+    if (session === undefined || !this.#connected || this.#draining) return 'offline';
+    const bytes = bytesOf(message);
+    const outstanding = this.#outstanding;
+    if (bytes > this.#options.maxMessageBytes) {
+      const reason = `${bytes} bytes are more than kafka.max_message_bytes (${this.#options.maxMessageBytes}) allows`;
+      return this.#refuseUnsent(message, bytes, { kind: 'refused', reason, forever: true });
+    }
+    // A message larger than the whole window goes when nothing else is on its way.
+    const full =
+      outstanding.size >= QUEUE_MESSAGES || (outstanding.size > 0 && outstanding.bytes + bytes > this.#window.bytes);
+    if (full) return this.#full();
+    try {
+      session.produce(message);
+    } catch (error) {
+      const fault: Fault = { code: codeOf(error), text: messageOf(error).toLowerCase() };
+      const outcome = thrownOutcome(fault, this.#sent(message.topic, bytes));
+      if (outcome === 'full') return this.#full();
+      // Its line in the log, which says why, usually comes first.
+      if (isFatal(fault) && !this.#fatal) this.#fatallyFailed(this.#fatalReason);
+      return outcome === 'offline' ? 'offline' : this.#refuseUnsent(message, bytes, outcome);
+    }
+    outstanding.take(message.id, { topic: message.topic, bytes, takenMs: this.#clock.monoMs() });
+    return 'taken';
+  }
+
+  async stop(limitMs: number): Promise<void> {
+    this.#draining = true;
+    const end = this.#clock.monoMs() + limitMs;
+    while (this.#outstanding.size > 0 && this.#connected && this.#clock.monoMs() < end) {
+      await pause(this.#clock, Math.min(DRAIN_LOOK_MS, Math.max(0, end - this.#clock.monoMs())));
+    }
+    this.#stopping.abort();
+    this.#absence.stop();
+    this.#disconnected('stopped');
+    this.#abandon('the service is stopping');
+    this.#deliver();
+    const closed = Promise.all([this.#session?.close(), this.#running]).then(() => this.#closing);
+    this.#session = undefined;
+    await endsWithin(this.#clock, CLOSE_LIMIT_MS, closed);
+  }
+
+  /** The one loop: a session after the other, until stop(). */
+  async #run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await this.#oneSession(signal);
+      } catch (error) {
+        // Nothing of the network ends here: the native module cannot be loaded, or librdkafka refuses the settings.
+        this.#disconnected(messageOf(error));
+      }
+      if (signal.aborted) return;
+      await pause(this.#clock, backoffMs(this.#failures++, RETRY_FIRST_MS, RETRY_MAX_MS), signal);
+    }
+  }
+
+  async #oneSession(signal: AbortSignal): Promise<void> {
+    const { newSession } = await import('./session.ts');
+    if (signal.aborted) return;
+    this.#fatal = false;
+    this.#fatalReason = 'the Kafka client reports a fatal error; a new producer is made';
+    const session = newSession(
+      this.#options,
+      this.#clock,
+      this.#listenerFor(() => this.#session === session),
+    );
+    this.#session = session;
+    try {
+      await session.open();
+      await this.#keep(session, signal);
+    } finally {
+      if (this.#session === session) this.#session = undefined;
+      // Not waited for: a broker that hangs would hold up the next one.
+      this.#closing = session.close();
+    }
+  }
+
+  /** While librdkafka keeps this producer usable: watches whether a broker is there, and looks after the topics. */
+  async #keep(session: Session, signal: AbortSignal): Promise<void> {
+    const over = (): boolean => signal.aborted || this.#fatal;
+    while (!over()) {
+      const fault = await session.look(SIGN_OF_LIFE_MS);
+      if (over()) break;
+      if (fault === undefined) {
+        this.#heardMs = this.#clock.monoMs();
+        if (!this.#connected) this.#topics.found();
+        if (this.#clock.monoMs() >= this.#topics.dueMs(!this.#connected)) {
+          await this.#topics.tend();
+          // That may have taken half a minute: whether the broker is still there is asked anew.
+          continue;
+        }
+        this.#reached();
+        await this.#rest(over, signal);
+      } else {
+        if (this.#connected) this.#disconnected(`the broker gives no sign of life (${fault.text})`);
+        else this.#absence.unanswered(fault.text);
+        await pause(this.#clock, AWAY_PAUSE_MS, signal);
+      }
+    }
+    if (!signal.aborted) this.#replace();
+  }
+
+  /** As long as acknowledgements come and nothing else happens. */
+  async #rest(over: () => boolean, signal: AbortSignal): Promise<void> {
+    while (this.#connected && !over()) {
+      // A sign of life would wait behind a large message: that one has a time limit of its own.
+      const isCarrying = this.#options.oneAtATime === true && this.#outstanding.size > 0;
+      const wait = isCarrying
+        ? SILENCE_MS
+        : Math.min(this.#topics.dueMs(), this.#heardMs + SILENCE_MS) - this.#clock.monoMs();
+      if (wait <= 0) return;
+      this.#nudge = new AbortController();
+      await pause(this.#clock, wait, AbortSignal.any([signal, this.#nudge.signal]));
+    }
+  }
+
+  #replace(): void {
+    this.#producersReplaced++;
+    this.#disconnected(this.#fatalReason);
+    this.#abandon('the producer had to be replaced');
+    this.#logger.warn('kafka producer replaced after a fatal error', { reason: this.#fatalReason });
+  }
+
+  #listenerFor(current: () => boolean): SessionListener {
+    return {
+      report: (id, fault) => {
+        // Of a producer that was replaced: what it still had was settled then.
+        if (current()) this.#reported(id, fault);
+      },
+      error: (fault) => {
+        if (!current()) return;
+        if (isAllDown(fault.text) && this.#connected) {
+          this.#disconnected('the connection to the broker is lost');
+        }
+      },
+      trouble: (line) => {
+        if (!current()) return;
+        const fatal = fatalReason(line);
+        if (fatal === undefined) this.#absence.trouble(line);
+        else this.#fatallyFailed(fatal);
+      },
+    };
+  }
+
+  /** The producer takes nothing any more; #keep replaces it. */
+  #fatallyFailed(reason: string): void {
+    this.#fatal = true;
+    this.#fatalReason = reason;
+    this.#wake();
+  }
+
+  #reported(id: number, fault: Fault | undefined): void {
+    const taken = this.#outstanding.settle(id);
+    if (taken === undefined) return;
+    const now = this.#clock.monoMs();
+    if (fault === undefined) {
+      this.#window.acknowledged(taken.bytes, taken.takenMs, now);
+      this.#heardMs = now;
+      this.#failures = 0;
+      if (this.#trouble?.topic === taken.topic) this.#trouble = undefined;
+      this.#settle(id, { kind: 'acknowledged' });
+      return;
+    }
+    const sent = this.#sent(taken.topic, taken.bytes);
+    const outcome = outcomeOf(fault, sent);
+    if (outcome.kind === 'refused') this.#trouble = { topic: taken.topic, reason: outcome.reason };
+    if (outcome.kind === 'unreached') {
+      this.#window.timedOut(taken.takenMs, now);
+      // While a broker answers: a partition without a leader, or a line too slow for this message.
+      this.#trouble = { topic: taken.topic, reason: `${taken.topic}: ${outcome.reason}` };
+    }
+    const isNews = saysTopicMissing(fault.text) || saysLimitOutdated(fault, sent);
+    if (isNews && this.#topics.missed()) this.#wake();
+    this.#settle(id, outcome);
+  }
+
+  #reached(): void {
+    if (this.#connected) return;
+    this.#connected = true;
+    this.#sinceMs = this.#clock.monoMs();
+    this.#heardMs = this.#sinceMs;
+    this.#absence.end();
+    this.#logger.info('kafka connected', { bootstrap: this.#options.bootstrap });
+    this.#listener.changed();
+  }
+
+  #disconnected(reason: string): void {
+    this.#absence.because(reason);
+    if (!this.#connected) return;
+    this.#connected = false;
+    this.#sinceMs = this.#clock.monoMs();
+    this.#topics.lost();
+    this.#wake();
+    this.#listener.changed();
+  }
+
+  #wake(): void {
+    this.#nudge.abort();
+  }
+
+  #abandon(reason: string): void {
+    for (const id of this.#outstanding.ids()) {
+      this.#outstanding.settle(id);
+      this.#settle(id, { kind: 'unreached', reason });
+    }
+  }
+
+  #refuseUnsent(message: OutgoingMessage, bytes: number, outcome: Outcome): Offered {
+    // Settled after offer() has returned, like all others.
+    this.#outstanding.take(message.id, { topic: message.topic, bytes, takenMs: this.#clock.monoMs() });
+    if (outcome.kind === 'refused') this.#trouble = { topic: message.topic, reason: outcome.reason };
+    this.#outstanding.settle(message.id);
+    this.#settle(message.id, outcome);
+    return 'taken';
+  }
+
+  /** Reports come in crowds: one call for all of this turn. */
+  #settle(id: number, outcome: Outcome): void {
+    if (this.#settled.length === 0) setImmediate(() => this.#deliver());
+    this.#settled.push({ id, outcome });
+  }
+
+  #deliver(): void {
+    const batch = this.#settled;
+    if (batch.length === 0) return;
+    this.#settled = [];
+    this.#listener.settled(batch);
+    if (!this.#saidFull) return;
+    this.#saidFull = false;
+    this.#listener.changed();
+  }
+
+  #full(): Offered {
+    this.#saidFull = true;
+    return 'full';
+  }
+
+  #sent(topic: string, bytes: number): Sent {
+    return { topic, bytes, topicLimit: this.#topics.limitOf(topic), alone: this.#options.oneAtATime === true };
+  }
+}
+
+function bytesOf(message: OutgoingMessage): number {
+  let bytes = Buffer.byteLength(message.key) + Buffer.byteLength(message.value);
+  for (const [name, value] of Object.entries(message.headers))
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
+  return bytes;
+}
+
+function codeOf(error: unknown): number {
+  return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'number'
+    ? error.code
+    : 0;
+}

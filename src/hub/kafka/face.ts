@@ -1,0 +1,121 @@
+/**
+ * What the rest of the hub sees of Kafka: messages are offered one by one, and each that was taken is settled exactly
+ * once. Nothing here knows what the messages mean; nothing outside src/hub/kafka/ knows node-rdkafka.
+ */
+export interface OutgoingMessage {
+  /** The caller's own, unique among the messages not yet settled. */
+  readonly id: number;
+  readonly topic: string;
+  /** Same key, same partition. */
+  readonly key: string;
+  /** Text goes as UTF-8. */
+  readonly value: string | Uint8Array;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export type Outcome =
+  /** All in-sync replicas have it (acks=all). */
+  | { readonly kind: 'acknowledged' }
+  /** A broker was reached and refused it. `forever`: it can never go as it is (too large). */
+  | { readonly kind: 'refused'; readonly reason: string; readonly forever: boolean }
+  /** It may or may not have arrived: no broker reached, timed out, the producer was replaced or stopped. Costs no attempt. */
+  | { readonly kind: 'unreached'; readonly reason: string };
+
+export interface Settled {
+  readonly id: number;
+  readonly outcome: Outcome;
+}
+
+/**
+ * 'taken': it will be settled, once. 'full': not taken, the queue is full, offer it again after something was settled.
+ * 'offline': not taken, there is no connection to offer it to.
+ */
+export type Offered = 'taken' | 'full' | 'offline';
+
+export interface TopicReport {
+  readonly name: string;
+  /** 0: it does not exist, or nothing is known of it yet. */
+  readonly partitions: number;
+  /** What it lacks of what was asked for, in words; reported, never changed. Empty: nothing. */
+  readonly lacks: readonly string[];
+}
+
+export interface BrokerState {
+  readonly connected: boolean;
+  /** Why not, or what the last trouble was; '' when there is none. */
+  readonly reason: string;
+  /** Monotonic milliseconds since `connected` last changed. */
+  readonly forMs: number;
+  readonly topics: readonly TopicReport[];
+  /** Messages taken and not yet settled, and their bytes. */
+  readonly outstanding: number;
+  readonly outstandingBytes: number;
+  /** Times the producer was replaced after a fatal error. */
+  readonly producersReplaced: number;
+}
+
+export interface BrokerListener {
+  /** In batches, as the reports come in; never before the offer() that took a message has returned. */
+  settled(batch: readonly Settled[]): void;
+  /** Connected, disconnected, or room in the queue again. */
+  changed(): void;
+}
+
+/** Whoever listens starts and stops it, nobody else: in the hub that is the publisher. */
+export interface Broker {
+  /** Never calls settled() itself, also for a message that can never go: that comes in a later turn of the loop. */
+  offer(message: OutgoingMessage): Offered;
+  state(): BrokerState;
+  /** One listener; before start(). */
+  listen(listener: BrokerListener): void;
+  /** Begins to connect, and goes on trying; never waits for a broker. */
+  start(): void;
+  /**
+   * Gives what is outstanding up to `limitMs` to be acknowledged, then disconnects; what was not is settled as 'unreached'.
+   * Always resolves within a second after the limit.
+   */
+  stop(limitMs: number): Promise<void>;
+}
+
+/** What a topic is asked to be when it is created, and compared with when it exists. */
+export interface TopicWish {
+  readonly name: string;
+  readonly partitions: number;
+  /** -1: the broker's default. */
+  readonly replicationFactor: number;
+  /** "retention.ms": "604800000" */
+  readonly config: Readonly<Record<string, string>>;
+}
+
+/**
+ * Of a connection that carries one message at a time: the largest passes at 28 kbit/s (1,000,000 bytes). librdkafka takes no
+ * larger socket.timeout.ms, which runs while a request is still on its way.
+ */
+export const LARGE_MESSAGE_MS = 300_000;
+
+export interface KafkaOptions {
+  /** "host:port,host:port" */
+  readonly bootstrap: string;
+  readonly securityProtocol: 'plaintext' | 'ssl' | 'sasl_plaintext' | 'sasl_ssl';
+  /** SCRAM-SHA-512; '' without SASL. */
+  readonly username: string;
+  readonly password: string;
+  /** PEM file of the authorities; '': the system's. */
+  readonly caFile: string;
+  readonly clientId: string;
+  readonly compression: 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
+  /** Milliseconds a message may wait for its acknowledgement until it is settled as 'unreached'. */
+  readonly messageTimeoutMs: number;
+  /** Bytes: the largest message that is offered to the broker. */
+  readonly maxMessageBytes: number;
+  /** Bytes of messages taken and not settled; beyond that, and on a slow line long before, offer() answers 'full'. */
+  readonly queueBytes: number;
+  /**
+   * No message is offered before the last one was settled: a refusal for its size is its own, and it may take minutes on a slow
+   * link, whatever messageTimeoutMs says.
+   */
+  readonly oneAtATime?: boolean;
+  readonly topics: readonly TopicWish[];
+  /** false: missing topics are reported, not created. */
+  readonly createTopics: boolean;
+}

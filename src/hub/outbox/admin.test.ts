@@ -1,0 +1,249 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { createOutboxAdmin } from './admin.ts';
+import { FakeBroker } from './broker.fixture.ts';
+import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
+import type { OutboxAdmin } from './face.ts';
+import { change, changeAtOnce, publisherOn, type Rig, rigFor, settles, turns } from './publisher.fixture.ts';
+
+function adminFor(t: TestContext): Rig & { readonly admin: OutboxAdmin } {
+  const rig = rigFor(t);
+  const admin = createOutboxAdmin({ ...rig, topicOf: (scope) => `refdata.${scope.toLowerCase()}` });
+  return { ...rig, admin };
+}
+
+function is(code: string): (error: unknown) => boolean {
+  return (error) => error instanceof LinesideError && error.code === code;
+}
+
+const all = { limit: 1_000, cursor: undefined };
+
+test('the status shows what waits, how old it is, and which keys are blocked and why', async (t) => {
+  const { admin, store, broker, publisher, clock } = adminFor(t);
+  broker.answer = ({ key }) => (key === 'tools:bad' ? 'refuse' : 'acknowledge');
+  publisher.start();
+  await change(store, ['bad', 'good', 'bad']);
+  await settles('published', clock, () => publisher.status().publishedTotal === 1);
+  const before = admin.status().oldest?.ageSeconds ?? 0;
+  clock.stepWall(90_000);
+  const status = admin.status();
+  assert.deepEqual([status.waiting, status.oldest?.id, status.deadLetters, status.blockedKeyCount], [2, 1, 0, 1]);
+  assert.equal((status.oldest?.ageSeconds ?? 0) - before, 90);
+  assert.equal(status.refusedTotal, status.blockedKeys[0]?.attempts);
+  assert.deepEqual(
+    status.blockedKeys.map(({ topic, key, outboxId, reason }) => [topic, key, outboxId, reason]),
+    [['refdata.public', 'tools:bad', 1, 'not allowed']],
+  );
+  assert.deepEqual([status.broker.configured, status.broker.connected], [true, true]);
+  clock.stepWall(-1e9);
+  assert.equal(admin.status().oldest?.ageSeconds, 0, 'never negative');
+});
+
+test('a dead letter is listed with its envelope, requeued once, and goes out again', async (t) => {
+  const { admin, store, broker, publisher, clock } = adminFor(t);
+  broker.answer = ({ id }) => (id % 2 === 1 ? 'refuse for ever' : 'acknowledge');
+  publisher.start();
+  await change(store, ['a', 'b', 'c', 'd', 'e']);
+  await settles('settled', clock, () => publisher.status().waiting === 0);
+  assert.equal(admin.status().deadLetters, 3);
+  const first = admin.deadLetters({ limit: 2, cursor: undefined });
+  assert.deepEqual(
+    first.items.map(({ id, topic, attempts, reason, envelope }) => [
+      id,
+      topic,
+      attempts,
+      reason,
+      envelope['businessKey'],
+    ]),
+    [
+      [1, 'refdata.public', 1, 'not allowed', 'a'],
+      [3, 'refdata.public', 1, 'not allowed', 'c'],
+    ],
+  );
+  const second = admin.deadLetters({ limit: 2, cursor: first.nextCursor });
+  assert.deepEqual([second.items.map(({ id }) => id), second.nextCursor], [[5], undefined]);
+
+  broker.answer = () => 'acknowledge';
+  await admin.requeue(3, 'anna', 'the limit was raised');
+  assert.equal(publisher.status().waiting, 1);
+  await settles('published', clock, () => publisher.status().waiting === 0);
+  assert.deepEqual(broker.arrived.map(({ id }) => id).at(-1), 3);
+  await assert.rejects(admin.requeue(3, 'anna', ''), is('NOT_FOUND'));
+  await admin.discard(5, 'anna', 'no use');
+  await assert.rejects(admin.discard(5, 'anna', ''), is('NOT_FOUND'));
+  await assert.rejects(admin.discard(2, 'anna', ''), is('NOT_FOUND'));
+  assert.deepEqual(
+    admin.deadLetters(all).items.map(({ id }) => id),
+    [1],
+  );
+  assert.deepEqual(
+    admin
+      .audit(undefined, all)
+      .items.map(({ actor, action, subject }) => [actor, action, subject])
+      .slice(0, 2),
+    [
+      ['anna', 'outbox.discard', 'tools:e'],
+      ['anna', 'outbox.requeue', 'tools:c'],
+    ],
+  );
+  assert.deepEqual(admin.audit('outbox.requeue', all).items[0]?.details, {
+    outboxId: 3,
+    attempts: 1,
+    reason: 'the limit was raised',
+  });
+});
+
+test('a dead letter requeued while offline goes out with the others, whatever was read ahead', async (t) => {
+  const { admin, store, broker, publisher, clock } = adminFor(t);
+  broker.answer = ({ id }) => (id === 2 ? 'refuse for ever' : 'acknowledge');
+  publisher.start();
+  await change(store, ['a', 'b', 'c']);
+  await settles('settled', clock, () => publisher.status().waiting === 0);
+  broker.connected = false;
+  await change(store, ['d', 'b']);
+  await turns();
+  await admin.requeue(2, 'anna', '');
+  broker.answer = () => 'acknowledge';
+  broker.connected = true;
+  await settles('all published', clock, () => publisher.status().waiting === 0);
+  assert.deepEqual(new Set(broker.arrived.map(({ id }) => id)), new Set([1, 2, 3, 4, 5]));
+});
+
+test('of two requeues or discards of a dead letter at once one does it, and the other finds none', async (t) => {
+  const { admin, store, broker, publisher, clock } = adminFor(t);
+  broker.answer = () => 'refuse for ever';
+  publisher.start();
+  await change(store, ['a', 'b', 'c']);
+  await settles('settled', clock, () => publisher.status().waiting === 0);
+  broker.answer = () => 'acknowledge';
+  const results = await Promise.allSettled([
+    admin.requeue(1, 'anna', ''),
+    admin.requeue(1, 'bert', ''),
+    admin.requeue(2, 'anna', ''),
+    admin.discard(2, 'bert', ''),
+    admin.discard(3, 'anna', ''),
+    admin.discard(3, 'bert', ''),
+    admin.requeue(3, 'bert', ''),
+  ]);
+  assert.deepEqual(
+    results.map((result) => result.status === 'fulfilled' || is('NOT_FOUND')(result.reason)),
+    results.map(() => true),
+  );
+  assert.deepEqual(
+    results.map(({ status }) => status === 'fulfilled'),
+    [true, false, true, false, true, false, false],
+  );
+  assert.equal(publisher.status().waiting, 2);
+  await settles('published', clock, () => publisher.status().waiting === 0);
+  await turns();
+  assert.deepEqual(
+    broker.arrived.map(({ id }) => id),
+    [1, 2],
+  );
+  assert.deepEqual(
+    admin.audit(undefined, all).items.map(({ action }) => action),
+    ['outbox.discard', 'outbox.requeue', 'outbox.requeue', 'outbox.dlq', 'outbox.dlq', 'outbox.dlq'],
+  );
+});
+
+test('a dead letter requeued while the publisher stops waits, and the next process sends it', async (t) => {
+  const { admin, store, broker, publisher, clock, dir } = adminFor(t);
+  broker.answer = () => 'refuse for ever';
+  publisher.start();
+  await change(store, ['a', 'b']);
+  await settles('settled', clock, () => publisher.status().waiting === 0);
+  broker.answer = () => 'acknowledge';
+  const stopped = publisher.stop(1_000);
+  await admin.requeue(1, 'anna', '');
+  await stopped;
+  await admin.requeue(2, 'anna', '');
+  await turns();
+  assert.deepEqual([broker.arrived, publisher.status().waiting], [[], 2]);
+  await store.close();
+  const again = openStoreIn(t, dir, { clock });
+  const next = new FakeBroker();
+  const nextPublisher = publisherOn(again, next, clock);
+  nextPublisher.start();
+  await settles('published', clock, () => nextPublisher.status().waiting === 0);
+  assert.deepEqual(
+    next.arrived.map(({ id }) => id),
+    [1, 2],
+  );
+  await nextPublisher.stop(0);
+});
+
+test('dead letters requeued the moment they appear, while all else drains, each go out, and nothing goes twice', async (t) => {
+  const { admin, store, broker, publisher, clock } = adminFor(t);
+  await changeAtOnce(
+    store,
+    Array.from({ length: 3_000 }, (_, n) => `k${n % 500}`),
+  );
+  const refused = new Map<number, number>();
+  broker.answer = ({ id }) => {
+    if (id % 7 !== 0 || (refused.get(id) ?? 0) === 2) return 'acknowledge';
+    refused.set(id, (refused.get(id) ?? 0) + 1);
+    return 'refuse for ever';
+  };
+  publisher.start();
+  const requeues: Promise<void>[] = [];
+  const asked = new Set<string>();
+  await settles('all published', clock, () => {
+    for (const { id, diedAt } of admin.deadLetters(all).items) {
+      const name = `${id} ${diedAt} ${refused.get(id)}`;
+      if (!asked.has(name)) requeues.push(admin.requeue(id, 'anna', ''));
+      asked.add(name);
+    }
+    return publisher.status().waiting === 0 && broker.acknowledged.size === 3_000;
+  });
+  await Promise.all(requeues);
+  assert.equal(requeues.length, 2 * Math.floor(3_000 / 7));
+  assert.deepEqual([admin.status().deadLetters, publisher.inMemory], [0, 0]);
+  assert.equal(broker.arrived.length, 3_000);
+});
+
+test('the audit is read newest first, by action, page by page', async (t) => {
+  const { admin, store } = adminFor(t);
+  for (let n = 0; n < 25; n++) {
+    await store.commit(author, (tx) => tx.audit(n % 5 === 0 ? 'five' : 'other', `s${n}`, { n }));
+  }
+  const seen: string[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = admin.audit(undefined, { limit: 7, cursor });
+    seen.push(...page.items.map(({ subject }) => subject));
+    cursor = page.nextCursor;
+    if (cursor === undefined) break;
+  }
+  assert.deepEqual(
+    seen,
+    Array.from({ length: 25 }, (_, n) => `s${24 - n}`),
+  );
+  assert.deepEqual(
+    admin.audit('five', all).items.map(({ details }) => details['n']),
+    [20, 15, 10, 5, 0],
+  );
+  assert.deepEqual(admin.audit('none', all), { items: [], nextCursor: undefined });
+  assert.throws(() => admin.audit(undefined, { limit: 7, cursor: 'x' }), is('INVALID_ARGUMENT'));
+});
+
+test('alerts tell of lag, dead letters and damage, with their age', async (t) => {
+  const { admin, store, broker, publisher, clock } = adminFor(t);
+  assert.deepEqual(admin.alerts(), []);
+  broker.connected = false;
+  publisher.start();
+  await store.commit(author, (tx) => {
+    for (let n = 0; n < 101; n++) tx.emit(recordEvent(`k${n}`));
+  });
+  assert.deepEqual(
+    admin.alerts().map(({ name, forSeconds, value }) => [name, forSeconds, value]),
+    [['RefdataOutboxLagHigh', 0, 101]],
+  );
+  broker.answer = ({ id }) => (id === 1 ? 'refuse for ever' : 'acknowledge');
+  broker.connected = true;
+  await settles('settled', clock, () => publisher.status().waiting === 0);
+  store.reportDamage('refdata.db is damaged: x');
+  assert.deepEqual(
+    admin.alerts().map(({ name }) => name),
+    ['RefdataOutboxDLQNonEmpty', 'RefdataStoreDamaged'],
+  );
+});

@@ -1,0 +1,119 @@
+/**
+ * Whether there is room for a change: what refdata.db holds against its budget, and the disk's free space. Looked at now
+ * and then, not at each commit. The publisher's marks are never asked: they must go through when changes may not.
+ */
+import { statfsSync } from 'node:fs';
+import type { Clock } from '../../shared/base/clock.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import type { Connection } from '../../shared/storage/open.ts';
+
+export interface BudgetOptions {
+  readonly connection: Connection;
+  /** The directory whose file system is looked at. */
+  readonly dir: string;
+  /** Bytes refdata.db may hold for changes. */
+  readonly maxBytes: number;
+  /** Free bytes of the file system below which changes are refused. */
+  readonly minFreeBytes: number;
+  readonly clock: Clock;
+}
+
+/** A change writes some 24 KiB; 64 of them move neither figure by more than 2 MiB. */
+const lookCommits = 64;
+const lookBytes = 1024 * 1024;
+/** Other programs fill the disk too. */
+const lookMs = 1_000;
+/**
+ * What the publisher's marks may take beyond the budget: a mark lengthens its row by 32 bytes, so a page in ten may
+ * split, and the index of waiting rows gives pages back meanwhile.
+ */
+const reserveDivisor = 8;
+const minReserveBytes = 4 * 1024 * 1024;
+
+/** Slices removed for one change at most, some 10 ms each: a limit that was lowered by far is reached over several changes. */
+const maxSlices = 8;
+
+/** Pages a connection may fill: with the reserve for the one that marks, without for one that only brings changes. */
+export function limitPages(connection: Connection, maxBytes: number, withReserve: boolean): void {
+  const pageSize = Number(connection.pragma('page_size', { simple: true }));
+  const reserve = withReserve ? Math.max(minReserveBytes, maxBytes / reserveDivisor) : 0;
+  connection.pragma(`max_page_count = ${Math.max(1, Math.floor((maxBytes + reserve) / pageSize))}`);
+}
+
+export class Budget {
+  readonly #o: BudgetOptions;
+  readonly #pageSize: number;
+  readonly #pageCount;
+  readonly #freeCount;
+  #commitsLeft = 0;
+  #bytesLeft = 0;
+  #lookedMs = 0;
+  /** '' while there is room, else what is lacking. */
+  #lack = '';
+
+  constructor(options: BudgetOptions) {
+    this.#o = options;
+    this.#pageSize = Number(options.connection.pragma('page_size', { simple: true }));
+    this.#pageCount = options.connection.prepare<[], number>('PRAGMA page_count').pluck();
+    this.#freeCount = options.connection.prepare<[], number>('PRAGMA freelist_count').pluck();
+  }
+
+  /** '' while there is room for changes, else what is lacking, in words. */
+  lack(): string {
+    const due = this.#commitsLeft <= 0 || this.#bytesLeft <= 0;
+    if (due || this.#lack !== '' || this.#o.clock.monoMs() - this.#lookedMs >= lookMs) this.#look();
+    return this.#lack;
+  }
+
+  /** refdata.db holds what it may; the disk is another matter. */
+  get isReached(): boolean {
+    return this.usedBytes() >= this.#o.maxBytes;
+  }
+
+  /** An eighth is left: room for a large import. */
+  get isNearlyReached(): boolean {
+    return this.usedBytes() >= this.#o.maxBytes - this.#o.maxBytes / reserveDivisor;
+  }
+
+  /** Throws STORAGE_FULL where there is no room for a change. `makeRoom`: removes a slice of what is dispensable; false: nothing is. */
+  check(makeRoom: () => boolean): void {
+    for (let slices = 0; this.lack() !== '' && slices < maxSlices && this.isReached && makeRoom(); slices++);
+    const lack = this.lack();
+    if (lack === '') return;
+    throw new LinesideError('STORAGE_FULL', `no room for changes: ${lack}`, {
+      hint: 'Let the outbox drain, free space on the disk, or raise outbox.max_bytes; nothing was written.',
+    });
+  }
+
+  /** Told of each commit, with the characters it stored. */
+  spent(size: number): void {
+    this.#commitsLeft--;
+    this.#bytesLeft -= size;
+  }
+
+  /** Something large came or went: look before the next change. */
+  lookSoon(): void {
+    this.#commitsLeft = 0;
+  }
+
+  usedBytes(): number {
+    return ((this.#pageCount.get() ?? 0) - (this.#freeCount.get() ?? 0)) * this.#pageSize;
+  }
+
+  #look(): void {
+    this.#commitsLeft = lookCommits;
+    this.#bytesLeft = lookBytes;
+    this.#lookedMs = this.#o.clock.monoMs();
+    this.#lack = this.#judge();
+  }
+
+  #judge(): string {
+    const { dir, maxBytes, minFreeBytes } = this.#o;
+    const used = this.usedBytes();
+    if (used >= maxBytes) return `refdata.db holds ${used} bytes, outbox.max_bytes is ${maxBytes}`;
+    const { bavail, bsize } = statfsSync(dir);
+    const free = bavail * bsize;
+    if (free < minFreeBytes) return `the disk has ${free} bytes free, outbox.min_free_bytes is ${minFreeBytes}`;
+    return '';
+  }
+}

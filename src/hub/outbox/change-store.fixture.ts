@@ -1,0 +1,83 @@
+/** A real refdata.db in a directory of its own for the tests of the hub's rooms, with a clock that stands still. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import type { Clock } from '../../shared/base/clock.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import { openDatabase } from '../../shared/storage/open.ts';
+import { refdataTables, scopeHistory } from '../refdata/schema.ts';
+import { webhookTables } from '../webhooks/schema.ts';
+import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './change-store.ts';
+import type { Author, RecordEvent } from './event.ts';
+import { outboxTables } from './schema.ts';
+
+/** As the hub's (hub-migrations.ts). */
+export const migrations = [outboxTables + refdataTables, webhookTables, scopeHistory];
+
+export const author: Author = { changedBy: 'tester', changeReason: '' };
+
+export interface TemporaryStore {
+  readonly store: ChangeStore;
+  readonly clock: FakeClock;
+  readonly dir: string;
+  readonly path: string;
+}
+
+/** Closed and removed at the end of the test. */
+export function temporaryStore(t: TestContext, changes: Partial<ChangeStoreOptions> = {}): TemporaryStore {
+  const dir = temporaryDir(t);
+  const clock = new FakeClock();
+  const store = openStoreIn(t, dir, { clock, ...changes });
+  return { store, clock, dir, path: join(dir, 'refdata.db') };
+}
+
+export function temporaryDir(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-refdata-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** Also for opening the same directory again, after close(). */
+export function openStoreIn(
+  t: TestContext,
+  dir: string,
+  changes: Partial<ChangeStoreOptions> & { readonly clock: Clock },
+): ChangeStore {
+  const connection = openDatabase({
+    path: join(dir, 'refdata.db'),
+    pageSize: 4096,
+    cacheKib: 2_048,
+    walLimitBytes: 4 * 1024 * 1024,
+    migrations,
+  });
+  const store = openChangeStore({
+    connection,
+    dir,
+    maxBytes: 1024 * 1024 * 1024,
+    minFreeBytes: 0,
+    logger: silentLogger,
+    ...changes,
+  });
+  t.after(() => store.close());
+  return store;
+}
+
+/** A record's change that is sent to the topic of PUBLIC. */
+export function recordEvent(businessKey: string, version = 1, changes: Partial<RecordEvent> = {}): RecordEvent {
+  return {
+    kind: 'record',
+    eventType: 'dictionary.changed',
+    scope: 'PUBLIC',
+    dictionary: 'tools',
+    businessKey,
+    action: version === 1 ? 'created' : 'updated',
+    version,
+    validFrom: '2026-01-01T00:00:00+00:00',
+    validTo: '9999-12-31T23:59:59.999999+00:00',
+    data: { n: version },
+    before: version === 1 ? undefined : { n: version - 1 },
+    ...changes,
+  };
+}

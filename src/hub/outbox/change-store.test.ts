@@ -1,0 +1,301 @@
+import assert from 'node:assert/strict';
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  openSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import { test } from 'node:test';
+import Database from 'better-sqlite3';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { usOfInstant } from '../../shared/base/instant.ts';
+import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
+import type { Change } from './change-store.ts';
+import { ImportConnection } from './import-connection.ts';
+
+const yearMs = 365 * 86_400_000;
+
+function code(expected: string): (error: unknown) => boolean {
+  return (error) => error instanceof LinesideError && error.code === expected;
+}
+
+test('a change, its outbox rows and its audit are one transaction', async (t) => {
+  const { store } = temporaryStore(t);
+  const rows = store.connection.prepare<[], { id: number; tx_time: string; waiting: number }>(
+    'SELECT id, tx_time, waiting FROM outbox',
+  );
+  const told: (number | undefined)[] = [];
+  store.onCommitted((waiting) => told.push(waiting));
+  const txTime = await store.commit(author, (change) => {
+    assert.equal(change.emit(recordEvent('a')), 1);
+    assert.equal(change.emit({ ...definition, eventType: 'DefinitionCreated' }), 2);
+    change.audit('dictionary.created', 'tools', { rows: 2 });
+    return change.stamp.txTime;
+  });
+  assert.deepEqual(rows.all(), [
+    { id: 1, tx_time: txTime, waiting: 1 },
+    { id: 2, tx_time: txTime, waiting: 0 },
+  ]);
+  const fails = store.commit(author, (change) => {
+    change.emit(recordEvent('b'));
+    change.audit('x', 'y', {});
+    throw new RangeError('a rule');
+  });
+  await assert.rejects(fails, RangeError);
+  assert.equal(rows.all().length, 2);
+  assert.equal(store.connection.prepare('SELECT count(*) FROM audit').pluck().get(), 1);
+  await store.commit(author, (change) => assert.equal(change.emit(recordEvent('b')), 3, 'the id was not used'));
+  assert.deepEqual(told, [1, 1]);
+});
+
+const definition = { kind: 'definition', scope: 'PUBLIC', dictionary: 'tools', data: {} } as const;
+
+test('transaction times increase strictly when the clock stands, steps back a year, and after a restart', async (t) => {
+  const { store, clock, dir } = temporaryStore(t);
+  const times: string[] = [];
+  const note = (change: Change): number => times.push(change.stamp.txTime);
+  await store.commit(author, note);
+  await store.commit(author, note);
+  clock.stepWall(-yearMs);
+  await store.commit(author, note);
+  assert.equal(store.now(), times[2], 'now does not fall behind what is stored');
+  await store.close();
+  const again = openStoreIn(t, dir, { clock });
+  assert.equal(again.now(), times[2]);
+  await again.commit(author, (change) => {
+    note(change);
+    assert.ok(change.stamp.occurredAt < change.stamp.txTime, 'occurredAt is the wall clock');
+  });
+  clock.stepWall(2 * yearMs);
+  await again.commit(author, note);
+  assert.deepEqual(times, times.toSorted());
+  assert.equal(new Set(times).size, times.length);
+  assert.equal(usOfInstant(times[2] ?? '') - usOfInstant(times[1] ?? ''), 1n);
+});
+
+test('while an import holds the write slot changes wait in order, reads go on, and the queue is bounded', async (t) => {
+  const { store, clock, path } = temporaryStore(t);
+  const told: (number | undefined)[] = [];
+  store.onCommitted((waiting) => told.push(waiting));
+  await store.commit(author, (change) => change.emit(recordEvent('first')));
+  const order: number[] = [];
+  let end = (): void => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const held = store.hold(async () => {
+    const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
+    side.change(author, (change) => {
+      change.emit(recordEvent('x'));
+      return change.emit(recordEvent('y'));
+    });
+    assert.equal(store.connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 3);
+    assert.throws(() => side.change(author, (change) => change.emit(recordEvent('z')) && assert.fail('no')), /no/);
+    side.close();
+    await ended;
+    order.push(0);
+  });
+  const waiting = Array.from({ length: 1_000 }, (_, n) =>
+    store.commit(author, (change) => order.push(n + 1) && change.emit(recordEvent(`k${n}`))),
+  );
+  await assert.rejects(
+    store.commit(author, () => 0),
+    code('TOO_MANY'),
+  );
+  const marked = store.maintain(() => order.push(-1));
+  end();
+  await held;
+  const ids = await Promise.all(waiting);
+  await marked;
+  assert.deepEqual(order, [...Array.from({ length: 1_001 }, (_, n) => n), -1]);
+  assert.deepEqual([ids[0], ids.at(-1)], [4, 1_003]);
+  assert.deepEqual(told.slice(0, 3), [1, 2, 1]);
+});
+
+test('closing refuses what waits and waits for the import', async (t) => {
+  const { store } = temporaryStore(t);
+  let end = (): void => {};
+  const held = store.hold(
+    () =>
+      new Promise<void>((resolve) => {
+        end = resolve;
+      }),
+  );
+  const late = store.commit(author, () => 0);
+  const closed = store.close();
+  await assert.rejects(late, code('SHUTTING_DOWN'));
+  await assert.rejects(
+    store.commit(author, () => 0),
+    code('SHUTTING_DOWN'),
+  );
+  assert.equal(store.connection.open, true);
+  end();
+  await Promise.all([held, closed]);
+  assert.equal(store.connection.open, false);
+});
+
+test('beyond the budget changes are refused, marks still go, and room made lets changes in again', async (t) => {
+  const { store } = temporaryStore(t, { maxBytes: 1 << 20 });
+  const big = (key: string): Promise<number> =>
+    store.commit(author, (change) => change.emit(recordEvent(key, 1, { data: { text: 'x'.repeat(50_000) } })));
+  let stored = 0;
+  const fill = async (): Promise<void> => {
+    for (; stored < 100; stored++) await big(`k${stored}`);
+  };
+  await assert.rejects(fill(), code('STORAGE_FULL'));
+  assert.ok(stored > 5 && stored < 100, `${stored} were stored`);
+  assert.match(store.health().full, /outbox\.max_bytes is 1048576/);
+  const mark = store.connection.prepare("INSERT INTO outbox_published SELECT id, '2026-01-01' FROM outbox_waiting");
+  assert.equal(await store.maintain(() => mark.run().changes), stored);
+  const remove = store.connection.prepare('DELETE FROM outbox_events WHERE id <= 10');
+  await store.maintain(() => remove.run());
+  assert.equal(await big('again'), stored + 1);
+  assert.equal(store.health().full, '');
+});
+
+test('a single change that would burst the budget is refused whole', async (t) => {
+  const { store } = temporaryStore(t, { maxBytes: 1 << 20 });
+  const burst = store.commit(author, (change) => {
+    for (let n = 0; n < 10_000; n++) change.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(2_000) } }));
+  });
+  await assert.rejects(burst, code('STORAGE_FULL'));
+  assert.equal(store.connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 0);
+  assert.equal(await store.commit(author, (change) => change.emit(recordEvent('a'))), 1);
+});
+
+test('a disk without the free space asked for refuses changes', async (t) => {
+  const { store } = temporaryStore(t, { minFreeBytes: Number.MAX_SAFE_INTEGER });
+  await assert.rejects(
+    store.commit(author, () => 0),
+    code('STORAGE_FULL'),
+  );
+  assert.equal(await store.maintain(() => 1), 1);
+});
+
+test('a lock of another program is STORAGE_FAILED, and a damaged page STORAGE_DAMAGED and remembered', async (t) => {
+  const { store, path, dir, clock } = temporaryStore(t);
+  const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
+  side.connection.exec('BEGIN IMMEDIATE');
+  await assert.rejects(
+    store.commit(author, () => 0),
+    code('STORAGE_FAILED'),
+  );
+  side.connection.exec('ROLLBACK');
+  side.close();
+  for (let n = 0; n < 50; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
+  await store.close();
+  const root = 4096 * 3;
+  const file = openSync(path, 'r+');
+  for (let at = root; at < root + 4096 * 3; at += 4096) writeSync(file, Buffer.alloc(64, 0xff), 0, 64, at);
+  closeSync(file);
+  const damaged = openStoreIn(t, dir, { clock });
+  const work = damaged.commit(author, (change) => {
+    change.emit(recordEvent('late'));
+    change.audit('a', 'b', {});
+  });
+  await assert.rejects(work, code('STORAGE_DAMAGED'));
+  assert.match(damaged.health().damage, /damaged/);
+});
+
+test('while another program holds the lock only the first change waits for it, until one succeeds again', async (t) => {
+  const { store, path, clock } = temporaryStore(t);
+  const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
+  t.after(() => side.close());
+  const change = (): Promise<unknown> => store.commit(author, (one) => one.emit(recordEvent('k')));
+  const refused = async (count: number): Promise<number> => {
+    const began = performance.now();
+    for (let n = 0; n < count; n++) await assert.rejects(change(), code('STORAGE_FAILED'));
+    return performance.now() - began;
+  };
+  for (let round = 0; round < 2; round++) {
+    side.connection.exec('BEGIN IMMEDIATE');
+    const [first, next] = [await refused(1), await refused(5)];
+    assert.ok(next < first, `five changes held the loop for ${next} ms, the first for ${first} ms`);
+    assert.equal(store.connection.prepare('SELECT count(*) FROM outbox').pluck().get(), round);
+    side.connection.exec('ROLLBACK');
+    await change();
+  }
+});
+
+test('the write-ahead log is carried over between commits and stays small', async (t) => {
+  const { store, path } = temporaryStore(t);
+  for (let n = 0; n < 1_000; n++) {
+    await store.commit(author, (change) => change.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(8_000) } })));
+    if (n % 50 === 0) await new Promise(setImmediate);
+  }
+  assert.ok(statSync(`${path}-wal`).size < 16 * 1024 * 1024, `${statSync(`${path}-wal`).size} bytes`);
+  assert.ok(statSync(path).size > 4 * 1024 * 1024);
+});
+
+test('nor does it grow by book-keeping that writes much', async (t) => {
+  const { store, path } = temporaryStore(t);
+  const keep = store.connection.prepare(
+    'INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, randomblob(1048576))',
+  );
+  let largest = 0;
+  for (let n = 1; n <= 60; n++) {
+    await store.maintain(() => void keep.run(n));
+    await new Promise(setImmediate);
+    largest = Math.max(largest, statSync(`${path}-wal`).size);
+  }
+  assert.ok(largest < 16 * 1024 * 1024, `${largest} bytes`);
+});
+
+test('the newest 100,000 audit records are kept', async (t) => {
+  const { store } = temporaryStore(t);
+  await store.maintain((audit) => {
+    for (let n = 0; n < 100_250; n++) audit('2026-01-01T00:00:00+00:00', 'a', 'b', 'c', {});
+  });
+  const { low, high } = store.connection
+    .prepare<[], { low: number; high: number }>('SELECT min(id) AS low, max(id) AS high FROM audit')
+    .get() ?? { low: 0, high: 0 };
+  assert.deepEqual([low, high], [201, 100_250]);
+});
+
+const losses: Record<string, (path: string) => void> = {
+  'removed with its companions': (path) => {
+    for (const suffix of ['', '-wal', '-shm']) unlinkSync(path + suffix);
+  },
+  'renamed over by another file': (path) => {
+    copyFileSync(path, `${path}.other`);
+    renameSync(`${path}.other`, path);
+  },
+  truncated: (path) => truncateSync(path, 4096),
+};
+
+for (const [name, harm] of Object.entries(losses)) {
+  test(`refdata.db ${name}: no change, import or requeue is told to be kept, and what waits can still be marked`, async (t) => {
+    const { store, path } = temporaryStore(t);
+    for (let n = 0; n < 20; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
+    store.connection.pragma('wal_checkpoint(PASSIVE)');
+    harm(path);
+    const change = store.commit(author, (one) => one.emit(recordEvent('late')));
+    await assert.rejects(change, code('STORAGE_FAILED'));
+    assert.match(store.health().damage, /refdata\.db was (removed|replaced by another file|truncated)/);
+    await assert.rejects(
+      store.hold(async () => 1),
+      code('STORAGE_FAILED'),
+    );
+    await assert.rejects(
+      store.maintain(() => 1, 'promised'),
+      code('STORAGE_FAILED'),
+    );
+    assert.equal(await store.maintain(() => 1), 1);
+    assert.ok(!existsSync(`${path}-wal`) || name === 'truncated', 'no other file gets this write-ahead log');
+  });
+}
+
+test('refdata.db-wal removed alone: nothing is lost', async (t) => {
+  const { store, path } = temporaryStore(t);
+  await store.commit(author, (change) => change.emit(recordEvent('a')));
+  unlinkSync(`${path}-wal`);
+  await store.commit(author, (change) => change.emit(recordEvent('b')));
+  const reader = new Database(path, { readonly: true });
+  t.after(() => reader.close());
+  assert.equal(reader.prepare('SELECT count(*) FROM outbox').pluck().get(), 2);
+});

@@ -1,0 +1,331 @@
+/**
+ * refdata.db as everyone in the hub sees it: one connection, on which a change and its outbox rows are one transaction.
+ * A transaction is a plain function; only a bundle import, in its worker, holds the write slot for longer, and then the
+ * others wait for it in a bounded queue.
+ */
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
+import { type Instant, instantOfMs, laterOf } from '../../shared/base/instant.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { BackgroundCheck } from '../../shared/storage/background-check.ts';
+import { DatabaseFiles, FILE_LOST } from '../../shared/storage/database-files.ts';
+import { type Connection, closeQuietly } from '../../shared/storage/open.ts';
+import { Budget, limitPages } from './budget.ts';
+import { Checkpoints } from './checkpoints.ts';
+import type { Author } from './event.ts';
+import { beginProgress } from './rows.ts';
+import { storageError } from './storage-errors.ts';
+import { type Change, type Committed, Transactions } from './transaction.ts';
+import { WriteSlot } from './write-slot.ts';
+
+export type { Change } from './transaction.ts';
+
+type Prune = (audit: Audit) => (() => void) | undefined;
+
+export interface ChangeStore {
+  /** For reading, outside transactions too. Nobody else writes with it. */
+  readonly connection: Connection;
+  /** Names this file, as long as it lives. */
+  readonly storeId: string;
+  /** "Now" for validity: the wall clock, or the last transaction's time where the clock has stepped back behind it. */
+  now(): Instant;
+  /**
+   * All of it or nothing, on the medium when it resolves (synchronous=FULL). Runs at once unless an import holds the write
+   * slot. Rejects with STORAGE_FULL (disk or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (more than the queue's limit
+   * wait), SHUTTING_DOWN; and with whatever `work` throws, after rolling back.
+   */
+  commit<T>(author: Author, work: (change: Change) => T): Promise<T>;
+  /**
+   * For the outbox's own book-keeping, which is no change: no stamp, no event, and no question of the budget, so that rows
+   * can be marked and removed when changes are refused. `promised`: a caller is told that it is done, so it is refused like a
+   * change where refdata.db is not the file that its name leads to; the rest goes on, so that what was acknowledged is still
+   * sent. Otherwise as commit().
+   */
+  maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T>;
+  /** Holds the write slot while `work` runs: for the import worker, which has a connection of its own. */
+  hold<T>(work: () => Promise<T>): Promise<T>;
+  /**
+   * Called after each commit that added outbox rows and after hold(), with how many of them wait for a topic. undefined:
+   * they could not be counted.
+   */
+  onCommitted(listener: (waiting: number | undefined) => void): void;
+  /**
+   * Without a broker: `prune` removes the oldest events, a slice in a transaction, where changes would be refused for
+   * outbox.max_bytes. It answers what to do once that is committed; undefined: there are none that may go.
+   */
+  makeRoomBy(prune: Prune): void;
+  health(): StoreHealth;
+  /** The background check, or whoever reads, found the file damaged. Stays so until the next start. */
+  reportDamage(found: string): void;
+  /** Refuses what waits, waits for an import for a few seconds, closes the file. */
+  close(): Promise<void>;
+}
+
+/** Adds an audit record to the transaction; `at` is the wall clock's time. */
+export type Audit = (at: Instant, actor: string, action: string, subject: string, details: object) => void;
+
+interface StoreHealth {
+  /** '' while changes have room, else what is lacking. */
+  readonly full: string;
+  /** '' while nothing was found, else what. */
+  readonly damage: string;
+  readonly usedBytes: number;
+  /** Changes that wait for their turn to write, behind an import mostly. */
+  readonly waitingChanges: number;
+}
+
+export interface ChangeStoreOptions {
+  /** Of refdata.db, open and migrated; the store closes it. */
+  readonly connection: Connection;
+  /** Where refdata.db is. */
+  readonly dir: string;
+  /** Bytes refdata.db may hold. */
+  readonly maxBytes: number;
+  /** Free bytes on the disk below which changes are refused. */
+  readonly minFreeBytes: number;
+  /** The file was too large to be checked before it was opened: that is done in the background. */
+  readonly unchecked?: boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Throws STORAGE_FULL, STORAGE_FAILED or STORAGE_DAMAGED where a new file cannot be begun. */
+export function openChangeStore(options: ChangeStoreOptions): ChangeStore {
+  try {
+    return new OpenStore(options);
+  } catch (error) {
+    throw storageError(error);
+  }
+}
+
+/** An import is ended by its owner before the store is closed; this is for one that hangs in the disk. */
+const closeLimitMs = 5_000;
+
+/** A full disk is shown until a change succeeds; where nobody tries one, for this long. */
+const fullKeptMs = 60_000;
+
+/**
+ * How long a transaction waits for another program's lock, holding this thread: the shell's own writes take less. Once one
+ * has waited in vain the next ones do not wait until a transaction has succeeded: five waiting writers were 10 s in
+ * which not even a probe was answered.
+ */
+const lockWaitMs = 250;
+
+class OpenStore implements ChangeStore {
+  readonly connection: Connection;
+  readonly storeId: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #transactions: Transactions;
+  readonly #budget: Budget;
+  readonly #checkpoints: Checkpoints;
+  readonly #files: DatabaseFiles;
+  readonly #slot = new WriteSlot();
+  readonly #listeners: ((waiting: number | undefined) => void)[] = [];
+  #lastTxTime: Instant;
+  #lastOutboxId: number;
+  /** What SQLite itself said last of a full disk, and when. */
+  #full = '';
+  #fullMs = 0;
+  #damage = '';
+  #prune: Prune | undefined;
+  /** There was nothing left to prune, until there is again. */
+  #isPruned = false;
+  /** A transaction waited in vain for another program: see lockWaitMs. */
+  #locked = false;
+  #check: BackgroundCheck | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor({ connection, dir, maxBytes, minFreeBytes, unchecked, clock, logger }: ChangeStoreOptions) {
+    this.connection = connection;
+    this.#clock = clock;
+    this.#logger = logger;
+    limitPages(connection, maxBytes, true);
+    this.#waitForLocks(lockWaitMs);
+    this.#transactions = new Transactions(connection, clock);
+    this.#budget = new Budget({ connection, dir, maxBytes, minFreeBytes, clock });
+    this.#checkpoints = new Checkpoints(connection, logger);
+    this.#files = new DatabaseFiles(connection);
+    if (this.#transactions.rows.progress() === undefined) this.#transactions.run(() => beginProgress(connection));
+    const progress = this.#transactions.rows.progress();
+    if (progress === undefined) throw new Error('the progress row was not kept');
+    this.storeId = progress.storeId;
+    this.#lastTxTime = progress.lastTxTime;
+    this.#lastOutboxId = progress.lastOutboxId;
+    if (unchecked !== true) return;
+    const onDamage = (found: string): void => this.reportDamage(`the check of refdata.db found: ${found}`);
+    this.#check = new BackgroundCheck({ path: connection.name, clock, logger, onDamage });
+  }
+
+  now(): Instant {
+    return laterOf(instantOfMs(this.#clock.wallMs()), this.#lastTxTime);
+  }
+
+  commit<T>(author: Author, work: (change: Change) => T): Promise<T> {
+    return this.#slot.run(true, () => this.#change(author, work));
+  }
+
+  #change<T>(author: Author, work: (change: Change) => T): T {
+    const committed = this.#guarded(() => {
+      this.#budget.check(() => this.#makeRoom());
+      return this.#onDisk(() => this.#transactions.change(author, work));
+    });
+    this.#unlocked();
+    this.#note(committed);
+    return committed.result;
+  }
+
+  /** What `work` commits is in the file that its name leads to. */
+  #onDisk<T>(work: () => T): T {
+    this.#files.verify();
+    const result = work();
+    this.#files.verify();
+    return result;
+  }
+
+  #note({ txTime, lastOutboxId, rows, waiting, size }: Committed<unknown>): void {
+    this.#lastTxTime = txTime;
+    this.#lastOutboxId = lastOutboxId;
+    this.#full = '';
+    this.#budget.spent(size);
+    this.#checkpoints.committed(size);
+    if (rows > 0) this.#tell(waiting);
+  }
+
+  makeRoomBy(prune: Prune): void {
+    this.#prune = prune;
+  }
+
+  /** Within the write slot. */
+  #makeRoom(): boolean {
+    const prune = this.#prune;
+    if (prune === undefined) return false;
+    const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
+    const pruned = this.#transactions.run(() => prune(audit));
+    pruned?.();
+    this.#isPruned = pruned === undefined;
+    return !this.#isPruned;
+  }
+
+  maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T> {
+    return this.#slot.run(false, () => {
+      const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
+      const write = (): T => this.#transactions.run(() => work(audit));
+      const result = this.#guarded(() => (promised ? this.#onDisk(write) : write()));
+      this.#unlocked();
+      this.#checkpoints.maintained();
+      return result;
+    });
+  }
+
+  hold<T>(work: () => Promise<T>): Promise<T> {
+    return this.#slot.hold(async () => {
+      try {
+        this.#guarded(() => this.#files.verify());
+        // What the import may need; its own connection cannot prune.
+        while (this.#budget.isNearlyReached && this.#guarded(() => this.#makeRoom())) await new Promise(setImmediate);
+        const result = await work();
+        this.#guarded(() => this.#files.verify());
+        return result;
+      } finally {
+        this.#lookAgain();
+      }
+    });
+  }
+
+  /** Another connection has written. */
+  #lookAgain(): void {
+    let waiting: number | undefined;
+    try {
+      this.#guarded(() => {
+        const progress = this.#transactions.rows.progress();
+        waiting = this.#transactions.rows.waitingAfter(this.#lastOutboxId);
+        this.#lastTxTime = progress?.lastTxTime ?? this.#lastTxTime;
+        this.#lastOutboxId = progress?.lastOutboxId ?? this.#lastOutboxId;
+      });
+    } catch {
+      // The import's own outcome is what counts; the next change meets the same failure and reports it.
+    }
+    this.#budget.lookSoon();
+    this.#tell(waiting);
+  }
+
+  /** SQLite's failures as the callers know them, and remembered. */
+  #guarded<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (thrown) {
+      const error = storageError(thrown);
+      if (/^SQLITE_(BUSY|LOCKED)/.test(systemCode(thrown)) && !this.#locked) {
+        this.#locked = true;
+        this.#waitForLocks(0);
+      }
+      if (error instanceof LinesideError) {
+        if (error.code === 'STORAGE_DAMAGED' || systemCode(thrown) === FILE_LOST) this.reportDamage(error.message);
+        if (error.code === 'STORAGE_FULL' && thrown !== error) {
+          this.#full = messageOf(error);
+          this.#fullMs = this.#clock.monoMs();
+        }
+      }
+      throw error;
+    }
+  }
+
+  onCommitted(listener: (waiting: number | undefined) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  #unlocked(): void {
+    if (!this.#locked) return;
+    this.#locked = false;
+    this.#waitForLocks(lockWaitMs);
+  }
+
+  #waitForLocks(ms: number): void {
+    this.connection.pragma(`busy_timeout = ${ms}`);
+  }
+
+  #tell(waiting: number | undefined): void {
+    for (const listener of this.#listeners) listener(waiting);
+  }
+
+  health(): StoreHealth {
+    if (this.#clock.monoMs() - this.#fullMs > fullKeptMs) this.#full = '';
+    try {
+      return this.#guarded(() => {
+        this.#files.verify();
+        return {
+          full: this.#lack() || this.#full,
+          damage: this.#damage,
+          usedBytes: this.#budget.usedBytes(),
+          waitingChanges: this.#slot.waiting,
+        };
+      });
+    } catch (error) {
+      return { full: this.#full, damage: this.#damage || messageOf(error), usedBytes: 0, waitingChanges: 0 };
+    }
+  }
+
+  /** What can be pruned leaves room for changes. */
+  #lack(): string {
+    const lack = this.#budget.lack();
+    return this.#prune !== undefined && !this.#isPruned && this.#budget.isReached ? '' : lack;
+  }
+
+  reportDamage(found: string): void {
+    if (this.#damage === '') this.#logger.error('refdata.db is damaged or lost', { found });
+    this.#damage ||= found;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#check?.close();
+    await endsWithin(this.#clock, closeLimitMs, this.#slot.close());
+    this.#checkpoints.close();
+    closeQuietly(this.connection);
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * Carries the write-ahead log of refdata.db over into the file, between commits and never inside one: a checkpoint that
+ * fails (a full disk) costs no change, since what was committed is safe in the write-ahead log.
+ */
+import { statSync } from 'node:fs';
+import { messageOf } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import type { Connection } from '../../shared/storage/open.ts';
+
+/** Larger saves few writes and costs as much longer to recover; SQLite's own default is about the same. */
+export const walLimitBytes = 4 * 1024 * 1024;
+/** Pages of a change besides its texts: progress, leaves and indexes of five tables (measured: 6 to 9 pages of 4 KiB). */
+const commitBytes = 32 * 1024;
+/** A text is in the record's version, in the outbox row, and in the row again when it is marked. */
+const copies = 3;
+
+export class Checkpoints {
+  readonly #connection: Connection;
+  readonly #logger: Logger;
+  #walBytes = 0;
+  /** Of the write-ahead log's file when it was looked at last. */
+  #fileBytes = 0;
+  #asked = false;
+  #failed = false;
+  #closed = false;
+
+  constructor(connection: Connection, logger: Logger) {
+    this.#connection = connection;
+    this.#logger = logger;
+  }
+
+  /** Told of each commit, with the characters it stored. */
+  committed(size: number): void {
+    this.#walBytes += commitBytes + copies * size;
+    // Commits that come without a pause leave no moment after an answer.
+    if (this.#walBytes > 4 * walLimitBytes) this.#run('PASSIVE');
+    if (this.#walBytes < walLimitBytes || this.#asked) return;
+    this.#asked = true;
+    // After the answer: nothing the caller of a commit waits for.
+    setImmediate(() => {
+      this.#asked = false;
+      if (!this.#closed) this.#run('PASSIVE');
+    });
+  }
+
+  /**
+   * Told of each transaction that nobody knows the bytes of: bodies kept for review, answers, removals are some MiB each.
+   * The file says it, once it is longer than what SQLite leaves of it for the next round.
+   */
+  maintained(): void {
+    const before = this.#fileBytes;
+    this.#fileBytes = sizeOf(`${this.#connection.name}-wal`);
+    this.#walBytes += Math.max(0, this.#fileBytes - before);
+    this.committed(0);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#run('TRUNCATE');
+  }
+
+  #run(mode: 'PASSIVE' | 'TRUNCATE'): void {
+    try {
+      this.#connection.pragma(`wal_checkpoint(${mode})`);
+      this.#walBytes = 0;
+      this.#failed = false;
+    } catch (error) {
+      // Tried again after the next commit.
+      if (!this.#failed)
+        this.#logger.warn('the write-ahead log could not be carried over', { error: messageOf(error) });
+      this.#failed = true;
+    }
+  }
+}
+
+/** 0 also where the disk does not say: the transaction is committed, whatever a look at its file does. */
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch {
+    return 0;
+  }
+}

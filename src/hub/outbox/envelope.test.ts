@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import fc from 'fast-check';
+import { FAR_FUTURE, type Instant, instantOfUs } from '../../shared/base/instant.ts';
+import { recordEvent } from './change-store.fixture.ts';
+import { categoryOf, envelopeOf } from './envelope.ts';
+import { type DefinitionEventType, type JsonObject, type RecordEvent, type Stamp, scopes } from './event.ts';
+
+const schema: object = JSON.parse(
+  readFileSync(new URL('../../../proto/dictionary-changed.schema.json', import.meta.url), 'utf8'),
+);
+const ajv = new Ajv2020({ strict: true, strictRequired: false, allErrors: true, allowUnionTypes: true });
+formats.default(ajv);
+const validate = ajv.compile(schema);
+
+const fields = (
+  'schemaVersion eventType occurredAt txTime changedBy changeReason scope dictionary businessKey action version ' +
+  'validFrom validTo data previousData'
+).split(' ');
+
+const instant: fc.Arbitrary<Instant> = fc.bigInt(0n, 4_000_000_000_000_000n).map(instantOfUs);
+const stamp: fc.Arbitrary<Stamp> = fc.record({
+  txTime: instant,
+  occurredAt: instant,
+  changedBy: fc.string({ minLength: 1 }),
+  changeReason: fc.string({ unit: 'binary' }),
+});
+const json = fc.dictionary(fc.string(), fc.jsonValue(), { noNullPrototype: true }).map((value) => plain(value));
+
+const record: fc.Arbitrary<RecordEvent> = fc
+  .record({
+    eventType: fc.constantFrom('dictionary.changed' as const, 'dictionary.bulk_imported' as const),
+    scope: fc.constantFrom(...scopes),
+    dictionary: fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,127}$/),
+    businessKey: fc.string({ minLength: 1, maxLength: 256, unit: 'binary' }).filter((key) => !/\p{Cc}/u.test(key)),
+    action: fc.constantFrom('created' as const, 'updated' as const, 'closed' as const),
+    version: fc.integer({ min: 2, max: 2 ** 40 }),
+    validFrom: instant,
+    closedAt: instant,
+    data: json,
+    before: json,
+  })
+  .map(({ closedAt, before, ...event }) => ({
+    ...event,
+    kind: 'record',
+    validTo: event.action === 'closed' ? closedAt : FAR_FUTURE,
+    before: event.action === 'created' ? undefined : before,
+  }));
+
+/** As it is after a way through JSON text. */
+function plain(value: unknown): JsonObject {
+  return JSON.parse(JSON.stringify(value));
+}
+
+const fixed: Stamp = {
+  txTime: '2026-03-01T09:30:00.250001+00:00',
+  occurredAt: '2026-03-01T09:30:00.250000+00:00',
+  changedBy: 'anna',
+  changeReason: 'why not',
+};
+
+function made(event: RecordEvent, by: Stamp = fixed): JsonObject {
+  return JSON.parse(envelopeOf(event, by));
+}
+
+function previous(before: JsonObject, data: JsonObject): unknown {
+  return made(recordEvent('a', 2, { before, data }))['previousData'];
+}
+
+test('every envelope has the fields of the specification in its order, and holds to the published schema', () => {
+  fc.assert(
+    fc.property(record, stamp, (event, by) => {
+      const envelope = made(event, by);
+      assert.deepEqual(Object.keys(envelope), fields);
+      assert.ok(validate(envelope), JSON.stringify(validate.errors));
+      assert.deepEqual(envelope['data'], event.data);
+    }),
+  );
+});
+
+test('an envelope with one thing wrong is refused by the schema', () => {
+  const wrong: readonly [string, unknown][] = [
+    ['schemaVersion', '2.0.0'],
+    ['schemaVersion', '1.0'],
+    ['eventType', 'dictionary.exploded'],
+    ['occurredAt', '2026-03-01T09:30:00Z'],
+    ['txTime', '2026-03-01T09:30:00.25+00:00'],
+    ['txTime', '2026-02-30T09:30:00+00:00'],
+    ['changedBy', ''],
+    ['scope', 'SECRET'],
+    ['dictionary', 'Tools'],
+    ['businessKey', ''],
+    ['businessKey', 'a\nb'],
+    ['action', 'deleted'],
+    ['version', 0],
+    ['version', 1.5],
+    ['version', '1'],
+    ['data', null],
+    ['data', []],
+    ['previousData', 'x'],
+    ['extra', 1],
+  ];
+  for (const action of ['created', 'updated', 'closed'] as const) {
+    const good = ofAction(action);
+    assert.ok(validate(good), JSON.stringify(validate.errors));
+    for (const [field, value] of wrong) {
+      assert.equal(validate({ ...good, [field]: value }), false, `${action}: ${field} = ${JSON.stringify(value)}`);
+    }
+    for (const field of fields) {
+      const { [field]: _, ...lacking } = good;
+      assert.equal(validate(lacking), false, `${action} without ${field}`);
+    }
+  }
+});
+
+test('the schema holds the rules of the actions', () => {
+  const refused = (action: RecordEvent['action'], change: JsonObject): void =>
+    assert.equal(validate({ ...ofAction(action), ...change }), false, `${action} ${JSON.stringify(change)}`);
+  refused('created', { previousData: {} });
+  refused('created', { validTo: '2027-01-01T00:00:00+00:00' });
+  refused('updated', { previousData: null });
+  refused('updated', { validTo: '2027-01-01T00:00:00+00:00' });
+  refused('updated', { version: 1 });
+  refused('closed', { previousData: null });
+  refused('closed', { validTo: FAR_FUTURE });
+});
+
+function ofAction(action: RecordEvent['action']): JsonObject {
+  const validTo = action === 'closed' ? fixed.txTime : FAR_FUTURE;
+  return made(recordEvent('a', 3, { action, validTo, before: action === 'created' ? undefined : { n: 2 } }));
+}
+
+test('previousData is null, the fields of the old version that changed, or the whole old version', () => {
+  assert.equal(made(recordEvent('a'))['previousData'], null);
+  assert.deepEqual(previous({ a: 1, b: { c: [1, 2] }, gone: null }, { b: { c: [1, 2] }, a: 2, fresh: 1 }), {
+    a: 1,
+    gone: null,
+  });
+  assert.deepEqual(previous({ b: { x: 1, y: 2 } }, { b: { y: 2, x: 1 } }), {}, 'the order of fields is no change');
+  assert.deepEqual(previous({ list: [1, 2] }, { list: [2, 1] }), { list: [1, 2] });
+  assert.deepEqual(previous({ a: {} }, { a: [] }), { a: {} });
+  const closed = made(recordEvent('a', 2, { action: 'closed', before: { a: 1 }, data: { a: 1 } }));
+  assert.deepEqual(closed['previousData'], { a: 1 });
+});
+
+test('a field named __proto__ is data like any other', () => {
+  const before: JsonObject = JSON.parse('{"__proto__": {"a": 1}, "b": 1}');
+  assert.equal(JSON.stringify(previous(before, { b: 1 })), '{"__proto__":{"a":1}}');
+  assert.deepEqual(previous({ toString: 1 }, {}), { toString: 1 });
+});
+
+test('the old version is the new one with previousData laid over it and what is new taken away', () => {
+  fc.assert(
+    fc.property(json, json, (before, data) => {
+      const changed = Object.entries(plain(previous(before, data)));
+      const kept = Object.entries(data).filter(([name]) => Object.hasOwn(before, name));
+      assert.deepEqual(Object.fromEntries([...kept, ...changed]), before);
+      // Own fields alone: data without a field "__proto__" inherits one.
+      for (const [name, value] of changed) if (Object.hasOwn(data, name)) assert.notDeepEqual(data[name], value);
+    }),
+  );
+});
+
+test('a definition or draft is told with the fields that were decided, in their order', () => {
+  const types: Readonly<Record<DefinitionEventType, string>> = {
+    DefinitionCreated: 'dict.definition.*',
+    DefinitionUpdated: 'dict.definition.*',
+    SchemaDraftCreated: 'dict.draft.*',
+    SchemaDraftReviewRequested: 'dict.draft.*',
+    SchemaDraftDecided: 'dict.draft.*',
+    SchemaDraftPublished: 'dict.draft.*',
+    SchemaDraftWithdrawn: 'dict.draft.*',
+  };
+  for (const [eventType, category] of Object.entries(types) as [DefinitionEventType, string][]) {
+    const event = {
+      kind: 'definition',
+      eventType,
+      scope: 'PUBLIC',
+      dictionary: 'tools',
+      data: { name: 'tools' },
+    } as const;
+    assert.equal(categoryOf(event), category);
+    assert.equal(
+      envelopeOf(event, fixed),
+      `{"schemaVersion":"1.0.0","eventType":"${eventType}","category":"${category}","dictionary":"tools",` +
+        `"occurredAt":"${fixed.occurredAt}","changedBy":"anna","data":{"name":"tools"}}`,
+    );
+  }
+});

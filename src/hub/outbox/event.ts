@@ -1,0 +1,84 @@
+/** What is told of a change: the terms of the change-notification specification. */
+import type { Instant } from '../../shared/base/instant.ts';
+
+/** From the widest to the narrowest. */
+export const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const;
+export type Scope = (typeof scopes)[number];
+
+/** Of these, the one that the fewest may see. */
+export function narrowest(...some: readonly [Scope, ...Scope[]]): Scope {
+  return scopes.findLast((scope) => some.includes(scope)) ?? 'RESTRICTED';
+}
+
+/** Whether data of the scope `from` would be shown to more consumers in the scope `to`. */
+export function isWider(to: Scope, from: Scope): boolean {
+  return scopes.indexOf(to) < scopes.indexOf(from);
+}
+
+/**
+ * A pattern of JSON Schema. All patterns that are published stay in the part that regular expressions of all languages
+ * have in common: no \p{...} and no \u{...}, which Python refuses, and no \d, which there has more digits than ten.
+ */
+export const DICTIONARY_NAME = '^[a-z0-9][a-z0-9._-]{0,127}$';
+
+export type Action = 'created' | 'updated' | 'closed';
+type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export interface JsonObject {
+  readonly [name: string]: Json;
+}
+
+/** A change of a record; goes to the topic of its scope, and to webhooks. */
+export interface RecordEvent {
+  readonly kind: 'record';
+  readonly eventType: 'dictionary.changed' | 'dictionary.bulk_imported';
+  readonly scope: Scope;
+  readonly dictionary: string;
+  readonly businessKey: string;
+  readonly action: Action;
+  /** From 1, counted on for as long as the business key is known. */
+  readonly version: number;
+  readonly validFrom: Instant;
+  readonly validTo: Instant;
+  readonly data: JsonObject;
+  /** The data of the version before; undefined for `created`. The envelope makes previousData of it by the action's rule. */
+  readonly before: JsonObject | undefined;
+}
+
+export type DefinitionEventType =
+  | 'DefinitionCreated'
+  | 'DefinitionUpdated'
+  | 'SchemaDraftCreated'
+  | 'SchemaDraftReviewRequested'
+  | 'SchemaDraftDecided'
+  | 'SchemaDraftPublished'
+  | 'SchemaDraftWithdrawn';
+
+/** A step of a definition or a draft; goes to webhooks only. */
+export interface DefinitionEvent {
+  readonly kind: 'definition';
+  readonly eventType: DefinitionEventType;
+  readonly scope: Scope;
+  readonly dictionary: string;
+  /** The definition or draft after the step. */
+  readonly data: JsonObject;
+}
+
+export type OutboxEvent = RecordEvent | DefinitionEvent;
+
+export type Category = 'dict.record.*' | 'dict.definition.*' | 'dict.draft.*';
+
+/** Who makes a change, and why. */
+export interface Author {
+  /** The token's name; "local" on the Unix socket; "device" for the device's own facts. */
+  readonly changedBy: string;
+  /** '' where none was given. */
+  readonly changeReason: string;
+}
+
+/** What one transaction has in common. */
+export interface Stamp extends Author {
+  /** Strictly increasing on the device, also when the clock steps back; names the transaction. */
+  readonly txTime: Instant;
+  /** The wall clock. */
+  readonly occurredAt: Instant;
+}

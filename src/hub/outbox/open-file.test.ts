@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { copyFileSync, existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import Database from 'better-sqlite3';
+import { until } from '../../../test/e2e/wait.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import { author, migrations, openStoreIn, recordEvent, temporaryDir, temporaryStore } from './change-store.fixture.ts';
+import { openChangeStore } from './change-store.ts';
+import { openRefdataFile, refdataFileName } from './open-file.ts';
+
+/** Of the file and its write-ahead log; -shm is SQLite's scratch, and a reader begins an empty -wal where there is none. */
+function digest(dir: string): string {
+  const hash = createHash('sha256').update(readFileSync(join(dir, refdataFileName)));
+  const wal = join(dir, `${refdataFileName}-wal`);
+  return hash.update(existsSync(wal) ? readFileSync(wal) : '').digest('hex');
+}
+
+function refusedUntouched(dir: string): void {
+  const before = digest(dir);
+  assert.throws(
+    () => openRefdataFile(dir, migrations),
+    (error) => error instanceof LinesideError && error.code === 'STORAGE_DAMAGED' && error.hint.includes('.recover'),
+  );
+  assert.equal(digest(dir), before, 'the file and its write-ahead log are as they were');
+}
+
+/** A file with a few hundred pages in use, closed. */
+async function filledDir(t: Parameters<typeof temporaryStore>[0], rows: number, text: string): Promise<string> {
+  const { store, dir } = temporaryStore(t);
+  await store.commit(author, (change) => {
+    for (let n = 0; n < rows; n++) change.emit(recordEvent(`k${n}`, 1, { data: { text } }));
+  });
+  await store.close();
+  return dir;
+}
+
+test('a file that is no database is refused and left as it is', (t) => {
+  const dir = temporaryDir(t);
+  writeFileSync(join(dir, refdataFileName), 'not a database at all, but long enough to be looked at '.repeat(100));
+  refusedUntouched(dir);
+});
+
+test('a file with pages overwritten, or cut short, is refused and left as it is', async (t) => {
+  const dir = await filledDir(t, 500, 'x'.repeat(500));
+  const path = join(dir, refdataFileName);
+  const whole = join(temporaryDir(t), 'whole');
+  copyFileSync(path, whole);
+  const bytes = readFileSync(path);
+  bytes.fill(0xff, 4096 * 4, 4096 * 8);
+  writeFileSync(path, bytes);
+  refusedUntouched(dir);
+  copyFileSync(whole, path);
+  truncateSync(path, 4096 * 20);
+  refusedUntouched(dir);
+});
+
+test('an empty file beside a write-ahead log with something in it is refused: all there is may be in it', (t) => {
+  const dir = temporaryDir(t);
+  writeFileSync(join(dir, refdataFileName), '');
+  writeFileSync(join(dir, `${refdataFileName}-wal`), 'x'.repeat(5_000));
+  refusedUntouched(dir);
+});
+
+test('a new directory gets a new file, and what was committed is there after a process that just ended', async (t) => {
+  const dir = join(temporaryDir(t), 'deep', 'er');
+  const { connection, unchecked } = openRefdataFile(dir, migrations);
+  assert.equal(unchecked, false);
+  const clock = new FakeClock();
+  const store = openChangeStore({ connection, dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger });
+  await store.commit(author, (change) => change.emit(recordEvent('a')));
+  const copy = temporaryDir(t);
+  for (const name of readdirSync(dir)) copyFileSync(join(dir, name), join(copy, name));
+  await store.close();
+  const again = openRefdataFile(copy, migrations).connection;
+  assert.equal(again.prepare('SELECT count(*) FROM outbox').pluck().get(), 1);
+  again.close();
+});
+
+test('damage inside a large file is found in the background and remembered', async (t) => {
+  const dir = await filledDir(t, 2_000, 'x'.repeat(20_000));
+  const path = join(dir, refdataFileName);
+  const bytes = readFileSync(path);
+  bytes.fill(0xff, 4096 * 3_000, 4096 * 3_004);
+  writeFileSync(path, bytes);
+  const { connection, unchecked } = openRefdataFile(dir, migrations);
+  connection.close();
+  assert.equal(unchecked, true);
+  const clock = new FakeClock();
+  const store = openStoreIn(t, dir, { clock, unchecked });
+  assert.equal(store.health().damage, '');
+  clock.advance(5_000);
+  assert.match(await until('the check to find it', () => store.health().damage), /the check of refdata.db found/);
+});
+
+test("another program's database is set aside as it was, and an empty refdata.db begun", async (t) => {
+  for (const version of [0, 1, 2]) {
+    const dir = temporaryDir(t);
+    const path = join(dir, refdataFileName);
+    const other = new Database(path);
+    other.exec(`CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine'); PRAGMA user_version = ${version}`);
+    other.close();
+    const content = readFileSync(path);
+    const { connection, setAside } = openRefdataFile(dir, migrations);
+    t.after(() => connection.close());
+    assert.equal(setAside, `${path}.damaged-1`);
+    assert.ok(readFileSync(setAside).equals(content));
+    assert.equal(connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 0);
+  }
+});

@@ -1,0 +1,189 @@
+/** Dictionaries and their definitions. */
+import { LinesideError } from '../../shared/base/errors.ts';
+import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
+import type { Instant } from '../../shared/base/instant.ts';
+import type { Change, ChangeStore } from '../outbox/change-store.ts';
+import { type DefinitionEventType, isWider, type JsonObject, narrowest, type Scope, scopes } from '../outbox/event.ts';
+import type { Page, PageRequest } from '../outbox/face.ts';
+import { isOpen, mustBeOpen, noDictionary, openScopes } from './access.ts';
+import { cursorAfter, positionOf } from './cursor.ts';
+import {
+  type DictionaryHead,
+  DictionaryRows,
+  dictionaryOf,
+  type StoredDictionary,
+  type TextScopes,
+} from './dictionary-rows.ts';
+import type { Actor, Dictionary, DictionaryPatch, DictionaryUpdate, NewDictionary } from './face.ts';
+import { compileSchema } from './json-schema.ts';
+import { dictionaryNameFault, titleFault } from './names.ts';
+import { takePage } from './page.ts';
+import { faultAt, mustMatch, reasonFaults, refuseFaults } from './refusals.ts';
+
+const listName = 'dictionaries';
+
+export class Dictionaries {
+  readonly #store: ChangeStore;
+  readonly #rows: DictionaryRows;
+
+  constructor(store: ChangeStore) {
+    this.#store = store;
+    this.#rows = new DictionaryRows(store.connection);
+  }
+
+  /** Throws NOT_FOUND where there is none, or none that the actor may see. */
+  head(actor: Actor, name: string): DictionaryHead {
+    const head = this.#rows.head(name);
+    if (head === undefined || !isOpen(actor, head.scope)) throw noDictionary(name);
+    return head;
+  }
+
+  whole(actor: Actor, name: string): StoredDictionary {
+    const stored = this.#rows.whole(name);
+    if (stored === undefined || !isOpen(actor, stored.scope)) throw noDictionary(name);
+    return stored;
+  }
+
+  page(actor: Actor, page: PageRequest): Page<Dictionary> {
+    const [after] = positionOf(listName, page, ['']) ?? [''];
+    const rows = this.#rows.page(after ?? '', openScopes(actor), page.limit + 1);
+    const { taken, more } = takePage(rows, page.limit, ({ schema }) => schema);
+    const items = taken.map(dictionaryOf);
+    const last = items.at(-1);
+    return {
+      items,
+      nextCursor: more && last !== undefined ? cursorAfter(listName, last.name) : undefined,
+    };
+  }
+
+  async create(actor: Actor, wanted: NewDictionary, changeReason: string): Promise<Dictionary> {
+    const { name, title, scope, schema = null } = wanted;
+    refuseFaults('the dictionary cannot be made', [
+      ...faultAt('/name', dictionaryNameFault(name)),
+      ...definitionFaults({ title, scope, schema }),
+      ...reasonFaults(changeReason),
+    ]);
+    mustBeOpen(actor, scope);
+    return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
+      if (this.#rows.head(name) !== undefined) {
+        throw new LinesideError('CONFLICT', `there is a dictionary ${name} already`);
+      }
+      const { txTime } = change.stamp;
+      const dictionary: Dictionary = {
+        name,
+        title,
+        scope,
+        schema,
+        version: 1,
+        createdAt: txTime,
+        updatedAt: txTime,
+        changedBy: actor.name,
+      };
+      this.#rows.insert(dictionary);
+      tell(change, 'DefinitionCreated', 'dictionary.created', dictionary, scope);
+      return dictionary;
+    });
+  }
+
+  async update(
+    actor: Actor,
+    name: string,
+    { confirmWidening = false, ...patch }: DictionaryUpdate,
+    changeReason: string,
+    version: ExpectedVersion | undefined,
+  ): Promise<Dictionary> {
+    const given = Object.values(patch).some((value) => value !== undefined);
+    refuseFaults('the definition cannot be changed', [
+      ...(given ? [] : ['title, scope or schema must be given']),
+      ...definitionFaults(patch),
+      ...reasonFaults(changeReason),
+    ]);
+    return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
+      const stored = this.whole(actor, name);
+      if (version !== undefined) mustMatch(`the dictionary ${name}`, stored.version, version);
+      if (patch.scope !== undefined) {
+        mustBeOpen(actor, patch.scope);
+        if (isWider(patch.scope, stored.scope)) this.#widen(change, stored, patch.scope, confirmWidening);
+      }
+      const { dictionary, texts } = this.write(change, stored, patch);
+      tell(change, 'DefinitionUpdated', 'dictionary.updated', dictionary, texts);
+      return dictionary;
+    });
+  }
+
+  /** Throws CONFLICT unless it is confirmed: the records become readable for more consumers. */
+  #widen(change: Change, stored: StoredDictionary, to: Scope, confirmed: boolean): void {
+    const { name, scope: from } = stored;
+    const records = this.#rows.records(stored);
+    if (!confirmed) {
+      const readable = `${records} ${records === 1 ? 'record becomes' : 'records become'} readable in the scope ${to}`;
+      throw new LinesideError('CONFLICT', `cannot widen the scope of ${name} from ${from} to ${to}: ${readable}`, {
+        hint: 'Send "confirmWidening": true, or use lineside dict update --confirm-widening.',
+      });
+    }
+    const { changeReason } = change.stamp;
+    change.audit('dictionary.widened', name, { from, to, records, changeReason });
+  }
+
+  /** The scope that the dictionary had at a time. */
+  scopeAt(head: DictionaryHead, at: Instant): Scope {
+    return this.#rows.scopeAt(head, at);
+  }
+
+  /**
+   * The next version, with what the patch says; nothing is told of it here. `schemaScope`: under which scope the patch's schema
+   * was written; undefined: under that of the dictionary from now on. `texts`: the scope that title and schema may be told to.
+   */
+  write(
+    change: Change,
+    stored: StoredDictionary,
+    patch: DictionaryPatch,
+    schemaScope?: Scope,
+  ): { readonly dictionary: Dictionary; readonly texts: Scope } {
+    const before = dictionaryOf(stored);
+    const dictionary: Dictionary = {
+      ...before,
+      title: patch.title ?? before.title,
+      scope: patch.scope ?? before.scope,
+      schema: patch.schema === undefined ? before.schema : patch.schema,
+      version: before.version + 1,
+      updatedAt: change.stamp.txTime,
+      changedBy: change.stamp.changedBy,
+    };
+    const { scope, schema } = dictionary;
+    const written: TextScopes = {
+      titleScope: patch.title === undefined ? stored.titleScope : scope,
+      schemaScope: patch.schema === undefined ? stored.schemaScope : (schemaScope ?? scope),
+    };
+    this.#rows.update(stored.id, dictionary, written);
+    const ofSchema = schema === null ? scope : written.schemaScope;
+    return { dictionary, texts: narrowest(scope, written.titleScope, ofSchema) };
+  }
+}
+
+/** `texts`: the event holds the title and the schema, and goes to those who may see both as they were written. */
+function tell(
+  change: Change,
+  eventType: DefinitionEventType,
+  audit: string,
+  dictionary: Dictionary,
+  texts: Scope,
+): void {
+  const { name, scope, version } = dictionary;
+  change.emit({ kind: 'definition', eventType, scope: texts, dictionary: name, data: { ...dictionary } });
+  change.audit(audit, name, { scope, version, changeReason: change.stamp.changeReason });
+}
+
+function definitionFaults({ title, scope, schema }: DictionaryPatch): readonly string[] {
+  return [
+    ...(title === undefined ? [] : faultAt('/title', titleFault(title))),
+    ...(scope === undefined || scopes.includes(scope) ? [] : [`/scope must be ${scopes.join(', ')}`]),
+    ...(schema === undefined || schema === null ? [] : schemaFaults(schema)),
+  ];
+}
+
+export function schemaFaults(schema: JsonObject): readonly string[] {
+  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return ['/schema must be an object'];
+  const compiled = compileSchema(schema, '/schema');
+  return 'faults' in compiled ? compiled.faults : [];
+}

@@ -1,0 +1,154 @@
+/** Schema drafts: a dictionary's next schema, on its way through review. */
+import { LinesideError } from '../../shared/base/errors.ts';
+import type { Instant } from '../../shared/base/instant.ts';
+import type { Change, ChangeStore } from '../outbox/change-store.ts';
+import { type DefinitionEventType, type JsonObject, narrowest, type Scope } from '../outbox/event.ts';
+import type { Page, PageRequest } from '../outbox/face.ts';
+import { cursorAfter, positionOf } from './cursor.ts';
+import { type Dictionaries, schemaFaults } from './dictionaries.ts';
+import { actOf, stateAfter, toldAs } from './draft-state.ts';
+import type { Actor, Draft, DraftState, DraftStep } from './face.ts';
+import { takePage } from './page.ts';
+import { reasonFaults, refuseFaults } from './refusals.ts';
+
+interface StoredDraft extends Omit<Draft, 'schema'> {
+  readonly schema: string;
+}
+
+const columns = `drafts.id, dictionaries.name AS dictionary, drafts.state, drafts.schema,
+  drafts.change_reason AS changeReason, drafts.created_by AS createdBy, drafts.created_at AS createdAt,
+  drafts.updated_by AS updatedBy, drafts.updated_at AS updatedAt`;
+
+export const draftSql = {
+  one: `SELECT ${columns} FROM drafts JOIN dictionaries ON dictionaries.id = drafts.dictionary_id
+    WHERE drafts.id = ? AND drafts.dictionary_id = ?`,
+  /** Newest first. */
+  page: `SELECT ${columns} FROM drafts JOIN dictionaries ON dictionaries.id = drafts.dictionary_id
+    WHERE drafts.dictionary_id = ? AND drafts.id < ? ORDER BY drafts.id DESC LIMIT ?`,
+} as const;
+
+const listName = 'drafts';
+
+export class Drafts {
+  readonly #store: ChangeStore;
+  readonly #dictionaries: Dictionaries;
+  readonly #one;
+  readonly #page;
+  readonly #insert;
+  readonly #update;
+
+  constructor(store: ChangeStore, dictionaries: Dictionaries) {
+    this.#store = store;
+    this.#dictionaries = dictionaries;
+    const { connection } = store;
+    this.#one = connection.prepare<[number, number], StoredDraft>(draftSql.one);
+    this.#page = connection.prepare<[number, number, number], StoredDraft>(draftSql.page);
+    this.#insert = connection.prepare<[number, DraftState, string, string, string, Instant, string, Instant]>(
+      `INSERT INTO drafts (dictionary_id, state, schema, change_reason, created_by, created_at, updated_by, updated_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#update = connection.prepare<[DraftState, string, Instant, number]>(
+      'UPDATE drafts SET state = ?, updated_by = ?, updated_at = ? WHERE id = ?',
+    );
+  }
+
+  async create(actor: Actor, dictionary: string, schema: JsonObject, changeReason: string): Promise<Draft> {
+    refuseFaults('the draft cannot be made', [...schemaFaults(schema), ...reasonFaults(changeReason)]);
+    return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
+      const { id: dictionaryId, scope } = this.#dictionaries.head(actor, dictionary);
+      const [by, at] = [actor.name, change.stamp.txTime];
+      const text = JSON.stringify(schema);
+      const inserted = this.#insert.run(dictionaryId, 'draft', text, changeReason, by, at, by, at);
+      const draft: Draft = {
+        id: Number(inserted.lastInsertRowid),
+        dictionary,
+        state: 'draft',
+        schema,
+        changeReason,
+        createdBy: by,
+        createdAt: at,
+        updatedBy: by,
+        updatedAt: at,
+      };
+      tell(change, scope, 'SchemaDraftCreated', 'draft.created', draft);
+      return draft;
+    });
+  }
+
+  page(actor: Actor, dictionary: string, page: PageRequest): Page<Draft> {
+    const { id } = this.#dictionaries.head(actor, dictionary);
+    const [before] = positionOf(listName, page, [0]) ?? [Number.MAX_SAFE_INTEGER];
+    const rows = this.#page.iterate(id, before ?? 0, page.limit + 1);
+    const { taken, more } = takePage(rows, page.limit, ({ schema }) => schema);
+    const items = taken.map(draftOf);
+    const last = items.at(-1);
+    return {
+      items,
+      nextCursor: more && last !== undefined ? cursorAfter(listName, last.id) : undefined,
+    };
+  }
+
+  one(actor: Actor, dictionary: string, id: number): Draft {
+    const { id: dictionaryId } = this.#dictionaries.head(actor, dictionary);
+    const row = Number.isSafeInteger(id) ? this.#one.get(id, dictionaryId) : undefined;
+    if (row === undefined) throw new LinesideError('NOT_FOUND', `${dictionary} has no draft ${id}`);
+    return draftOf(row);
+  }
+
+  async step(
+    actor: Actor,
+    dictionary: string,
+    id: number,
+    step: DraftStep,
+    decision: 'approved' | 'rejected' | undefined,
+    changeReason: string,
+  ): Promise<Draft> {
+    const act = actOf(step, decision);
+    refuseFaults('the step cannot be made', [
+      ...(act === undefined ? ['/decision must be given with "decide", and with nothing else'] : []),
+      ...reasonFaults(changeReason),
+    ]);
+    return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
+      const draft = this.one(actor, dictionary, id);
+      const state = act === undefined ? undefined : stateAfter(draft.state, act);
+      if (act === undefined || state === undefined) {
+        throw new LinesideError('CONFLICT', `draft ${id} is ${draft.state}: ${step} does not lead on from there`);
+      }
+      const head = this.#dictionaries.head(actor, dictionary);
+      // The schema was written with the draft: it is told to those who could see it then.
+      const scope = narrowest(head.scope, this.#dictionaries.scopeAt(head, draft.createdAt));
+      if (act === 'publish') this.#publish(actor, change, draft, scope);
+      const { txTime } = change.stamp;
+      this.#update.run(state, actor.name, txTime, id);
+      const after: Draft = { ...draft, state, updatedBy: actor.name, updatedAt: txTime };
+      tell(change, scope, toldAs[act].event, toldAs[act].audit, after);
+      return after;
+    });
+  }
+
+  #publish(actor: Actor, change: Change, draft: Draft, scope: Scope): void {
+    // What was taken when it was drafted may be refused by a newer lineside.
+    const faults = schemaFaults(draft.schema);
+    if (faults.length > 0) {
+      throw new LinesideError('CONFLICT', `the schema of draft ${draft.id} is not valid any more`, { reasons: faults });
+    }
+    this.#dictionaries.write(
+      change,
+      this.#dictionaries.whole(actor, draft.dictionary),
+      { schema: draft.schema },
+      scope,
+    );
+  }
+}
+
+function tell(change: Change, scope: Scope, eventType: DefinitionEventType, audit: string, draft: Draft): void {
+  change.emit({ kind: 'definition', eventType, scope, dictionary: draft.dictionary, data: { ...draft } });
+  change.audit(audit, `${draft.dictionary} draft ${draft.id}`, {
+    state: draft.state,
+    changeReason: change.stamp.changeReason,
+  });
+}
+
+function draftOf(row: StoredDraft): Draft {
+  return { ...row, schema: JSON.parse(row.schema) as JsonObject };
+}

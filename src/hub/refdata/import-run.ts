@@ -1,0 +1,139 @@
+/** A bundle as one transaction: every entry read, checked and written; from the first fault on, only checked. */
+import { LinesideError } from '../../shared/base/errors.ts';
+import { sameJson } from '../../shared/base/same-json.ts';
+import type { Change } from '../outbox/change-store.ts';
+import { isWider } from '../outbox/event.ts';
+import { isOpen, shownName } from './access.ts';
+import { type BundleItem, readItem } from './bundle-item.ts';
+import { entriesOf, maxEntryBytes } from './bundle-split.ts';
+import { type DictionaryHead, DictionaryRows } from './dictionary-rows.ts';
+import type { Actor, BundleFormat, ImportResult } from './face.ts';
+import { Faults } from './faults.ts';
+import { importAudit } from './import-calls.ts';
+import type { DataCheck } from './json-schema.ts';
+import { RecordWriter } from './record-writer.ts';
+import { Validators } from './validators.ts';
+import { covers, openFrom } from './validity.ts';
+
+/** Its keys are kept in memory; at some 10,000 a second on a small machine the others wait 10 s. */
+const maxItems = 100_000;
+
+interface Target {
+  readonly head: DictionaryHead;
+  readonly check: DataCheck;
+  /** Business keys so far, with their places. */
+  readonly places: Map<string, string>;
+}
+
+export class ImportRun {
+  readonly #change: Change;
+  readonly #actor: Actor;
+  readonly #inTime: (() => void) | undefined;
+  readonly #dictionaries: DictionaryRows;
+  readonly #validators: Validators;
+  readonly #writer: RecordWriter;
+  /** By name; undefined: there is none for this actor. */
+  readonly #targets = new Map<string, Target | undefined>();
+  readonly #faults = new Faults();
+  readonly #counts = { created: 0, updated: 0, closed: 0, unchanged: 0 };
+
+  /** `inTime`: called after each item on the main thread; it throws when the run has to leave that thread. */
+  constructor(change: Change, actor: Actor, inTime?: () => void) {
+    this.#change = change;
+    this.#actor = actor;
+    this.#inTime = inTime;
+    this.#dictionaries = new DictionaryRows(change.connection);
+    this.#validators = new Validators(change.connection, inTime === undefined);
+    this.#writer = new RecordWriter(change.connection, 'dictionary.bulk_imported');
+  }
+
+  /** Throws INVALID_ARGUMENT with the faults, TOO_LARGE, MALFORMED. */
+  run(format: BundleFormat, blocks: Iterable<Uint8Array>): ImportResult {
+    let items = 0;
+    for (const { place, bytes } of entriesOf(format, blocks)) {
+      const blank = this.#entry(place, bytes, format === 'ndjson');
+      this.#inTime?.();
+      if (!blank && ++items > maxItems) {
+        throw new LinesideError('TOO_LARGE', `a bundle has at most ${maxItems} items`, { hint: 'Cut it in two.' });
+      }
+    }
+    const { count, reasons } = this.#faults;
+    if (count > 0) {
+      throw new LinesideError(
+        'INVALID_ARGUMENT',
+        `nothing was imported: the bundle has ${count === 1 ? 'a fault' : `${count} faults`}`,
+        { reasons },
+      );
+    }
+    const { txTime, changeReason } = this.#change.stamp;
+    this.#change.audit(importAudit, [...this.#targets.keys()].slice(0, 10).join(', '), {
+      ...this.#counts,
+      changeReason,
+    });
+    return { txTime, ...this.#counts };
+  }
+
+  /** True: it was blank. */
+  #entry(place: string, bytes: Uint8Array | undefined, blankAllowed: boolean): boolean {
+    const fault = (...faults: readonly string[]): void =>
+      this.#faults.add(...faults.map((text) => `${place}: ${text}`));
+    if (bytes === undefined) {
+      fault(`is longer than ${maxEntryBytes} bytes`);
+      return false;
+    }
+    const read = readItem(bytes, blankAllowed);
+    if ('blank' in read) return true;
+    if ('faults' in read) fault(...read.faults);
+    else fault(...this.#item(place, read.item));
+    return false;
+  }
+
+  #item(place: string, item: BundleItem): readonly string[] {
+    const target = this.#target(item.dictionary);
+    if (target === undefined) return [`there is no dictionary ${shownName(item.dictionary)}`];
+    const first = target.places.get(item.businessKey);
+    if (first !== undefined) return [`${shownName(item.businessKey)} is in ${first} already`];
+    target.places.set(item.businessKey, place);
+    return item.action === 'close' ? this.#close(target, item.businessKey) : this.#upsert(target, item);
+  }
+
+  #target(name: string): Target | undefined {
+    if (this.#targets.has(name)) return this.#targets.get(name);
+    const head = this.#dictionaries.head(name);
+    const target =
+      head === undefined || !isOpen(this.#actor, head.scope)
+        ? undefined
+        : { head, check: this.#validators.of(head.id, head.version), places: new Map<string, string>() };
+    this.#targets.set(name, target);
+    return target;
+  }
+
+  #upsert({ head, check }: Target, item: BundleItem & { readonly action: 'upsert' }): readonly string[] {
+    const { businessKey, data, text } = item;
+    const faults = check(data, text.length);
+    const validity = openFrom(item.validFrom, this.#change.stamp.txTime);
+    if (typeof validity === 'string') return [...faults, `/validFrom ${validity}`];
+    if (faults.length > 0 || this.#faults.count > 0) return faults;
+    const newest = this.#writer.newest(head, businessKey);
+    const open = newest !== undefined && newest.closed === 0;
+    // Equal data that was written under a narrower scope is written again: that publishes it on the wider topic.
+    const published = open && !isWider(head.scope, newest.scope);
+    if (published && covers(newest, validity) && (newest.data === text || sameJson(JSON.parse(newest.data), data))) {
+      this.#counts.unchanged++;
+      return [];
+    }
+    this.#writer.put(this.#change, head, businessKey, newest, { ...validity, data, text });
+    this.#counts[open ? 'updated' : 'created']++;
+    return [];
+  }
+
+  #close({ head }: Target, businessKey: string): readonly string[] {
+    const newest = this.#writer.newest(head, businessKey);
+    if (newest === undefined) return [`there is no record ${shownName(businessKey)} in ${head.name} to close`];
+    if (newest.closed === 1) return [`the record ${shownName(businessKey)} of ${head.name} is closed already`];
+    if (this.#faults.count > 0) return [];
+    this.#writer.close(this.#change, head, businessKey, newest);
+    this.#counts.closed++;
+    return [];
+  }
+}

@@ -1,0 +1,278 @@
+/**
+ * Bundle imports. A small bundle is one change of this thread, as a record is. A larger one is handed to a worker block by
+ * block, then the worker writes while the write slot is held for it. One at a time: each may have its own worker and up to
+ * maxImportBytes of memory.
+ */
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
+import type { Instant } from '../../shared/base/instant.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { besideModule, WorkerHost } from '../../shared/storage/worker-host.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import type { Actor, BundleFormat, ImportResult } from './face.ts';
+import { type ImportAnswer, type ImportCalls, importAudit } from './import-calls.ts';
+import { ImportRun } from './import-run.ts';
+import { reasonFaults, refuseFaults } from './refusals.ts';
+
+export interface ImportOptions {
+  readonly store: ChangeStore;
+  /** Of refdata.db. */
+  readonly path: string;
+  /** Bytes refdata.db may hold: outbox.max_bytes. */
+  readonly maxBytes: number;
+  /** Bytes of a bundle. */
+  readonly maxImportBytes: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** Imports that may wait for the one before; their bodies stay unread in their sockets. */
+const waitLimit = 4;
+/** What is handed over at a time, and is under way at most: small enough to be nothing, large enough to be few. */
+const blockBytes = 256 * 1024;
+/** To start a worker takes 58 to 115 ms. In so many bytes are at most some 350 items, which take 35 ms on a small machine. */
+const smallBytes = 16 * 1024;
+/** Checks against a slow schema take longer: then the bundle goes to a worker after all, and the others go on. */
+const smallLimitMs = 100;
+/** 100,000 items take 20 s on a slow card. An import that takes longer than this would hold every other change. */
+const runLimitMs = 120_000;
+/** A worker that hangs in the disk is left behind after this. */
+const endLimitMs = 5_000;
+/** Twice asked to end, and looked after once more. */
+const heldLimitMs = runLimitMs + 4 * endLimitMs;
+
+/** What an import is asked with. */
+interface Wanted {
+  readonly actor: Actor;
+  readonly format: BundleFormat;
+  readonly changeReason: string;
+}
+
+export class Imports {
+  readonly #o: ImportOptions;
+  readonly #lastImport;
+  #turn: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+  #worker: WorkerHost<ImportCalls> | undefined;
+  /** Since when it has the write slot. */
+  #heldSinceMs: number | undefined;
+  readonly #closing = Promise.withResolvers<never>();
+  #closed = false;
+
+  constructor(options: ImportOptions) {
+    this.#o = options;
+    // It is waited for only while a body is read.
+    this.#closing.promise.catch(() => undefined);
+    this.#lastImport = options.store.connection.prepare<[string], { id: number; at: Instant; details: string }>(
+      'SELECT id, at, details FROM audit WHERE action = ? ORDER BY id DESC LIMIT 1',
+    );
+  }
+
+  async run(
+    actor: Actor,
+    format: BundleFormat,
+    changeReason: string,
+    body: AsyncIterable<Uint8Array>,
+  ): Promise<ImportResult> {
+    refuseFaults('the bundle cannot be imported', reasonFaults(changeReason));
+    if (this.#waiting > waitLimit) {
+      throw new LinesideError('TOO_MANY', `${waitLimit} imports wait already`, { hint: 'Try again in a minute.' });
+    }
+    const before = this.#turn;
+    this.#waiting++;
+    const mine = before.then(() => this.#import({ actor, format, changeReason }, body));
+    this.#turn = mine.catch(() => undefined);
+    try {
+      return await mine;
+    } finally {
+      this.#waiting--;
+    }
+  }
+
+  /**
+   * Resolves where no import is at work, or its worker comes to it; rejects where it keeps the write slot for longer than its
+   * own limits allow. A worker that writes looks at no message.
+   */
+  async answers(): Promise<void> {
+    if (this.#heldSinceMs === undefined) return this.#worker?.answers();
+    const heldMs = this.#o.clock.monoMs() - this.#heldSinceMs;
+    if (heldMs > heldLimitMs) throw new Error(`it has kept all changes waiting for ${Math.round(heldMs / 1_000)} s`);
+  }
+
+  /** Ends the import that runs: nothing of it is written, unless it was committed already. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#closing.reject(closing());
+    await this.#worker?.terminate(endLimitMs);
+    await this.#turn;
+  }
+
+  async #import(wanted: Wanted, body: AsyncIterable<Uint8Array>): Promise<ImportResult> {
+    if (this.#closed) throw closing();
+    const { full } = this.#o.store.health();
+    if (full !== '') {
+      throw new LinesideError('STORAGE_FULL', `no room for changes: ${full}`, {
+        hint: 'Let the outbox drain, free space on the disk, or raise outbox.max_bytes; nothing was imported.',
+      });
+    }
+    const chunks = body[Symbol.asyncIterator]();
+    const { head, ended } = await this.#head(chunks);
+    const here = ended ? await this.#importHere(wanted, head) : undefined;
+    return here ?? this.#withWorker((worker) => this.#importThere(worker, wanted, joined(head, chunks)));
+  }
+
+  /** The beginning of a body: somewhat more than a small bundle, or all of it. */
+  async #head(
+    chunks: AsyncIterator<Uint8Array>,
+  ): Promise<{ readonly head: readonly Uint8Array[]; readonly ended: boolean }> {
+    const head: Uint8Array[] = [];
+    for (let bytes = 0; bytes <= Math.min(smallBytes, this.#o.maxImportBytes); ) {
+      // A body that stalls does not keep the service from ending.
+      const next = await Promise.race([chunks.next(), this.#closing.promise]);
+      if (next.done === true) return { head, ended: true };
+      head.push(next.value);
+      bytes += next.value.length;
+    }
+    return { head, ended: false };
+  }
+
+  /** undefined: it took too long, and nothing is written. */
+  async #importHere(
+    { actor, format, changeReason }: Wanted,
+    blocks: readonly Uint8Array[],
+  ): Promise<ImportResult | undefined> {
+    const { store, clock } = this.#o;
+    const tooLong = new LinesideError('INTERNAL', 'the import takes too long for the main thread');
+    try {
+      return await store.commit({ changedBy: actor.name, changeReason }, (change) => {
+        const untilMs = clock.monoMs() + smallLimitMs;
+        const inTime = (): void => {
+          if (clock.monoMs() > untilMs) throw tooLong;
+        };
+        return new ImportRun(change, actor, inTime).run(format, blocks);
+      });
+    } catch (error) {
+      if (error === tooLong) return undefined;
+      throw error;
+    }
+  }
+
+  async #withWorker<T>(use: (worker: WorkerHost<ImportCalls>) => Promise<T>): Promise<T> {
+    const worker = new WorkerHost<ImportCalls>(besideModule('import-worker', import.meta.url));
+    this.#worker = worker;
+    try {
+      return await use(worker);
+    } finally {
+      this.#worker = undefined;
+      await worker.terminate(endLimitMs);
+    }
+  }
+
+  async #importThere(
+    worker: WorkerHost<ImportCalls>,
+    { actor, format, changeReason }: Wanted,
+    body: AsyncIterable<Uint8Array>,
+  ): Promise<ImportResult> {
+    const { store, path, maxBytes, clock } = this.#o;
+    await this.#received(worker, body);
+    const author = { changedBy: actor.name, changeReason };
+    const answer = await store.hold(async () => {
+      this.#heldSinceMs = clock.monoMs();
+      const last = this.#lastImport.get(importAudit)?.id ?? 0;
+      const answered = worker.call('run', { path, maxBytes, actor, author, format, wallMs: clock.wallMs() });
+      try {
+        if (await endsWithin(clock, runLimitMs, answered)) return await answered;
+        await worker.terminate(endLimitMs);
+        throw new LinesideError('TOO_LARGE', `nothing was imported: it took longer than ${runLimitMs / 1000} s`, {
+          hint: 'Cut the bundle in two.',
+        });
+      } catch (error) {
+        return await this.#afterDeath(worker, error, last);
+      } finally {
+        this.#heldSinceMs = undefined;
+      }
+    });
+    if ('result' in answer) return answer.result;
+    const { code, message, hint, reasons } = answer.refused;
+    throw new LinesideError(code, message, { hint, reasons });
+  }
+
+  /** The worker may have died between its commit and its answer: the audit knows. */
+  async #afterDeath(worker: WorkerHost<ImportCalls>, error: unknown, last: number): Promise<ImportAnswer> {
+    if (worker.alive) throw asLinesideError(error);
+    if (!(await endsWithin(this.#o.clock, endLimitMs, worker.exited))) {
+      throw new LinesideError(
+        'STORAGE_FAILED',
+        'the import hangs in the disk: whether it will be written is not known',
+        {
+          cause: error,
+          hint: `See dmesg; the audit has "${importAudit}" when it was written.`,
+        },
+      );
+    }
+    const newest = this.#lastImport.get(importAudit);
+    if (newest === undefined || newest.id <= last) throw error instanceof LinesideError ? error : this.#died(error);
+    const counts = JSON.parse(newest.details) as Omit<ImportResult, 'txTime'>;
+    const { created, updated, closed, unchanged } = counts;
+    return { result: { txTime: newest.at, created, updated, closed, unchanged } };
+  }
+
+  /** A body that stalls outlives its worker: nobody waits for it then. */
+  async #received(worker: WorkerHost<ImportCalls>, body: AsyncIterable<Uint8Array>): Promise<void> {
+    const ended = worker.exited.then(() => Promise.reject(new Error('the worker has ended')));
+    try {
+      await Promise.race([this.#handOver(worker, body), ended]);
+    } catch (error) {
+      throw worker.alive ? error : this.#died(error);
+    }
+  }
+
+  async #handOver(worker: WorkerHost<ImportCalls>, body: AsyncIterable<Uint8Array>): Promise<void> {
+    let block = new Uint8Array(blockBytes);
+    let used = 0;
+    let total = 0;
+    const send = async (): Promise<void> => {
+      const buffer = used === blockBytes ? block.buffer : block.buffer.slice(0, used);
+      block = new Uint8Array(blockBytes);
+      used = 0;
+      await worker.call('block', buffer, [buffer]);
+    };
+    for await (const chunk of body) {
+      total += chunk.length;
+      if (total > this.#o.maxImportBytes) throw tooLarge(this.#o.maxImportBytes);
+      // However the body is cut, the worker holds few blocks, and full ones.
+      for (let from = 0; from < chunk.length; ) {
+        const part = chunk.subarray(from, from + blockBytes - used);
+        block.set(part, used);
+        used += part.length;
+        from += part.length;
+        if (used === blockBytes) await send();
+      }
+    }
+    if (used > 0) await send();
+  }
+
+  #died(error: unknown): LinesideError {
+    if (this.#closed) return closing();
+    this.#o.logger.error('the import worker died', { error: messageOf(error) });
+    return new LinesideError('INTERNAL', 'nothing was imported: the thread that imports has died', {
+      cause: error,
+      hint: 'Import the bundle again; if it dies again, cut the bundle in two and see the log of the service.',
+    });
+  }
+}
+
+async function* joined(head: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield* head;
+  yield* { [Symbol.asyncIterator]: () => rest };
+}
+
+function closing(): LinesideError {
+  return new LinesideError('SHUTTING_DOWN', 'nothing was imported: the service is being stopped');
+}
+
+function tooLarge(limit: number): LinesideError {
+  return new LinesideError('TOO_LARGE', `the bundle has more than ${limit} bytes`, {
+    hint: 'Cut it in two, or raise http.max_import_bytes.',
+  });
+}

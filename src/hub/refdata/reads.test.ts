@@ -1,0 +1,142 @@
+/** Lists by cursor, the plans of the statements, and what a damaged file looks like to a reader. */
+import assert from 'node:assert/strict';
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import { openStoreIn, temporaryDir } from '../outbox/change-store.fixture.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import { dictionarySql } from './dictionary-rows.ts';
+import { draftSql } from './drafts.ts';
+import type { Refdata } from './face.ts';
+import { readSql } from './record-reads.ts';
+import { writerSql } from './record-writer.ts';
+import { everyone, temporaryRefdata } from './refdata.fixture.ts';
+import { openRefdata } from './refdata.ts';
+
+const tools = { name: 'tools', title: 'Tools', scope: 'PUBLIC' } as const;
+const whole = { limit: 1_000, cursor: undefined };
+
+describe('a damaged file', () => {
+  it('is told as damaged by reads and changes, and reported', async (t) => {
+    const dir = temporaryDir(t);
+    const clock = new FakeClock();
+    const open = (store: ChangeStore): Refdata => {
+      const path = join(dir, 'refdata.db');
+      return openRefdata({ store, path, maxBytes: 1e9, maxImportBytes: 1e6, clock, logger: silentLogger });
+    };
+    const sound = openStoreIn(t, dir, { clock });
+    await open(sound).createDictionary(everyone, tools, '');
+    await open(sound).createRecord(everyone, 'tools', 'k', { data: {} });
+    const page = sound.connection.prepare<[], number>(
+      `SELECT rootpage FROM sqlite_schema WHERE name = 'record_versions'`,
+    );
+    const root = page.pluck().get() ?? 0;
+    await sound.close();
+    const file = openSync(join(dir, 'refdata.db'), 'r+');
+    writeSync(file, Buffer.alloc(4_096, 0xa5), 0, 4_096, (root - 1) * 4_096);
+    closeSync(file);
+    const damaged = openStoreIn(t, dir, { clock });
+    const refdata = open(damaged);
+    assert.throws(() => refdata.record(everyone, 'tools', 'k', undefined), { code: 'STORAGE_DAMAGED' });
+    assert.match(damaged.health().damage, /damaged/);
+    await assert.rejects(refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 1), { code: 'STORAGE_DAMAGED' });
+  });
+});
+
+describe('lists', () => {
+  it('of records go by business key, and all pages show the moment of the first', async (t) => {
+    const at = temporaryRefdata(t);
+    await at.refdata.createDictionary(everyone, tools, '');
+    const keys = ['A', 'B', 'a', 'z', 'ä', 'ключ', '😀'];
+    for (const key of [...keys].reverse()) await at.refdata.createRecord(everyone, 'tools', key, { data: {} });
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = at.refdata.records(everyone, 'tools', undefined, { limit: 2, cursor });
+      seen.push(...page.items.map(({ businessKey }) => businessKey));
+      cursor = page.nextCursor;
+      at.clock.advance(1_000);
+      // Neither what closes nor what comes in between changes a list that has begun.
+      if (seen.length === 2) await at.refdata.bulkClose(everyone, 'tools', ['ä', 'A'], '');
+      if (seen.length === 4) await at.refdata.createRecord(everyone, 'tools', 'я', { data: {} });
+    } while (cursor !== undefined);
+    assert.deepEqual(seen, keys);
+    assert.deepEqual(
+      at.refdata.records(everyone, 'tools', undefined, whole).items.map(({ businessKey }) => businessKey),
+      ['B', 'a', 'z', 'ключ', 'я', '😀'],
+    );
+  });
+
+  it('that pass over many closed records stay bounded and reach the end', async (t) => {
+    const at = temporaryRefdata(t);
+    await at.refdata.createDictionary(everyone, tools, '');
+    const { id } = at.store.connection.prepare<[], { id: number }>('SELECT id FROM dictionaries').get() ?? { id: 0 };
+    // Closed ones in bulk, by SQL: 25,000 ways through the face would say nothing more.
+    at.store.connection.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)
+      INSERT INTO records (id, dictionary_id, business_key, version, closed) SELECT i, ${id}, printf('c%05d', i), 1, 1 FROM n;
+      INSERT INTO record_versions (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
+      SELECT id, 1, 'closed', '2000', '2001', '2001', '', '', '{}' FROM records`);
+    await at.refdata.createRecord(everyone, 'tools', 'z', { data: {} });
+    let pages = 0;
+    let cursor: string | undefined;
+    const seen: string[] = [];
+    do {
+      const page = at.refdata.records(everyone, 'tools', undefined, { limit: 10, cursor });
+      seen.push(...page.items.map(({ businessKey }) => businessKey));
+      cursor = page.nextCursor;
+      pages++;
+    } while (cursor !== undefined);
+    assert.deepEqual([pages, seen], [3, ['z']]);
+  });
+
+  it('of large records end their pages early', async (t) => {
+    const { refdata } = temporaryRefdata(t);
+    await refdata.createDictionary(everyone, tools, '');
+    const keys = Array.from({ length: 20 }, (_, i) => `k${10 + i}`);
+    for (const key of keys) await refdata.createRecord(everyone, 'tools', key, { data: { text: 'x'.repeat(250_000) } });
+    const first = refdata.records(everyone, 'tools', undefined, whole);
+    assert.equal(first.items.length, 16);
+    const second = refdata.records(everyone, 'tools', undefined, { ...whole, cursor: first.nextCursor });
+    const seen = [...first.items, ...second.items].map(({ businessKey }) => businessKey);
+    assert.deepEqual([seen, second.nextCursor], [keys, undefined]);
+  });
+
+  it('refuse limits out of range and cursors of others', async (t) => {
+    const { refdata } = temporaryRefdata(t);
+    await refdata.createDictionary(everyone, tools, '');
+    await refdata.createRecord(everyone, 'tools', 'k', { data: {} });
+    await refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 1);
+    const history = refdata.history(everyone, 'tools', 'k', { limit: 1, cursor: undefined });
+    assert.deepEqual(
+      refdata
+        .history(everyone, 'tools', 'k', { limit: 1, cursor: history.nextCursor })
+        .items.map(({ version }) => version),
+      [1],
+    );
+    for (const limit of [0, -1, 1.5, 1_001, Number.NaN])
+      assert.throws(() => refdata.records(everyone, 'tools', undefined, { limit, cursor: undefined }), {
+        code: 'INVALID_ARGUMENT',
+      });
+    const forged = Buffer.from('["records","then","a"]').toString('base64url');
+    for (const cursor of ['', 'x', 'e30', history.nextCursor, forged, 'A'.repeat(10_000)])
+      assert.throws(() => refdata.records(everyone, 'tools', undefined, { limit: 1, cursor }), {
+        code: 'INVALID_ARGUMENT',
+      });
+  });
+
+  it('and every other read and write of a record go by an index', (t) => {
+    const { store } = temporaryRefdata(t);
+    const statements = [dictionarySql, draftSql, readSql, writerSql].flatMap((group) => Object.values(group));
+    assert.ok(statements.length >= 12);
+    for (const sql of statements) {
+      const named = /:(\w+)/.test(sql) ? [{ dictionary: 1, key: '', at: '', after: '', last: null, limit: 1 }] : [];
+      const places = named.length > 0 ? named : Array<number>(sql.split('?').length - 1).fill(1);
+      const plan = store.connection.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...places) as { detail: string }[];
+      for (const { detail } of plan) {
+        assert.doesNotMatch(detail, /^SCAN|TEMP B-TREE|AUTOMATIC/, sql);
+      }
+    }
+  });
+});

@@ -1,0 +1,135 @@
+/** Reading records: as of a time, all of a dictionary, a record's history. */
+import { LinesideError } from '../../shared/base/errors.ts';
+import { type Instant, parseInstant } from '../../shared/base/instant.ts';
+import type { Connection } from '../../shared/storage/open.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import type { JsonObject } from '../outbox/event.ts';
+import type { Page, PageRequest } from '../outbox/face.ts';
+import { shownName } from './access.ts';
+import { cursorAfter, positionOf } from './cursor.ts';
+import type { Dictionaries } from './dictionaries.ts';
+import type { Actor, RecordVersion } from './face.ts';
+import { takePage } from './page.ts';
+import { refuseFaults } from './refusals.ts';
+import { notAnInstant } from './validity.ts';
+
+interface StoredVersion extends Omit<RecordVersion, 'data' | 'dictionary'> {
+  readonly data: string;
+}
+
+const columns = `r.business_key AS businessKey, v.version, v.action, v.data, v.valid_from AS validFrom,
+  v.valid_to AS validTo, v.tx_time AS txTime, v.changed_by AS changedBy, v.change_reason AS changeReason`;
+/** validity.ts, versionAt: the newest version that is valid from `at` or before. */
+const newestAt = `(SELECT w.version FROM record_versions w WHERE w.record_id = r.id AND w.valid_from <= :at
+  ORDER BY w.version DESC LIMIT 1)`;
+
+export const readSql = {
+  at: `SELECT ${columns} FROM records r JOIN record_versions v ON v.record_id = r.id AND v.version = ${newestAt}
+    WHERE r.dictionary_id = :dictionary AND r.business_key = :key AND v.valid_to > :at`,
+  known: 'SELECT id FROM records WHERE dictionary_id = ? AND business_key = ?',
+  /** The last key of a slice of keys, in their order: what one page looks at. */
+  slice: `SELECT business_key FROM records WHERE dictionary_id = ? AND business_key > ?
+    ORDER BY business_key LIMIT 1 OFFSET ?`,
+  page: `SELECT ${columns} FROM records r JOIN record_versions v ON v.record_id = r.id AND v.version = ${newestAt}
+    WHERE r.dictionary_id = :dictionary AND r.business_key > :after AND (:last IS NULL OR r.business_key <= :last)
+      AND v.valid_to > :at
+    ORDER BY r.business_key LIMIT :limit`,
+  history: `SELECT ${columns} FROM record_versions v JOIN records r ON r.id = v.record_id
+    WHERE v.record_id = ? AND v.version < ? ORDER BY v.version DESC LIMIT ?`,
+} as const;
+
+/**
+ * Keys that one page looks at: some 50 ms of this thread. Where most records are closed, or not valid yet, a page may
+ * thus hold less than its limit and still have a next one.
+ */
+const keysOfPage = 10_000;
+
+interface AtParameters {
+  readonly dictionary: number;
+  readonly key: string;
+  readonly at: Instant;
+}
+interface PageParameters {
+  readonly dictionary: number;
+  readonly at: Instant;
+  readonly after: string;
+  readonly last: string | null;
+  readonly limit: number;
+}
+
+export class RecordReads {
+  readonly #store: ChangeStore;
+  readonly #dictionaries: Dictionaries;
+  readonly #at;
+  readonly #known;
+  readonly #slice;
+  readonly #page;
+  readonly #history;
+
+  constructor(store: ChangeStore, dictionaries: Dictionaries) {
+    this.#store = store;
+    this.#dictionaries = dictionaries;
+    const connection: Connection = store.connection;
+    this.#at = connection.prepare<[AtParameters], StoredVersion>(readSql.at);
+    this.#known = connection.prepare<[number, string], number>(readSql.known).pluck();
+    this.#slice = connection.prepare<[number, string, number], string>(readSql.slice).pluck();
+    this.#page = connection.prepare<[PageParameters], StoredVersion>(readSql.page);
+    this.#history = connection.prepare<[number, number, number], StoredVersion>(readSql.history);
+  }
+
+  one(actor: Actor, dictionary: string, businessKey: string, at: string | undefined): RecordVersion {
+    const time = this.#time(at);
+    const { id } = this.#dictionaries.head(actor, dictionary);
+    const row = this.#at.get({ dictionary: id, key: businessKey, at: time });
+    if (row !== undefined) return versionOf(dictionary, row);
+    throw this.#known.get(id, businessKey) === undefined
+      ? noRecord(dictionary, businessKey)
+      : new LinesideError('NOT_FOUND', `${shownName(businessKey)} of ${dictionary} is not valid at ${time}`, {
+          hint: 'Its history shows when it is.',
+        });
+  }
+
+  page(actor: Actor, dictionary: string, at: string | undefined, page: PageRequest): Page<RecordVersion> {
+    const asked = this.#time(at);
+    const { id } = this.#dictionaries.head(actor, dictionary);
+    // All pages of a list show the same moment, unless the caller says otherwise.
+    const [begun, after] = positionOf('records', page, ['', '']) ?? [asked, ''];
+    const time = at === undefined ? this.#time(begun) : asked;
+    const last = this.#slice.get(id, after ?? '', keysOfPage - 1) ?? null;
+    const wanted = { dictionary: id, at: time, after: after ?? '', last, limit: page.limit + 1 };
+    const { taken, more } = takePage(this.#page.iterate(wanted), page.limit, ({ data }) => data);
+    const items = taken.map((row) => versionOf(dictionary, row));
+    const next = more ? items.at(-1)?.businessKey : last;
+    return { items, nextCursor: next === null || next === undefined ? undefined : cursorAfter('records', time, next) };
+  }
+
+  history(actor: Actor, dictionary: string, businessKey: string, page: PageRequest): Page<RecordVersion> {
+    const { id } = this.#dictionaries.head(actor, dictionary);
+    const [before] = positionOf('history', page, [0]) ?? [Number.MAX_SAFE_INTEGER];
+    const record = this.#known.get(id, businessKey);
+    if (record === undefined) throw noRecord(dictionary, businessKey);
+    const rows = this.#history.iterate(record, before ?? 0, page.limit + 1);
+    const { taken, more } = takePage(rows, page.limit, ({ data }) => data);
+    const items = taken.map((row) => versionOf(dictionary, row));
+    const last = items.at(-1);
+    return {
+      items,
+      nextCursor: more && last !== undefined ? cursorAfter('history', last.version) : undefined,
+    };
+  }
+
+  #time(at: string | undefined): Instant {
+    if (at === undefined) return this.#store.now();
+    const time = parseInstant(at);
+    if (time === undefined) refuseFaults('the time cannot be read', [`at ${notAnInstant}`]);
+    return time ?? '';
+  }
+}
+
+export function noRecord(dictionary: string, businessKey: string): LinesideError {
+  return new LinesideError('NOT_FOUND', `there is no record ${shownName(businessKey)} in ${dictionary}`);
+}
+
+function versionOf(dictionary: string, row: StoredVersion): RecordVersion {
+  return { dictionary, ...row, data: JSON.parse(row.data) as JsonObject };
+}

@@ -1,0 +1,144 @@
+/** The one place that writes versions of records: the row, its version and its event, on any connection. */
+import { LinesideError } from '../../shared/base/errors.ts';
+import type { Instant } from '../../shared/base/instant.ts';
+import type { Connection } from '../../shared/storage/open.ts';
+import type { Change } from '../outbox/change-store.ts';
+import { type Action, isWider, type JsonObject, narrowest, type RecordEvent, type Scope } from '../outbox/event.ts';
+import type { DictionaryHead } from './dictionary-rows.ts';
+import type { RecordVersion } from './face.ts';
+import { closedAt, type Validity } from './validity.ts';
+
+/** The newest version of a business key. */
+export interface Newest extends Validity {
+  readonly id: number;
+  readonly closed: 0 | 1;
+  readonly version: number;
+  /** JSON. */
+  readonly data: string;
+  /** Of the dictionary when this version was written. */
+  readonly scope: Scope;
+}
+
+interface Next extends Validity {
+  readonly data: JsonObject;
+  /** The data as it is stored. */
+  readonly text: string;
+}
+
+export const writerSql = {
+  /** Apart from the version: joined, a key that is not there yet costs ten times as much. */
+  record: 'SELECT id, closed, version FROM records WHERE dictionary_id = ? AND business_key = ?',
+  version: `SELECT valid_from AS validFrom, valid_to AS validTo, data, (SELECT s.scope FROM dictionary_scopes s
+      WHERE s.dictionary_id = ? AND s.until > tx_time ORDER BY s.until LIMIT 1) AS formerScope
+    FROM record_versions WHERE record_id = ? AND version = ?`,
+  advance: 'UPDATE records SET version = ?, closed = ? WHERE id = ?',
+} as const;
+
+export class RecordWriter {
+  readonly #eventType: RecordEvent['eventType'];
+  readonly #record;
+  readonly #newest;
+  readonly #insert;
+  readonly #advance;
+  readonly #version;
+
+  constructor(connection: Connection, eventType: RecordEvent['eventType']) {
+    this.#eventType = eventType;
+    this.#record = connection.prepare<[number, string], Pick<Newest, 'id' | 'closed' | 'version'>>(writerSql.record);
+    this.#newest = connection.prepare<
+      [number, number, number],
+      Validity & { readonly data: string; readonly formerScope: Scope | null }
+    >(writerSql.version);
+    this.#insert = connection.prepare<[number, string]>(
+      'INSERT INTO records (dictionary_id, business_key, version, closed) VALUES (?, ?, 1, 0)',
+    );
+    this.#advance = connection.prepare<[number, 0 | 1, number]>(writerSql.advance);
+    this.#version = connection.prepare<[number, number, Action, Instant, Instant, Instant, string, string, string]>(
+      `INSERT INTO record_versions
+         (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+  }
+
+  newest(dictionary: DictionaryHead, businessKey: string): Newest | undefined {
+    const record = this.#record.get(dictionary.id, businessKey);
+    if (record === undefined) return undefined;
+    const version = this.#newest.get(dictionary.id, record.id, record.version);
+    if (version === undefined)
+      throw new LinesideError('STORAGE_DAMAGED', 'refdata.db has lost the version of a record');
+    const { formerScope, ...rest } = version;
+    return { ...record, ...rest, scope: formerScope ?? dictionary.scope };
+  }
+
+  /** Creates, opens again what is closed, or updates. */
+  put(
+    change: Change,
+    dictionary: DictionaryHead,
+    businessKey: string,
+    newest: Newest | undefined,
+    next: Next,
+  ): RecordVersion {
+    if (newest === undefined) {
+      const id = Number(this.#insert.run(dictionary.id, businessKey).lastInsertRowid);
+      return this.#write(change, dictionary, businessKey, id, 1, 'created', next, undefined);
+    }
+    const version = newest.version + 1;
+    this.#advance.run(version, 0, newest.id);
+    if (newest.closed === 1) {
+      return this.#write(change, dictionary, businessKey, newest.id, version, 'created', next, undefined);
+    }
+    // What was written under a narrower scope is not published on the wider topic.
+    const before = isWider(dictionary.scope, newest.scope) ? {} : (JSON.parse(newest.data) as JsonObject);
+    return this.#write(change, dictionary, businessKey, newest.id, version, 'updated', next, before);
+  }
+
+  /** The event holds the closed version's data: it goes to the narrower topic if that was written under a narrower scope. */
+  close(change: Change, dictionary: DictionaryHead, businessKey: string, newest: Newest): RecordVersion {
+    const data = JSON.parse(newest.data) as JsonObject;
+    const next: Next = { ...closedAt(newest, change.stamp.txTime), data, text: newest.data };
+    this.#advance.run(newest.version + 1, 1, newest.id);
+    const published = { ...dictionary, scope: narrowest(dictionary.scope, newest.scope) };
+    return this.#write(change, published, businessKey, newest.id, newest.version + 1, 'closed', next, data);
+  }
+
+  #write(
+    change: Change,
+    dictionary: DictionaryHead,
+    businessKey: string,
+    id: number,
+    version: number,
+    action: Action,
+    next: Next,
+    before: JsonObject | undefined,
+  ): RecordVersion {
+    const { txTime, changedBy, changeReason } = change.stamp;
+    const { validFrom, validTo, data, text } = next;
+    this.#version.run(id, version, action, validFrom, validTo, txTime, changedBy, changeReason, text);
+    const { name, scope } = dictionary;
+    change.emit({
+      kind: 'record',
+      eventType: this.#eventType,
+      scope,
+      dictionary: name,
+      businessKey,
+      action,
+      version,
+      validFrom,
+      validTo,
+      data,
+      before,
+    });
+    return {
+      dictionary: name,
+      businessKey,
+      version,
+      action,
+      data,
+      validFrom,
+      validTo,
+      txTime,
+      changedBy,
+      changeReason,
+    };
+  }
+}

@@ -1,0 +1,167 @@
+/** The pure rules as tables. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { FAR_FUTURE } from '../../shared/base/instant.ts';
+import { sameJson } from '../../shared/base/same-json.ts';
+import { actOf, type DraftAct, stateAfter } from './draft-state.ts';
+import type { DraftState } from './face.ts';
+import { businessKeyFault, changeReasonFault, dictionaryNameFault, roleOf, titleFault } from './names.ts';
+import { checkData } from './record-data.ts';
+import { closedAt, covers, openFrom, versionAt } from './validity.ts';
+
+const t = (second: number): string => `2026-03-01T09:30:${String(second).padStart(2, '0')}+00:00`;
+
+describe('names', () => {
+  it('of dictionaries are lower case, begin with a letter or digit, and have at most 128 characters', () => {
+    for (const name of ['a', '0', 'device.ports', 'a_b-c.9', 'a'.repeat(128)])
+      assert.equal(dictionaryNameFault(name), '', name);
+    for (const name of ['', '.a', '-a', 'A', 'a b', 'a/b', 'ä', 'a\n', 'a'.repeat(129)])
+      assert.notEqual(dictionaryNameFault(name), '', JSON.stringify(name));
+  });
+
+  it('business keys have 1 to 256 code points, any but controls and halves of surrogate pairs', () => {
+    for (const key of ['a', ' ', '/', '%', 'ключ', 'a:b', '😀'.repeat(256), 'é', 'e\u0301', '\u2028'])
+      assert.equal(businessKeyFault(key), '', key);
+    const refused = [
+      '',
+      '\n',
+      'a\u0000',
+      '\u007f',
+      '\u0085',
+      '\ud83d',
+      'a'.repeat(257),
+      '😀'.repeat(257),
+      'a'.repeat(9e5),
+    ];
+    for (const key of refused) assert.notEqual(businessKeyFault(key), '', JSON.stringify(key.slice(0, 9)));
+  });
+
+  it('titles are one line; reasons may have several, up to 1,000 characters', () => {
+    assert.equal(titleFault('Tools of hall 3'), '');
+    for (const title of ['', 'a\nb', 'a'.repeat(257)]) assert.notEqual(titleFault(title), '');
+    for (const reason of ['', 'a\nb', 'a'.repeat(1_000)]) assert.equal(changeReasonFault(reason), '');
+    for (const reason of ['a\u0000', '\udc00', 'a'.repeat(1_001)]) assert.notEqual(changeReasonFault(reason), '');
+  });
+
+  it('the role that opens a scope is named after it', () => {
+    assert.deepEqual((['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const).map(roleOf), [
+      '',
+      'refdata-internal',
+      'refdata-restricted',
+    ]);
+  });
+});
+
+describe('data', () => {
+  it('is an object of plain JSON', () => {
+    assert.equal(checkData({ a: [1, 'x', null, { b: true }] }).fault, undefined);
+    for (const data of [null, [], 'a', 1, { a: undefined }, { a: Number.NaN }, { a: 1n }, { a: () => 1 }])
+      assert.notEqual(checkData(data).fault, undefined);
+  });
+
+  it('is bounded in depth without recursion, and in bytes, not characters', () => {
+    const nested = (depth: number): object => {
+      let value: object = {};
+      for (let i = 1; i < depth; i++) value = { a: value };
+      return value;
+    };
+    assert.equal(checkData(nested(64)).fault, undefined);
+    assert.match(checkData(nested(65)).fault ?? '', /nested more than 64/);
+    assert.match(checkData(nested(200_000)).fault ?? '', /nested more than 64/);
+    assert.equal(checkData({ a: 'x'.repeat(256 * 1024 - 8) }).fault, undefined);
+    assert.match(checkData({ a: 'x'.repeat(256 * 1024 - 7) }).fault ?? '', /256 KiB/);
+    assert.match(checkData({ a: 'ж'.repeat(128 * 1024) }).fault ?? '', /256 KiB/);
+  });
+
+  it('has no field named __proto__ at any depth', () => {
+    assert.match(checkData(JSON.parse('{"a":[{"__proto__":{"admin":true}}]}')).fault ?? '', /__proto__/);
+  });
+
+  it('is the same whatever the order of its fields', () => {
+    assert.equal(sameJson({ a: 1, b: [{ c: 2, d: 3 }] }, { b: [{ d: 3, c: 2 }], a: 1 }), true);
+    const different = [
+      [{ a: 1 }, { a: 1, b: 1 }],
+      [
+        [1, 2],
+        [2, 1],
+      ],
+      [{ a: undefined }, { b: undefined }],
+      [[], {}],
+      [null, {}],
+    ];
+    for (const [a, b] of different) assert.equal(sameJson(a, b), false);
+    fc.assert(fc.property(fc.jsonValue(), (value) => sameJson(value, JSON.parse(JSON.stringify(value)))));
+  });
+});
+
+describe('validity', () => {
+  it('begins with the transaction, or when the caller says; any offset is brought to UTC', () => {
+    assert.deepEqual(openFrom(undefined, t(1)), { validFrom: t(1), validTo: FAR_FUTURE });
+    assert.deepEqual(openFrom('2026-03-01T10:30:09+01:00', t(1)), { validFrom: t(9), validTo: FAR_FUTURE });
+    for (const asked of ['', 'now', '2026-03-01', '2026-02-30T00:00:00Z', '2026-03-01T09:30:00', FAR_FUTURE])
+      assert.equal(typeof openFrom(asked, t(1)), 'string', asked);
+  });
+
+  it('ends with the closing; what lay ahead never comes to be', () => {
+    assert.deepEqual(closedAt({ validFrom: t(1), validTo: FAR_FUTURE }, t(5)), { validFrom: t(1), validTo: t(5) });
+    assert.deepEqual(closedAt({ validFrom: t(9), validTo: FAR_FUTURE }, t(5)), { validFrom: t(5), validTo: t(5) });
+  });
+
+  it('versions overlay: the newest that is valid from then or before decides', () => {
+    const open = (version: number, from: number): { version: number; validFrom: string; validTo: string } => ({
+      version,
+      validFrom: t(from),
+      validTo: FAR_FUTURE,
+    });
+    const closed = { version: 4, validFrom: t(20), validTo: t(40) };
+    const versions = [open(1, 10), open(2, 30), open(3, 20)];
+    const at = (list: readonly ReturnType<typeof open>[], second: number): number | undefined =>
+      versionAt(list, t(second))?.version;
+    assert.deepEqual(
+      [9, 10, 19, 20, 35].map((second) => at(versions, second)),
+      [undefined, 1, 1, 3, 3],
+    );
+    const withClosing = [...versions, closed];
+    assert.deepEqual(
+      [15, 20, 39, 40, 50].map((second) => at(withClosing, second)),
+      [1, 4, 4, undefined, undefined],
+    );
+  });
+
+  it('an upsert says nothing new when the open version holds from there or before', () => {
+    const open = { validFrom: t(5), validTo: FAR_FUTURE };
+    assert.deepEqual(
+      [4, 5, 6].map((second) => covers(open, { ...open, validFrom: t(second) })),
+      [false, true, true],
+    );
+  });
+});
+
+describe('the workflow of a draft', () => {
+  const states: readonly DraftState[] = ['draft', 'inReview', 'approved', 'rejected', 'published', 'withdrawn'];
+  const acts: readonly DraftAct[] = ['request-review', 'approve', 'reject', 'publish', 'withdraw'];
+  const rows: readonly (readonly (DraftState | undefined)[])[] = [
+    ['inReview', undefined, undefined, undefined, 'withdrawn'],
+    [undefined, 'approved', 'rejected', undefined, 'withdrawn'],
+    [undefined, undefined, undefined, 'published', 'withdrawn'],
+    [undefined, undefined, undefined, undefined, undefined],
+    [undefined, undefined, undefined, undefined, undefined],
+    [undefined, undefined, undefined, undefined, undefined],
+  ];
+
+  it('leads on from each state by these steps and no others', () => {
+    assert.deepEqual(
+      states.map((state) => acts.map((act) => stateAfter(state, act))),
+      rows,
+    );
+  });
+
+  it('takes a decision with decide, and with nothing else', () => {
+    assert.equal(actOf('decide', 'approved'), 'approve');
+    assert.equal(actOf('decide', 'rejected'), 'reject');
+    assert.equal(actOf('decide', undefined), undefined);
+    assert.equal(actOf('publish', undefined), 'publish');
+    assert.equal(actOf('publish', 'approved'), undefined);
+  });
+});

@@ -1,0 +1,114 @@
+/**
+ * The serial log on its way to the central side: what a way there has to be able to do (Kafka, a collector), and what the
+ * shipper says of itself.
+ */
+import type { Alert } from '../../shared/base/alerts.ts';
+
+/** The batch that is sent. */
+export interface About {
+  readonly logId: string;
+  readonly afterId: number;
+  readonly throughId: number;
+}
+
+export type SendOutcome =
+  /** Durably with the other side. `wireBytes`: what it cost on the link, or a little more. */
+  | { readonly kind: 'stored'; readonly wireBytes: number }
+  /** The other side was reached and refused it. `forever`: it can never go as it is (too large, malformed). */
+  | { readonly kind: 'refused'; readonly reason: string; readonly forever: boolean; readonly wireBytes?: number }
+  /** It may or may not have arrived. */
+  | { readonly kind: 'unreached'; readonly reason: string; readonly wireBytes?: number };
+
+export interface WayState {
+  readonly connected: boolean;
+  /** Why not, or what the last trouble was; '' when there is none. */
+  readonly reason: string;
+}
+
+/** One batch at a time: send() is not called again before the last one has resolved. */
+export interface Way {
+  readonly name: 'kafka' | 'collector';
+  /**
+   * Up to which id the other side has this log, durably: where to go on; undefined: it does not tell (Kafka). Asked before
+   * the first batch, and again after each that was not stored. Rejects with a LinesideError whose message says why it
+   * could not be asked; never hangs for longer than its own time limit.
+   */
+  position(logId: string, signal: AbortSignal): Promise<number | undefined>;
+  /**
+   * Resolves once the encoded UpstreamBatch is durably with the other side, or could not be brought there. Never rejects;
+   * has a time limit of its own. When the signal fires: 'unreached', at once.
+   */
+  send(batch: Uint8Array, about: About, signal: AbortSignal): Promise<SendOutcome>;
+  /**
+   * What sending this batch will cost on the link, as it is charged to the cap and the budget before it is sent: never
+   * less than it turns out to be.
+   */
+  cost(batch: Uint8Array): number;
+  /** What a connection costs to make, at most: nothing is tried while the budget has less. Counted in takeOverhead() when it is made. */
+  readonly connectBytes: number;
+  /** Bytes on the link beside the batches (connections made, signs of life) since this was asked last. */
+  takeOverhead(): number;
+  /** The largest encoded batch it takes. */
+  readonly maxBytes: number;
+  /** Nothing goes for a while: lets go of a connection that costs by being kept. position() and send() connect again. */
+  rest(): void;
+  state(): WayState;
+  /** Begins to connect, and goes on trying. The caller is told when state() has changed. */
+  start(changed: () => void): void;
+  /** Disconnects; what is on its way is given limitMs. Always resolves within a second after the limit. */
+  stop(limitMs: number): Promise<void>;
+}
+
+export type UpstreamState =
+  | 'off'
+  /** Nothing waits: all that is stored was sent. */
+  | 'up to date'
+  | 'sending'
+  | 'waiting for the line'
+  | 'waiting for the broker'
+  | 'waiting for the collector'
+  /** The day's data budget is used up. */
+  | 'waiting for the budget'
+  /** Change events go first. */
+  | 'waiting for change events'
+  /** The other side refuses what it is sent. */
+  | 'refused';
+
+export interface UpstreamStatus {
+  readonly to: 'off' | 'kafka' | 'collector';
+  readonly state: UpstreamState;
+  /** Why it waits; '' when it does not. */
+  readonly reason: string;
+  /** Whether the other side can be reached. */
+  readonly connected: boolean;
+  /** Ids of the log that are stored and not sent: at most so many entries. */
+  readonly lagEntries: number;
+  /** Seconds since the oldest entry that was not sent was stored, as far as this process has seen; 0: nothing waits. */
+  readonly oldestUnsentAgeS: number;
+  /** Since the start of the process, as are all that follow but the position and the budget. */
+  readonly sentEntries: number;
+  /** Bytes of the serial line in the entries sent. */
+  readonly sentBytes: number;
+  /** Bytes on the link: compressed, with what the protocol adds, and whatever had to be sent again. */
+  readonly wireBytes: number;
+  readonly batches: number;
+  /** Batches that were not stored at the first try, and went again. */
+  readonly repeatedBatches: number;
+  readonly gapsSent: number;
+  /** Entries in the gaps that were sent: that the central side will never have. */
+  readonly entriesLost: number;
+  /** Of the last 24 h of running time. */
+  readonly budgetUsedBytes: number;
+  /** 0: none. */
+  readonly budgetLimitBytes: number;
+  /** Everything up to this id of the log is with the other side. */
+  readonly position: number;
+  /** '': the line was not asked yet. */
+  readonly logId: string;
+}
+
+/** What the HTTP interface shows of it. */
+export interface UpstreamAdmin {
+  status(): UpstreamStatus;
+  alerts(): readonly Alert[];
+}

@@ -1,0 +1,113 @@
+/** The log of the line, as the hub reads it over gRPC: what is stored, in portions, each call with a time limit. */
+import Long from 'long';
+import { ClientError, Status } from 'nice-grpc';
+import { type Clock, pause } from '../../shared/base/clock.ts';
+import type { LineClient } from '../../shared/line-client/line-client.ts';
+import { lineside } from '../../shared/proto/services.ts';
+import type { Now } from './corrections.ts';
+import type { ReadBatch } from './packer.ts';
+import type { LogNow } from './places.ts';
+
+export interface LineNow extends LogNow {
+  /** Given out last, stored or not. */
+  readonly headId: number;
+  readonly clockSet: boolean;
+}
+
+export type ReadResult =
+  | { readonly kind: 'read'; readonly batches: readonly ReadBatch[] }
+  /** Retention removed entries above the id. */
+  | { readonly kind: 'overtaken' }
+  /** It is another log now. */
+  | { readonly kind: 'replaced' };
+
+export interface LineLog {
+  /** Both reject where the line does not answer. */
+  now(signal: AbortSignal): Promise<LineNow>;
+  /** What is stored above the id, until that is enough bytes or all there is. */
+  read(logId: string, afterId: number, enoughBytes: number, signal: AbortSignal): Promise<ReadResult>;
+}
+
+const { ENTRY_CLOCK_UNSPECIFIED, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } = lineside.v1.EntryClock;
+
+export function isUnset({ clock }: lineside.v1.LogEntry): boolean {
+  return clock === ENTRY_CLOCK_NOT_SET;
+}
+
+/** What the log says now of the time of the first entry from the id on that the box has stamped. */
+export async function timeAt(line: LineLog, logId: string, id: number, signal: AbortSignal): Promise<Now> {
+  const result = await line.read(logId, id - 1, 1, signal);
+  if (result.kind !== 'read') return undefined;
+  const marked = result.batches
+    .flatMap(({ entries }) => entries)
+    .find(({ clock }) => clock !== ENTRY_CLOCK_UNSPECIFIED);
+  if (marked === undefined || isUnset(marked)) return undefined;
+  if (marked.clock !== ENTRY_CLOCK_CORRECTED) return { correctionMs: 0 };
+  return { correctionMs: Number(marked.entry?.timestamp ?? 0) - Number(marked.uncorrectedTimestampMs) };
+}
+
+/** It answers in milliseconds; a slow card may hold a page for seconds. */
+const ANSWER_MS = 10_000;
+/** Of one call: what is sent and not taken, when there is enough, was read in vain. */
+const READ_ENTRIES = 4_096;
+
+export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineLog {
+  return {
+    async now(signal) {
+      const { log, clock: time } = await within(clock, signal, (limit) => line.getStatus({}, { signal: limit }));
+      return {
+        logId: log?.logId ?? '',
+        beginId: beginOf(log),
+        firstId: Number(log?.firstId ?? 0),
+        lastId: Number(log?.lastId ?? 0),
+        headId: Number(log?.headId ?? 0),
+        clockSet: time?.state === lineside.v1.ClockState.CLOCK_STATE_SET,
+      };
+    },
+    async read(logId, afterId, enoughBytes, signal) {
+      const batches: ReadBatch[] = [];
+      const request = {
+        logId,
+        afterId: Long.fromNumber(afterId, true),
+        storedOnly: true,
+        limit: Long.fromNumber(READ_ENTRIES, true),
+      };
+      try {
+        await within(clock, signal, async (limit) => {
+          let bytes = 0;
+          for await (const batch of line.readLog(request, { signal: limit })) {
+            batches.push(batch);
+            for (const { entry } of batch.entries) bytes += entry?.rawData.length ?? 0;
+            if (bytes >= enoughBytes) return;
+          }
+        });
+      } catch (error) {
+        // What came before is in order and whole.
+        if (batches.some(({ entries, gaps }) => entries.length + gaps.length > 0)) return { kind: 'read', batches };
+        if (error instanceof ClientError && error.code === Status.DATA_LOSS) return { kind: 'overtaken' };
+        if (error instanceof ClientError && error.code === Status.OUT_OF_RANGE) return { kind: 'replaced' };
+        throw error;
+      }
+      return { kind: 'read', batches };
+    },
+  };
+}
+
+/** Of the first entry, or of a gap before it. */
+function beginOf(log: lineside.v1.ILogStatus | null | undefined): number {
+  return Math.min(Number(log?.firstId ?? 0), ...(log?.gaps ?? []).map((gap) => Number(gap.firstId)));
+}
+
+/** Ends the call at its limit, which it says then. */
+async function within<T>(clock: Clock, signal: AbortSignal, call: (limit: AbortSignal) => Promise<T>): Promise<T> {
+  const over = new AbortController();
+  const done = new AbortController();
+  void pause(clock, ANSWER_MS, AbortSignal.any([done.signal, signal])).then(() => {
+    if (!done.signal.aborted) over.abort(new Error(`no answer within ${ANSWER_MS / 1_000} s`));
+  });
+  try {
+    return await call(over.signal);
+  } finally {
+    done.abort();
+  }
+}

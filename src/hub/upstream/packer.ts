@@ -1,0 +1,252 @@
+/**
+ * Cuts what is read of one log into batches for the central side: of one boot each, of bounded size, each going on where the
+ * one before ended, so that together they cover every id once. Pure.
+ */
+import Long from 'long';
+import { lineside } from '../../shared/proto/services.ts';
+
+export const SCHEMA_VERSION = 1;
+
+type Entry = lineside.v1.LogEntry;
+export type Cause = lineside.v1.UpstreamGap.Cause;
+export const { Cause } = lineside.v1.UpstreamGap;
+
+/** As it comes from the line. */
+export interface ReadBatch {
+  readonly entries: readonly Entry[];
+  readonly gaps: readonly lineside.v1.LogGap[];
+  readonly bootId: string;
+  readonly nextAfterId: Long;
+}
+
+export interface Gap {
+  readonly cause: Cause;
+  readonly firstId: number;
+  readonly lastId: number;
+  readonly entries: number;
+  /** What the line says of it; NOT_STORED only. */
+  readonly of?: lineside.v1.LogGap;
+  readonly reason: string;
+  readonly openEnded: boolean;
+}
+
+export interface Correction {
+  readonly firstId: number;
+  readonly lastId: number;
+  readonly correctionMs: number;
+}
+
+export interface Packed {
+  readonly logId: string;
+  readonly bootId: string;
+  readonly afterId: number;
+  readonly throughId: number;
+  readonly entries: readonly Entry[];
+  readonly gaps: readonly Gap[];
+  /** At least what it is once encoded, the frame of the message aside. */
+  readonly bytes: number;
+  /** Of the serial line. */
+  readonly lineBytes: number;
+}
+
+type Item =
+  | {
+      readonly kind: 'entry';
+      readonly lastId: number;
+      readonly entry: Entry;
+      readonly bootId: string;
+      readonly bytes: number;
+    }
+  | { readonly kind: 'gap'; readonly lastId: number; readonly gap: Gap; readonly bytes: number };
+
+/** Tags, lengths and numbers of an entry in a batch at their longest: 48 are enough, some to spare. */
+const ENTRY_BYTES = 56;
+const GAP_BYTES = 112;
+/** A correction: three numbers of up to ten bytes, tags and length. */
+export const CORRECTION_BYTES = 36;
+/** Ids of device, log and boot, and the numbers of the batch itself. */
+export const FRAME_BYTES = 512;
+
+export class Packer {
+  readonly logId: string;
+  #items: Item[] = [];
+  #bytes = 0;
+  /** Everything up to here was taken. */
+  #afterId: number;
+  /** Everything up to here was read. */
+  #readTo: number;
+  #isEnded = false;
+
+  constructor(logId: string, afterId: number) {
+    this.logId = logId;
+    this.#afterId = afterId;
+    this.#readTo = afterId;
+  }
+
+  get readTo(): number {
+    return this.#readTo;
+  }
+
+  /** Of what waits. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get isEmpty(): boolean {
+    return this.#items.length === 0;
+  }
+
+  add({ entries, gaps, bootId, nextAfterId }: ReadBatch): void {
+    const items: Item[] = [];
+    for (const entry of entries) {
+      const lastId = Number(entry.id);
+      const { rawData, note } = entry.entry ?? { rawData: new Uint8Array(), note: '' };
+      // Three bytes a character at worst.
+      if (lastId > this.#readTo)
+        items.push({ kind: 'entry', lastId, entry, bootId, bytes: ENTRY_BYTES + rawData.length + 3 * note.length });
+    }
+    for (const of of gaps) {
+      const [firstId, lastId] = [Math.max(Number(of.firstId), this.#readTo + 1), Number(of.lastId)];
+      if (lastId < firstId) continue;
+      const count = Math.min(Number(of.entries), lastId - firstId + 1);
+      this.#gap(items, {
+        cause: Cause.NOT_STORED,
+        firstId,
+        lastId,
+        entries: count,
+        of,
+        reason: of.reason,
+        openEnded: false,
+      });
+    }
+    items.sort((a, b) => a.lastId - b.lastId);
+    this.#push(items, Number(nextAfterId));
+  }
+
+  /** Entries up to this id are gone. */
+  missing(cause: Cause, lastId: number, reason: string): void {
+    if (lastId > this.#readTo) this.#missing(cause, lastId, reason, false);
+  }
+
+  /** The log is gone, whose last known id is this one. What came after it nobody knows: that is told also where nothing is known to be missing. */
+  replaced(lastId: number, reason: string): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#missing(Cause.LOG_REPLACED, Math.max(lastId, this.#readTo), reason, true);
+  }
+
+  #missing(cause: Cause, lastId: number, reason: string, openEnded: boolean): void {
+    const items: Item[] = [];
+    const firstId = this.#readTo + 1;
+    this.#gap(items, { cause, firstId, lastId, entries: lastId - firstId + 1, reason, openEnded });
+    this.#push(items, lastId);
+  }
+
+  /** The next batch of at most so many bytes, but of one entry at least; undefined: nothing waits. */
+  take(maxBytes: number): Packed | undefined {
+    const [first] = this.#items;
+    if (first === undefined) return undefined;
+    let bootId: string | undefined;
+    let bytes = 0;
+    let count = 0;
+    for (const item of this.#items) {
+      if (count > 0 && bytes + item.bytes > maxBytes) break;
+      if (item.kind === 'entry') {
+        bootId ??= item.bootId;
+        if (item.bootId !== bootId) break;
+      }
+      bytes += item.bytes;
+      count += 1;
+    }
+    const taken = this.#items.splice(0, count);
+    this.#bytes -= bytes;
+    const afterId = this.#afterId;
+    this.#afterId = this.#items.length === 0 ? this.#readTo : (taken.at(-1)?.lastId ?? afterId);
+    const entries = taken.flatMap((item) => (item.kind === 'entry' ? [item.entry] : []));
+    return {
+      logId: this.logId,
+      bootId: bootId ?? '',
+      afterId,
+      throughId: this.#afterId,
+      entries,
+      gaps: taken.flatMap((item) => (item.kind === 'gap' ? [item.gap] : [])),
+      bytes,
+      lineBytes: entries.reduce((sum, { entry }) => sum + (entry?.rawData.length ?? 0), 0),
+    };
+  }
+
+  #gap(items: Item[], gap: Gap): void {
+    items.push({ kind: 'gap', lastId: gap.lastId, gap, bytes: GAP_BYTES + 3 * gap.reason.length });
+  }
+
+  #push(items: readonly Item[], readTo: number): void {
+    for (const item of items) {
+      this.#items.push(item);
+      this.#bytes += item.bytes;
+    }
+    this.#readTo = Math.max(this.#readTo, readTo, items.at(-1)?.lastId ?? 0);
+  }
+}
+
+/** A batch as two that cover the same: for a way that found it too large. undefined: it has one entry only. */
+export function halves(packed: Packed): readonly [Packed, Packed] | undefined {
+  const { entries, gaps } = packed;
+  const middle = entries[Math.floor(entries.length / 2)];
+  if (entries.length < 2 || middle === undefined) return undefined;
+  // Gaps and entries do not overlap: each is on one side.
+  const from = Number(middle.id);
+  const part = (afterId: number, throughId: number): Packed => {
+    const within = entries.filter(({ id }) => Number(id) > afterId && Number(id) <= throughId);
+    const lost = gaps.filter(({ lastId }) => lastId > afterId && lastId <= throughId);
+    const lineBytes = within.reduce((sum, { entry }) => sum + (entry?.rawData.length ?? 0), 0);
+    return {
+      ...packed,
+      afterId,
+      throughId,
+      entries: within,
+      gaps: lost,
+      bytes: Math.ceil(packed.bytes / 2),
+      lineBytes,
+    };
+  };
+  return [part(packed.afterId, from - 1), part(from - 1, packed.throughId)];
+}
+
+/** The same without its only entry, which is too large for the way. */
+export function withoutEntry(packed: Packed, reason: string): Packed {
+  const id = Number(packed.entries[0]?.id ?? 0);
+  const gap: Gap = { cause: Cause.TOO_LARGE, firstId: id, lastId: id, entries: 1, reason, openEnded: false };
+  const gaps = [...packed.gaps, gap].sort((a, b) => a.firstId - b.firstId);
+  return { ...packed, bootId: '', entries: [], gaps, lineBytes: 0, bytes: GAP_BYTES * gaps.length };
+}
+
+export function encode(packed: Packed, deviceId: string, corrections: readonly Correction[] = []): Uint8Array {
+  const { logId, bootId, afterId, throughId, entries, gaps } = packed;
+  return lineside.v1.UpstreamBatch.encode({
+    schemaVersion: SCHEMA_VERSION,
+    deviceId,
+    logId,
+    bootId,
+    afterId: u64(afterId),
+    throughId: u64(throughId),
+    entries: [...entries],
+    gaps: gaps.map((gap) => ({
+      cause: gap.cause,
+      firstId: u64(gap.firstId),
+      lastId: u64(gap.lastId),
+      entries: u64(gap.entries),
+      reason: gap.reason,
+      openEnded: gap.openEnded,
+      ...(gap.of && { bytes: gap.of.bytes, fromMs: gap.of.fromMs, toMs: gap.of.toMs }),
+    })),
+    clockCorrections: corrections.map(({ firstId, lastId, correctionMs }) => ({
+      firstId: u64(firstId),
+      lastId: u64(lastId),
+      correctionMs: Long.fromNumber(correctionMs),
+    })),
+  }).finish();
+}
+
+function u64(value: number): Long {
+  return Long.fromNumber(value, true);
+}

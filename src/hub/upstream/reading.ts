@@ -1,0 +1,269 @@
+/**
+ * What is to be sent next: keeps to the log of the line, reads what is stored above the position, and hands out parts of it.
+ * A log that was replaced is brought to its end before the next one is begun.
+ */
+import type { Clock } from '../../shared/base/clock.ts';
+import { messageOf } from '../../shared/base/errors.ts';
+import type { Way } from './face.ts';
+import type { Journal } from './journal.ts';
+import { Lag } from './lag.ts';
+import type { LineLog, LineNow } from './line-log.ts';
+import type { Situation } from './next-step.ts';
+import { Cause, halves, type Packed, Packer, withoutEntry } from './packer.ts';
+import { type Place, Places } from './places.ts';
+
+/** The line is on the same machine; asking costs a call of a millisecond. */
+const LOOK_MS = 1_000;
+const LOOK_LEAST_MS = 100;
+/** A restart of the line is no news. */
+const AWAY_MS = 15_000;
+
+export interface ReadingOptions {
+  readonly way: Pick<Way, 'name'>;
+  readonly line: LineLog;
+  readonly lingerMs: number;
+  readonly journal: Journal;
+  readonly clock: Clock;
+}
+
+export class Reading {
+  readonly #o: ReadingOptions;
+  readonly #lag = new Lag();
+  #places = new Places([]);
+  #packer: Packer | undefined;
+  /** Parts of a batch that was too large, before what the packer has. */
+  #parts: Packed[] = [];
+  /** Handed out, and not with the other side yet. */
+  #out: Packed | undefined;
+  #now: LineNow | undefined;
+  #trouble = 'not asked yet';
+  /** Why what was asked of the log last could not be had, while the line may well say where it stands. */
+  #unread = '';
+  #answeredMs: number;
+  #lookAtMs = 0;
+  /** The line gave nothing more: not before it was looked at again. */
+  #dry = false;
+  #readSinceMs: number | undefined;
+  /** The position has changed since this was taken last, or only the end of the log. */
+  #moved = false;
+  #grown = false;
+  /** The log that ends before what was sent of it, as was said; '': none. */
+  #wentBack = '';
+
+  constructor(options: ReadingOptions) {
+    this.#o = options;
+    this.#answeredMs = options.clock.monoMs();
+  }
+
+  /** Before the first look. */
+  from(places: readonly Place[]): void {
+    this.#places = new Places(places);
+  }
+
+  get places(): Places {
+    return this.#places;
+  }
+
+  /** Why the line does not answer; '': it does. */
+  get trouble(): string {
+    return this.#trouble;
+  }
+
+  /** The log is the one that is sent now, and its clock is set. */
+  isClockSet(logId: string): boolean {
+    return this.#now?.clockSet === true && this.#now.logId === logId && this.#places.current?.logId === logId;
+  }
+
+  lookInMs(nowMs: number): number {
+    return this.#lookAtMs - nowMs;
+  }
+
+  /** How long what was read still waits for company. */
+  lingerMs(nowMs: number): number {
+    return this.#readSinceMs === undefined ? 0 : this.#readSinceMs + this.#o.lingerMs - nowMs;
+  }
+
+  get hasMore(): boolean {
+    const packer = this.#packer;
+    const now = this.#now;
+    return !this.#dry && packer !== undefined && now?.logId === packer.logId && packer.readTo < now.lastId;
+  }
+
+  soFar(enoughBytes: number): Situation['read'] {
+    const packer = this.#packer;
+    if (this.#parts.length > 0) return 'enough';
+    if (packer === undefined || packer.isEmpty) return 'nothing';
+    return packer.bytes >= enoughBytes || this.#places.isReplaced ? 'enough' : 'some';
+  }
+
+  /** Milliseconds since the oldest entry that was not sent was stored, as far as it was seen. */
+  ageMs(nowMs: number): number {
+    const newest = this.#places.all.at(-1);
+    return newest === undefined ? 0 : this.#lag.ageMs(newest.afterId, nowMs);
+  }
+
+  get hasMoved(): boolean {
+    return this.#moved;
+  }
+
+  get hasGrown(): boolean {
+    return this.#grown;
+  }
+
+  /** It is being saved. */
+  takeMoved(): void {
+    this.#moved = false;
+    this.#grown = false;
+  }
+
+  /** It could not be saved. */
+  unsaved(): void {
+    this.#moved = true;
+  }
+
+  async look(signal: AbortSignal): Promise<void> {
+    const { line, lingerMs, clock, journal } = this.#o;
+    try {
+      const now = await line.now(signal);
+      this.#trouble = '';
+      if (now.lastId !== this.#now?.lastId) this.#grown = true;
+      this.#now = now;
+      this.#dry = false;
+      const seen = this.#places.seen(now);
+      if (seen !== 'known') this.#moved = true;
+      if (seen === 'another') journal.replaced(now.logId);
+      if (now.firstId > 0) this.#lag.looked(now.logId, now.lastId, clock.monoMs());
+      this.#goBack(now);
+      this.#follow();
+    } catch (error) {
+      this.#trouble = messageOf(error);
+    }
+    this.#tell(signal);
+    this.#lookAtMs = clock.monoMs() + Math.max(LOOK_LEAST_MS, Math.min(LOOK_MS, lingerMs));
+  }
+
+  async read(enoughBytes: number, signal: AbortSignal): Promise<void> {
+    const packer = this.#packer;
+    if (packer === undefined) return;
+    const { line, clock } = this.#o;
+    const before = packer.readTo;
+    const isRead = await this.asked(signal, async () => {
+      const result = await line.read(packer.logId, before, enoughBytes, signal);
+      if (result.kind === 'read') for (const batch of result.batches) packer.add(batch);
+      if (result.kind === 'overtaken') await this.#overtaken(packer, signal);
+      return true;
+    });
+    if (isRead === undefined) return;
+    if (packer.readTo === before) this.#dry = true;
+    if (!packer.isEmpty) this.#readSinceMs ??= clock.monoMs();
+  }
+
+  /** What is asked of the log; undefined: it cannot be had, not before the next look. */
+  async asked<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T | undefined> {
+    try {
+      const answer = await ask();
+      this.#unread = '';
+      return answer;
+    } catch (error) {
+      this.#unread = messageOf(error);
+      this.#trouble = this.#unread;
+      this.#tell(signal);
+      return undefined;
+    }
+  }
+
+  /** What is to be sent next; undefined: nothing was read. */
+  take(maxBytes: number): Packed | undefined {
+    this.#out = this.#parts.shift() ?? this.#packer?.take(maxBytes);
+    this.#readSinceMs = this.#packer?.isEmpty === false ? this.#o.clock.monoMs() : undefined;
+    return this.#out;
+  }
+
+  /** A batch with nothing in it but what is sent along; undefined: nothing was ever begun. */
+  nothing(): Packed | undefined {
+    const { current } = this.#places;
+    if (current === undefined) return undefined;
+    const { logId, afterId } = current;
+    return { logId, bootId: '', afterId, throughId: afterId, entries: [], gaps: [], bytes: 0, lineBytes: 0 };
+  }
+
+  /** What was handed out can never go as it is: it comes again in parts. */
+  cut(packed: Packed, reason: string): void {
+    this.#out = undefined;
+    this.#parts.unshift(...(halves(packed) ?? [withoutEntry(packed, reason)]));
+  }
+
+  /** It is with the other side. */
+  arrived({ throughId }: Packed): void {
+    this.#out = undefined;
+    this.#places.moved(throughId);
+    this.#moved = true;
+    this.#follow();
+  }
+
+  /** The other side says where to go on. True: not where this one was. */
+  goOnAt(position: number): boolean {
+    const { current } = this.#places;
+    const at = this.#out?.afterId ?? this.#parts[0]?.afterId ?? current?.afterId;
+    if (current === undefined || at === undefined || position === at) return false;
+    this.#o.journal.moved(at, position);
+    this.#places.moved(position);
+    this.#moved = true;
+    this.#begin(current.logId, position);
+    this.#follow();
+    return true;
+  }
+
+  #tell(signal: AbortSignal): void {
+    const { clock, journal } = this.#o;
+    const nowMs = clock.monoMs();
+    const trouble = this.#trouble || this.#unread;
+    if (trouble === '') this.#answeredMs = nowMs;
+    if (trouble === '' || (nowMs - this.#answeredMs >= AWAY_MS && !signal.aborted)) journal.line(trouble);
+  }
+
+  /**
+   * An earlier copy of the log was put in its place, which uses ids again. Whoever tells entries apart by their ids may take
+   * the new ones for the old: a collector does, so that it gets them from where they differ; to Kafka all of them go.
+   */
+  #goBack({ logId, headId }: LineNow): void {
+    const places = this.#places;
+    const { current } = places;
+    if (current?.logId !== logId || places.isReplaced || current.afterId <= headId || this.#out !== undefined) return;
+    if (this.#wentBack !== logId) this.#o.journal.wentBack(logId, headId, current.afterId);
+    this.#wentBack = logId;
+    if (this.#o.way.name === 'collector') return;
+    places.wentBack(headId);
+    this.#moved = true;
+    this.#begin(logId, headId);
+  }
+
+  async #overtaken(packer: Packer, signal: AbortSignal): Promise<void> {
+    const { logId, firstId } = await this.#o.line.now(signal);
+    if (logId !== packer.logId) return;
+    packer.missing(Cause.OVERTAKEN, firstId - 1, 'the outage was longer than the log reaches back');
+  }
+
+  /** Keeps to the log that is sent now: to its end, if it was replaced, and then to the next one. */
+  #follow(): void {
+    const places = this.#places;
+    for (;;) {
+      const { current } = places;
+      if (current === undefined) return;
+      if (this.#packer?.logId !== current.logId) this.#begin(current.logId, current.afterId);
+      if (!places.isReplaced) return;
+      this.#packer?.replaced(current.lastId, 'the log was replaced by another');
+      if (this.#packer?.isEmpty !== true || this.#out !== undefined || this.#parts.length > 0) return;
+      places.next();
+      this.#moved = true;
+    }
+  }
+
+  #begin(logId: string, afterId: number): void {
+    this.#packer = new Packer(logId, afterId);
+    this.#parts = [];
+    this.#out = undefined;
+    this.#readSinceMs = undefined;
+    this.#dry = false;
+  }
+}

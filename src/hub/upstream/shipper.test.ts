@@ -1,0 +1,427 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import Long from 'long';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { createLogger } from '../../shared/base/logger.ts';
+import { lineside } from '../../shared/proto/services.ts';
+import { Cause } from './packer.ts';
+import { Shipper, type ShipperOptions } from './shipper.ts';
+import { nothingUnset } from './unset-ranges.ts';
+import { FakeLineLog, FakePositions, FakeWay } from './upstream.fixture.ts';
+
+class Box {
+  readonly clock = new FakeClock();
+  readonly line = new FakeLineLog();
+  readonly way: FakeWay;
+  readonly log: string[] = [];
+  readonly file = new FakePositions();
+  busy = false;
+  shipper: Shipper;
+
+  constructor(t: TestContext, more: Partial<ShipperOptions> = {}, name: FakeWay['name'] = 'kafka') {
+    this.way = new FakeWay(name);
+    this.shipper = this.begin(more);
+    t.after(() => this.stop());
+  }
+  begin(more: Partial<ShipperOptions> = {}): Shipper {
+    const write = (line: string): void => void this.log.push(line);
+    this.shipper = new Shipper({
+      way: this.way,
+      line: this.line,
+      file: this.file,
+      deviceId: 'device',
+      batchBytes: 10_000,
+      lingerMs: 1_000,
+      maxKbitPerS: 0,
+      maxBytesPerDay: 0,
+      busy: () => this.busy,
+      sendLimitMs: 60_000,
+      clock: this.clock,
+      logger: createLogger({ write, journal: false, debug: false, wallMs: () => 0 }),
+      random: () => 0.5,
+      ...more,
+    });
+    return this.shipper;
+  }
+  /** Time passes until it is so. */
+  async until(what: string, look: () => boolean): Promise<void> {
+    for (let n = 0; n < 50_000; n++) {
+      if (look()) return;
+      this.clock.advance(20);
+      await turn();
+    }
+    throw new Error(`never: ${what}; ${JSON.stringify(this.shipper.status())}`);
+  }
+  async pass(ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += 20) {
+      this.clock.advance(20);
+      await turn();
+    }
+  }
+  async sent(lastId: number): Promise<void> {
+    await this.until(`all up to ${lastId} is sent`, () => this.shipper.status().position === lastId);
+  }
+  async stop(): Promise<void> {
+    let stopped = false;
+    const stopping = this.shipper.stop(100).then(() => {
+      stopped = true;
+    });
+    await this.until('it stops', () => stopped);
+    await stopping;
+  }
+  told(what: string): number {
+    return this.log.filter((line) => line.includes(what)).length;
+  }
+}
+
+const upTo = (lastId: number, from = 1): number[] => Array.from({ length: lastId - from + 1 }, (_, n) => from + n);
+
+describe('the shipper', () => {
+  it('sends what there is, then waits for more, and lets the connection rest', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 500;
+    box.shipper.start();
+    await box.sent(500);
+    assert.deepEqual(box.way.ids, upTo(500));
+    const before = box.way.sends;
+    box.line.lastId = 501;
+    await box.sent(501);
+    assert.equal(box.way.sends, before + 1);
+    await box.until('it is up to date', () => box.shipper.status().state === 'up to date');
+    await box.until('it rests', () => box.way.rests > 0);
+    const { lagEntries, oldestUnsentAgeS, sentEntries, sentBytes } = box.shipper.status();
+    assert.deepEqual([lagEntries, oldestUnsentAgeS, sentEntries, sentBytes], [0, 0, 501, 50_100]);
+    assert.deepEqual([box.told('upstream: connected'), box.log.length], [1, 1]);
+  });
+
+  it('goes on where the other side says it is: behind, ahead, and where it lost all', async (t) => {
+    for (const [at, ids] of [
+      [40, upTo(100, 41)],
+      [0, upTo(100)],
+      [90, upTo(100, 91)],
+    ] as const) {
+      const box = new Box(t, {}, 'collector');
+      const places = [{ logId: 'log', afterId: 60, lastId: 60 }];
+      box.file.saved = { places, budget: { ranMs: 0, hours: [] }, unset: nothingUnset };
+      box.way.at = at;
+      box.line.lastId = 100;
+      box.shipper.start();
+      await box.sent(100);
+      assert.deepEqual(box.way.ids, ids);
+    }
+  });
+
+  it('corrects times that were sent before the clock was set, also when the hub was killed right after sending them', async (t) => {
+    for (const name of ['kafka', 'collector'] as const) {
+      const killed = new Box(t, {}, name);
+      killed.line.clockSet = false;
+      killed.line.unsetTo = killed.line.lastId = 30;
+      let onCard = killed.file.saved;
+      const send = killed.way.send.bind(killed.way);
+      killed.way.send = (...batch) => {
+        onCard = killed.file.saved;
+        return send(...batch);
+      };
+      if (name === 'collector') killed.way.at = 0;
+      killed.shipper.start();
+      await killed.sent(30);
+      const next = new Box(t, {}, name);
+      next.file.saved = onCard;
+      next.line.unsetTo = next.line.lastId = 30;
+      if (name === 'collector') next.way.at = 30;
+      next.shipper.start();
+      const corrections = () => next.way.stored.flatMap(({ clockCorrections }) => clockCorrections);
+      await next.until('the correction is sent', () => corrections().length > 0);
+      assert.deepEqual(
+        corrections().map(({ firstId, lastId, correctionMs }) => [firstId, lastId, correctionMs].map(Number)),
+        [[1, 30, 60_000]],
+      );
+    }
+  });
+
+  it('a refusal is no end: it says so, and tries again in growing steps', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 10;
+    const no = { kind: 'refused', reason: 'the topic is read-only', forever: false } as const;
+    box.way.outcomes = [no, no, no];
+    box.shipper.start();
+    await box.until('it is refused', () => box.shipper.status().state === 'refused');
+    assert.equal(box.shipper.status().reason, 'the topic is read-only');
+    await box.sent(10);
+    assert.deepEqual([box.way.sends, box.told('read-only'), box.shipper.status().repeatedBatches], [4, 1, 3]);
+    assert.deepEqual(box.way.ids, upTo(10));
+  });
+
+  it('what is too large goes in parts, and one entry that is goes as a gap', async (t) => {
+    const box = new Box(t);
+    box.way.maxBytes = 700;
+    box.line.lastId = 20;
+    box.shipper.start();
+    await box.sent(20);
+    assert.ok(box.way.stored.every(({ entries }) => entries.length <= 6));
+    assert.deepEqual(box.way.ids, upTo(20));
+    box.way.maxBytes = 120;
+    box.line.lastId = 21;
+    await box.sent(21);
+    assert.equal(box.way.stored.at(-1)?.gaps.length, 1);
+    assert.deepEqual([box.shipper.status().gapsSent, box.shipper.status().entriesLost], [1, 1]);
+  });
+
+  it('while the line is away it waits, and loses nothing', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 5;
+    box.shipper.start();
+    await box.sent(5);
+    box.line.away = true;
+    await box.until('it says so', () => box.shipper.status().state === 'waiting for the line');
+    assert.equal(box.shipper.status().reason, 'the line is away');
+    await box.pass(5_000);
+    assert.equal(box.told('the line does not answer'), 0, 'a restart is no news');
+    await box.pass(15_000);
+    box.line.away = false;
+    box.line.lastId = 9;
+    await box.sent(9);
+    assert.deepEqual(box.way.ids, upTo(9));
+    assert.deepEqual([box.told('the line does not answer'), box.told('the line answers again')], [1, 1]);
+  });
+
+  it('change events go first: not one batch while they wait', async (t) => {
+    const box = new Box(t);
+    box.busy = true;
+    box.line.lastId = 5;
+    box.shipper.start();
+    await box.until('it waits', () => box.shipper.status().state === 'waiting for change events');
+    await box.pass(5_000);
+    assert.deepEqual([box.way.sends, box.way.asked], [0, 0]);
+    box.busy = false;
+    await box.sent(5);
+  });
+
+  it('without room in the budget not even a connection is made, also by its successor; a day later it goes on', async (t) => {
+    const box = new Box(t, { maxBytesPerDay: 5_000 });
+    box.line.lastId = 200;
+    box.shipper.start();
+    await box.until('the budget is used up', () => box.shipper.status().state === 'waiting for the budget');
+    const { budgetUsedBytes, position } = box.shipper.status();
+    assert.ok(budgetUsedBytes <= 5_000 && position > 0, `${budgetUsedBytes}`);
+    const { sends, asked } = box.way;
+    await box.stop();
+    box.begin({ maxBytesPerDay: 5_000 }).start();
+    await box.until('the next waits too', () => box.shipper.status().state === 'waiting for the budget');
+    await box.pass(10_000);
+    assert.deepEqual([box.way.sends, box.way.asked], [sends, asked]);
+    assert.equal(box.told('the data budget of 24 h is used up'), 2);
+    box.clock.advance(26 * 3_600_000);
+    await box.until('some more goes', () => box.shipper.status().position > position);
+    assert.equal(box.told('the data budget has room again'), 1);
+  });
+
+  it('goes on where it was after a restart', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 30;
+    box.shipper.start();
+    await box.sent(30);
+    await box.stop();
+    box.line.lastId = 40;
+    box.begin().start();
+    await box.sent(40);
+    assert.deepEqual(box.way.ids, upTo(40));
+  });
+
+  it('tells what retention took, and the end of a log that was replaced', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 10;
+    box.shipper.start();
+    await box.sent(10);
+    box.way.unreachable = 'no route';
+    box.line.firstId = 31;
+    box.line.lastId = 50;
+    box.way.outcomes = [{ kind: 'unreached', reason: 'no route' }];
+    await box.until('it is away', () => box.shipper.status().state === 'waiting for the broker');
+    // More than is read ahead.
+    box.line.lastId = 500;
+    await box.pass(5_000);
+    Object.assign(box.line, { logId: 'other', firstId: 1, lastId: 3 });
+    await box.pass(5_000);
+    box.way.back();
+    await box.until(
+      'the other log is sent',
+      () => box.shipper.status().logId === 'other' && box.shipper.status().position === 3,
+    );
+    const ofOld = box.way.stored.filter(({ logId }) => logId === 'log').flatMap(({ gaps }) => gaps);
+    const told = ofOld.map((gap) => [gap.cause, Number(gap.firstId), Number(gap.lastId), gap.openEnded]);
+    assert.deepEqual(told[0], [Cause.OVERTAKEN, 11, 30, false]);
+    assert.deepEqual(told.at(-1)?.toSpliced(1, 1), [Cause.LOG_REPLACED, 500, true]);
+    assert.deepEqual(box.way.ids.slice(-3), [1, 2, 3]);
+    assert.equal(box.told('the log of the line was replaced'), 1);
+  });
+
+  it('a log that is replaced when all that was seen of it is sent ends with a gap of nobody knows how much, told once', async (t) => {
+    for (const name of ['kafka', 'collector'] as const) {
+      const box = new Box(t, {}, name);
+      if (name === 'collector') box.way.at = 0;
+      box.line.lastId = 10;
+      box.shipper.start();
+      await box.sent(10);
+      Object.assign(box.line, { logId: 'other', firstId: 1, lastId: 3 });
+      if (name === 'collector') box.way.at = 10;
+      await box.until('the other log is sent', () => {
+        const { logId, position } = box.shipper.status();
+        if (name === 'collector' && logId === 'other' && box.way.at === 10) box.way.at = 0;
+        return logId === 'other' && position === 3;
+      });
+      const told = box.way.stored.flatMap(({ logId, gaps }) =>
+        gaps.map(({ cause, lastId, entries, openEnded }) => [logId, cause, Number(lastId), Number(entries), openEnded]),
+      );
+      assert.deepEqual(told, [['log', Cause.LOG_REPLACED, 10, 0, true]]);
+    }
+  });
+
+  it('a log that was put back to an earlier copy is sent on from its end, and that is said; a collector has other entries there', async (t) => {
+    for (const name of ['kafka', 'collector'] as const) {
+      const box = new Box(t, {}, name);
+      if (name === 'collector') box.way.at = 0;
+      box.line.lastId = 60;
+      box.shipper.start();
+      await box.sent(60);
+      await box.stop();
+      box.line.lastId = 40;
+      box.begin().start();
+      await box.until('it is said', () => box.told('ends before what was sent of it') === 1);
+      box.line.lastId = 50;
+      if (name === 'kafka') await box.sent(50);
+      await box.pass(5_000);
+      box.line.lastId = 70;
+      await box.sent(70);
+      assert.deepEqual(box.way.ids.slice(60), name === 'kafka' ? upTo(70, 41) : upTo(70, 61));
+      assert.equal(box.told('ends before what was sent of it'), 1);
+    }
+  });
+
+  it('corrections that do not fit one batch come in several, and nothing else comes of them', async (t) => {
+    const box = new Box(t);
+    box.way.maxBytes = 1_500;
+    box.line.clockSet = false;
+    box.line.lastId = 300;
+    const read = box.line.read.bind(box.line);
+    box.line.read = async (...asked) => {
+      const result = await read(...asked);
+      const { ENTRY_CLOCK_KNOWN, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } = lineside.v1.EntryClock;
+      for (const one of result.kind === 'read' ? (result.batches[0]?.entries ?? []) : []) {
+        const id = Number(one.id);
+        one.clock = id % 10 === 0 ? ENTRY_CLOCK_KNOWN : box.line.clockSet ? ENTRY_CLOCK_CORRECTED : ENTRY_CLOCK_NOT_SET;
+        if (one.entry) one.entry.timestamp = Long.fromNumber(box.line.clockSet ? 1_000 + id : 0, true);
+      }
+      return result;
+    };
+    box.shipper.start();
+    await box.sent(300);
+    const before = box.way.stored.length;
+    box.line.clockSet = true;
+    await box.pass(10_000);
+    const later = box.way.stored.slice(before);
+    assert.ok(later.length > 1 && later.length < 30, `${later.length}`);
+    assert.deepEqual(
+      later.flatMap(({ entries, gaps }) => [...entries, ...gaps]),
+      [],
+    );
+    const ranges = later.flatMap(({ clockCorrections }) =>
+      clockCorrections.map(({ firstId, lastId }) => [Number(firstId), Number(lastId)] as const),
+    );
+    const covered = new Set(ranges.flatMap(([first, last]) => upTo(last, first)));
+    assert.deepEqual(
+      upTo(300).filter((id) => id % 10 !== 0 && !covered.has(id)),
+      [],
+    );
+  });
+
+  it('an entry that the budget of a whole day has no room for goes as a gap, and holds up nothing', async (t) => {
+    const box = new Box(t, { maxBytesPerDay: 5_000 });
+    box.line.lastId = 3;
+    const read = box.line.read.bind(box.line);
+    box.line.read = async (...asked) => {
+      const result = await read(...asked);
+      const found = result.kind === 'read' ? result.batches[0]?.entries.find(({ id }) => Number(id) === 2) : undefined;
+      if (found?.entry) found.entry.rawData = new Uint8Array(6_000);
+      return result;
+    };
+    box.shipper.start();
+    await box.sent(3);
+    assert.deepEqual(box.way.ids, [1, 3]);
+    assert.deepEqual(
+      box.way.stored.flatMap(({ gaps }) => gaps.map(({ cause, firstId }) => [cause, Number(firstId)])),
+      [[Cause.TOO_LARGE, 2]],
+    );
+  });
+
+  it('corrections that take long to find are no loop at a stand, and a line that cannot read is said once', async (t) => {
+    const box = new Box(t);
+    box.line.clockSet = false;
+    box.line.lastId = 3;
+    const read = box.line.read.bind(box.line);
+    let breaks = false;
+    box.line.read = async (...asked) => {
+      if (breaks) throw new LinesideError('INTERNAL', 'the log cannot be read');
+      const result = await read(...asked);
+      if (result.kind !== 'read') return result;
+      for (const entry of result.batches[0]?.entries ?? []) entry.clock = lineside.v1.EntryClock.ENTRY_CLOCK_NOT_SET;
+      return result;
+    };
+    box.shipper.start();
+    await box.sent(3);
+    breaks = true;
+    box.line.clockSet = true;
+    await box.pass(20_000);
+    assert.deepEqual([box.told('the log cannot be read'), box.told('unexpected')], [1, 0]);
+    assert.equal(box.shipper.status().reason, 'the log cannot be read');
+  });
+
+  it('a way that hangs is given up after its limit, and holds up no stop', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 5;
+    box.way.outcomes = ['hang'];
+    box.shipper.start();
+    await box.sent(5);
+    assert.equal(box.way.sends, 2);
+    box.way.outcomes = ['hang'];
+    box.line.lastId = 6;
+    await box.until('it is under way', () => box.way.sends === 3);
+    await box.stop();
+    assert.equal(box.shipper.status().position, 5);
+  });
+
+  it('is known to stand still where it does, and not while a batch takes its time', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 5;
+    box.way.outcomes = ['hang'];
+    box.shipper.start();
+    await box.until('it is under way', () => box.way.sends === 1);
+    box.clock.advance(59_000);
+    box.shipper.checkTurns();
+    await box.sent(5);
+    // A line that never answers, and no time limit of its own.
+    box.line.now = () => new Promise(() => {});
+    await box.pass(3_000);
+    box.shipper.checkTurns();
+    box.clock.advance(300_000);
+    assert.throws(() => box.shipper.checkTurns(), /it has not turned for/);
+    box.line.now = async () => ({ logId: 'log', beginId: 1, firstId: 1, lastId: 5, headId: 5, clockSet: true });
+    // Nothing wakes such a loop: what is left of it is left behind.
+    box.begin();
+  });
+
+  it('an unexpected failure is said, and tried again', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 5;
+    box.way.fault = 'a fault of ours';
+    box.shipper.start();
+    await box.until('it is said', () => box.told('a fault of ours') > 0);
+    await box.pass(10_000);
+    assert.equal(box.told('a fault of ours'), 1);
+    box.way.fault = '';
+    await box.sent(5);
+    assert.deepEqual(box.way.ids, upTo(5));
+  });
+});

@@ -1,0 +1,134 @@
+/** A line with a log, and another side, for tests of what is between them. */
+import Long from 'long';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { lineside } from '../../shared/proto/services.ts';
+import type { About, SendOutcome, Way, WayState } from './face.ts';
+import type { LineLog, LineNow, ReadResult } from './line-log.ts';
+import type { Positions, Saved } from './position-file.ts';
+
+const u64 = (value: number): Long => Long.fromNumber(value, true);
+/** Entries of a read, as the line has a limit. */
+const READ_ENTRIES = 50;
+
+/** Its log holds the ids from `firstId` to `lastId`. */
+export class FakeLineLog implements LineLog {
+  logId = 'log';
+  firstId = 1;
+  lastId = 0;
+  clockSet = true;
+  /** What entries stamped while the clock was not set turned out to be off by; they are all entries up to `unsetTo`. */
+  unsetTo = 0;
+  correctionMs = 60_000;
+  away = false;
+  reads = 0;
+
+  async now(): Promise<LineNow> {
+    this.#answer();
+    const { logId, firstId, lastId, clockSet } = this;
+    const first = lastId === 0 ? 0 : firstId;
+    return { logId, beginId: first, firstId: first, lastId, headId: lastId, clockSet };
+  }
+
+  async read(logId: string, afterId: number, enoughBytes: number): Promise<ReadResult> {
+    this.#answer();
+    this.reads += 1;
+    if (logId !== this.logId) return { kind: 'replaced' };
+    if (afterId < this.firstId - 1) return { kind: 'overtaken' };
+    const count = Math.max(0, Math.min(READ_ENTRIES, Math.ceil(enoughBytes / 100), this.lastId - afterId));
+    const entries = Array.from({ length: count }, (_, n) => this.#entry(afterId + 1 + n));
+    return { kind: 'read', batches: [{ entries, gaps: [], bootId: 'boot', nextAfterId: u64(afterId + count) }] };
+  }
+
+  #entry(id: number): lineside.v1.LogEntry {
+    const { ENTRY_CLOCK_UNSPECIFIED, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } = lineside.v1.EntryClock;
+    const unset = id <= this.unsetTo;
+    const clock = !unset ? ENTRY_CLOCK_UNSPECIFIED : this.clockSet ? ENTRY_CLOCK_CORRECTED : ENTRY_CLOCK_NOT_SET;
+    const timestamp = u64(clock === ENTRY_CLOCK_CORRECTED ? id + this.correctionMs : id);
+    const entry = { rawData: new Uint8Array(100), note: '', timestamp };
+    return lineside.v1.LogEntry.create({ id: u64(id), entry, clock, uncorrectedTimestampMs: u64(unset ? id : 0) });
+  }
+
+  #answer(): void {
+    if (this.away) throw new LinesideError('NOT_READY', 'the line is away');
+  }
+}
+
+export class FakeWay implements Way {
+  readonly name: Way['name'];
+  maxBytes = 1_000_000;
+  connectBytes = 1_000;
+  /** What it says of each log; undefined: it does not tell. */
+  at: number | undefined;
+  /** What it does with the next batches; afterwards it stores them. */
+  outcomes: (SendOutcome | 'hang')[] = [];
+  unreachable = '';
+  /** What send() throws, which it must not. */
+  fault = '';
+  asked = 0;
+  sends = 0;
+  rests = 0;
+  readonly stored: lineside.v1.UpstreamBatch[] = [];
+  #changed: () => void = () => {};
+
+  constructor(name: Way['name'] = 'kafka') {
+    this.name = name;
+  }
+
+  async position(): Promise<number | undefined> {
+    this.asked += 1;
+    if (this.unreachable !== '') throw new LinesideError('NOT_READY', this.unreachable);
+    return this.at;
+  }
+
+  async send(batch: Uint8Array, about: About, signal: AbortSignal): Promise<SendOutcome> {
+    this.sends += 1;
+    if (this.fault !== '') throw new Error(this.fault);
+    const outcome = this.outcomes.shift();
+    if (outcome === 'hang') {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      return { kind: 'unreached', reason: 'given up' };
+    }
+    if (outcome !== undefined) return outcome;
+    this.stored.push(lineside.v1.UpstreamBatch.decode(batch));
+    if (this.at !== undefined) this.at = about.throughId;
+    return { kind: 'stored', wireBytes: this.cost(batch) };
+  }
+
+  cost(batch: Uint8Array): number {
+    return batch.length;
+  }
+  takeOverhead(): number {
+    return 0;
+  }
+  rest(): void {
+    this.rests += 1;
+  }
+  state(): WayState {
+    return { connected: this.unreachable === '', reason: this.unreachable };
+  }
+  start(changed: () => void): void {
+    this.#changed = changed;
+  }
+  back(): void {
+    this.unreachable = '';
+    this.#changed();
+  }
+  async stop(): Promise<void> {}
+
+  get ids(): number[] {
+    return this.stored.flatMap(({ entries }) => entries.map(({ id }) => Number(id)));
+  }
+}
+
+/** In memory: real files take real time, of which a fake clock knows nothing. */
+export class FakePositions implements Positions {
+  saved: Saved | undefined;
+
+  async load(): Promise<Saved | undefined> {
+    return this.saved;
+  }
+  async save(saved: Saved): Promise<void> {
+    this.saved = saved;
+  }
+  async close(): Promise<void> {}
+}

@@ -1,0 +1,304 @@
+/** The way to a collector, against the real one in this process. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createHttp2Server } from 'node:http2';
+import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, it, type TestContext } from 'node:test';
+import Long from 'long';
+import { type Collector, type CollectorOptions as ServerOptions, startCollector } from '../../collector/server.ts';
+import { addDeviceToken, revokeDeviceTokens } from '../../collector/tokens.ts';
+import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
+import { systemClock } from '../../shared/base/clock.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import { lineside, serial } from '../../shared/proto/services.ts';
+import type { About, SendOutcome, Way } from './face.ts';
+import { type CollectorOptions, createCollectorWay } from './way-collector.ts';
+
+const dirs = new Set<string>();
+after(() => {
+  for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
+});
+
+function directory(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-way-'));
+  dirs.add(dir);
+  return dir;
+}
+
+const never = new AbortController().signal;
+const u64 = (value: number): Long => Long.fromNumber(value, true);
+
+async function collector(t: TestContext, more: Partial<ServerOptions> = {}): Promise<Collector> {
+  const options = { host: '127.0.0.1', port: 0, dir: join(directory(), 'logs'), tlsCert: '', tlsKey: '', tokens: '' };
+  const started = await startCollector({ ...options, insecure: false, ...more }, systemClock, silentLogger);
+  t.after(() => started.stop());
+  return started;
+}
+
+function way(t: TestContext, port: number, more: Partial<CollectorOptions> = {}): Way {
+  const address = `127.0.0.1:${port}`;
+  const options = { address, deviceId: 'box-1', tokenFile: '', caFile: '', insecure: false, compresses: true, ...more };
+  const made = createCollectorWay(options, systemClock, silentLogger);
+  made.start(() => undefined);
+  t.after(() => made.stop(0));
+  return made;
+}
+
+/** Entries of the ids from afterId + 1 to throughId, with so many bytes each. */
+function batch(
+  afterId: number,
+  throughId: number,
+  data: number | Uint8Array = 10,
+  deviceId = 'box-1',
+): { encoded: Uint8Array; about: About } {
+  const entries = Array.from({ length: throughId - afterId }, (_, at) => ({
+    id: u64(afterId + 1 + at),
+    clock: lineside.v1.EntryClock.ENTRY_CLOCK_KNOWN,
+    entry: {
+      dir: serial.SerialLogEntry.Direction.RX,
+      timestamp: u64(1_700_000_000_000 + at),
+      rawData: typeof data === 'number' ? Buffer.alloc(data, at) : data,
+    },
+  }));
+  const encoded = lineside.v1.UpstreamBatch.encode({
+    schemaVersion: 1,
+    deviceId,
+    logId: 'log-1',
+    afterId: u64(afterId),
+    throughId: u64(throughId),
+    entries,
+  }).finish();
+  return { encoded, about: { logId: 'log-1', afterId, throughId } };
+}
+
+function send(to: Way, { encoded, about }: ReturnType<typeof batch>, signal = never): Promise<SendOutcome> {
+  return to.send(encoded, about, signal);
+}
+
+describe('the way to a collector', () => {
+  it('says that a batch is stored once the collector has it, and asks where to go on', async (t) => {
+    const { port } = await collector(t);
+    const to = way(t, port);
+    assert.equal(await to.position('log-1', never), 0);
+    const one = batch(0, 100);
+    assert.deepEqual(await send(to, one), { kind: 'stored', wireBytes: to.cost(one.encoded) });
+    assert.equal(await to.position('log-1', never), 100);
+    assert.equal((await send(to, batch(100, 200))).kind, 'stored');
+    assert.equal(await to.position('log-1', never), 200);
+    assert.deepEqual(to.state(), { connected: true, reason: '' });
+  });
+
+  it('finds the collector again after a break, and says what was in the way meanwhile', async (t) => {
+    const dir = join(directory(), 'logs');
+    const first = await collector(t, { dir });
+    const link = await counted(t, first.port);
+    const to = way(t, link.port);
+    assert.equal((await send(to, batch(0, 10))).kind, 'stored');
+    await first.stop();
+    const lost = await send(to, batch(10, 20));
+    assert.equal(lost.kind, 'unreached');
+    assert.equal(to.state().connected, false);
+    assert.match(to.state().reason, /UNAVAILABLE/);
+    await assert.rejects(to.position('log-1', never), /UNAVAILABLE/);
+    link.lead((await collector(t, { dir })).port);
+    await until('it is connected again', async () => (await to.position('log-1', never).catch(() => -1)) === 10);
+    assert.equal((await send(to, batch(10, 20))).kind, 'stored');
+    assert.deepEqual(to.state(), { connected: true, reason: '' });
+  });
+
+  it('says in words that nothing listens where the collector is to be, and what to look at', async (t) => {
+    const { port, stop } = await collector(t);
+    await stop();
+    const lost = await send(way(t, port), batch(0, 10));
+    assert.match(JSON.stringify(lost), /unreached.*nothing listens there \(connection refused\).*upstream\.collector/);
+  });
+
+  it('tells what is too large for good from what may go later', async (t) => {
+    const { port } = await collector(t);
+    const to = way(t, port);
+    const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).about, never);
+    assert.deepEqual([faulty.kind, faulty.kind === 'refused' && faulty.forever], ['refused', false]);
+    assert.match(faulty.kind === 'refused' ? faulty.reason : '', /INVALID_ARGUMENT: device_id: has 129 characters/);
+    const large = await send(to, batch(0, 1, 5 * 1024 * 1024));
+    assert.deepEqual([large.kind, large.kind === 'refused' && large.forever], ['refused', true]);
+    const ahead = await send(to, batch(5, 10));
+    assert.deepEqual([ahead.kind, ahead.kind === 'refused' && ahead.forever], ['refused', false]);
+    assert.match(ahead.kind === 'refused' ? ahead.reason : '', /OUT_OF_RANGE: after_id: 5 is above the position 0/);
+    assert.equal(to.state().connected, true);
+    assert.equal((await send(to, batch(0, 10))).kind, 'stored');
+  });
+
+  it('shows its token over TLS, takes another one without a new start, and quotes neither it nor what is none', async (t) => {
+    const dir = directory();
+    makeCa(dir);
+    makeCa(dir, 'other');
+    signed(dir, 'collector', 'DNS:localhost');
+    const tokens = join(dir, 'tokens');
+    const [own, others] = [addDeviceToken(tokens, 'box-1'), addDeviceToken(tokens, 'box-2')];
+    const tls = { tokens, tlsCert: join(dir, 'collector.pem'), tlsKey: join(dir, 'collector.key') };
+    const { port } = await collector(t, tls);
+    const tokenFile = join(dir, 'token');
+    const more = { address: `localhost:${port}`, tokenFile, caFile: join(dir, 'ca.pem') };
+    const to = way(t, port, more);
+    const secret = 'lsd_nobodys-own';
+    const tried: readonly (readonly [string, RegExp])[] = [
+      [`${secret}\n`, /UNAUTHENTICATED/],
+      [`${secret} ${secret}\n`, /does not hold one token/],
+      [`${secret}\u{1F511}`, /does not hold one token/],
+      ['\n', /it is empty/],
+      [`${others}\n`, /PERMISSION_DENIED/],
+    ];
+    const all = [secret, own, others];
+    for (const [text, fault] of tried) {
+      writeFileSync(tokenFile, text);
+      const outcome = await send(to, batch(0, 5));
+      assert.ok(outcome.kind !== 'stored');
+      assert.match(outcome.reason, fault);
+      for (const one of all)
+        assert.ok(!outcome.reason.includes(one) && !to.state().reason.includes(one), outcome.reason);
+    }
+    rmSync(tokenFile);
+    await assert.rejects(to.position('log-1', never), /cannot read .*token: ENOENT/);
+    writeFileSync(tokenFile, `${own}\r\n`);
+    assert.equal((await send(to, batch(0, 5))).kind, 'stored');
+    revokeDeviceTokens(tokens, 'box-1');
+    await until('it is refused', async () => (await send(to, batch(5, 9))).kind === 'refused');
+    const untrusting = way(t, port, { ...more, caFile: join(dir, 'other.pem') });
+    assert.match(JSON.stringify(await send(untrusting, batch(5, 9))), /unreached.*UNAVAILABLE.*certificate/);
+  });
+
+  it('ends at once when it is told to, and within its time limit where nobody answers', async (t) => {
+    const silent = createServer(() => undefined);
+    await once(silent.listen(0, '127.0.0.1'), 'listening');
+    t.after(() => void silent.close());
+    const to = way(t, (silent.address() as AddressInfo).port);
+    const told = new AbortController();
+    const sending = send(to, batch(0, 5), told.signal);
+    told.abort();
+    assert.equal((await sending).kind, 'unreached');
+    const asking = to.position('log-1', never);
+    await to.stop(0);
+    await assert.rejects(asking);
+    assert.equal((await send(to, batch(0, 5))).kind, 'unreached');
+  });
+
+  it('costs what it says, or less, on the wire', async (t) => {
+    const dir = directory();
+    makeCa(dir);
+    signed(dir, 'collector', 'DNS:localhost');
+    const tokens = join(dir, 'tokens');
+    writeFileSync(join(dir, 'token'), addDeviceToken(tokens, 'box-1'));
+    const tls = { tokens, tlsCert: join(dir, 'collector.pem'), tlsKey: join(dir, 'collector.key') };
+    const { port } = await collector(t, tls);
+    const link = await counted(t, port);
+    const more = { address: `localhost:${link.port}`, tokenFile: join(dir, 'token'), caFile: join(dir, 'ca.pem') };
+    const to = way(t, link.port, more);
+    const before = to.connectBytes;
+    await to.position('log-1', never);
+    assert.ok(link.bytes() <= before, `${link.bytes()} to connect, ${before} announced`);
+    to.takeOverhead();
+    let afterId = 0;
+    // Packs well, packs not at all, and next to nothing.
+    for (const data of [Buffer.alloc(200_000, 'abc'), randomBytes(200_000), Buffer.from('x')]) {
+      const one = batch(afterId, (afterId += 1), data);
+      const [announced, at] = [to.cost(one.encoded), link.bytes()];
+      const outcome = await send(to, one);
+      const used = link.bytes() - at;
+      assert.deepEqual(outcome, { kind: 'stored', wireBytes: announced });
+      assert.ok(used <= announced, `${used} used, ${announced} announced`);
+      assert.ok(announced < used * 1.2 + 2_000, `${used} used, ${announced} announced`);
+    }
+    assert.ok(to.cost(batch(3, 4, Buffer.alloc(200_000, 'abc')).encoded) < 10_000, 'it packs');
+    assert.equal(to.takeOverhead(), 0);
+  });
+
+  it('lets go of its connection for a rest, and makes another for the next batch', async (t) => {
+    const { port } = await collector(t);
+    const link = await counted(t, port);
+    const to = way(t, link.port);
+    assert.equal((await send(to, batch(0, 5))).kind, 'stored');
+    to.rest();
+    await until('no connection is left', () => link.open() === 0);
+    assert.equal((await send(to, batch(5, 9))).kind, 'stored');
+    assert.equal(link.made(), 2);
+    assert.ok(to.takeOverhead() > 0);
+  });
+
+  it('goes uncompressed to a collector that cannot unpack', async (t) => {
+    const { port, encodings } = await unpackless(t);
+    const to = way(t, port);
+    assert.equal((await send(to, batch(0, 5))).kind, 'unreached');
+    assert.equal((await send(to, batch(0, 5))).kind, 'stored');
+    assert.equal(encodings[0], 'gzip');
+    assert.notEqual(encodings[1], 'gzip');
+    const one = batch(5, 6, Buffer.alloc(100_000));
+    assert.ok(to.cost(one.encoded) > 100_000, 'and says so of what it costs');
+  });
+});
+
+async function until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
+  const end = performance.now() + 60_000;
+  while (!(await look())) {
+    assert.ok(performance.now() < end, `not within 60 s: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** A port that leads to another; bytes both ways, connections that are open, and were made. */
+async function counted(t: TestContext, port: number) {
+  let [bytes, made, target] = [0, 0, port];
+  const open = new Set<Socket>();
+  const proxy = createServer((from) => {
+    made += 1;
+    open.add(from);
+    from.once('close', () => open.delete(from));
+    const to = connectTcp(target, '127.0.0.1');
+    for (const [one, other] of [
+      [from, to],
+      [to, from],
+    ] as const) {
+      one.on('data', (data) => void (bytes += data.length));
+      one.on('error', () => other.destroy());
+      one.on('close', () => other.destroy());
+      one.pipe(other);
+    }
+  });
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => void proxy.close());
+  return {
+    port: (proxy.address() as AddressInfo).port,
+    bytes: () => bytes,
+    lead: (other: number) => void (target = other),
+    open: () => open.size,
+    made: () => made,
+  };
+}
+
+/** As a server of Go's without its gzip package: UNIMPLEMENTED for what is packed. It takes anything else for stored. */
+async function unpackless(t: TestContext): Promise<{ port: number; encodings: unknown[] }> {
+  const encodings: unknown[] = [];
+  const server = createHttp2Server();
+  server.on('stream', (stream, headers) => {
+    const encoding = headers['grpc-encoding'] ?? '';
+    encodings.push(encoding);
+    const type = { ':status': 200, 'content-type': 'application/grpc' };
+    if (encoding !== '' && encoding !== 'identity') {
+      stream.respond({ ...type, 'grpc-status': '12', 'grpc-message': 'no decompressor' }, { endStream: true });
+      return;
+    }
+    const answer = lineside.v1.PushResult.encode({ throughId: u64(1_000_000) }).finish();
+    stream.resume();
+    stream.once('end', () => {
+      stream.respond(type, { waitForTrailers: true });
+      stream.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+      stream.end(Buffer.concat([Buffer.from([0, 0, 0, 0, answer.length]), answer]));
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => void server.close());
+  return { port: (server.address() as AddressInfo).port, encodings };
+}

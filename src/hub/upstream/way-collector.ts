@@ -1,0 +1,299 @@
+/**
+ * The way to a collector (lineside.v1.CollectorService): a push for each batch, since only the end of a push says what is
+ * stored. Connects again by itself; where to go on is asked of the collector after every break.
+ */
+import { connectivityState } from '@grpc/grpc-js';
+import { ClientError, Status } from 'nice-grpc';
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { type CollectorChannel, openCollector } from './collector-channel.ts';
+import {
+  ATTEMPT_BYTES,
+  CALL_BYTES,
+  callCost,
+  connectionCost,
+  gzippedBytes,
+  MAX_BATCH_BYTES,
+  PING_BYTES,
+  PING_MS,
+} from './collector-cost.ts';
+import { type CollectorOptions, isPlainLink, readCollectorSecrets } from './collector-secrets.ts';
+import type { About, SendOutcome, Way, WayState } from './face.ts';
+
+export type { CollectorOptions } from './collector-secrets.ts';
+
+/** A question without an answer for so long has none. */
+const POSITION_LIMIT_MS = 30_000;
+/** A batch gets this, and what it takes at the slowest rate worth waiting for: a dead link is noticed by keepalive long before. */
+const SEND_LIMIT_MS = 60_000;
+const SLOWEST_BYTES_PER_S = 1_000;
+/** Of what the collector says; it goes into the journal. */
+const MAX_REASON_CHARS = 300;
+
+export function createCollectorWay(options: CollectorOptions, clock: Clock, logger: Logger): Way {
+  return new CollectorWay(options, clock, logger);
+}
+
+class CollectorWay implements Way {
+  readonly name = 'collector';
+  readonly maxBytes = MAX_BATCH_BYTES;
+  readonly connectBytes: number;
+  readonly #options: CollectorOptions;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #stopping = new AbortController();
+  #changed: () => void = () => undefined;
+  #channel: CollectorChannel | undefined;
+  #state: WayState = { connected: false, reason: '' };
+  /** Until the collector says that it cannot unpack. */
+  #compresses: boolean;
+  #token = '';
+  #overheadBytes = 0;
+  /** How often a connection came about. */
+  #connections = 0;
+  #isOpen = false;
+  #pingsFromMs = 0;
+  #busy: Promise<unknown> = Promise.resolve();
+  #cost: { readonly batch: Uint8Array; readonly bytes: number } | undefined;
+
+  constructor(options: CollectorOptions, clock: Clock, logger: Logger) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#compresses = options.compresses;
+    // The question for the position goes with it.
+    this.connectBytes = connectionCost(isPlainLink(options)) + CALL_BYTES;
+  }
+
+  start(changed: () => void): void {
+    this.#changed = changed;
+    this.#busy = this.#connect().then(
+      (channel) => channel.begin(),
+      (error: unknown) => this.#set({ connected: false, reason: this.#reasonOf(error) }),
+    );
+  }
+
+  async stop(limitMs: number): Promise<void> {
+    await endsWithin(
+      this.#clock,
+      limitMs,
+      this.#busy.catch(() => undefined),
+    );
+    this.#stopping.abort();
+    this.#channel?.close();
+    this.#channel = undefined;
+    this.#set({ connected: false, reason: '' });
+  }
+
+  /** The next call makes another. */
+  rest(): void {
+    this.#closed();
+    this.#channel?.close();
+    this.#channel = undefined;
+  }
+
+  state(): WayState {
+    return this.#state;
+  }
+
+  /** It was asked, or is sent, in a moment: packed once for both. */
+  cost(batch: Uint8Array): number {
+    if (this.#cost?.batch !== batch) {
+      this.#cost = { batch, bytes: callCost(this.#compresses ? gzippedBytes(batch) : batch.length) };
+    }
+    return this.#cost.bytes;
+  }
+
+  takeOverhead(): number {
+    this.#countPings();
+    const bytes = this.#overheadBytes;
+    this.#overheadBytes = 0;
+    return bytes;
+  }
+
+  async position(logId: string, signal: AbortSignal): Promise<number> {
+    const { deviceId } = this.#options;
+    const wentOut = this.#watchLink();
+    try {
+      const { throughId } = await this.#call(POSITION_LIMIT_MS, signal, ({ client }, options) =>
+        client.getPosition({ deviceId, logId }, options),
+      );
+      this.#set({ connected: true, reason: '' });
+      return throughId.toNumber();
+    } catch (error) {
+      const { reason, isReached } = this.#failed(error);
+      throw new LinesideError(isReached ? 'CONFLICT' : 'NOT_READY', reason, { cause: error });
+    } finally {
+      if (wentOut()) this.#overheadBytes += CALL_BYTES;
+    }
+  }
+
+  async send(batch: Uint8Array, about: About, signal: AbortSignal): Promise<SendOutcome> {
+    const limitMs = SEND_LIMIT_MS + (batch.length / SLOWEST_BYTES_PER_S) * 1_000;
+    const cost = this.cost(batch);
+    this.#cost = undefined;
+    const wentOut = this.#watchLink();
+    try {
+      const { throughId } = await this.#call(limitMs, signal, ({ client }, options) =>
+        client.push(single(batch), options),
+      );
+      this.#set({ connected: true, reason: '' });
+      if (throughId.greaterThanOrEqual(about.throughId)) return { kind: 'stored', wireBytes: cost };
+      const reason = `the collector took it, and says that it has the log only up to ${String(throughId)}`;
+      return { kind: 'unreached', reason, wireBytes: cost };
+    } catch (error) {
+      const { reason, isReached, isForever } = this.#failed(error);
+      if (!isReached) return { kind: 'unreached', reason, wireBytes: wentOut() ? cost : 0 };
+      return { kind: 'refused', reason, forever: isForever, wireBytes: cost };
+    }
+  }
+
+  /** Whether anything can have gone out since: not where there was no connection all the while. */
+  #watchLink(): () => boolean {
+    const before = this.#isOpen ? -1 : this.#connections;
+    return () => before !== this.#connections;
+  }
+
+  /** Each call with the secrets as their files are now: a token that was replaced needs no restart. */
+  async #call<T>(
+    limitMs: number,
+    signal: AbortSignal,
+    work: (channel: CollectorChannel, options: { signal: AbortSignal; metadata: Headers }) => Promise<T>,
+  ): Promise<T> {
+    const over = new AbortController();
+    const limit = this.#clock.timer(limitMs, () => over.abort());
+    const all = AbortSignal.any([signal, over.signal, this.#stopping.signal]);
+    try {
+      all.throwIfAborted();
+      const channel = await this.#connect();
+      all.throwIfAborted();
+      const answer = work(channel, { signal: all, metadata: channel.metadata(this.#token) });
+      this.#busy = answer;
+      return await answer;
+    } catch (error) {
+      if (over.signal.aborted)
+        throw new LinesideError('REQUEST_TIMEOUT', `no answer within ${Math.round(limitMs / 1_000)} s`);
+      throw error;
+    } finally {
+      limit.cancel();
+    }
+  }
+
+  /** The channel, another one where what it was made of has changed. */
+  async #connect(): Promise<CollectorChannel> {
+    const secrets = await readCollectorSecrets(this.#options);
+    this.#stopping.signal.throwIfAborted();
+    this.#token = secrets.token;
+    if (this.#channel?.fits(secrets, this.#compresses) !== true) {
+      this.#channel?.close();
+      this.#closed();
+      const channel = openCollector(this.#options.address, secrets, this.#compresses);
+      this.#channel = channel;
+      channel.watch((state) => {
+        if (this.#channel === channel) this.#onState(state, secrets.isPlain);
+      });
+    }
+    return this.#channel;
+  }
+
+  #onState(state: connectivityState, isPlain: boolean): void {
+    if (state === connectivityState.READY) {
+      this.#connections += 1;
+      this.#overheadBytes += connectionCost(isPlain);
+      this.#isOpen = true;
+      this.#pingsFromMs = this.#clock.monoMs();
+      this.#set({ connected: true, reason: '' });
+      return;
+    }
+    this.#closed();
+    if (state !== connectivityState.TRANSIENT_FAILURE) return;
+    this.#overheadBytes += ATTEMPT_BYTES;
+    this.#set({ connected: false, reason: this.#state.reason || 'it cannot be reached' });
+  }
+
+  #closed(): void {
+    this.#countPings();
+    this.#isOpen = false;
+  }
+
+  #countPings(): void {
+    if (!this.#isOpen) return;
+    const pings = Math.floor((this.#clock.monoMs() - this.#pingsFromMs) / PING_MS);
+    this.#pingsFromMs += pings * PING_MS;
+    this.#overheadBytes += pings * PING_BYTES;
+  }
+
+  #failed(error: unknown): { reason: string; isReached: boolean; isForever: boolean } {
+    const code = error instanceof ClientError ? error.code : undefined;
+    // Go's servers unpack only what they were built with.
+    if (code === Status.UNIMPLEMENTED && this.#compresses) {
+      this.#compresses = false;
+      this.#logger.info('upstream goes uncompressed: the collector may not unpack gzip', {
+        collector: this.#options.address,
+      });
+      return { reason: this.#reasonOf(error), isReached: false, isForever: false };
+    }
+    const isReached = code !== undefined && !unreached.has(code);
+    const reason = this.#reasonOf(error);
+    // A handshake that fails has cost what one costs.
+    if (/certificate|tls|ssl|handshake/i.test(reason)) this.#overheadBytes += connectionCost(false);
+    this.#set({ connected: isReached, reason });
+    return { reason, isReached, isForever: code !== undefined && isTooLarge(code, reason) };
+  }
+
+  /** Never with the token in it, whoever quotes it. */
+  #reasonOf(error: unknown): string {
+    const text = error instanceof ClientError ? inWords(error) : messageOf(error);
+    const shown = this.#token === '' ? text : text.replaceAll(this.#token, '(the token)');
+    return shown.slice(0, MAX_REASON_CHARS).toWellFormed();
+  }
+
+  #set(state: WayState): void {
+    const { connected, reason } = this.#state;
+    if (connected === state.connected && reason === state.reason) return;
+    this.#state = state;
+    this.#changed();
+  }
+}
+
+type Headers = ReturnType<CollectorChannel['metadata']>;
+
+/** Why there is no connection, from what grpc-js says of it, as the broker's troubles are said. */
+const troubles: readonly (readonly [RegExp, string])[] = [
+  [/ECONNREFUSED/, 'nothing listens there (connection refused): the collector is down, or upstream.collector is wrong'],
+  [/ENETUNREACH|EHOSTUNREACH/, 'there is no route to the collector: check the network'],
+  [
+    /ENOTFOUND|EAI_AGAIN|Name resolution failed/,
+    'the name of the collector cannot be resolved (DNS): check upstream.collector and the network',
+  ],
+];
+
+function inWords({ code, details }: ClientError): string {
+  const known = code === Status.UNAVAILABLE ? troubles.find(([pattern]) => pattern.test(details)) : undefined;
+  return known?.[1] ?? `${Status[code]}: ${details.replace(/ Resolution note: $/, '')}`;
+}
+
+/** The collector did not get it, or nobody knows whether it did. */
+const unreached: ReadonlySet<Status> = new Set([
+  Status.UNAVAILABLE,
+  Status.DEADLINE_EXCEEDED,
+  Status.CANCELLED,
+  Status.ABORTED,
+  Status.UNKNOWN,
+]);
+
+/**
+ * It can never be taken as it is, and smaller it can. Any other refusal is tried again for ever: a collector that errs about a
+ * batch must not cost the entries in it.
+ */
+function isTooLarge(code: Status, reason: string): boolean {
+  // As the libraries have it: "Received message larger than max (5 vs. 4)" of Node, Go and C (Python), "gRPC message exceeds
+  // maximum size 4" of Java, "Received message exceeds the maximum configured message size" of .NET.
+  const pattern = /\bmessage\b.*\b(?:larger than|exceeds (?:the )?maximum)\b/i;
+  return code === Status.RESOURCE_EXHAUSTED && pattern.test(reason);
+}
+
+async function* single(batch: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield batch;
+}

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { describe, it, type TestContext } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import type { Broker, BrokerListener, BrokerState, Offered, Outcome, OutgoingMessage } from '../kafka/face.ts';
+import { ChangeEvents } from './change-events.ts';
+import { type KafkaWayOptions, kafkaWay } from './way-kafka.ts';
+
+class FakeBroker implements Broker {
+  connected = false;
+  reason = 'connecting';
+  answer: Offered = 'taken';
+  offered: OutgoingMessage[] = [];
+  stopped = false;
+  #listener: BrokerListener = { settled() {}, changed() {} };
+
+  offer(message: OutgoingMessage): Offered {
+    if (this.answer === 'taken') this.offered.push(message);
+    return this.answer;
+  }
+  settle(outcome: Outcome): void {
+    this.#listener.settled([{ id: this.offered.at(-1)?.id ?? 0, outcome }]);
+  }
+  state(): BrokerState {
+    const { connected, reason } = this;
+    return { connected, reason, forMs: 0, topics: [], outstanding: 0, outstandingBytes: 0, producersReplaced: 0 };
+  }
+  become(connected: boolean, reason = ''): void {
+    Object.assign(this, { connected, reason });
+    this.#listener.changed();
+  }
+  listen(listener: BrokerListener): void {
+    this.#listener = listener;
+  }
+  start(): void {}
+  async stop(): Promise<void> {
+    this.stopped = true;
+  }
+}
+
+const never = new AbortController().signal;
+const about = { logId: 'log', afterId: 0, throughId: 5 };
+
+function setUp(t: TestContext, more: Partial<KafkaWayOptions> = {}) {
+  const clock = new FakeClock();
+  const brokers: FakeBroker[] = [];
+  let changes = 0;
+  const way = kafkaWay({
+    newBroker: async () => {
+      brokers.push(new FakeBroker());
+      return brokers.at(-1) as FakeBroker;
+    },
+    outage: () => '',
+    topic: 'log',
+    deviceId: 'device',
+    compression: 'zstd',
+    maxMessageBytes: 10_000,
+    secure: false,
+    clock,
+    ...more,
+  });
+  way.start(() => {
+    changes += 1;
+  });
+  t.after(() => void way.stop(0));
+  const connected = async (): Promise<FakeBroker> => {
+    const asked = way.position('log', never);
+    const before = brokers.length;
+    while (brokers.length === before && brokers.at(-1)?.stopped !== false) await turn();
+    brokers.at(-1)?.become(true);
+    await asked;
+    return brokers.at(-1) as FakeBroker;
+  };
+  return { clock, brokers, way, connected, changes: () => changes };
+}
+
+describe('the way over Kafka', () => {
+  it('connects when it is asked, and is charged for it at once', async (t) => {
+    const { way, connected, brokers } = setUp(t);
+    assert.deepEqual([way.takeOverhead(), way.state().connected], [0, false]);
+    await connected();
+    assert.deepEqual([brokers.length, way.state().connected], [1, true]);
+    assert.equal(way.takeOverhead(), way.connectBytes);
+    assert.equal(way.takeOverhead(), 0);
+  });
+
+  it('a connection that is kept is charged by the second; one that was let go costs nothing until the next', async (t) => {
+    const { way, connected, clock, brokers } = setUp(t);
+    await connected();
+    way.takeOverhead();
+    clock.advance(60_000);
+    assert.ok(way.takeOverhead() >= 60 * 76);
+    way.rest();
+    assert.ok(brokers[0]?.stopped);
+    clock.advance(3_600_000);
+    assert.equal(way.takeOverhead(), 0);
+    await connected();
+    assert.deepEqual([brokers.length, way.takeOverhead()], [2, way.connectBytes]);
+  });
+
+  it('a batch is stored when the broker has acknowledged it, with key and headers; charged for what it costs', async (t) => {
+    const { way, connected } = setUp(t);
+    const broker = await connected();
+    const batch = randomBytes(5_000);
+    const sent = way.send(batch, about, never);
+    broker.settle({ kind: 'acknowledged' });
+    const cost = way.cost(batch);
+    assert.deepEqual(await sent, { kind: 'stored', wireBytes: cost });
+    assert.ok(cost > 5_000 && cost < 7_000, `${cost}`);
+    assert.ok(way.cost(Buffer.alloc(5_000)) < 1_500, 'what compresses well costs less');
+    assert.deepEqual(broker.offered[0], {
+      id: 1,
+      topic: 'log',
+      key: 'device',
+      value: batch,
+      headers: {
+        'content-type': 'application/x-protobuf',
+        message: 'lineside.v1.UpstreamBatch',
+        'schema-version': '1',
+        'device-id': 'device',
+      },
+    });
+  });
+
+  it('what may have arrived is given up with its producer, so that it does not come beside its successor', async (t) => {
+    const { way, connected, brokers } = setUp(t);
+    const broker = await connected();
+    const batch = Buffer.from('x');
+    const sent = way.send(batch, about, never);
+    broker.settle({ kind: 'unreached', reason: 'no acknowledgement in time' });
+    assert.deepEqual(await sent, {
+      kind: 'unreached',
+      reason: 'no acknowledgement in time',
+      wireBytes: way.cost(batch),
+    });
+    assert.ok(broker.stopped);
+    const next = await connected();
+    assert.equal(brokers.length, 2);
+    const cut = way.send(batch, about, never);
+    next.become(false, 'the connection was reset');
+    assert.deepEqual(await cut, {
+      kind: 'unreached',
+      reason: 'the connection was reset',
+      wireBytes: way.cost(batch),
+    });
+    assert.ok(next.stopped);
+  });
+
+  it('a refusal is handed on, a broker that is gone costs nothing, and a stop waits for nobody', async (t) => {
+    const { way, connected } = setUp(t);
+    const broker = await connected();
+    const refused = way.send(Buffer.from('x'), about, never);
+    broker.settle({ kind: 'refused', reason: 'too large', forever: true });
+    const outcome = await refused;
+    assert.ok(outcome.kind === 'refused' && outcome.forever && !broker.stopped);
+    broker.answer = 'offline';
+    const offline = await way.send(Buffer.from('x'), about, never);
+    assert.deepEqual([offline.kind, offline.wireBytes], ['unreached', 0]);
+    assert.equal((await way.send(Buffer.from('x'), about, never)).kind, 'unreached');
+    const next = await connected();
+    const stopping = new AbortController();
+    const hanging = way.send(Buffer.from('x'), about, stopping.signal);
+    stopping.abort();
+    assert.equal((await hanging).kind, 'unreached');
+    assert.ok(next.stopped);
+  });
+
+  it('while the brokers are known to be away it makes no connection, and says at once that they are back', async (t) => {
+    let outage = 'no route to the broker';
+    const { way, brokers, clock, changes } = setUp(t, { outage: () => outage });
+    const asked = assert.rejects(way.position('log', never), { code: 'NOT_READY', message: outage });
+    // One that is just being made is waited for.
+    for (let n = 0; n < 20; n++) {
+      clock.advance(500);
+      await turn();
+    }
+    await asked;
+    assert.deepEqual([brokers.length, way.takeOverhead(), way.state()], [0, 0, { connected: false, reason: outage }]);
+    outage = '';
+    clock.advance(1_000);
+    assert.deepEqual([changes(), way.state().connected], [1, true]);
+  });
+
+  it('a broker that does not answer is let go of after a while: trying on would cost bytes', async (t) => {
+    const { way, brokers, clock } = setUp(t);
+    const asked = assert.rejects(way.position('log', never), { code: 'NOT_READY', message: 'connecting' });
+    while (brokers.length === 0) await turn();
+    await turn();
+    clock.advance(30_000);
+    await asked;
+    assert.ok(brokers[0]?.stopped);
+  });
+});
+
+describe('change events', () => {
+  it('go first while they can go, and not where they are stuck', () => {
+    const clock = new FakeClock();
+    const now = { waiting: 0, publishedTotal: 0 };
+    let broker: { connected: boolean; reason: string } | undefined = { connected: true, reason: '' };
+    const events = new ChangeEvents(
+      () => now,
+      () => broker,
+      clock,
+    );
+    assert.equal(events.busy(), false);
+    now.waiting = 5;
+    assert.equal(events.busy(), true);
+    clock.advance(29_000);
+    now.publishedTotal = 1;
+    assert.equal(events.busy(), true);
+    clock.advance(29_000);
+    assert.equal(events.busy(), true);
+    clock.advance(2_000);
+    assert.equal(events.busy(), false, 'none has moved for 30 s');
+    now.publishedTotal = 2;
+    assert.equal(events.busy(), true);
+    broker = { connected: false, reason: 'away' };
+    assert.deepEqual([events.busy(), events.outage()], [false, 'away']);
+    broker = undefined;
+    assert.deepEqual([events.busy(), events.outage()], [false, '']);
+  });
+});

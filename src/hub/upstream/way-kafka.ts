@@ -1,0 +1,248 @@
+/**
+ * The way over Kafka: a producer of its own, so that a backlog of the serial log never stands before a change event in the
+ * same queue. It is there while there is something to send: a connection that is only kept costs some bytes a second.
+ */
+import { type Clock, endsWithin, pause, type Timer } from '../../shared/base/clock.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import type { Broker, BrokerState, Settled } from '../kafka/face.ts';
+import type { About, SendOutcome, Way, WayState } from './face.ts';
+import { type Compression, kafkaMessage, MESSAGE_BYTES, wireBytes } from './kafka-message.ts';
+
+/** A broker that answers does so within this; then it is let go of until the next try. */
+const CONNECT_MS = 30_000;
+/**
+ * Bytes of a connection made: three to the broker (the first, the producer's own, the one that looks after the topic), each
+ * with what the broker says of itself. Measured: 15 kB; with TLS and SCRAM 42 kB, of which certificates may be more.
+ */
+const CONNECT_BYTES = 24 * 1_024;
+const SECURE_CONNECT_BYTES = 56 * 1_024;
+/** Of a connection that is kept, a second: signs of life and topics looked after. Measured: 76 while nothing is sent. */
+const KEPT_BYTES_PER_S = 100;
+const OUTAGE_LOOK_MS = 500;
+const PATIENCE_MS = 5_000;
+
+export interface KafkaWayOptions {
+  /** A producer, not started. */
+  readonly newBroker: () => Promise<Broker>;
+  /** Why the brokers cannot be reached, as far as it is known without trying; '': they can, or nobody knows. */
+  readonly outage: () => string;
+  readonly topic: string;
+  readonly deviceId: string;
+  readonly compression: Compression;
+  readonly maxMessageBytes: number;
+  /** TLS, or a password: more bytes for each connection. */
+  readonly secure: boolean;
+  readonly clock: Clock;
+}
+
+export function kafkaWay(options: KafkaWayOptions): Way {
+  return new KafkaWay(options);
+}
+
+class KafkaWay implements Way {
+  readonly name = 'kafka';
+  readonly connectBytes: number;
+  readonly maxBytes: number;
+  readonly #o: KafkaWayOptions;
+  #broker: Broker | undefined;
+  /** Told when the broker has connected or gone. */
+  #onChange: () => void = () => {};
+  #changed: () => void = () => {};
+  #settle: ((settled: Settled) => void) | undefined;
+  #nextId = 1;
+  #state: WayState = { connected: false, reason: 'not tried yet' };
+  #keptSinceMs = 0;
+  #overhead = 0;
+  #letting: Promise<void> = Promise.resolve();
+  #stopped = false;
+  /** At first, and after each connection. */
+  #isPatient = true;
+  #look: Timer | undefined;
+
+  constructor(options: KafkaWayOptions) {
+    this.#o = options;
+    this.maxBytes = options.maxMessageBytes - MESSAGE_BYTES;
+    this.connectBytes = options.secure ? SECURE_CONNECT_BYTES : CONNECT_BYTES;
+  }
+
+  start(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  state(): WayState {
+    return this.#state;
+  }
+
+  cost(batch: Uint8Array): number {
+    return wireBytes(batch, this.#o.compression);
+  }
+
+  takeOverhead(): number {
+    this.#countKept();
+    const bytes = Math.round(this.#overhead);
+    this.#overhead -= bytes;
+    return bytes;
+  }
+
+  async position(_logId: string, signal: AbortSignal): Promise<undefined> {
+    const known = await this.#outage(signal);
+    if (known !== '') {
+      this.#awaitEnd();
+      throw this.#unreached(known);
+    }
+    await this.#connected(signal);
+    this.#isPatient = true;
+    this.#is({ connected: true, reason: '' });
+    return undefined;
+  }
+
+  async send(batch: Uint8Array, _about: About, signal: AbortSignal): Promise<SendOutcome> {
+    const broker = this.#broker;
+    const { topic, deviceId } = this.#o;
+    const cost = this.cost(batch);
+    if (broker === undefined || signal.aborted)
+      return { kind: 'unreached', reason: 'there is no connection', wireBytes: 0 };
+    const message = kafkaMessage(this.#nextId++, topic, deviceId, batch);
+    const gaveUp = Promise.withResolvers<undefined>();
+    const giveUp = (): void => gaveUp.resolve(undefined);
+    const settled = Promise.withResolvers<Settled>();
+    this.#settle = (one) => {
+      if (one.id === message.id) settled.resolve(one);
+    };
+    const offered = broker.offer(message);
+    if (offered !== 'taken') {
+      this.#gone(broker);
+      return { kind: 'unreached', reason: this.#state.reason, wireBytes: 0 };
+    }
+    // A listener that stays would keep the batch in memory for as long as the signals behind this one.
+    signal.addEventListener('abort', giveUp, { once: true });
+    // librdkafka would send it again over the next connection, and the budget would not know.
+    this.#onChange = () => {
+      if (!broker.state().connected) giveUp();
+    };
+    const first = await Promise.race([settled.promise, gaveUp.promise]);
+    signal.removeEventListener('abort', giveUp);
+    this.#onChange = () => {};
+    this.#settle = undefined;
+    const reason = signal.aborted ? 'it is being stopped' : broker.state().reason;
+    const outcome = first?.outcome ?? { kind: 'unreached' as const, reason };
+    if (outcome.kind === 'acknowledged') {
+      this.#is({ connected: true, reason: '' });
+      return { kind: 'stored', wireBytes: cost };
+    }
+    this.#is({ connected: broker.state().connected, reason: outcome.reason });
+    // What librdkafka still has of it is given up, so that it does not go out beside its successor.
+    if (outcome.kind === 'unreached') this.#letGo();
+    return { ...outcome, wireBytes: cost };
+  }
+
+  rest(): void {
+    this.#letGo();
+  }
+
+  async stop(limitMs: number): Promise<void> {
+    this.#stopped = true;
+    this.#look?.cancel();
+    this.#letGo();
+    await endsWithin(this.#o.clock, limitMs + 900, this.#letting);
+  }
+
+  async #connected(signal: AbortSignal): Promise<void> {
+    const { clock, newBroker } = this.#o;
+    await this.#letting;
+    const broker = this.#broker ?? (await newBroker());
+    if (signal.aborted || this.#stopped) throw this.#unreached('it is being stopped');
+    if (this.#broker === undefined) this.#begin(broker);
+    const there = Promise.withResolvers<void>();
+    const look = (): void => {
+      if (broker.state().connected || signal.aborted) there.resolve();
+    };
+    this.#onChange = look;
+    signal.addEventListener('abort', look, { once: true });
+    look();
+    await endsWithin(clock, CONNECT_MS, there.promise);
+    signal.removeEventListener('abort', look);
+    this.#onChange = () => {};
+    const { connected, reason } = broker.state();
+    if (connected && !signal.aborted) return;
+    // Trying on costs bytes where the link is up and the broker is not.
+    this.#letGo();
+    throw this.#unreached(reason);
+  }
+
+  /** A connection that is just being made, or comes back at once, is no outage. */
+  async #outage(signal: AbortSignal): Promise<string> {
+    const { outage, clock } = this.#o;
+    const end = clock.monoMs() + (this.#isPatient ? PATIENCE_MS : 0);
+    while (outage() !== '' && clock.monoMs() < end && !signal.aborted && !this.#stopped)
+      await pause(clock, OUTAGE_LOOK_MS, signal);
+    this.#isPatient = false;
+    return outage();
+  }
+
+  /** Of an outage that is known: that it is over is seen at once, and costs nothing on the link. */
+  #awaitEnd(): void {
+    this.#look?.cancel();
+    if (this.#stopped) return;
+    this.#look = this.#o.clock.timer(OUTAGE_LOOK_MS, () => {
+      if (this.#o.outage() !== '') this.#awaitEnd();
+      else if (!this.#state.connected) {
+        this.#is({ connected: true, reason: '' });
+        this.#changed();
+      }
+    });
+  }
+
+  #begin(broker: Broker): void {
+    this.#broker = broker;
+    this.#overhead += this.connectBytes;
+    this.#keptSinceMs = this.#o.clock.monoMs();
+    broker.listen({
+      settled: (batch) => {
+        for (const one of batch) this.#settle?.(one);
+      },
+      changed: () => {
+        this.#onChange();
+        this.#noticed(broker.state());
+      },
+    });
+    broker.start();
+  }
+
+  #noticed({ connected, reason }: BrokerState): void {
+    if (connected === this.#state.connected) return;
+    if (!connected) this.#is({ connected, reason });
+    this.#changed();
+  }
+
+  #gone(broker: Broker): void {
+    const { reason } = broker.state();
+    this.#letGo();
+    this.#is({ connected: false, reason: reason === '' ? 'the connection to the broker is lost' : reason });
+  }
+
+  /** Nothing is asked of it any more; whatever it still has is settled, or lost with it. */
+  #letGo(): void {
+    const broker = this.#broker;
+    if (broker === undefined) return;
+    this.#countKept();
+    this.#broker = undefined;
+    this.#letting = broker.stop(0);
+  }
+
+  #countKept(): void {
+    if (this.#broker === undefined) return;
+    const nowMs = this.#o.clock.monoMs();
+    this.#overhead += ((nowMs - this.#keptSinceMs) / 1_000) * KEPT_BYTES_PER_S;
+    this.#keptSinceMs = nowMs;
+  }
+
+  #unreached(reason: string): LinesideError {
+    this.#is({ connected: false, reason });
+    return new LinesideError('NOT_READY', reason);
+  }
+
+  #is(state: WayState): void {
+    this.#state = state;
+  }
+}

@@ -1,0 +1,314 @@
+/**
+ * Takes what is due to its subscribers: the loop around policy and turns, with the SQL and the sender. Wakes when deliveries
+ * were planned or sent again, when an attempt has ended, when the earliest is due, and each minute. An outcome counts when
+ * it is committed; a process that ends before makes the attempt again, with the same deliveryId and bytes.
+ */
+import { type Clock, endsWithin, type Timer } from '../../shared/base/clock.ts';
+import { type Instant, instantOfMs } from '../../shared/base/instant.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { Pulse } from '../../shared/base/pulse.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import { Attempts } from './attempts.ts';
+import { Backlog, type Taken } from './backlog.ts';
+import type { Bodies } from './body-made.ts';
+import { DispatchCounts } from './dispatch-counts.ts';
+import { InHand } from './dispatch-hand.ts';
+import { DispatchLog } from './dispatch-log.ts';
+import { Offline, type OfflineReason } from './dispatch-offline.ts';
+import { DispatchRows } from './dispatch-rows.ts';
+import { type Ending, endingOf, type Moment, neverCalled } from './ending.ts';
+import type { WebhookStatus } from './face.ts';
+import { Outcomes, type Written } from './outcomes.ts';
+import type { Due, Outcome, RunMs, Sender, SubscriptionBook } from './parts.ts';
+import { signOf } from './policy.ts';
+import { needsNoRoute, type Remotes } from './remotes.ts';
+import type { RunningTime } from './running-time.ts';
+import { Turns } from './turns.ts';
+
+export interface DispatcherOptions {
+  readonly store: ChangeStore;
+  readonly book: SubscriptionBook;
+  readonly bodies: Bodies;
+  readonly sender: Sender;
+  readonly running: RunningTime;
+  /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. */
+  readonly scheduleS: readonly number[];
+  /** Whether there is a route to anywhere. Asked when something could not be reached, and then until there is one. */
+  readonly online: () => boolean;
+  /** The remote endpoints: with a route, but none of them reachable, the device is offline, too. */
+  readonly remotes: Remotes;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+type DispatcherStatus = Pick<
+  WebhookStatus,
+  'waiting' | 'oldestDueSeconds' | 'inFlight' | 'rejected' | 'failed' | 'offline' | 'deliveredTotal' | 'attemptsTotal'
+>;
+
+export interface Dispatcher {
+  start(): void;
+  /** Attempts under way are given up and stay due; what has ended is committed. At most 5 s. */
+  stop(): Promise<void>;
+  /** Committed: so many deliveries in all, to these. To be said in the turn of the loop in which it was committed. */
+  planned(subscriptionIds: ReadonlySet<number>, count: number): void;
+  /** Committed: deliveries of this one that had ended wait again. */
+  resent(subscriptionId: number): void;
+  /** Committed: deliveries were removed. */
+  dropped(): void;
+  /** Throws where its loop has come to a stand. */
+  checkTurns(): void;
+  /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
+  status(): DispatcherStatus;
+}
+
+interface Began {
+  readonly at: Instant;
+  readonly monoMs: number;
+}
+
+/** Attempts under way and outcomes to be committed: while nothing can be stored, so many are sent again after a kill. */
+const inHandLimit = 256;
+/** How long starting attempts, with their bodies of up to some MiB, may hold the loop. */
+const turnMs = 5;
+/** It looks at everything though nothing told it to. */
+const relookMs = 60_000;
+/** Without a look for so long it stands. */
+const stillMs = relookMs + 30_000;
+const stopLimitMs = 5_000;
+
+/** Not started yet. */
+export function createDispatcher(options: DispatcherOptions): Dispatcher {
+  return new Loop(options);
+}
+
+class Loop implements Dispatcher {
+  readonly #o: DispatcherOptions;
+  readonly #turns = new Turns();
+  readonly #backlog: Backlog;
+  readonly #outcomes: Outcomes;
+  readonly #counts: DispatchCounts;
+  readonly #attempts: Attempts;
+  readonly #inHand = new InHand();
+  readonly #offline: Offline;
+  readonly #log: DispatchLog;
+  readonly #pulse: Pulse;
+  #state: 'new' | 'running' | 'stopped' = 'new';
+  #turnAsked = false;
+  #timer: Timer | undefined;
+  #relookTimer: Timer | undefined;
+
+  constructor(options: DispatcherOptions) {
+    this.#o = options;
+    this.#pulse = new Pulse(options.clock, stillMs);
+    const rows = new DispatchRows(options.store.connection);
+    this.#backlog = new Backlog({ ...options, rows });
+    this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
+    this.#counts = new DispatchCounts({ ...options, rows, onUnreadable: (error) => this.#backlog.couldNotRead(error) });
+    this.#attempts = new Attempts(options.clock);
+    this.#log = new DispatchLog(options.logger, options.clock);
+    this.#offline = new Offline({ ...options, onChanged: (reason) => this.#offlineChanged(reason) });
+    options.book.onChanged(() => this.#bookChanged());
+  }
+
+  start(): void {
+    if (this.#state !== 'new') return;
+    this.#state = 'running';
+    this.#counts.count();
+    this.#pulse.beat();
+    this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
+    this.#wake();
+  }
+
+  async stop(): Promise<void> {
+    if (this.#state !== 'running') return;
+    this.#state = 'stopped';
+    this.#pulse.rest();
+    for (const timer of [this.#timer, this.#relookTimer]) timer?.cancel();
+    this.#offline.stop();
+    this.#counts.stop();
+    this.#attempts.giveUp(() => true);
+    await endsWithin(this.#o.clock, stopLimitMs, Promise.all([this.#outcomes.stop(), this.#attempts.end()]));
+  }
+
+  planned(subscriptionIds: ReadonlySet<number>, count: number): void {
+    this.#counts.planned(count);
+    for (const id of subscriptionIds) this.#backlog.lookAt(id);
+    this.#wake();
+  }
+
+  resent(subscriptionId: number): void {
+    this.#counts.stale();
+    this.#backlog.lookAt(subscriptionId);
+    this.#wake();
+  }
+
+  dropped(): void {
+    this.#counts.stale();
+  }
+
+  checkTurns(): void {
+    this.#pulse.check();
+  }
+
+  status(): DispatcherStatus {
+    const { waiting, rejected, failed } = this.#counts.now;
+    return {
+      waiting,
+      rejected,
+      failed,
+      oldestDueSeconds: this.#backlog.oldestDueSeconds(this.#o.running.now()),
+      inFlight: this.#attempts.size,
+      offline: this.#offline.is,
+      deliveredTotal: this.#counts.deliveredTotal,
+      attemptsTotal: { ...this.#counts.attemptsTotal },
+    };
+  }
+
+  /** One turn soon, however many ask. */
+  #wake(): void {
+    if (this.#turnAsked || this.#state !== 'running') return;
+    this.#turnAsked = true;
+    setImmediate(() => {
+      this.#turnAsked = false;
+      if (this.#state === 'running') this.#turn();
+    });
+  }
+
+  #turn(): void {
+    const { clock, running } = this.#o;
+    const endMs = clock.monoMs() + turnMs;
+    this.#followBook();
+    while (this.#inHand.size < inHandLimit) {
+      if (clock.monoMs() >= endMs) return this.#wake();
+      const runMs = running.now();
+      const id = this.#turns.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
+      if (id === undefined) break;
+      const taken = this.#backlog.take(id, runMs, this.#inHand.of(id));
+      if (taken !== undefined) this.#begin(taken);
+    }
+    this.#arm();
+  }
+
+  #isReachable(id: number): boolean {
+    return !this.#offline.is || this.#needsNoRoute(id);
+  }
+
+  #needsNoRoute(id: number): boolean {
+    return needsNoRoute(this.#o.book.byId(id)?.url ?? '');
+  }
+
+  /** At the earliest of what is not due yet; what is due and has no place is looked at when an attempt ends. */
+  #arm(): void {
+    const { clock, running } = this.#o;
+    this.#timer?.cancel();
+    const runMs = running.now();
+    const delayMs = this.#backlog.nextAfter(runMs) - runMs;
+    if (delayMs < relookMs) this.#timer = clock.timer(delayMs, () => this.#wake());
+  }
+
+  #relook(): void {
+    this.#pulse.beat();
+    this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
+    this.#backlog.lookAgain();
+    this.#counts.mend();
+    if (this.#counts.now.waiting > 0) this.#outcomes.saveSometimes();
+    this.#wake();
+  }
+
+  #bookChanged(): void {
+    if (this.#state !== 'running') return;
+    this.#counts.stale();
+    this.#backlog.lookAgain();
+    // At once: what is under way for one that was switched off ends here.
+    this.#followBook();
+    this.#wake();
+  }
+
+  #followBook(): void {
+    const change = this.#backlog.change();
+    if (change === undefined) return;
+    this.#log.look(this.#o.book);
+    this.#turns.keep(change.ids);
+    for (const id of change.doubtful) this.#turns.doubt(id);
+    this.#attempts.giveUp((due) => !this.#backlog.serves(due));
+    for (const id of change.left) this.#o.sender.close(String(id));
+  }
+
+  #begin(taken: Taken): void {
+    const { due } = taken;
+    this.#inHand.add(due);
+    if ('lacking' in taken) return this.#outcomes.add(neverCalled(due, taken.lacking, this.#moment()));
+    const { secrets, message } = taken;
+    const target = { url: taken.known.url, lane: String(due.subscriptionId) };
+    const began = { at: this.#moment().at, monoMs: this.#o.clock.monoMs() };
+    this.#turns.started(due.subscriptionId);
+    this.#attempts.begin(
+      due,
+      (signal) => this.#o.sender.send(target, secrets, message, signal),
+      (outcome) => this.#ended(due, began, outcome),
+    );
+  }
+
+  #moment(): Moment {
+    return { at: instantOfMs(this.#o.clock.wallMs()), runMs: this.#o.running.now() };
+  }
+
+  #ended(due: Due, began: Began, outcome: Outcome | undefined): void {
+    if (outcome === undefined) return this.#void(due);
+    const isHere = this.#needsNoRoute(due.subscriptionId);
+    if (!isHere && establishedBy(outcome)) this.#offline.reached();
+    const ending = endingOf(due, outcome, began.at, this.#moment(), this.#o.scheduleS);
+    if (isHere || !outcome.unreached) return this.#counted(due, outcome, ending);
+    void this.#offline.ask(began.monoMs).then((isOffline) => {
+      if (isOffline || this.#state !== 'running') this.#void(due);
+      else this.#counted(due, outcome, ending);
+    });
+  }
+
+  #counted(due: Due, outcome: Outcome, ending: Ending): void {
+    this.#turns.ended(due.subscriptionId, signOf(outcome));
+    this.#outcomes.add(ending);
+    this.#wake();
+  }
+
+  /** It was no attempt: given up by lineside, or the device is offline. */
+  #void(due: Due): void {
+    this.#turns.ended(due.subscriptionId, 'void');
+    this.#letGo(due, due.dueRunMs);
+    this.#wake();
+  }
+
+  /** `dueRunMs`: when it is to be taken again. */
+  #letGo(due: Due, dueRunMs: RunMs): void {
+    this.#inHand.remove(due);
+    this.#backlog.lookAt(due.subscriptionId, dueRunMs);
+  }
+
+  #written(written: readonly Written[]): void {
+    const { book } = this.#o;
+    for (const { ending, kept } of written) {
+      const { due, after } = ending;
+      // One that had gone, or was changed by others, is looked at as it is now.
+      this.#letGo(due, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
+      if (!kept) continue;
+      const known = book.byId(due.subscriptionId);
+      this.#counts.ended(ending, known === undefined);
+      if (known !== undefined) this.#log.ended(ending, known);
+    }
+    this.#wake();
+  }
+
+  #offlineChanged(reason: OfflineReason | undefined): void {
+    const { logger } = this.#o;
+    if (reason !== undefined) return logger.warn('offline: webhook deliveries wait and use up no attempts', { reason });
+    logger.info('online again: webhook deliveries resume');
+    this.#turns.beginAnew();
+    this.#wake();
+  }
+}
+
+/** A connection was established: an answer came, or TLS failed. */
+function establishedBy({ status, cause }: Outcome): boolean {
+  return status !== undefined || cause === 'tls';
+}

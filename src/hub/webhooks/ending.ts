@@ -1,0 +1,75 @@
+/** What is stored of an attempt, as values. Pure. */
+import type { Instant } from '../../shared/base/instant.ts';
+import type { AfterRow, AttemptRow } from './dispatch-rows.ts';
+import type { Due, Outcome, RunMs } from './parts.ts';
+import { nextOf } from './policy.ts';
+
+export interface Ending {
+  readonly due: Due;
+  readonly attempt: AttemptRow;
+  readonly after: AfterRow;
+  /** False: nothing was called, the attempt only says why. */
+  readonly called: boolean;
+}
+
+/** A moment by the wall clock, and by the running time, which alone is counted with. */
+export interface Moment {
+  readonly at: Instant;
+  readonly runMs: RunMs;
+}
+
+export function endingOf(
+  due: Due,
+  outcome: Outcome,
+  began: Instant,
+  ended: Moment,
+  scheduleS: readonly number[],
+): Ending {
+  const { elapsedMs, status = null, cause, message, answer } = outcome;
+  const next = nextOf(due, outcome, ended.runMs, scheduleS);
+  const waits = next.state === 'retrying';
+  return {
+    due,
+    attempt: { at: began, elapsedMs, status, cause, message, answer: cause === '' ? Buffer.alloc(0) : answer },
+    after: {
+      state: next.state,
+      dueRunMs: waits ? next.dueRunMs : due.dueRunMs,
+      endedAt: waits ? null : ended.at,
+      endedRunMs: waits ? null : ended.runMs,
+    },
+    called: true,
+  };
+}
+
+/**
+ * Of a delivery that cannot be sent, which no retry mends (its events are gone): it is for review as failed, and why is told
+ * where reviewers look, in an attempt. Of the causes "connect" is the one for which nothing has left the device.
+ */
+export function neverCalled(due: Due, lacking: string, { at, runMs }: Moment): Ending {
+  return {
+    due,
+    attempt: {
+      at,
+      elapsedMs: 0,
+      status: null,
+      cause: 'connect',
+      message: `nothing was sent: ${lacking}`,
+      answer: Buffer.alloc(0),
+    },
+    after: { state: 'failed', dueRunMs: due.dueRunMs, endedAt: at, endedRunMs: runMs },
+    called: false,
+  };
+}
+
+/** A sender has broken its promise never to reject. The attempt counts, so that a fault that stays does not go on for ever. */
+export function brokenOff(message: string, elapsedMs: number): Outcome {
+  return {
+    status: undefined,
+    cause: 'connect',
+    message: `the attempt broke off: ${message}`,
+    answer: Buffer.alloc(0),
+    elapsedMs,
+    reasons: [],
+    unreached: false,
+  };
+}

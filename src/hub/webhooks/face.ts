@@ -1,0 +1,200 @@
+/** What the HTTP interface shows and does of webhooks. */
+import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
+import type { Instant } from '../../shared/base/instant.ts';
+import type { Action, Category, Scope } from '../outbox/event.ts';
+import type { Alert, Page, PageRequest } from '../outbox/face.ts';
+
+/** A pattern of JSON Schema. */
+export const SUBSCRIPTION_NAME = '^[!-~]([ -~]{0,126}[!-~])?$';
+
+export const actions = ['created', 'updated', 'closed'] as const satisfies readonly Action[];
+export const categories = ['dict.record.*', 'dict.definition.*', 'dict.draft.*'] as const satisfies readonly Category[];
+
+export const deliveryStates = ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const;
+export type DeliveryState = (typeof deliveryStates)[number];
+/** Ended without being delivered: for review. */
+export const reviewStates = ['rejected', 'failed'] as const satisfies readonly DeliveryState[];
+
+/** Why an attempt, or a test-ping, was not accepted: where it stopped. http: the URL answered otherwise than it should. */
+export const causes = ['dns', 'timeout', 'ssrf', 'tls', 'connect', 'http'] as const;
+export type Cause = (typeof causes)[number];
+
+/** Who asks, with the scopes that are open to them. */
+export interface Caller {
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+}
+
+/** Which events a subscription takes; null: all. */
+export interface Filter {
+  readonly scopes: readonly Scope[];
+  readonly dictionaries: readonly string[] | null;
+  readonly actions: readonly Action[] | null;
+  readonly categories: readonly Category[] | null;
+}
+
+export interface Subscription extends Filter {
+  readonly id: string;
+  readonly name: string;
+  readonly url: string;
+  readonly consumer: string;
+  readonly active: boolean;
+  readonly createdAt: Instant;
+  readonly updatedAt: Instant;
+  readonly version: number;
+  /** '' while it is served, else why nothing, or nothing of some of its scopes, is sent to it now although it is active. */
+  readonly blocked: string;
+}
+
+/** As it came, types checked, contents not: the room tells every fault at once. */
+export interface SubscriptionRequest {
+  readonly name: string;
+  readonly url: string;
+  readonly secret: string;
+  readonly consumer?: string;
+  readonly scopes?: readonly string[] | null;
+  readonly dictionaries?: readonly string[] | null;
+  readonly actions?: readonly string[] | null;
+  readonly categories?: readonly string[] | null;
+  readonly active?: boolean;
+}
+export type SubscriptionPatch = Partial<Omit<SubscriptionRequest, 'secret' | 'consumer'>>;
+
+export interface SecretRotation {
+  readonly secret: string;
+  /** How long the old secret signs as well, in seconds of running time; 0: not at all. Default a day. */
+  readonly graceSeconds?: number;
+}
+
+export interface Attempt {
+  /** From 1. */
+  readonly attempt: number;
+  /** When it began, by the wall clock. */
+  readonly at: Instant;
+  readonly elapsedMs: number;
+  /** null: there was no answer. */
+  readonly statusCode: number | null;
+  /** null: accepted. */
+  readonly cause: Cause | null;
+  /** In words; '' where accepted. */
+  readonly message: string;
+  /**
+   * The first 4 KiB of an answer that did not accept; null: none is kept. It may quote the body, so null as well for callers
+   * who may not read that, and in lists.
+   */
+  readonly responseBody: string | null;
+}
+
+export interface Delivery {
+  readonly deliveryId: string;
+  /** The subscription's id. */
+  readonly subscription: string;
+  readonly subscriptionName: string;
+  readonly state: DeliveryState;
+  readonly occurredAt: Instant;
+  readonly events: number;
+  readonly attempts: number;
+  /** Seconds until the next attempt; 0: due. null: there is none. */
+  readonly nextAttemptInSeconds: number | null;
+  readonly endedAt: Instant | null;
+  readonly lastAttempt: Attempt | null;
+}
+
+export interface DeliveryDetail extends Delivery {
+  /** The exact text that is sent; null: the caller may not read it, or it is not kept any more. */
+  readonly body: string | null;
+  readonly attemptList: readonly Attempt[];
+}
+
+export interface DeliveryQuery extends PageRequest {
+  readonly state: DeliveryState | undefined;
+  /** A subscription's id. */
+  readonly subscription: string | undefined;
+}
+
+export interface ResendRange {
+  /** occurredAt at or after; undefined: from the first. */
+  readonly from?: string;
+  /** occurredAt before; undefined: up to the last. */
+  readonly to?: string;
+  /** Default: rejected and failed. */
+  readonly states?: readonly ('rejected' | 'failed' | 'delivered')[];
+}
+
+export interface PingRequest {
+  readonly url: string;
+  readonly secret: string;
+}
+
+export interface PingResult {
+  readonly success: boolean;
+  /** null: there was no answer. */
+  readonly statusCode: number | null;
+  /** The first 4 KiB. */
+  readonly responseBody: string;
+  readonly elapsedMs: number;
+  readonly error?: { readonly kind: Cause; readonly message: string; readonly reasons?: readonly string[] };
+}
+
+export interface WebhookStatus {
+  readonly subscriptions: number;
+  readonly activeSubscriptions: number;
+  /** Active, and nothing is sent to them: their consumer is gone or has lost a scope, or the secret cannot be read. */
+  readonly blockedSubscriptions: number;
+  /** Outbox events that are still to be planned. */
+  readonly unplannedEvents: number;
+  /** Pending and retrying. */
+  readonly waiting: number;
+  /** How long the delivery that is due longest has been due, in seconds; 0: none is due. */
+  readonly oldestDueSeconds: number;
+  readonly inFlight: number;
+  readonly rejected: number;
+  readonly failed: number;
+  readonly offline: boolean;
+  /** Since the start. */
+  readonly deliveredTotal: number;
+  readonly plannedTotal: number;
+  /** Attempts since the start by how they ended; '' accepted. */
+  readonly attemptsTotal: Readonly<Record<Cause | '', number>>;
+  /** Of answers, and of bodies kept for review. */
+  readonly historyBytes: number;
+}
+
+/**
+ * Errors: NOT_FOUND (no such subscription or delivery), INVALID_ARGUMENT with every reason (the fields' own faults and the
+ * egress guard's), STALE_VERSION, CONFLICT, TOO_MANY, and those of ChangeStore.commit.
+ */
+export interface WebhookAdmin {
+  subscriptions(page: PageRequest): Page<Subscription>;
+  subscription(id: string): Subscription;
+  /** `consumer` defaults to the caller. Audited as webhook.subscribed. */
+  subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<Subscription>;
+  /** `version`: the one meant; undefined: whichever. Audited as webhook.updated. */
+  update(
+    caller: Caller,
+    id: string,
+    patch: SubscriptionPatch,
+    version: ExpectedVersion | undefined,
+    reason: string,
+  ): Promise<Subscription>;
+  /** With everything that waits for it, and its history. `version`: as in update. Audited as webhook.unsubscribed. */
+  unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void>;
+  /** Audited as webhook.secret_rotated. `version`: as in update. */
+  rotateSecret(
+    caller: Caller,
+    id: string,
+    rotation: SecretRotation,
+    reason: string,
+    version?: ExpectedVersion,
+  ): Promise<Subscription>;
+  deliveries(query: DeliveryQuery): Page<Delivery>;
+  delivery(caller: Caller, deliveryId: string): DeliveryDetail;
+  /** Pending again, with the same deliveryId and bytes. CONFLICT: it waits already, or its events are gone. Audited as webhook.resent. */
+  resend(caller: Caller, deliveryId: string, reason: string): Promise<Delivery>;
+  /** Those of a subscription in a range; answers how many. Audited as webhook.resent. */
+  resendAll(caller: Caller, id: string, range: ResendRange, reason: string): Promise<{ readonly deliveries: number }>;
+  /** Never rejects for what the URL does. TOO_MANY: others are under way. */
+  testPing(request: PingRequest): Promise<PingResult>;
+  status(): WebhookStatus;
+  alerts(): readonly Alert[];
+}

@@ -1,0 +1,141 @@
+/** One POST by got over a lane's connections: its status, and what of its answer is kept. */
+import type { ClientRequest } from 'node:http';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
+import type { Socket } from 'node:net';
+import got, { type Request } from 'got';
+import type { Clock } from '../../shared/base/clock.ts';
+import type { JourneyOptions, Lane } from './agents.ts';
+import { type Answer, readAnswer } from './answer.ts';
+import { ignoreError, type Journey } from './dial.ts';
+
+/** The journey of an attempt, with what its end depends on. */
+export interface Trip extends Journey {
+  /** The request went to a connection that had been kept. */
+  reused: boolean;
+  /** At least a byte of an answer has come. */
+  answered: boolean;
+  status: number | undefined;
+  sent(): void;
+}
+
+export interface Post {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly lane: Lane;
+  readonly trip: Trip;
+  /** On a connection of its own, not on a kept one. */
+  readonly fresh: boolean;
+  readonly clock: Clock;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly answer: Answer;
+}
+
+/** 100, 102 and 103 are no answer; a peer that sends them without end is cut. */
+const maxInformational = 32;
+const lateRequestMs = 1_000;
+
+/** Rejects with the error that ended it without a status, or before its answer could be read. */
+export function post(call: Post): Promise<Reply> {
+  const { trip } = call;
+  let native: ClientRequest | undefined;
+  return new Promise((resolve, reject) => {
+    const stream = got.stream(call.url, {
+      method: 'POST',
+      headers: { ...call.headers, 'content-length': String(call.body.length) },
+      signal: trip.signal,
+      followRedirect: false,
+      throwHttpErrors: false,
+      decompress: false,
+      retry: { limit: 0 },
+      // The lane dials addresses that are judged already: whatever else would ask for a name gets none.
+      dnsLookup: refuseLookup,
+      request: (url, options) => {
+        native = requestOver(call, url, options);
+        return native;
+      },
+    });
+    // It stays: once there is a status, an error is the answer's to tell; after the end, it must not be an unhandled one.
+    stream.on('error', (error) => {
+      // got's own error says less than the one that it is about.
+      if (trip.status === undefined) reject(error.cause instanceof Error ? error.cause : error);
+    });
+    stream.once('close', () => {
+      if (trip.status === undefined) reject(new Error('closed'));
+    });
+    // Not as got's option "body": that is sent in pieces with turns of the loop between, and a subscriber that answers before
+    // got has called the request ended (one busy turn of ours is enough) loses its connection.
+    stream.end(call.body);
+    const switched = (status: number, socket: Socket): void => {
+      trip.status = status;
+      resolve({ status, answer: { kept: Buffer.alloc(0), end: 'cut' } });
+      socket.destroy();
+      stream.destroy();
+    };
+    // got listens for it, so that Node leaves the connection to whoever wants it: nobody does.
+    stream.once('upgrade', (response: { statusCode: number }, socket: Socket) => switched(response.statusCode, socket));
+    stream.once('response', ({ statusCode, socket }) => {
+      // A 101 that names no protocol is an answer to Node, which would keep the connection.
+      if (statusCode < 200) return switched(statusCode, socket);
+      trip.status = statusCode;
+      trip.enter('read');
+      readAnswer(stream).then((answer) => {
+        resolve({ status: statusCode, answer });
+        if (answer.end !== 'whole') stream.destroy();
+        else if (native?.writableFinished === false) letFinish(native, stream, call.clock);
+      }, reject);
+    });
+  });
+}
+
+/**
+ * Answered before Node knows that the whole request is out: mostly it is, and says so in a moment. One whose rest the other
+ * side does not take would go on holding the connection.
+ */
+function letFinish(request: ClientRequest, stream: Request, clock: Clock): void {
+  const timer = clock.timer(lateRequestMs, () => stream.destroy());
+  const done = (): void => timer.cancel();
+  request.once('finish', done);
+  request.once('close', done);
+}
+
+function requestOver({ lane, trip, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {
+  lane.prune(trip.target, fresh);
+  const native: JourneyOptions = { ...options, agent: lane, journey: trip };
+  const request = httpsRequest(url, native);
+  request.on('error', ignoreError);
+  // Node emits it before it writes the first byte.
+  request.once('socket', (socket) => {
+    trip.reused = request.reusedSocket;
+    trip.answered = false;
+    if (!lane.leadsTo(socket, trip.target)) {
+      request.destroy(new Error('a kept connection that leads elsewhere'));
+      return;
+    }
+    socket.once('data', () => {
+      trip.answered = true;
+    });
+    trip.enter('send');
+  });
+  request.once('finish', () => trip.sent());
+  let informational = 0;
+  const count = (): void => {
+    informational += 1;
+    if (informational > maxInformational) request.destroy(new EndlessInformation());
+  };
+  request.on('continue', count);
+  request.on('information', count);
+  return request;
+}
+
+class EndlessInformation extends Error {
+  readonly code = 'HPE_ENDLESS_INFORMATION';
+}
+
+function refuseLookup(_hostname: string, ...rest: readonly unknown[]): void {
+  const callback = rest.at(-1);
+  if (typeof callback === 'function') callback(new Error('no name is looked up here'));
+}

@@ -1,0 +1,187 @@
+/** Webhooks as the hub runs them: the parts of the room put together, started in order and stopped in reverse. */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { Alerts } from '../../shared/base/alerts.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import { webhookRules } from './alerts.ts';
+import { BodySource } from './body-rows.ts';
+import { createDispatcher, type Dispatcher } from './dispatcher.ts';
+import { createEgress } from './egress.ts';
+import type { WebhookAdmin, WebhookStatus } from './face.ts';
+import { KeptEvents } from './kept-events.ts';
+import { createRouteLook } from './online.ts';
+import type { Consumers, SubscriptionBook } from './parts.ts';
+import { createPinger } from './ping.ts';
+import { createPlanner, type Planner } from './planner.ts';
+import { RemoteHosts } from './remotes.ts';
+import { createRetention } from './retention.ts';
+import { createReview } from './review.ts';
+import { type Boot, createRunningTime, storedRunning } from './running-time.ts';
+import { createSender } from './send.ts';
+import { openSubscriptions } from './subscriptions.ts';
+
+export interface WebhooksOptions {
+  readonly store: ChangeStore;
+  readonly consumers: Consumers;
+  /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. Their number is that of the attempts. */
+  readonly scheduleS: readonly number[];
+  /** Of an attempt, from the name's resolution to the answer's last byte. */
+  readonly timeoutMs: number;
+  /** '': the public authorities alone. */
+  readonly caFile: string;
+  readonly allowCidrs: readonly string[];
+  readonly allowPorts: readonly number[];
+  /** "host:port" of the Kafka brokers and of the collector: with the subscribers, the remote hosts that are called. */
+  readonly otherRemotes: readonly string[];
+  /** Of the key that seals the subscribers' secrets. */
+  readonly keyFile: string;
+  readonly keepDeliveredDays: number;
+  readonly keepFailedDays: number;
+  /** Of refdata.db (outbox.max_bytes). */
+  readonly maxBytes: number;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** What has to turn as long as webhooks run. */
+interface WebhookLoop {
+  readonly name: string;
+  /** Throws where it has come to a stand. */
+  readonly check: () => void;
+}
+
+export interface Webhooks {
+  readonly admin: WebhookAdmin;
+  readonly loops: readonly WebhookLoop[];
+  /** No outbox event above this may be removed yet. */
+  keepAbove(): number;
+  start(): void;
+  /** Attempts under way are given up and stay due; what has ended is committed. At most some 5 s. */
+  stop(): Promise<void>;
+}
+
+/** Answers of subscribers that did not accept, kept for review: 16,000 whole ones of 4 KiB. */
+const maxAnswerBytes = 64 * 1024 * 1024;
+/** Of a small refdata.db: they are never what leaves no room for changes. */
+const answerShare = 1 / 16;
+
+/** Nothing is sent before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
+export function openWebhooks(options: WebhooksOptions): Webhooks {
+  const { store, clock, logger, maxBytes, scheduleS } = options;
+  const { connection } = store;
+  const egress = createEgress({ rules: options, clock });
+  const sender = createSender({ ...options, egress });
+  const running = createRunningTime({ row: storedRunning(connection), boot: machineBoot() });
+  const bodies = new BodySource(connection);
+
+  const book = openSubscriptions({
+    ...options,
+    egress,
+    runningNow: () => running.now(),
+    planner: { caughtUp: () => caughtUp(), cursor: () => planner.cursor() },
+  });
+  const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
+  const planner = createPlanner({ store, book, running, clock, logger, randomHex, firstDelayS: scheduleS[0] ?? 0 });
+  let started = false;
+  /** Before the start nobody knows who the consumers are: what a change had planned then would be planned for none of them. */
+  const caughtUp = async (): Promise<void> => {
+    if (!started) throw notStarted();
+    return planner.caughtUp();
+  };
+  const kept = new KeptEvents(connection, () => planner.cursor());
+  const remotes = new RemoteHosts({ ...options, book, egress });
+  const parts = { ...options, book, bodies, sender, running };
+  const dispatcher = createDispatcher({ ...parts, remotes, online: createRouteLook() });
+  planner.onPlanned((subscriptionIds, count) => dispatcher.planned(subscriptionIds, count));
+  const retention = createRetention({
+    ...parts,
+    maxAnswerBytes: Math.min(maxAnswerBytes, maxBytes * answerShare),
+    onRemoved: () => dispatcher.dropped(),
+  });
+
+  const status = (): WebhookStatus => {
+    return {
+      ...countsOf(book),
+      unplannedEvents: planner.unplanned(),
+      plannedTotal: planner.plannedTotal(),
+      historyBytes: retention.historyBytes(),
+      ...dispatcher.status(),
+    };
+  };
+  const alerts = new Alerts(webhookRules);
+  let stopped = false;
+  return {
+    admin: {
+      ...methodsOf(book, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
+      ...methodsOf(createReview({ store, book, bodies, running, dispatcher, needs: kept }), [
+        'deliveries',
+        'delivery',
+        'resend',
+        'resendAll',
+      ]),
+      testPing: createPinger({ ...options, sender, egress, now: () => store.now(), randomHex }),
+      status,
+      alerts: () => alerts.look(status(), clock.monoMs()),
+    },
+    loops: loopsOf(planner, dispatcher),
+    keepAbove: () => kept.keepAbove(),
+    start() {
+      if (stopped) return;
+      started = true;
+      planner.start();
+      dispatcher.start();
+      retention.start();
+    },
+    async stop() {
+      stopped = true;
+      retention.stop();
+      await planner.stop();
+      await dispatcher.stop();
+      sender.close();
+    },
+  };
+}
+
+function countsOf(
+  book: SubscriptionBook,
+): Pick<WebhookStatus, 'subscriptions' | 'activeSubscriptions' | 'blockedSubscriptions'> {
+  const all = book.all();
+  const active = all.filter((one) => one.active);
+  const blocked = active.filter((one) => book.blocked(one) !== '');
+  return { subscriptions: all.length, activeSubscriptions: active.length, blockedSubscriptions: blocked.length };
+}
+
+function loopsOf(planner: Planner, dispatcher: Dispatcher): readonly WebhookLoop[] {
+  return [
+    { name: 'the planner of webhooks', check: () => planner.checkTurns() },
+    { name: 'the dispatcher of webhooks', check: () => dispatcher.checkTurns() },
+  ];
+}
+
+function notStarted(): LinesideError {
+  return new LinesideError('NOT_READY', 'webhooks have not started: it is not known yet who the consumers are', {
+    hint: 'The tokens file (auth.tokens_file) has not been readable since the start: the log says why.',
+  });
+}
+
+/** Of a delivery: with its row id unique also when a backup takes row ids back. */
+const nonceBytes = 8;
+
+function methodsOf<T extends object, K extends keyof T>(of: T, names: readonly K[]): Pick<T, K> {
+  return Object.fromEntries(
+    names.map((name) => {
+      const method = of[name];
+      return [name, typeof method === 'function' ? method.bind(of) : method];
+    }),
+  ) as Pick<T, K>;
+}
+
+/** The kernel's: its clock counts on whatever process asks, and no setting of the time moves it. */
+function machineBoot(): Boot {
+  const id = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  return { id, monoMs: () => Number(process.hrtime.bigint() / 1_000_000n) };
+}

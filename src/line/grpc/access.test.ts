@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { Authority, type Pair } from '../../../test/grpc/certificates.ts';
+import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import { REFUSAL_LOG_MS, RefusalLog } from '../../shared/base/refusal-log.ts';
+import { addToken, revokeToken } from '../../shared/config/token-changes.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
+import { certificateRoles, mayCall, roleNeeded } from './access.ts';
+
+const methods = [...Object.values(SerialServiceDefinition), ...Object.values(LineServiceDefinition)];
+const viewer = [
+  '/serial.SerialService/ListDevices',
+  '/serial.SerialService/GetCurrentConfig',
+  '/serial.SerialService/StreamLog',
+  '/lineside.v1.LineService/GetStatus',
+  '/lineside.v1.LineService/ReadLog',
+  '/lineside.v1.LineService/GetModemLines',
+];
+const standard = ['/grpc.health.v1.Health/Check', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'];
+
+let dir = '';
+let ca: Authority;
+let otherCa: Authority;
+let server: TestServer;
+let remote = '';
+const tokens = new Map<string, string>();
+const refusals: string[] = [];
+
+before(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'lineside-access-'));
+  ca = new Authority(dir, 'ca');
+  otherCa = new Authority(dir, 'other-ca');
+  const pair = ca.issue('server', '/CN=box');
+  const file = join(dir, 'tokens.json');
+  for (const role of ['viewer', 'operator', 'admin']) tokens.set(role, addToken(file, role, [role], new Date()));
+  const logger = { ...silentLogger, warn: (_: string, fields?: object) => refusals.push(JSON.stringify(fields)) };
+  server = await startTestServer(
+    {
+      grpc: { listen: ['0.0.0.0:0', '127.0.0.1:0', 'unix:grpc.sock'] },
+      tls: { cert_file: pair.certFile, key_file: pair.keyFile, client_ca_file: ca.root.certFile },
+      auth: { tokens_file: file, operator_certs: ['laptop'], viewer_certs: ['wall-display'] },
+    },
+    logger,
+  );
+  remote = `127.0.0.1:${(server.servers.addresses[0] ?? '').split(':')[1]}`;
+});
+after(async () => {
+  await server[Symbol.asyncDispose]();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+interface Caller {
+  readonly tls?: boolean;
+  readonly certificate?: Pair;
+  readonly authorization?: string;
+}
+
+/** The status that a call of the method ends with, or OK as soon as the server has let it in. */
+async function outcome(address: string, path: string, { tls = false, certificate, authorization }: Caller) {
+  const channel = tls
+    ? credentials.createSsl(ca.root.cert, certificate?.key ?? null, certificate?.cert ?? null)
+    : credentials.createInsecure();
+  const client = new Client(address, channel, { 'grpc.use_local_subchannel_pool': 1 });
+  const metadata = new Metadata();
+  if (authorization !== undefined) metadata.set('authorization', authorization);
+  const same = (bytes: Buffer): Buffer => bytes;
+  try {
+    return await new Promise<{ code: string; details: string }>((resolve) => {
+      const call = client.makeBidiStreamRequest(path, same, same, metadata, { deadline: Date.now() + 5_000 });
+      call.on('data', () => resolve({ code: 'OK', details: '' }));
+      call.on('metadata', () => resolve({ code: 'OK', details: '' }));
+      call.on('error', (error: ServiceError) => {
+        // What a method itself answers to an empty message; only the gate is judged here.
+        const refused = error.code === status.UNAUTHENTICATED || error.code === status.PERMISSION_DENIED;
+        const failed = error.code === status.UNAVAILABLE || error.code === status.DEADLINE_EXCEEDED;
+        resolve(
+          refused || failed ? { code: status[error.code] ?? '', details: error.details } : { code: 'OK', details: '' },
+        );
+      });
+      call.on('end', () => resolve({ code: 'OK', details: '' }));
+      call.write(Buffer.alloc(0));
+      call.end();
+    });
+  } finally {
+    client.close();
+  }
+}
+
+function bearer(role: string): string {
+  return `Bearer ${tokens.get(role)}`;
+}
+
+test('every method needs the role that the decisions give it', () => {
+  assert.deepEqual(
+    methods.map(({ path }) => path).filter((path) => roleNeeded(path) === 'viewer'),
+    viewer,
+  );
+  assert.equal(roleNeeded('/some.New/Method'), 'operator');
+  assert.ok(mayCall(['operator'], viewer[0] ?? '') && !mayCall(['admin', 'writer'], viewer[0] ?? ''));
+});
+
+const callers: [string, () => Caller, (path: string) => string][] = [
+  ['no credentials', () => ({}), () => 'UNAUTHENTICATED'],
+  ['a viewer token', () => ({ authorization: bearer('viewer') }), (path) => byRole(path, 'viewer')],
+  ['an operator token', () => ({ authorization: bearer('operator') }), () => 'OK'],
+  ['an admin token', () => ({ authorization: bearer('admin') }), () => 'PERMISSION_DENIED'],
+  ['a viewer certificate', () => ({ certificate: issue('wall-display') }), (path) => byRole(path, 'viewer')],
+  ['an operator certificate', () => ({ certificate: issue('laptop') }), () => 'OK'],
+  ['a certificate without a role', () => ({ certificate: issue('stranger') }), () => 'PERMISSION_DENIED'],
+];
+const issued = new Map<string, Pair>();
+function issue(name: string): Pair {
+  const known = issued.get(name) ?? ca.issue(name, `/CN=${name}`);
+  issued.set(name, known);
+  return known;
+}
+function byRole(path: string, role: 'viewer'): string {
+  return role === 'viewer' && (viewer.includes(path) || standard.includes(path)) ? 'OK' : 'PERMISSION_DENIED';
+}
+
+for (const [who, caller, expected] of callers) {
+  test(`beyond this machine, ${who} may call what its role says`, async () => {
+    const paths = [...methods.map(({ path }) => path), ...standard];
+    const got = await Promise.all(paths.map((path) => outcome(remote, path, { tls: true, ...caller() })));
+    assert.deepEqual(
+      paths.map((path, i) => `${path} ${got[i]?.code}`),
+      paths.map((path) => `${path} ${expected(path)}`),
+    );
+  });
+}
+
+test('loopback and the Unix socket ask for nothing', async () => {
+  const [, loopback = '', socket = ''] = server.servers.addresses;
+  for (const address of [loopback, socket]) {
+    const paths = [...methods.map(({ path }) => path), ...standard];
+    const got = await Promise.all(paths.map((path) => outcome(address, path, {})));
+    assert.deepEqual(
+      got.map(({ code }) => code),
+      paths.map(() => 'OK'),
+    );
+  }
+});
+
+const bad: [string, () => Caller, RegExp][] = [
+  ['a wrong token', () => ({ authorization: `Bearer lsd_${'x'.repeat(43)}` }), /no such token/],
+  ['another scheme', () => ({ authorization: 'Basic eDp5' }), /not "Bearer TOKEN"/],
+  ['an empty token', () => ({ authorization: 'Bearer' }), /not "Bearer TOKEN"/],
+  [
+    'a wrong token beside a good certificate',
+    () => ({ authorization: 'Bearer x', certificate: issue('laptop') }),
+    /no such token/,
+  ],
+  [
+    'a certificate of another authority',
+    () => ({ certificate: otherCa.issue('forged', '/CN=laptop') }),
+    /certificate is not accepted: \S+/,
+  ],
+  [
+    'an expired certificate',
+    () => ({ certificate: ca.issue('expired', '/CN=laptop', -1) }),
+    /not accepted: CERT_HAS_EXPIRED/,
+  ],
+  ['a certificate with two names', () => ({ certificate: ca.issue('two', '/CN=stranger/CN=laptop') }), /.*/],
+];
+for (const [what, caller, text] of bad) {
+  test(`${what} lets nobody in`, async () => {
+    const got = await outcome(remote, '/serial.SerialService/ListDevices', { tls: true, ...caller() });
+    assert.match(got.code, /^UNAUTHENTICATED$|^PERMISSION_DENIED$/);
+    assert.match(got.details, text);
+  });
+}
+
+test('an insufficient role is named', async () => {
+  const got = await outcome(remote, '/serial.SerialService/Open', { tls: true, authorization: bearer('viewer') });
+  assert.deepEqual(got, {
+    code: 'PERMISSION_DENIED',
+    details: 'token "viewer" has not the role operator that this needs',
+  });
+});
+
+test('plain HTTP/2 does not get through to a TLS address', async () => {
+  assert.equal((await outcome(remote, '/serial.SerialService/ListDevices', {})).code, 'UNAVAILABLE');
+});
+
+test('a token added or revoked while the service runs takes effect', { timeout: 15_000 }, async () => {
+  const file = server.config.auth.tokensFile;
+  const path = '/serial.SerialService/ListDevices';
+  const authorization = `Bearer ${addToken(file, 'new', ['viewer'], new Date())}`;
+  const call = async () => (await outcome(remote, path, { tls: true, authorization })).code;
+  const becomes = async (wanted: string): Promise<void> => {
+    const end = performance.now() + 5_000;
+    while ((await call()) !== wanted) assert.ok(performance.now() < end, `not ${wanted} within 5 s`);
+  };
+  await becomes('OK');
+  revokeToken(file, 'new');
+  await becomes('UNAUTHENTICATED');
+});
+
+test('insecure = true asks for nothing anywhere', async () => {
+  await using open = await startTestServer({ grpc: { listen: ['0.0.0.0:0'], insecure: true } });
+  const port = open.address.split(':')[1];
+  assert.equal((await outcome(`127.0.0.1:${port}`, '/serial.SerialService/Close', {})).code, 'OK');
+});
+
+test('refused callers are in the log, one line a minute with a count', () => {
+  assert.equal(refusals.length, 1);
+  assert.match(refusals[0] ?? '', /"peer":"127\.0\.0\.1:\d+".*"refusals":1/);
+  const clock = new FakeClock();
+  const lines: unknown[] = [];
+  const log = new RefusalLog(clock, { ...silentLogger, warn: (_, fields) => lines.push(fields?.refusals) });
+  for (let i = 0; i < 5; i++) log.note('/m', 'p', 'r');
+  clock.advance(REFUSAL_LOG_MS);
+  log.note('/m', 'p', 'r');
+  assert.deepEqual(lines, [1, 4]);
+});
+
+test('certificate names give roles, "*" to any', () => {
+  const names = { operatorCerts: ['a'], viewerCerts: ['*'] };
+  assert.deepEqual(certificateRoles('a', names), ['operator']);
+  assert.deepEqual(certificateRoles('b', names), ['viewer']);
+  assert.deepEqual(certificateRoles('b', { operatorCerts: [], viewerCerts: ['B', 'b '] }), []);
+});

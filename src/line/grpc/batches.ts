@@ -1,0 +1,126 @@
+/** Runs of the log as messages of bounded size. */
+import type { LogEntry, LogGap } from '../log/entry.ts';
+import type { LogFace, LogRun, ReadRequest } from '../log/face.ts';
+import { withClockNote } from './clock-note.ts';
+import { encodeBatch, encodeEntry } from './encode.ts';
+import { BATCH_BYTES, BATCH_ENTRIES, HANDFUL_BYTES, HANDFUL_ENTRIES } from './limits.ts';
+import type { Handful } from './wire.ts';
+
+/**
+ * Encoded LogBatches of one reader; the subscription stands when this returns. The first carries the log's id; a
+ * read that finds nothing and does not follow ends with one empty batch.
+ */
+export function readBatches(
+  log: LogFace,
+  request: ReadRequest,
+  signal: AbortSignal,
+  isShared: () => boolean,
+): AsyncGenerator<Buffer, void, undefined> {
+  return batches(log, log.read(request, signal), request, isShared, signal);
+}
+
+async function* batches(
+  log: LogFace,
+  runs: AsyncIterable<LogRun>,
+  request: ReadRequest,
+  isShared: () => boolean,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer, void, undefined> {
+  let logId = log.logId;
+  const encoded = (run: LogRun): Buffer[] =>
+    [...pieces(run, (id) => log.bootAt(id))].map((piece) => {
+      const batch = encodeBatch({ ...piece, entries: piece.entries.map(batchEntry(run.live && isShared())), logId });
+      logId = '';
+      return batch;
+    });
+  yield* encodedRuns(runs, encoded);
+  if (logId !== '' && !request.follow && !signal.aborted) {
+    const nextAfterId = typeof request.after === 'number' ? request.after : 0;
+    yield encodeBatch({ entries: [], gaps: [], logId, nextAfterId, bootId: '' });
+  }
+}
+
+/**
+ * The messages of each run. While a client does not take them, its reader holds them alone: decoded entries would be ten times
+ * as large.
+ */
+async function* encodedRuns<T>(runs: AsyncIterable<LogRun>, encode: (run: LogRun) => T[]): AsyncGenerator<T, void> {
+  const iterator = runs[Symbol.asyncIterator]();
+  try {
+    for (let all = await next(iterator, encode); all !== undefined; all = await next(iterator, encode)) yield* all;
+  } finally {
+    await iterator.return?.();
+  }
+}
+
+async function next<T>(runs: AsyncIterator<LogRun>, encode: (run: LogRun) => T[]): Promise<T[] | undefined> {
+  const { done, value } = await runs.next();
+  return done === true ? undefined : encode(value);
+}
+
+const batchEntry = (shared: boolean) => (entry: LogEntry) => ({
+  id: entry.id,
+  bytes: encodeEntry(entry, shared),
+  clock: entry.clock,
+  uncorrectedMs: entry.uncorrectedMs,
+});
+
+/** Entries as the contract has them, by the handful (wire.ts). */
+export function readHandfuls(runs: AsyncIterable<LogRun>, isShared: () => boolean): AsyncGenerator<Handful, void> {
+  return encodedRuns(runs, ({ entries, live }) => [...handfuls(entries, live && isShared())]);
+}
+
+function* handfuls(entries: readonly LogEntry[], shared: boolean): Generator<Handful> {
+  let messages: Buffer[] = [];
+  let bytes = 0;
+  for (const entry of entries) {
+    const encoded = encodeEntry(withClockNote(entry), shared);
+    messages.push(encoded);
+    bytes += encoded.length;
+    if (bytes < HANDFUL_BYTES && messages.length < HANDFUL_ENTRIES) continue;
+    yield messages;
+    messages = [];
+    bytes = 0;
+  }
+  if (messages.length > 0) yield messages;
+}
+
+interface Piece {
+  readonly entries: readonly LogEntry[];
+  readonly gaps: readonly LogGap[];
+  readonly nextAfterId: number;
+  /** Of all its entries; '' without any. */
+  readonly bootId: string;
+}
+
+/** Cuts a run at the limits and between two boots; each gap goes with the piece whose entries it lies before or between. */
+export function* pieces(run: LogRun, bootAt: (id: number) => string): Generator<Piece> {
+  const { entries } = run;
+  let start = 0;
+  let gapsDone = 0;
+  let bytes = 0;
+  let bootId = entries[0] === undefined ? '' : bootAt(entries[0].id);
+  for (let i = 0; i < entries.length; i++) {
+    const entry = entries[i];
+    if (entry === undefined) break;
+    const full = i - start >= BATCH_ENTRIES || bytes + entry.data.length > BATCH_BYTES;
+    const boot = bootAt(entry.id);
+    const last = entries[i - 1];
+    if ((full || boot !== bootId) && i > start && last !== undefined) {
+      const through = gapsBefore(run.gaps, last.id, gapsDone);
+      yield { entries: entries.slice(start, i), gaps: run.gaps.slice(gapsDone, through), nextAfterId: last.id, bootId };
+      bootId = boot;
+      gapsDone = through;
+      start = i;
+      bytes = 0;
+    }
+    bytes += entry.data.length;
+  }
+  yield { entries: entries.slice(start), gaps: run.gaps.slice(gapsDone), nextAfterId: run.nextAfterId, bootId };
+}
+
+function gapsBefore(gaps: readonly LogGap[], id: number, from: number): number {
+  let through = from;
+  for (let gap = gaps[through]; gap !== undefined && gap.firstId < id; gap = gaps[through]) through += 1;
+  return through;
+}

@@ -1,0 +1,152 @@
+/**
+ * One address to listen on: who is trusted there, whether it speaks TLS, how many may connect. Connections are accepted here
+ * and handed to grpc-js, which treats them as its own (keepalive, idle time, forceShutdown) and has no limit to their number.
+ * If systemd opened the socket nothing is bound, so the process needs no network of its own.
+ */
+import { createServer, type Server as NetServer, type Socket } from 'node:net';
+import { Server, ServerCredentials } from '@grpc/grpc-js';
+import type { Server as NiceServer } from 'nice-grpc';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/socket-file.ts';
+import type { Config, ListenAddress } from '../../shared/config/config.ts';
+import { showListen } from '../../shared/config/listen.ts';
+import { MAX_CONNECTIONS } from './limits.ts';
+import type { Newcomers } from './newcomers.ts';
+import type { TlsIdentity } from './tls-identity.ts';
+
+/** True if whoever reaches the address is trusted: the file permissions, or the machine's own users. */
+export function isTrusted(address: ListenAddress, config: Config): boolean {
+  return isOwnMachine(address) || config.grpc.insecure;
+}
+
+/** TLS if it is configured and the address is reached from other machines; this machine's own need none. */
+export function needsTls(address: ListenAddress, { tls }: Config): boolean {
+  return !isOwnMachine(address) && tls.certFile !== '';
+}
+
+export function isOwnMachine(address: ListenAddress): boolean {
+  return address.kind === 'unix' || address.loopback;
+}
+
+export interface Listener {
+  /** With the port that port 0 became. */
+  readonly address: ListenAddress;
+  /** No new connections: those that come wait at a socket of systemd's for the next process. */
+  close(): void;
+  /** Resolves when the connections that are served have ended; their last answers are on the way until then. */
+  drained(): Promise<void>;
+  /** Ends what is left, half-made TLS connections included. */
+  cut(): Promise<void>;
+}
+
+export interface ListenOptions {
+  readonly server: NiceServer;
+  /** undefined: no TLS. */
+  readonly identity: TlsIdentity | undefined;
+  /** undefined: the address is reached from this machine alone. */
+  readonly newcomers: Newcomers | undefined;
+  /** Called for each connection beyond the limit. */
+  readonly dropped: (peer: string, why: string) => void;
+}
+
+/** CONFIG_INVALID: the address cannot be listened on. */
+export async function listen(address: ListenAddress, options: ListenOptions): Promise<Listener> {
+  const { server, identity, newcomers, dropped } = options;
+  const injector = (await innerServer(server)).createConnectionInjector(ServerCredentials.createInsecure());
+  const open = new Set<Socket>();
+  const keep = (socket: Socket): void => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    // The peer sees that it ended; a socket without a listener would end the process.
+    socket.on('error', () => socket.destroy());
+  };
+  const served = new Set<Promise<unknown>>();
+  const serve = (socket: Socket): void => {
+    const closed: Promise<unknown> = new Promise((resolve) => socket.once('close', resolve)).then(() =>
+      served.delete(closed),
+    );
+    served.add(closed);
+    injector.injectConnection(socket);
+  };
+  const listener = identity?.createServer() ?? createServer({ noDelay: true });
+  listener.on('connection', (socket: Socket) => {
+    keep(socket);
+    if (newcomers?.add(socket) === false) return;
+    if (identity === undefined) serve(socket);
+  });
+  listener.on('secureConnection', (socket: Socket) => {
+    socket.on('error', () => socket.destroy());
+    serve(socket);
+  });
+  listener.maxConnections = MAX_CONNECTIONS;
+  listener.on('drop', (data) => dropped(data?.remoteAddress ?? 'unix', 'too many connections'));
+  // The file of an inherited socket belongs to the process that opened it.
+  const ownPath = address.kind === 'unix' && address.fd === undefined ? address.path : undefined;
+  if (ownPath !== undefined) await clearStaleSocket(ownPath, 'grpc.listen');
+  await bind(listener, address);
+  if (ownPath !== undefined) await protectSocket(ownPath);
+  return {
+    address: withPort(listener, address),
+    close: () => void listener.close(),
+    drained: async () => void (await Promise.all(served)),
+    async cut() {
+      for (const socket of open) socket.destroy();
+      if (ownPath !== undefined) await removeSocket(ownPath);
+    },
+  };
+}
+
+async function bind(listener: NetServer, address: ListenAddress): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      listener.once('error', reject);
+      const ready = (): void => {
+        listener.off('error', reject);
+        resolve();
+      };
+      if (address.fd !== undefined) listener.listen({ fd: address.fd }, ready);
+      else if (address.kind === 'unix') listener.listen(address.path, ready);
+      else listener.listen(address.port, address.host, ready);
+    });
+  } catch (error) {
+    throw new LinesideError('CONFIG_INVALID', `cannot listen on ${showListen(address)}: ${messageOf(error)}`, {
+      cause: error,
+      hint: 'is it taken by another process? see grpc.listen',
+    });
+  }
+}
+
+function withPort(listener: NetServer, address: ListenAddress): ListenAddress {
+  const bound = listener.address();
+  return address.kind === 'tcp' && typeof bound === 'object' && bound !== null
+    ? { ...address, port: bound.port }
+    : address;
+}
+
+/**
+ * The grpc-js server of one of nice-grpc's, which keeps it to itself: it shows by calling bindAsync(), within the
+ * synchronous part of listen(), for which alone that method is replaced.
+ */
+async function innerServer(server: NiceServer): Promise<Server> {
+  const { prototype } = Server;
+  const own = Object.getOwnPropertyDescriptor(prototype, 'bindAsync');
+  if (own === undefined) throw new TypeError('grpc-js no longer binds by bindAsync()');
+  const met: Server[] = [];
+  function bindNothing(this: Server, _address: string, _credentials: ServerCredentials, done: Bound): void {
+    met.push(this);
+    done(null, 0);
+  }
+  let listening: Promise<number>;
+  try {
+    Object.defineProperty(prototype, 'bindAsync', { ...own, value: bindNothing });
+    listening = server.listen('inherited:');
+  } finally {
+    Object.defineProperty(prototype, 'bindAsync', own);
+  }
+  await listening;
+  const [inner] = met;
+  if (inner === undefined) throw new TypeError('nice-grpc no longer binds by bindAsync()');
+  return inner;
+}
+
+type Bound = (error: Error | null, port: number) => void;

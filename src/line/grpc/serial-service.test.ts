@@ -1,0 +1,283 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import Long from 'long';
+import { type Channel, type ClientError, createChannel, createClient, Metadata, Status } from 'nice-grpc';
+import { startTestServer, until } from '../../../test/grpc/fakes.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { SerialServiceDefinition, serial } from '../../shared/proto/services.ts';
+import { LOG_ID_HEADER } from './serial-service.ts';
+
+const { StatusCode } = serial;
+
+async function setUp(file: Record<string, Record<string, unknown>> = {}) {
+  const server = await startTestServer(file);
+  const channel: Channel = createChannel(server.address);
+  return {
+    ...server,
+    channel,
+    client: createClient(SerialServiceDefinition, channel),
+    [Symbol.asyncDispose]: async () => {
+      channel.close();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function hasStatus(code: Status, text: RegExp): (error: unknown) => boolean {
+  return (error) => {
+    const { code: got, details } = error as ClientError;
+    assert.equal(Status[got], Status[code], details);
+    assert.match(details, text);
+    return true;
+  };
+}
+
+test('lists devices, opens, reports the configuration, closes', async () => {
+  await using s = await setUp();
+  const { devices } = await s.client.listDevices({});
+  assert.deepEqual(
+    devices.map(({ portName, description, hardwareId }) => [portName, description, hardwareId]),
+    [['/dev/ttyFAKE0', 'A fake', 'USB VID:PID=0403:6001']],
+  );
+  assert.equal((await s.client.getCurrentConfig({})).portName, '');
+  const opened = await s.client.open({ portName: '/dev/ttyFAKE0', baudRate: 9600, dataBits: 8, packetSize: 4 });
+  assert.deepEqual([opened.status, opened.error], [StatusCode.OK, '']);
+  const config = await s.client.getCurrentConfig({});
+  assert.deepEqual([config.portName, config.baudRate, config.packetSize], ['/dev/ttyFAKE0', 9600, 4]);
+  assert.equal((await s.client.close({})).status, StatusCode.OK);
+  assert.equal((await s.client.getCurrentConfig({})).portName, '');
+});
+
+test('hands unknown enum numbers and the largest numbers to the line as they are', async () => {
+  await using s = await setUp();
+  await s.client.open(
+    serial.SerialConfig.fromObject({ portName: 'x', baudRate: 4294967295, dataBits: 99, parity: 77 }),
+  );
+  assert.deepEqual(s.line.opens[0], {
+    portName: 'x',
+    baudRate: 4294967295,
+    dataBits: 99,
+    parity: 77,
+    stopBits: 0,
+    packetSize: 0,
+  });
+});
+
+const openFailures = [
+  ['INVALID_ARGUMENT', StatusCode.INVALID_ARGUMENT],
+  ['SETTING_REFUSED', StatusCode.INVALID_ARGUMENT],
+  ['PORT_NOT_FOUND', StatusCode.NOT_FOUND],
+  ['PORT_BUSY', StatusCode.INTERNAL_ERROR],
+  ['PORT_PERMISSION', StatusCode.INTERNAL_ERROR],
+  ['PORT_IO', StatusCode.INTERNAL_ERROR],
+] as const;
+for (const [code, status] of openFailures) {
+  test(`Open answers ${StatusCode[status]} for ${code}, with what to do`, async () => {
+    await using s = await setUp();
+    s.line.failure = new LinesideError(code, 'it is so', { hint: 'do this' });
+    const answer = await s.client.open({ portName: 'x' });
+    assert.deepEqual([answer.status, answer.error], [status, 'it is so (do this)']);
+  });
+}
+
+const sendFailures = [
+  ['NOT_CONNECTED', StatusCode.NOT_CONNECTED],
+  ['INVALID_ARGUMENT', StatusCode.INVALID_ARGUMENT],
+  ['QUEUE_FULL', StatusCode.INTERNAL_ERROR],
+  ['WRITE_TIMEOUT', StatusCode.INTERNAL_ERROR],
+  ['PORT_IO', StatusCode.INTERNAL_ERROR],
+] as const;
+for (const [code, status] of sendFailures) {
+  test(`SendPacket answers ${StatusCode[status]} for ${code}, with its seq_id`, async () => {
+    await using s = await setUp();
+    s.line.failure = new LinesideError(code, 'it is so');
+    const answer = await s.client.sendPacket({ seqId: Long.MAX_UNSIGNED_VALUE, payload: Buffer.from('x') });
+    assert.deepEqual([answer.status, answer.error], [status, 'it is so']);
+    assert.equal(answer.echoSeqId.toString(), '18446744073709551615');
+  });
+}
+
+test('SendPacket echoes any seq_id exactly and hands over a copy of the payload', async () => {
+  await using s = await setUp();
+  for (const seqId of ['0', '1', '9007199254740993', '18446744073709551615']) {
+    const answer = await s.client.sendPacket({
+      seqId: Long.fromString(seqId, true),
+      payload: Buffer.from([1, 2, 255]),
+      tags: { a: 'b' },
+    });
+    assert.equal(answer.status, StatusCode.OK);
+    assert.equal(answer.echoSeqId.toString(), seqId);
+  }
+  const payload = s.line.sends[0]?.payload;
+  assert.deepEqual([...(payload ?? [])], [1, 2, 255]);
+  assert.equal(payload?.buffer.byteLength, 3, 'its own memory, not a view on the frame');
+});
+
+test('SendPacket passes on the deadline, with room for the way back, and whose connection it is', async () => {
+  await using s = await setUp();
+  // Channels to one address share a connection unless told otherwise.
+  const other = createChannel(s.address, undefined, { 'grpc.use_local_subchannel_pool': 1 });
+  try {
+    const before = performance.now();
+    const soon = AbortSignal.timeout(60_000);
+    await s.client.sendPacket({ payload: Buffer.from('x') }, { signal: soon, metadata: grpcTimeout('2S') });
+    await s.client.sendPacket({ payload: Buffer.from('x') }, { metadata: forged() });
+    await createClient(SerialServiceDefinition, other).sendPacket({ payload: Buffer.from('x') });
+    const [timed, same, different] = s.line.sends;
+    assert.ok(timed?.deadlineMs !== undefined && timed.deadlineMs < performance.now() + 1_950);
+    assert.ok(timed.deadlineMs > before + 1_000);
+    assert.equal(same?.deadlineMs, undefined);
+    assert.equal(timed.caller, same?.caller);
+    assert.notEqual(timed.caller, different?.caller);
+  } finally {
+    other.close();
+  }
+});
+
+/** nice-grpc has no deadline option of its own; the header is what every gRPC client sends. */
+function grpcTimeout(value: string): Metadata {
+  return Metadata({ 'grpc-timeout': value });
+}
+function forged(): Metadata {
+  return Metadata({ 'lineside-internal-caller': 'somebody else', 'lineside-internal-deadline': '1' });
+}
+
+test('a cancelled SendPacket reaches the line as a signal', async () => {
+  await using s = await setUp();
+  s.line.onSend = ({ signal }) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'the caller went away')));
+    });
+  const cancel = new AbortController();
+  const call = s.client.sendPacket({ payload: Buffer.from('x') }, { signal: cancel.signal });
+  const failed = assert.rejects(call);
+  await until('the packet is with the line', () => s.line.sends.length === 1);
+  cancel.abort();
+  await failed;
+  await until('the signal fired', () => s.line.sends[0]?.signal.aborted === true);
+});
+
+test('ReceivePacket gives number, payload and tags; says when nothing waits or no port is open', async () => {
+  await using s = await setUp();
+  s.line.received.push({ seqId: 2 ** 40, payload: Buffer.from('hi'), receivedAtMs: 1234, droppedBefore: 0 });
+  s.line.received.push({ seqId: 7, payload: Buffer.from('ho'), receivedAtMs: 1235, droppedBefore: 3 });
+  const first = await s.client.receivePacket({});
+  assert.equal(first.seqId.toString(), String(2 ** 40));
+  assert.equal(Buffer.from(first.payload).toString(), 'hi');
+  assert.deepEqual({ ...first.tags }, { received_at_ms: '1234' });
+  assert.deepEqual({ ...(await s.client.receivePacket({})).tags }, { received_at_ms: '1235', dropped_packets: '3' });
+  await assert.rejects(s.client.receivePacket({}), hasStatus(Status.NOT_FOUND, /no packet/));
+  s.line.failure = new LinesideError('NOT_CONNECTED', 'no port is open');
+  await assert.rejects(s.client.receivePacket({}), hasStatus(Status.FAILED_PRECONDITION, /^NOT_CONNECTED/));
+});
+
+test('LogRaw stores the entry as given, exact to the largest timestamp', async () => {
+  await using s = await setUp();
+  await s.client.logRaw({
+    dir: serial.SerialLogEntry.Direction.RX,
+    timestamp: Long.MAX_UNSIGNED_VALUE,
+    rawData: Buffer.alloc(1_048_576, 7),
+    note: 'ä'.repeat(2_048),
+  });
+  const [entry] = s.log.entries;
+  assert.equal(String(entry?.timestampMs), '18446744073709551615');
+  assert.deepEqual([entry?.dir, entry?.data.length, entry?.note.length], [1, 1_048_576, 2_048]);
+  const before = Date.now();
+  await s.client.logRaw({ rawData: Buffer.from('x') });
+  const stamped = Number(s.log.entries[1]?.timestampMs);
+  assert.ok(stamped >= before && stamped <= Date.now(), 'timestamp 0 is now');
+});
+
+const badEntries: [string, serial.SerialLogEntry.$Properties, RegExp][] = [
+  ['an unknown direction', serial.SerialLogEntry.fromObject({ dir: 2 }), /dir: 2/],
+  ['too much data', { rawData: Buffer.alloc(1_048_577) }, /raw_data/],
+  ['too long a note', { note: 'ä'.repeat(2_049) }, /note: has 4098 bytes/],
+];
+for (const [what, entry, text] of badEntries) {
+  test(`LogRaw refuses ${what}`, async () => {
+    await using s = await setUp();
+    await assert.rejects(s.client.logRaw(entry), hasStatus(Status.INVALID_ARGUMENT, text));
+    assert.equal(s.log.entries.length, 0);
+  });
+}
+
+test('a message far too large is refused by its length, and the server lives', async () => {
+  await using s = await setUp();
+  await assert.rejects(
+    s.client.logRaw({ rawData: Buffer.alloc(3_000_000) }),
+    hasStatus(Status.RESOURCE_EXHAUSTED, /larger than max/),
+  );
+  assert.equal((await s.client.close({})).status, StatusCode.OK);
+});
+
+test('an unforeseen failure tells the client nothing and the operator everything', async () => {
+  const logged: unknown[] = [];
+  const logger = { debug() {}, info() {}, warn() {}, error: (_: string, fields?: object) => logged.push(fields) };
+  await using server = await startTestServer({}, logger);
+  const channel = createChannel(server.address);
+  try {
+    server.line.failure = new TypeError('secret detail');
+    const client = createClient(SerialServiceDefinition, channel);
+    await assert.rejects(client.listDevices({}), hasStatus(Status.INTERNAL, /^internal failure/));
+    assert.match((await client.open({})).error, /^internal failure/);
+    assert.equal(logged.length, 2);
+    assert.match(JSON.stringify(logged[0]), /secret detail/);
+  } finally {
+    channel.close();
+  }
+});
+
+test('StreamLog sends its headers at once, then live entries only', { timeout: 10_000 }, async () => {
+  await using s = await setUp();
+  s.log.record(1, 1, Buffer.from('old'));
+  const standing = Promise.withResolvers<string | undefined>();
+  const cancel = new AbortController();
+  const stream = s.client.streamLog(
+    {},
+    { signal: cancel.signal, onHeader: (header) => standing.resolve(header.get(LOG_ID_HEADER)) },
+  );
+  const iterator = stream[Symbol.asyncIterator]();
+  const first = iterator.next();
+  assert.equal(await standing.promise, 'log-1');
+  s.log.record(0, 2, Buffer.from('new'), 'a note');
+  const { value } = await first;
+  assert.equal(Buffer.from(value?.rawData ?? []).toString(), 'new');
+  assert.deepEqual([value?.dir, value?.timestamp.toNumber(), value?.note], [0, 2, 'a note']);
+  cancel.abort();
+  await assert.rejects(iterator.next());
+  await until('the reader is freed', () => s.log.readers === 0);
+});
+
+test('StreamLog from the start gives every entry once, in order', async () => {
+  await using s = await setUp();
+  for (let i = 1; i <= 1_000; i++) s.log.record(1, i, Buffer.from(`entry ${i}`));
+  let expected = 1;
+  for await (const entry of s.client.streamLog({ fromStart: true })) {
+    assert.equal(Buffer.from(entry.rawData).toString(), `entry ${expected}`);
+    if (expected === 1_000) s.log.record(1, 1_001, Buffer.from('entry 1001'));
+    expected += 1;
+    if (expected === 1_002) break;
+  }
+  await until('the reader is freed', () => s.log.readers === 0);
+});
+
+test('StreamLog says when entries were lost', async () => {
+  await using s = await setUp();
+  s.log.failure = new LinesideError('LOG_LOST', '17 entries are gone');
+  const read = async (): Promise<void> => {
+    for await (const _ of s.client.streamLog({ fromStart: true })) assert.fail('no entry');
+  };
+  await assert.rejects(read(), hasStatus(Status.DATA_LOSS, /17 entries/));
+});
+
+test('more log streams than max_subscribers are refused', async () => {
+  await using s = await setUp({ grpc: { max_subscribers: 2 } });
+  const cancel = new AbortController();
+  const open = [0, 1].map(() => s.client.streamLog({}, { signal: cancel.signal })[Symbol.asyncIterator]().next());
+  const ended = Promise.allSettled(open);
+  await until('two stand', () => s.log.readers === 2);
+  const third = s.client.streamLog({})[Symbol.asyncIterator]().next();
+  await assert.rejects(third, hasStatus(Status.RESOURCE_EXHAUSTED, /max_subscribers/));
+  cancel.abort();
+  await ended;
+});

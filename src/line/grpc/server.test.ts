@@ -1,0 +1,301 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
+import { createServer as createNetServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
+import { FakeLine, FakeLog, startTestServer, until } from '../../../test/grpc/fakes.ts';
+import { systemClock } from '../../shared/base/clock.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import { parseConfig } from '../../shared/config/parse.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
+import { STOP_GRACE_MS } from './limits.ts';
+import { startGrpcServers } from './server.ts';
+
+const local = { 'grpc.use_local_subchannel_pool': 1 };
+
+function codeOf(error: unknown): string {
+  return Status[(error as ClientError).code];
+}
+
+test('20 streams end with UNAVAILABLE when the service stops, and new calls are refused', async () => {
+  const s = await startTestServer();
+  const channel = createChannel(s.address);
+  try {
+    const client = createClient(SerialServiceDefinition, channel);
+    const line = createClient(LineServiceDefinition, channel);
+    const read = async (stream: AsyncIterable<unknown>): Promise<string> => {
+      try {
+        for await (const _ of stream);
+        return 'ended';
+      } catch (error) {
+        return codeOf(error);
+      }
+    };
+    const idle = new Promise<void>(() => {});
+    const silent = async function* (): AsyncGenerator<{ log: { follow: boolean } }> {
+      yield { log: { follow: true } };
+      await idle;
+    };
+    const streams = [
+      ...Array.from({ length: 10 }, () => read(client.streamLog({}))),
+      ...Array.from({ length: 5 }, () => read(line.readLog({ follow: true }))),
+      ...Array.from({ length: 5 }, () => read(line.session(silent()))),
+    ];
+    await until('all stand', () => s.log.readers === 20);
+    const began = performance.now();
+    await s.servers.stop();
+    assert.ok(performance.now() - began < STOP_GRACE_MS, 'nothing holds it up');
+    assert.deepEqual(new Set(await Promise.all(streams)), new Set(['UNAVAILABLE']));
+    assert.equal(s.log.readers, 0);
+  } finally {
+    channel.close();
+    await s[Symbol.asyncDispose]();
+  }
+});
+
+test('a unary call under way gets its answer when the service stops', async () => {
+  const s = await startTestServer();
+  const channel = createChannel(s.address);
+  try {
+    const held = Promise.withResolvers<void>();
+    s.line.onSend = () => held.promise;
+    const sent = createClient(SerialServiceDefinition, channel).sendPacket({ payload: Buffer.from('x') });
+    await until('it is with the line', () => s.line.sends.length === 1);
+    const stopped = s.servers.stop();
+    held.resolve();
+    assert.equal((await sent).status, 0);
+    await stopped;
+  } finally {
+    channel.close();
+    await s[Symbol.asyncDispose]();
+  }
+});
+
+test('a call that never ends and a client that never reads do not hold up the stop', async () => {
+  const s = await startTestServer();
+  const channel = createChannel(s.address);
+  const frozen = await spawnReader(s.address);
+  try {
+    s.line.onSend = () => new Promise(() => {});
+    const sent = createClient(SerialServiceDefinition, channel).sendPacket({ payload: Buffer.from('x') });
+    const failed = assert.rejects(sent);
+    await until('both are there', () => s.line.sends.length === 1 && s.log.readers === 1);
+    frozen.kill('SIGSTOP');
+    for (let i = 0; i < 50; i++) s.log.record(1, i, Buffer.alloc(65_536));
+    const began = performance.now();
+    await s.servers.stop();
+    assert.ok(performance.now() - began < STOP_GRACE_MS + 1_000);
+    await failed;
+    await until('the reader is freed', () => s.log.readers === 0);
+  } finally {
+    frozen.kill('SIGKILL');
+    channel.close();
+    await s[Symbol.asyncDispose]();
+  }
+});
+
+test('a killed client frees its reader', async () => {
+  await using s = await startTestServer();
+  const client = await spawnReader(s.address);
+  await until('it reads', () => s.log.readers === 1);
+  client.kill('SIGKILL');
+  await until('it is freed', () => s.log.readers === 0);
+});
+
+test('a frozen client is noticed by keepalive', async () => {
+  await using s = await startTestServer({ grpc: { keepalive_s: 1 } });
+  const client = await spawnReader(s.address);
+  try {
+    await until('it reads', () => s.log.readers === 1);
+    client.kill('SIGSTOP');
+    await until('it is freed', () => s.log.readers === 0);
+  } finally {
+    client.kill('SIGKILL');
+  }
+});
+
+/** Another process with a StreamLog that stands. */
+async function spawnReader(address: string): Promise<ChildProcess> {
+  const program = `
+    const { Client, credentials } = require('@grpc/grpc-js');
+    const same = (bytes) => bytes;
+    const client = new Client(${JSON.stringify(address)}, credentials.createInsecure());
+    const call = client.makeServerStreamRequest('/serial.SerialService/StreamLog', same, same, Buffer.alloc(0));
+    call.on('metadata', () => console.log('standing'));
+    call.on('data', () => {});
+    call.on('error', () => {});`;
+  const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  return child;
+}
+
+test('a client that does not read stops its reader, and gets every entry in order when it does', async () => {
+  await using s = await startTestServer();
+  const total = 60_000;
+  for (let i = 0; i < total; i++) s.log.record(1, i + 1, Buffer.alloc(100, i));
+  // grpc-js as a client reads on by itself until its first message is asked for: HTTP/2 by hand does not.
+  const session = connectHttp2(`http://${s.address}`);
+  try {
+    const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
+    const call = session.request({ ...headers, ':path': SerialServiceDefinition.streamLog.path });
+    call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1]));
+    let before = -1;
+    let settled = 0;
+    await until('it has stopped', () => {
+      settled = s.log.delivered > 0 && s.log.delivered === before ? settled + 1 : 0;
+      before = s.log.delivered;
+      return settled === 20;
+    });
+    assert.ok(before < 10_000, `${before} entries of 100 bytes are under way`);
+    let rest = Buffer.alloc(0);
+    let expected = 0;
+    for await (const chunk of call) {
+      rest = Buffer.concat([rest, chunk]);
+      for (let length = 0; rest.length >= 5; rest = rest.subarray(5 + length)) {
+        length = rest.readUInt32BE(1);
+        if (rest.length < 5 + length) break;
+        expected += 1;
+        const entry = SerialServiceDefinition.streamLog.responseDeserialize(rest.subarray(5, 5 + length));
+        assert.equal(entry.timestamp.toNumber(), expected);
+      }
+      if (expected === total) break;
+    }
+    assert.equal(expected, total);
+  } finally {
+    session.destroy();
+  }
+});
+
+test('garbage is answered with an error, and the server lives', async () => {
+  await using s = await startTestServer();
+  const client = new Client(s.address, credentials.createInsecure(), local);
+  const same = (bytes: Buffer): Buffer => bytes;
+  try {
+    const paths = [...Object.values(SerialServiceDefinition), ...Object.values(LineServiceDefinition)]
+      .filter(({ path }) => !/ListDevices|Close|GetCurrentConfig|ReceivePacket|GetStatus|GetModemLines/.test(path))
+      .map(({ path }) => path);
+    // A length beyond the end, an unclosed group, a field number of 0, a varint without end.
+    for (const garbage of ['0aff', '0b', '0001', 'ffffffffffffffffffffffff', '1affffffff7f']) {
+      for (const path of paths) {
+        const code = await new Promise<string>((resolve) => {
+          const call = client.makeBidiStreamRequest(path, same, same);
+          call.on('error', (error: ServiceError) => resolve(Status[error.code] ?? ''));
+          call.on('end', () => resolve('ended'));
+          call.resume();
+          call.end(Buffer.from(garbage, 'hex'));
+        });
+        assert.match(code, /^(INTERNAL|INVALID_ARGUMENT)$/, `${path} ${garbage}`);
+      }
+    }
+    const unknown = await new Promise<string>((resolve) => {
+      client.makeUnaryRequest('/serial.SerialService/Nothing', same, same, Buffer.alloc(0), (error) =>
+        resolve(Status[error?.code ?? 0] ?? ''),
+      );
+    });
+    assert.equal(unknown, 'UNIMPLEMENTED');
+    assert.equal(s.log.readers, 0);
+  } finally {
+    client.close();
+  }
+});
+
+test('a connection that speaks no gRPC gets no further', async () => {
+  await using s = await startTestServer();
+  const response = await fetch(`http://${s.address}/`).then(
+    () => 'answered',
+    () => 'refused',
+  );
+  assert.equal(response, 'refused');
+});
+
+async function startAt(listen: string[]) {
+  const { config } = parseConfig({ grpc: { listen } }, {});
+  const parts = { line: new FakeLine(), log: new FakeLog(), clock: systemClock, logger: silentLogger, version: '1' };
+  return startGrpcServers({ config, ...parts });
+}
+
+test('the Unix socket is for owner and group, calls on it have a caller each, and it goes with the service', async () => {
+  await using s = await startTestServer({ grpc: { listen: ['unix:grpc.sock'] } });
+  const path = join(s.config.data.runtimeDir, 'grpc.sock');
+  assert.equal(statSync(path).mode & 0o777, 0o660);
+  const channels = [0, 1].map(() => createChannel(`unix://${path}`, undefined, local));
+  try {
+    for (const channel of [...channels, ...channels]) {
+      await createClient(SerialServiceDefinition, channel).sendPacket({ payload: Buffer.from('x') });
+    }
+    const [a, b, again] = s.line.sends.map(({ caller }) => caller);
+    assert.notEqual(a, b);
+    assert.equal(a, again);
+  } finally {
+    for (const channel of channels) channel.close();
+  }
+  await s.servers.stop();
+  assert.equal(existsSync(path), false);
+});
+
+test('a socket left behind is replaced; one in use, or another file, is not', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-socket-'));
+  const path = join(dir, 's');
+  try {
+    const leave = `require('node:net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`;
+    await new Promise((resolve) => spawn(process.execPath, ['-e', leave]).once('exit', resolve));
+    assert.ok(existsSync(path));
+    const servers = await startAt([`unix:${path}`]);
+    await assert.rejects(startAt([`unix:${path}`]), isInvalid(/another process listens/));
+    const channel = createChannel(`unix://${path}`, undefined, local);
+    assert.equal((await createClient(SerialServiceDefinition, channel).close({})).status, 0, 'the first still serves');
+    channel.close();
+    await servers.stop();
+    writeFileSync(path, 'precious');
+    await assert.rejects(startAt([`unix:${path}`]), isInvalid(/no socket/));
+    assert.equal(statSync(path).size, 8);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+test('an address in use is named if there is no other, and does not take the others away', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-socket-'));
+  const blocker = createNetServer();
+  await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve));
+  try {
+    const address = blocker.address();
+    const taken = `127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
+    await assert.rejects(startAt([taken]), isInvalid(new RegExp(`cannot listen on ${taken}`)));
+    const path = join(dir, 's');
+    const servers = await startAt([taken, `unix:${path}`]);
+    assert.deepEqual(servers.faults(), [`NOT LISTENING on ${taken}`]);
+    const channel = createChannel(`unix://${path}`, undefined, local);
+    assert.equal((await createClient(SerialServiceDefinition, channel).close({})).status, 0);
+    channel.close();
+    await servers.stop();
+  } finally {
+    blocker.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+test('listens on IPv6 loopback where there is one', async (t) => {
+  const probe = createHttp2Server();
+  const has = await new Promise<boolean>((resolve) => {
+    probe.once('error', () => resolve(false));
+    probe.listen(0, '::1', () => resolve(true));
+  });
+  probe.close();
+  if (!has) return t.skip('no IPv6 here');
+  await using s = await startTestServer({ grpc: { listen: ['[::1]:0'] } });
+  const channel = createChannel(s.address);
+  assert.match(s.address, /^\[::1\]:\d+$/);
+  assert.equal((await createClient(SerialServiceDefinition, channel).close({})).status, 0);
+  channel.close();
+});
+
+function isInvalid(text: RegExp): (error: unknown) => boolean {
+  return (error) => error instanceof LinesideError && error.code === 'CONFIG_INVALID' && text.test(error.message);
+}

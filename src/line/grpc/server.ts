@@ -1,0 +1,152 @@
+/** The gRPC servers: one for each address, each with its own access policy, all with the same services. */
+import { setDefaultHighWaterMark } from 'node:stream';
+import { setLogger } from '@grpc/grpc-js';
+import { createServer, type Server } from 'nice-grpc';
+import { type Clock, pause } from '../../shared/base/clock.ts';
+import { Listeners } from '../../shared/base/listeners.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { once } from '../../shared/base/once.ts';
+import { RefusalLog } from '../../shared/base/refusal-log.ts';
+import type { Config, ListenAddress } from '../../shared/config/config.ts';
+import { showListen } from '../../shared/config/listen.ts';
+import { TokenReader } from '../../shared/config/token-reader.ts';
+import type { LogFace } from '../log/face.ts';
+import type { Line } from '../port/face.ts';
+import type { CertificateRoles } from './access.ts';
+import { judgeBy } from './credentials.ts';
+import { createGate, type Gate } from './gate.ts';
+import { MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
+import { lineService } from './line-service.ts';
+import { isOwnMachine, isTrusted, type Listener, listen, needsTls } from './listener.ts';
+import { Newcomers } from './newcomers.ts';
+import { Refusals } from './refusals.ts';
+import { serialService } from './serial-service.ts';
+import { type StandardServices, standardServices } from './standard-services.ts';
+import { Subscriptions } from './subscriptions.ts';
+import { changedTlsKeys, TlsIdentity } from './tls-identity.ts';
+import { LineServer, SerialServer } from './wire.ts';
+
+export interface GrpcParts {
+  readonly config: Config;
+  readonly line: Line;
+  readonly log: LogFace;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly version: string;
+  /** What the last reload found wrong with the configuration; '' or missing: nothing. */
+  readonly configurationRefused?: () => string;
+}
+
+export interface GrpcServers {
+  /** Where they listen, with the ports that port 0 became. */
+  readonly addresses: readonly string[];
+  readonly listening: readonly ListenAddress[];
+  /** What is to be said of addresses that are not served. */
+  faults(): readonly string[];
+  /** What the health service says. */
+  setServing(serving: boolean): void;
+  /**
+   * Takes the keys that need no new listener, and reads the certificate again; answers the keys that it cannot take without
+   * a restart. If the certificate cannot be used, its keys are among those and the one in use stays.
+   */
+  configure(config: Config): Promise<readonly string[]>;
+  /** Ends streams with UNAVAILABLE, gives unary calls STOP_GRACE_MS, then cuts. */
+  stop(): Promise<void>;
+}
+
+export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
+  const { config, clock, logger } = parts;
+  // Of all object streams of the process: neither library lets a call have its own, and the line has no others.
+  setDefaultHighWaterMark(true, MESSAGES_AHEAD);
+  // What grpc-js would write to standard error by itself.
+  setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
+  const refusals = new Refusals(logger);
+  const subscriptions = new Subscriptions(config.grpc.maxSubscribers);
+  const services = { ...parts, refusals, subscriptions };
+  const standard = standardServices(subscriptions, refusals);
+  const serial = serialService(services);
+  const beyond = lineService(services, parts.version, parts.configurationRefused);
+  const refused = new RefusalLog(clock, logger);
+  const gate = createGate(clock, refused);
+  let certificates: CertificateRoles = config.auth;
+  const judge = judgeBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
+
+  const dropped = (peer: string, why: string): void => refused.note('connect', peer, why);
+  const { listen: addresses } = config.grpc;
+  const hasTls = addresses.some((address) => needsTls(address, config));
+  const identity = hasTls ? await TlsIdentity.read(config.tls, logger) : undefined;
+  const open = async (address: ListenAddress): Promise<Running> => {
+    const newcomers = isOwnMachine(address) ? undefined : new Newcomers(clock, dropped);
+    const interceptor = gate.interceptor(isTrusted(address, config) ? undefined : judge, (peer) =>
+      newcomers?.admitted(peer),
+    );
+    const server = createServer({ ...serverOptions(config), interceptors: [interceptor] });
+    server.add(SerialServer, serial);
+    server.add(LineServer, beyond);
+    standard.addTo(server);
+    const own = needsTls(address, config) ? identity : undefined;
+    return { server, listener: await listen(address, { server, identity: own, newcomers, dropped }) };
+  };
+  const listeners = new Listeners({ addresses, listen: open, show: showListen, clock, logger });
+  const stop = once(async () => {
+    await listeners.stop();
+    await stopAll(listeners.open, gate, standard, subscriptions, clock);
+    refused.stop();
+  });
+  try {
+    await listeners.start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  const listening = listeners.open.map(({ listener }) => listener.address);
+  return {
+    addresses: listening.map(showListen),
+    listening,
+    faults: () => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== ''),
+    setServing: (serving) => standard.setServing(serving),
+    async configure(changed) {
+      const notTaken = await renew(identity, config, changed);
+      certificates = changed.auth;
+      subscriptions.limit(changed.grpc.maxSubscribers);
+      return notTaken;
+    },
+    stop,
+  };
+}
+
+interface Running {
+  readonly server: Server;
+  readonly listener: Listener;
+}
+
+/** The keys that cannot be taken without a restart. */
+async function renew(identity: TlsIdentity | undefined, before: Config, { tls }: Config): Promise<readonly string[]> {
+  if (identity !== undefined) return identity.renew(tls);
+  // None listens for other machines, or in the clear: TLS comes with the listener.
+  return before.grpc.listen.every(isOwnMachine) ? [] : changedTlsKeys(before.tls, tls);
+}
+
+async function stopAll(
+  running: readonly Running[],
+  gate: Gate,
+  standard: StandardServices,
+  subscriptions: Subscriptions,
+  clock: Clock,
+): Promise<void> {
+  for (const { listener } of running) listener.close();
+  gate.close();
+  standard.setServing(false);
+  subscriptions.endAll();
+  const graceOver = new AbortController();
+  const shutDown = async ({ server, listener }: Running): Promise<void> => {
+    await server.shutdown();
+    await listener.drained();
+  };
+  const finished = Promise.all(running.map(shutDown)).then(() => graceOver.abort());
+  await Promise.race([finished, pause(clock, STOP_GRACE_MS, graceOver.signal)]);
+  for (const { server, listener } of running) {
+    server.forceShutdown();
+    await listener.cut();
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * Health and reflection, for standard gRPC tools. Both packages are loaded at the first call (25 ms and 2.5 MB that
+ * most boxes never need), so the methods are declared here by their paths and exchange bytes.
+ */
+import type { CallContext, MethodDefinition, Server } from 'nice-grpc';
+import type { HealthState } from 'nice-grpc-server-health';
+import { once } from '../../shared/base/once.ts';
+import type { Refusals } from './refusals.ts';
+import type { Subscriptions } from './subscriptions.ts';
+
+const SERVICES = ['serial.SerialService', 'lineside.v1.LineService'];
+/** What reflection lists: the collector's service is another process's. */
+const LISTED = [...SERVICES, 'grpc.health.v1.Health'];
+
+type RawMethod<QS extends boolean, RS extends boolean> = MethodDefinition<
+  Uint8Array,
+  Uint8Array,
+  Uint8Array,
+  Uint8Array,
+  QS,
+  RS
+>;
+
+function rawMethod<QS extends boolean, RS extends boolean>(path: string, requestStream: QS, responseStream: RS) {
+  const same = (bytes: Uint8Array): Uint8Array => bytes;
+  const method: RawMethod<QS, RS> = {
+    path,
+    requestStream,
+    responseStream,
+    requestSerialize: same,
+    requestDeserialize: same,
+    responseSerialize: same,
+    responseDeserialize: same,
+    options: {},
+  };
+  return method;
+}
+
+const Health = {
+  check: rawMethod('/grpc.health.v1.Health/Check', false, false),
+  watch: rawMethod('/grpc.health.v1.Health/Watch', false, true),
+} as const;
+
+/** v1alpha has the same messages; older tools (Debian's grpc_cli among them) know no other. */
+const Reflection = {
+  v1: rawMethod('/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', true, true),
+  v1alpha: rawMethod('/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo', true, true),
+} as const;
+
+export interface StandardServices {
+  addTo(server: Server): void;
+  setServing(serving: boolean): void;
+}
+
+export function standardServices(subscriptions: Subscriptions, refusals: Refusals): StandardServices {
+  let serving = true;
+  let state: HealthState | undefined;
+  const apply = (): void => {
+    for (const service of ['', ...SERVICES]) state?.setStatus(serving ? 'healthy' : 'unhealthy', service);
+  };
+  const health = once(async () => {
+    const { HealthDefinition, HealthServiceImpl, HealthState } = await import('./health-package.ts');
+    state = HealthState();
+    // One listener for each Watch; their number is bounded by max_subscribers.
+    state.setMaxListeners(0);
+    apply();
+    return { service: HealthServiceImpl(state), codec: HealthDefinition.methods.check };
+  });
+  const reflection = once(loadReflection);
+
+  return {
+    addTo: (server) => {
+      server.add(Health, {
+        check: async (request: Uint8Array, context: CallContext) => {
+          const { service, codec } = await health();
+          const answer = await service.check(codec.requestType.decode(request), context);
+          return codec.responseType.encode(answer).finish();
+        },
+        async *watch(request: Uint8Array, context: CallContext) {
+          try {
+            const subscription = subscriptions.open(context.signal);
+            try {
+              const { service, codec } = await health();
+              const asked = codec.requestType.decode(request);
+              for await (const answer of iterable(service.watch(asked, { ...context, signal: subscription.signal }))) {
+                yield codec.responseType.encode(answer).finish();
+              }
+            } catch (error) {
+              subscription.checkStopping();
+              throw error;
+            } finally {
+              subscription.close();
+            }
+          } catch (error) {
+            throw refusals.asStatus(error);
+          }
+        },
+      });
+      const info = async function* (requests: AsyncIterable<Uint8Array>, context: CallContext) {
+        const { service, codec } = await reflection();
+        const decoded = mapped(requests, (bytes) => codec.requestDeserialize(Buffer.from(bytes)));
+        for await (const answer of iterable(service.serverReflectionInfo(decoded, context))) {
+          yield codec.responseSerialize(answer);
+        }
+      };
+      server.add(Reflection, { v1: info, v1alpha: info });
+    },
+    setServing: (now) => {
+      serving = now;
+      apply();
+    },
+  };
+}
+
+async function loadReflection() {
+  const [{ ServerReflection, ServerReflectionService }, { descriptorsBase64 }] = await Promise.all([
+    import('./reflection-package.ts'),
+    import('../../shared/gen/descriptors.js'),
+  ]);
+  return {
+    service: ServerReflection(new Uint8Array(Buffer.from(descriptorsBase64, 'base64')), LISTED),
+    codec: ServerReflectionService.serverReflectionInfo,
+  };
+}
+
+async function* mapped<A, B>(items: AsyncIterable<A>, map: (item: A) => B): AsyncGenerator<B, void, undefined> {
+  for await (const item of items) yield map(item);
+}
+
+/** nice-grpc's implementations promise an iterator only. */
+function iterable<T>(source: { [Symbol.asyncIterator](): AsyncIterator<T, void> }): AsyncIterable<T> {
+  return source;
+}

@@ -1,0 +1,165 @@
+/** Composition root of the line: builds its parts from one Config, starts them in order and stops them in reverse. */
+import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { systemClock } from '../shared/base/clock.ts';
+import { makeDirectory } from '../shared/base/directory.ts';
+import { messageOf } from '../shared/base/errors.ts';
+import { holdDataDirectory } from '../shared/base/lock-file.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
+import type { Config } from '../shared/config/config.ts';
+import { createClockSync } from '../shared/host/clock-sync.ts';
+import { grpcAnswers, probedAddress } from '../shared/host/probe.ts';
+import { lineStatus } from '../shared/host/status-text.ts';
+import type { Vitals } from '../shared/host/vitals.ts';
+import type { Check } from '../shared/host/watchdog.ts';
+import { type GrpcServers, startGrpcServers } from './grpc/server.ts';
+import { type OwnedLog, openSerialLog } from './log/serial-log.ts';
+import { createInventory } from './port/inventory.ts';
+import { checkSettings } from './port/linux/check-settings.ts';
+import { openTty } from './port/linux/tty-device.ts';
+import { LineMemory } from './port/memory.ts';
+import { PortOwner } from './port/owner.ts';
+import { SIMULATED_DESCRIPTION, startSimulatedLine } from './port/simulated/simulated-line.ts';
+
+/** A stop that took longer met a disk or a driver that hangs. */
+const LONG_STOP_MS = 3_000;
+/** Half of what gRPC gives calls under way: packets on a stalled line fail early enough for their callers to hear of it. */
+const SEND_GRACE_MS = 500;
+
+export interface LineProcess {
+  /** Where it listens: "unix:/run/lineside/grpc.sock", "127.0.0.1:50051". */
+  readonly addresses: readonly string[];
+  readonly vitals: Vitals;
+  /** Takes what needs no new port and no new listener; answers the keys it could not take. */
+  configure(config: Config): Promise<readonly string[]>;
+  /** Ends streams with UNAVAILABLE, closes the port, commits the log. Rejects with all failures at once. */
+  stop(): Promise<void>;
+}
+
+export interface LineStart {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly version: string;
+  /** What the last reload found wrong; '': nothing. */
+  readonly configurationRefused: () => string;
+  /** Told what the start is at. */
+  readonly stage: (text: string) => void;
+}
+
+export async function startLine(start: LineStart): Promise<LineProcess> {
+  // Collects garbage before the heap grows, and gives memory back: 100 clients that do not read took 100 MB without it,
+  // almost all of it garbage, and 30 MB with it. Reading the log costs a third more CPU time.
+  setFlagsFromString('--optimize-for-size');
+  const stops: StopStep[] = [];
+  const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
+  try {
+    const { log, owner, servers } = await build(start, (what, stopIt) => stops.push({ what, stop: stopIt }));
+    const configure = async (changed: Config): Promise<readonly string[]> => {
+      const notTaken = await servers.configure(changed);
+      log.limit(changed.log);
+      owner.limit(changed.serial);
+      return notTaken;
+    };
+    return { addresses: servers.addresses, vitals: vitalsOf(log, owner, servers), configure, stop };
+  } catch (error) {
+    await stop().catch((also: unknown) =>
+      start.logger.error('stopping after a failed start', { error: messageOf(also) }),
+    );
+    throw error;
+  }
+}
+
+type OnStop = (what: string, stop: () => Promise<void>) => void;
+
+interface Built {
+  readonly log: OwnedLog;
+  readonly owner: PortOwner;
+  readonly servers: GrpcServers;
+}
+
+function vitalsOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): Vitals {
+  const checks: Check[] = [{ name: 'the log worker', answers: () => log.answers() }];
+  const address = probedAddress(servers.listening);
+  if (address !== undefined) checks.push({ name: 'gRPC', answers: () => grpcAnswers(address) });
+  const status = async (): Promise<string> =>
+    [...servers.faults(), lineStatus({ line: owner.snapshot(), log: await log.status() })].join('; ');
+  return { checks, status };
+}
+
+async function build(
+  { config, logger, version, configurationRefused, stage }: LineStart,
+  onStop: OnStop,
+): Promise<Built> {
+  const clock = systemClock;
+  const release = await holdDataDirectory(config.data.dir, 'line');
+  onStop('lock', async () => release());
+  await makeDirectory('data.runtime_dir', config.data.runtimeDir);
+
+  const time = createClockSync({ file: config.device.timeSyncFile, clock });
+  onStop('time sync', async () => time.stop());
+  stage('opening log.db');
+  const log = await openSerialLog({ dir: config.data.dir, ...config.log, clock, logger, time });
+  onStop('serial log', () => log.close());
+
+  const simulated = config.serial.simulate
+    ? await startSimulatedLine({ runtimeDir: config.data.runtimeDir, clock })
+    : undefined;
+  if (simulated !== undefined) onStop('simulated line', () => simulated.close());
+  const inventory = createInventory({
+    extraPorts: [...config.serial.extraPorts, ...(simulated === undefined ? [] : [simulated.portName])],
+    descriptions: simulated === undefined ? {} : { [simulated.portName]: SIMULATED_DESCRIPTION },
+  });
+
+  const memory = new LineMemory(join(config.data.dir, 'line-state.json'));
+  const owner = new PortOwner({
+    ...config.serial,
+    inventory,
+    openDevice: openTty,
+    checkSettings,
+    log,
+    memory,
+    clock,
+    logger,
+  });
+  let stopping: Promise<void> | undefined;
+  const stopPort = (): Promise<void> => {
+    stopping ??= owner.stop();
+    return stopping;
+  };
+  onStop('port', stopPort);
+  stage('opening the port that was open');
+  await resume(owner, memory, config, logger);
+
+  stage('opening gRPC');
+  const servers = await startGrpcServers({ config, line: owner, log, clock, logger, version, configurationRefused });
+  onStop('gRPC', async () => {
+    // What it rejects with is heard of in the port's own step.
+    const grace = clock.timer(SEND_GRACE_MS, () => void stopPort().catch(() => undefined));
+    await servers.stop();
+    grace.cancel();
+  });
+  return { log, owner, servers };
+}
+
+async function resume(owner: PortOwner, memory: LineMemory, config: Config, logger: Logger): Promise<void> {
+  const { atStart, line } = config.serial;
+  if (atStart === 'open' && line !== undefined) return owner.resume(line);
+  if (atStart !== 'resume') return;
+  try {
+    const remembered = await memory.recall();
+    if (remembered !== undefined) await owner.resume(remembered);
+  } catch (error) {
+    logger.error('cannot tell what was open before: starting closed', { error: messageOf(error) });
+  }
+}
+
+/**
+ * After the stop: the process would end only when its last thread does, and one of them may sit in a system call of a
+ * disk or a driver for as long as that hangs. `tookMs`: the stop.
+ */
+export async function endThreads(status: number, tookMs: number): Promise<void> {
+  if (tookMs < LONG_STOP_MS) return;
+  const { exitNow } = await import('./port/linux/libc.ts');
+  exitNow(status);
+}

@@ -1,0 +1,81 @@
+/** The log worker: owns the only write connection of log.db. Runs as a worker thread. */
+import { serve } from '../../shared/storage/worker-serve.ts';
+import { discardBegun, openStoreFile } from './open-store.ts';
+import { Store } from './store.ts';
+import { logFileName, type Opened, type OpenRequest, type StoreCalls, type StoredGap } from './store-face.ts';
+
+let store: Store | undefined;
+/** Of the file that is open. */
+let dir = '';
+/** What went with the file that was open before, until a new one has taken note of it. */
+let lost: StoredGap | undefined;
+
+function opened(): Store {
+  if (store === undefined) throw new Error('the log is not open');
+  return store;
+}
+
+function open(request: OpenRequest): Opened {
+  dir = request.dir;
+  lost = store?.lost(request.setAsideFor || `${logFileName} was removed while lineside was running`) ?? lost;
+  const file = openStoreFile(request.dir, request.setAsideFor, () => {
+    store?.abandon();
+    store = undefined;
+  });
+  try {
+    store = new Store(file.connection, request, lost);
+  } catch (error) {
+    file.connection.close();
+    if (file.setAside !== '') discardBegun(request.dir);
+    throw error;
+  }
+  const { setAside, unchecked } = file;
+  const isNew = request.logId !== '' && store.logId !== request.logId;
+  const setAsideReason = file.setAsideReason || (isNew ? (lost?.reason ?? '') : '');
+  lost = undefined;
+  return {
+    ...store.sizes(),
+    ...store.history(),
+    logId: store.logId,
+    nextId: store.nextId,
+    setAside,
+    setAsideReason,
+    unchecked,
+  };
+}
+
+/** The copy takes the place of the file between two calls: readers and commits go on with it. */
+function takeSmaller(uptimeMs: number): void {
+  const before = opened().giveWay();
+  if (before === undefined) return;
+  store = undefined;
+  const { connection } = openStoreFile(dir, '', () => {});
+  const headId = Math.max(1, before.decidedId);
+  store = new Store(connection, { ...before, dir, headId, setAsideFor: '', uptimeMs }, undefined);
+}
+
+serve<StoreCalls>({
+  open: (request) => ({ value: open(request) }),
+  append(request) {
+    const sizes = opened().append(request);
+    // After the answer: carrying the write-ahead log over is nothing the caller of a commit waits for.
+    setImmediate(() => store?.checkpointIfDue());
+    return { value: sizes };
+  },
+  read(request) {
+    const page = opened().read(request);
+    return { value: page, transfer: [page.batch.buffer] };
+  },
+  startOfLast: ({ entries, upTo }) => ({ value: opened().startOfLast(entries, upTo) }),
+  prune(request) {
+    const pruned = opened().prune(request);
+    takeSmaller(request.uptimeMs);
+    setImmediate(() => store?.checkpointIfDue());
+    return { value: pruned };
+  },
+  close({ headId, uptimeMs }) {
+    store?.close(headId, uptimeMs);
+    store = undefined;
+    return { value: true };
+  },
+});

@@ -1,0 +1,329 @@
+/**
+ * The serial log: ids are given here, at once; live readers get entries at once; storage follows in groups.
+ * No call waits for the disk but store() and close().
+ */
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { type Clock, pause } from '../../shared/base/clock.ts';
+import { messageOf } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { BackgroundCheck } from '../../shared/storage/background-check.ts';
+import { DamagedError } from './damage.ts';
+import type { Direction, LogEntry, LogGap, NewEntry } from './entry.ts';
+import type { LogFace, LogRun, LogSnapshot, ReadRequest, TimeSource } from './face.ts';
+import { GroupCommit } from './group-commit.ts';
+import { Reader } from './reader.ts';
+import { Readers } from './readers.ts';
+import { Retention } from './retention.ts';
+import { StoreClient } from './store-client.ts';
+import { type Appended, logFileName, type Opened, type StoreSizes } from './store-face.ts';
+import { notStored } from './store-failure.ts';
+import { fromStored } from './stored-gap.ts';
+import { Tail } from './tail.ts';
+import { TimeMarks } from './time-marks.ts';
+import { normalised } from './uint64.ts';
+
+export interface SerialLogOptions {
+  /** Holds log.db. */
+  readonly dir: string;
+  readonly maxBytes: number;
+  readonly maxAgeDays: number;
+  readonly commitMs: number;
+  readonly queueBytes: number;
+  readonly tailBytes: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** undefined: entries are not marked. */
+  readonly time?: TimeSource;
+}
+
+/** What may change while the log is open. */
+type LogLimits = Pick<SerialLogOptions, 'maxBytes' | 'maxAgeDays' | 'commitMs'>;
+
+/** The log as its owner has it. */
+export interface OwnedLog extends LogFace {
+  /** From now on. What is too much now is removed soon. */
+  limit(limits: LogLimits): void;
+  /** Resolves when the log worker has come to it; rejects where there is none at the moment. */
+  answers(): Promise<void>;
+}
+
+/** A disk that has not opened the log by then is left to go on opening it: the line matters more. */
+const openMs = 5_000;
+/** Of closing: storing what is pending, and readers taking what is in memory. */
+const flushMs = 3_000;
+const drainMs = 500;
+const shownGaps = 16;
+/** A small view of a larger buffer would keep it in memory as long as the tail holds the entry. */
+const slackBytes = 8 * 1024;
+
+const nothing: StoreSizes = { firstId: 0, lastId: 0, decidedId: 0, usedBytes: 0, fileBytes: 0, ceilingId: 0 };
+
+export async function openSerialLog(options: SerialLogOptions): Promise<OwnedLog> {
+  const log = new SerialLog(options, new StoreClient());
+  await log.open();
+  return log;
+}
+
+class SerialLog implements OwnedLog {
+  readonly #o: SerialLogOptions;
+  readonly #store: StoreClient;
+  #limits: LogLimits;
+  readonly #commit: GroupCommit;
+  readonly #readers: Readers;
+  readonly #marks: TimeMarks;
+  readonly #retention: Retention;
+  #check: BackgroundCheck | undefined;
+  #logId: string = randomUUID();
+  #nextId = 1;
+  #sizes = nothing;
+  #gaps: LogGap[] = [];
+  #lostEntries = 0;
+  #lostBytes = 0;
+  #prunedEntries = 0;
+  #setAside = '';
+  #closing: Promise<void> | undefined;
+
+  constructor(options: SerialLogOptions, store: StoreClient) {
+    this.#o = options;
+    this.#store = store;
+    this.#limits = options;
+    const { dir, queueBytes, clock, logger } = options;
+    const now = (): LogLimits => this.#limits;
+    this.#marks = new TimeMarks(options.time);
+    const report = (error: unknown): void => this.#commit.report(error);
+    this.#commit = new GroupCommit({
+      store,
+      dir,
+      commitMs: () => now().commitMs,
+      queueBytes,
+      maxBytes: () => now().maxBytes,
+      clock,
+      logger,
+      headId: () => this.#nextId - 1,
+      onOpened: (opened) => this.#opened(opened),
+      onCommitted: (sizes, gaps) => this.#committed(sizes, gaps),
+      onLost: (entries, bytes) => this.#lost(entries, bytes),
+      segments: this.#marks,
+    });
+    this.#readers = new Readers(new Tail(options.tailBytes), this.#marks, store, report);
+    options.time?.onChange(() => this.#timeChanged());
+    const onPruned = (pruned: Appended): void => this.#pruned(pruned);
+    this.#retention = new Retention({ store, clock, logger, limits: now, onPruned, report });
+  }
+
+  /** Resolves when the log is open, or has failed to (it is tried again), or takes too long. */
+  async open(): Promise<void> {
+    const limit = new AbortController();
+    const started = this.#commit.start().then(() => limit.abort());
+    await Promise.race([started, pause(this.#o.clock, openMs, limit.signal)]);
+  }
+
+  get logId(): string {
+    return this.#logId;
+  }
+
+  get pressed(): boolean {
+    return this.#commit.pressed;
+  }
+
+  onRelieved(call: () => void): void {
+    this.#commit.onRelieved(call);
+  }
+
+  get readers(): number {
+    return this.#readers.count;
+  }
+
+  record(dir: Direction, timestampMs: number, data: Uint8Array, note = ''): void {
+    if (this.#closing !== undefined) return;
+    this.#commit.add(this.#enter({ dir, timestampMs, data, note }));
+    this.#readers.wakeAll();
+  }
+
+  store(entry: NewEntry): Promise<LogEntry> {
+    if (this.#closing !== undefined) return Promise.reject(notStored('the log is closed'));
+    const refusal = this.#commit.refusal;
+    if (refusal !== '') return Promise.reject(notStored(refusal));
+    const entered = this.#enter({ ...entry, timestampMs: normalised(entry.timestampMs) });
+    const stored = this.#commit.addAndWait(entered);
+    this.#readers.wakeAll();
+    return stored;
+  }
+
+  read(request: ReadRequest, signal: AbortSignal): AsyncIterable<LogRun> {
+    return new Reader(this.#readers, request, signal);
+  }
+
+  bootAt(id: number): string {
+    return this.#marks.bootAt(id);
+  }
+
+  status(): Promise<LogSnapshot> {
+    const error = this.#commit.failure;
+    const gaps = [...this.#gaps, ...this.#commit.pendingGaps].slice(-shownGaps).map((gap) => this.#marks.gap(gap));
+    const { correctedByMs } = this.#marks;
+    const { firstId, lastId, usedBytes, fileBytes } = this.#sizes;
+    return Promise.resolve({
+      state: error === '' ? 'ok' : 'failing',
+      error,
+      logId: this.#logId,
+      firstId,
+      lastId,
+      headId: this.#nextId - 1,
+      usedBytes,
+      fileBytes,
+      maxBytes: this.#limits.maxBytes,
+      pendingEntries: this.#commit.pendingEntries,
+      pendingBytes: this.#commit.pendingBytes,
+      lostEntries: this.#lostEntries,
+      lostBytes: this.#lostBytes,
+      gaps,
+      prunedEntries: this.#prunedEntries,
+      setAside: this.#setAside,
+      commits: this.#commit.commits,
+      readBudgetUsedBytes: this.#readers.budget.usedBytes,
+      waitingReaders: this.#readers.budget.waitingReaders,
+      time: this.#marks.state,
+      ...(correctedByMs !== undefined && { correctedByMs }),
+    });
+  }
+
+  limit(limits: LogLimits): void {
+    this.#limits = limits;
+    void this.#retention.run();
+  }
+
+  async answers(): Promise<void> {
+    try {
+      await this.#store.answers();
+    } catch (error) {
+      // A dead worker is started again.
+      this.#commit.report(error);
+      throw error;
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  /** Readers get it as it is marked now; what is stored is the stamp as it was made. */
+  #enter(entry: NewEntry): LogEntry {
+    const { data } = entry;
+    this.#marks.entering(this.#nextId);
+    const wasteful = data.buffer.byteLength > data.length + slackBytes;
+    const entered = { ...entry, id: this.#nextId++, data: wasteful ? new Uint8Array(data) : data };
+    const shown = this.#marks.live(entered);
+    this.#readers.tail.push(shown);
+    // One object for both where it can be: there are a megabyte's worth of them.
+    return shown.uncorrectedMs === undefined ? shown : entered;
+  }
+
+  #timeChanged(): void {
+    if (this.#closing !== undefined) return;
+    if (this.#marks.changed(this.#nextId)) this.#corrected();
+  }
+
+  /** Readers of the tail get the corrected stamps from now on, and the file takes what they are corrected by. */
+  #corrected(): void {
+    const { correctedByMs } = this.#marks;
+    this.#readers.tail.remark((entry) => this.#marks.remarked(entry));
+    this.#commit.storeCorrection();
+    if (correctedByMs === undefined) return;
+    this.#o.logger.info('the time is known: entries of this boot are shown with corrected times', {
+      corrected_by_s: Math.round(correctedByMs / 1000),
+    });
+  }
+
+  #opened(opened: Opened): void {
+    if (opened.setAsideReason !== '') {
+      const { setAside, setAsideReason: found } = opened;
+      if (setAside !== '') this.#setAside = setAside;
+      this.#o.logger.error('the log file cannot be used any more: a new log was begun', {
+        found,
+        set_aside: setAside || undefined,
+      });
+    }
+    if (!this.#readers.opened) {
+      this.#nextId += opened.nextId - 1;
+      this.#readers.rebase(opened.nextId - 1);
+      this.#readers.opened = true;
+      if (this.#marks.loaded(opened.segments, opened.nextId - 1)) this.#corrected();
+    } else if (opened.logId !== this.#logId) {
+      this.#readers.replacedTo = this.#readers.decidedId;
+      this.#marks.replaced(opened.decidedId + 1);
+    }
+    this.#logId = opened.logId;
+    this.#gaps = opened.gaps.map(fromStored);
+    this.#lostEntries = opened.lostEntries + sum(this.#commit.pendingGaps, 'entries');
+    this.#lostBytes = opened.lostBytes + sum(this.#commit.pendingGaps, 'bytes');
+    this.#look(opened);
+    if (opened.unchecked && this.#check === undefined) this.#startCheck();
+  }
+
+  #startCheck(): void {
+    const { dir, clock, logger } = this.#o;
+    const onDamage = (found: string): void => this.#commit.report(new DamagedError(found), true);
+    this.#check = new BackgroundCheck({ path: join(dir, logFileName), clock, logger, onDamage });
+  }
+
+  #committed(sizes: Appended, gaps: readonly LogGap[]): void {
+    if (gaps.length > 0) this.#gaps = [...this.#gaps, ...gaps].slice(-shownGaps);
+    this.#pruned(sizes);
+    this.#look(sizes);
+  }
+
+  #look(sizes: StoreSizes): void {
+    this.#sizes = sizes;
+    this.#readers.decidedId = sizes.decidedId;
+    this.#readers.wakeAll();
+  }
+
+  #lost(entries: number, bytes: number): void {
+    this.#lostEntries += entries;
+    this.#lostBytes += bytes;
+  }
+
+  #pruned(pruned: Appended): void {
+    this.#prunedEntries += pruned.entries;
+    if (pruned.entries > 0) this.#marks.removedUpTo(pruned.firstId);
+    this.#sizes = pruned;
+  }
+
+  async #close(): Promise<void> {
+    await this.#within(flushMs, this.#commit.flush());
+    const { pendingEntries } = this.#commit;
+    if (pendingEntries > 0)
+      this.#o.logger.error('entries could not be stored before the end', { entries: pendingEntries });
+    this.#retention.close();
+    await this.#endReaders();
+    this.#commit.close();
+    await this.#check?.close();
+    try {
+      await this.#store.close(this.#nextId - 1, this.#o.clock.monoMs());
+    } catch (error) {
+      this.#o.logger.warn('the log was not closed cleanly; nothing stored is lost', { error: messageOf(error) });
+    }
+  }
+
+  /** Readers that keep up take what is in memory; those that do not are ended. */
+  async #endReaders(): Promise<void> {
+    this.#readers.closing = true;
+    this.#readers.wakeAll();
+    const until = this.#o.clock.monoMs() + drainMs;
+    while (this.#readers.count > 0 && this.#o.clock.monoMs() < until) await pause(this.#o.clock, 10);
+    this.#readers.closed = true;
+    this.#readers.wakeAll();
+  }
+
+  async #within(limitMs: number, work: Promise<void>): Promise<void> {
+    const limit = new AbortController();
+    await Promise.race([work.then(() => limit.abort()), pause(this.#o.clock, limitMs, limit.signal)]);
+  }
+}
+
+function sum(gaps: readonly LogGap[], key: 'entries' | 'bytes'): number {
+  return gaps.reduce((total, gap) => total + gap[key], 0);
+}

@@ -1,0 +1,96 @@
+/**
+ * The first open of a port, before anything about it is changed. serialport's own open runs tcsetattr before it
+ * tries its lock, so that a refused open would spoil a port that another process is using; and libuv reopens a tty,
+ * which loses the lock with the first open file. So the guard looks first, takes the lock (flock), and stays open
+ * as long as the device does: it is also the descriptor for writing and for every ioctl.
+ */
+import { constants, type Stats } from 'node:fs';
+import { open, readlink, stat } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { LinesideError, systemCode } from '../../../shared/base/errors.ts';
+import { tryLock } from '../../../shared/base/lock-file.ts';
+import { deviceNumber, isTerminalOnly } from '../device-number.ts';
+import type { PortToOpen } from './device.ts';
+import { lockFileHolder, openHolder } from './holders.ts';
+import { openFlags } from './libc.ts';
+import { openError, portBusy } from './open-error.ts';
+import type { Termios } from './termios.ts';
+import { getTermios, isExclusive, setExclusive } from './tty-ioctl.ts';
+
+export interface PortGuard {
+  readonly fd: number;
+  /** The line's settings as they were found. */
+  readonly former: Termios;
+  /** Gives the lock back; not the last close of the port, so it never waits for the line. */
+  close(): Promise<void>;
+}
+
+const GUARD_FLAGS = constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK;
+
+export async function guardPort(port: PortToOpen): Promise<PortGuard> {
+  const path = port.devicePath;
+  const found = await stat(path).catch((thrown: unknown) => {
+    throw openError(path, thrown);
+  });
+  await refuseNonTty(path, found);
+  if (!port.isPty) await refuseLockFile(path);
+  const file = await open(path, GUARD_FLAGS).catch(async (thrown: unknown) => {
+    throw openError(path, thrown, systemCode(thrown) === 'EBUSY' ? await openHolder(path) : undefined);
+  });
+  try {
+    // The path may have become something else in between.
+    if ((await file.stat()).rdev !== found.rdev) throw new LinesideError('PORT_IO', `${path} changed while opening`);
+    const former = getTermios(file.fd);
+    await refuseHeld(port, file.fd);
+    if ((openFlags(file.fd) & constants.O_NONBLOCK) === 0)
+      throw new LinesideError('PORT_IO', `${path} could not be opened without blocking`);
+    return { fd: file.fd, former, close: () => file.close() };
+  } catch (thrown) {
+    await file.close().catch(() => {});
+    throw openError(path, thrown);
+  }
+}
+
+/** Opening alone can do harm (a watchdog, a tape): only character devices of the tty class get that far. */
+async function refuseNonTty(path: string, found: Stats): Promise<void> {
+  if (found.isDirectory()) throw notASerialPort(path, 'a directory');
+  if (found.isBlockDevice()) throw notASerialPort(path, 'a disk or other block device');
+  if (!found.isCharacterDevice()) throw notASerialPort(path, 'not a device');
+  const number = deviceNumber(found.rdev);
+  if (isTerminalOnly(number)) throw notASerialPort(path, 'a terminal or console');
+  // PTY slaves have no entry there; TCGETS2 tells the rest apart.
+  const subsystem = await readlink(`/sys/dev/char/${number.major}:${number.minor}/subsystem`).catch(() => 'tty');
+  if (basename(subsystem) !== 'tty') throw notASerialPort(path, `a device of the kind "${basename(subsystem)}"`);
+}
+
+function notASerialPort(path: string, what: string): LinesideError {
+  return new LinesideError('PORT_IO', `cannot open ${path}: it is ${what}, not a serial port`);
+}
+
+async function refuseLockFile(path: string): Promise<void> {
+  const holder = await lockFileHolder(path);
+  if (holder !== undefined) throw portBusy(path, holder);
+}
+
+async function refuseHeld(port: PortToOpen, fd: number): Promise<void> {
+  const path = port.devicePath;
+  if (!tryLock(fd)) throw portBusy(path, await openHolder(path));
+  if (!isExclusive(fd)) return;
+  const holder = await openHolder(path);
+  // A real port loses the flag with its last close. A PTY keeps it while its master lives, so one that was left by
+  // a killed process (only seen by who may open it in spite of it, root) means nothing if nobody has it open.
+  if (!port.isPty || holder !== undefined) throw portBusy(path, holder);
+  setExclusive(fd, false);
+}
+
+/**
+ * Keeps others (not root) from opening the port. On a PTY the flag outlives a killed process, and without root's
+ * rights nobody could open it again: there it is set only if we could get past it ourselves.
+ */
+export async function claimExclusive(port: PortToOpen, fd: number): Promise<void> {
+  setExclusive(fd, true);
+  if (!port.isPty) return;
+  const again = await open(port.devicePath, GUARD_FLAGS).catch(() => undefined);
+  if (again === undefined) setExclusive(fd, false);
+  else await again.close();
+}

@@ -1,0 +1,87 @@
+/**
+ * Opens devices for the owner, one at a time, without anyone having to wait: the outcome is reported once, unless the
+ * attempt was abandoned meanwhile; then what it opened is closed again.
+ */
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
+import type { Device, OpenDevice } from './linux/device.ts';
+import type { Port } from './ports.ts';
+import type { Target } from './state.ts';
+
+/** No driver in use takes this long to open; one that hangs must not hold the caller for ever. */
+const OPEN_LIMIT_MS = 10_000;
+/** How long a new attempt waits for an abandoned one, which may still hold the same port. */
+const ABANDONED_LIMIT_MS = 5_000;
+
+export type Outcome =
+  | { readonly kind: 'opened'; readonly attempt: symbol; readonly target: Target; readonly device: Device }
+  | { readonly kind: 'openFailed'; readonly attempt: symbol; readonly error: LinesideError };
+
+export class Opener {
+  readonly #clock: Clock;
+  readonly #openDevice: OpenDevice;
+  readonly #report: (outcome: Outcome) => void;
+  /** The attempt that counts; any other one's outcome is of no interest. */
+  #current: symbol | undefined;
+  #underWay: Promise<void> = Promise.resolve();
+
+  constructor(clock: Clock, openDevice: OpenDevice, report: (outcome: Outcome) => void) {
+    this.#clock = clock;
+    this.#openDevice = openDevice;
+    this.#report = report;
+  }
+
+  /** `locate` finds the port first. */
+  start(target: Target, locate: () => Promise<Port | undefined>): void {
+    const attempt = Symbol('attempt');
+    this.#current = attempt;
+    let reported = false;
+    const report = (outcome: Outcome): boolean => {
+      if (reported || this.#current !== attempt) return false;
+      reported = true;
+      this.#report(outcome);
+      return true;
+    };
+    const limit = this.#clock.timer(OPEN_LIMIT_MS, () => {
+      const error = new LinesideError('PORT_IO', `${target.config.portName} did not open within ${OPEN_LIMIT_MS} ms`);
+      report({ kind: 'openFailed', attempt, error });
+    });
+    this.#underWay = this.#attempt(attempt, target, locate, this.#underWay)
+      .then((outcome) => (report(outcome) || outcome.kind === 'openFailed' ? undefined : outcome.device.close()))
+      .finally(() => limit.cancel());
+  }
+
+  /** True once for the outcome of the attempt that counts: abandoned or overtaken ones are nobody's. */
+  claim(attempt: symbol): boolean {
+    if (this.#current !== attempt) return false;
+    this.#current = undefined;
+    return true;
+  }
+
+  abandon(): void {
+    this.#current = undefined;
+  }
+
+  /** Resolves when nothing is under way any more (abandoned attempts included), within a limit. */
+  async idle(): Promise<void> {
+    await endsWithin(this.#clock, ABANDONED_LIMIT_MS, this.#underWay);
+  }
+
+  async #attempt(
+    attempt: symbol,
+    target: Target,
+    locate: () => Promise<Port | undefined>,
+    before: Promise<void>,
+  ): Promise<Outcome> {
+    try {
+      await endsWithin(this.#clock, ABANDONED_LIMIT_MS, before);
+      const port = await locate();
+      if (port === undefined)
+        throw new LinesideError('PORT_NOT_FOUND', `${target.config.portName} is not there`, { hint: 'plug it in' });
+      const device = await this.#openDevice(port, target.config);
+      return { kind: 'opened', attempt, target: { config: target.config, port }, device };
+    } catch (error) {
+      return { kind: 'openFailed', attempt, error: asLinesideError(error) };
+    }
+  }
+}

@@ -1,0 +1,471 @@
+/** The owner with a device that fails on demand and a clock that stands still; real ports are in test/. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import type { Direction } from '../log/entry.ts';
+import type { LineRecorder } from '../log/face.ts';
+import type { OpenRequest } from './face.ts';
+import type { Device, DeviceEvents, WriteResult } from './linux/device.ts';
+import { LineMemory } from './memory.ts';
+import { PortOwner } from './owner.ts';
+import type { Port } from './ports.ts';
+import type { LineConfig, LineSettings } from './settings.ts';
+import { validateOpen } from './validate.ts';
+
+/** Longer than the silence that ends a chunk: the gap, and 20 characters at 9,600 baud for what a UART may still hold back. */
+const QUIET_MS = 31;
+
+class FakeDevice implements Device {
+  readonly path: string;
+  readonly settings: LineSettings;
+  events: DeviceEvents | undefined;
+  closed = false;
+  reading = true;
+  written: Buffer[] = [];
+  /** undefined: everything is accepted at once; else the line accepts so many bytes and is stuck. */
+  accepts: number | undefined;
+
+  constructor(path: string, settings: LineSettings) {
+    this.path = path;
+    this.settings = settings;
+  }
+  get effective() {
+    return { ...this.settings, unverified: false, driver: '' };
+  }
+  start(events: DeviceEvents): void {
+    this.events = events;
+  }
+  pauseReading(): void {
+    this.reading = false;
+  }
+  resumeReading(): void {
+    this.reading = true;
+  }
+  write(data: Uint8Array, signal: AbortSignal, cancel: AbortSignal): Promise<WriteResult> {
+    const accepted = this.accepts ?? data.length;
+    this.written.push(Buffer.from(data.subarray(0, accepted)));
+    if (accepted === data.length) return Promise.resolve({ accepted, error: undefined });
+    return new Promise((resolve) => {
+      const ended = (): void => resolve({ accepted, error: new Error('ended') });
+      if (signal.aborted) ended();
+      else signal.addEventListener('abort', ended, { once: true });
+      cancel.addEventListener('abort', () => accepted > 0 || ended(), { once: true });
+    });
+  }
+  modemLines(): never {
+    throw new LinesideError('UNSUPPORTED', 'none');
+  }
+  setModemLines(): never {
+    throw new LinesideError('UNSUPPORTED', 'none');
+  }
+  sendBreak(): Promise<void> {
+    return Promise.resolve();
+  }
+  kernelCounters(): undefined {}
+  async close(): Promise<void> {
+    this.closed = true;
+  }
+}
+
+const port = (name: string): Port => ({
+  portName: name,
+  devicePath: name,
+  description: '',
+  hardwareId: '',
+  driver: '',
+  isPty: false,
+  links: [],
+  stableId: name,
+});
+const request = (portName: string, change: Partial<OpenRequest> = {}): OpenRequest => ({
+  portName,
+  baudRate: 9_600,
+  dataBits: 8,
+  parity: 0,
+  stopBits: 0,
+  packetSize: 0,
+  ...change,
+});
+
+const config = (portName: string): LineConfig => validateOpen(request(portName));
+
+class World {
+  readonly dir = mkdtempSync(join(tmpdir(), 'owner-'));
+  readonly clock = new FakeClock();
+  readonly ports = new Map<string, Port>([
+    ['/dev/a', port('/dev/a')],
+    ['/dev/b', port('/dev/b')],
+  ]);
+  readonly devices: FakeDevice[] = [];
+  readonly recorded: { dir: Direction; data: string; note: string }[] = [];
+  /** Decides about each opening; throws to refuse. */
+  judge: (path: string, settings: LineSettings) => void | Promise<void> = () => undefined;
+  appeared: () => void = () => undefined;
+  relieved: () => void = () => undefined;
+  pressed = false;
+  readonly memory = new LineMemory(join(this.dir, 'line-state.json'));
+  readonly owner = this.newOwner();
+
+  newOwner(): PortOwner {
+    return new PortOwner({
+      inventory: {
+        list: async () => [...this.ports.values()],
+        find: async (name) => this.ports.get(name),
+        findAgain: async (known) => [...this.ports.values()].find((p) => p.stableId === known.stableId),
+        watch: (call) => {
+          this.appeared = call;
+          return { close: () => undefined };
+        },
+      },
+      openDevice: async ({ devicePath }, settings) => {
+        await this.judge(devicePath, settings);
+        const device = new FakeDevice(devicePath, settings);
+        this.devices.push(device);
+        return device;
+      },
+      checkSettings: () => undefined,
+      log: this.recorder(),
+      memory: this.memory,
+      clock: this.clock,
+      logger: silentLogger,
+      maxPayloadBytes: 65_536,
+      rxBufferBytes: 1_000,
+      rxBufferPackets: 100,
+      rxGapMs: 2,
+      txQueuePackets: 3,
+      txQueueBytes: 1_000,
+      writeTimeoutMs: 10_000,
+    });
+  }
+
+  recorder(): LineRecorder {
+    const isPressed = (): boolean => this.pressed;
+    return {
+      record: (dir, _atMs, data, note = '') => {
+        this.recorded.push({ dir, data: Buffer.from(data).toString(), note });
+      },
+      get pressed() {
+        return isPressed();
+      },
+      onRelieved: (call) => {
+        this.relieved = call;
+      },
+    };
+  }
+
+  get device(): FakeDevice {
+    const last = this.devices.at(-1);
+    assert.ok(last !== undefined, 'no device was opened');
+    return last;
+  }
+
+  receive(text: string): void {
+    this.device.events?.data(Buffer.from(text));
+    this.clock.advance(QUIET_MS);
+  }
+
+  send(text: string, change: { caller?: string; signal?: AbortSignal; deadlineMs?: number } = {}): Promise<void> {
+    return this.owner.send({
+      payload: Buffer.from(text),
+      caller: change.caller ?? 'me',
+      signal: change.signal ?? new AbortController().signal,
+      deadlineMs: change.deadlineMs,
+    });
+  }
+
+  /** Lets promises and file writes that are under way come to their end. */
+  async until(condition: () => boolean, what: string): Promise<void> {
+    for (let i = 0; i < 2_000 && !condition(); i += 1) await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(condition(), what);
+  }
+}
+
+describe('the port owner', () => {
+  let world: World;
+  beforeEach(() => {
+    world = new World();
+  });
+  afterEach(async () => {
+    await world.owner.stop();
+    rmSync(world.dir, { recursive: true });
+  });
+
+  it('opens, says so, and closes, twice if asked', async () => {
+    assert.equal(world.owner.currentConfig(), undefined);
+    await world.owner.open(request('/dev/a', { packetSize: 3 }));
+    assert.deepEqual(world.owner.currentConfig(), request('/dev/a', { packetSize: 3 }));
+    assert.equal(world.owner.snapshot().state, 'open');
+    await world.owner.close();
+    await world.owner.close();
+    assert.equal(world.device.closed, true);
+    assert.equal(world.owner.currentConfig(), undefined);
+    assert.equal(world.owner.snapshot().state, 'closed');
+  });
+
+  it('refuses what is not listed, and the open port stays as it is', async () => {
+    await world.owner.open(request('/dev/a'));
+    await assert.rejects(world.owner.open(request('/etc/shadow')), { code: 'PORT_NOT_FOUND' });
+    await assert.rejects(world.owner.open(request('/dev/b', { baudRate: 0 })), { code: 'INVALID_ARGUMENT' });
+    assert.equal(world.devices.length, 1);
+    assert.equal(world.device.closed, false);
+    assert.deepEqual(world.owner.currentConfig(), request('/dev/a'));
+  });
+
+  it('keeps the old port open when another one cannot be opened', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.judge = () => {
+      throw new LinesideError('PORT_BUSY', 'busy');
+    };
+    await assert.rejects(world.owner.open(request('/dev/b')), { code: 'PORT_BUSY', message: 'busy' });
+    world.receive('still here');
+    assert.deepEqual(world.recorded, [{ dir: 1, data: 'still here', note: '' }]);
+    assert.equal(world.device.closed, false);
+  });
+
+  it('restores the old settings of the same port when the new ones are refused', async () => {
+    await world.owner.open(request('/dev/a'));
+    const first = world.device;
+    world.judge = (_path, settings) => {
+      if (settings.baudRate === 300) throw new LinesideError('SETTING_REFUSED', 'baud_rate: asked 300, got 9600');
+    };
+    await assert.rejects(world.owner.open(request('/dev/a', { baudRate: 300 })), { code: 'SETTING_REFUSED' });
+    assert.equal(first.closed, true);
+    assert.equal(world.devices.length, 2);
+    assert.equal(world.device.settings.baudRate, 9_600);
+    assert.deepEqual(world.owner.currentConfig(), request('/dev/a'));
+  });
+
+  it('is closed, and says both causes, when the old settings cannot be restored either', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.judge = (_path, { baudRate }) => {
+      throw new LinesideError('PORT_IO', `no ${baudRate}`);
+    };
+    await assert.rejects(world.owner.open(request('/dev/a', { baudRate: 300 })), {
+      message: /no 300.*no 9600.*closed/,
+    });
+    assert.equal(world.owner.snapshot().state, 'closed');
+    assert.equal(await world.memory.recall(), undefined);
+  });
+
+  it('closes at once while an open hangs, and what opens later is closed', async () => {
+    let letGo = (): void => undefined;
+    world.judge = () => new Promise((resolve) => (letGo = resolve));
+    const opening = world.owner.open(request('/dev/a'));
+    const refused = assert.rejects(opening, { code: 'NOT_SENT' });
+    await world.until(() => world.owner.snapshot().state === 'opening', 'opening');
+    await world.owner.close();
+    await refused;
+    letGo();
+    await world.until(() => world.devices[0]?.closed === true, 'the late device is closed');
+    assert.equal(world.owner.snapshot().state, 'closed');
+  });
+
+  it('lets 16 calls of Open wait, refuses more, and takes them again afterwards', async () => {
+    const opens = Array.from({ length: 17 }, () => world.owner.open(request('/dev/a')));
+    const outcomes = await Promise.allSettled(opens);
+    const codes = outcomes.map((o) => (o.status === 'rejected' ? (o.reason as LinesideError).code : 'open'));
+    assert.deepEqual(codes, [...Array.from({ length: 16 }, () => 'open'), 'QUEUE_FULL']);
+    await world.owner.open(request('/dev/b'));
+    assert.equal(world.device.path, '/dev/b');
+  });
+
+  it('gives up an open that hangs, after 10 s', async () => {
+    let letGo = (): void => undefined;
+    world.judge = () => new Promise((resolve) => (letGo = resolve));
+    const refused = assert.rejects(world.owner.open(request('/dev/a')), {
+      code: 'PORT_IO',
+      message: /within 10000 ms/,
+    });
+    await world.until(() => world.owner.snapshot().state === 'opening', 'opening');
+    world.clock.advance(10_000);
+    await refused;
+    assert.equal(world.owner.snapshot().state, 'closed');
+    letGo();
+    await world.until(() => world.devices[0]?.closed === true, 'the late device is closed');
+  });
+
+  it('is not open while the port is lost, and gets it back under another name by its stable one', async () => {
+    await world.owner.open(request('/dev/a', { packetSize: 4 }));
+    world.receive('12345');
+    world.ports.delete('/dev/a');
+    world.device.events?.lost(new Error('unplugged'));
+    await world.until(() => world.owner.snapshot().state === 'lost', 'lost');
+    assert.equal(world.owner.currentConfig(), undefined);
+    await assert.rejects(world.send('x'), {
+      code: 'NOT_CONNECTED',
+      message: /unplugged/,
+      hint: 'the port is reopened automatically when it is there again',
+    });
+    assert.throws(() => world.owner.receive(), { code: 'NOT_CONNECTED' });
+
+    world.ports.set('/dev/c', { ...port('/dev/c'), stableId: '/dev/a' });
+    world.appeared();
+    await world.until(() => world.owner.snapshot().state === 'open', 'back at once, no timer was advanced');
+    assert.equal(world.device.path, '/dev/c');
+    assert.deepEqual(world.owner.currentConfig(), request('/dev/a', { packetSize: 4 }));
+    world.receive('6789');
+    assert.deepEqual(Buffer.from(world.owner.receive().payload).toString(), '1234');
+    assert.deepEqual(
+      Buffer.from(world.owner.receive().payload).toString(),
+      '6789',
+      'the 5 is not glued to what came after',
+    );
+    assert.deepEqual([world.owner.snapshot().counters.losses, world.owner.snapshot().counters.reopens], [1, 1]);
+  });
+
+  it('tries a lost port again after 0.25 s, then twice as long, up to 5 s, until Close', async () => {
+    await world.owner.open(request('/dev/a'));
+    let attempts = 0;
+    world.judge = () => {
+      attempts += 1;
+      throw new LinesideError('PORT_IO', 'not yet');
+    };
+    world.device.events?.lost(new Error('unplugged'));
+    for (const [index, delay] of [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000].entries()) {
+      await world.until(
+        () => world.owner.snapshot().state === 'lost' && world.clock.pendingTimers === 1,
+        'a retry is due',
+      );
+      world.clock.advance(delay - 1);
+      assert.equal(attempts, index);
+      world.clock.advance(1);
+      await world.until(() => attempts === index + 1, `attempt ${index + 1}`);
+    }
+    await world.until(() => world.owner.snapshot().state === 'lost', 'lost again');
+    await world.owner.close();
+    assert.equal(world.clock.pendingTimers, 0);
+  });
+
+  it('remembers over a restart what is open, not what was closed', async () => {
+    await world.owner.open(request('/dev/a'));
+    assert.deepEqual(await world.memory.recall(), request('/dev/a'));
+    await world.owner.stop();
+    assert.deepEqual(await world.memory.recall(), request('/dev/a'), 'stopping is not closing');
+    const next = world.newOwner();
+    await next.resume(config('/dev/a'));
+    await world.until(() => next.snapshot().state === 'open', 'resumed');
+    await next.close();
+    assert.equal(await world.memory.recall(), undefined);
+    await next.stop();
+  });
+
+  it('waits for a port that is not there yet at the start', async () => {
+    world.ports.clear();
+    await world.owner.resume(config('/dev/z'));
+    await world.until(() => world.owner.snapshot().state === 'lost', 'lost');
+    world.ports.set('/dev/z', port('/dev/z'));
+    world.appeared();
+    await world.until(() => world.owner.snapshot().state === 'open', 'open');
+  });
+
+  it('takes changed limits with the port open: for the next packet, and the gap from the next open on', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.owner.limit({ maxPayloadBytes: 2, writeTimeoutMs: 100, rxGapMs: 500 });
+    await assert.rejects(world.send('abc'), { code: 'INVALID_ARGUMENT' });
+    world.device.accepts = 0;
+    const failed = assert.rejects(world.send('ab'), { code: 'WRITE_TIMEOUT' });
+    world.clock.advance(200);
+    await failed;
+    world.receive('old gap');
+    assert.equal(world.recorded.at(-1)?.data, 'old gap');
+    await world.owner.open(request('/dev/a'));
+    world.receive('new');
+    world.receive(' gap');
+    world.clock.advance(1_000);
+    assert.equal(world.recorded.at(-1)?.data, 'new gap');
+    assert.equal(world.devices.length, 2);
+  });
+
+  it('judges a payload before it reaches the port', async () => {
+    await assert.rejects(world.send('x'), { code: 'NOT_CONNECTED' });
+    await world.owner.open(request('/dev/a', { packetSize: 3 }));
+    await assert.rejects(world.send(''), { code: 'INVALID_ARGUMENT', message: /empty/ });
+    await assert.rejects(world.send('four'), { code: 'INVALID_ARGUMENT', message: /4 bytes, not 3/ });
+    await world.owner.open(request('/dev/a'));
+    await assert.rejects(world.send('x'.repeat(65_537)), {
+      code: 'INVALID_ARGUMENT',
+      message: /65537 bytes, more than 65536/,
+    });
+    assert.deepEqual(world.device.written, []);
+    await world.send('fine');
+    assert.deepEqual(world.recorded, [{ dir: 0, data: 'fine', note: '' }]);
+  });
+
+  it('answers a stuck line when the deadline passes, and logs what did reach the port', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.device.accepts = 2;
+    const sent = assert.rejects(world.send('abcde', { deadlineMs: world.clock.monoMs() + 100 }), {
+      code: 'WRITE_TIMEOUT',
+      message: /2 of 5 bytes/,
+    });
+    world.clock.advance(100);
+    await sent;
+    assert.deepEqual(world.recorded, [{ dir: 0, data: 'ab', note: 'incomplete: 2 of 5 bytes reached the port' }]);
+  });
+
+  it('bounds the queue, and fails what waits when the port closes', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.device.accepts = 0;
+    const sends = [1, 2, 3, 4, 5].map((n) => world.send(`packet ${n}`));
+    const outcomes = Promise.allSettled(sends);
+    await assert.rejects(sends[4] as Promise<void>, { code: 'QUEUE_FULL' });
+    await world.owner.close();
+    const codes = (await outcomes).map((o) => (o.status === 'rejected' ? (o.reason as LinesideError).code : 'sent'));
+    assert.deepEqual(codes, ['NOT_CONNECTED', 'NOT_CONNECTED', 'NOT_CONNECTED', 'NOT_CONNECTED', 'QUEUE_FULL']);
+    assert.deepEqual(world.recorded, []);
+  });
+
+  it('sends nothing for a caller that went away while its packet was first in line', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.device.accepts = 0;
+    const away = new AbortController();
+    const gone = world.send('gone', { signal: away.signal });
+    const waits = world.send('waits', { caller: 'c' });
+    away.abort();
+    await assert.rejects(gone, { code: 'NOT_SENT', message: /went away.*; 0 of 4 bytes had reached the port/ });
+    world.device.accepts = undefined;
+    await waits;
+    assert.deepEqual(world.recorded, [{ dir: 0, data: 'waits', note: '' }]);
+    assert.equal(world.owner.snapshot().counters.txFailedPackets, 1);
+  });
+
+  it('sends nothing for a caller who went away before its turn, and the rest in turn', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.device.accepts = 0;
+    const stuck = world.send('stuck', { caller: 'a', deadlineMs: world.clock.monoMs() + 50 }).catch(() => 'failed');
+    const away = new AbortController();
+    const gone = assert.rejects(world.send('gone', { caller: 'b', signal: away.signal }), { code: 'NOT_SENT' });
+    const waits = world.send('waits', { caller: 'c' });
+    away.abort();
+    await gone;
+    world.device.accepts = undefined;
+    world.clock.advance(50);
+    assert.equal(await stuck, 'failed');
+    await waits;
+    assert.deepEqual(world.device.written.map(String), ['', 'waits']);
+  });
+
+  it('reads no further while the log is pressed, and goes on when it is relieved', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.pressed = true;
+    world.receive('much');
+    assert.equal(world.device.reading, false);
+    world.pressed = false;
+    world.relieved();
+    assert.equal(world.device.reading, true);
+    assert.equal(world.owner.snapshot().counters.rxPauses, 1);
+  });
+
+  it('delivers the open chunk when the port closes', async () => {
+    await world.owner.open(request('/dev/a'));
+    world.device.events?.data(Buffer.from('no silence yet'));
+    assert.deepEqual(world.recorded, []);
+    await world.owner.close();
+    assert.deepEqual(world.recorded, [{ dir: 1, data: 'no silence yet', note: '' }]);
+  });
+});

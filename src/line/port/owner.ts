@@ -1,0 +1,372 @@
+/**
+ * The port owner: the one place that opens, closes, loses and gets back the port. What happens next is decided by the
+ * pure state machine (state.ts); here its effects are carried out, one after the other.
+ */
+import { backoffMs } from '../../shared/base/backoff.ts';
+import { type Clock, endsWithin, type Timer } from '../../shared/base/clock.ts';
+import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import type { LineRecorder } from '../log/face.ts';
+import { type Counters, newCounters } from './counters.ts';
+import { DropReport } from './drop-report.ts';
+import type { Line, LineSnapshot, OpenRequest, ReceivedPacket, SendRequest } from './face.ts';
+import type { Device, OpenDevice } from './linux/device.ts';
+import type { LineMemory } from './memory.ts';
+import { Opener, type Outcome } from './opener.ts';
+import { PacketBuffer } from './packets.ts';
+import type { Inventory, Port } from './ports.ts';
+import { reportStep } from './report.ts';
+import type { LineConfig, LineSettings, ModemLines, OutgoingLines } from './settings.ts';
+import { snapshotOf } from './snapshot.ts';
+import { type Effect, type Input, type State, step, type Target } from './state.ts';
+import { Traffic } from './traffic.ts';
+import { payloadFault, validateOpen } from './validate.ts';
+
+/** A lost port is tried again after 0.25 s, then after twice the time, up to 5 s; at once when a port appears. */
+const RETRY_FIRST_MS = 250;
+const RETRY_MAX_MS = 5_000;
+/** Remembering waits for the disk no longer than this: a Close behind an Open waits for two of them, and has 2 s. */
+const REMEMBER_LIMIT_MS = 900;
+/** Opens that wait for the one under way: people who press a key again, not a load. */
+const MAX_WAITING_OPENS = 16;
+/** The longest break that makes sense on any line (a break is a few hundred milliseconds at most). */
+const MAX_BREAK_MS = 5_000;
+
+/** What may change while a port is open. */
+export interface LineLimits {
+  readonly maxPayloadBytes: number;
+  readonly writeTimeoutMs: number;
+  /** Counts from the next open on, one after a loss included. */
+  readonly rxGapMs: number | undefined;
+}
+
+export interface OwnerOptions extends LineLimits {
+  readonly inventory: Inventory;
+  readonly openDevice: OpenDevice;
+  /** Throws SETTING_REFUSED for what the port's driver cannot do; touches nothing. */
+  readonly checkSettings: (port: Port, settings: LineSettings) => void;
+  readonly log: LineRecorder;
+  readonly memory: LineMemory;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly rxBufferBytes: number;
+  readonly rxBufferPackets: number;
+  readonly txQueuePackets: number;
+  readonly txQueueBytes: number;
+}
+
+/** What is open now. */
+interface Current {
+  readonly device: Device;
+  readonly traffic: Traffic;
+  readonly target: Target;
+}
+
+export class PortOwner implements Line {
+  readonly #options: OwnerOptions;
+  #limits: LineLimits;
+  readonly #counters: Counters = newCounters();
+  readonly #drops: DropReport;
+  #state: State = { kind: 'closed' };
+  #sinceMs: number;
+  #current: Current | undefined;
+  #packets: PacketBuffer | undefined;
+  readonly #opener: Opener;
+  /** Opened and waiting to be adopted. */
+  #opened: Device | undefined;
+  #answer: ((error: LinesideError | undefined) => void) | undefined;
+  #retry: Timer | undefined;
+  #inputs: Promise<void> = Promise.resolve();
+  #opens: Promise<unknown> = Promise.resolve();
+  #waitingOpens = 0;
+  readonly #watch: { close(): void };
+
+  constructor(options: OwnerOptions) {
+    this.#options = options;
+    this.#limits = options;
+    this.#sinceMs = options.clock.monoMs();
+    this.#drops = new DropReport(options.clock, options.logger);
+    this.#opener = new Opener(options.clock, options.openDevice, (outcome) => void this.#opening(outcome));
+    options.log.onRelieved(() => this.#current?.traffic.relieve());
+    this.#watch = options.inventory.watch(() => void this.#input({ kind: 'retry' }));
+  }
+
+  /** At start: gets back what was open, or opens what the configuration says; a port that is not there yet is waited for. */
+  async resume(config: LineConfig): Promise<void> {
+    const error = new LinesideError('PORT_NOT_FOUND', `${config.portName} has not been found since the start`);
+    await this.#input({ kind: 'resume', target: { config, port: undefined }, error });
+  }
+
+  /** Ends it for good; what is to be open after the next start stays remembered. */
+  async stop(): Promise<void> {
+    this.#watch.close();
+    this.#retry?.cancel();
+    this.#opener.abandon();
+    await this.#inputs;
+    this.#move({ kind: 'closed' });
+    const down = new LinesideError('SHUTTING_DOWN', 'the service is shutting down');
+    this.#answer?.(down);
+    await this.#closeCurrent(down);
+    await this.#opener.idle();
+    this.#drops.end();
+  }
+
+  limit(limits: LineLimits): void {
+    this.#limits = limits;
+  }
+
+  ports(): Promise<readonly Port[]> {
+    return this.#options.inventory.list();
+  }
+
+  open(request: OpenRequest): Promise<void> {
+    if (this.#waitingOpens >= MAX_WAITING_OPENS)
+      return Promise.reject(new LinesideError('QUEUE_FULL', `${MAX_WAITING_OPENS} calls of Open are waiting already`));
+    this.#waitingOpens += 1;
+    const turn = this.#opens.then(() => this.#open(request));
+    this.#opens = turn
+      .catch(() => undefined)
+      .then(() => {
+        this.#waitingOpens -= 1;
+      });
+    return turn;
+  }
+
+  async close(): Promise<void> {
+    await this.#input({ kind: 'close' });
+  }
+
+  currentConfig(): LineConfig | undefined {
+    return this.#current?.target.config;
+  }
+
+  async send(request: SendRequest): Promise<void> {
+    const current = this.#connected();
+    const fault = payloadFault(request.payload.length, current.target.config.packetSize, this.#limits.maxPayloadBytes);
+    if (fault !== undefined) {
+      this.#counters.txFailedPackets += 1;
+      throw fault;
+    }
+    await current.traffic.send(request);
+  }
+
+  receive(): ReceivedPacket {
+    this.#connected();
+    const packet = this.#packets?.take();
+    if (packet === undefined) throw new LinesideError('BUFFER_EMPTY', 'no packet has been received');
+    this.#counters.rxFetchedPackets += 1;
+    return packet;
+  }
+
+  modemLines(): ModemLines {
+    return this.#connected().device.modemLines();
+  }
+
+  setModemLines(lines: OutgoingLines): ModemLines {
+    return this.#connected().device.setModemLines(lines);
+  }
+
+  async sendBreak(durationMs: number): Promise<void> {
+    if (!Number.isInteger(durationMs) || durationMs < 1 || durationMs > MAX_BREAK_MS)
+      throw new LinesideError('INVALID_ARGUMENT', `duration_ms: ${durationMs} is not 1 to ${MAX_BREAK_MS}`);
+    await this.#connected().device.sendBreak(durationMs);
+  }
+
+  snapshot(): LineSnapshot {
+    const current = this.#current;
+    return snapshotOf({
+      state: this.#state,
+      ageMs: this.#options.clock.monoMs() - this.#sinceMs,
+      current,
+      counters: this.#counters,
+      packets: this.#packets,
+    });
+  }
+
+  #connected(): Current {
+    if (this.#current !== undefined) return this.#current;
+    if (!('error' in this.#state))
+      throw new LinesideError('NOT_CONNECTED', 'no port is open', { hint: 'open a port first' });
+    throw new LinesideError('NOT_CONNECTED', `no port is open: ${this.#state.error.message}`, {
+      hint: 'the port is reopened automatically when it is there again',
+    });
+  }
+
+  async #open(request: OpenRequest): Promise<void> {
+    const config = validateOpen(request);
+    const port = await this.#options.inventory.find(config.portName);
+    if (port === undefined)
+      throw new LinesideError('PORT_NOT_FOUND', `port_name: no serial port is called ${quoted(config.portName)}`, {
+        hint: 'ListDevices names the ports there are',
+      });
+    this.#options.checkSettings(port, config);
+    const answered = new Promise<void>((resolve, reject) => {
+      this.#answer = (error) => (error === undefined ? resolve() : reject(error));
+    });
+    await this.#input({ kind: 'open', target: { config, port } });
+    await answered;
+  }
+
+  /** Takes one input after the other: the effects of one are carried out before the next is looked at. */
+  #input(input: Input): Promise<void> {
+    return this.#turn(input.kind, () => this.#take(input));
+  }
+
+  #turn(what: string, act: () => Promise<void>): Promise<void> {
+    this.#inputs = this.#inputs.then(act).catch((error: unknown) => {
+      this.#options.logger.error('port owner failed', { input: what, error: messageOf(error) });
+      this.#answer?.(asLinesideError(error));
+    });
+    return this.#inputs;
+  }
+
+  async #take(input: Input): Promise<void> {
+    const before = this.#state;
+    const next = step(before, input, joined);
+    this.#move(next.state);
+    let forgotten: Promise<void> | undefined;
+    for (const effect of next.effects) {
+      // Close has to end within 2 s: forgetting goes on beside the closing. Open waits: its OK outlives a power cut.
+      if (effect.kind === 'remember' && input.kind === 'close') forgotten = this.#remember(undefined);
+      else await this.#carryOut(effect);
+    }
+    await forgotten;
+    reportStep(this.#options.logger, before, next.state, this.#current?.device.path ?? '');
+  }
+
+  #move(state: State): void {
+    if (state.kind !== this.#state.kind) this.#sinceMs = this.#options.clock.monoMs();
+    this.#state = state;
+    if (state.kind !== 'closed') return;
+    this.#packets?.clear();
+    this.#packets = undefined;
+  }
+
+  /** Nothing here waits for a device to open: that outcome comes back as an input, and Close may come before it. */
+  async #carryOut(effect: Effect): Promise<void> {
+    switch (effect.kind) {
+      case 'openDevice':
+        return this.#opener.start(effect.target, async () => effect.target.port);
+      case 'findAndOpen':
+        return this.#opener.start(effect.target, () => this.#findAgain(effect.target));
+      case 'abandonOpen':
+        return this.#opener.abandon();
+      case 'adopt':
+        return this.#adopt(effect.fresh);
+      case 'closeThen':
+        return this.#closeCurrent(new LinesideError('NOT_SENT', 'the port was opened anew before the packet was sent'));
+      case 'closeDevice':
+        await this.#closeCurrent(new LinesideError('NOT_CONNECTED', 'the port was closed before the packet was sent'));
+        return this.#take({ kind: 'closed' });
+      case 'dropDevice':
+        this.#counters.losses += 1;
+        return this.#closeCurrent(new LinesideError('NOT_CONNECTED', 'the port was lost'));
+      case 'startRetryTimer':
+        return this.#startRetryTimer(effect.attempt);
+      case 'stopRetryTimer':
+        this.#retry?.cancel();
+        return;
+      case 'remember':
+        return this.#remember(effect.config);
+      case 'answerOpen':
+        this.#answer?.(effect.error);
+        this.#answer = undefined;
+    }
+  }
+
+  #startRetryTimer(attempt: number): void {
+    const delayMs = backoffMs(attempt, RETRY_FIRST_MS, RETRY_MAX_MS);
+    this.#retry = this.#options.clock.timer(delayMs, () => void this.#input({ kind: 'retry' }));
+  }
+
+  /** An outcome waits for its turn, and Close or another Open may have come before it. */
+  #opening(outcome: Outcome): Promise<void> {
+    return this.#turn(`outcome of ${outcome.kind}`, async () => {
+      if (!this.#opener.claim(outcome.attempt)) {
+        if (outcome.kind === 'opened') await outcome.device.close();
+        return;
+      }
+      if (outcome.kind === 'openFailed') return this.#take(outcome);
+      this.#opened = outcome.device;
+      await this.#take({ kind: 'opened', target: outcome.target });
+    });
+  }
+
+  #findAgain(target: Target): Promise<Port | undefined> {
+    const { inventory } = this.#options;
+    return target.port === undefined ? inventory.find(target.config.portName) : inventory.findAgain(target.port);
+  }
+
+  #adopt(fresh: boolean): void {
+    const device = this.#opened;
+    if (device === undefined || !('target' in this.#state)) throw new LinesideError('INTERNAL', 'nothing to adopt');
+    this.#opened = undefined;
+    const { target } = this.#state;
+    const limits = (): LineLimits => this.#limits;
+    const packets = this.#packetsFor(target.config, fresh);
+    const traffic = new Traffic({
+      device,
+      config: target.config,
+      packets,
+      log: this.#options.log,
+      clock: this.#options.clock,
+      counters: this.#counters,
+      rxGapMs: this.#limits.rxGapMs,
+      txLimits: { maxPackets: this.#options.txQueuePackets, maxBytes: this.#options.txQueueBytes },
+      // Read for each packet.
+      get writeTimeoutMs() {
+        return limits().writeTimeoutMs;
+      },
+      onDropped: (count) => this.#drops.add(count),
+    });
+    this.#current = { device, traffic, target };
+    if (!fresh && this.#counters.reopens < this.#counters.losses) this.#counters.reopens += 1;
+    device.start({
+      data: (bytes) => traffic.received(bytes),
+      lost: (cause) => {
+        const error = new LinesideError('PORT_IO', `${device.path} is gone: ${messageOf(cause)}`, { cause });
+        if (this.#current?.device === device) void this.#input({ kind: 'lost', error });
+      },
+    });
+  }
+
+  /** What was received stays to be fetched over a loss; an unfinished packet does not. */
+  #packetsFor(config: LineConfig, fresh: boolean): PacketBuffer {
+    if (!fresh && this.#packets !== undefined) {
+      this.#packets.restartFraming();
+      return this.#packets;
+    }
+    const { rxBufferBytes: maxBytes, rxBufferPackets: maxPackets } = this.#options;
+    this.#packets?.clear();
+    this.#packets = new PacketBuffer(config.packetSize, { maxBytes, maxPackets });
+    return this.#packets;
+  }
+
+  async #closeCurrent(reason: LinesideError): Promise<void> {
+    const current = this.#current;
+    if (current === undefined) return;
+    this.#current = undefined;
+    current.traffic.end(reason);
+    await current.device.close();
+  }
+
+  /** A disk that hangs or fails must not keep a port from opening or closing: it costs the resume, and is said. */
+  async #remember(config: LineConfig | undefined): Promise<void> {
+    const { clock, logger, memory } = this.#options;
+    try {
+      if (await endsWithin(clock, REMEMBER_LIMIT_MS, memory.remember(config))) return;
+      logger.warn('remembering what is open takes long: the disk is slow', { limitMs: REMEMBER_LIMIT_MS });
+    } catch (error) {
+      logger.error('cannot remember what is open over a restart', { error: messageOf(error) });
+    }
+  }
+}
+
+function joined(refusal: LinesideError, restore: LinesideError): LinesideError {
+  const message = `${refusal.message}; the former configuration could not be restored either: ${restore.message}; the port is closed`;
+  return new LinesideError(refusal.code, message, { cause: refusal });
+}
+
+function quoted(name: string): string {
+  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}...` : name);
+}

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import type { Direction } from '../log/entry.ts';
+import { newCounters } from './counters.ts';
+import type { Device, WriteResult } from './linux/device.ts';
+import { PacketBuffer } from './packets.ts';
+import { Traffic } from './traffic.ts';
+
+const YEAR_MS = 365 * 86_400_000;
+const GAP_MS = 10;
+/** The gap, and 20 characters at 9,600 baud for what a UART may still hold back. */
+const QUIET_MS = 31;
+
+function lineOf(write: () => Promise<WriteResult>) {
+  const clock = new FakeClock();
+  const packets = new PacketBuffer(0, { maxBytes: 1_024, maxPackets: 10 });
+  const stamps: number[] = [];
+  const chunks: string[] = [];
+  const log = { pressed: false, onRelieved: () => undefined };
+  const device = { write, pauseReading: () => undefined, resumeReading: () => undefined } as Partial<Device> as Device;
+  const traffic = new Traffic({
+    device,
+    config: { portName: '/dev/x', baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0 },
+    packets,
+    log: Object.assign(log, {
+      record: (_dir: Direction, atMs: number, data: Uint8Array) => {
+        stamps.push(atMs);
+        chunks.push(Buffer.from(data).toString());
+      },
+    }),
+    clock,
+    counters: newCounters(),
+    rxGapMs: GAP_MS,
+    txLimits: { maxPackets: 10, maxBytes: 1_024 },
+    writeTimeoutMs: 1_000,
+    onDropped: () => undefined,
+  });
+  return { traffic, clock, packets, stamps, chunks, log };
+}
+
+test('the clock is set while a chunk grows: its first byte is stamped by the clock as it is when the chunk is logged', () => {
+  const { traffic, clock, packets, stamps } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  const before = clock.wallMs();
+  traffic.received(Buffer.from('a'));
+  clock.advance(QUIET_MS);
+  traffic.received(Buffer.from('b'));
+  clock.advance(5);
+  clock.stepWall(YEAR_MS);
+  traffic.received(Buffer.from('c'));
+  clock.advance(QUIET_MS);
+  assert.deepEqual(stamps, [before, before + QUIET_MS + YEAR_MS]);
+  assert.deepEqual([packets.take()?.receivedAtMs, packets.take()?.receivedAtMs], stamps);
+});
+
+test('a small move of the clock changes no stamp', () => {
+  const { traffic, clock, stamps } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  const before = clock.wallMs();
+  traffic.received(Buffer.from('a'));
+  clock.stepWall(-300);
+  clock.advance(QUIET_MS);
+  assert.deepEqual(stamps, [before]);
+});
+
+test('a packet whose deadline has passed when it arrives is not sent', async () => {
+  const { traffic, clock } = lineOf(() => Promise.reject(new Error('it is sent')));
+  const { signal } = new AbortController();
+  const sent = traffic.send({ payload: Buffer.from('a'), caller: 'c', signal, deadlineMs: clock.monoMs() });
+  await assert.rejects(sent, { code: 'WRITE_TIMEOUT' });
+});
+
+test('the clock is set while a packet is written: the stamp is that of its beginning, by the new clock', async () => {
+  let written: (result: WriteResult) => void = () => undefined;
+  const { traffic, clock, stamps } = lineOf(
+    () =>
+      new Promise((resolve) => {
+        written = resolve;
+      }),
+  );
+  const before = clock.wallMs();
+  const { signal } = new AbortController();
+  const sent = traffic.send({ payload: Buffer.from('a'), caller: 'c', signal, deadlineMs: undefined });
+  clock.advance(100);
+  clock.stepWall(-YEAR_MS);
+  written({ accepted: 1, error: undefined });
+  await sent;
+  assert.deepEqual(stamps, [before - YEAR_MS]);
+});
+
+test('the process did not run in the midst of a frame: its rest is read after the late timer, and the frame is whole', async () => {
+  const { traffic, clock, chunks } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  traffic.received(Buffer.from('first half, '));
+  clock.stop(100);
+  assert.deepEqual(chunks, []);
+  traffic.received(Buffer.from('second half'));
+  await turns();
+  clock.advance(2 * QUIET_MS);
+  assert.deepEqual(chunks, ['first half, second half']);
+});
+
+test('nothing more came while the process did not run: the silence counts from the poll that found nothing', async () => {
+  const { traffic, clock, chunks } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  traffic.received(Buffer.from('frame'));
+  clock.stop(100);
+  await turns();
+  clock.advance(QUIET_MS - 2);
+  assert.deepEqual(chunks, []);
+  clock.advance(2);
+  assert.deepEqual(chunks, ['frame']);
+});
+
+test('reading is paused in the midst of a frame: the pause is no silence', async () => {
+  const { traffic, clock, chunks, log } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  log.pressed = true;
+  traffic.received(Buffer.from('first half, '));
+  clock.advance(500);
+  log.pressed = false;
+  traffic.relieve();
+  traffic.received(Buffer.from('second half'));
+  clock.advance(QUIET_MS);
+  assert.deepEqual(chunks, ['first half, second half']);
+});
+
+/** Turns of the event loop until the ports are read, as after a late timer. */
+async function turns(): Promise<void> {
+  for (let i = 0; i < 20; i += 1) await new Promise((resolve) => setImmediate(resolve));
+}

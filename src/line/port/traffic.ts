@@ -1,0 +1,259 @@
+/**
+ * The traffic of one open device, from its start to its end: received bytes become chunks, which go in one step to
+ * the receive buffer and to the log (its live tail and its store); packets to send take turns and are written whole,
+ * one after the other. Single-use, as the device is.
+ */
+import type { Clock, Timer } from '../../shared/base/clock.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { RX, TX } from '../log/entry.ts';
+import type { LineRecorder } from '../log/face.ts';
+import { type Chunk, ChunkCutter, characterMs, defaultGapMs } from './chunks.ts';
+import type { Counters } from './counters.ts';
+import type { SendRequest } from './face.ts';
+import { caughtUp } from './linux/caught-up.ts';
+import type { Device, WriteResult } from './linux/device.ts';
+import type { PacketBuffer } from './packets.ts';
+import { type QueueLimits, SendQueue } from './send-queue.ts';
+import type { LineConfig } from './settings.ts';
+
+export interface TrafficOptions {
+  readonly device: Device;
+  readonly config: LineConfig;
+  readonly packets: PacketBuffer;
+  readonly log: LineRecorder;
+  readonly clock: Clock;
+  readonly counters: Counters;
+  /** undefined: 3.5 character times, at least 2 ms. */
+  readonly rxGapMs: number | undefined;
+  readonly txLimits: QueueLimits;
+  readonly writeTimeoutMs: number;
+  /** Packets were dropped from the full receive buffer. */
+  readonly onDropped: (packets: number) => void;
+}
+
+interface Sending {
+  readonly caller: string;
+  readonly payload: Uint8Array;
+  readonly settle: (error: LinesideError | undefined) => void;
+  /** The caller is gone: nothing is sent unless the kernel has accepted a byte already. */
+  readonly cancel: AbortSignal;
+  /** Ends the write under way; the reason is a LinesideError. */
+  readonly abort: AbortController;
+}
+
+export class Traffic {
+  readonly #options: TrafficOptions;
+  readonly #cutter: ChunkCutter;
+  readonly #queue: SendQueue<Sending>;
+  #gapTimer: Timer | undefined;
+  #writing: Sending | undefined;
+  #paused = false;
+  #ended: LinesideError | undefined;
+
+  constructor(options: TrafficOptions) {
+    this.#options = options;
+    const { config, rxGapMs = defaultGapMs(config) } = options;
+    this.#cutter = new ChunkCutter(rxGapMs, characterMs(config));
+    this.#queue = new SendQueue(options.txLimits);
+  }
+
+  get queuedPackets(): number {
+    return this.#queue.packets;
+  }
+
+  get queuedBytes(): number {
+    return this.#queue.bytes;
+  }
+
+  /** Takes bytes that arrived now. */
+  received(bytes: Uint8Array): void {
+    if (this.#ended !== undefined) return;
+    const { clock, counters } = this.#options;
+    counters.rxBytes += bytes.length;
+    const monoMs = clock.monoMs();
+    for (const chunk of this.#cutter.feed(bytes, clock.wallMs(), monoMs)) this.#deliver(chunk);
+    this.#armGapTimer(monoMs);
+    this.#pauseIfPressed();
+  }
+
+  /** Reading goes on: the log has room again. */
+  relieve(): void {
+    if (!this.#paused || this.#ended !== undefined) return;
+    this.#paused = false;
+    this.#options.device.resumeReading();
+    // While nothing was read, nothing is known of the line.
+    const monoMs = this.#options.clock.monoMs();
+    this.#cutter.polled(monoMs);
+    this.#armGapTimer(monoMs);
+  }
+
+  /** Resolves when the kernel has accepted every byte. */
+  send(request: SendRequest): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const refuse = (error: LinesideError): void => {
+        this.#options.counters.txFailedPackets += 1;
+        reject(error);
+      };
+      if (this.#ended !== undefined) return refuse(this.#ended);
+      if (request.signal.aborted) return refuse(cancelled());
+      if (request.deadlineMs !== undefined && request.deadlineMs <= this.#options.clock.monoMs()) return refuse(late());
+      const watch = { deadline: undefined as Timer | undefined };
+      const sending: Sending = {
+        caller: request.caller,
+        payload: request.payload,
+        cancel: request.signal,
+        abort: new AbortController(),
+        settle: (error) => {
+          watch.deadline?.cancel();
+          request.signal.removeEventListener('abort', onCancel);
+          if (error === undefined) resolve();
+          else refuse(error);
+        },
+      };
+      const onCancel = (): void => {
+        // The packet that is first in line is the device's to cancel.
+        if (this.#queue.remove(sending)) sending.settle(cancelled());
+      };
+      if (!this.#queue.push(sending)) return refuse(this.#queueFull());
+      request.signal.addEventListener('abort', onCancel, { once: true });
+      watch.deadline = this.#watchDeadline(sending, request.deadlineMs);
+      void this.#pump();
+    });
+  }
+
+  /** Ends it: the open chunk is delivered, and every packet that was not sent whole fails with the reason. */
+  end(reason: LinesideError): void {
+    if (this.#ended !== undefined) return;
+    this.#gapTimer?.cancel();
+    for (const chunk of this.#cutter.end()) this.#deliver(chunk);
+    this.#ended = reason;
+    this.#writing?.abort.abort(reason);
+    for (const sending of this.#queue.drain()) sending.settle(reason);
+  }
+
+  #deliver(chunk: Chunk): void {
+    const { counters, packets, log } = this.#options;
+    counters.rxChunks += 1;
+    const atMs = this.#stamp(chunk);
+    log.record(RX, atMs, chunk.data);
+    const dropped = packets.add(chunk.data, atMs);
+    if (dropped.packets === 0) return;
+    counters.rxDroppedPackets += dropped.packets;
+    counters.rxDroppedBytes += dropped.bytes;
+    this.#options.onDropped(dropped.packets);
+  }
+
+  /** A moment by the clock as it is set now: all entries after a step of the clock bear its new time, as the log counts on. */
+  #stamp({ atMs, monoMs }: { readonly atMs: number; readonly monoMs: number }): number {
+    const { clock } = this.#options;
+    const nowMs = clock.wallMs() - (clock.monoMs() - monoMs);
+    return Math.abs(nowMs - atMs) < CLOCK_STEP_MS ? atMs : Math.round(nowMs);
+  }
+
+  /** One timer at most, which looks again when bytes came meanwhile: re-arming it for each read would cost more. */
+  #armGapTimer(monoMs: number): void {
+    if (this.#gapTimer !== undefined || this.#paused) return;
+    const lookInMs = this.#cutter.lookInMs(monoMs);
+    if (lookInMs === undefined) return;
+    this.#gapTimer = this.#options.clock.timer(lookInMs, () => void this.#lookForSilence());
+  }
+
+  async #lookForSilence(): Promise<void> {
+    const { clock } = this.#options;
+    const late = this.#cutter.late(clock.monoMs());
+    if (late) await caughtUp(clock);
+    this.#gapTimer = undefined;
+    if (this.#ended !== undefined || this.#paused) return;
+    const monoMs = clock.monoMs();
+    if (late) this.#cutter.polled(monoMs);
+    for (const chunk of this.#cutter.look(monoMs)) this.#deliver(chunk);
+    this.#armGapTimer(monoMs);
+  }
+
+  #pauseIfPressed(): void {
+    if (this.#paused || !this.#options.log.pressed) return;
+    this.#paused = true;
+    this.#options.counters.rxPauses += 1;
+    this.#options.device.pauseReading();
+  }
+
+  #watchDeadline(sending: Sending, deadlineMs: number | undefined): Timer | undefined {
+    if (deadlineMs === undefined) return undefined;
+    const { clock } = this.#options;
+    return clock.timer(Math.max(0, deadlineMs - clock.monoMs()), () => {
+      if (this.#queue.remove(sending)) sending.settle(late());
+      else sending.abort.abort(late());
+    });
+  }
+
+  async #pump(): Promise<void> {
+    if (this.#writing !== undefined) return;
+    for (let sending = this.#queue.next(); sending !== undefined; sending = this.#queue.next()) {
+      this.#writing = sending;
+      sending.settle(await this.#write(sending));
+      // The cancellation of the next packet may wait to be read.
+      if (this.#queue.packets > 0) await caughtUp(this.#options.clock);
+    }
+    this.#writing = undefined;
+  }
+
+  async #write(sending: Sending): Promise<LinesideError | undefined> {
+    const { device, clock, log, counters } = this.#options;
+    const limit = clock.timer(this.#writeLimitMs(sending.payload.length), () => {
+      sending.abort.abort(new LinesideError('WRITE_TIMEOUT', 'the line is stuck: nothing reads at the other end'));
+    });
+    const began = { atMs: clock.wallMs(), monoMs: clock.monoMs() };
+    const result = await device.write(sending.payload, sending.abort.signal, sending.cancel);
+    limit.cancel();
+    const atMs = this.#stamp(began);
+    counters.txBytes += result.accepted;
+    if (result.error === undefined) {
+      counters.txPackets += 1;
+      log.record(TX, atMs, sending.payload);
+      return undefined;
+    }
+    if (result.accepted > 0) {
+      const note = `incomplete: ${result.accepted} of ${sending.payload.length} bytes reached the port`;
+      log.record(TX, atMs, sending.payload.subarray(0, result.accepted), note);
+    }
+    return this.#writeFailure(sending, result, result.error);
+  }
+
+  #writeFailure(sending: Sending, result: WriteResult, error: Error): LinesideError {
+    const reason: unknown =
+      sending.abort.signal.reason ?? (sending.cancel.aborted && result.accepted === 0 ? cancelled() : undefined);
+    const [code, why] =
+      reason instanceof LinesideError
+        ? ([reason.code, reason.message] as const)
+        : (['PORT_IO', error.message] as const);
+    const done = `${result.accepted} of ${sending.payload.length} bytes had reached the port`;
+    return new LinesideError(code, `${why}; ${done}`, { cause: error });
+  }
+
+  /** The time the bytes take on the wire comes on top: 64 KiB at 300 baud are 36 minutes. */
+  #writeLimitMs(bytes: number): number {
+    // A frame has 12 bit times at most: start, 8 data, parity, 2 stop.
+    const wireMs = (bytes * 12 * 1_000) / this.#options.config.baudRate;
+    return Math.min(MAX_TIMER_MS, this.#options.writeTimeoutMs + wireMs);
+  }
+
+  #queueFull(): LinesideError {
+    const waiting = `${this.#queue.packets} packets, ${this.#queue.bytes} bytes`;
+    return new LinesideError('QUEUE_FULL', `the send queue is full (${waiting})`, {
+      hint: 'send again when earlier packets have been answered',
+    });
+  }
+}
+
+/** Far above what reading two clocks one after the other can differ by; smaller steps are not made (time sync slews). */
+const CLOCK_STEP_MS = 400;
+/** Longer timers fire at once in Node (32-bit milliseconds). */
+const MAX_TIMER_MS = 2_147_483_647;
+
+function late(): LinesideError {
+  return new LinesideError('WRITE_TIMEOUT', 'the line is stuck: the deadline passed');
+}
+
+function cancelled(): LinesideError {
+  return new LinesideError('NOT_SENT', 'the caller went away before the packet reached the port');
+}

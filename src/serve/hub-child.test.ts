@@ -1,0 +1,76 @@
+/** The hub's supervisor on real processes that stand for it; its table is tested in hub-states.test.ts, the whole in test/e2e. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { until } from '../../test/e2e/wait.ts';
+import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../shared/base/logger.ts';
+import { HubChild } from './hub-child.ts';
+
+function supervise(t: TestContext, command: readonly [string, ...string[]]) {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-child-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const clock = new FakeClock();
+  const logged: string[] = [];
+  const note = (message: string, fields: object = {}) => void logged.push(`${message} ${JSON.stringify(fields)}`);
+  const logger = { ...silentLogger, info: note, warn: note, error: note };
+  const hub = new HubChild({ command, dataDir: dir, stopLimitMs: 10_000, clock, logger });
+  t.after(() => hub.stop());
+  const saw = (pattern: RegExp, times = 1) =>
+    until(`${pattern} ${times} times`, () => logged.filter((line) => pattern.test(line)).length >= times);
+  return { hub, dir, clock, logged, saw };
+}
+
+test('a program that cannot be started is tried again, later each time', async (t) => {
+  const { hub, clock, saw, logged } = supervise(t, ['/nonexistent/lineside']);
+  hub.start();
+  await saw(/the hub ended and is started again .*ENOENT/);
+  clock.advance(999);
+  assert.equal(logged.length, 1);
+  clock.advance(1);
+  await saw(/ENOENT/, 2);
+  clock.advance(1_999);
+  assert.equal(logged.length, 2);
+  clock.advance(1);
+  await saw(/ENOENT/, 3);
+  await hub.stop();
+  assert.equal(clock.pendingTimers, 0);
+});
+
+test('one that does not heed SIGTERM is killed after the limit', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-deaf-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const deaf = `trap '' TERM; echo deaf >"$0/deaf"; while :; do sleep 0.05; done`;
+  const { hub, clock, saw, logged } = supervise(t, ['sh', '-c', deaf, dir]);
+  hub.start();
+  await saw(/hub started/);
+  await until('it is deaf', () => existsSync(join(dir, 'deaf')));
+  let stopped = false;
+  const stopping = hub.stop().then(() => (stopped = true));
+  clock.advance(9_999);
+  assert.equal(stopped, false);
+  clock.advance(1);
+  await stopping;
+  assert.match(logged.at(-1) ?? '', /does not stop: killing it/);
+  assert.equal(clock.pendingTimers, 0);
+});
+
+test('stopped before it was started, it starts nothing', async (t) => {
+  const { hub, logged } = supervise(t, ['sleep', '60']);
+  hub.start();
+  await hub.stop();
+  assert.deepEqual(logged, []);
+});
+
+test('a process id that means another program by now is let be', async (t) => {
+  const { hub, dir, saw, logged } = supervise(t, ['sleep', '60']);
+  // This very process: were it taken for a hub, the test would end here.
+  writeFileSync(join(dir, 'hub.lock'), `${process.pid}\n`);
+  hub.start();
+  await saw(/hub started/);
+  assert.equal(logged.length, 1);
+  assert.equal(readFileSync(join(dir, 'hub.lock'), 'utf8'), `${process.pid}\n`);
+  await hub.stop();
+});

@@ -1,0 +1,111 @@
+/** The hub as a child process of `lineside serve`: started, started again when it dies, and stopped, by hub-states.ts. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Clock, Timer } from '../shared/base/clock.ts';
+import { messageOf } from '../shared/base/errors.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import { endOrphan } from './hub-orphan.ts';
+import { type HubEffect, type HubEvent, type HubState, initialHub, stepHub } from './hub-states.ts';
+
+/** How a hub ends that was asked to. */
+const MEANT = 'exit status 0';
+
+export interface HubChildOptions {
+  /** The program and its arguments. */
+  readonly command: readonly [string, ...string[]];
+  /** Where an earlier hub may be at work. */
+  readonly dataDir: string;
+  /** From SIGTERM to SIGKILL. */
+  readonly stopLimitMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export class HubChild {
+  readonly #options: HubChildOptions;
+  #state: HubState = initialHub;
+  #child: ChildProcess | undefined;
+  #isReloading = false;
+  #timer: Timer | undefined;
+  readonly #stopping = new AbortController();
+  readonly #ended = Promise.withResolvers<void>();
+
+  constructor(options: HubChildOptions) {
+    this.#options = options;
+  }
+
+  /** Ends what an earlier service left, then starts the hub. Never fails: it goes on trying. */
+  start(): void {
+    const { dataDir, stopLimitMs, clock, logger } = this.#options;
+    void endOrphan({ dataDir, limitMs: stopLimitMs, clock, logger, signal: this.#stopping.signal })
+      .catch((error: unknown) => logger.error('cannot stop the hub of an earlier service', { error: messageOf(error) }))
+      .then(() => this.#on('due'));
+  }
+
+  /** It reads its configuration anew, and ends itself where that is for it, to be started again. */
+  reload(): void {
+    this.#isReloading = true;
+    this.#child?.kill('SIGHUP');
+  }
+
+  /** Resolves when the process is gone: asked to end, killed after the limit. */
+  stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#on('stop');
+    return this.#ended.promise;
+  }
+
+  #on(event: HubEvent): void {
+    const { state, effects } = stepHub(this.#state, event, this.#options.clock.monoMs());
+    this.#state = state;
+    for (const effect of effects) this.#do(effect);
+  }
+
+  #do(effect: HubEffect): void {
+    switch (effect.kind) {
+      case 'spawn':
+        return this.#spawn();
+      case 'wait':
+        return this.#after(effect.ms, 'due');
+      case 'terminate':
+        this.#child?.kill('SIGTERM');
+        return this.#after(this.#options.stopLimitMs, 'overdue');
+      case 'kill':
+        this.#options.logger.warn('the hub does not stop: killing it', { pid: this.#child?.pid });
+        return void this.#child?.kill('SIGKILL');
+      case 'end':
+        this.#timer?.cancel();
+        return this.#ended.resolve();
+    }
+  }
+
+  #after(ms: number, event: HubEvent): void {
+    this.#timer?.cancel();
+    this.#timer = this.#options.clock.timer(ms, () => this.#on(event));
+  }
+
+  #spawn(): void {
+    const [program, ...given] = this.#options.command;
+    const { clock, logger } = this.#options;
+    const fromMs = clock.monoMs();
+    const child = spawn(program, given, { stdio: ['ignore', 'inherit', 'inherit'] });
+    this.#child = child;
+    const over = (how: string): void => {
+      if (this.#child !== child) return;
+      this.#child = undefined;
+      this.#on('exited');
+      if (this.#state.name !== 'waiting') return;
+      const isMeant = this.#isReloading && how === MEANT;
+      this.#isReloading = false;
+      logger[isMeant ? 'info' : 'warn']('the hub ended and is started again', {
+        how,
+        afterS: Math.round((clock.monoMs() - fromMs) / 1_000),
+      });
+    };
+    // Without a process id it could not be started, and there is no exit to come.
+    child.once('error', (error) => {
+      if (child.pid === undefined) over(error.message);
+    });
+    child.once('exit', (status, signal) => over(signal ?? `exit status ${status}`));
+    if (child.pid !== undefined) logger.info('hub started', { pid: child.pid });
+  }
+}

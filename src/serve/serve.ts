@@ -1,0 +1,246 @@
+/** `lineside serve`: runs the service, or one process of it, until a signal asks it to stop. */
+import { resolve as absolute } from 'node:path';
+import { parseArgs } from 'node:util';
+import { systemClock } from '../shared/base/clock.ts';
+import { asLinesideError, LinesideError, messageOf } from '../shared/base/errors.ts';
+import { createLogger, type Logger } from '../shared/base/logger.ts';
+import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
+import { type Handed, type Loaded, load } from '../shared/config/load.ts';
+import { createNotifier } from '../shared/host/notify.ts';
+import { type Vitals, VitalsReport } from '../shared/host/vitals.ts';
+import type { HubChild } from './hub-child.ts';
+import { HubReload, LineReload, type Reloaded } from './reload.ts';
+import { heardHangups, stopAsked } from './signals.ts';
+
+const EXIT_OK = 0;
+const EXIT_FAILED = 1;
+/** Bad arguments or configuration: restarting does not help. */
+const EXIT_USAGE = 2;
+
+/** What a hub may take to stop beside outbox.drain_ms: its connections, its worker, a last checkpoint on a slow card. */
+const HUB_STOP_MS = 10_000;
+/** The steps inside have limits of their own, which are shorter. */
+const OUTER_LIMIT_MS = 120_000;
+/** All steps of a stop together; outbox.drain_ms comes on top. */
+const STOP_MS = 45_000;
+/** The longest that a timer can be: 25 days. */
+const LONG_MS = 2_147_483_647;
+
+const USAGE = `usage: lineside serve [--config FILE] [--role line|hub]
+
+Runs the service in the foreground until SIGTERM or SIGINT. FILE is TOML (default /etc/lineside/lineside.toml); every
+key has an override in the environment, LINESIDE_SECTION_KEY. Exit status 2: bad arguments or configuration.
+
+  --role line   the serial port, its log and gRPC only
+  --role hub    reference data, outbox, Kafka and HTTP only
+
+SIGHUP reads the configuration anew (systemctl reload lineside); in a terminal it ends the service, as SIGTERM does.
+
+Without a role it runs the line, and the hub as a process of its own, which is started again when it dies.
+`;
+
+type Role = 'line' | 'hub' | 'both';
+
+interface Asked {
+  readonly loaded: Loaded;
+  /** Reads it anew. Throws CONFIG_INVALID. */
+  readonly read: () => Loaded;
+  readonly role: Role;
+  /** The hub's own command, where this process starts one. */
+  readonly hubCommand: readonly [string, ...string[]];
+}
+
+/** A process of the service once it is up: what to write of it, how to stop it. */
+interface Running {
+  readonly ready: string;
+  readonly addresses: readonly string[];
+  readonly steps: readonly StopStep[];
+  readonly vitals: Vitals;
+  /** What a stop may take at most. */
+  readonly stopMs: number;
+  /** Takes the configuration as it is now. */
+  readonly reload: () => Promise<Reloaded> | Reloaded;
+  /** After the stop, where threads may hang: ends the process. */
+  readonly end?: (status: number, tookMs: number) => Promise<void>;
+}
+
+export async function serve(argv: readonly string[], version: string): Promise<number> {
+  // Who read it may be gone (a pipe); that is no reason to stop.
+  process.stderr.on('error', () => undefined);
+  const logger = createLogger({
+    write: (line) => void process.stderr.write(line),
+    journal: process.env.JOURNAL_STREAM !== undefined,
+    debug: process.env.LINESIDE_DEBUG !== undefined,
+    wallMs: () => systemClock.wallMs(),
+  });
+  const asked = await configure(argv);
+  if (typeof asked === 'number') return asked;
+  const who = asked.role === 'hub' ? 'hub ' : '';
+  const { nameThread } = await import('../shared/host/libc.ts');
+  nameThread(asked.role === 'hub' ? 'lineside-hub' : 'lineside-line');
+  for (const key of asked.loaded.unused) logger.info(`${who}listens on the sockets that systemd opened, not on ${key}`);
+  for (const socket of asked.loaded.unserved) logger.warn(`${who}does not serve a socket of systemd`, { socket });
+  // Waiting for a signal alone does not keep a process.
+  const held = setInterval(() => undefined, LONG_MS);
+  let report: VitalsReport | undefined;
+  try {
+    const { stopped, stop: askToStop } = stopAsked(logger, who);
+    const hangups = heardHangups(askToStop);
+    const notifier = await createNotifier(process.env, logger);
+    const told = new VitalsReport({ notifier, clock: systemClock, logger });
+    report = told;
+    const running = await start({ asked, logger, version, report: told });
+    const { ready, addresses, steps, end } = running;
+    logger.info(ready, { version, listen: addresses.join(' ') });
+    await told.up(running.vitals);
+    hangups.onEach(async () => {
+      const endsFor = await reload(running, told, logger, who);
+      if (endsFor !== '') askToStop(endsFor);
+    });
+    const why = await stopped;
+    logger.info(`${who}stopping`, { why });
+    told.stopping(running.stopMs);
+    const fromMs = systemClock.monoMs();
+    const status = await stop(steps, logger, who);
+    await end?.(status, systemClock.monoMs() - fromMs);
+    return status;
+  } catch (error) {
+    const { message, hint, code } = asLinesideError(error);
+    report?.failed(`cannot start: ${message}`);
+    logger.error(`${who}cannot start`, { error: message, ...(hint === '' ? {} : { hint }) });
+    return code === 'CONFIG_INVALID' ? EXIT_USAGE : EXIT_FAILED;
+  } finally {
+    clearInterval(held);
+  }
+}
+
+async function configure(argv: readonly string[]): Promise<Asked | number> {
+  try {
+    const options = {
+      config: { type: 'string' },
+      role: { type: 'string' },
+      // Told by its command line alone: see hub-orphan.ts.
+      child: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    } as const;
+    const { values } = parseArgs({ args: [...argv], options });
+    if (values.help === true) {
+      process.stdout.write(USAGE);
+      return EXIT_OK;
+    }
+    const role = roleOf(values.role);
+    const handed = await handedOver(role);
+    const read = (): Loaded => load(values.config, process.env, role === 'both' ? 'serve' : role, handed);
+    const loaded = read();
+    const hubCommand = role === 'both' ? await ownHub(values.config) : ([''] as const);
+    return { loaded, read, role, hubCommand };
+  } catch (error) {
+    const { message, hint } = asLinesideError(error);
+    process.stderr.write(`lineside serve: ${message}${hint === '' ? '' : ` (${hint})`}\n`);
+    return EXIT_USAGE;
+  }
+}
+
+/** The sockets that systemd opened for this process, if it did: those of a hub's child are opened by the hub itself. */
+async function handedOver(role: Role): Promise<Handed> {
+  if (process.env.LISTEN_FDS === undefined) return {};
+  const { inheritedSockets, listenersFor } = await import('../shared/host/inherited.ts');
+  return listenersFor(await inheritedSockets(process.env), role === 'hub' ? ['http'] : ['grpc']);
+}
+
+function roleOf(given: string | undefined): Role {
+  if (given === undefined) return 'both';
+  if (given === 'line' || given === 'hub') return given;
+  throw new LinesideError('INVALID_ARGUMENT', `no such role: "${given}"`, { hint: 'roles: line, hub' });
+}
+
+/** This program again, by the same Node with the same options. */
+async function ownHub(configFile: string | undefined): Promise<Asked['hubCommand']> {
+  const { CHILD_ARGUMENTS } = await import('./hub-orphan.ts');
+  const main = process.argv[1] ?? '';
+  const config = configFile === undefined ? [] : ['--config', absolute(configFile)];
+  return [process.execPath, ...process.execArgv, main, ...CHILD_ARGUMENTS, ...config];
+}
+
+interface Start {
+  readonly asked: Asked;
+  readonly logger: Logger;
+  readonly version: string;
+  readonly report: VitalsReport;
+}
+
+/** Each process loads its own half only. */
+function start(how: Start): Promise<Running> {
+  return how.asked.role === 'hub' ? startHub(how) : startLine(how);
+}
+
+async function startHub({ asked, logger, version, report }: Start): Promise<Running> {
+  const { loaded, read } = asked;
+  const { config } = loaded;
+  const { startHub: run } = await import('../hub/hub-process.ts');
+  const hub = await run({ config, logger, version, stage: (text) => report.stage(text) });
+  const { addresses, vitals } = hub;
+  const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
+  const reloading = new HubReload({ loaded, read, logger });
+  const stopMs = config.outbox.drainMs + STOP_MS;
+  return { ready: 'hub ready', addresses, steps: [step], vitals, stopMs, reload: () => reloading.reload() };
+}
+
+async function startLine({ asked, logger, version, report }: Start): Promise<Running> {
+  const { loaded, read, role } = asked;
+  const { config } = loaded;
+  const { startLine: run, endThreads } = await import('../line/line-process.ts');
+  const configurationRefused = (): string => reloading?.refused ?? '';
+  let reloading: LineReload | undefined;
+  const line = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
+  const { addresses, vitals } = line;
+  const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
+  const hub = role === 'both' ? await startHubChild(asked, logger) : undefined;
+  if (hub !== undefined) steps.unshift({ what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS });
+  const lineReload = new LineReload({ loaded, read, take: (changed) => line.configure(changed), logger });
+  reloading = lineReload;
+  const stopMs = STOP_MS + (hub === undefined ? 0 : config.outbox.drainMs + HUB_STOP_MS);
+  const reload = async (): Promise<Reloaded> => {
+    const reloaded = await lineReload.reload();
+    // A faulty file was judged for both: the hub would only say it again.
+    if (reloaded.isGood) hub?.reload();
+    return reloaded;
+  };
+  return { ready: 'ready', addresses, steps, vitals, stopMs, reload, end: endThreads };
+}
+
+/** Once the line is up: a second service in the same place has failed by then, and touches nobody's hub. */
+async function startHubChild({ loaded, hubCommand }: Asked, logger: Logger): Promise<HubChild> {
+  const { HubChild } = await import('./hub-child.ts');
+  const { data, outbox } = loaded.config;
+  const stopLimitMs = outbox.drainMs + HUB_STOP_MS;
+  const hub = new HubChild({ command: hubCommand, dataDir: data.dir, stopLimitMs, clock: systemClock, logger });
+  hub.start();
+  return hub;
+}
+
+/** Why the process is to end; '': it goes on. To systemd the reload is over by then in either case. */
+async function reload(running: Running, report: VitalsReport, logger: Logger, who: string): Promise<string> {
+  report.reloading();
+  try {
+    const { remark, endsFor } = await running.reload();
+    await report.reloaded(remark);
+    return endsFor;
+  } catch (error) {
+    logger.error(`${who}the configuration could not be read anew`, { error: messageOf(error) });
+    await report.reloaded('');
+    return '';
+  }
+}
+
+async function stop(steps: readonly StopStep[], logger: Logger, who: string): Promise<number> {
+  const failed = process.exitCode === EXIT_FAILED;
+  try {
+    await stopAll(steps);
+    logger.info(`${who}stopped`);
+    return failed ? EXIT_FAILED : EXIT_OK;
+  } catch (error) {
+    logger.error(`${who}stopped with failures`, { error: messageOf(error) });
+    return EXIT_FAILED;
+  }
+}

@@ -1,0 +1,441 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { parse } from 'smol-toml';
+import { exposureFaults, httpExposureFaults } from './exposure.ts';
+import { configSchema } from './json-schema.ts';
+import type { Key } from './key.ts';
+import { keys, reservedVariables, variableOf } from './keys.ts';
+import { isLoopback, parseListen, showListen } from './listen.ts';
+import { type Environment, parseConfig } from './parse.ts';
+
+function config(toml: string, env: Environment = {}) {
+  return parseConfig(parse(toml), env);
+}
+function faults(toml: string, env: Environment = {}): string[] {
+  return config(toml, env).faults.map(({ path, message }) => `${path}: ${message}`);
+}
+
+test('an empty file and environment give the defaults of the decisions', () => {
+  const parsed = config('');
+  assert.deepEqual(parsed.faults, []);
+  assert.deepEqual(parsed.config, {
+    device: { id: '', inventory: true, timeSyncFile: '/run/systemd/timesync/synchronized' },
+    data: { dir: '/var/lib/lineside', runtimeDir: '/run/lineside' },
+    serial: {
+      extraPorts: [],
+      simulate: false,
+      atStart: 'resume',
+      line: undefined,
+      maxPayloadBytes: 65_536,
+      rxBufferBytes: 1_048_576,
+      rxBufferPackets: 65_536,
+      rxGapMs: undefined,
+      txQueuePackets: 256,
+      txQueueBytes: 1_048_576,
+      writeTimeoutMs: 10_000,
+    },
+    log: {
+      commitMs: 1_000,
+      maxBytes: 1_073_741_824,
+      maxAgeDays: 30,
+      queueBytes: 16_777_216,
+      tailBytes: 1_048_576,
+    },
+    grpc: {
+      listen: [
+        { kind: 'tcp', host: '127.0.0.1', port: 50_051, loopback: true },
+        { kind: 'unix', path: '/run/lineside/grpc.sock' },
+      ],
+      insecure: false,
+      maxStreamsPerConnection: 128,
+      maxSubscribers: 256,
+      keepaliveS: 30,
+    },
+    http: {
+      listen: [
+        { kind: 'tcp', host: '127.0.0.1', port: 8_080, loopback: true },
+        { kind: 'unix', path: '/run/lineside/http.sock' },
+      ],
+      insecure: false,
+      maxBodyBytes: 1_048_576,
+      maxImportBytes: 67_108_864,
+      maxConnections: 256,
+      requestTimeoutMs: 60_000,
+    },
+    kafka: {
+      bootstrap: '',
+      securityProtocol: 'plaintext',
+      username: '',
+      passwordFile: '',
+      caFile: '',
+      topicPrefix: 'refdata.cuod.events',
+      createTopics: true,
+      partitions: 3,
+      replicationFactor: -1,
+      compression: 'zstd',
+      messageTimeoutMs: 30_000,
+      maxMessageBytes: 1_000_000,
+    },
+    outbox: {
+      maxAttempts: 1_000,
+      maxBytes: 2_147_483_648,
+      minFreeBytes: 67_108_864,
+      inFlightBytes: 4_194_304,
+      keepPublishedDays: 7,
+      drainMs: 5_000,
+    },
+    webhooks: {
+      scheduleS: [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600, 21_600],
+      timeoutMs: 10_000,
+      caFile: '',
+      allowCidrs: [],
+      allowPorts: [443],
+      keyFile: '/var/lib/lineside/webhooks.key',
+      keepDeliveredDays: 7,
+      keepFailedDays: 30,
+    },
+    upstream: {
+      to: 'off',
+      topic: 'lineside.serial-log',
+      maxKbitPerS: 0,
+      maxBytesPerDay: 0,
+      batchBytes: 262_144,
+      lingerMs: 5_000,
+      compression: 'zstd',
+      collector: '',
+      collectorTokenFile: '',
+      collectorCaFile: '',
+      collectorInsecure: false,
+    },
+    tls: { certFile: '', keyFile: '', clientCaFile: '' },
+    auth: { tokensFile: '/etc/lineside/tokens.json', operatorCerts: [], viewerCerts: [] },
+  });
+});
+
+test('every default is within its own limits', () => {
+  for (const key of keys) {
+    const [section, name] = splitPath(key);
+    assert.deepEqual(faults(`[${section}]\n${name} = ${JSON.stringify(key.schema.default)}`), [], key.path);
+  }
+});
+
+test('the file goes before the default, the environment before the file', () => {
+  const file = '[serial]\nrx_buffer_bytes = 8192\nsimulate = true\n[serial.line]\nport = "/dev/ttyS1"\nstop_bits = 2';
+  const { config: got, settings } = config(file, { LINESIDE_SERIAL_RX_BUFFER_BYTES: '16384' });
+  assert.equal(got.serial.rxBufferBytes, 16_384);
+  assert.equal(got.serial.simulate, true);
+  assert.deepEqual(got.serial.line, {
+    portName: '/dev/ttyS1',
+    baudRate: 115_200,
+    dataBits: 8,
+    parity: 0,
+    stopBits: 2,
+    packetSize: 0,
+  });
+  assert.equal(settings.get('serial.rx_buffer_bytes')?.source, 'environment');
+  assert.equal(settings.get('serial.simulate')?.source, 'file');
+  assert.equal(settings.get('log.commit_ms')?.source, 'default');
+});
+
+test('every kind of key can come from the environment', () => {
+  const { config: got, faults: found } = config('', {
+    LINESIDE_SERIAL_EXTRA_PORTS: '/dev/pts/1, /tmp/line*',
+    LINESIDE_SERIAL_SIMULATE: 'true',
+    LINESIDE_SERIAL_RX_GAP_MS: '0',
+    LINESIDE_SERIAL_LINE_PORT: '/dev/ttyS0',
+    LINESIDE_SERIAL_LINE_PARITY: 'mark',
+    LINESIDE_GRPC_LISTEN: '[::1]:1234,unix:/tmp/x.sock',
+    LINESIDE_WEBHOOKS_SCHEDULE_S: '0, 5,60',
+    LINESIDE_WEBHOOKS_ALLOW_PORTS: '443,8443',
+    LINESIDE_WEBHOOKS_ALLOW_CIDRS: '192.168.7.0/24,fd00::/8',
+    LINESIDE_HOST: 'box',
+    LINESIDE_CONFIG: '/x',
+    STATE_DIRECTORY: '/var/lib/a:/var/lib/b',
+    RUNTIME_DIRECTORY: '/run/b',
+  });
+  assert.deepEqual(found, []);
+  assert.deepEqual(got.serial.extraPorts, ['/dev/pts/1', '/tmp/line*']);
+  assert.deepEqual([got.serial.simulate, got.serial.rxGapMs, got.serial.line?.parity], [true, 0, 3]);
+  assert.deepEqual(got.data, { dir: '/var/lib/a', runtimeDir: '/run/b' });
+  assert.deepEqual(got.grpc.listen, [
+    { kind: 'tcp', host: '::1', port: 1234, loopback: true },
+    { kind: 'unix', path: '/tmp/x.sock' },
+  ]);
+  const { scheduleS, allowPorts, allowCidrs, keyFile } = got.webhooks;
+  assert.deepEqual(
+    [scheduleS, allowPorts],
+    [
+      [0, 5, 60],
+      [443, 8_443],
+    ],
+  );
+  assert.deepEqual([allowCidrs, keyFile], [['192.168.7.0/24', 'fd00::/8'], '/var/lib/a/webhooks.key']);
+});
+
+test('lists of numbers are held to their length and each to its limits', () => {
+  for (const [toml, fault] of [
+    ['schedule_s = 30', 'schedule_s: must be a list of numbers, not 30'],
+    ['schedule_s = []', 'schedule_s: must hold 1 to 100 numbers, not 0'],
+    [`schedule_s = [${'1,'.repeat(101)}]`, 'schedule_s: must hold 1 to 100 numbers, not 101'],
+    ['schedule_s = [0, 604801]', 'schedule_s: each must be a whole number from 0 to 604800, not 604801'],
+    ['schedule_s = [0, -1]', 'schedule_s: each must be a whole number from 0 to 604800, not -1'],
+    ['schedule_s = [0.5]', 'schedule_s: each must be a whole number from 0 to 604800, not 0.5'],
+    ['schedule_s = ["5"]', 'schedule_s: each must be a whole number from 0 to 604800, not "5"'],
+    ['allow_ports = [0]', 'allow_ports: each must be a whole number from 1 to 65535, not 0'],
+  ]) {
+    assert.deepEqual(faults(`[webhooks]\n${toml}`), [`webhooks.${fault}`]);
+  }
+  assert.deepEqual(faults('', { LINESIDE_WEBHOOKS_SCHEDULE_S: '0,soon' }), [
+    'LINESIDE_WEBHOOKS_SCHEDULE_S: each must be a whole number from 0 to 604800, not "soon" (webhooks.schedule_s)',
+  ]);
+  assert.deepEqual(config('[webhooks]\nallow_ports = []').config.webhooks.allowPorts, []);
+});
+
+test('every range that is none is named, each by itself', () => {
+  assert.deepEqual(faults('[webhooks]\nallow_cidrs = ["10.0.0.0/8", "10.0.0.1/8", "lan", "::/0"]'), [
+    'webhooks.allow_cidrs: "10.0.0.1/8" names an address inside the range: write "10.0.0.0/8"',
+    'webhooks.allow_cidrs: "lan" is no range: write an address and a length, "192.168.7.0/24" or "fd00::/8"',
+  ]);
+});
+
+test('all faults are named at once, each with its path', () => {
+  const file = `
+    top = 1
+    [serial]
+    rx_buffer_byts = 1
+    simulate = "yes"
+    rx_gap_ms = 1001
+    line = 5
+    [log]
+    commit_ms = 9.5
+    max_bytes = 1048575
+    [grcp]
+    listen = []
+    [auth]
+    tokens_file = "tokens.json"
+    viewer_certs = [1]`;
+  const env = { LINESIDE_SERIAL_SIMULTE: '1', LINESIDE_GRPC_INSECURE: 'true', LINESIDE_GRPC_KEEPALIVE_S: 'x' };
+  assert.deepEqual(faults(file, env), [
+    'top: no such key',
+    'serial.rx_buffer_byts: no such key; did you mean serial.rx_buffer_bytes?',
+    'serial.line: is a section: write [serial.line]',
+    'grcp: no such section; did you mean grpc?',
+    'LINESIDE_SERIAL_SIMULTE: no such variable; did you mean LINESIDE_SERIAL_SIMULATE?',
+    'serial.simulate: must be true or false, not "yes"',
+    'serial.rx_gap_ms: must be a whole number from 0 to 1000, or "auto", not 1001',
+    'log.commit_ms: must be a whole number from 10 to 60000, not 9.5',
+    'log.max_bytes: must be a whole number from 1048576 to 1099511627776, not 1048575',
+    'LINESIDE_GRPC_INSECURE: can only be set in the file (grpc.insecure)',
+    'LINESIDE_GRPC_KEEPALIVE_S: must be a whole number from 1 to 3600, not "x" (grpc.keepalive_s)',
+    'auth.tokens_file: must be an absolute path, not "tokens.json"',
+    'auth.viewer_certs: must hold texts only, not 1',
+  ]);
+});
+
+const sasl = '[kafka]\nsecurity_protocol = "sasl_ssl"\n';
+const together: [string, string, RegExp][] = [
+  ['at_start "open" without a port', '[serial]\nat_start = "open"', /^serial.line.port: must name a port/],
+  ['1.5 stop bits with 8 data bits', '[serial.line]\nstop_bits = "1.5"', /^serial.line.stop_bits: .* not with 8$/],
+  [
+    'packets larger than may be sent',
+    '[serial]\nmax_payload_bytes = 10\n[serial.line]\nport = "x"\npacket_size = 11',
+    /^serial.line.packet_size/,
+  ],
+  ['a queue smaller than a packet', '[serial]\ntx_queue_bytes = 10', /^serial.tx_queue_bytes: must be at least/],
+  ['no address at all', '[grpc]\nlisten = []', /^grpc.listen: must name/],
+  ['an address twice', '[grpc]\nlisten = ["127.0.0.1:1", "127.0.0.1:1"]', /listed twice/],
+  ['a certificate without key', '[tls]\ncert_file = "/a"', /^tls.key_file/],
+  ['a key without certificate', '[tls]\nkey_file = "/a"', /^tls.cert_file/],
+  ['a client authority without TLS', '[tls]\nclient_ca_file = "/a"', /^tls.cert_file/],
+  ['no address of the HTTP interface', '[http]\nlisten = []', /^http.listen: must name/],
+  [
+    'one socket for two interfaces',
+    '[grpc]\nlisten = ["unix:a"]\n[http]\nlisten = ["unix:/run/lineside/a"]',
+    /^http.listen: unix:\/run\/lineside\/a is in grpc.listen too/,
+  ],
+  ['a broker without a port', '[kafka]\nbootstrap = "broker"', /^kafka.bootstrap: must be "host:port" .*not "broker"$/],
+  ['brokers with a space between', '[kafka]\nbootstrap = "a:1, b:2"', /^kafka.bootstrap: must be "host:port"/],
+  ['a broker written as a URL', '[kafka]\nbootstrap = "kafka://a:1"', /^kafka.bootstrap: must be "host:port"/],
+  ["a broker's port that is none", '[kafka]\nbootstrap = "a:1,b:65536"', /^kafka.bootstrap: "b:65536".*above 65535/],
+  ['SCRAM without a user', `${sasl}password_file = "/p"`, /^kafka.username: must be set, since .* is "sasl_ssl"/],
+  ['SCRAM without a password', `${sasl}username = "u"`, /^kafka.password_file: must be set/],
+  ['a user that would not be asked for', '[kafka]\nusername = "u"', /^kafka.security_protocol: must be "sasl_ssl"/],
+  ['authorities without TLS', '[kafka]\nca_file = "/a"', /^kafka.security_protocol: must be "ssl"/],
+  [
+    'a log for brokers that there are none of',
+    '[upstream]\nto = "kafka"',
+    /^kafka.bootstrap: must be set, since upstream.to is "kafka"/,
+  ],
+  ['a log for a collector without one', '[upstream]\nto = "collector"', /^upstream.collector: must be set, since/],
+  ['a collector without a port', '[upstream]\ncollector = "host"', /^upstream.collector: must be "host:port"/],
+  ["a collector's port that is none", '[upstream]\ncollector = "a:65536"', /^upstream.collector: the port is above/],
+  [
+    'a log that the hub could not read',
+    '[upstream]\nto = "collector"\ncollector = "a:1"\n[grpc]\nlisten = ["127.0.0.1:1"]',
+    /^grpc.listen: must name a Unix socket, since upstream.to is "collector"/,
+  ],
+  [
+    "the log on the change events' topic",
+    '[upstream]\ntopic = "refdata.cuod.events.public"',
+    /^upstream.topic: .* is the topic of change events/,
+  ],
+  [
+    'a budget that nothing fits into',
+    '[upstream]\nmax_bytes_per_day = 1000',
+    /^upstream.max_bytes_per_day: must be 0 or/,
+  ],
+  ['a prefix that no topic may have', '[kafka]\ntopic_prefix = "a/b"', /^kafka.topic_prefix: must be 1 to 238 of/],
+  ['a prefix that leaves no room', `[kafka]\ntopic_prefix = "${'x'.repeat(239)}"`, /^kafka.topic_prefix: must be 1 to/],
+  ['no replicas at all', '[kafka]\nreplication_factor = 0', /^kafka.replication_factor: must be -1/],
+  [
+    'less in flight than one message',
+    '[outbox]\nin_flight_bytes = 65536',
+    /^outbox.in_flight_bytes: must be at least kafka.max_message_bytes \(1000000\)/,
+  ],
+  ['a name of the box with a space', '[device]\nid = "box 1"', /^device.id: must be 1 to 128 of/],
+  ['certificate names without authority', '[auth]\nviewer_certs = ["a"]', /^tls.client_ca_file/],
+];
+for (const [what, toml, expected] of together) {
+  test(`refuses ${what}`, () => {
+    const found = faults(toml);
+    assert.equal(found.length, 1, found.join('; '));
+    assert.match(found[0] ?? '', expected);
+  });
+}
+
+const listenTable: [string, string | RegExp, boolean?][] = [
+  ['127.0.0.1:50051', '127.0.0.1:50051', true],
+  ['127.9.9.9:1', '127.9.9.9:1', true],
+  ['localhost:1', 'localhost:1', true],
+  ['[::1]:1', '[::1]:1', true],
+  ['[0:0:0:0:0:0:0:1]:1', '[0:0:0:0:0:0:0:1]:1', true],
+  ['0.0.0.0:1', '0.0.0.0:1', false],
+  ['[::]:1', '[::]:1', false],
+  ['[::ffff:127.0.0.1]:1', '[::ffff:127.0.0.1]:1', false],
+  ['192.168.1.2:1', '192.168.1.2:1', false],
+  ['127.0.0.1.example.com:1', '127.0.0.1.example.com:1', false],
+  ['localhost.example.com:1', 'localhost.example.com:1', false],
+  ['box:1', 'box:1', false],
+  ['unix:/run/x', 'unix:/run/x'],
+  ['unix:///run/x', 'unix:/run/x'],
+  ['unix:x.sock', 'unix:/run/lineside/x.sock'],
+  ['unix:', /names no path/],
+  [`unix:/${'x'.repeat(107)}`, /at most 107/],
+  ['127.0.0.1', /is not/],
+  ['127.0.0.1:65536', /above 65535/],
+  ['::1:50051', /is not/],
+  ['a b:1', /is not/],
+  ['http://x:1', /is not/],
+];
+test('judges listen addresses', () => {
+  for (const [text, expected, loopback] of listenTable) {
+    const address = parseListen(text, '/run/lineside');
+    if (typeof address === 'string') {
+      assert.ok(expected instanceof RegExp, `${text}: ${address}`);
+      assert.match(address, expected);
+    } else {
+      assert.equal(showListen(address), expected);
+      assert.equal(address.kind === 'tcp' ? address.loopback : undefined, loopback, text);
+    }
+  }
+  assert.equal(isLoopback('::2'), false);
+});
+
+const tls = '[tls]\ncert_file = "/c"\nkey_file = "/k"\n';
+const lan = '[grpc]\nlisten = ["0.0.0.0:1"]\n';
+const exposed: [string, string, number, RegExp[]][] = [
+  ['this machine only', '', 0, []],
+  ['the LAN with nothing', lan, 0, [/needs TLS/, /needs credentials/]],
+  ['the LAN with a token but no TLS', lan, 1, [/needs TLS/]],
+  ['the LAN with TLS but no credentials', lan + tls, 0, [/needs credentials/]],
+  ['the LAN with TLS and a token', lan + tls, 1, []],
+  ['an authority without any name', `${lan}${tls}client_ca_file = "/a"`, 0, [/needs credentials/]],
+  ['an authority and a name', `${lan}${tls}client_ca_file = "/a"\n[auth]\nviewer_certs = ["*"]`, 0, []],
+  ['the LAN, insecure on purpose', `${lan}insecure = true`, 0, []],
+];
+for (const [what, toml, tokens, expected] of exposed) {
+  test(`${expected.length === 0 ? 'starts' : 'refuses to start'} on ${what}`, () => {
+    const found = exposureFaults(config(toml).config, tokens);
+    assert.equal(found.length, expected.length);
+    for (const [i, pattern] of expected.entries()) assert.match(found[i]?.message ?? '', pattern);
+  });
+}
+
+const webLan = '[http]\nlisten = ["0.0.0.0:1"]\n';
+const exposedWeb: [string, string, number, RegExp[]][] = [
+  ['this machine only', '', 0, []],
+  ['the LAN with nothing', webLan, 0, [/^http.listen: .*needs TLS/, /^http.listen: .*--role reader/]],
+  ['the LAN with a token but no TLS', webLan, 1, [/needs TLS/]],
+  ['the LAN with TLS and certificate names', `${webLan}${tls}client_ca_file = "/a"`, 0, [/needs credentials/]],
+  ['the LAN with TLS and a token', webLan + tls, 1, []],
+  ['the LAN, insecure on purpose', `${webLan}insecure = true`, 0, []],
+];
+for (const [what, toml, tokens, expected] of exposedWeb) {
+  test(`the HTTP interface ${expected.length === 0 ? 'starts' : 'refuses to start'} on ${what}`, () => {
+    const found = httpExposureFaults(config(toml).config, tokens).map(({ path, message }) => `${path}: ${message}`);
+    assert.equal(found.length, expected.length);
+    for (const [i, pattern] of expected.entries()) assert.match(found[i] ?? '', pattern);
+  });
+}
+
+test('only the file may open the HTTP interface', () => {
+  assert.deepEqual(faults('', { LINESIDE_HTTP_INSECURE: 'true' }), [
+    'LINESIDE_HTTP_INSECURE: can only be set in the file (http.insecure)',
+  ]);
+});
+
+test('the printed JSON Schema takes the example, and refuses what the parser refuses', () => {
+  const validate = new Ajv2020({ strict: false, allErrors: true }).compile(configSchema());
+  const example = readFileSync(new URL('../../../systemd/lineside.toml', import.meta.url), 'utf8');
+  assert.ok(validate(parse(example.replaceAll(/^#(?=[a-z_]+ = )/gm, ''))), JSON.stringify(validate.errors));
+  for (const toml of [
+    '[log]\ncommit_ms = 9',
+    '[serial]\nat_start = "x"',
+    '[grcp]',
+    '[data]\ndir = "a"',
+    'serial = 1',
+  ]) {
+    assert.equal(validate(parse(toml)), false, toml);
+    assert.equal(faults(toml).length, 1, toml);
+  }
+});
+
+test('the example file, uncommented, gives every key its default', () => {
+  const example = readFileSync(new URL('../../../systemd/lineside.toml', import.meta.url), 'utf8');
+  assert.deepEqual(config(example).faults, []);
+  const { faults: found, settings } = config(example.replaceAll(/^#(?=[a-z_]+ = )/gm, ''));
+  assert.deepEqual(found, []);
+  for (const key of keys) {
+    assert.deepEqual(settings.get(key.path), { value: key.schema.default, source: 'file' }, key.path);
+    assert.ok(example.includes(`# ${key.schema.description}`), `the example explains ${key.path} in the table's words`);
+  }
+});
+
+test('the example and the printed JSON Schema say what a reload does about each key', () => {
+  const example = readFileSync(new URL('../../../systemd/lineside.toml', import.meta.url), 'utf8').split('\n');
+  const properties = (schema: unknown): Record<string, Record<string, unknown>> =>
+    (schema as { properties: Record<string, Record<string, unknown>> }).properties;
+  for (const { path, schema, reload } of keys) {
+    const line = example.find((one) => one.startsWith(`# ${schema.description}`)) ?? '';
+    assert.equal(/ \[((?:live|hub)(?:, hub)?)\]$/.exec(line)?.[1] ?? 'restart', reload, `${path}: ${line}`);
+    const parts = path.split('.');
+    const section = parts.slice(0, -1).reduce<unknown>((at, name) => properties(at)[name], configSchema());
+    assert.equal(properties(section)[parts.at(-1) ?? '']?.['x-reload'], reload, path);
+  }
+});
+
+test('no two keys share a variable', () => {
+  assert.equal(new Set(keys.map(variableOf)).size, keys.length);
+});
+
+function splitPath(key: Key): [string, string] {
+  const dot = key.path.lastIndexOf('.');
+  return [key.path.slice(0, dot), key.path.slice(dot + 1)];
+}
+
+test('variables that are no keys are let through', () => {
+  for (const name of reservedVariables) assert.deepEqual(faults('', { [name]: 'x' }), [], name);
+  assert.ok(reservedVariables.includes('LINESIDE_DEBUG'), 'what serve.ts reads');
+});
