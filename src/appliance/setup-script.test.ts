@@ -7,7 +7,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { revokeToken } from '../shared/config/token-changes.ts';
 import { dispose, newTrial, type Trial } from './box.fixture.ts';
 
-const script = join(import.meta.dirname, '../../systemd/appliance/setup');
+const script = join(import.meta.dirname, '../../image/units/setup');
 const main = join(import.meta.dirname, '../main.ts');
 
 let trial: Trial;

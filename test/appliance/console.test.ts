@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-const script = join(import.meta.dirname, '../../systemd/appliance/console');
+const script = join(import.meta.dirname, '../../image/units/console');
 
 test('a status line cannot move about the screen, nor write over the fingerprint', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-console-'));

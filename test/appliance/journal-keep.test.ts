@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 
-const script = readFileSync(join(import.meta.dirname, '../../systemd/appliance/journal-keep'), 'utf8');
+const script = readFileSync(join(import.meta.dirname, '../../image/units/journal-keep'), 'utf8');
 const limitBytes = 1_000;
 
 /** As journalctl: what the journal has beyond the place noted, which is noted at its end. */

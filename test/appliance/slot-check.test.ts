@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 
-const script = join(import.meta.dirname, '../../systemd/appliance/slot-check');
+const script = join(import.meta.dirname, '../../image/units/slot-check');
 
 /** What each service does, by the second: its process id, 0 while it is not up. */
 type Life = (second: number) => readonly [line: number, hub: number];

@@ -13,7 +13,7 @@ import type { LineFigures } from '../../src/hub/health/face.ts';
 import { rulesIn } from '../reference/prometheus-rules.ts';
 import { Box, type Facts, ownRules, well } from './box.ts';
 
-const rulesFile = resolve(import.meta.dirname, '../../systemd/prometheus-rules.yml');
+const rulesFile = resolve(import.meta.dirname, '../../systemd/monitoring/prometheus-rules.yml');
 const present = spawnSync('promtool', ['--version']).status === 0;
 const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
 

@@ -11,7 +11,7 @@ import { describe, test } from 'node:test';
 import { Box, well } from './box.ts';
 import { golden } from './golden.ts';
 
-const file = resolve(import.meta.dirname, '../../systemd/grafana-dashboard.json');
+const file = resolve(import.meta.dirname, '../../systemd/monitoring/grafana-dashboard.json');
 const present = spawnSync('promtool', ['--version']).status === 0;
 const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
 
@@ -93,7 +93,7 @@ describe('the dashboard', () => {
     }
     assert.equal(dashboard.templating.list[1]?.query instanceof Object, true);
     assert.match(JSON.stringify(dashboard.templating.list[1]?.query), /label_values\(lineside_info, instance\)/);
-    const rules = readFileSync(resolve(import.meta.dirname, '../../systemd/prometheus-rules.yml'), 'utf8');
+    const rules = readFileSync(resolve(import.meta.dirname, '../../systemd/monitoring/prometheus-rules.yml'), 'utf8');
     const watched = new Set(
       [...rules.matchAll(/^ +expr: (.*)$/gm)].flatMap(([expr]) => expr.match(/lineside_\w+/g) ?? []),
     );

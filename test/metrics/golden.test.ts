@@ -17,7 +17,7 @@ const present = spawnSync('promtool', ['--version']).status === 0;
 const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
 const REASON = `Dashboards, rules and scripts in the field are built on these names: a metric that is renamed, loses a label or
 changes its type breaks them without a word. Leave it as it is and add a new one beside it. Where a line is only new,
-add it to test/metrics/metrics.golden.txt, to systemd/grafana-dashboard.json where people should see it, and run
+add it to test/metrics/metrics.golden.txt, to systemd/monitoring/grafana-dashboard.json where people should see it, and run
 scripts/reference.`;
 
 test('the metrics of the hub are those of the list, each with its type, labels and help', () => {

@@ -30,7 +30,7 @@ interface Fired {
 
 /** Scrapes `target` each second. `ask` asks its API. */
 async function startPrometheus(dir: string, target: string): Promise<(path: string) => Promise<Answer>> {
-  const rules = join(systemd, 'prometheus-rules.yml');
+  const rules = join(systemd, 'monitoring/prometheus-rules.yml');
   const config = {
     global: { scrape_interval: '1s', evaluation_interval: '1s' },
     rule_files: [rules],
@@ -79,7 +79,7 @@ test('Prometheus has the alerts that the service has, and an answer to what the 
   const wanted = 'CertificateEndsSoon warning, RefdataOutboxLagHigh warning';
   await until('both have both alerts', async () => (await own()) === wanted && (await its()) === wanted, LIMIT_MS);
 
-  const { panels } = JSON.parse(readFileSync(join(systemd, 'grafana-dashboard.json'), 'utf8')) as {
+  const { panels } = JSON.parse(readFileSync(join(systemd, 'monitoring/grafana-dashboard.json'), 'utf8')) as {
     panels: { title: string; targets?: { expr: string }[] }[];
   };
   const asked = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));

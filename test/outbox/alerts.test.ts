@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 
-const rules = resolve(import.meta.dirname, '../../systemd/prometheus-rules.yml');
+const rules = resolve(import.meta.dirname, '../../systemd/monitoring/prometheus-rules.yml');
 const cases = resolve(import.meta.dirname, 'alerts.promtool.yml');
 const present = spawnSync('promtool', ['--version']).status === 0;
 const skip = present ? false : "promtool is not installed (Debian's package prometheus)";

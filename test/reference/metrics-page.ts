@@ -6,7 +6,7 @@ import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 import { type PrometheusRule, rulesIn } from './prometheus-rules.ts';
 
-const RULES = join(import.meta.dirname, '../../systemd/prometheus-rules.yml');
+const RULES = join(import.meta.dirname, '../../systemd/monitoring/prometheus-rules.yml');
 const src = join(import.meta.dirname, '../../src');
 
 interface OwnRule {
@@ -65,7 +65,7 @@ export function metricsPage(): Page {
     table(['metric', 'type', 'labels', ''], metrics.map(metricRow)),
     '## Alerts',
     `*On the box*: the device finds it itself (${code('lineside alerts')}, ${code('GET /api/v1/alerts')}, the console). *Prometheus*: a
-rule of [prometheus-rules.yml](prometheus-rules.yml) finds it.`,
+rule of [prometheus-rules.yml](monitoring/prometheus-rules.yml) finds it.`,
     table(
       ['alert', 'severity', 'on the box', 'Prometheus', 'for', 'what it says'],
       alertNames().map((name) => alertRow(name, rules)),

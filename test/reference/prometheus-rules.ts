@@ -1,4 +1,4 @@
-/** The alerts of systemd/prometheus-rules.yml: as much of YAML as that file uses, and an error for the rest. Pure. */
+/** The alerts of systemd/monitoring/prometheus-rules.yml: as much of YAML as that file uses, and an error for the rest. Pure. */
 
 export interface PrometheusRule {
   readonly alert: string;

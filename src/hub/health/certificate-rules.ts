@@ -1,4 +1,4 @@
-/** Certificates that end, as the device's own alerts: a rule table. systemd/prometheus-rules.yml says the same. Pure. */
+/** Certificates that end, as the device's own alerts: a rule table. systemd/monitoring/prometheus-rules.yml says the same. Pure. */
 import type { Rule } from '../../shared/base/alerts.ts';
 import type { CertificateEnd } from './face.ts';
 

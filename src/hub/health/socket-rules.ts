@@ -1,4 +1,4 @@
-/** Sockets that are not open, as the device's own alert: a rule table. systemd/prometheus-rules.yml says the same. Pure. */
+/** Sockets that are not open, as the device's own alert: a rule table. systemd/monitoring/prometheus-rules.yml says the same. Pure. */
 import type { Rule } from '../../shared/base/alerts.ts';
 
 export const socketRules: readonly Rule<readonly string[]>[] = [

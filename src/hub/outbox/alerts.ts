@@ -1,4 +1,4 @@
-/** What is wrong with the outbox and its store, as the device's own alerts: a rule table. systemd/prometheus-rules.yml says the same. Pure. */
+/** What is wrong with the outbox and its store, as the device's own alerts: a rule table. systemd/monitoring/prometheus-rules.yml says the same. Pure. */
 import type { Rule } from '../../shared/base/alerts.ts';
 
 export interface Vitals {

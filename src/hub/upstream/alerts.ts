@@ -1,4 +1,4 @@
-/** What is wrong with the way of the serial log to the central side, as the device's own alerts: a rule table. systemd/prometheus-rules.yml says the same. Pure. */
+/** What is wrong with the way of the serial log to the central side, as the device's own alerts: a rule table. systemd/monitoring/prometheus-rules.yml says the same. Pure. */
 import { type Alert, Alerts, type Rule } from '../../shared/base/alerts.ts';
 import { Rise } from '../../shared/base/rise.ts';
 import type { UpstreamStatus } from './face.ts';

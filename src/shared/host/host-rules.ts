@@ -1,4 +1,4 @@
-/** What is wrong with the machine, as the device's own alerts: a rule table. systemd/prometheus-rules.yml says the same. Pure. */
+/** What is wrong with the machine, as the device's own alerts: a rule table. systemd/monitoring/prometheus-rules.yml says the same. Pure. */
 import type { Rule } from '../base/alerts.ts';
 import type { HostFacts } from './host-facts.ts';
 
