@@ -5,11 +5,11 @@ import { addApplianceCommands } from './appliance/commands.ts';
 import type { LocalShell } from './cli/cli.ts';
 import { addCollectorCommands } from './collector/commands.ts';
 import { addDoctorCommands } from './doctor/commands.ts';
+import { listTokens, roles } from './shared/auth/tokens.ts';
 import { systemClock } from './shared/base/clock.ts';
 import { LinesideError } from './shared/base/errors.ts';
 import type { Config } from './shared/config/config.ts';
 import { describeConfig, describeCredentials, load, look } from './shared/config/load.ts';
-import { listTokens, roles } from './shared/config/tokens.ts';
 
 type Warn = (warning: string) => void;
 
@@ -106,7 +106,7 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
     )
     .requiredOption('--role <role>', `one of ${roles.join(', ')}; repeatable`, collect, [])
     .action(async (name: string, options: { config?: string; role: string[] }) => {
-      const { addToken } = await import('./shared/config/token-changes.ts');
+      const { addToken } = await import('./shared/auth/token-changes.ts');
       const file = tokensFile(options);
       const secret = addToken(file, name, options.role, new Date(systemClock.wallMs()));
       io.stdout.write(`${name} (${options.role.join(', ')}) may use this token. It is shown this once:\n${secret}\n`);
@@ -126,7 +126,7 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
   withConfig(token.command('revoke').argument('<name>', 'name of the token: who uses it'))
     .description('end a token at once, also for the running service')
     .action(async (name: string, options: { config?: string }) => {
-      const { revokeToken } = await import('./shared/config/token-changes.ts');
+      const { revokeToken } = await import('./shared/auth/token-changes.ts');
       revokeToken(tokensFile(options), name);
       io.stdout.write(`${name} is revoked\n`);
     });

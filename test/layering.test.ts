@@ -19,6 +19,7 @@ const rooms = [
   'collector',
   'console/page',
   'console',
+  'shared/auth',
   'shared/config',
   'hub/device-facts',
   'doctor',
@@ -96,6 +97,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: [
       'appliance',
       'collector',
+      'shared/auth',
       'shared/config',
       'cli',
       'hub/hub-migrations.ts',
@@ -107,7 +109,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       'commands that need no daemon work on the configuration, and on the box; a restore is told of the databases',
   },
   appliance: {
-    may: ['shared/config', 'shared/storage', 'cli'],
+    may: ['shared/auth', 'shared/config', 'shared/storage', 'cli'],
     because:
       "what root does to the box works on files while the service may be down: it knows no room of the service's",
   },
@@ -115,6 +117,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: [
       'appliance',
       'cli',
+      'shared/auth',
       'shared/config',
       'shared/gen',
       'shared/host',
@@ -132,7 +135,13 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because: 'the composition root of the line knows the rooms of the line, and no room of the hub or the CLI',
   },
   'hub/hub-process.ts': {
-    may: [...hubRooms.filter((room) => room !== 'hub/kafka'), 'shared/storage', 'shared/config', 'shared/host'],
+    may: [
+      ...hubRooms.filter((room) => room !== 'hub/kafka'),
+      'shared/storage',
+      'shared/auth',
+      'shared/config',
+      'shared/host',
+    ],
     because: 'the composition root of the hub knows the rooms of the hub, and no room of the line or the CLI',
   },
   'hub/hub-broker.ts': {
@@ -158,7 +167,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   },
   'serve/hub-states.ts': { may: [], because: 'a table of states needs nothing' },
   'line/grpc': {
-    may: ['line/port', 'line/log', 'shared/proto', 'shared/gen', 'shared/config'],
+    may: ['line/port', 'line/log', 'shared/proto', 'shared/gen', 'shared/auth', 'shared/config'],
     because: 'the API serves the line and the log; it opens no database and no device itself',
   },
   'line/port': {
@@ -180,6 +189,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       'shared/line-client',
       'shared/proto',
       'shared/gen',
+      'shared/auth',
       'shared/config',
     ],
     because:
@@ -198,7 +208,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because: 'webhooks are a second reader of the outbox: they know rows, not records, and not who asks',
   },
   'hub/hub-consumers.ts': {
-    may: ['shared/config', 'hub/outbox', 'hub/http'],
+    may: ['shared/auth', 'shared/config', 'hub/outbox', 'hub/http'],
     because: 'it turns the tokens into the scopes that are open to each consumer',
   },
   'hub/kafka': { may: [], because: 'the broker takes messages and knows nothing of what they mean' },
@@ -224,9 +234,16 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because:
       'the ties to the machine (systemd, its clock, its sensors) are the same for both processes, and know neither',
   },
-  'shared/config': { may: [], because: 'configuration is read by everyone and reads no one' },
+  'shared/config': {
+    may: ['shared/auth'],
+    because: 'configuration is read by everyone, and asks for nothing but the tokens that open it to the network',
+  },
+  'shared/auth': {
+    may: [],
+    because: 'tokens, roles and certificates are the same for both processes, the collector and the commands',
+  },
   collector: {
-    may: ['shared/config', 'shared/proto', 'shared/gen', 'cli'],
+    may: ['shared/auth', 'shared/config', 'shared/proto', 'shared/gen', 'cli'],
     because: 'the collector runs on another machine: it knows what boxes send, and nothing of the box',
   },
   cli: {

@@ -1,8 +1,8 @@
 /** The files of /etc/lineside as a backup holds them: with their modes, and their owners by name. */
 import { lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { isTokenLock } from '../shared/auth/token-file.ts';
 import { LinesideError } from '../shared/base/errors.ts';
-import { isTokenLock } from '../shared/config/token-file.ts';
 import { maxEtcFileBytes, restoreDirName, setupDirName } from './backup-archive.ts';
 import type { TarEntry } from './tar.ts';
 

@@ -3,13 +3,13 @@
  * tokens and secrets of the same set-up, and with the network's sockets, which systemd opens where there is a certificate.
  */
 import { existsSync } from 'node:fs';
+import type { Role, StoredToken } from '../shared/auth/tokens.ts';
 import type { Config, ListenAddress } from '../shared/config/config.ts';
 import { isCredential } from '../shared/config/credential.ts';
 import { exposureFaults, httpExposureFaults } from '../shared/config/exposure.ts';
 import { HUB_ROLES, LINE_ROLES } from '../shared/config/load.ts';
 import { parseConfig } from '../shared/config/parse.ts';
 import type { Fault } from '../shared/config/settings.ts';
-import type { Role, StoredToken } from '../shared/config/tokens.ts';
 import { type Box, etc } from './places.ts';
 
 export interface Surroundings {

@@ -12,8 +12,8 @@ import {
   statfsSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
+import { FILE_MODE } from '../shared/auth/tokens.ts';
 import { LinesideError } from '../shared/base/errors.ts';
-import { FILE_MODE } from '../shared/config/tokens.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { restoreDirName, type Verified } from './backup-archive.ts';
 import { Names } from './backup-etc.ts';

@@ -1,9 +1,9 @@
 /** A restore up to the moment: every file of the backup lies beside what it is to replace, checked, and nothing is replaced. */
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { isTokenLock } from '../shared/auth/token-file.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { loadText } from '../shared/config/load.ts';
-import { isTokenLock } from '../shared/config/token-file.ts';
 import { checkReadable } from '../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../shared/storage/open.ts';
 import { asOwnerOf } from './as-owner.ts';

@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { listTokens } from '../shared/config/tokens.ts';
+import { listTokens } from '../shared/auth/tokens.ts';
 import { dispose, dyingDisk, inMemory, newTrial, PACKAGED, PlugPulled, type Trial, trialIn } from './box.fixture.ts';
 import { realDisk } from './disk.ts';
 import { findIdentity } from './identity.ts';

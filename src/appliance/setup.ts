@@ -4,12 +4,13 @@
  * transaction; the secrets leave the card last. A plug pulled at any moment leaves the old state or the new one, and the
  * next start ends what was begun.
  */
+
+import { withTokenLock } from '../shared/auth/token-file.ts';
+import { FILE_MODE, listTokens, newToken, roles, type StoredToken, tokensText } from '../shared/auth/tokens.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import { instantOfMs } from '../shared/base/instant.ts';
 import { parseConfig } from '../shared/config/parse.ts';
 import type { Fault } from '../shared/config/settings.ts';
-import { withTokenLock } from '../shared/config/token-file.ts';
-import { FILE_MODE, listTokens, newToken, roles, type StoredToken, tokensText } from '../shared/config/tokens.ts';
 import { type CardFile, type Document, decode, findOnCard, readDocument, unixText } from './card.ts';
 import { settleCard } from './card-writes.ts';
 import { findIdentity, needsRenewal, planIdentity, wantedNames } from './identity.ts';

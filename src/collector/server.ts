@@ -2,13 +2,13 @@
 import { createServer as createSocketServer, type Socket, type Server as SocketServer } from 'node:net';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:tls';
 import { Server, ServerCredentials, setLogger } from '@grpc/grpc-js';
+import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../shared/auth/tls-files.ts';
+import { TokenWatch } from '../shared/auth/token-reader.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { RefusalLog } from '../shared/base/refusal-log.ts';
 import { isLoopback } from '../shared/config/listen.ts';
-import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../shared/config/tls-files.ts';
-import { TokenWatch } from '../shared/config/token-reader.ts';
 import { createGate, type Judge } from './gate.ts';
 import {
   KEEPALIVE_MS,

@@ -1,8 +1,9 @@
 /** Which box may push: a file of lines "DEVICE-ID SHA-256 of its token in hex". */
+
+import { changeTokenFile } from '../shared/auth/token-file.ts';
+import type { KnownToken } from '../shared/auth/token-reader.ts';
+import { digestOf, newToken } from '../shared/auth/tokens.ts';
 import { LinesideError } from '../shared/base/errors.ts';
-import { changeTokenFile } from '../shared/config/token-file.ts';
-import type { KnownToken } from '../shared/config/token-reader.ts';
-import { digestOf, newToken } from '../shared/config/tokens.ts';
 import { idFault } from './judge.ts';
 
 /** CONFIG_INVALID where a line is not understood; it is named by its number, never quoted: it may hold a token. */

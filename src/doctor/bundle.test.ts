@@ -5,9 +5,9 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { newToken } from '../shared/auth/tokens.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
-import { newToken } from '../shared/config/tokens.ts';
 import { collectBundle } from './bundle.ts';
 import { type Collector, collectors, isPart } from './bundle-parts.ts';
 import { targetOf } from './bundle-target.ts';

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
+import { parseTokens, type StoredToken } from '../shared/auth/tokens.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import type { Config } from '../shared/config/config.ts';
@@ -11,7 +12,6 @@ import { HUB_ROLES, LINE_ROLES, ownDeviceId } from '../shared/config/load.ts';
 import type { Environment } from '../shared/config/parse.ts';
 import { parseConfig } from '../shared/config/parse.ts';
 import type { Fault, Settings } from '../shared/config/settings.ts';
-import { parseTokens, type StoredToken } from '../shared/config/tokens.ts';
 import { type FileRead, readSafely } from './safe-files.ts';
 
 export const usualConfigFile = '/etc/lineside/lineside.toml';

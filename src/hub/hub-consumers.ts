@@ -1,9 +1,9 @@
 /** The consumers that webhook subscriptions name, with the scopes that are open to them now: the tokens, and "local". */
 
+import type { TokenReader } from '../shared/auth/token-reader.ts';
 import type { Clock, Timer } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
-import type { TokenReader } from '../shared/config/token-reader.ts';
 import { scopesOf } from './http/access.ts';
 import { type Scope, scopes } from './outbox/event.ts';
 

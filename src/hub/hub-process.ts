@@ -2,6 +2,7 @@
 import { statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { TokenReader } from '../shared/auth/token-reader.ts';
 import type { AlertSource } from '../shared/base/alerts.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { makeDirectory } from '../shared/base/directory.ts';
@@ -10,7 +11,6 @@ import { holdDataDirectory } from '../shared/base/lock-file.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
 import type { Config } from '../shared/config/config.ts';
-import { TokenReader } from '../shared/config/token-reader.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
 import type { HostAdmin } from '../shared/host/host-facts.ts';
 import { promisedSockets } from '../shared/host/listeners.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
-import { revokeToken } from '../../src/shared/config/token-changes.ts';
+import { revokeToken } from '../../src/shared/auth/token-changes.ts';
 import { until, within } from '../e2e/wait.ts';
 import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import { lastingPort, logRaw, openSimulated, type Product, signIn, startProduct, withStatus } from './product.ts';

@@ -1,5 +1,5 @@
 /** Who may call what: each route's access, the roles that have it, the scopes that roles open. Pure. */
-import { type Role, roles } from '../../shared/config/tokens.ts';
+import { type Role, roles } from '../../shared/auth/tokens.ts';
 import type { Scope } from '../outbox/event.ts';
 
 /** viewer: who may look at the box and its line. "any role": who has any token at all. */

@@ -1,9 +1,9 @@
 /** Judges who calls: the owner of a bearer token, or whoever may open the Unix socket. */
 
 import type { IncomingMessage } from 'node:http';
+import type { TokenOwner, TokenReader } from '../../shared/auth/token-reader.ts';
+import { type Role, roles } from '../../shared/auth/tokens.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { TokenOwner, TokenReader } from '../../shared/config/token-reader.ts';
-import { type Role, roles } from '../../shared/config/tokens.ts';
 import { scopes } from '../outbox/event.ts';
 import type { Actor } from '../refdata/face.ts';
 import { type Access, mayCall, scopesOf } from './access.ts';

@@ -1,6 +1,6 @@
 /** What a client may cost, each with the reason for its size. What a site may want to change is in the configuration. */
 
-import { MAX_HANDSHAKE_MS } from '../../shared/config/tls-files.ts';
+import { MAX_HANDSHAKE_MS } from '../../shared/auth/tls-files.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

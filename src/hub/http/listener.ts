@@ -1,6 +1,7 @@
 /** One address to listen on: TLS or not, the Unix socket's file, the limits of its connections. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
+import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
 import { AddressShare } from '../../shared/base/address-share.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
@@ -8,7 +9,6 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/socket-file.ts';
 import type { Config, ListenAddress } from '../../shared/config/config.ts';
 import { showListen } from '../../shared/config/listen.ts';
-import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/config/tls-files.ts';
 import { Connections } from './connections.ts';
 import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, timeLimits } from './limits.ts';
 

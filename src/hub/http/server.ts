@@ -1,5 +1,6 @@
 /** The HTTP interface: one app on several listeners. */
 import type { IncomingMessage } from 'node:http';
+import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { type LinesideError } from '../../shared/base/errors.ts';
 import { Listeners } from '../../shared/base/listeners.ts';
@@ -8,7 +9,6 @@ import { once } from '../../shared/base/once.ts';
 import { RefusalLog } from '../../shared/base/refusal-log.ts';
 import type { Config, ListenAddress } from '../../shared/config/config.ts';
 import { showListen } from '../../shared/config/listen.ts';
-import { TokenReader } from '../../shared/config/token-reader.ts';
 import type { HostAdmin } from '../../shared/host/host-facts.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import type { WatchAdmin } from '../health/face.ts';

@@ -6,10 +6,10 @@ import { after, before, test } from 'node:test';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { Authority, type Pair } from '../../../test/grpc/certificates.ts';
 import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
+import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { REFUSAL_LOG_MS, RefusalLog } from '../../shared/base/refusal-log.ts';
-import { addToken, revokeToken } from '../../shared/config/token-changes.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
 import { certificateRoles, mayCall, roleNeeded } from './access.ts';
 

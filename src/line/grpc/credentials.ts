@@ -1,6 +1,7 @@
 /** Judges the caller of a guarded listener: bearer token or client certificate, then the role for the method. */
+
+import type { TokenReader } from '../../shared/auth/token-reader.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { TokenReader } from '../../shared/config/token-reader.ts';
 import { type CertificateRoles, certificateRoles, mayCall, roleNeeded } from './access.ts';
 import type { Connection } from './connection.ts';
 

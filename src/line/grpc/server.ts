@@ -2,6 +2,7 @@
 import { setDefaultHighWaterMark } from 'node:stream';
 import { setLogger } from '@grpc/grpc-js';
 import { createServer, type Server } from 'nice-grpc';
+import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
 import { Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
@@ -9,7 +10,6 @@ import { once } from '../../shared/base/once.ts';
 import { RefusalLog } from '../../shared/base/refusal-log.ts';
 import type { Config, ListenAddress } from '../../shared/config/config.ts';
 import { showListen } from '../../shared/config/listen.ts';
-import { TokenReader } from '../../shared/config/token-reader.ts';
 import type { LogFace } from '../log/face.ts';
 import type { Line } from '../port/face.ts';
 import type { CertificateRoles } from './access.ts';

@@ -4,10 +4,10 @@
  * goes on, and the next reload may bring a good one.
  */
 import { createServer, type Server } from 'node:tls';
+import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
 import { asLinesideError } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { Config } from '../../shared/config/config.ts';
-import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/config/tls-files.ts';
 
 export type TlsKey = 'tls.cert_file' | 'tls.key_file' | 'tls.client_ca_file';
 

@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
+import { addToken, revokeToken } from '../auth/token-changes.ts';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
 import { describeConfig, describeCredentials, load, look, ownDeviceId, readPassword } from './load.ts';
-import { addToken, revokeToken } from './token-changes.ts';
 
 let dir = '';
 beforeEach(() => {

@@ -2,6 +2,7 @@
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { parse, TomlError } from 'smol-toml';
+import { listTokens, type Role } from '../auth/tokens.ts';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import type { Config, ListenAddress } from './config.ts';
 import { credentialAt, isCredential } from './credential.ts';
@@ -12,7 +13,6 @@ import { keys, variableOf } from './keys.ts';
 import { showListen } from './listen.ts';
 import { type Environment, parseConfig } from './parse.ts';
 import type { Fault, Settings } from './settings.ts';
-import { listTokens, type Role } from './tokens.ts';
 
 const DEFAULT_FILE = '/etc/lineside/lineside.toml';
 /** Written by "lineside identity". */

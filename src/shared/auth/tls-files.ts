@@ -2,7 +2,6 @@
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import { LinesideError, messageOf } from '../base/errors.ts';
-import type { Config } from './config.ts';
 
 /**
  * Of every TLS server of the product: the "intermediate" profile of Mozilla's guidelines (5.7), without its DHE suites,
@@ -29,6 +28,13 @@ export const TLS_PROFILE = {
 /** A TLS handshake takes two round trips. */
 export const MAX_HANDSHAKE_MS = 10_000;
 
+/** The section [tls]; clientCaFile may be ''. */
+interface TlsPaths {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly clientCaFile: string;
+}
+
 export interface TlsFiles {
   readonly cert: Buffer;
   readonly key: Buffer;
@@ -37,7 +43,7 @@ export interface TlsFiles {
 }
 
 /** CONFIG_INVALID if a file cannot be read or they do not fit: servers would only drop every connection. */
-export async function readTlsFiles(tls: Config['tls']): Promise<TlsFiles> {
+export async function readTlsFiles(tls: TlsPaths): Promise<TlsFiles> {
   const [cert, key] = await Promise.all([read(tls.certFile), read(tls.keyFile)]);
   const files = { cert, key, ...(tls.clientCaFile !== '' && { ca: await read(tls.clientCaFile) }) };
   try {
