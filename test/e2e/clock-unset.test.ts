@@ -83,8 +83,10 @@ test('marked before, corrected after: with a restart and a kill in between, live
   const first = await box.start();
   await clockIs(first, CLOCK_STATE_NOT_SET);
   await openPort(first.client, box.pty.portName);
-  const live = first.client.serial.streamLog({})[Symbol.asyncIterator]();
+  const standing = Promise.withResolvers<void>();
+  const live = first.client.serial.streamLog({}, { onHeader: () => standing.resolve() })[Symbol.asyncIterator]();
   const liveNext = live.next();
+  await standing.promise;
   await box.pty.write(Buffer.from('from the line'));
   const { value: fromLine } = await liveNext;
   assert.equal(fromLine?.note, 'clock not set');
