@@ -14,6 +14,7 @@ import {
 import { basename, dirname, join, resolve } from 'node:path';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { instantOfMs } from '../shared/base/instant.ts';
+import { dropPages } from '../shared/base/libc.ts';
 import { asOwnerOf } from './as-owner.ts';
 import {
   type BackupList,
@@ -28,7 +29,6 @@ import {
 import { copyDatabase } from './backup-database.ts';
 import { etcEntries, type SourceFile } from './backup-etc.ts';
 import type { BackupPlace } from './backup-place.ts';
-import { dropPages } from './page-cache.ts';
 import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from './tar.ts';
 import { filePieces, writeWhole } from './tar-file.ts';
 

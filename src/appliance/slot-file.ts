@@ -2,7 +2,7 @@
 import { closeSync, constants, fsyncSync, openSync, readFileSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
-import { dropPages } from './page-cache.ts';
+import { dropPages } from '../shared/base/libc.ts';
 import { parseSlots, renderSlots, type SlotState, slotFileBytes } from './slots.ts';
 
 function slotFile(bootDir: string): string {

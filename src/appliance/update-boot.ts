@@ -2,7 +2,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LinesideError } from '../shared/base/errors.ts';
-import { dropPages } from './page-cache.ts';
+import { dropPages } from '../shared/base/libc.ts';
 import type { Slot } from './slots.ts';
 import { type Cursor, filePieces, tarEntries, writeWhole } from './tar-file.ts';
 

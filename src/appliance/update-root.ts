@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fsyncSync, openSync } from 'node:fs';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
+import { dropPages } from '../shared/base/libc.ts';
 import { type Part, readDifferently } from './bundle.ts';
-import { dropPages } from './page-cache.ts';
 import { Cursor, writeWhole } from './tar-file.ts';
 
 /** Written and not yet synced: what the kernel holds in memory of it, and how far the shown progress may be ahead. */

@@ -160,6 +160,6 @@ async function resume(owner: PortOwner, memory: LineMemory, config: Config, logg
  */
 export async function endThreads(status: number, tookMs: number): Promise<void> {
   if (tookMs < LONG_STOP_MS) return;
-  const { exitNow } = await import('./port/linux/libc.ts');
+  const { exitNow } = await import('../shared/base/libc.ts');
   exitNow(status);
 }

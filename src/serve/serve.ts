@@ -76,7 +76,7 @@ export async function serve(argv: readonly string[], version: string): Promise<n
   const asked = await configure(argv);
   if (typeof asked === 'number') return asked;
   const who = asked.role === 'hub' ? 'hub ' : '';
-  const { nameThread } = await import('../shared/host/libc.ts');
+  const { nameThread } = await import('../shared/base/libc.ts');
   nameThread(asked.role === 'hub' ? 'lineside-hub' : 'lineside-line');
   for (const key of asked.loaded.unused) logger.info(`${who}listens on the sockets that systemd opened, not on ${key}`);
   for (const socket of asked.loaded.unserved) logger.warn(`${who}does not serve a socket of systemd`, { socket });

@@ -19,7 +19,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import { tryLock } from '../base/lock-file.ts';
+import { tryLock } from '../base/libc.ts';
 import { FILE_MODE } from './tokens.ts';
 
 /** A change takes milliseconds, on a worn card a second. Commands of a script may wait for each other. */

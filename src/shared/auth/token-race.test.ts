@@ -87,7 +87,7 @@ test('a command that is killed with the lock leaves it to the next one, and noth
   await together([`for (const name of ['one']) print(addToken(file, name, ['viewer'], new Date()));`]);
   const before = readFileSync(file, 'utf8');
   const holder = prepared(`
-    const { changeTokenFile } = await import('./src/config/token-file.ts');
+    const { changeTokenFile } = await import('./src/shared/auth/token-file.ts');
     changeTokenFile(file, (text) => { print('held'); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); return text; });`);
   await holder.ready;
   holder.stdin?.write('go\n');

@@ -5,22 +5,9 @@
 import { closeSync, constants, fchownSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
-import koffi from 'koffi';
 import { makeDirectory } from './directory.ts';
 import { LinesideError, messageOf, systemCode } from './errors.ts';
-import { SystemCallError } from './system-call.ts';
-
-const callFlock: (fd: number, operation: number) => number = koffi.load(null).func('flock', 'int', ['int', 'int']);
-const LOCK_EX = 2;
-const LOCK_NB = 4;
-
-/** Takes an exclusive flock; false when another open file holds one. */
-export function tryLock(fd: number): boolean {
-  if (callFlock(fd, LOCK_EX | LOCK_NB) === 0) return true;
-  const error = new SystemCallError('flock', koffi.errno());
-  if (error.code === 'EAGAIN') return false;
-  throw error;
-}
+import { tryLock } from './libc.ts';
 
 type Role = 'line' | 'hub';
 

@@ -31,7 +31,7 @@ export async function inheritedSockets(env: NodeJS.ProcessEnv, pid = process.pid
   if (!/^\d+$/.test(count) || sockets > MAX_SOCKETS) {
     throw new LinesideError('CONFIG_INVALID', `LISTEN_FDS is "${count}", not a number of sockets up to ${MAX_SOCKETS}`);
   }
-  const { closeOnExec, socketAddress } = await import('./libc.ts');
+  const { closeOnExec, socketAddress } = await import('../base/libc.ts');
   const named = names.split(':');
   return Array.from({ length: sockets }, (_, i) => {
     const fd = FIRST_FD + i;

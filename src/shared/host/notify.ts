@@ -52,7 +52,7 @@ export const silent: Notifier = {
 
 async function openSocket(name: string): Promise<Send> {
   try {
-    const { openDatagramSocket, sendDatagram, unixAddress } = await import('./libc.ts');
+    const { openDatagramSocket, sendDatagram, unixAddress } = await import('../base/libc.ts');
     const address = /^[/@]/.test(name) ? unixAddress(name) : undefined;
     if (address === undefined) throw new Error('it is neither a path nor an abstract name of at most 107 bytes');
     const fd = openDatagramSocket();

@@ -61,7 +61,7 @@ for (const [what, answers] of probes) {
   // A socket that systemd keeps open takes connections when its service has closed its own copy and is about to end.
   test(`${what}: a process that asks in vain can end`, async (t) => {
     const address = await listening(t, createServer());
-    const ask = `const { ${answers.name} } = await import('./src/host/probe.ts');
+    const ask = `const { ${answers.name} } = await import('./src/shared/host/probe.ts');
       void ${answers.name}(${JSON.stringify(address)});
       setTimeout(() => undefined, ${SILENCE_MS});`;
     const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', ask]);

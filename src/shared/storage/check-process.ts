@@ -3,19 +3,14 @@
  * cannot be interrupted and only a process can be killed in it. Arguments: the file, the process that asks.
  * Writes what it found, nothing when the file is sound; exit status 1 and the reason on standard error: it could not be read.
  */
-import koffi from 'koffi';
 import { messageOf, systemCode } from '../base/errors.ts';
+import { dieWithParent, nameThread } from '../base/libc.ts';
 import { closeQuietly, openReadOnly, quickCheck } from './open.ts';
 
-const callPrctl = koffi.load(null).func('prctl', 'int', ['int', '...']);
-const PR_SET_PDEATHSIG = 1;
-const PR_SET_NAME = 15;
-const SIGKILL = 9;
-
 const [, , path = '', parent] = process.argv;
-callPrctl(PR_SET_NAME, 'str', 'lineside-check');
-// The kernel kills this process when the one that asks is gone; it may be gone already.
-callPrctl(PR_SET_PDEATHSIG, 'ulong', SIGKILL);
+nameThread('lineside-check');
+// The parent may be gone already.
+dieWithParent();
 if (process.ppid !== Number(parent)) process.exit(1);
 try {
   process.stdout.write(check());

@@ -1,6 +1,7 @@
 /** The ioctls of a Linux tty with names and types. Numbers: asm-generic/ioctls.h, the same on x64 and arm64. */
+
+import { ioctl, ioctlValue } from '../../../shared/base/libc.ts';
 import type { KernelCounters, ModemLines, OutgoingLines } from '../settings.ts';
-import { ioctl, ioctlValue } from './libc.ts';
 import { decodeTermios, encodeTermios, TERMIOS_BYTES, type Termios } from './termios.ts';
 
 const TCGETS2 = 0x802c542a;

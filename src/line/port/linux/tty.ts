@@ -5,9 +5,9 @@
 import type { ReadStream } from 'node:tty';
 import type { Clock, Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
+import { writeSome } from '../../../shared/base/libc.ts';
 import type { EffectiveSettings, KernelCounters, ModemLines, OutgoingLines } from '../settings.ts';
 import { CLOSE_LIMIT_MS, type Device, type DeviceEvents, type PortToOpen, type WriteResult } from './device.ts';
-import { writeSome } from './libc.ts';
 import type { PortGuard } from './port-guard.ts';
 import {
   discardBoth,

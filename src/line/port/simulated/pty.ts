@@ -5,8 +5,8 @@
 import { closeSync, constants, openSync } from 'node:fs';
 import { ReadStream } from 'node:tty';
 import { systemClock } from '../../../shared/base/clock.ts';
+import { openMaster, writeSome } from '../../../shared/base/libc.ts';
 import type { WriteResult } from '../linux/device.ts';
-import { openMaster, writeSome } from '../linux/libc.ts';
 import { rawTermios } from '../linux/termios.ts';
 import { getTermios, setTermios, untaken } from '../linux/tty-ioctl.ts';
 import { TtyWriter } from '../linux/writer.ts';

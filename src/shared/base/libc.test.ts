@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, fsyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { dropPages } from './page-cache.ts';
+import { dropPages } from './libc.ts';
 
 /** Bytes of the file that the kernel holds in memory. */
 function cachedBytes(path: string): number {

@@ -1,0 +1,214 @@
+/**
+ * The C library through koffi: the system calls that Node has no name for. Loading it takes about 12 ms, so commands, and
+ * the start of a service without a port, do without it.
+ */
+import { constants } from 'node:os';
+import koffi from 'koffi';
+import { SystemCallError } from './system-call.ts';
+
+const library = koffi.load(null);
+
+const callSocket: (family: number, type: number, protocol: number) => number = library.func('socket', 'int', [
+  'int',
+  'int',
+  'int',
+]);
+const callSendTo: (
+  fd: number,
+  data: Uint8Array,
+  length: number,
+  flags: number,
+  address: Uint8Array,
+  addressLength: number,
+) => number = library.func('sendto', 'intptr_t', ['int', 'void *', 'size_t', 'int', 'void *', 'uint32_t']);
+const callGetSockName: (fd: number, address: Uint8Array, length: Uint8Array) => number = library.func(
+  'getsockname',
+  'int',
+  ['int', 'void *', 'void *'],
+);
+// fcntl, ioctl and prctl are variadic; on Linux (x64, arm64) a variadic call passes these arguments as a plain one does.
+const callFcntl: (fd: number, command: number, argument: number) => number = library.func('fcntl', 'int', [
+  'int',
+  'int',
+  'long',
+]);
+
+const callPrctlName: (option: number, name: string) => number = library.func('prctl', 'int', ['int', 'str']);
+const callPrctlValue: (option: number, value: number) => number = library.func('prctl', 'int', ['int', 'ulong']);
+const callFlock: (fd: number, operation: number) => number = library.func('flock', 'int', ['int', 'int']);
+const callFadvise: (fd: number, offset: number, bytes: number, advice: number) => number = library.func(
+  'posix_fadvise',
+  'int',
+  ['int', 'int64_t', 'int64_t', 'int'],
+);
+const callIoctl: (fd: number, request: number, argument: Uint8Array | null) => number = library.func('ioctl', 'int', [
+  'int',
+  'ulong',
+  'void *',
+]);
+const callIoctlValue: (fd: number, request: number, argument: number) => number = library.func('ioctl', 'int', [
+  'int',
+  'ulong',
+  'long',
+]);
+const callWrite: (fd: number, data: Uint8Array, length: number) => number = library.func('write', 'intptr_t', [
+  'int',
+  'void *',
+  'size_t',
+]);
+const callExit: (status: number) => void = library.func('_exit', 'void', ['int']);
+const callOpenPt: (flags: number) => number = library.func('posix_openpt', 'int', ['int']);
+const callGrantPt: (fd: number) => number = library.func('grantpt', 'int', ['int']);
+const callUnlockPt: (fd: number) => number = library.func('unlockpt', 'int', ['int']);
+const callPtsName: (fd: number, buffer: Uint8Array, length: number) => number = library.func('ptsname_r', 'int', [
+  'int',
+  'void *',
+  'size_t',
+]);
+
+// The kernel's numbers; the same on x64 and arm64.
+const AF_UNIX = 1;
+const SOCK_DGRAM = 2;
+const SOCK_CLOEXEC = 0o2000000;
+const MSG_DONTWAIT = 0x40;
+const MSG_NOSIGNAL = 0x4000;
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+const F_SETFD = 2;
+const F_GETFL = 3;
+const F_DUPFD_CLOEXEC = 1030;
+const O_CLOEXEC = 0o2000000;
+const POSIX_FADV_DONTNEED = 4;
+const PR_SET_PDEATHSIG = 1;
+const SIGKILL = 9;
+const PR_SET_NAME = 15;
+const FD_CLOEXEC = 1;
+/** sizeof(struct sockaddr_un); sockaddr_storage is 128 and holds every family. */
+const UNIX_ADDRESS_BYTES = 110;
+const STORAGE_BYTES = 128;
+const FAMILY_BYTES = 2;
+/** A path of /dev/pts is far shorter. */
+const PTS_NAME_BYTES = 128;
+
+function checked(call: string, result: number): number {
+  if (result === -1) throw new SystemCallError(call, koffi.errno());
+  return result;
+}
+
+/** A datagram socket of family AF_UNIX, which no child inherits; fs.closeSync() closes it. */
+export function openDatagramSocket(): number {
+  return checked('socket', callSocket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+}
+
+/** Sends one datagram whole, without waiting; throws SystemCallError (EAGAIN where the receiver's queue is full). */
+export function sendDatagram(fd: number, data: Uint8Array, address: Uint8Array): void {
+  checked('sendto', callSendTo(fd, data, data.length, MSG_DONTWAIT | MSG_NOSIGNAL, address, address.length));
+}
+
+/** A sockaddr_un; undefined where the name is too long. A name that begins with "@" is of the abstract namespace. */
+export function unixAddress(name: string): Uint8Array | undefined {
+  const path = Buffer.from(name);
+  const isAbstract = name.startsWith('@');
+  if (isAbstract) path[0] = 0;
+  // A path ends with a zero byte, an abstract name with the address.
+  const length = FAMILY_BYTES + path.length + (isAbstract ? 0 : 1);
+  if (length > UNIX_ADDRESS_BYTES) return undefined;
+  const address = Buffer.alloc(length);
+  address.writeUInt16LE(AF_UNIX);
+  path.copy(address, FAMILY_BYTES);
+  return address;
+}
+
+/** getsockname(): the sockaddr a socket is bound to, as long as the kernel says. Throws SystemCallError (ENOTSOCK). */
+export function socketAddress(fd: number): Buffer {
+  const address = Buffer.alloc(STORAGE_BYTES);
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(address.length);
+  checked('getsockname', callGetSockName(fd, address, length));
+  return address.subarray(0, Math.min(length.readUInt32LE(), STORAGE_BYTES));
+}
+
+/**
+ * What ps and top call this thread, and of the main thread the process: at most 15 bytes. Not process.title, which writes over
+ * the command line.
+ */
+export function nameThread(name: string): void {
+  checked('prctl', callPrctlName(PR_SET_NAME, name));
+}
+
+/** No child of this process inherits it. */
+export function closeOnExec(fd: number): void {
+  checked('fcntl', callFcntl(fd, F_SETFD, FD_CLOEXEC));
+}
+
+/** The kernel kills this process when its parent ends. */
+export function dieWithParent(): void {
+  checked('prctl', callPrctlValue(PR_SET_PDEATHSIG, SIGKILL));
+}
+
+/** Takes an exclusive flock; false when another open file holds one. */
+export function tryLock(fd: number): boolean {
+  if (callFlock(fd, LOCK_EX | LOCK_NB) === 0) return true;
+  const error = new SystemCallError('flock', koffi.errno());
+  if (error.code === 'EAGAIN') return false;
+  throw error;
+}
+
+/**
+ * Has the kernel forget the pages it keeps of a file or a block device, so that the next read comes from the medium: all of
+ * it, or `bytes` from `offset` on (0 bytes: to the end). Drops clean pages only: sync first. (O_DIRECT would do it too, but
+ * wants memory aligned to the device's sectors, which Node does not promise of a buffer.)
+ */
+export function dropPages(fd: number, offset = 0, bytes = 0): void {
+  // It returns the error's number and leaves errno alone.
+  const error = callFadvise(fd, offset, bytes, POSIX_FADV_DONTNEED);
+  if (error !== 0) throw new SystemCallError('posix_fadvise', error);
+}
+
+/** ioctl with a buffer (or nothing) as its argument; throws SystemCallError. */
+export function ioctl(fd: number, name: string, request: number, argument: Uint8Array | null): void {
+  checked(name, callIoctl(fd, request, argument));
+}
+
+/** ioctl whose argument is a number. */
+export function ioctlValue(fd: number, name: string, request: number, argument: number): void {
+  checked(name, callIoctlValue(fd, request, argument));
+}
+
+/**
+ * write() to a non-blocking file: the bytes it took, 0 when it takes none now. fs.writeSync would make an exception
+ * for each of these refusals.
+ */
+export function writeSome(fd: number, data: Uint8Array): number {
+  const taken = callWrite(fd, data, data.length);
+  if (taken !== -1) return taken;
+  const errno = koffi.errno();
+  if (errno === constants.errno.EAGAIN || errno === constants.errno.EINTR) return 0;
+  throw new SystemCallError('write', errno);
+}
+
+/** A second descriptor of the same open file. */
+export function duplicate(fd: number): number {
+  return checked('fcntl', callFcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+/** The flags an open file has now (O_NONBLOCK and the like). */
+export function openFlags(fd: number): number {
+  return checked('fcntl', callFcntl(fd, F_GETFL, 0));
+}
+
+/** A new pseudo-terminal's master, with the path of its slave. */
+export function openMaster(flags: number): { readonly master: number; readonly slavePath: string } {
+  const master = checked('posix_openpt', callOpenPt(flags | O_CLOEXEC));
+  checked('grantpt', callGrantPt(master));
+  checked('unlockpt', callUnlockPt(master));
+  const name = Buffer.alloc(PTS_NAME_BYTES);
+  const errno = callPtsName(master, name, name.length);
+  if (errno !== 0) throw new SystemCallError('ptsname_r', errno);
+  return { master, slavePath: name.toString('utf8', 0, name.indexOf(0)) };
+}
+
+/** Ends the process without waiting for its other threads, as far as the kernel lets go of them. */
+export function exitNow(status: number): void {
+  callExit(status);
+}
