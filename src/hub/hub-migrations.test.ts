@@ -128,8 +128,8 @@ test('killed while the tables are made: the next start makes them', async (t) =>
   // The real tables, then work that does not end before the kill.
   const never = 'WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n';
   const program = `
-    import { openDatabase } from './src/storage/open.ts';
-    import { hubMigrations } from './src/hub-migrations.ts';
+    import { openDatabase } from './src/shared/storage/open.ts';
+    import { hubMigrations } from './src/hub/hub-migrations.ts';
     const migrations = [...hubMigrations, ${JSON.stringify(never)}];
     openDatabase({ path: ${JSON.stringify(path)}, pageSize: 4096, cacheKib: 16, walLimitBytes: 1 << 20, migrations });`;
   const args = ['--import', 'tsx', '--input-type=module', '-e', program];

@@ -26,8 +26,8 @@ function prepared(code: string): ChildProcess & { readonly ready: Promise<unknow
   const program = `
     import { once } from 'node:events';
     import { writeSync } from 'node:fs';
-    import { addToken, revokeToken } from './src/config/token-changes.ts';
-    import { digestOf } from './src/config/tokens.ts';
+    import { addToken, revokeToken } from './src/shared/auth/token-changes.ts';
+    import { digestOf } from './src/shared/auth/tokens.ts';
     import { addDeviceToken, revokeDeviceTokens } from './src/collector/tokens.ts';
     const file = ${JSON.stringify(file)};
     const print = (line) => writeSync(1, line + '\\n');
