@@ -189,7 +189,11 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
 
   test('the rules for Prometheus and the dashboard for Grafana are in it, to be copied from there', () => {
     for (const name of ['prometheus-rules.yml', 'grafana-dashboard.json'])
-      assert.equal(text(`usr/share/lineside/${name}`), readFileSync(join(repository, 'systemd', name), 'utf8'), name);
+      assert.equal(
+        text(`usr/share/lineside/${name}`),
+        readFileSync(join(repository, 'systemd/monitoring', name), 'utf8'),
+        name,
+      );
   });
 
   test('its configuration is the commented example with what a package knows filled in', () => {
