@@ -40,8 +40,8 @@ import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** After its limit the broker is let go of within a second, and what it acknowledged is written. */
 const AFTER_DRAIN_MS = 6_000;
-/** Beside the compiled service. */
-const consoleDir = fileURLToPath(new URL('../console', import.meta.url));
+/** Built beside the bundle this runs in; the sources have none here. */
+const consoleDir = fileURLToPath(new URL('./console', import.meta.url));
 /** A batch of the serial log is made to take about a second; one that does not arrive goes again after the start. */
 const UPSTREAM_DRAIN_MS = 2_000;
 /** The planner's last commit and the dispatcher's, each on a slow card. */
