@@ -16,7 +16,7 @@ const minWalGrowthBytes = 8 * 1024 * 1024;
 const walGrowthDivisor = 8;
 
 /**
- * One read transaction for all slices: SQLite would begin the copy anew after each commit of another process, and beside a
+ * One read transaction for all slices: SQLite would begin the copy again after each commit of another process, and beside a
  * busy line never end. Writers are not held up by a reader. Throws STORAGE_DAMAGED where the copy is not sound.
  */
 export async function copyDatabase(

@@ -35,14 +35,14 @@ test('create makes an identity once; show tells it; --force alone replaces it, a
   assert.match(made, /^device {7}lineside-[0-9a-f]{16}$/m);
   assert.equal(fingerprint(await identity('create')), fingerprint(made));
   assert.match(await identity('show'), /^names {8}lineside-1a2b3c, lineside-1a2b3c\.local, localhost/m);
-  const anew = await identity('create', '--force');
-  assert.notEqual(fingerprint(anew), fingerprint(made));
-  assert.equal(anew.split('\n')[0], made.split('\n')[0]);
+  const again = await identity('create', '--force');
+  assert.notEqual(fingerprint(again), fingerprint(made));
+  assert.equal(again.split('\n')[0], made.split('\n')[0]);
   const shown = JSON.parse(await identity('show', '--json')) as { caFingerprint: string };
-  assert.equal(shown.caFingerprint, fingerprint(anew));
+  assert.equal(shown.caFingerprint, fingerprint(again));
 });
 
-test('renew keeps the fingerprint, takes another name, and mends what create refuses to touch', async () => {
+test('renew keeps the fingerprint, takes another name, and repairs what create refuses to touch', async () => {
   await assert.rejects(identity('renew'), refused('NOT_FOUND'));
   const made = await identity('create');
   assert.equal(fingerprint(await identity('renew', '--hostname', 'Box-9')), fingerprint(made));

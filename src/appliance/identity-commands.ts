@@ -28,7 +28,7 @@ export function addIdentityCommands(program: Command, { io }: LocalShell): void 
   place(identity.command('create'))
     .description('make an authority and a server certificate of its own; nothing where there are')
     .option('--hostname <name>', 'name in the certificate (default: that of the machine)')
-    .option('--force', 'replace an identity: everyone who trusts the old one has to trust anew')
+    .option('--force', 'replace an identity: everyone who trusts the old one has to trust again')
     .action((options: Options) => {
       const box = new Box(options.root);
       finish(box, realDisk);

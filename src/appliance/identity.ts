@@ -32,7 +32,7 @@ export interface Identity extends IdentityFile {
 export type Found =
   | { readonly kind: 'none' }
   | { readonly kind: 'whole'; readonly identity: Identity }
-  /** `authority`: where that much is whole, the rest can be made again and nobody need trust anew. */
+  /** `authority`: where that much is whole, the rest can be made again and nobody need trust again. */
   | { readonly kind: 'damaged'; readonly what: string; readonly authority: Pair | undefined };
 
 const tlsKeys = [join(etc.lineSecrets, 'tls.key'), join(etc.hubSecrets, 'tls.key')];
@@ -124,7 +124,7 @@ export interface NewIdentity {
 
 /** `kept`: the authority that stays; undefined: a new one. Nothing is written yet. */
 export function planIdentity(box: Box, names: readonly string[], nowMs: number, kept?: Pair): NewIdentity {
-  // A box whose certificates are damaged, or made anew, keeps its name.
+  // A box whose certificates are damaged, or recreated, keeps its name.
   const deviceId = deviceIdIn(box.text(etc.identity)) ?? deviceIdOf(box.text(etc.machineId) ?? '', names[0] ?? '');
   const authority = kept ?? makeAuthority(deviceId);
   const server = makeServerPair(authority, names, nowMs);
@@ -142,7 +142,7 @@ export function planIdentity(box: Box, names: readonly string[], nowMs: number, 
     open(etc.serverCert, server.cert + authority.cert),
     ...tlsKeys.map((place) => secret(place, server.key)),
     open(etc.identity, `${JSON.stringify(file, null, 2)}\n`),
-    // The version is not in it: an update would have to write it anew.
+    // The version is not in it: an update would have to rewrite it.
     open(join(etc.announcements, 'lineside.service'), avahiService(file)),
   ];
   return { file, changes };

@@ -158,7 +158,7 @@ export function removeWork(dir: string): void {
   asOwnerOf(dir, () => rmSync(join(dir, restoreDirName), { recursive: true, force: true }));
 }
 
-/** The companions of a database first: an old write-ahead log beside a new file would be carried over into it. */
+/** The companions of a database first: an old write-ahead log beside a new file would be checkpointed into it. */
 function dataMoves(data: readonly TarEntry[], place: BackupPlace): Move[] {
   const moves = data.map(({ path }) => ({ dir: dirOf(path, place), name: nameOf(path, place), hasNew: true }));
   const companions = moves

@@ -244,7 +244,7 @@ function identityFor(
   const found = findIdentity(box);
   if (found.kind === 'none') return { ...planIdentity(box, names, nowMs), notes: ['the box has an identity now'] };
   if (found.kind === 'damaged') {
-    const fate = found.authority === undefined ? 'a new one, to be trusted anew' : 'made whole by the same authority';
+    const fate = found.authority === undefined ? 'a new one, to be trusted again' : 'made whole by the same authority';
     return {
       ...planIdentity(box, names, nowMs, found.authority),
       notes: [`the identity was damaged (${found.what}): ${fate}`],

@@ -24,7 +24,7 @@ export function readSlots(bootDir: string): SlotState {
   const state = parseSlots(text);
   if (state === undefined) {
     throw new LinesideError('NOT_READY', `${path} does not say which slot is good`, {
-      hint: 'The box goes on starting the slot that runs now. Write a new card, or mend the file by its twin on another box.',
+      hint: 'The box goes on starting the slot that runs now. Write a new card, or repair the file by its twin on another box.',
     });
   }
   return state;

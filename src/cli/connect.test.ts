@@ -124,7 +124,7 @@ describe('on the box', () => {
       version: '1.2.3',
       localSocket: (file: string | undefined): string => {
         asked.push(file);
-        if (file === 'bad.toml') throw new LinesideError('CONFIG_INVALID', 'grpc.listen: bad', { hint: 'Mend it.' });
+        if (file === 'bad.toml') throw new LinesideError('CONFIG_INVALID', 'grpc.listen: bad', { hint: 'Correct it.' });
         return at('own.sock');
       },
       localHttpSocket: () => at('none.sock'),

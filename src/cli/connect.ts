@@ -14,7 +14,7 @@ export interface ConnectSettings {
   readonly localSocket: (configFile: string | undefined) => string | Promise<string>;
 }
 
-/** A service: where it is, and channels to it, opened anew after a loss. */
+/** A service: where it is, and channels to it, opened again after a loss. */
 export class Service {
   readonly endpoint: Endpoint;
   readonly #secrets: Secrets;

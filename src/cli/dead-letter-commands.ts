@@ -21,7 +21,7 @@ export function addDeadLetters(outbox: Command, shell: Shell): void {
     .description('changes that could not be sent: list (default), show, requeue, discard')
     .addHelpText(
       'after',
-      '\nExamples:\n  lineside outbox dead-letters\n  lineside outbox dead-letters show 17\n  lineside outbox dead-letters requeue 17 --reason "the ACL is mended"\n',
+      '\nExamples:\n  lineside outbox dead-letters\n  lineside outbox dead-letters show 17\n  lineside outbox dead-letters requeue 17 --reason "the ACL is fixed"\n',
     );
   const list = command.command('list', { isDefault: true }).description('list them');
   shell.hub<{ limit?: number }>(withLimit(list, 'all'), {
@@ -39,7 +39,7 @@ export function addDeadLetters(outbox: Command, shell: Shell): void {
     what: ([id = '']) => `cannot requeue dead letter ${id}`,
     run: (call, args) => decide(call, args, 'requeue', 'waits again to be sent'),
   });
-  const discard = command.command('discard').description('give it up for good: consumers never hear of this change');
+  const discard = command.command('discard').description('discard it permanently: consumers never hear of this change');
   shell.hub<ReasonOption>(withId(discard).requiredOption('--reason <text>', 'why; kept in the audit'), {
     what: ([id = '']) => `cannot discard dead letter ${id}`,
     run: (call, args) => decide(call, args, 'discard', 'is discarded'),

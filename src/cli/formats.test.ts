@@ -415,9 +415,9 @@ describe('tables, failures and positions', () => {
   });
 
   it('says what failed, why, and what to do next', () => {
-    const failure = new CliFailure({ status: 1, code: 'X', why: 'it broke.', next: 'Mend it.' });
-    assert.equal(failureLine(failure.during('cannot sing')), 'lineside: cannot sing: it broke. Mend it.\n');
-    assert.equal(failureLine(failure.during('a').during('b')), 'lineside: a: it broke. Mend it.\n');
+    const failure = new CliFailure({ status: 1, code: 'X', why: 'it broke.', next: 'Correct it.' });
+    assert.equal(failureLine(failure.during('cannot sing')), 'lineside: cannot sing: it broke. Correct it.\n');
+    assert.equal(failureLine(failure.during('a').during('b')), 'lineside: a: it broke. Correct it.\n');
     const many = new CliFailure({ status: 1, code: 'X', why: '2 faults', reasons: ['line 1: a', 'line 2: b'] });
     assert.equal(failureLine(many.during('cannot')), 'lineside: cannot: 2 faults.\n  line 1: a\n  line 2: b\n');
     const one = new CliFailure({ status: 1, code: 'X', why: 'refused: line 1: a', reasons: ['line 1: a'] });

@@ -122,14 +122,14 @@ describe('an answer', () => {
     const reasons = ['data/kw must be number', 'data/name\x1b[2J is missing', 'data/x\u202e'];
     hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', 'the data has \x1b]0;3 faults', {
       reasons,
-      hint: 'mend the data',
+      hint: 'correct the data',
     });
     const args = ['record', 'create', 'pumps', 'P-1', '{}'];
     const told = await run(args, { httpSocket });
     fails(
       told,
       1,
-      /^lineside: cannot create record P-1 of pumps: the data has .*3 faults\. Mend the data\.\n {2}data\/kw must/,
+      /^lineside: cannot create record P-1 of pumps: the data has .*3 faults\. Correct the data\.\n {2}data\/kw must/,
     );
     assert.equal(told.stderr.split('\n').length, 5);
     assert.ok(!drivesTerminal(told.stderr.replaceAll('\n', '')));

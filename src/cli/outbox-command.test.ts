@@ -165,12 +165,12 @@ describe('dead letters', () => {
 
   it('are sent again or given up, with the reason', async () => {
     hub.deadLetters = [dead(1), dead(2)];
-    const requeued = await cli('outbox', 'dead-letters', 'requeue', '1', '--reason', 'mended');
+    const requeued = await cli('outbox', 'dead-letters', 'requeue', '1', '--reason', 'fixed');
     assert.equal(requeued.stdout, 'dead letter 1 waits again to be sent\n');
     const discarded = await cli('outbox', 'dead-letters', 'discard', '2', '--reason', 'a test');
     assert.equal(discarded.stdout, 'dead letter 2 is discarded\n');
     assert.deepEqual(hub.auditRecords, [
-      { action: 'outbox.requeue', subject: '1', details: { changeReason: 'mended' } },
+      { action: 'outbox.requeue', subject: '1', details: { changeReason: 'fixed' } },
       { action: 'outbox.discard', subject: '2', details: { changeReason: 'a test' } },
     ]);
     assert.equal((await cli('outbox', 'dead-letters', 'requeue', '1')).status, 5);

@@ -33,7 +33,7 @@ export function parsePosition(text: string, path: string): Position {
   } catch {
     // Said below, as for JSON of another shape.
   }
-  const next = 'Name another file, or remove it to begin anew.';
+  const next = 'Name another file, or remove it to begin again.';
   throw new CliFailure({
     status: exitStatus.refused,
     code: 'BAD_POSITION',

@@ -418,7 +418,7 @@ describe('deliveries', () => {
     hub.webhooks.deliveries = ofAll;
     hub.webhooks.subscriptions = [subscription('1')];
     hub.webhooks.resent = 1204;
-    assert.equal((await cli('retry', '3-c', '--reason', 'mended')).stdout, 'delivery 3-c is sent again\n');
+    assert.equal((await cli('retry', '3-c', '--reason', 'fixed')).stdout, 'delivery 3-c is sent again\n');
     const range = [
       '--from',
       '2h',
@@ -429,7 +429,7 @@ describe('deliveries', () => {
       '--state',
       'delivered',
     ];
-    const all = await timed('retry', '--subscription', '1', ...range, '--reason', 'mended');
+    const all = await timed('retry', '--subscription', '1', ...range, '--reason', 'fixed');
     assert.equal(all.stdout, '1,204 deliveries sent again\n');
     const wide = await cli('retry', '--subscription', '1', '--json');
     assert.deepEqual(JSON.parse(wide.stdout), { deliveries: 1204 });
@@ -439,10 +439,10 @@ describe('deliveries', () => {
       from: '2026-03-01T09:37:00+00:00',
       to: '2026-03-01T10:00:00.500000+00:00',
       states: ['rejected', 'delivered'],
-      changeReason: 'mended',
+      changeReason: 'fixed',
     };
     assert.deepEqual(bodies(), [
-      ['POST deliveries/3-c/resend', { changeReason: 'mended' }],
+      ['POST deliveries/3-c/resend', { changeReason: 'fixed' }],
       ['POST subscriptions/1/resend', asked],
       ['POST subscriptions/1/resend', {}],
       ['POST subscriptions/1/resend', {}],

@@ -93,7 +93,7 @@ function adviceText(item: Fields): string {
   const state = item.text('state');
   const again = `lineside webhook retry ${safeText(item.text('deliveryId'))} sends it again`;
   if (state === 'failed') return `: every attempt is used up; ${again}`;
-  return state === 'rejected' ? `: the subscriber refused it for good; ${again}` : '';
+  return state === 'rejected' ? `: the subscriber refused it permanently; ${again}` : '';
 }
 
 function attemptsText(attempts: readonly Fields[], width: number): string {

@@ -124,11 +124,11 @@ export async function until(what: string, look: () => boolean | Promise<boolean>
   }
 }
 
-/** Until a number has stood still for a second. */
+/** Until a number has been the same for a second. */
 export async function settled(look: () => number): Promise<void> {
   let before = -1;
   let sinceMs = performance.now();
-  await until('it stands still', () => {
+  await until('it stays the same', () => {
     const now = look();
     if (now !== before) sinceMs = performance.now();
     before = now;

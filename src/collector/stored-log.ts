@@ -56,7 +56,7 @@ export class StoredLog {
   readonly #dir: string;
   readonly #disk: Disk;
   readonly #segmentBytes: number;
-  /** undefined: there is no file yet, or it has to be looked at anew after a failure. */
+  /** undefined: there is no file yet, or it has to be looked at again after a failure. */
   #file: FileHandle | undefined;
   #size = 0;
   /** So much of the file is on the disk. */
@@ -90,7 +90,7 @@ export class StoredLog {
     this.#segmentBytes = segmentBytes;
   }
 
-  /** A write or a flush failed: what is stored has to be looked at anew, by another object. */
+  /** A write or a flush failed: what is stored has to be looked at again, by another object. */
   get isLost(): boolean {
     return this.#isLost;
   }
@@ -130,7 +130,7 @@ export class StoredLog {
   #alone<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#busy.then(() => {
       if (this.#isLost)
-        throw new LinesideError('STORAGE_FAILED', 'the log is looked at anew after a failure: try again');
+        throw new LinesideError('STORAGE_FAILED', 'the log is looked at again after a failure: try again');
       return work();
     });
     this.#busy = done.catch(() => undefined);
@@ -155,7 +155,7 @@ export class StoredLog {
       if (throughId.greaterThan(this.#position)) this.#position = throughId;
       if (mayHaveExtras) this.#extras = extrasOf(lineside.v1.UpstreamBatch.decode(record.value)) || this.#extras;
     }
-    await this.#mend(path, record.value, logger);
+    await this.#repair(path, record.value, logger);
     // What a crash left in the page cache is on the disk before anybody is told of it.
     await this.#disk.sync(this.#file);
     await this.#syncDirectories();
@@ -163,7 +163,7 @@ export class StoredLog {
     this.#durableSize = this.#size;
   }
 
-  async #mend(path: string, { validBytes, ending }: Tail, logger: Logger): Promise<void> {
+  async #repair(path: string, { validBytes, ending }: Tail, logger: Logger): Promise<void> {
     const file = this.#file;
     if (file === undefined) return;
     const { size } = await file.stat();

@@ -160,7 +160,7 @@ describe('the live log', () => {
     box.feed.pause();
   });
 
-  it('waits longer and longer while there is no answer, and begins anew after one', async () => {
+  it('waits longer and longer while there is no answer, and begins again after one', async () => {
     const no: Step[] = [{ status: 503, code: 'NOT_READY' }];
     const box = rig([no, no, no, [head(), entry(1), 'cut'], [head(), 'hang']]);
     box.feed.start();

@@ -57,7 +57,7 @@ async function login(place: Place, config: Config): Promise<Finding[]> {
     const read = await readSafely(fileBehind('kafka.password_file', kafka.passwordFile));
     if (read.kind === 'denied') return [needsRoot("the broker's password, and so the login,")];
     if (read.kind !== 'text')
-      return [failed(`the file of kafka.password_file cannot be read: ${wordsOf(read)}`, 'Mend the path.')];
+      return [failed(`the file of kafka.password_file cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
     password = read.bytes.toString('utf8').replace(/\r?\n$/, '');
     if (password === '')
       return [failed('the file of kafka.password_file is empty', 'Put the password there, and nothing else.')];

@@ -20,7 +20,7 @@ export function judgeConfiguration({ file, kind, trouble, faults, settings }: Re
     return [
       failed(
         `${name} is no TOML: ${redactor.text(trouble)}`,
-        'Mend it; "lineside config check" says when it is sound.',
+        'Correct it; "lineside config check" says when it is sound.',
       ),
     ];
   const set = [...settings.values()].filter(({ source }) => source !== 'default').length;
@@ -28,7 +28,7 @@ export function judgeConfiguration({ file, kind, trouble, faults, settings }: Re
     return [ok(kind === 'defaults' ? `no ${name}: defaults and environment` : `${name}: ${set} keys set, no fault`)];
   return faults
     .slice(0, faultsShown)
-    .map((fault) => failed(shownFault(fault), 'Mend this key; "lineside config check" lists every fault.'));
+    .map((fault) => failed(shownFault(fault), 'Correct this key; "lineside config check" lists every fault.'));
 }
 
 /** A word that is no existing file's name may be anything that was typed in its place. */
@@ -98,7 +98,7 @@ export async function checkWebhooks({ config, isRoot }: Place): Promise<Finding[
   if (caFile !== '') {
     const read = await readSafely(caFile);
     if (read.kind === 'denied' && !isRoot) findings.push(needsRoot('the file of webhooks.ca_file'));
-    else if (read.kind !== 'text') findings.push(failed('webhooks.ca_file names no file to be read', 'Mend the path.'));
+    else if (read.kind !== 'text') findings.push(failed('webhooks.ca_file names no file to be read', 'Correct the path.'));
   }
   const open = allowCidrs.length === 0 ? 'public addresses alone' : `public addresses and ${allowCidrs.join(', ')}`;
   return findings.length > 0 ? findings : [ok(`${open}, ports ${allowPorts.join(', ') || 'none'}`)];

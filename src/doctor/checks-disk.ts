@@ -196,7 +196,7 @@ export interface DatabaseFacts {
   readonly figures: Readonly<Record<string, number | string>>;
 }
 
-/** The service begins its write-ahead log anew below this (log 8 MiB, reference data 64 MiB), unless a reader holds it up. */
+/** The service restarts its write-ahead log below this (log 8 MiB, reference data 64 MiB), unless a reader holds it up. */
 const largeWalBytes = 256 * 1024 * 1024;
 
 export function judgeDatabase({ name, state, detail, bytes, walBytes }: DatabaseFacts): Finding {

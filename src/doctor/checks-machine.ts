@@ -72,7 +72,7 @@ const remedies: Readonly<Record<string, string>> = {
   HostDiskLow: 'Lower log.max_bytes, remove what else is on the disk, or take a larger card.',
   HostCardWorn: 'Make a backup and write a new card.',
   HostDataLost: 'Make no more of it: replace the card, and restore a backup.',
-  HostUpdateFailed: 'See "lineside update status"; install a mended bundle.',
+  HostUpdateFailed: 'See "lineside update status"; install a corrected bundle.',
 };
 /** The checks of clock, disk and slots speak of these. */
 const elsewhere = new Set(['HostClockNotSynced', 'HostDiskLow', 'HostPowerLoss', 'HostDataLost', 'HostUpdateFailed']);
@@ -143,7 +143,7 @@ export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
     findings.push(
       warning(
         `an update did not become healthy: slot ${running.name} was gone back to`,
-        'See "lineside update status"; install a mended bundle.',
+        'See "lineside update status"; install a corrected bundle.',
       ),
     );
   if (running.trying)
@@ -155,7 +155,7 @@ export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
     );
   if (slotFile === '') findings.push(skipped('slot.txt cannot be read', 'Run it as root.'));
   else if (parseSlots(slotFile) === undefined)
-    findings.push(failed('slot.txt is damaged', 'Install an update, which writes it anew; the running slot stays.'));
+    findings.push(failed('slot.txt is damaged', 'Install an update, which rewrites it; the running slot stays.'));
   return findings.some(({ state }) => state !== 'skipped') ? findings : [ok(`slot ${running.name}, known to be good`)];
 }
 

@@ -56,7 +56,7 @@ export function judgeRights(fact: RightsFact): Finding[] {
         : [
             failed(
               `${what} is missing: there is no file of the name that is configured`,
-              'Put the file there, or mend the key.',
+              'Put the file there, or correct the key.',
             ),
           ];
     case 'odd':

@@ -113,7 +113,7 @@ export async function checkCertificates(place: Place): Promise<Finding[]> {
 async function authorityFindings({ clock }: Place, key: string, file: string): Promise<Finding[]> {
   const read = await readSafely(file);
   if (read.kind === 'denied') return [needsRoot(`the file of ${key}`)];
-  if (read.kind !== 'text') return [failed(`the file of ${key} cannot be read: ${wordsOf(read)}`, 'Mend the path.')];
+  if (read.kind !== 'text') return [failed(`the file of ${key} cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
   const certs = certificatesIn(read.bytes.toString('latin1'));
   if (certs === undefined) return [failed(`the file of ${key} holds a damaged certificate`, 'Put it there again.')];
   return judgeAuthorities(key, certs, clock.wallMs());
@@ -127,7 +127,7 @@ async function ownFindings({ config, clock }: Place, file: string): Promise<Find
       skipped('tls.cert_file names no file yet: the box has no identity', '"lineside identity create" makes one.'),
     ];
   if (read.kind !== 'text')
-    return [failed(`the file of tls.cert_file cannot be read: ${wordsOf(read)}`, 'Mend the path.')];
+    return [failed(`the file of tls.cert_file cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
   const [cert] = certificatesIn(read.bytes.toString('latin1')) ?? [];
   if (cert === undefined)
     return [failed('the file of tls.cert_file holds no certificate that can be read', 'Put a PEM chain there.')];
@@ -146,7 +146,7 @@ async function ownFindings({ config, clock }: Place, file: string): Promise<Find
       );
     }
   } else if (keyFile.kind === 'denied') findings.push(needsRoot('the file of tls.key_file'));
-  else findings.push(failed(`the file of tls.key_file cannot be read: ${wordsOf(keyFile)}`, 'Mend the path.'));
+  else findings.push(failed(`the file of tls.key_file cannot be read: ${wordsOf(keyFile)}`, 'Correct the path.'));
   return [...judgeOwn({ cert, key, nowMs: clock.wallMs(), ...ownNames() }), ...findings];
 }
 

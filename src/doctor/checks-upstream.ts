@@ -81,7 +81,7 @@ async function tokenOf({ upstream }: Config): Promise<string | Finding> {
   const read = await readSafely(fileBehind('upstream.collector_token_file', upstream.collectorTokenFile));
   if (read.kind === 'denied') return needsRoot("the collector's token, and so the login,");
   if (read.kind !== 'text')
-    return failed(`the file of upstream.collector_token_file cannot be read: ${wordsOf(read)}`, 'Mend the path.');
+    return failed(`the file of upstream.collector_token_file cannot be read: ${wordsOf(read)}`, 'Correct the path.');
   const token = read.bytes.toString('utf8').trim();
   return /^[A-Za-z0-9._~+/=-]{1,4096}$/.test(token)
     ? token

@@ -32,7 +32,7 @@ export async function authoritiesOf({ isRoot }: Place, peer: Peer, caFile: strin
   const read = await readSafely(file);
   if (read.kind === 'text') return read.bytes;
   if (read.kind === 'denied' && !isRoot) return needsRoot(`the file of ${peer.authorities}`);
-  return failed(`the file of ${peer.authorities} cannot be read: ${wordsOf(read)}`, 'Mend the path.');
+  return failed(`the file of ${peer.authorities} cannot be read: ${wordsOf(read)}`, 'Correct the path.');
 }
 
 /** A connection, and TLS where there are authorities. */

@@ -41,7 +41,7 @@ export class HubChild {
       .then(() => this.#on('due'));
   }
 
-  /** It reads its configuration anew, and ends itself where that is for it, to be started again. */
+  /** It reloads its configuration, and ends itself where that is for it, to be started again. */
   reload(): void {
     this.#isReloading = true;
     this.#child?.kill('SIGHUP');

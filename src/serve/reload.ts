@@ -1,5 +1,5 @@
 /**
- * Reading the configuration anew while the process runs. A faulty one is refused and the old one stays; of a good one the
+ * Reloading the configuration while the process runs. A faulty one is refused and the old one stays; of a good one the
  * line takes what it can with its port open and names the rest, the hub starts itself again when something of its own has
  * changed. Only keys are named, never their values.
  */
@@ -66,7 +66,7 @@ export class LineReload {
       this.#now = { config: { ...plan.config, tls }, settings, unused: after.unused };
       this.#refused = '';
       for (const { path, message } of plan.conflicts) logger.warn('not taken before a restart', { key: path, message });
-      logger.info('configuration read anew', taken.length === 0 ? {} : { taken: taken.join(' ') });
+      logger.info('configuration reloaded', taken.length === 0 ? {} : { taken: taken.join(' ') });
       const restart = [...new Set([...notTaken, ...plan.restart])];
       if (restart.length === 0) return { isGood: true, remark: '', endsFor: '' };
       logger.warn('changed keys need a restart of the service', { keys: restart.join(' ') });

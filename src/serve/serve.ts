@@ -34,7 +34,7 @@ key has an override in the environment, LINESIDE_SECTION_KEY. Exit status 2: bad
   --role line   the serial port, its log and gRPC only
   --role hub    reference data, outbox, Kafka and HTTP only
 
-SIGHUP reads the configuration anew (systemctl reload lineside); in a terminal it ends the service, as SIGTERM does.
+SIGHUP reloads the configuration (systemctl reload lineside); in a terminal it ends the service, as SIGTERM does.
 
 Without a role it runs the line, and the hub as a process of its own, which is started again when it dies.
 `;
@@ -43,7 +43,7 @@ type Role = 'line' | 'hub' | 'both';
 
 interface Asked {
   readonly loaded: Loaded;
-  /** Reads it anew. Throws CONFIG_INVALID. */
+  /** Reads it again. Throws CONFIG_INVALID. */
   readonly read: () => Loaded;
   readonly role: Role;
   /** The hub's own command, where this process starts one. */
@@ -227,7 +227,7 @@ async function reload(running: Running, report: VitalsReport, logger: Logger, wh
     await report.reloaded(remark);
     return endsFor;
   } catch (error) {
-    logger.error(`${who}the configuration could not be read anew`, { error: messageOf(error) });
+    logger.error(`${who}the configuration could not be reloaded`, { error: messageOf(error) });
     await report.reloaded('');
     return '';
   }

@@ -1,4 +1,4 @@
-/** What signals ask of a process of the service: to stop, or to read its configuration anew. */
+/** What signals ask of a process of the service: to stop, or to reload its configuration. */
 import { messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 
@@ -41,7 +41,7 @@ interface StopAsked {
 export function stopAsked(logger: Logger, who: string): StopAsked {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<string>();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop(signal));
-  // Nobody knows what state it is in now: commit what there is, then let systemd start it anew.
+  // Nobody knows what state it is in now: commit what there is, then let systemd restart it.
   process.once('uncaughtException', (error) => {
     logger.error(`${who}unforeseen failure, stopping`, { error: error.stack ?? messageOf(error) });
     process.exitCode = 1;

@@ -132,7 +132,7 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
     assert.equal(await shown(8443), before);
     await box.sh('lineside identity renew');
     await box.sh(`sed -i 's/^max_age_days = 77/max_age_days = 78/' ${CONFIGURATION} && systemctl reload lineside`);
-    for (const said of ['the TLS certificate was not taken', 'configuration read anew.*log\\.max_age_days']) {
+    for (const said of ['the TLS certificate was not taken', 'configuration reloaded.*log\\.max_age_days']) {
       await box.until(said, `journalctl --unit=lineside --grep='${said}'`);
     }
     assert.equal(await shown(50051), before);
@@ -162,7 +162,7 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
     assert.equal(await box.sh('systemctl show --value --property=NRestarts lineside lineside-hub'), '0\n\n0');
   });
 
-  test('is installed even where the service cannot start, and says so; mended, the service comes', async () => {
+  test('is installed even where the service cannot start, and says so; once corrected, the service comes', async () => {
     await box.sh(`cp ${CONFIGURATION} /root/good.toml && echo 'nonsense = [' >>${CONFIGURATION}`);
     const said = await install('lineside.deb');
     assert.match(said, /lineside: installed, but it has not started yet; see: systemctl status/);

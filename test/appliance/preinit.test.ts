@@ -171,7 +171,7 @@ test('data that lie on the card stay as they are, also where they cannot be read
   assert.deepEqual([state(box), box.digest(), box.type()], ['DATA=lost', before, '83']);
 });
 
-test('data of a card that was copied to a smaller one are not mended to death', (t) => {
+test('data of a card that was copied to a smaller one are not destroyed by a repair', (t) => {
   const box = card(t, '83');
   truncateSync(box.at('disk4'), 8 * 1024 * 1024);
   const before = box.digest();

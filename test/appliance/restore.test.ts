@@ -87,7 +87,7 @@ test('the old state is back with its modes, what was gained since is gone, and t
   assert.match(String(inDatabase(join(where.data, 'refdata.db'), 'SELECT store_id FROM progress')), /^[0-9a-f-]{36}$/);
 });
 
-test('a write-ahead log of before is not carried over into what comes', async (t) => {
+test('a write-ahead log of before is not checkpointed into what comes', async (t) => {
   const where = await twoStates(t);
   const log = new Database(join(where.data, 'log.db'));
   log.exec("UPDATE meta SET value = 'three' WHERE key = 'text'");
@@ -459,7 +459,7 @@ interface Changed {
   header?: Buffer;
 }
 
-/** The archive with its entries changed; the list's own hash is made anew, so that only the change is wrong. */
+/** The archive with its entries changed; the list's own hash is recreated, so that only the change is wrong. */
 function rewrite(file: string, change: (entries: Changed[]) => unknown): void {
   const bytes = readFileSync(file);
   const entries: Changed[] = [];

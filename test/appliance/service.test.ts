@@ -148,7 +148,7 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     assert.match(await box.sh('journalctl --unit=lineside --grep="[Ww]atchdog timeout"'), /atchdog timeout/);
   });
 
-  test('a configuration that is wrong and then mended: it comes back by itself', async () => {
+  test('a configuration that is wrong and then corrected: it comes back by itself', async () => {
     await box.sh(
       'cp -p /etc/lineside/lineside.toml /root/good.toml && echo "nonsense = 1" >>/etc/lineside/lineside.toml',
     );

@@ -37,7 +37,7 @@ test('is made where there is none, and stays', { skip }, (t) => {
   );
 });
 
-test('is made anew over what a pulled plug left of the first', { skip }, (t) => {
+test('is recreated over what a pulled plug left of the first', { skip }, (t) => {
   for (const left of [name, `${name}.pub`, `${name}.new`, `${name}.new.pub`]) {
     const dir = directory(t);
     writeFileSync(join(dir, left), '');

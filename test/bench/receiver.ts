@@ -41,7 +41,7 @@ export class Receiver {
     }
   }
 
-  /** SHA-256 of everything since the last call; begins anew. */
+  /** SHA-256 of everything since the last call; begins again. */
   digest(): string {
     const digest = this.#hash.digest('hex');
     this.#hash = createHash('sha256');

@@ -186,7 +186,7 @@ async function patiently<T>(what: string, look: () => Promise<T>) {
       try {
         return await look();
       } catch (error) {
-        // The page is being loaded anew.
+        // The page is being loaded again.
         if (/context was destroyed|Cannot find context/i.test(String(error))) return undefined;
         throw error;
       }

@@ -47,7 +47,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await opened.sees(/Dead letter \d+ waits again/);
     await opened.misses('site.rooms:large');
     await opened.click('button', 'Discard huge');
-    await opened.click('button', 'Discard for good');
+    await opened.click('button', 'Discard permanently');
     await opened.sees(/Dead letter \d+ was discarded/);
     await opened.misses('site.rooms:huge');
     const { body } = await api.get('/api/v1/admin/audit?limit=5');

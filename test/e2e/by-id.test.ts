@@ -121,7 +121,7 @@ test('opens by the link, and gets the adapter back at once when it returns as an
   await until('the loss', () => line.snapshot().state !== 'open');
   await until('the wait for its return', () => line.snapshot().state === 'lost');
   pty = await plug('ttyUSB7', '1-1.2');
-  // The clock of the service stands still: no timer has fired, the kernel's notice alone brought it back.
+  // The clock of the service does not advance: no timer has fired, the kernel's notice alone brought it back.
   await until('the return', () => line.snapshot().state === 'open');
   assert.equal(clock.monoMs(), 0);
   assert.equal(line.snapshot().devicePath, join(tree.devRoot, 'ttyUSB7'));

@@ -172,7 +172,7 @@ test('the HTTP send route, whose client closes its connection', async () => {
   assert.equal(await line.drain(), LAST);
 });
 
-test('the process stood still while the client cancelled, the deadline passed and the line drained', async () => {
+test('the process stalled while the client cancelled, the deadline passed and the line drained', async () => {
   const line = await stalledLine();
   const cancel = new AbortController();
   const metadata = new Metadata({ 'grpc-timeout': '2S' });

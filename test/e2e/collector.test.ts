@@ -17,7 +17,7 @@ import { stubsDir } from './upstream-reader.ts';
 import { DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
 import { until } from './wait.ts';
 
-/** A hub that was killed starts anew, and finds its collector after some waits: a second here, much more on a machine that is busy. */
+/** A hub that was killed restarts, and finds its collector after some waits: a second here, much more on a machine that is busy. */
 const SHIPPED_MS = 120_000;
 
 function config(collector: string, upstream: Toml = {}): Toml {

@@ -85,7 +85,7 @@ test('with a port open under traffic: no byte is lost, live keys count, others a
     log: { max_age_days: 3, queue_bytes: 1_000_000 },
     kafka: { bootstrap: 'geheim.example:9092' },
   });
-  assert.match(await reload(/ info configuration read anew /), /taken="serial\.max_payload_bytes log\.max_age_days"/);
+  assert.match(await reload(/ info configuration reloaded /), /taken="serial\.max_payload_bytes log\.max_age_days"/);
   assert.match(daemon.logLines.at(-1) ?? '', /warn changed keys need a restart of the service keys=log\.queue_bytes$/);
   assert.match(status(), /^RESTART NEEDED for log\.queue_bytes; open /);
   assert.equal((await send(900)).status, INVALID_ARGUMENT);
@@ -104,7 +104,7 @@ test('with a port open under traffic: no byte is lost, live keys count, others a
 
   writeFileSync(configFile, good);
   change(configFile, { log: { queue_bytes: 16_777_216 } });
-  await reload(/ info configuration read anew$/);
+  await reload(/ info configuration reloaded$/);
   assert.match(status(), /^open /);
   isOn = false;
   await traffic;
@@ -122,7 +122,7 @@ test('a hub starts itself again for what is its own, and for nothing else', asyn
   const both = await startBoth();
   const reload = async (from: number): Promise<void> => {
     process.kill(both.linePid, 'SIGHUP');
-    await both.waitFor(/ info configuration read anew/, from);
+    await both.waitFor(/ info configuration reloaded/, from);
   };
   const first = both.pid();
   change(both.configFile, { log: { max_age_days: 3 } });
@@ -176,7 +176,7 @@ test('beside a faulty file every command works that does not need it, and the re
   writeFileSync(configFile, good);
   const from = both.logLines.length;
   process.kill(both.linePid, 'SIGHUP');
-  await both.waitFor(/ info configuration read anew/, from);
+  await both.waitFor(/ info configuration reloaded/, from);
   const { stdout, stderr } = await cli('status');
   assert.deepEqual([/REFUSED/.test(stdout), stderr], [false, '']);
   assert.equal(await both.stop(), 0);

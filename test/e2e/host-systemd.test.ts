@@ -111,7 +111,7 @@ test('a log worker that hangs in the disk starves the watchdog; one that is slow
   await stored;
 });
 
-test('a main loop that stands still starves the watchdog, and feeds it when it turns again', async () => {
+test('a main loop that stalls starves the watchdog, and feeds it when it turns again', async () => {
   const { socket, env } = await systemd();
   const daemon: Daemon = await startDaemon({ env });
   await isFedOn(socket);

@@ -145,7 +145,7 @@ test('the disk is really full: 507, nothing half written, reads go on, and chang
   await refused(507, 'STORAGE_FULL', full(probe, api, 10));
   await expect(200, api.get(recordPath('d', 'C-1')));
   assert.ok((await outbox(api)).waiting >= 20);
-  assert.equal((await api.get('/healthz')).status, 200, 'a restart would mend nothing');
+  assert.equal((await api.get('/healthz')).status, 200, 'a restart would repair nothing');
   rmSync(filler);
   await until('there is room again', async () => (await probe.create(api, 20 * KIB)).status === 201);
   await expect(200, probe.bundle(api, 500));

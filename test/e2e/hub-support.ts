@@ -10,7 +10,7 @@ import { type ReaderSettings, readTopics, type TopicMessage } from './outbox-rea
 import { until } from './wait.ts';
 
 export const SCOPES = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const;
-/** A broker that is back, or a password that is mended, is found within librdkafka's reconnection interval. */
+/** A broker that is back, or a password that is corrected, is found within librdkafka's reconnection interval. */
 export const DELIVERED_MS = 60_000;
 
 /** Of a broker that is killed: it waits for its own old session to end before it is back. */

@@ -172,7 +172,7 @@ test('answers without end, and those that would unpack to a gigabyte, are cut an
     ['bomb-500', { status: 500, headers: gzip, bodyBase64: bomb }, failed('http', /500/, 500)],
   ];
   const before = memory(pid, 'VmRSS');
-  // The peak begins anew (proc(5), clear_refs).
+  // The peak begins again (proc(5), clear_refs).
   writeFileSync(`/proc/${pid}/clear_refs`, '5');
   const ids = await tried('huge', table);
   for (const [name, , { state, status, cause, body }] of table) {

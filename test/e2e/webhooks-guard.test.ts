@@ -341,7 +341,7 @@ describe('the egress guard', { skip }, () => {
     test('a name that answers otherwise each time it is asked is asked once for an attempt, and called as it was judged', async () => {
       const others = { private: [PRIVATE], loop: ['127.0.0.1'], mixed: [PUBLIC, PRIVATE], never: [NEVER] };
       for (const [name, addresses] of Object.entries(others)) {
-        // Its certificate being another's, the hub asks anew at the next attempt.
+        // Its certificate being another's, the hub asks again at the next attempt.
         const host = `${name}.flip.test`;
         await moveName(host, [[PUBLIC], addresses]);
         const kinds: (string | undefined)[] = [];

@@ -113,7 +113,7 @@ describe('webhooks', { concurrency: true }, () => {
     const body = await cli('webhook', 'delivery', deliveryId, '--body');
     assert.deepEqual(body.bytes, receiver.requests('/scheduled')[0]?.raw);
 
-    const retried = await cli('webhook', 'retry', deliveryId, '--reason', 'is mended');
+    const retried = await cli('webhook', 'retry', deliveryId, '--reason', 'is fixed');
     assert.equal(retried.status, 0, retried.stderr);
     const delivered = await deliveryWhen(api, id, ({ state }) => state === 'delivered');
     assert.equal(delivered.attempts, SCHEDULE_S.length + 1);
@@ -121,7 +121,7 @@ describe('webhooks', { concurrency: true }, () => {
     const again = await deliveryWhen(api, id, ({ attempts }) => attempts === SCHEDULE_S.length + 2);
     assertSameBytes(receiver, '/scheduled', again);
     const reasons = (await auditOf(api, 'webhook.resent')).map((one) => JSON.stringify(one));
-    assert.ok(reasons.some((one) => one.includes(deliveryId) && one.includes('is mended')));
+    assert.ok(reasons.some((one) => one.includes(deliveryId) && one.includes('is fixed')));
   });
 
   test('what is sent again by hand has the whole schedule before it', async () => {
@@ -143,7 +143,7 @@ describe('webhooks', { concurrency: true }, () => {
     assertSameBytes(receiver, '/again', delivered);
   });
 
-  test('a server that fails as a whole: why, in words; and all is delivered when it is mended', async () => {
+  test('a server that fails as a whole: why, in words; and all is delivered when it is repaired', async () => {
     const table: readonly (readonly [cause: string, message: RegExp, fail: () => Promise<void>])[] = [
       ['connect', /refused the connection$/, () => failing.listen(false)],
       ['tls', /closed in the handshake$/, () => failing.handshake('close')],
@@ -153,13 +153,13 @@ describe('webhooks', { concurrency: true }, () => {
       ['tls', /is self-signed/, () => failing.certificate(OWN_NAMES, 'itself')],
       ['tls', /authority that is not known here/, () => failing.certificate(OWN_NAMES, 'other')],
     ];
-    await dictionary(api, 'mended');
-    const { id } = await subscribe(api, failing, 'mended', { dictionaries: ['mended'] });
+    await dictionary(api, 'fixed');
+    const { id } = await subscribe(api, failing, 'fixed', { dictionaries: ['fixed'] });
     for (const [at, [cause, message, fail]] of table.entries()) {
       await fail();
       // What stood by the certificate of before would go on standing.
       if (at > 0) await cutAll();
-      await create(api, 'mended', `change ${at}`, {});
+      await create(api, 'fixed', `change ${at}`, {});
       const one = await until('two attempts have failed', async () => {
         const found = (await deliveriesOf(api, id))[at];
         return found !== undefined && found.attempts >= 2 && found;

@@ -1,4 +1,4 @@
-/** Certificates for one broker, made anew: an authority, a good one, one that has expired, and a stranger's authority. */
+/** Certificates for one broker, new each time: an authority, a good one, one that has expired, and a stranger's authority. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

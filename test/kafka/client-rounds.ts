@@ -2,7 +2,7 @@
  * Makes Kafka clients and ends them again, a few at a time, each talking through its whole life (`debug`): librdkafka's
  * threads wake Node's loop while the wrapper is only just making the handle for that. Needs no broker: nobody listens.
  *   node --import tsx/esm test/kafka/client-rounds.ts COUNT      prints {"ended":COUNT,"lines":N}
- * What scripts/kafka-client mends in node-rdkafka showed itself as a crash there, or as a close that never came back; so it
+ * What scripts/kafka-client fixes in node-rdkafka showed itself as a crash there, or as a close that never came back; so it
  * is run as a process, under a watchdog.
  */
 import { spawn } from 'node:child_process';

@@ -199,7 +199,7 @@ test('age is the time the service has run: a clock that jumps removes nothing, t
   assert.equal((await log.status()).firstId, 0);
 });
 
-/** Waits until a number stands still over ten looks. */
+/** Waits until a number is the same in ten looks. */
 async function quiet(look: () => Promise<number>): Promise<number> {
   let last = await look();
   let same = 0;

@@ -1,6 +1,6 @@
 /**
  * Names, types, labels and help of the metrics stay what they are: they are held to a list, in the hub's registry and in
- * a scrape of the running service. Prometheus' own checker finds nothing to mend in that scrape.
+ * a scrape of the running service. Prometheus' own checker finds no fault in that scrape.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

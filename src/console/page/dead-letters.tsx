@@ -72,9 +72,9 @@ export function DeadLetters(): JSX.Element {
           text={
             asked.step === 'requeue'
               ? `${asked.letter.dictionary}:${asked.letter.businessKey} is put among the waiting rows again.`
-              : `The event of ${asked.letter.dictionary}:${asked.letter.businessKey} is given up for good. The change itself stays.`
+              : `The event of ${asked.letter.dictionary}:${asked.letter.businessKey} will be discarded permanently. The change itself stays.`
           }
-          action={asked.step === 'requeue' ? 'Send again' : 'Discard for good'}
+          action={asked.step === 'requeue' ? 'Send again' : 'Discard permanently'}
           danger={asked.step === 'discard'}
           run={run}
           onClose={() => ask(undefined)}

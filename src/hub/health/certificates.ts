@@ -1,4 +1,4 @@
-/** When the certificates end that the configuration names. Files are read anew: somebody may have put another one there. */
+/** When the certificates end that the configuration names. Files are read again: somebody may have put another one there. */
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type Alert, Alerts } from '../../shared/base/alerts.ts';

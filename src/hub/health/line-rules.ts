@@ -2,7 +2,7 @@
 import type { Rule } from '../../shared/base/alerts.ts';
 import type { LineView } from './face.ts';
 
-/** Over the same window as the Prometheus rules: it tells of a line that is bad now, and ends soon after it is mended. */
+/** Over the same window as the Prometheus rules: it tells of a line that is bad now, and ends soon after the repair. */
 export const RISE_WINDOW_S = 300;
 /** Errors in the window: a plug that is pulled or a speed that is changed in the midst of a byte makes a few. */
 const manyErrors = 10;

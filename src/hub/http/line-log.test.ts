@@ -27,7 +27,7 @@ async function signsOfLife(clock: FakeClock, reader: LogReader, more: number): P
   const wanted = reader.of('alive').length + more;
   await until('a sign of life', async () => {
     clock.advance(STREAM_ALIVE_MS);
-    // The line is asked first: time that stands still leaves it all it needs.
+    // The line is asked first: time that does not advance leaves it all it needs.
     const had = reader.of('alive').length;
     for (let turn = 0; turn < 100 && reader.of('alive').length === had; turn += 1) await new Promise(setImmediate);
     return reader.of('alive').length >= wanted;
@@ -176,7 +176,7 @@ describe('a follower of the log', () => {
   });
 
   it('that goes away ends its stream of the line at once', async (t) => {
-    // A clock that stands still: nothing but the end of the connection can end it.
+    // A clock that does not advance: nothing but the end of the connection can end it.
     const { log, read } = await startWithLine(t, { parts: { clock: new FakeClock() } });
     const reader = await read('follow=true');
     await until('the line is read', () => log.readers === 1);
@@ -249,7 +249,7 @@ describe('a follower of the log', () => {
     const { http, log, read } = await startWithLine(t, { parts: { clock: new FakeClock() } });
     const reader = await read('follow=true');
     await until('the line is read', () => log.readers === 1);
-    // By a clock that stands still the grace never ends: the stop is over when the streams are.
+    // By a clock that does not advance the grace never ends: the stop is over when the streams are.
     await within('the stop', http.stop());
     await ended(reader);
     assert.deepEqual([reader.lines.at(-1)?.type, reader.lines.at(-1)?.code], ['end', 'SHUTTING_DOWN']);

@@ -26,7 +26,7 @@ const counters: readonly Listed[] = [
   ['outbox_refused_total', 'Refusals by a broker that was reached.', ({ refusedTotal }) => refusedTotal],
   [
     'kafka_producers_replaced_total',
-    'Times that the client of the broker was made anew after a fatal error.',
+    'Times that the client of the broker was recreated after a fatal error.',
     ({ broker }) => broker.producersReplaced,
   ],
   ['outbox_unreached_total', 'Sendings that reached nobody.', ({ unreachedTotal }) => unreachedTotal],

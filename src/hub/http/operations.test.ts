@@ -39,7 +39,7 @@ it('a row that can never go is seen as dead letter, alert and audit record, sent
 
   broker.answer = () => 'acknowledge';
   assert.equal(
-    (await ask('POST', `${letters}/${String(dead?.id)}/requeue`, { changeReason: 'ACL mended' })).status,
+    (await ask('POST', `${letters}/${String(dead?.id)}/requeue`, { changeReason: 'ACL fixed' })).status,
     204,
   );
   await until('it to be published', async () => (await published()) === 2);

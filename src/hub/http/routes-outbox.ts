@@ -41,7 +41,7 @@ export function outboxRoutes(app: App, { outbox }: RouteParts): void {
 
   const steps = [
     ['requeue', 'requeueDeadLetter', 'Send a dead letter again', 'It is among the waiting rows.'],
-    ['discard', 'discardDeadLetter', 'Give a dead letter up for good', 'It is gone; the change itself stays.'],
+    ['discard', 'discardDeadLetter', 'Discard a dead letter permanently', 'It is gone; the change itself stays.'],
   ] as const;
   for (const [step, operationId, summary, what] of steps) {
     app.post(

@@ -318,7 +318,7 @@ describe('deliveries over HTTP', () => {
   it('are sent again one by one, and by a time and states', async (t) => {
     const { ask, webhooks } = await subscribed(t);
     const id = webhooks.sent[0]?.deliveryId ?? '';
-    const again = await ask('POST', `${hooks}/deliveries/${id}/resend`, { changeReason: 'mended' });
+    const again = await ask('POST', `${hooks}/deliveries/${id}/resend`, { changeReason: 'fixed' });
     assert.deepEqual([again.status, again.json.state, again.json.deliveryId], [200, 'pending', id]);
     assert.equal((await ask('POST', `${hooks}/deliveries/${id}/resend`)).status, 409);
     assert.equal((await ask('POST', `${hooks}/deliveries/1-0/resend`)).status, 404);

@@ -236,7 +236,7 @@ export const components = {
       connected: Type.Boolean(),
       reason: Type.String(),
       forSeconds: Type.Number(),
-      producersReplaced: count('Times since the start that the client was made anew after a fatal error.'),
+      producersReplaced: count('Times since the start that the client was recreated after a fatal error.'),
       topics: Type.Array(
         exact({
           name: Type.String(),

@@ -201,7 +201,7 @@ class KafkaBroker implements Broker {
         if (!this.#connected) this.#topics.found();
         if (this.#clock.monoMs() >= this.#topics.dueMs(!this.#connected)) {
           await this.#topics.tend();
-          // That may have taken half a minute: whether the broker is still there is asked anew.
+          // That may have taken half a minute: whether the broker is still there is asked again.
           continue;
         }
         this.#reached();

@@ -124,7 +124,7 @@ async function request<T>(
   try {
     optionsTimeout(options, limitMs, said, said.length);
     start(options, queue);
-    // librdkafka answers each request by its own time-out at the latest; twice that is for a machine that stood still.
+    // librdkafka answers each request by its own time-out at the latest; twice that is for a machine that stalled.
     const end = clock.monoMs() + 2 * limitMs;
     for (;;) {
       const event = queuePoll(queue, 0);

@@ -1,4 +1,4 @@
-/** A real refdata.db in a directory of its own for the tests of the hub's rooms, with a clock that stands still. */
+/** A real refdata.db in a directory of its own for the tests of the hub's rooms, with a clock that does not advance. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

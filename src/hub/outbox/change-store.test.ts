@@ -222,7 +222,7 @@ test('while another program holds the lock only the first change waits for it, u
   }
 });
 
-test('the write-ahead log is carried over between commits and stays small', async (t) => {
+test('the write-ahead log is checkpointed between commits and stays small', async (t) => {
   const { store, path } = temporaryStore(t);
   for (let n = 0; n < 1_000; n++) {
     await store.commit(author, (change) => change.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(8_000) } })));

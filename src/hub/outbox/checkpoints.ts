@@ -67,7 +67,7 @@ export class Checkpoints {
     } catch (error) {
       // Tried again after the next commit.
       if (!this.#failed)
-        this.#logger.warn('the write-ahead log could not be carried over', { error: messageOf(error) });
+        this.#logger.warn('the write-ahead log could not be checkpointed', { error: messageOf(error) });
       this.#failed = true;
     }
   }

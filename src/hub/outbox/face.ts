@@ -51,7 +51,7 @@ export interface BrokerView {
   readonly connected: boolean;
   readonly reason: string;
   readonly forSeconds: number;
-  /** Times since the start that the client was made anew after a fatal error. */
+  /** Times since the start that the client was recreated after a fatal error. */
   readonly producersReplaced: number;
   readonly topics: readonly { readonly name: string; readonly partitions: number; readonly lacks: readonly string[] }[];
 }
@@ -87,7 +87,7 @@ export interface OutboxAdmin {
   deadLetters(page: PageRequest): Page<DeadLetter>;
   /** Back among the waiting rows, with no attempts. NOT_FOUND: no such dead letter. Audited as "outbox.requeue". */
   requeue(id: number, by: string, reason: string): Promise<void>;
-  /** Given up for good; the change itself stays. NOT_FOUND. Audited as "outbox.discard". */
+  /** Discarded permanently; the change itself stays. NOT_FOUND. Audited as "outbox.discard". */
   discard(id: number, by: string, reason: string): Promise<void>;
   audit(action: string | undefined, page: PageRequest): Page<AuditRecord>;
   alerts(): readonly Alert[];

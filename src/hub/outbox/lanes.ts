@@ -42,14 +42,14 @@ const lastRetryMs = 60_000;
 
 /** Between two slices that were put off: each costs a pass over the backlog, and the scan is to go on in between. */
 const takeUpMs = 1_000;
-/** Instead of a pass that is on its way only after so long: it begins anew. */
+/** Instead of a pass that is on its way only after so long: it begins again. */
 const longPassMs = 60_000;
 
 /**
  * A key without a lane is free: its next row is offered as the scan meets it, and opens the lane by being taken. Then the
  * row in hand is
  *
- *     flying    until its outcome comes: acknowledged, or refused for good (a dead letter) -> settled;
+ *     flying    until its outcome comes: acknowledged, or permanently refused (a dead letter) -> settled;
  *               refused, or unreached -> parked; refused by a topic that has its fill of blocked keys -> the lane is given up
  *     parked    until its time, or until the broker is there again after it was unreached -> ready
  *     ready     until there is room: taken -> flying; it does not wait any more -> the lane goes on, as after settled

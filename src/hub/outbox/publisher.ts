@@ -145,7 +145,7 @@ export class Publisher {
     this.#state = 'stopped';
   }
 
-  /** Throws where its loop has come to a stand. */
+  /** Throws if its loop has stalled. */
   checkTurns(): void {
     this.#pulse.check();
   }
@@ -319,7 +319,7 @@ export class Publisher {
     return true;
   }
 
-  /** With nothing in hand and nothing behind nothing waits: a count that went astray (a failed one) is mended. */
+  /** With nothing in hand and nothing behind nothing waits: a count that went astray (a failed one) is corrected. */
   #allSeen(): false {
     if (this.#waiting !== 0 && this.#lanes.inMemory === 0) this.#recount();
     return false;

@@ -21,7 +21,7 @@ describe('a version that waits for its time', () => {
     await assert.rejects(refdata.closeRecord(everyone, 'tools', 'k', '', 1), stale);
     await refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 2);
     await assert.rejects(refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 2), {
-      hint: 'Read it again, and decide anew.',
+      hint: 'Read it again, and decide again.',
     });
   });
 });

@@ -29,7 +29,7 @@ export function mustMatch(
   what: string,
   version: number,
   expected: ExpectedVersion | undefined,
-  hint = 'Read it again, and decide anew.',
+  hint = 'Read it again, and decide again.',
 ): void {
   if (expected === undefined) {
     throw new LinesideError('VERSION_REQUIRED', `${what} is only changed by who names its version`, {

@@ -71,7 +71,7 @@ describe('the age of what waits', () => {
     assert.ok(lag.ageMs(10_000, 200_000_000) >= 100_000_000);
   });
 
-  it('begins anew with another log', () => {
+  it('begins again with another log', () => {
     const lag = new Lag();
     lag.looked('a', 100, 0);
     lag.looked('b', 5, 60_000);

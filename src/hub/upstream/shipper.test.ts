@@ -392,7 +392,7 @@ describe('the shipper', () => {
     assert.equal(box.shipper.status().position, 5);
   });
 
-  it('is known to stand still where it does, and not while a batch takes its time', async (t) => {
+  it('is known to stall where it does, and not while a batch takes its time', async (t) => {
     const box = new Box(t);
     box.line.lastId = 5;
     box.way.outcomes = ['hang'];

@@ -109,7 +109,7 @@ export class Shipper {
     await this.#keeping.close();
   }
 
-  /** Throws where its loop has come to a stand. */
+  /** Throws if its loop has stalled. */
   checkTurns(): void {
     this.#pulse.check();
   }

@@ -117,7 +117,7 @@ describe('the way to a collector', () => {
     assert.match(JSON.stringify(lost), /unreached.*nothing listens there \(connection refused\).*upstream\.collector/);
   });
 
-  it('tells what is too large for good from what may go later', async (t) => {
+  it('tells what is too large at any time from what may go later', async (t) => {
     const { port } = await collector(t);
     const to = way(t, port);
     const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).about, never);

@@ -110,7 +110,7 @@ describe('a kept connection', () => {
     await subscriber.drained();
   });
 
-  it('is let go after ten minutes of use: the certificate is looked at anew', async () => {
+  it('is let go after ten minutes of use: the certificate is looked at again', async () => {
     await own.send(subscriber.url());
     clock.advance(600_001);
     await own.send(subscriber.url());

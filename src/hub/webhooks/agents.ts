@@ -11,7 +11,7 @@ import type { Target } from './parts.ts';
 /** The dispatcher makes at most as many attempts at a time for a subscription. */
 const maxSocketsOfLane = 4;
 const idleMs = 30_000;
-/** Then a lane dials again, however busy it is: the peer's certificate is looked at anew. */
+/** Then a lane dials again, however busy it is: the peer's certificate is looked at again. */
 const maxAgeMs = 600_000;
 const maxLanes = 200;
 /** Kept ones over all lanes: some 50 KB each. */

@@ -62,7 +62,7 @@ export class Backlog {
     this.#o = options;
   }
 
-  /** All is looked at anew: the subscriptions may have changed. */
+  /** All is looked at again: the subscriptions may have changed. */
   lookAgain(): void {
     this.#stale = true;
     this.#ahead.clear();

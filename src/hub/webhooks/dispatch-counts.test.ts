@@ -46,10 +46,10 @@ test('while others change much in slices they are counted once a second', async 
   assert.equal(made.counts.now.waiting, 0);
 });
 
-test('what could not be counted is as it was, and is counted when that is mended', async () => {
+test('what could not be counted is as it was, and is counted when that is repaired', async () => {
   const made = counted();
   made.counts.count();
-  made.counts.mend();
+  made.counts.repair();
   made.clock.advance(2_000);
   await settled();
   assert.equal(made.times, 1, 'nothing was wrong');
@@ -61,7 +61,7 @@ test('what could not be counted is as it was, and is counted when that is mended
   assert.deepEqual(made.counts.now, before);
   made.stored = { waiting: 3, rejected: 0, failed: 0 };
   made.clock.advance(60_000);
-  made.counts.mend();
+  made.counts.repair();
   await settled();
   assert.equal(made.counts.now.waiting, 3);
 });

@@ -83,7 +83,7 @@ export class DispatchCounts {
   }
 
   /** Each minute: what could not be counted. */
-  mend(): void {
+  repair(): void {
     if (this.#wrong) this.stale();
   }
 

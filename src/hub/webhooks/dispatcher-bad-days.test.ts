@@ -225,14 +225,14 @@ test('while nothing can be stored nothing is sent twice, and so much is sent tha
   rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? accepted : notFound);
   rig.dispatcher.start();
   for (const id of [1, 2]) await plan(rig, id, 400);
-  const mend = failCommits(rig.store);
+  const repair = failCommits(rig.store);
   await rig.clock.pass(hourMs);
   assert.equal(rig.sender.calls.length, inHandLimit);
   assert.equal(new Set(rig.sender.calls.map(({ deliveryId }) => deliveryId)).size, inHandLimit);
   assert.deepEqual(statesIn(rig), { pending: 800 });
   const { deliveredTotal, rejected, waiting, attemptsTotal } = rig.dispatcher.status();
   assert.deepEqual([deliveredTotal, rejected, waiting, attemptsTotal['']], [0, 0, 800, 0]);
-  mend();
+  repair();
   await rig.clock.pass(2 * 60_000);
   assert.deepEqual(statesIn(rig), { delivered: 400, rejected: 400 });
   assert.equal(rig.sender.calls.length, 800);
@@ -266,9 +266,9 @@ test('commits that fail now and then lose nothing and double nothing', async (t)
   rig.dispatcher.start();
   await plan(rig, 1, 300);
   for (let n = 0; n < 40; n++) {
-    const mend = failCommits(rig.store);
+    const repair = failCommits(rig.store);
     await rig.clock.pass(60);
-    mend();
+    repair();
     await rig.clock.pass(n * 97);
   }
   await rig.clock.pass(2 * 60_000);

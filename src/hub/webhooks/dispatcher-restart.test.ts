@@ -92,7 +92,7 @@ test('a restart counts what waits and what is for review, without what belongs t
 type Step =
   | { readonly kind: 'plan'; readonly id: number; readonly count: number }
   | { readonly kind: 'pass'; readonly ms: number }
-  | { readonly kind: 'kill' | 'stop' | 'fail' | 'mend' | 'offline' | 'online' | 'toggle' };
+  | { readonly kind: 'kill' | 'stop' | 'fail' | 'repair' | 'offline' | 'online' | 'toggle' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -113,7 +113,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('kill' as const) }) },
   {
     weight: 3,
-    arbitrary: fc.record({ kind: fc.constantFrom('stop' as const, 'fail', 'mend', 'offline', 'online', 'toggle') }),
+    arbitrary: fc.record({ kind: fc.constantFrom('stop' as const, 'fail', 'repair', 'offline', 'online', 'toggle') }),
   },
 );
 
@@ -153,24 +153,24 @@ test('whenever it is killed, every delivery ends as delivered once, and its subs
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), fc.nat(1_000), async (steps, chance) => {
       let rig = await dispatcherRig(t);
       const seen = new Seen();
-      let mend = (): void => {};
+      let repair = (): void => {};
       for (const id of [1, 2, 3]) await subscribe(rig, id);
       seen.answers(rig, chance);
       rig.dispatcher.start();
       for (const [n, one] of steps.entries()) {
         if (one.kind === 'plan') {
-          mend();
+          repair();
           await plan(rig, one.id, one.count);
         }
         if (one.kind === 'pass') await rig.clock.pass(one.ms);
         if (one.kind === 'fail') {
-          mend();
-          mend = failCommits(rig.store);
+          repair();
+          repair = failCommits(rig.store);
         }
-        if (one.kind === 'mend') mend();
+        if (one.kind === 'repair') repair();
         if (one.kind === 'offline' || one.kind === 'online') rig.online = one.kind === 'online';
         if (one.kind === 'toggle') {
-          mend();
+          repair();
           // An attempt that was given up may have been accepted all the same: it is made again.
           seen.accepted = new Set();
           await rig.book.put(rig.store, 1, { active: rig.book.byId(1)?.active === false });
@@ -179,11 +179,11 @@ test('whenever it is killed, every delivery ends as delivered once, and its subs
         if (one.kind !== 'kill' && one.kind !== 'stop') continue;
         await rig.store.close();
         rig = restarted(t, rig);
-        mend = () => {};
+        repair = () => {};
         seen.answers(rig, chance + n);
         rig.dispatcher.start();
       }
-      mend();
+      repair();
       rig.online = true;
       await rig.book.put(rig.store, 1, { active: true });
       seen.accepted = new Set();

@@ -56,7 +56,7 @@ export interface Dispatcher {
   resent(subscriptionId: number): void;
   /** Committed: deliveries were removed. */
   dropped(): void;
-  /** Throws where its loop has come to a stand. */
+  /** Throws if its loop has stalled. */
   checkTurns(): void;
   /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
   status(): DispatcherStatus;
@@ -211,7 +211,7 @@ class Loop implements Dispatcher {
     this.#pulse.beat();
     this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
     this.#backlog.lookAgain();
-    this.#counts.mend();
+    this.#counts.repair();
     if (this.#counts.now.waiting > 0) this.#outcomes.saveSometimes();
     this.#wake();
   }
@@ -303,7 +303,7 @@ class Loop implements Dispatcher {
     const { logger } = this.#o;
     if (reason !== undefined) return logger.warn('offline: webhook deliveries wait and use up no attempts', { reason });
     logger.info('online again: webhook deliveries resume');
-    this.#turns.beginAnew();
+    this.#turns.restart();
     this.#wake();
   }
 }

@@ -77,7 +77,7 @@ describe('the egress guard, of a URL whose host is a name,', () => {
     ]);
   });
 
-  it('looks a name up anew after it was forgotten', async () => {
+  it('looks a name up again after it was forgotten', async () => {
     const names: Record<string, readonly string[]> = { 'rebind.example': [publicAddress] };
     const { egress } = site({ names });
     await egress.target('https://rebind.example/', forever);

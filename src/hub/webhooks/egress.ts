@@ -96,7 +96,7 @@ class EgressGuard implements Egress, AddressSource {
     return this.#resolver.resolve(hostname, signal);
   }
 
-  /** Of a name whose address did not answer: the next attempt looks it up anew. */
+  /** Of a name whose address did not answer: the next attempt looks it up again. */
   forget(hostname: string): void {
     this.#resolver.forget(hostname);
   }

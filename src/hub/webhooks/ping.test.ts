@@ -77,7 +77,7 @@ describe('a test-ping', () => {
     assert.deepEqual(error, { kind: 'http', message: `subscriber.test:${subscriber.port} answered 403` });
   });
 
-  it('looks at name, connection and certificate anew each time', async () => {
+  it('looks at name, connection and certificate again each time', async () => {
     subscriber.script = answer(202);
     const ping = pinger();
     for (let count = 0; count < 2; count += 1) await ping({ url: subscriber.url(), secret });

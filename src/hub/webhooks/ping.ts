@@ -41,7 +41,7 @@ export function createPinger(options: PingerOptions): (request: PingRequest) => 
       return await ping(options, request);
     } finally {
       underWay -= 1;
-      // The next one is to find out about name, connection and certificate anew.
+      // The next one is to find out about name, connection and certificate again.
       if (underWay === 0) options.sender.close(lane);
     }
   };

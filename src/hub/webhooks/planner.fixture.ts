@@ -162,7 +162,7 @@ export function sentIn(store: ChangeStore): readonly string[] {
   });
 }
 
-/** Lets the loop turn until it is so; time stands still. */
+/** Lets the loop turn until it is so; time does not advance. */
 export async function turnsUntil(what: string, isSo: () => boolean): Promise<void> {
   for (let turn = 0; !isSo(); turn++) {
     if (turn > 20_000) throw new Error(`never: ${what}`);

@@ -37,7 +37,7 @@ export interface Planner {
   stop(): Promise<void>;
   /** All that was committed before is planned. Rejects as ChangeStore.maintain does, and with SHUTTING_DOWN. */
   caughtUp(): Promise<void>;
-  /** Throws where its loop has come to a stand. */
+  /** Throws if its loop has stalled. */
   checkTurns(): void;
   /** Events up to this one are planned, and that is committed. */
   cursor(): number;

@@ -42,7 +42,7 @@ const table: readonly (readonly [outcome: Outcome, attempts: number, before: num
   [outcome('ssrf'), 3, 0, 'failed'],
   // The schedule was made shorter meanwhile.
   [outcome('http', 503), 8, 0, 'failed'],
-  // Sent again by hand: the schedule begins anew.
+  // Sent again by hand: the schedule begins again.
   [outcome('http', 503), 4, 4, 'retrying in 30'],
   [outcome('http', 503), 6, 4, 'retrying in 600'],
   [outcome('http', 503), 7, 4, 'failed'],

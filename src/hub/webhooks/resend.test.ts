@@ -117,7 +117,7 @@ test('a rejected delivery is sent again with the same id and bytes, though its e
   ]);
 });
 
-test('the schedule counts anew from where a delivery was sent again', async (t) => {
+test('the schedule counts again from where a delivery was sent again', async (t) => {
   const { review, sender, changed, calls, clock } = await journeyFor(t);
   sender.answer = () => broken;
   await changed('a');
@@ -211,10 +211,10 @@ test('where nothing can be stored nothing is sent again', async (t) => {
   await changed('a');
   await calls(1);
   const deliveryId = review.deliveries(all).items[0]?.deliveryId ?? '';
-  const mend = failCommits(store);
+  const repair = failCommits(store);
   await assert.rejects(review.resend(anna, deliveryId, ''));
   await assert.rejects(review.resendAll(anna, '1', {}, ''));
-  mend();
+  repair();
   await clock.pass(120_000);
   assert.deepEqual(
     [sender.calls.length, auditOf(rig).length, review.delivery(anna, deliveryId).state],
@@ -233,7 +233,7 @@ test('all that were rejected are sent again and reach the subscriber with their 
   await changed('a', 'b', 'c');
   await calls(3);
   sender.answer = () => accepted;
-  assert.deepEqual(await review.resendAll(anna, '1', {}, 'mended'), { deliveries: 3 });
+  assert.deepEqual(await review.resendAll(anna, '1', {}, 'fixed'), { deliveries: 3 });
   await calls(6);
   const [before, after] = [sender.calls.slice(0, 3), sender.calls.slice(3)].map((calls) =>
     calls.map(({ deliveryId, body }) => `${deliveryId} ${body}`).toSorted(),

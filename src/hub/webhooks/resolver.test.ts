@@ -145,7 +145,7 @@ describe('the resolver', () => {
     assert.deepEqual(await again, other);
   });
 
-  it('asks anew for a name that was forgotten', async () => {
+  it('asks again for a name that was forgotten', async () => {
     const { resolver, end, asked } = desk();
     const first = resolver.resolve('a', forever);
     await end('a');

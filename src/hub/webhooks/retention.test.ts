@@ -160,12 +160,12 @@ test('while nothing can be stored that is logged once, nothing is lost count of,
   subscriptionRow(connection, 1);
   rig.runMs = 8 * dayMs;
   for (const id of put(connection, { count: 10 })) attempt(connection, id, 1, 'a'.repeat(5));
-  const mend = failCommits(store);
+  const repair = failCommits(store);
   retention.start();
   await pass(clock, 400_000);
   assert.deepEqual([left(rig).length, retention.historyBytes()], [10, 50]);
   assert.deepEqual(logged, ['old webhook deliveries could not be removed']);
-  mend();
+  repair();
   await pass(clock, 120_000);
   assert.deepEqual([left(rig).length, retention.historyBytes()], [0, 0]);
   assert.deepEqual(logged, [

@@ -164,7 +164,7 @@ describe('a subscriber that', () => {
     assert.equal(outcome.message, `refusing.subscriber.test:${port} refused the connection`);
     const { lookups } = own;
     await own.send(`https://refusing.subscriber.test:${port}/`);
-    assert.equal(own.lookups, lookups + 1, 'its name is resolved anew after a failed connection');
+    assert.equal(own.lookups, lookups + 1, 'its name is resolved again after a failed connection');
   });
 
   it('has no address', async () => {

@@ -165,12 +165,12 @@ export class Book implements SubscriptionBook {
     this.#lookedAt = now;
     const before = this.#box.generation;
     this.#box.look();
-    // Later: who asks now is in the midst of what the listeners would begin anew.
+    // Later: who asks now is in the midst of what the listeners would begin again.
     if (this.#box.generation !== before) queueMicrotask(() => this.#tell(undefined));
   }
 }
 
-/** Whoever reads that a token is gone which is there would make it anew. */
+/** Whoever reads that a token is gone which is there would recreate it. */
 const unknownText =
   'nothing is planned or sent yet: the tokens file has not been readable since the start, so who the consumers are is not known';
 

@@ -12,7 +12,7 @@ interface Planned {
   readonly planner: Planner;
 }
 
-/** As after a restart: both anew on what is committed, the planner not started. */
+/** As after a restart: both read what is committed, the planner not started. */
 function again(rig: Pick<SubscriptionsRig, 'reopen' | 'store' | 'clock'>): Planned {
   let planner: Planner | undefined;
   const made = (): Planner => {
@@ -65,7 +65,7 @@ it('what an import commits while a change waits for it is planned by what the su
   assert.deepEqual(sentIn(store), ['1: imported']);
 });
 
-it('after a kill nothing is planned anew by what a subscription became later', async (t) => {
+it('after a kill nothing is planned again because of what a subscription became later', async (t) => {
   const rig = opened(t);
   const { book, planner, store } = rig;
   await book.subscribe(admin, request({ dictionaries: ['others'] }), '');

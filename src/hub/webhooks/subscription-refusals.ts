@@ -38,7 +38,7 @@ export function refuse(what: string, reasons: readonly string[]): void {
 
 export function staleVersion(now: number, expected: ExpectedVersion): LinesideError {
   return new LinesideError('STALE_VERSION', `the subscription has version ${now} now, not ${expectedText(expected)}`, {
-    hint: 'Read it again, and decide anew.',
+    hint: 'Read it again, and decide again.',
   });
 }
 

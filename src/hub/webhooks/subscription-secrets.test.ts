@@ -94,7 +94,7 @@ describe('a rotated secret', () => {
 });
 
 describe('a secret that cannot be read', () => {
-  it('blocks its subscription with the reason, and is mended by a rotation', async (t) => {
+  it('blocks its subscription with the reason, and is repaired by a rotation', async (t) => {
     const rig = subscriptionsRig(t);
     await rig.book.subscribe(admin, request(), '');
     await rig.book.subscribe(admin, request({ name: 'MES' }), '');
@@ -107,8 +107,8 @@ describe('a secret that cannot be read', () => {
     assert.equal(book.blocked(known(book, 1)), blocked);
     assert.equal(book.subscription('1').blocked, blocked);
     assert.deepEqual(book.openScopes(known(book, 1)), ['PUBLIC'], 'its events are planned, and wait');
-    const mended = await book.rotateSecret(admin, '1', third, '');
-    assert.equal(mended.blocked, '');
+    const repaired = await book.rotateSecret(admin, '1', third, '');
+    assert.equal(repaired.blocked, '');
     assert.deepEqual(book.secrets(1, rig.running.ms), { current: third.secret, previous: undefined });
     assert.deepEqual(previousOf(rig), [{ previous_secret: null, previous_until_run_ms: null }]);
     const other = `it was not sealed by the key in ${rig.keyFile}`;
@@ -116,7 +116,7 @@ describe('a secret that cannot be read', () => {
     assert.ok(book.subscription('2').blocked.includes(other));
   });
 
-  it('because its key file is broken cannot be replaced before that is mended', async (t) => {
+  it('because its key file is broken cannot be replaced before the key file is repaired', async (t) => {
     const rig = subscriptionsRig(t);
     await rig.book.subscribe(admin, request(), '');
     writeFileSync(rig.keyFile, 'no key');

@@ -251,7 +251,7 @@ class Admin extends Book implements Subscriptions {
     };
   }
 
-  /** The planner's cursor goes along: what it has passed over for the subscriptions as they were is not planned anew for others. */
+  /** The planner's cursor goes along: what it has passed over for the subscriptions as they were is not planned again for others. */
   #commit<T>(caller: Caller, changeReason: string, work: (change: Change) => T): Promise<T> {
     return this.#o.store.commit({ changedBy: caller.name, changeReason }, (change) => {
       const done = work(change);

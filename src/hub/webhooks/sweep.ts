@@ -64,7 +64,7 @@ export class Sweep {
     let slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
     let isWhole = true;
     if (rows.removable(slice, ages()).ids.length > 0) {
-      // Looked at anew inside the transaction: while it waited for its turn one may have been sent again.
+      // Looked at again inside the transaction: while it waited for its turn one may have been sent again.
       const { ids, whole, bytes } = await store.maintain(() => {
         const found = rows.removable(slice, ages());
         return { ...found, bytes: rows.remove(found.ids, answers.countedTo) };

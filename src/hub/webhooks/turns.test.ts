@@ -120,7 +120,7 @@ test('what was tried in vain before the start is a suspect until it is proven, a
 test('back from being offline all begin with 1', () => {
   const turns = turnsOf(3);
   prove(turns, [1, 1, 1, 2, 2, 2, 3, 3, 3], 'accepted');
-  turns.beginAnew();
+  turns.restart();
   assert.deepEqual(fill(turns), [1, 2, 3]);
 });
 
@@ -145,7 +145,7 @@ type Step =
   | { readonly kind: 'start'; readonly wanting: readonly number[] }
   | { readonly kind: 'end'; readonly which: number; readonly sign: Sign | 'void' }
   | { readonly kind: 'keep'; readonly without: number }
-  | { readonly kind: 'anew' };
+  | { readonly kind: 'again' };
 
 const ids = Array.from({ length: 24 }, (_, n) => n + 1);
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -159,7 +159,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('keep' as const), without: fc.integer({ min: 0, max: 24 }) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('anew' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('again' as const) }) },
 );
 
 test('no limit is ever passed, and only who takes turns and wants to is started', () => {
@@ -170,7 +170,7 @@ test('no limit is ever passed, and only who takes turns and wants to is started'
       const underWay: number[] = [];
       const suspects = new Set<number>();
       for (const one of steps) {
-        if (one.kind === 'anew') turns.beginAnew();
+        if (one.kind === 'again') turns.restart();
         if (one.kind === 'keep') {
           kept = ids.filter((id) => id !== one.without);
           turns.keep(kept);

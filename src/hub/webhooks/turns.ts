@@ -89,7 +89,7 @@ export class Turns {
   }
 
   /** Back from where nothing could be reached: all begin with one, so that a week's backlog is no stampede. */
-  beginAnew(): void {
+  restart(): void {
     for (const standing of this.#standings.values()) standing.ramp = firstRamp;
   }
 

@@ -50,7 +50,7 @@ export interface WebhooksOptions {
 /** What has to turn as long as webhooks run. */
 interface WebhookLoop {
   readonly name: string;
-  /** Throws where it has come to a stand. */
+  /** Throws where it has stalled. */
   readonly check: () => void;
 }
 

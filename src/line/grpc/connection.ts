@@ -1,6 +1,6 @@
 /**
  * What is behind a call: one connection, its certificate, its key for fairness. grpc-js gives an interceptor the peer's
- * address, which is the same ("unknown") for everyone on a Unix socket, and would parse the certificate anew for each
+ * address, which is the same ("unknown") for everyone on a Unix socket, and would parse the certificate again for each
  * call. So this looks for the HTTP/2 session inside its call, and does without where a later version hides it.
  */
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js';

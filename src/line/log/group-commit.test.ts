@@ -255,7 +255,7 @@ test('a store that hangs refuses those who come, and takes back nothing that it 
   assert.equal(commit.failure, '');
 });
 
-test('damage that is there at a second look is mended by a new file at once, without refusing anyone', async () => {
+test('damage that is there at a second look is repaired by a new file at once, without refusing anyone', async () => {
   const { store, commit, entry } = await started();
   const waiting = commit.addAndWait(entry());
   await store.fail('SQLITE_CORRUPT');

@@ -29,7 +29,7 @@ import { toStored } from './stored-gap.ts';
 export interface GroupCommitOptions {
   readonly store: RemoteStore;
   readonly dir: string;
-  /** Asked anew for each batch: it may be changed. */
+  /** Asked again for each batch: it may be changed. */
   readonly commitMs: () => number;
   readonly queueBytes: number;
   /** What the log may hold; read again for each batch. */
@@ -161,7 +161,7 @@ export class GroupCommit {
     this.#pump();
   }
 
-  /** A reader or retention met a failure: damage and a dead worker are mended here. `checked`: the whole file was. */
+  /** A reader or retention met a failure: damage and a dead worker are repaired here. `checked`: the whole file was. */
   report(error: unknown, checked = false): void {
     if (this.#state.kind === 'closed' || this.#mustOpen) return;
     if (!isDamage(error) && systemCode(error) !== 'WORKER_EXITED') return;

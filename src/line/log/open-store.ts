@@ -16,7 +16,7 @@ import { logFileName } from './store-face.ts';
 const pageSize = 512;
 /** The working set is the right edge of one b-tree. */
 const cacheKib = 1_024;
-/** The write-ahead log is carried over into the file past this size; larger gains nothing measurable. */
+/** The write-ahead log is checkpointed into the file past this size; larger gains nothing measurable. */
 export const walLimitBytes = 4 * 1024 * 1024;
 /** A file up to this size is checked before the log opens (64 MB/s read from a slow card: half a second). */
 const checkAtOpenBytes = 32 * 1024 * 1024;
@@ -63,7 +63,7 @@ export function discardBegun(dir: string): void {
 function openSound(path: string): { connection: Connection; unchecked: boolean } {
   const connection = openDatabase({ path, pageSize, migrations, cacheKib, walLimitBytes });
   try {
-    // Whatever an earlier run left in the write-ahead log is carried over and synced before anything is built on it:
+    // Whatever an earlier run left in the write-ahead log is checkpointed and synced before anything is built on it:
     // after a failed fsync its pages may be in the kernel's cache alone.
     connection.pragma('wal_checkpoint(TRUNCATE)');
     const unchecked = statSync(path).size > checkAtOpenBytes;

@@ -167,7 +167,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     if (page?.isTooLarge) return this.#afford(LARGEST_CHARGE);
     this.#charge(page === undefined ? 0 : chargeOf(page.batch.buffer.byteLength));
     if (page !== undefined) return this.#fromPage(page);
-    // Damage or a dead worker: the next change is the mended store.
+    // Damage or a dead worker: the next change is the repaired store.
     if (!this.#ended) await this.#interruptible(undefined);
     return undefined;
   }

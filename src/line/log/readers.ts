@@ -72,7 +72,7 @@ export class Readers {
     return this.#store.startOfLast(entries, upTo);
   }
 
-  /** undefined: the store is being mended; look again when woken. */
+  /** undefined: the store is being repaired; look again when woken. */
   async page(request: ReadPageRequest): Promise<Page | undefined> {
     try {
       return await this.#store.read(request);

@@ -14,7 +14,7 @@ export interface RetentionOptions {
   readonly store: RemoteStore;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Asked anew each time: they may be changed. */
+  /** Asked again each time: they may be changed. */
   readonly limits: () => { readonly maxBytes: number; readonly maxAgeDays: number };
   readonly onPruned: (pruned: Appended) => void;
   readonly report: (error: unknown) => void;

@@ -14,7 +14,7 @@ import type {
   StoreCalls,
 } from './store-face.ts';
 
-/** A close commits a row and carries over at most a few MiB; a disk that takes longer hangs. */
+/** A close commits a row and checkpoints at most a few MiB; a disk that takes longer hangs. */
 const closeMs = 3_000;
 const terminateMs = 500;
 

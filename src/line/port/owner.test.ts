@@ -1,4 +1,4 @@
-/** The owner with a device that fails on demand and a clock that stands still; real ports are in test/. */
+/** The owner with a device that fails on demand and a clock that does not advance; real ports are in test/. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

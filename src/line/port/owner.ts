@@ -97,7 +97,7 @@ export class PortOwner implements Line {
     await this.#input({ kind: 'resume', target: { config, port: undefined }, error });
   }
 
-  /** Ends it for good; what is to be open after the next start stays remembered. */
+  /** Ends it permanently; what is to be open after the next start stays remembered. */
   async stop(): Promise<void> {
     this.#watch.close();
     this.#retry?.cancel();
@@ -254,7 +254,7 @@ export class PortOwner implements Line {
       case 'adopt':
         return this.#adopt(effect.fresh);
       case 'closeThen':
-        return this.#closeCurrent(new LinesideError('NOT_SENT', 'the port was opened anew before the packet was sent'));
+        return this.#closeCurrent(new LinesideError('NOT_SENT', 'the port was opened again before the packet was sent'));
       case 'closeDevice':
         await this.#closeCurrent(new LinesideError('NOT_CONNECTED', 'the port was closed before the packet was sent'));
         return this.#take({ kind: 'closed' });

@@ -65,7 +65,7 @@ export type Effect =
   | { readonly kind: 'findAndOpen'; readonly target: Target }
   /** The outcome of the open under way is of no interest any more. */
   | { readonly kind: 'abandonOpen' }
-  /** The device that was just opened is the open one now; `fresh`: by Open, so the receive buffer begins anew. */
+  /** The device that was just opened is the open one now; `fresh`: by Open, so the receive buffer begins again. */
   | { readonly kind: 'adopt'; readonly fresh: boolean }
   /** Close the open device; `closed` comes back. */
   | { readonly kind: 'closeDevice' }

@@ -26,7 +26,7 @@ test('every rule whose figure is above 0 fires, in the order of the table', () =
   ]);
 });
 
-test('an alert has its age since it fired, and begins anew when it fires again', () => {
+test('an alert has its age since it fired, and begins again when it fires again', () => {
   const alerts = new Alerts(rules);
   const ageAt = (heat: number, seconds: number): number | undefined =>
     alerts.look({ heat, leaks: 0 }, seconds * 1_000)[0]?.forSeconds;
@@ -48,7 +48,7 @@ test('each rule has an age of its own', () => {
   );
 });
 
-test('a rule that has to last fires when it has, ages from then, and begins anew after a look without it', () => {
+test('a rule that has to last fires when it has, ages from then, and begins again after a look without it', () => {
   const alerts = new Alerts<Vitals>(rules.map((rule) => ({ ...rule, forS: 60 })));
   const ageAt = (leaks: number, seconds: number): number | undefined =>
     alerts.look({ heat: 0, leaks }, seconds * 1_000)[0]?.forSeconds;

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from './clock.ts';
 
-/** A clock for tests: time stands still until `advance`; `stepWall` moves the wall clock alone, as NTP does. */
+/** A clock for tests: time advances only by `advance`; `stepWall` moves the wall clock alone, as NTP does. */
 export class FakeClock implements Clock {
   #wall = 1_700_000_000_000;
   #mono = 0;

@@ -6,7 +6,7 @@ export class Pulse {
   readonly #limitMs: number;
   #beatMs: number | undefined;
 
-  /** `limitMs`: the longest between two turns that is not a loop come to a stand, its own waits included. */
+  /** `limitMs`: the longest between two turns that is not a stalled loop, its own waits included. */
   constructor(clock: Clock, limitMs: number) {
     this.#clock = clock;
     this.#limitMs = limitMs;
@@ -22,7 +22,7 @@ export class Pulse {
     this.#beatMs = undefined;
   }
 
-  /** Throws where the loop has begun and stands still. */
+  /** Throws where the loop has begun and stalls. */
   check(): void {
     if (this.#beatMs === undefined) return;
     const stillMs = this.#clock.monoMs() - this.#beatMs;

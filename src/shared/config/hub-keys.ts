@@ -217,7 +217,7 @@ const upstream: readonly Key[] = [
   }),
   file(
     'upstream.collector_token_file',
-    'File that holds the token for the collector and nothing else, or "credential:NAME"; read anew for each batch.',
+    'File that holds the token for the collector and nothing else, or "credential:NAME"; read again for each batch.',
   ),
   file(
     'upstream.collector_ca_file',

@@ -344,7 +344,7 @@ function showFaults(faults: readonly Fault[]): string[] {
 
 function invalid(file: string, faults: readonly Fault[]): LinesideError {
   return new LinesideError('CONFIG_INVALID', `the configuration (${file}) has ${faultList(faults)}`, {
-    hint: 'Mend them and see "lineside config check".',
+    hint: 'Correct them and see "lineside config check".',
     reasons: faults.map(({ path, message }) => `${path}: ${message}`),
   });
 }

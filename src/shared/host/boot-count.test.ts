@@ -42,7 +42,7 @@ test('a boot after one in which the hub was not stopped follows a loss of power'
   assert.equal(statSync(join(dir, 'host-state.json')).mode & 0o777, 0o600);
 });
 
-test('a file that makes no sense is begun anew, and half a new one is not looked at', (t) => {
+test('a file that makes no sense is replaced, and half a new one is not looked at', (t) => {
   const dir = directory(t);
   const path = join(dir, 'host-state.json');
   for (const content of ['', '{', 'null', '[]', '{"bootId":"a"}', '{"bootId":1,"stopped":true,"boots":"many"}']) {

@@ -56,7 +56,7 @@ function begun(before: State | undefined, bootId: string): State {
   };
 }
 
-/** A file that makes no sense is begun anew: a count is not worth a hub that does not start. */
+/** A file that makes no sense is replaced: a count is not worth a hub that does not start. */
 function read(path: string): State | undefined {
   try {
     const found: unknown = JSON.parse(readFileSync(path, 'utf8'));

@@ -60,7 +60,7 @@ async function openSocket(name: string): Promise<Send> {
   } catch (error) {
     throw new LinesideError('INTERNAL', `cannot use NOTIFY_SOCKET ${name}: ${messageOf(error)}`, {
       cause: error,
-      hint: 'systemd would wait for this process in vain: mend the installation, or run it without Type=notify',
+      hint: 'systemd would wait for this process in vain: repair the installation, or run it without Type=notify',
     });
   }
 }

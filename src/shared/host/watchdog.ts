@@ -42,7 +42,7 @@ class Rounds implements Watchdog {
   readonly #o: WatchdogOptions;
   readonly #partMs: number;
   readonly #asked: readonly Asked[];
-  /** Of this round, since a promise for good would keep what every round has waited for. */
+  /** Of this round, since one lasting promise would keep what every round has waited for. */
   #end = Promise.withResolvers<void>();
   #timer: Timer | undefined;
   #stopped = false;
