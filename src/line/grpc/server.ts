@@ -4,8 +4,10 @@ import { setLogger } from '@grpc/grpc-js';
 import { createServer, type Server } from 'nice-grpc';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
+import { messageOf } from '../../shared/base/errors.ts';
 import { Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
+import { releaseMemory } from '../../shared/base/memory.ts';
 import { once } from '../../shared/base/once.ts';
 import { RefusalLog } from '../../shared/base/refusal-log.ts';
 import type { Config, ListenAddress } from '../../shared/config/config.ts';
@@ -61,7 +63,13 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   // What grpc-js would write to standard error by itself.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
   const refusals = new Refusals(logger);
-  const subscriptions = new Subscriptions(config.grpc.maxSubscribers);
+  const subscriptions = new Subscriptions({
+    limit: config.grpc.maxSubscribers,
+    clock,
+    releaseMemory: () => {
+      releaseMemory().catch((error: unknown) => logger.warn('memory not released', { error: messageOf(error) }));
+    },
+  });
   const services = { ...parts, refusals, subscriptions };
   const standard = standardServices(subscriptions, refusals);
   const serial = serialService(services);

@@ -1,5 +1,17 @@
 /** The log streams that are open: bounded in number, and ended together when the service stops. */
+import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+
+/** So many streams that ended are worth it: 100 that took little left 30 MB for as long as the line was quiet. */
+const ENDED_FOR_RELEASE = 8;
+/** Streams of one client, or of a network that is gone, end within this of each other. */
+const RELEASE_DELAY_MS = 2_000;
+
+export interface SubscriptionsOptions {
+  readonly limit: number;
+  readonly clock: Clock;
+  readonly releaseMemory: () => void;
+}
 
 export interface Subscription {
   /** Fires when the client is gone, the service stops, or close() was called. */
@@ -10,12 +22,17 @@ export interface Subscription {
 }
 
 export class Subscriptions {
+  readonly #o: SubscriptionsOptions;
   #limit: number;
   readonly #open = new Set<AbortController>();
   #stopping = false;
+  /** Since memory was released. */
+  #ended = 0;
+  #release: Timer | undefined;
 
-  constructor(limit: number) {
-    this.#limit = limit;
+  constructor(options: SubscriptionsOptions) {
+    this.#o = options;
+    this.#limit = options.limit;
   }
 
   /** From the next one on; those that are open stay. */
@@ -47,13 +64,25 @@ export class Subscriptions {
         this.#open.delete(controller);
         client.removeEventListener('abort', end);
         end();
+        this.#noteEnd();
       },
     };
   }
 
   endAll(): void {
     this.#stopping = true;
+    this.#release?.cancel();
     for (const controller of this.#open) controller.abort();
+  }
+
+  #noteEnd(): void {
+    this.#ended += 1;
+    if (this.#stopping || this.#ended < ENDED_FOR_RELEASE || this.#release !== undefined) return;
+    this.#release = this.#o.clock.timer(RELEASE_DELAY_MS, () => {
+      this.#release = undefined;
+      this.#ended = 0;
+      this.#o.releaseMemory();
+    });
   }
 
   #checkStopping(): void {

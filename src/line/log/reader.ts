@@ -18,6 +18,10 @@ import { highOf, lowOf } from './uint64.ts';
 /** What a page may take at most: the rest of small entries, then the largest. */
 const LARGEST_CHARGE = chargeOf(READER_ALLOWANCE_BYTES + 1024 * 1024);
 
+/** Decoded entries of all readers together: as many as a young generation of 2 MB holds, or the old one fills with garbage. */
+const DECODED_ENTRIES = 4_096;
+const MIN_RUN_ENTRIES = 32;
+
 interface Rest {
   readonly batch: Batch;
   readonly gaps: readonly LogGap[];
@@ -203,7 +207,11 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
 
   /** One run of a page: decoded entries take many times the memory of stored ones. */
   #fromRest({ batch, gaps, upTo }: Rest): LogRun {
-    const wanted = { after: this.#cursor, upTo, maxEntries: runEntries, maxBytes: runBytes };
+    const maxEntries = Math.max(
+      MIN_RUN_ENTRIES,
+      Math.min(runEntries, Math.floor(DECODED_ENTRIES / this.#readers.count)),
+    );
+    const wanted = { after: this.#cursor, upTo, maxEntries, maxBytes: runBytes };
     const entries = unpack(batch, wanted, (id) => this.#readers.marks.markAt(id));
     const last = entries.at(-1)?.id;
     const whole = last === undefined || last >= lastIdOf(batch) || last >= upTo;

@@ -9,8 +9,8 @@ import { GivenTimesTable } from './store-clock.ts';
 import { boundsOf, rangeBytes, TimeRange, TimeRangeTable } from './store-times.ts';
 
 /** A page of stored entries for a reader: what 100 readers hold at once must stay small. */
-const pageBytes = 64 * 1024;
-const pageEntries = 4_000;
+const pageBytes = 32 * 1024;
+const pageEntries = 2_000;
 /** Blocks looked at in one call, so that a filter that matches nothing never holds the worker long (about 5 ms). */
 const scanBlocks = 500;
 const scanBytes = 2 * 1024 * 1024;

@@ -56,6 +56,7 @@ const callWrite: (fd: number, data: Uint8Array, length: number) => number = libr
   'void *',
   'size_t',
 ]);
+const callTrim: (keptBytes: number) => number = library.func('malloc_trim', 'int', ['size_t']);
 const callExit: (status: number) => void = library.func('_exit', 'void', ['int']);
 const callOpenPt: (flags: number) => number = library.func('posix_openpt', 'int', ['int']);
 const callGrantPt: (fd: number) => number = library.func('grantpt', 'int', ['int']);
@@ -163,6 +164,11 @@ export function dropPages(fd: number, offset = 0, bytes = 0): void {
   // It returns the error's number and leaves errno alone.
   const error = callFadvise(fd, offset, bytes, POSIX_FADV_DONTNEED);
   if (error !== 0) throw new SystemCallError('posix_fadvise', error);
+}
+
+/** Gives the machine all pages of the heap that hold nothing. */
+export function trimHeap(): void {
+  callTrim(0);
 }
 
 /** ioctl with a buffer (or nothing) as its argument; throws SystemCallError. */
