@@ -98,7 +98,8 @@ export async function checkWebhooks({ config, isRoot }: Place): Promise<Finding[
   if (caFile !== '') {
     const read = await readSafely(caFile);
     if (read.kind === 'denied' && !isRoot) findings.push(needsRoot('the file of webhooks.ca_file'));
-    else if (read.kind !== 'text') findings.push(failed('webhooks.ca_file names no file to be read', 'Correct the path.'));
+    else if (read.kind !== 'text')
+      findings.push(failed('webhooks.ca_file names no file to be read', 'Correct the path.'));
   }
   const open = allowCidrs.length === 0 ? 'public addresses alone' : `public addresses and ${allowCidrs.join(', ')}`;
   return findings.length > 0 ? findings : [ok(`${open}, ports ${allowPorts.join(', ') || 'none'}`)];

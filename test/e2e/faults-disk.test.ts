@@ -54,7 +54,9 @@ test('each fsync takes 500 ms: bytes and answers flow meanwhile, LogRaw alone wa
   assert.equal(await daemon.stop(), 0);
 });
 
-test('fsync fails for a while: the state says so, LogRaw is refused permanently, storing resumes', { skip }, async () => {
+test('fsync fails for a while: the state says so, LogRaw is refused permanently, storing resumes', {
+  skip,
+}, async () => {
   const { daemon, pty } = await startBox();
   const { client } = daemon;
   await client.serial.logRaw({ dir: RX, note: 'before' });

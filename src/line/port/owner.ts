@@ -254,7 +254,9 @@ export class PortOwner implements Line {
       case 'adopt':
         return this.#adopt(effect.fresh);
       case 'closeThen':
-        return this.#closeCurrent(new LinesideError('NOT_SENT', 'the port was opened again before the packet was sent'));
+        return this.#closeCurrent(
+          new LinesideError('NOT_SENT', 'the port was opened again before the packet was sent'),
+        );
       case 'closeDevice':
         await this.#closeCurrent(new LinesideError('NOT_CONNECTED', 'the port was closed before the packet was sent'));
         return this.#take({ kind: 'closed' });
