@@ -1,8 +1,15 @@
 /** Messages of the service as JSON for scripts: camelCase names, 64-bit numbers exact (a string from 2^53 on). Pure. */
+import {
+  clockStates,
+  entryClocks,
+  framing,
+  statusJson as lineStatusJson,
+  logStates,
+  portStates,
+} from '../shared/proto/line-status.ts';
 import type { lineside, serial } from '../shared/proto/services.ts';
 import { plainHex } from './hex.ts';
 import { exact, type Uint64, utcTime } from './numbers.ts';
-import { parityName, stopBitsName } from './settings.ts';
 
 export interface JsonObject {
   readonly [key: string]: Json;
@@ -26,15 +33,8 @@ export function deviceJson(device: serial.SerialDevice, open: boolean): Json {
 }
 
 export function configJson(config: serial.SerialConfig): { [key: string]: Json } {
-  const { portName, packetSize } = config;
-  return { portName, ...settingsJson(config), packetSize };
-}
-
-function settingsJson(line: { baudRate: number; dataBits: number; parity: number; stopBits: number }): {
-  [key: string]: Json;
-} {
-  const { baudRate, dataBits } = line;
-  return { baudRate, dataBits, parity: parityName(line.parity), stopBits: stopBitsName(line.stopBits) };
+  const { portName, baudRate, dataBits, packetSize } = config;
+  return { portName, baudRate, dataBits, ...framing(config), packetSize };
 }
 
 export function directionName(dir: number): string {
@@ -60,11 +60,10 @@ export interface EntryFields {
   readonly uncorrectedTimestampMs?: Uint64;
 }
 
-/** By lineside.v1.EntryClock; '': nobody can tell. */
-const entryClocks: readonly string[] = ['', 'known', 'notSet', 'corrected'];
-
+/** '': nobody can tell. */
 export function entryClockName(clock: number | undefined): string {
-  return entryClocks[clock ?? 0] ?? '';
+  const name = entryClocks[clock ?? 0] ?? 'unknown';
+  return name === 'unknown' ? '' : name;
 }
 
 export function entryJson({ id, entry, clock, uncorrectedTimestampMs = 0 }: EntryFields, form: DataForm): Json {
@@ -103,9 +102,6 @@ export function gapJson(gap: GapFields): { [key: string]: Json } {
   };
 }
 
-const portStates: readonly string[] = ['unspecified', 'closed', 'opening', 'open', 'lost', 'reopening', 'closing'];
-const logStates: readonly string[] = ['unspecified', 'ok', 'failing'];
-
 export function portStateName(state: number): string {
   return portStates[state] ?? String(state);
 }
@@ -114,77 +110,11 @@ export function logStateName(state: number): string {
   return logStates[state] ?? String(state);
 }
 
-/** 64-bit and 32-bit counters of a message, by name. */
-function numbersJson<T extends object>(message: T, names: readonly (keyof T & string)[]): { [key: string]: Json } {
-  const pairs = names.map((name) => [name, exact(message[name] as Uint64)] as const);
-  return Object.fromEntries(pairs);
-}
-
-const counterNames = [
-  ...([
-    'rxBytes',
-    'txBytes',
-    'rxChunks',
-    'txPackets',
-    'rxDroppedPackets',
-    'rxDroppedBytes',
-    'txFailedPackets',
-  ] as const),
-  ...([
-    'rxBufferedPackets',
-    'rxBufferedBytes',
-    'txQueuedPackets',
-    'txQueuedBytes',
-    'losses',
-    'reopens',
-    'rxPauses',
-    'rxFetchedPackets',
-  ] as const),
-];
-export const kernelNames = ['frame', 'overrun', 'parity', 'brk', 'bufOverrun', 'rx', 'tx'] as const;
-const logNames = [
-  ...(['firstId', 'lastId', 'headId', 'usedBytes', 'fileBytes', 'maxBytes', 'pendingEntries', 'pendingBytes'] as const),
-  ...(['lostEntries', 'lostBytes', 'prunedEntries', 'commits'] as const),
-];
-
-const clockStates: readonly string[] = ['unspecified', 'set', 'notSet'];
-
 export function clockStateName(state: number): string {
   return clockStates[state] ?? String(state);
 }
 
 export function statusJson(status: lineside.v1.LineStatus, healthy: boolean): { [key: string]: Json } {
-  const { requested, effective, kernel, counters, log, clock } = status;
-  return {
-    healthy,
-    portState: portStateName(status.portState),
-    portStateAgeMs: exact(status.portStateAgeMs),
-    portError: status.portError,
-    currentPortName: status.currentPortName,
-    requested: requested == null ? null : configJson(requested),
-    effective:
-      effective == null
-        ? null
-        : { ...settingsJson(effective), unverified: effective.unverified, driver: effective.driver },
-    counters: counters == null ? null : numbersJson(counters, counterNames),
-    kernel: kernel == null ? null : numbersJson(kernel, kernelNames),
-    log: log == null ? null : logJson(log),
-    clock: clock == null ? null : { state: clockStateName(clock.state), correctedByMs: clock.correctedByMs.toNumber() },
-    uptimeMs: exact(status.uptimeMs),
-    version: status.version,
-    residentBytes: exact(status.residentBytes),
-    subscribers: status.subscribers,
-    configurationRefused: status.configurationRefused,
-  };
-}
-
-function logJson(log: lineside.v1.LogStatus): Json {
-  return {
-    state: logStateName(log.state),
-    error: log.error,
-    logId: log.logId,
-    ...numbersJson(log, logNames),
-    gaps: log.gaps.map(gapJson),
-    setAside: log.setAside,
-  };
+  const json = lineStatusJson(status, exact);
+  return { healthy, ...json, log: { ...json.log, gaps: (status.log?.gaps ?? []).map(gapJson) } };
 }

@@ -1,7 +1,7 @@
 /** The status of the line for people. Pure. */
 import type { lineside } from '../shared/proto/services.ts';
 import { safeText } from './hex.ts';
-import { clockStateName, kernelNames, logStateName, portStateName } from './json.ts';
+import { clockStateName, logStateName, portStateName } from './json.ts';
 import { byteSize, counted, exact, grouped, localTime, spanText, systemZone, type Zone } from './numbers.ts';
 import { settingsText } from './settings.ts';
 import { labelled } from './table.ts';
@@ -85,8 +85,11 @@ function ifAny(value: Parameters<typeof exact>[0], text: string): string {
 }
 
 function kernelText(kernel: lineside.v1.KernelCounters): string {
-  const labels: Readonly<Record<string, string>> = { brk: 'break', bufOverrun: 'buffer overrun' };
-  return kernelNames.map((name) => `${labels[name] ?? name} ${grouped(kernel[name])}`).join(', ');
+  const { frame, overrun, parity, brk, bufOverrun, rx, tx } = kernel;
+  const counts = { frame, overrun, parity, break: brk, 'buffer overrun': bufOverrun, rx, tx };
+  return Object.entries(counts)
+    .map(([name, count]) => `${name} ${grouped(count)}`)
+    .join(', ');
 }
 
 function logRows(log: lineside.v1.LogStatus, zone: Zone): (readonly [string, string])[] {

@@ -9,7 +9,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
-import type { LineFigures } from '../../src/hub/health/face.ts';
+import { statusWith } from '../../src/hub/health/status.fixture.ts';
+import type { LineNumbers } from '../../src/shared/proto/line-status.ts';
 import { rulesIn } from '../reference/prometheus-rules.ts';
 import { Box, type Facts, ownRules, well } from './box.ts';
 
@@ -19,12 +20,13 @@ const skip = present ? false : "promtool is not installed (Debian's package prom
 
 type Changes = Partial<Pick<Facts, 'damage' | 'full' | 'certificates' | 'closedSockets'>> & {
   readonly [K in 'outbox' | 'webhooks' | 'host' | 'upstream']?: Partial<Facts[K]>;
-} & { readonly line?: Partial<LineFigures> | undefined };
+} & { readonly line?: Partial<LineNumbers> | undefined };
 /** So many minutes of a box that is well but for these. */
 type Phase = readonly [minutes: number, changes: Changes];
 
 const line = well.line ?? assert.fail();
 const kernel = line.kernel ?? assert.fail();
+const { rxDroppedPackets: dropped, rxFetchedPackets: fetched } = line.counters;
 const disk = well.host.disk;
 const broker = well.outbox.broker;
 const DAY_S = 86_400;
@@ -58,7 +60,7 @@ const lives: Readonly<Record<string, readonly Phase[]>> = {
     [2, {}],
     [4, { line: undefined }],
     [2, {}],
-    [2, { line: { log: { ...line.log, failing: true } } }],
+    [2, { line: statusWith({}, { state: 'failing' }) }],
     [2, { line: { configurationRefused: 'log.commit_ms' } }],
     [5, { line: { portState: 'lost' } }],
     [1, { line: { portState: 'closed' } }],
@@ -68,14 +70,14 @@ const lives: Readonly<Record<string, readonly Phase[]>> = {
   ],
   'errors on the line': [
     [6, { line: { kernel } }],
-    [3, { line: { kernel: { ...kernel, frame: kernel.frame + 10, break: kernel.break + 500 } } }],
+    [3, { line: { kernel: { ...kernel, frame: kernel.frame + 10, brk: kernel.brk + 500 } } }],
     [8, { line: { kernel: { ...kernel, frame: kernel.frame + 10, parity: kernel.parity + 1 } } }],
     [3, { line: { kernel: { ...kernel, frame: kernel.frame + 10, parity: kernel.parity + 12 } } }],
   ],
   'dropped packets': [
     [6, {}],
-    [3, { line: { rxDroppedPackets: line.rxDroppedPackets + 5 } }],
-    [9, { line: { rxDroppedPackets: line.rxDroppedPackets + 9, rxFetchedPackets: line.rxFetchedPackets + 1 } }],
+    [3, { line: statusWith({ rxDroppedPackets: dropped + 5 }) }],
+    [9, { line: statusWith({ rxDroppedPackets: dropped + 9, rxFetchedPackets: fetched + 1 }) }],
   ],
   upstream: [
     [2, { upstream: { oldestUnsentAgeS: 3_600 } }],

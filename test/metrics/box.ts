@@ -1,10 +1,11 @@
 /** A box in memory, every figure set by the test: what its hub shows on /metrics, and the alerts that it finds itself. */
 
 import { certificateRules } from '../../src/hub/health/certificate-rules.ts';
-import type { CertificateEnd, LineFigures } from '../../src/hub/health/face.ts';
-import { anyFigures } from '../../src/hub/health/figures.fixture.ts';
+import type { CertificateEnd } from '../../src/hub/health/face.ts';
 import { lineRules } from '../../src/hub/health/line-rules.ts';
 import { LineWatch } from '../../src/hub/health/line-watch.ts';
+import { anyStatus } from '../../src/hub/health/status.fixture.ts';
+import type { LineNumbers } from '../../src/shared/proto/line-status.ts';
 import { socketRules } from '../../src/hub/health/socket-rules.ts';
 import { Metrics } from '../../src/hub/http/metrics.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
@@ -36,7 +37,7 @@ export interface Facts {
   readonly damage: string;
   readonly full: string;
   /** undefined: the line does not answer. */
-  readonly line: LineFigures | undefined;
+  readonly line: LineNumbers | undefined;
   readonly upstream: UpstreamStatus;
   readonly certificates: readonly CertificateEnd[];
   readonly closedSockets: readonly string[];
@@ -97,7 +98,7 @@ export const well: Facts = {
   },
   damage: '',
   full: '',
-  line: anyFigures,
+  line: anyStatus,
   upstream: {
     to: 'kafka',
     state: 'up to date',

@@ -1,5 +1,6 @@
 /** What the line says of itself, as the records of the device's own dictionaries. Pure. */
 
+import { parities, stopBits } from '../../shared/proto/line-status.ts';
 import type { serial } from '../../shared/proto/services.ts';
 import type { JsonObject } from '../outbox/event.ts';
 
@@ -30,9 +31,6 @@ type LineState = 'open' | 'closed' | 'lost' | 'unknown';
  * being reopened every few seconds is still lost.
  */
 const states: readonly LineState[] = ['unknown', 'closed', 'closed', 'open', 'lost', 'lost', 'closed'];
-/** By serial.Parity and serial.StopBits. */
-const parities = ['none', 'even', 'odd', 'mark', 'space'];
-const stopBitCounts = ['1', '1.5', '2'];
 
 export function portRecords(devices: readonly DeviceFields[], deviceId: string): Wanted {
   return new Map(
@@ -48,13 +46,14 @@ export function lineRecord(status: StatusFields, deviceId: string): JsonObject {
 }
 
 /** Field by field: what is 0 in a decoded message stands on its prototype, and a spread would leave it out. */
-function configOf({ portName, baudRate, dataBits, parity, stopBits, packetSize }: ConfigFields): JsonObject {
+function configOf(config: ConfigFields): JsonObject {
+  const { portName, baudRate, dataBits, parity, packetSize } = config;
   return {
     portName,
     baudRate,
     dataBits,
     parity: parities[parity] ?? 'unknown',
-    stopBits: stopBitCounts[stopBits] ?? 'unknown',
+    stopBits: String(stopBits[config.stopBits] ?? 'unknown'),
     packetSize,
   };
 }

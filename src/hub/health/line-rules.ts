@@ -24,29 +24,29 @@ export const lineRules: readonly Rule<LineVitals>[] = [
     name: 'LinesideLineAway',
     severity: 'critical',
     forS: awayS,
-    value: ({ figures }) => Number(figures === undefined),
+    value: ({ status }) => Number(status === undefined),
     summary: ({ reason }) => `the line process does not answer the hub: ${reason}`,
   },
   {
     name: 'LinePortLost',
     severity: 'critical',
     forS: lostS,
-    value: ({ figures }) => Number(isLost(figures)),
-    summary: ({ figures }) => `the serial port is lost: ${figures?.portError ?? ''}`,
+    value: ({ status }) => Number(isLost(status)),
+    summary: ({ status }) => `the serial port is lost: ${status?.portError ?? ''}`,
   },
   {
     name: 'LineLogFailing',
     severity: 'critical',
-    value: ({ figures }) => Number(figures?.log.failing === true),
-    summary: ({ figures }) =>
-      `the serial log is not being stored (${figures?.log.lostEntries ?? 0} entries are lost so far): ${figures?.log.error ?? ''}`,
+    value: ({ status }) => Number(status?.log.state === 'failing'),
+    summary: ({ status }) =>
+      `the serial log is not being stored (${status?.log.lostEntries ?? 0} entries are lost so far): ${status?.log.error ?? ''}`,
   },
   {
     name: 'ConfigurationRefused',
     severity: 'warning',
-    value: ({ figures }) => Number((figures?.configurationRefused ?? '') !== ''),
-    summary: ({ figures }) =>
-      `the last reload refused the configuration file, and the service uses the one of before: ${figures?.configurationRefused ?? ''}`,
+    value: ({ status }) => Number((status?.configurationRefused ?? '') !== ''),
+    summary: ({ status }) =>
+      `the last reload refused the configuration file, and the service uses the one of before: ${status?.configurationRefused ?? ''}`,
   },
   {
     name: 'LineRxDropped',
@@ -66,6 +66,6 @@ export const lineRules: readonly Rule<LineVitals>[] = [
 ];
 
 /** Asked for, and not there: it is being tried again and again. */
-function isLost(figures: LineView['figures']): boolean {
-  return figures?.portState === 'lost' || figures?.portState === 'reopening';
+function isLost(status: LineView['status']): boolean {
+  return status?.portState === 'lost' || status?.portState === 'reopening';
 }

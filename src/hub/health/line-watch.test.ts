@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import type { LineFigures } from './face.ts';
-import { anyFigures } from './figures.fixture.ts';
+import type { LineNumbers } from '../../shared/proto/line-status.ts';
 import { LineWatch } from './line-watch.ts';
+import { anyStatus, statusWith } from './status.fixture.ts';
 
 /** A line whose answers are set by the test; time passes by its clock alone. */
 class FakeLine {
   readonly clock = new FakeClock();
   asked = 0;
-  answer: () => Promise<LineFigures> = async () => anyFigures;
+  answer: () => Promise<LineNumbers> = async () => anyStatus;
   readonly watch = new LineWatch({
     ask: () => {
       this.asked += 1;
@@ -18,8 +18,8 @@ class FakeLine {
     clock: this.clock,
   });
 
-  says(changes: Partial<LineFigures>): void {
-    this.answer = async () => ({ ...anyFigures, ...changes });
+  says(changes: Partial<LineNumbers>): void {
+    this.answer = async () => ({ ...anyStatus, ...changes });
   }
 
   /** A look every ten seconds; the alerts after the last one. */
@@ -41,7 +41,7 @@ describe('the watch on the line', () => {
     await line.watch.look();
     assert.equal(line.asked, 1);
     assert.equal(a, b);
-    assert.deepEqual(a, { figures: anyFigures, reason: '' });
+    assert.deepEqual(a, { status: anyStatus, reason: '' });
     line.clock.advance(1_000);
     await line.watch.look();
     assert.equal(line.asked, 2);
@@ -52,10 +52,10 @@ describe('the watch on the line', () => {
     line.answer = () => new Promise(() => undefined);
     const looked = line.watch.look();
     line.clock.advance(2_000);
-    assert.deepEqual(await looked, { figures: undefined, reason: 'no answer within 2 s' });
+    assert.deepEqual(await looked, { status: undefined, reason: 'no answer within 2 s' });
     line.clock.advance(1_000);
     line.answer = () => Promise.reject(new Error('UNAVAILABLE: no such socket'));
-    assert.deepEqual(await line.watch.look(), { figures: undefined, reason: 'UNAVAILABLE: no such socket' });
+    assert.deepEqual(await line.watch.look(), { status: undefined, reason: 'UNAVAILABLE: no such socket' });
     assert.equal(line.clock.pendingTimers, 0);
   });
 
@@ -90,30 +90,30 @@ describe('the watch on the line', () => {
 
   it('tells at once that the log is not stored', async () => {
     const line = new FakeLine();
-    line.says({ log: { ...anyFigures.log, failing: true, error: 'the disk is full', lostEntries: 7 } });
+    line.says(statusWith({}, { state: 'failing', error: 'the disk is full', lostEntries: 7 }));
     assert.deepEqual(await line.after(10), ['LineLogFailing critical']);
     assert.match(line.watch.alerts()[0]?.summary ?? '', /7 entries.*the disk is full/);
   });
 
   it('tells of dropped packets for five minutes, where somebody fetches packets', async () => {
     const line = new FakeLine();
-    const { rxDroppedPackets: dropped, rxFetchedPackets: fetched } = anyFigures;
+    const { rxDroppedPackets: dropped, rxFetchedPackets: fetched } = anyStatus.counters;
     await line.after(10);
-    line.says({ rxDroppedPackets: dropped + 1 });
+    line.says(statusWith({ rxDroppedPackets: dropped + 1 }));
     assert.deepEqual(await line.after(10), []);
-    line.says({ rxDroppedPackets: dropped + 3, rxFetchedPackets: fetched + 1 });
+    line.says(statusWith({ rxDroppedPackets: dropped + 3, rxFetchedPackets: fetched + 1 }));
     assert.deepEqual(await line.after(290), ['LineRxDropped warning']);
     assert.deepEqual(await line.after(20), []);
   });
 
   it('tells of more than ten errors in five minutes; a break is none', async () => {
     const line = new FakeLine();
-    const kernel = { frame: 90, overrun: 90, parity: 90, break: 90, buffer_overrun: 90 };
+    const kernel = { frame: 90, overrun: 90, parity: 90, brk: 90, bufOverrun: 90, rx: 0, tx: 0 };
     line.says({ kernel });
     await line.after(10);
-    line.says({ kernel: { ...kernel, frame: 95, overrun: 92, parity: 92, buffer_overrun: 91, break: 999 } });
+    line.says({ kernel: { ...kernel, frame: 95, overrun: 92, parity: 92, bufOverrun: 91, brk: 999 } });
     assert.deepEqual(await line.after(10), []);
-    line.says({ kernel: { ...kernel, frame: 96, overrun: 92, parity: 92, buffer_overrun: 91, break: 999 } });
+    line.says({ kernel: { ...kernel, frame: 96, overrun: 92, parity: 92, bufOverrun: 91, brk: 999 } });
     assert.deepEqual(await line.after(10), ['LineErrors warning']);
     assert.deepEqual(await line.after(300), []);
     line.says({ kernel: null });

@@ -4,7 +4,8 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { endsWithin } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import { Rise } from '../../shared/base/rise.ts';
-import type { LineFigures, LineView } from './face.ts';
+import type { LineNumbers } from '../../shared/proto/line-status.ts';
+import type { LineView } from './face.ts';
 import { lineRules, RISE_WINDOW_S } from './line-rules.ts';
 
 /** The line answers in milliseconds, or something is wrong with it: a scrape must not wait for it. */
@@ -14,7 +15,7 @@ const FRESH_MS = 1_000;
 
 export interface LineWatchOptions {
   /** Rejects where the line does not answer. */
-  readonly ask: (signal: AbortSignal) => Promise<LineFigures>;
+  readonly ask: (signal: AbortSignal) => Promise<LineNumbers>;
   readonly clock: Clock;
 }
 
@@ -60,13 +61,13 @@ export class LineWatch {
     const view = await this.#answer();
     this.#view = view;
     this.#viewAtMs = this.#o.clock.monoMs();
-    const { figures } = view;
-    if (figures !== undefined) {
-      this.#dropped.note(figures.rxDroppedPackets, this.#viewAtMs);
-      this.#fetched.note(figures.rxFetchedPackets, this.#viewAtMs);
-      if (figures.kernel !== null) {
-        const { frame, parity, overrun, buffer_overrun } = figures.kernel;
-        this.#errors.note(frame + parity + overrun + buffer_overrun, this.#viewAtMs);
+    const { status } = view;
+    if (status !== undefined) {
+      this.#dropped.note(status.counters.rxDroppedPackets, this.#viewAtMs);
+      this.#fetched.note(status.counters.rxFetchedPackets, this.#viewAtMs);
+      if (status.kernel !== null) {
+        const { frame, parity, overrun, bufOverrun } = status.kernel;
+        this.#errors.note(frame + parity + overrun + bufOverrun, this.#viewAtMs);
       }
     }
     return view;
@@ -74,15 +75,15 @@ export class LineWatch {
 
   async #answer(): Promise<LineView> {
     const limit = new AbortController();
-    let figures: LineFigures | undefined;
+    let status: LineNumbers | undefined;
     const asked = this.#o.ask(limit.signal).then((answer) => {
-      figures = answer;
+      status = answer;
     });
     try {
-      if (await endsWithin(this.#o.clock, ANSWER_LIMIT_MS, asked)) return { figures, reason: '' };
-      return { figures: undefined, reason: `no answer within ${ANSWER_LIMIT_MS / 1_000} s` };
+      if (await endsWithin(this.#o.clock, ANSWER_LIMIT_MS, asked)) return { status, reason: '' };
+      return { status: undefined, reason: `no answer within ${ANSWER_LIMIT_MS / 1_000} s` };
     } catch (error) {
-      return { figures: undefined, reason: messageOf(error) };
+      return { status: undefined, reason: messageOf(error) };
     } finally {
       limit.abort();
       asked.catch(() => undefined);

@@ -80,10 +80,10 @@ test('a line that does not answer is an alert of its own, told like the others',
     rig.watch.alerts().map(({ name }) => name),
     ['LinesideLineAway'],
   );
-  assert.equal((await rig.watch.askLine())?.figures, undefined);
+  assert.equal((await rig.watch.askLine())?.status, undefined);
   rig.getStatus = async () => ({});
   assert.match((await rig.pass(80)).join(), /^alert ended LinesideLineAway/);
-  assert.equal((await rig.watch.askLine())?.figures?.portState, 'unknown');
+  assert.equal((await rig.watch.askLine())?.status?.portState, 'unknown');
   await rig.watch.stop();
 });
 

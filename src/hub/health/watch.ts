@@ -4,10 +4,10 @@ import { type Clock, pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
+import { statusNumbers } from '../../shared/proto/line-status.ts';
 import { AlertJournal } from './alert-journal.ts';
 import { type CertificateFile, Certificates } from './certificates.ts';
 import type { WatchAdmin } from './face.ts';
-import { lineFigures } from './line-figures.ts';
 import { LineWatch } from './line-watch.ts';
 import { socketRules } from './socket-rules.ts';
 
@@ -38,7 +38,7 @@ export function startWatch(options: WatchOptions): Watch {
   const { client, certificates: files, findClosedSockets, sources, clock, logger } = options;
   const certificates = new Certificates(files, clock);
   const ask = async (line: LineClient['line'], signal: AbortSignal) =>
-    lineFigures(await line.getStatus({}, { signal }));
+    statusNumbers(await line.getStatus({}, { signal }));
   const line = client && new LineWatch({ ask: (signal) => ask(client.line, signal), clock });
   const socketAlerts = new Alerts(socketRules);
   let closedSockets: readonly string[] = [];

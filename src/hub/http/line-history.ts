@@ -1,7 +1,7 @@
 /** What went over the line in the last hours, sampled by the hub and kept in its memory only. */
 import { type Clock, pause } from '../../shared/base/clock.ts';
-import { lineside } from '../../shared/proto/services.ts';
-import { number } from './line-json.ts';
+import { type LineNumbers, statusNumbers } from '../../shared/proto/line-status.ts';
+import type { lineside } from '../../shared/proto/services.ts';
 
 /** Fine enough to see a device that polls once a minute; a call of a millisecond each. */
 const INTERVAL_MS = 10_000;
@@ -78,7 +78,7 @@ export class LineHistory {
   async #look(): Promise<void> {
     let now: Look;
     try {
-      now = lookOf(await this.#o.status(this.#stopping.signal));
+      now = lookOf(statusNumbers(await this.#o.status(this.#stopping.signal)));
     } catch {
       this.#before = undefined;
       return;
@@ -91,14 +91,14 @@ export class LineHistory {
   }
 }
 
-function lookOf({ counters, kernel, uptimeMs, portState, currentPortName }: lineside.v1.LineStatus): Look {
+function lookOf({ counters, kernel, uptimeMs, portState, currentPortName }: LineNumbers): Look {
   return {
-    uptimeMs: number(uptimeMs),
-    isOpen: portState === lineside.v1.PortState.PORT_STATE_OPEN,
-    rxBytes: number(counters?.rxBytes),
-    txBytes: number(counters?.txBytes),
-    rxDroppedPackets: number(counters?.rxDroppedPackets),
-    failed: number(counters?.txFailedPackets),
+    uptimeMs,
+    isOpen: portState === 'open',
+    rxBytes: counters.rxBytes,
+    txBytes: counters.txBytes,
+    rxDroppedPackets: counters.rxDroppedPackets,
+    failed: counters.txFailedPackets,
     portName: currentPortName,
     driver: kernel ? [kernel.frame, kernel.overrun, kernel.parity, kernel.bufOverrun] : undefined,
   };

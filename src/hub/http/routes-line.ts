@@ -1,7 +1,8 @@
 /** The serial line as the console has it: how it stands, opening and closing, sending. */
 import type { FastifyReply } from 'fastify';
+import { statusNumbers } from '../../shared/proto/line-status.ts';
 import { sentBytes } from './line-bytes.ts';
-import { configMessage, type LineConfig, statusJson } from './line-json.ts';
+import { configMessage, type LineConfig } from './line-json.ts';
 import type { App, RouteParts } from './route.ts';
 import { answers, changingLine, readingLine } from './schemas.ts';
 import { LineBody } from './schemas-line.ts';
@@ -19,7 +20,7 @@ export function lineRoutes(app: App, { line, history }: RouteParts): void {
         response: answers({ status: 200, what: 'How it stands.', of: 'LineStatus' }, readingLine),
       },
     },
-    async () => statusJson(await line.status()),
+    async () => statusNumbers(await line.status()),
   );
 
   app.get(
@@ -72,7 +73,7 @@ export function lineChangeRoutes(app: App, { line }: RouteParts): void {
     },
     async ({ body }) => {
       await line.open(configMessage(body satisfies LineConfig));
-      return statusJson(await line.status());
+      return statusNumbers(await line.status());
     },
   );
 
@@ -88,7 +89,7 @@ export function lineChangeRoutes(app: App, { line }: RouteParts): void {
     },
     async () => {
       await line.close();
-      return statusJson(await line.status());
+      return statusNumbers(await line.status());
     },
   );
 

@@ -1,7 +1,7 @@
 /** The shapes of what the routes of the line take and answer. Pure. */
 import { type TSchema, Type } from '@sinclair/typebox';
+import { clockStates, logStates, parities, portStates, stopBits } from '../../shared/proto/line-status.ts';
 import { MAX_LOG_ENTRIES } from './limits.ts';
-import { clockStates, parities, stopBits } from './line-json.ts';
 import { choice, count, exact } from './shapes.ts';
 
 /** A number of 32 bits, which is what the protocol carries; the line judges the rest. */
@@ -57,6 +57,9 @@ const gap = exact({
   firstId: count('First id that is missing.'),
   lastId: count('Last.'),
   entries: count('How many there were.'),
+  bytes: count('Their bytes.'),
+  fromMs: count('When the first of them came, milliseconds since 1970.'),
+  toMs: count('When the last of them came.'),
   reason: Type.String(),
 });
 
@@ -75,10 +78,11 @@ const counters = exact({
   losses: count('How often the port was lost.'),
   reopens: count('How often it came back.'),
   rxPauses: count('How often reading paused for the log.'),
+  rxFetchedPackets: count('Received packets that ReceivePacket fetched.'),
 });
 
 const log = exact({
-  state: choice(['ok', 'failing'], 'failing: entries are NOT being stored.'),
+  state: choice(logStates, 'failing: entries are NOT being stored.'),
   error: Type.String({ description: 'Why not; else empty.' }),
   logId: Type.String({ description: 'Identity of the log; another one begins again at id 1.' }),
   firstId: count('Of the oldest stored entry; 0: there is none.'),
@@ -95,11 +99,13 @@ const log = exact({
   prunedEntries: count('Removed by retention since the start.'),
   setAside: Type.String({ description: 'Where a damaged log was set aside at this start.' }),
   commits: count('Since the start.'),
+  readBudgetUsedBytes: count('That readers hold of the 32 MiB that all readers share.'),
+  waitingReaders: count('Readers that wait for a part of it.'),
 });
 
 export const lineComponents = {
   LineStatus: exact({
-    portState: choice(['closed', 'opening', 'open', 'lost', 'reopening', 'closing'], 'State of the port.'),
+    portState: choice(portStates, 'State of the port.'),
     portError: Type.String({ description: 'Why it is lost; else empty.' }),
     portStateAgeMs: count('Milliseconds in this state.'),
     requested: orNull(exact({ ...config, packetSize }), 'What it was opened with; null: it is closed.'),
@@ -122,6 +128,8 @@ export const lineComponents = {
         parity: count('Parity errors.'),
         brk: count('Breaks.'),
         bufOverrun: count("Overruns of the kernel's buffer."),
+        rx: count('Bytes received.'),
+        tx: count('Bytes sent.'),
       }),
       'Counted by the driver since it was loaded; null: it does not count.',
     ),
@@ -134,6 +142,7 @@ export const lineComponents = {
     version: Type.String(),
     residentBytes: count('Memory of the line.'),
     subscribers: count('Open streams of the log.'),
+    configurationRefused: Type.String({ description: 'Keys with a fault that the last reload found; else empty.' }),
   }),
   LinePorts: exact({
     items: Type.Array(

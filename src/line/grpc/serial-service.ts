@@ -11,7 +11,6 @@ import { fromU64, u64 } from './encode.ts';
 import { callerOf, deadlineMsOf } from './gate.ts';
 import { MAX_NOTE_BYTES, MAX_RAW_DATA_BYTES } from './limits.ts';
 import { OK, type Refusals } from './refusals.ts';
-import { configMessage } from './status.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import type { Handful, SerialServer } from './wire.ts';
 
@@ -61,7 +60,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
     async getCurrentConfig() {
       try {
         const config = line.currentConfig();
-        return config === undefined ? {} : configMessage(config);
+        return config ?? {};
       } catch (error) {
         throw refusals.asStatus(error);
       }

@@ -1,19 +1,5 @@
 /** What the line counts since the service started. */
-export interface Counters {
-  rxBytes: number;
-  txBytes: number;
-  rxChunks: number;
-  txPackets: number;
-  rxDroppedPackets: number;
-  rxDroppedBytes: number;
-  txFailedPackets: number;
-  losses: number;
-  reopens: number;
-  rxPauses: number;
-  rxFetchedPackets: number;
-}
-
-export function newCounters(): Counters {
+export function newCounters() {
   return {
     rxBytes: 0,
     txBytes: 0,
@@ -25,6 +11,9 @@ export function newCounters(): Counters {
     losses: 0,
     reopens: 0,
     rxPauses: 0,
+    /** By ReceivePacket. */
     rxFetchedPackets: 0,
   };
 }
+
+export type Counters = ReturnType<typeof newCounters>;

@@ -1,5 +1,6 @@
 /** The face of the line room: the port owner (owner.ts) as the API sees it. */
 import type { Port } from './ports.ts';
+import type { Counters } from './counters.ts';
 import type { EffectiveSettings, KernelCounters, LineConfig, ModemLines, OutgoingLines } from './settings.ts';
 
 /** The arguments of Open as they came in: any numbers at all. */
@@ -47,24 +48,12 @@ export interface LineSnapshot {
   readonly counters: LineCounters;
 }
 
-/** Since the service started. */
-export interface LineCounters {
-  readonly rxBytes: number;
-  readonly txBytes: number;
-  readonly rxChunks: number;
-  readonly txPackets: number;
-  readonly rxDroppedPackets: number;
-  readonly rxDroppedBytes: number;
-  readonly txFailedPackets: number;
+/** What the line counted since the service started, and what waits now. */
+export interface LineCounters extends Readonly<Counters> {
   readonly rxBufferedPackets: number;
   readonly rxBufferedBytes: number;
   readonly txQueuedPackets: number;
   readonly txQueuedBytes: number;
-  readonly losses: number;
-  readonly reopens: number;
-  readonly rxPauses: number;
-  /** By ReceivePacket. */
-  readonly rxFetchedPackets: number;
 }
 
 /** Failures are LinesideErrors; their codes are named at each method. */
