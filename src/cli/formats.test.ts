@@ -180,9 +180,15 @@ describe('line settings', () => {
       ['STOPBITS_ONE', 'STOPBITS_ONE_POINT_FIVE', 'STOPBITS_TWO'],
     );
     for (let state = 0; state <= 6; state += 1)
-      assert.equal(lineside.v1.PortState[state], `PORT_STATE_${portStateName(state).toUpperCase()}`);
+      assert.equal(
+        lineside.v1.PortState[state],
+        `PORT_STATE_${portStateName(state).toUpperCase().replace('UNKNOWN', 'UNSPECIFIED')}`,
+      );
     for (let state = 0; state <= 2; state += 1)
-      assert.equal(lineside.v1.LogState[state], `LOG_STATE_${logStateName(state).toUpperCase()}`);
+      assert.equal(
+        lineside.v1.LogState[state],
+        `LOG_STATE_${logStateName(state).toUpperCase().replace('UNKNOWN', 'UNSPECIFIED')}`,
+      );
   });
 });
 

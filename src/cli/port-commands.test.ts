@@ -74,7 +74,7 @@ describe('the port', () => {
         baudRate: 300,
         dataBits: 5,
         parity: 'mark',
-        stopBits: '1.5',
+        stopBits: 1.5,
         packetSize: 8,
       };
       assert.deepEqual(JSON.parse(long.stdout), { open: true, ...expected });

@@ -4,9 +4,8 @@ import { certificateRules } from '../../src/hub/health/certificate-rules.ts';
 import type { CertificateEnd } from '../../src/hub/health/face.ts';
 import { lineRules } from '../../src/hub/health/line-rules.ts';
 import { LineWatch } from '../../src/hub/health/line-watch.ts';
-import { anyStatus } from '../../src/hub/health/status.fixture.ts';
-import type { LineNumbers } from '../../src/shared/proto/line-status.ts';
 import { socketRules } from '../../src/hub/health/socket-rules.ts';
+import { anyStatus } from '../../src/hub/health/status.fixture.ts';
 import { Metrics } from '../../src/hub/http/metrics.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
 import type { OutboxStatus } from '../../src/hub/outbox/face.ts';
@@ -18,6 +17,7 @@ import { Alerts, type Rule } from '../../src/shared/base/alerts.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import type { HostFacts } from '../../src/shared/host/host-facts.ts';
 import { hostRules } from '../../src/shared/host/host-rules.ts';
+import type { LineNumbers } from '../../src/shared/proto/line-status.ts';
 
 /** Of every room: none may be missing here. */
 export const ownRules: readonly Pick<Rule<never>, 'name' | 'severity' | 'forS'>[] = [

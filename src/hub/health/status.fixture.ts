@@ -14,8 +14,8 @@ export const anyStatus: LineNumbers = statusJson(
   {
     portState: PortState.PORT_STATE_OPEN,
     kernel: { frame: 1, overrun: 2, parity: 3, brk: 4, bufOverrun: 5, rx: 6, tx: 7 },
-    log: { state: LogState.LOG_STATE_OK, waitingReaders: 8 },
-    subscribers: 9,
+    log: { state: LogState.LOG_STATE_OK },
+    subscribers: 8,
     clock: { state: ClockState.CLOCK_STATE_SET },
   },
   next,

@@ -1,7 +1,7 @@
 /** The line's messages as the JSON of the HTTP interface, and back. Pure. */
 import type Long from 'long';
 import { messageJson, parities, stopBits } from '../../shared/proto/line-status.ts';
-import { lineside, type serial } from '../../shared/proto/services.ts';
+import { lineside, serial } from '../../shared/proto/services.ts';
 
 export interface LineConfig {
   readonly portName: string;
@@ -12,14 +12,9 @@ export interface LineConfig {
   readonly packetSize?: number;
 }
 
-export function configMessage(config: LineConfig): serial.SerialConfig.$Properties {
-  const { parity, packetSize = 0 } = config;
-  return {
-    ...config,
-    parity: parities.indexOf(parity),
-    stopBits: stopBits.indexOf(config.stopBits),
-    packetSize,
-  };
+export function configMessage(config: LineConfig): serial.SerialConfig {
+  const parity = parities.indexOf(config.parity);
+  return serial.SerialConfig.fromObject({ ...config, parity, stopBits: stopBits.indexOf(config.stopBits) });
 }
 
 export function gapJson(gap: lineside.v1.LogGap): object {

@@ -7,11 +7,19 @@ import { counterOf, countersOf, gaugeOf, type Reading } from './metrics-readings
 type Listed = readonly [name: string, help: string, figure: (status: LineNumbers) => number];
 
 const counters: readonly Listed[] = [
-  ['rx_bytes_total', 'Bytes received on the serial line since the line process started.', ({ counters: c }) => c.rxBytes],
+  [
+    'rx_bytes_total',
+    'Bytes received on the serial line since the line process started.',
+    ({ counters: c }) => c.rxBytes,
+  ],
   ['tx_bytes_total', 'Bytes sent on the serial line since the line process started.', ({ counters: c }) => c.txBytes],
   ['rx_chunks_total', 'Pieces received, from one silence on the line to the next.', ({ counters: c }) => c.rxChunks],
   ['tx_packets_total', 'Packets that the kernel took for sending.', ({ counters: c }) => c.txPackets],
-  ['tx_failed_packets_total', 'Packets that were refused or could not be sent.', ({ counters: c }) => c.txFailedPackets],
+  [
+    'tx_failed_packets_total',
+    'Packets that were refused or could not be sent.',
+    ({ counters: c }) => c.txFailedPackets,
+  ],
   [
     'rx_dropped_packets_total',
     'Received packets dropped because ReceivePacket did not fetch them; they are in the log.',
@@ -21,7 +29,11 @@ const counters: readonly Listed[] = [
   ['rx_dropped_bytes_total', 'Bytes of the received packets that were dropped.', ({ counters: c }) => c.rxDroppedBytes],
   ['losses_total', 'Times that the port was lost.', ({ counters: c }) => c.losses],
   ['reopens_total', 'Times that a lost port came back.', ({ counters: c }) => c.reopens],
-  ['rx_pauses_total', 'Times that reading paused because the log was not stored fast enough.', ({ counters: c }) => c.rxPauses],
+  [
+    'rx_pauses_total',
+    'Times that reading paused because the log was not stored fast enough.',
+    ({ counters: c }) => c.rxPauses,
+  ],
   ['log_commits_total', 'Commits of the serial log to the disk.', ({ log }) => log.commits],
   ['log_lost_entries_total', 'Entries that could not be stored since the log began.', ({ log }) => log.lostEntries],
   ['log_lost_bytes_total', 'Bytes of the entries that could not be stored.', ({ log }) => log.lostBytes],

@@ -2,7 +2,7 @@
 import type { CallContext, Metadata, ServiceImplementation } from 'nice-grpc';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { serial } from '../../shared/proto/services.ts';
+import { serial } from '../../shared/proto/services.ts';
 import { type NewEntry, RX, TX } from '../log/entry.ts';
 import type { LogFace } from '../log/face.ts';
 import type { Line, OpenRequest, SendRequest } from '../port/face.ts';
@@ -60,7 +60,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
     async getCurrentConfig() {
       try {
         const config = line.currentConfig();
-        return config ?? {};
+        return serial.SerialConfig.fromObject({ ...config });
       } catch (error) {
         throw refusals.asStatus(error);
       }

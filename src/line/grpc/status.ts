@@ -1,11 +1,12 @@
 /** The state of the line and its log as lineside.v1.LineStatus. */
 import Long from 'long';
-import { lineside } from '../../shared/proto/services.ts';
+import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LogSnapshot, TimeState } from '../log/face.ts';
 import type { LineSnapshot, LineState } from '../port/face.ts';
 import { u64 } from './encode.ts';
 
-const { ClockState, LineCounters, LogState, LogStatus, PortState } = lineside.v1;
+const { ClockState, EffectiveSettings, LineCounters, LogState, LogStatus, PortState } = lineside.v1;
+const { SerialConfig } = serial;
 
 const portStates: Readonly<Record<LineState, lineside.v1.PortState>> = {
   closed: PortState.PORT_STATE_CLOSED,
@@ -39,8 +40,8 @@ export function lineStatus(
 ): lineside.v1.LineStatus.$Properties {
   return {
     portState: portStates[snapshot.state],
-    ...(snapshot.requested !== undefined && { requested: snapshot.requested }),
-    ...(snapshot.effective !== undefined && { effective: snapshot.effective }),
+    ...(snapshot.requested !== undefined && { requested: SerialConfig.fromObject({ ...snapshot.requested }) }),
+    ...(snapshot.effective !== undefined && { effective: EffectiveSettings.fromObject({ ...snapshot.effective }) }),
     portError: snapshot.error,
     currentPortName: snapshot.devicePath,
     portStateAgeMs: whole(snapshot.stateAgeMs),

@@ -1,6 +1,7 @@
 /** The face of the line room: the port owner (owner.ts) as the API sees it. */
-import type { Port } from './ports.ts';
+
 import type { Counters } from './counters.ts';
+import type { Port } from './ports.ts';
 import type { EffectiveSettings, KernelCounters, LineConfig, ModemLines, OutgoingLines } from './settings.ts';
 
 /** The arguments of Open as they came in: any numbers at all. */
