@@ -28,11 +28,11 @@ export function parseSettings(text: string): Partial<Settings> {
   return { baudRate, dataBits: Number(match[2]), parity, stopBits: (match[4] ?? '1') as StopBitsName };
 }
 
-export function parityName(number: number): string {
+function parityName(number: number): string {
   return Object.entries(parities).find(([, value]) => value === number)?.[0] ?? String(number);
 }
 
-export function stopBitsName(number: number): string {
+function stopBitsName(number: number): string {
   return Object.entries(stopBitses).find(([, value]) => value === number)?.[0] ?? String(number);
 }
 

@@ -150,7 +150,7 @@ function lengthOf({ id, bytes, clock, uncorrectedMs }: BatchEntry): number {
   return 2 + varintBytes(id) + varintBytes(bytes.length) + bytes.length + marks;
 }
 
-export function gapMessage(gap: LogGap): lineside.v1.LogGap.$Properties {
+function gapMessage(gap: LogGap): lineside.v1.LogGap.$Properties {
   return {
     firstId: u64(gap.firstId),
     lastId: u64(gap.lastId),
