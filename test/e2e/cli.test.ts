@@ -100,7 +100,7 @@ describe('devices and open', () => {
       baudRate: 9_600,
       dataBits: 7,
       parity: 'even',
-      stopBits: '2',
+      stopBits: 2,
       packetSize: 4,
     });
   });
