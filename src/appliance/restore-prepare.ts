@@ -1,18 +1,37 @@
 /** A restore up to the moment: every file of the backup lies beside what it is to replace, checked, and nothing is replaced. */
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { isTokenLock } from '../shared/auth/token-file.ts';
+import { FILE_MODE } from '../shared/auth/tokens.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { loadText } from '../shared/config/load.ts';
 import { checkReadable } from '../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../shared/storage/open.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
+import { Names } from './backup-etc.ts';
 import { type BackupPlace, knownPlaces, placeIn } from './backup-place.ts';
 import { pinDeviceId } from './device-pin.ts';
-import { beginIn, copyOut, isEtc } from './restore-files.ts';
+import { etc, SERVICE_GROUP } from './places.ts';
 import { type Move, preparedPath, syncPath } from './restore-swap.ts';
 import type { TarEntry } from './tar.ts';
+import { Cursor, tarEntries, writeWhole } from './tar-file.ts';
 
 /** Page cache while a database is checked. */
 const cacheKib = 4_096;
@@ -190,4 +209,93 @@ function dirOf(path: string, place: BackupPlace): string {
 
 function nameOf(path: string, place: BackupPlace): string {
   return path === dataFiles.key ? basename(place.keyFile) : basename(path);
+}
+
+// The files of a backup into the directories that stand beside what they are to replace.
+
+/** A directory of the service that is not there yet; systemd makes its own mode of it. */
+const dirMode = 0o700;
+const slackBytes = 16 * 1024 * 1024;
+
+/** What an earlier try left is removed; it had no journal, so nothing of it is in use. */
+function beginIn(dir: string, entries: readonly TarEntry[]): void {
+  mkdirSync(dir, { recursive: true, mode: dirMode });
+  const work = join(dir, restoreDirName);
+  asOwnerOf(dir, () => rmSync(work, { recursive: true, force: true }));
+  const needed = entries.reduce((all, { bytes }) => all + bytes, slackBytes);
+  const { bavail, bsize } = statfsSync(dir);
+  if (bavail * bsize < needed) {
+    throw new LinesideError('STORAGE_FULL', `${dir} has ${bavail * bsize} bytes free, the restore needs ${needed}`, {
+      hint: 'What is there now is kept until the end. Where it is not wanted: lineside factory-reset, then restore.',
+    });
+  }
+  asOwnerOf(dir, () => {
+    // Not recursive: what the service's user may have put there is not followed.
+    mkdirSync(work, { mode: 0o700 });
+    mkdirSync(join(work, 'old'), { mode: 0o700 });
+    mkdirSync(join(work, 'new'), { mode: 0o700 });
+  });
+}
+
+/** The wanted files; their hashes again, since a medium may read differently the second time. Throws MALFORMED. */
+function copyOut(
+  fd: number,
+  { list }: Verified,
+  wanted: (entry: TarEntry) => boolean,
+  target: (entry: TarEntry) => string,
+): void {
+  const names = new Names();
+  const hashes = new Map(list.files.map(({ path, sha256 }) => [path, sha256]));
+  for (const { entry, content } of tarEntries(new Cursor(fd, 0, fstatSync(fd).size))) {
+    const hash = hashes.get(entry.path);
+    if (hash === undefined || !wanted(entry)) continue;
+    const path = target(entry);
+    if (entry.isDirectory) mkdirSync(path);
+    else writeFile(path, content, hash);
+    // As root only: other users cannot give files away. What belongs to the service's users is written as they.
+    if (process.geteuid?.() === 0 && isEtc(entry)) chownSync(path, 0, groupOf(entry, names));
+    chmodSync(path, modeOf(entry));
+  }
+}
+
+function isEtc({ path }: TarEntry): boolean {
+  return path.startsWith('etc/');
+}
+
+const tokensFile = `etc/${basename(etc.tokens)}`;
+const privateDirs = ['etc/ca', 'etc/secrets'];
+
+/** The group is kept if it is one of the service's: the archive could name any. Root owns all of /etc/lineside. */
+function groupOf({ path, group }: TarEntry, names: Names): number {
+  const wanted = path === tokensFile ? SERVICE_GROUP : group;
+  return serviceGroups.includes(wanted) ? names.groupId(wanted) : 0;
+}
+
+const serviceGroups = [SERVICE_GROUP, 'lineside-hub'];
+
+/** Never setuid, executable, or writable for other users; secrets are for root alone, whatever the archive says. */
+function modeOf(entry: TarEntry): number {
+  const { path, isDirectory, mode } = entry;
+  const isPrivate = privateDirs.some((dir) => `${path}/`.startsWith(`${dir}/`));
+  if (isDirectory) return isPrivate ? 0o700 : (mode & 0o755) | 0o700;
+  if (isPrivate || !isEtc(entry)) return 0o600;
+  return path === tokensFile ? FILE_MODE : (mode & 0o644) | 0o600;
+}
+
+function writeFile(path: string, content: Iterable<Buffer>, sha256: string): void {
+  const hash = createHash('sha256');
+  const fd = openSync(path, 'wx', 0o600);
+  try {
+    for (const piece of content) {
+      hash.update(piece);
+      writeWhole(fd, piece);
+    }
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  if (hash.digest('hex') === sha256) return;
+  throw new LinesideError('MALFORMED', 'the backup was read differently than before: nothing was replaced', {
+    hint: 'The medium that it lies on is failing: copy it elsewhere.',
+  });
 }

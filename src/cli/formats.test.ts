@@ -9,6 +9,7 @@ import { EntryPrinter, type LogItem, logItems, rowBytes } from './entries.ts';
 import { CliFailure, exitStatus, exitStatusTable, failureLine } from './failure.ts';
 import { asciiColumn, escapedText, liveText, parseHex, plainHex, safeText, spacedHex, textBytes } from './hex.ts';
 import { entryJson, logStateName, portStateName } from './json.ts';
+import { parsePosition } from './log-commands.ts';
 import {
   byteSize,
   exact,
@@ -22,7 +23,6 @@ import {
   wholeNumber,
 } from './numbers.ts';
 import { openConfig } from './port-commands.ts';
-import { parsePosition } from './position-file.ts';
 import { parities, parseSettings, settingsText, stopBitses } from './settings.ts';
 import { isHealthy, statusText } from './status-text.ts';
 import { cut, table } from './table.ts';

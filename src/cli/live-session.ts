@@ -5,7 +5,6 @@ import { pause } from '../shared/base/clock.ts';
 import type { lineside, serial } from '../shared/proto/services.ts';
 import type { Service } from './connect.ts';
 import { CliFailure } from './failure.ts';
-import { Mailbox } from './mailbox.ts';
 import type { Position, ReaderSettings } from './reader.ts';
 import { grpcCancelled, grpcDataLoss, grpcOutOfRange, grpcUnavailable } from './service-errors.ts';
 
@@ -142,5 +141,40 @@ export class LiveSession {
 
   #release(): void {
     for (const resolve of this.#roomy.splice(0)) resolve();
+  }
+}
+
+/** A queue that one side fills and the other reads as an async iterable: the outgoing half of a stream. */
+class Mailbox<T> implements AsyncIterable<T> {
+  #items: T[] = [];
+  #wake: (() => void) | undefined;
+  #closed = false;
+
+  put(item: T): void {
+    this.#items.push(item);
+    this.#wake?.();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#wake?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T> {
+    for (;;) {
+      const item = this.#items.shift();
+      if (item !== undefined) yield item;
+      else if (this.#closed) return;
+      else await this.#more();
+    }
+  }
+
+  #more(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = () => {
+        this.#wake = undefined;
+        resolve();
+      };
+    });
   }
 }

@@ -1,17 +1,20 @@
 /** log: entries for people or as JSON lines, once or followed. */
+
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import Long from 'long';
+import { systemCode } from '../shared/base/errors.ts';
 import type { lineside } from '../shared/proto/services.ts';
 import { announcer } from './announcer.ts';
 import type { Service } from './connect.ts';
 import { type DataView, EntryPrinter, logItems } from './entries.ts';
 import { addExport } from './export-command.ts';
-import { exitStatus, usageFailure } from './failure.ts';
+import { CliFailure, exitStatus, usageFailure } from './failure.ts';
 import { jsonLines } from './json-lines.ts';
 import { type LogOptions, logQuery, withLast, withRange } from './log-options.ts';
-import { systemZone } from './numbers.ts';
-import { loadPosition, savePosition } from './position-file.ts';
+import { exact, parseUint64, systemZone } from './numbers.ts';
 import { type LogQuery, LogReader, type Position } from './reader.ts';
+import { fileFailure } from './secrets.ts';
 import type { Call, Shell } from './shell.ts';
 
 export function addLog(program: Command, shell: Shell): void {
@@ -116,4 +119,54 @@ function renderer(call: Call<LogOptions>): (batch: lineside.v1.LogBatch) => stri
     for (const item of logItems(batch)) text += printer.item(item);
     return text;
   };
+}
+
+// Where a reader of the log stands, kept in a small file between runs (`log --resume FILE`).
+
+/** undefined: no such file yet. */
+async function loadPosition(path: string): Promise<Position | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw fileFailure('read', path, error);
+  }
+  return parsePosition(text, path);
+}
+
+export function parsePosition(text: string, path: string): Position {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (
+      typeof value === 'object' &&
+      value !== null &&
+      'afterId' in value &&
+      'logId' in value &&
+      typeof value.logId === 'string'
+    ) {
+      return { afterId: parseUint64(String(value.afterId)), logId: value.logId };
+    }
+  } catch {
+    // Said below, as for JSON of another shape.
+  }
+  const next = 'Name another file, or remove it to begin again.';
+  throw new CliFailure({
+    status: exitStatus.refused,
+    code: 'BAD_POSITION',
+    what: `cannot use ${path}`,
+    why: 'it holds no position in a log',
+    next,
+  });
+}
+
+/** In one step: a run that is killed leaves the place of before or after, and never half of one. */
+async function savePosition(path: string, { afterId, logId }: Position): Promise<void> {
+  const temporary = `${path}.new`;
+  try {
+    await writeFile(temporary, `${JSON.stringify({ afterId: exact(afterId), logId })}\n`);
+    await rename(temporary, path);
+  } catch (error) {
+    throw fileFailure('write', path, error);
+  }
 }

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { cleanEnv, drivesTerminal, run, start, until } from './drive.fixture.ts';
 import { FakeService } from './fake-service.fixture.ts';
-import { keysToSend, LineSplitter } from './terminal.ts';
+import { keysToSend, LineSplitter } from './monitor.ts';
 
 let dir: string;
 let socket: string;

@@ -1,14 +1,14 @@
 /** record: the records of a dictionary, now, at a time, and through their history. */
 import { type Command, Option } from 'commander';
-import { type Fields } from './answers.ts';
+import { FAR_FUTURE } from '../shared/base/instant.ts';
+import { Fields } from './answers.ts';
 import { CliFailure, exitStatus } from './failure.ts';
 import { safeText } from './hex.ts';
 import { apiPath, type Hub } from './hub.ts';
-import { type JsonObject, jsonLine, shownJson } from './json.ts';
+import { type Json, type JsonObject, jsonLine, shownJson } from './json.ts';
 import { dataArgument } from './json-input.ts';
 import { showList } from './listing.ts';
 import { wholeNumber } from './numbers.ts';
-import { changedFields, changeText, recordFields, recordText, validText } from './record-text.ts';
 import {
   instantArgument,
   type ReasonOption,
@@ -20,6 +20,7 @@ import {
   withReason,
 } from './refdata-options.ts';
 import type { HubCall, Shell } from './shell.ts';
+import { labelledWrapped } from './table.ts';
 
 /** A page of the largest records is 26 MB. */
 const pageSize = 100;
@@ -271,4 +272,48 @@ function sinceText(version: Fields, versions: readonly Fields[]): string {
   const names = before === undefined ? [] : changedFields(before.object('data').raw, version.object('data').raw);
   const what = names.length === 0 ? '' : ` (changed: ${names.map(safeText).join(', ')})`;
   return `version ${number}: ${changeText(version)}${what}`;
+}
+
+// Records and their versions for people.
+
+function recordFields(raw: JsonObject): Fields {
+  return new Fields(raw, 'the record');
+}
+
+function recordText(record: Fields, width: number): string {
+  const rows: (readonly [string, string])[] = [
+    ['Record', `${safeText(record.text('businessKey'))} of ${safeText(record.text('dictionary'))}`],
+    ['Version', `${record.number('version')}, ${changeText(record)}`],
+    ['Valid', validText(record)],
+    ['Data', ''],
+  ];
+  return `${labelledWrapped(rows, width)}${shownJson(record.object('data').raw, 2)}\n`;
+}
+
+/** updated by anna at 2026-03-01 09:30:00: new motor */
+function changeText(record: Fields): string {
+  const reason = record.textOr('changeReason', '');
+  const done = `${safeText(record.text('action'))} by ${safeText(record.text('changedBy'))}`;
+  return `${done} at ${timeText(record.text('txTime'))}${reason === '' ? '' : `: ${safeText(reason)}`}`;
+}
+
+function validText(record: Fields): string {
+  const to = record.text('validTo');
+  return `from ${timeText(record.text('validFrom'))}${to === FAR_FUTURE ? '' : ` to ${timeText(to)}`}`;
+}
+
+/** Names of the fields whose values differ, on either side. */
+function changedFields(before: JsonObject, after: JsonObject): string[] {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...names].filter((name) => !sameJson(before[name], after[name]));
+}
+
+/** The order of an object's names says nothing. */
+function sameJson(a: Json | undefined, b: Json | undefined): boolean {
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const [left, right] = [Object.entries(a), new Map(Object.entries(b))];
+  return (
+    left.length === right.size && left.every(([name, value]) => right.has(name) && sameJson(value, right.get(name)))
+  );
 }

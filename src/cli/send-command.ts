@@ -1,4 +1,8 @@
 /** send: text, hex bytes or a file, as packets, one after the other. */
+
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import type { Command } from 'commander';
 import Long from 'long';
 import type { Service } from './connect.ts';
@@ -6,8 +10,8 @@ import { CliFailure, exitStatus, usageFailure } from './failure.ts';
 import { parseHex, textBytes } from './hex.ts';
 import { jsonLine } from './json.ts';
 import { byteSize, counted, exact, parseUint64 } from './numbers.ts';
-import { closePieces, fixedPieces, openPieces, pieceBytes } from './pieces.ts';
 import { currentConfig } from './port-commands.ts';
+import { fileFailure } from './secrets.ts';
 import { checkAnswer } from './service-errors.ts';
 import { bitsPerByte } from './settings.ts';
 import type { Call, Shell } from './shell.ts';
@@ -156,4 +160,75 @@ function sending(tally: Tally): string {
 /** How long the line needs for so many bytes; 0 when it is closed. */
 function lineTimeMs(line: Line, bytes: number): number {
   return line.baudRate === 0 ? 0 : Math.ceil((bytes * bitsPerByte(line) * 1000) / line.baudRate);
+}
+
+// A file or standard input as pieces of a fixed size, the last one perhaps shorter.
+
+/** serial.max_payload_bytes as it is unless the box's configuration says less. */
+const maxPayloadBytes = 65_536;
+
+/**
+ * The size of a file's packets: the port's own, else what the line carries in a second, so that an answer comes well
+ * within the time limit and Ctrl-C acts soon.
+ */
+function pieceBytes(line: {
+  baudRate: number;
+  dataBits: number;
+  parity: number;
+  stopBits: number;
+  packetSize: number;
+}): number {
+  if (line.packetSize !== 0) return line.packetSize;
+  return Math.min(maxPayloadBytes, Math.max(1, Math.floor(line.baudRate / bitsPerByte(line))));
+}
+
+/** Opens the source; a file that cannot be cut into whole packets is refused before anything is sent. */
+async function openPieces(path: string, stdin: Readable, packetSize: number): Promise<Readable> {
+  if (path === '-') return stdin;
+  const info = await stat(path).catch((error: unknown) => {
+    throw fileFailure('read', path, error);
+  });
+  if (info.isFile() && packetSize !== 0 && info.size % packetSize !== 0) {
+    throw new CliFailure({
+      status: exitStatus.refused,
+      code: 'INVALID_ARGUMENT',
+      why: `the file has ${counted(info.size, 'byte')}, no multiple of the packet size ${packetSize}; nothing was sent`,
+      next: 'Pad the file, or open the port with --packet-size 0.',
+    });
+  }
+  return createReadStream(path);
+}
+
+function closePieces(source: Readable): void {
+  source.destroy();
+}
+
+async function* fixedPieces(source: Readable, size: number, stop: AbortSignal): AsyncGenerator<Uint8Array> {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  for await (const part of stoppable(source, stop)) {
+    held.push(part);
+    heldBytes += part.length;
+    if (heldBytes < size) continue;
+    const all = Buffer.concat(held);
+    let at = 0;
+    for (; at + size <= all.length; at += size) yield all.subarray(at, at + size);
+    held = [all.subarray(at)];
+    heldBytes = all.length - at;
+  }
+  if (heldBytes > 0) yield Buffer.concat(held);
+}
+
+async function* stoppable(source: Readable, stop: AbortSignal): AsyncGenerator<Buffer> {
+  const end = (): void => void source.destroy();
+  stop.addEventListener('abort', end, { once: true });
+  try {
+    for await (const part of source) yield Buffer.from(part as Uint8Array | string);
+  } catch (error) {
+    stop.throwIfAborted();
+    throw fileFailure('read', 'the input', error);
+  } finally {
+    stop.removeEventListener('abort', end);
+  }
+  stop.throwIfAborted();
 }

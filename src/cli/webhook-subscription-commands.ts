@@ -1,5 +1,5 @@
 /** webhook add, list, show, update, pause, resume, rotate-secret, remove: who is told, of what, and where. */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Fields } from './answers.ts';
 import { exitStatus, usageFailure } from './failure.ts';
 import { safeText } from './hex.ts';
@@ -9,7 +9,6 @@ import { showList } from './listing.ts';
 import { spanText, wholeNumber } from './numbers.ts';
 import { type ReasonOption, reasonField, reasonHeader, tell, wholeList } from './refdata-options.ts';
 import type { AnyCall, HubCall, Shell } from './shell.ts';
-import { type AllOptions, type FilterOptions, filterFields, withAll, withFilter } from './webhook-filter.ts';
 import { type SecretOptions, secretOf, withSecret } from './webhook-secret.ts';
 import {
   blockedText,
@@ -239,4 +238,84 @@ function id(subscription: Fields): string {
 
 function named(subscription: Fields): string {
   return `${id(subscription)} (${safeText(subscription.text('name'))})`;
+}
+
+// The options that say which changes a subscription is told of.
+
+interface FilterOptions {
+  readonly scope?: readonly string[];
+  readonly dictionary?: readonly string[];
+  readonly action?: readonly string[];
+  readonly category?: readonly string[];
+}
+
+interface AllOptions {
+  readonly allDictionaries?: boolean;
+  readonly allActions?: boolean;
+  readonly allCategories?: boolean;
+}
+
+const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'];
+const actions = ['created', 'updated', 'closed'];
+const categories = ['dict.record.*', 'dict.definition.*', 'dict.draft.*'];
+
+function withFilter(command: Command): Command {
+  return command
+    .optionsGroup('Which changes; each may be given several times:')
+    .addOption(several('--scope <scope>', `only of this scope: ${scopes.join(', ')}`, scopeOf))
+    .addOption(several('--dictionary <name>', 'only of this dictionary', (text) => text))
+    .addOption(several('--action <action>', `only these changes of records: ${actions.join(', ')}`, actionOf))
+    .addOption(several('--category <category>', 'only these: record, definition, draft', categoryOf));
+}
+
+/** Takes a filter away again. */
+function withAll(command: Command): Command {
+  return command
+    .option('--all-dictionaries', 'of every dictionary')
+    .option('--all-actions', 'every change of a record')
+    .option('--all-categories', 'changes of records, definitions and drafts');
+}
+
+function filterFields(options: FilterOptions & AllOptions): JsonObject {
+  const { scope, dictionary, action, category, allDictionaries, allActions, allCategories } = options;
+  return {
+    ...(scope === undefined ? {} : { scopes: scope }),
+    ...either('dictionaries', dictionary, allDictionaries, '--dictionary and --all-dictionaries'),
+    ...either('actions', action, allActions, '--action and --all-actions'),
+    ...either('categories', category, allCategories, '--category and --all-categories'),
+  };
+}
+
+function either(
+  field: string,
+  some: readonly string[] | undefined,
+  all: boolean | undefined,
+  options: string,
+): JsonObject {
+  if (some !== undefined && all === true) throw usageFailure(`${options} exclude each other`, 'Give one of them.');
+  if (all === true) return { [field]: null };
+  return some === undefined ? {} : { [field]: some };
+}
+
+function several(flags: string, description: string, parse: (text: string) => string): Option {
+  return new Option(flags, description).argParser<string[]>((text, before) => [...(before ?? []), parse(text)]);
+}
+
+function scopeOf(text: string): string {
+  return oneOf(scopes, text.toUpperCase(), `"${safeText(text)}" is no scope`, scopes);
+}
+
+function actionOf(text: string): string {
+  return oneOf(actions, text.toLowerCase(), `"${safeText(text)}" is no action`, actions);
+}
+
+/** "draft" and "dict.draft.*": the latter is a pattern of file names to many a shell. */
+function categoryOf(text: string): string {
+  const whole = text.startsWith('dict.') ? text : `dict.${text}.*`;
+  return oneOf(categories, whole, `"${safeText(text)}" is no category`, ['record', 'definition', 'draft']);
+}
+
+function oneOf(known: readonly string[], text: string, why: string, said: readonly string[]): string {
+  if (known.includes(text)) return text;
+  throw usageFailure(why, `Known are ${said.join(', ')}.`);
 }

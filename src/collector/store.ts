@@ -1,11 +1,11 @@
 /** What the collector keeps: a directory a device, and in it one a log. Opens logs as they are asked for, and lets them go. */
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import Long from 'long';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import type { lineside } from '../shared/proto/services.ts';
-import { lockDirectory } from './dir-lock.ts';
 import { MAX_DEVICES, MAX_LOGS_A_DEVICE, MAX_OPEN_LOGS } from './limits.ts';
 import { directoryName } from './names.ts';
 import { type Disk, realDisk, StoredLog } from './stored-log.ts';
@@ -123,4 +123,22 @@ async function namesIn(dir: string): Promise<string[]> {
     if (systemCode(error) === 'ENOENT') return [];
     throw new LinesideError('STORAGE_FAILED', `cannot read ${dir}: ${messageOf(error)}`, { cause: error });
   }
+}
+
+// One collector at a time in a directory. The lock is an SQLite lock on a file in it: the kernel's record locks, which end with
+// the process that holds them however it ends. The file itself stays empty.
+
+const FILE_NAME = 'collector.lock';
+
+/** Answers what releases it. CONFLICT: another one has it. */
+function lockDirectory(dir: string): () => void {
+  const connection = new Database(join(dir, FILE_NAME), { timeout: 0 });
+  try {
+    connection.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    connection.close();
+    if (!messageOf(error).includes('locked')) throw error;
+    throw new LinesideError('CONFLICT', `another collector uses ${dir}`, { cause: error });
+  }
+  return () => void connection.close();
 }

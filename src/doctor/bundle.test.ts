@@ -11,7 +11,7 @@ import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { collectBundle } from './bundle.ts';
 import { type Collector, collectors, isPart } from './bundle-parts.ts';
 import { targetOf } from './bundle-target.ts';
-import { inChild } from './child.ts';
+import { inChild } from './commands.ts';
 import { lookAround, type Place } from './place.ts';
 import { Redactor } from './redactor.ts';
 

@@ -23,7 +23,7 @@ import Database from 'better-sqlite3';
 import { type BackupList, keyBytes, listHashName, listName, sha256 } from '../../src/appliance/backup-archive.ts';
 import { finishRestore, writeJournal } from '../../src/appliance/restore-swap.ts';
 import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
-import { keyBytes as usedKeyBytes } from '../../src/hub/webhooks/key-file.ts';
+import { keyBytes as usedKeyBytes } from '../../src/hub/webhooks/secrets.ts';
 import { type ErrorCode, LinesideError } from '../../src/shared/base/errors.ts';
 import { holdDataDirectory } from '../../src/shared/base/lock-file.ts';
 import {

@@ -1,6 +1,5 @@
 /** The administrator of a test broker, over its plain listener: topics and ACLs, through librdkafka. */
 
-import { createTopic as create } from '../../src/hub/kafka/describe-topics.ts';
 import {
   call,
   ERROR_BYTES,
@@ -13,6 +12,7 @@ import {
   pointers,
   textIn,
 } from '../../src/hub/kafka/librdkafka.ts';
+import { createTopic as create } from '../../src/hub/kafka/tend-topics.ts';
 import { type Clock, systemClock } from '../../src/shared/base/clock.ts';
 
 // rd_kafka_admin_op_t, rd_kafka_ResourceType_t, rd_kafka_ResourcePatternType_t, rd_kafka_AclOperation_t, rd_kafka_AclPermissionType_t

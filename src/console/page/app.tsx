@@ -5,10 +5,9 @@ import { rightsOf } from '../access.ts';
 import { type Problem, problemFrom } from '../problem.ts';
 import type { Whoami } from '../shapes.ts';
 import { Api } from './api.ts';
-import { Heading, ProblemBox } from './parts.tsx';
+import { Field, Heading, ProblemBox } from './parts.tsx';
 import { keepToken, keptToken, SessionContext } from './session.ts';
 import { Shell } from './shell.tsx';
-import { SignIn } from './sign-in.tsx';
 
 /** While the box does not answer. */
 const AGAIN_MS = 3_000;
@@ -104,3 +103,45 @@ const refused: Problem = {
   hint: 'On the box, "lineside token add" makes a new one.',
   reasons: [],
 };
+
+// A token, once for each tab.
+
+function SignIn(props: { problem: Problem | undefined; onToken: (token: string) => void }): JSX.Element {
+  const [typed, setTyped] = useState('');
+  const [missing, setMissing] = useState(false);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const token = typed.trim();
+    setMissing(token === '');
+    if (token !== '') props.onToken(token);
+  };
+  return (
+    <main class="sign-in">
+      <form class="card" onSubmit={submit}>
+        <Heading>Lineside</Heading>
+        <p>The console of this box. Sign in with a token of yours.</p>
+        <ProblemBox problem={props.problem} />
+        <Field
+          label="Token"
+          hint="It is kept in this tab until you sign out or close it."
+          fault={missing ? 'Paste or type the token first: it begins with lsd_' : undefined}
+        >
+          {(attributes) => (
+            <input
+              {...attributes}
+              type="password"
+              autoComplete="current-password"
+              autoCapitalize="off"
+              spellcheck={false}
+              value={typed}
+              onInput={(event) => setTyped(event.currentTarget.value)}
+            />
+          )}
+        </Field>
+        <button type="submit" class="main">
+          Sign in
+        </button>
+      </form>
+    </main>
+  );
+}

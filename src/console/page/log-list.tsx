@@ -1,11 +1,10 @@
 /** The rows of the log: only those in sight are drawn. */
-import type { JSX, Ref } from 'preact';
-import { useImperativeHandle, useState } from 'preact/hooks';
-import { dayText } from '../format.ts';
+import type { JSX, Ref, RefObject } from 'preact';
+import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { hexText, visibleText } from '../bytes.ts';
+import { dayText, plural, timeText } from '../format.ts';
 import type { EntryRow, Row } from '../rows.ts';
-import { drawnRows, scrollToShow } from '../window.ts';
-import { LogRow, rowId } from './log-row.tsx';
-import { useLogScroll } from './log-scroll.ts';
+import { drawnRows, isAtEnd, scrollToShow } from '../window.ts';
 
 export interface LogListHandle {
   toEnd(): void;
@@ -101,4 +100,148 @@ function nextRow(key: string, current: number, count: number, page: number): num
     End: last,
   };
   return moves[key];
+}
+
+// One row of the log.
+
+/** Of an entry, as many bytes are drawn: more than fits the widest screen. */
+const SHOWN_BYTES = 128;
+
+const rowId = (id: number): string => `row-${id}`;
+
+const marks: Readonly<Record<EntryRow['clock'], readonly [string, string]>> = {
+  known: ['', ''],
+  unknown: ['', ''],
+  notSet: ['?', 'the clock was not set'],
+  corrected: ['~', 'time corrected later'],
+};
+
+function LogRow(props: {
+  row: Row;
+  topPx: number;
+  index: number;
+  count: number;
+  isActive: boolean;
+  onPick: () => void;
+}): JSX.Element {
+  const { row } = props;
+  return (
+    <div
+      id={rowId(row.id)}
+      data-id={row.id}
+      class={`log-row ${row.kind === 'gap' ? 'gap' : row.dir}`}
+      role="option"
+      aria-selected={props.isActive}
+      aria-posinset={props.index + 1}
+      aria-setsize={props.count}
+      style={{ top: `${props.topPx}px` }}
+      onClick={props.onPick}
+    >
+      {row.kind === 'gap' ? (
+        <span class="missing">
+          {plural(row.entries, 'entry is', 'entries are')} missing here{row.reason !== '' && `: ${row.reason}`}
+        </span>
+      ) : (
+        <Entry row={row} />
+      )}
+    </div>
+  );
+}
+
+function Entry({ row }: { row: EntryRow }): JSX.Element {
+  const [mark, meaning] = marks[row.clock];
+  return (
+    <>
+      <span class="time">
+        {timeText(row.timestampMs)}
+        <b title={meaning}>
+          {mark}
+          {meaning !== '' && <span class="unseen">{meaning}</span>}
+        </b>
+      </span>
+      <span class="dir">{row.dir === 'rx' ? 'RX' : 'TX'}</span>
+      <span class="hex">{hexText(row.bytes, SHOWN_BYTES)}</span>
+      <span class="text">
+        {visibleText(row.bytes, SHOWN_BYTES)}
+        {row.note !== '' && <i> {row.note}</i>}
+      </span>
+    </>
+  );
+}
+
+// Where a list of rows of one height is scrolled to: it stays with the row the reader looks at, or at the end.
+
+interface Scroll {
+  readonly element: RefObject<HTMLDivElement | null>;
+  readonly rowPx: number;
+  readonly top: number;
+  readonly height: number;
+  /** After it was scrolled, by whomever. */
+  readonly look: () => void;
+  readonly toEnd: () => void;
+}
+
+function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: boolean) => void): Scroll {
+  const element = useRef<HTMLDivElement>(null);
+  const rowPx = useRowHeight();
+  const [seen, setSeen] = useState({ top: 0, height: 0 });
+  const sticks = useRef(true);
+  /** The row at the top: it stays there, whatever comes before it or goes. */
+  const anchor = useRef({ id: 0, offset: 0 });
+
+  const look = (): void => {
+    const list = element.current;
+    if (list === null) return;
+    const { scrollTop: top, clientHeight: height, scrollHeight } = list;
+    // Another view is shown: the place of the reader is kept.
+    if (height === 0) return;
+    sticks.current = isAtEnd(top, height, scrollHeight);
+    onAtEnd(sticks.current);
+    const first = Math.floor(top / rowPx);
+    anchor.current = { id: rows[first]?.id ?? 0, offset: top - first * rowPx };
+    setSeen((was) => (was.top === top && was.height === height ? was : { top, height }));
+  };
+  const toEnd = (): void => {
+    sticks.current = true;
+    element.current?.scrollTo({ top: element.current.scrollHeight });
+    look();
+  };
+
+  useLayoutEffect(() => {
+    const list = element.current;
+    if (list === null) return;
+    if (sticks.current && follows) list.scrollTop = list.scrollHeight;
+    else {
+      const index = rows.findIndex(({ id }) => id >= anchor.current.id);
+      if (index >= 0) list.scrollTop = index * rowPx + anchor.current.offset;
+    }
+    look();
+  }, [rows, rowPx, follows]);
+  // The keyboard of a phone, a turned screen.
+  const latest = useRef(look);
+  latest.current = look;
+  useEffect(() => {
+    const list = element.current;
+    if (list === null) return undefined;
+    const observer = new ResizeObserver(() => {
+      if (sticks.current) list.scrollTop = list.scrollHeight;
+      latest.current();
+    });
+    observer.observe(list);
+    return () => observer.disconnect();
+  }, []);
+  return { element, rowPx, ...seen, look, toEnd };
+}
+
+/** Two lines and a finger's height on narrow or touched screens, one line else; as in log.css. */
+const dense = matchMedia('(min-width: 900px) and (pointer: fine)');
+
+function useRowHeight(): number {
+  const [isDense, setDense] = useState(dense.matches);
+  useEffect(() => {
+    const look = (): void => setDense(dense.matches);
+    dense.addEventListener('change', look);
+    return () => dense.removeEventListener('change', look);
+  }, []);
+  return isDense ? 30 : 52;
 }

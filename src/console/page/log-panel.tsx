@@ -1,14 +1,14 @@
 /** The live log with its controls. */
 import type { JSX } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { countText, plural } from '../format.ts';
+import { dumpLines } from '../bytes.ts';
+import { countText, dayText, plural, timeText } from '../format.ts';
 import type { FeedState } from '../log-feed.ts';
 import type { EntryRow } from '../rows.ts';
 import { everything, filterFor, type Wanted } from '../search.ts';
-import { EntryDialog } from './entry-dialog.tsx';
 import { useLine } from './line-status.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
-import { Field, ProblemBox, Section, Select } from './parts.tsx';
+import { Dialog, Facts, Field, ProblemBox, Section, Select } from './parts.tsx';
 import { type Log, useLog } from './use-log.ts';
 
 export function LogPanel(): JSX.Element {
@@ -141,5 +141,38 @@ function Filters(props: { wanted: Wanted; fault: string; onChange: (wanted: Want
         onChange={(as) => onChange({ ...wanted, as })}
       />
     </div>
+  );
+}
+
+// One entry of the log, whole.
+
+const MAX_LINES = 512;
+const clocks = {
+  known: '',
+  unknown: '(nobody can tell whether the clock was right)',
+  notSet: '(the clock was not set)',
+  corrected: '(corrected when the clock was set)',
+} as const;
+
+function EntryDialog({ entry, onClose }: { entry: EntryRow; onClose: () => void }): JSX.Element {
+  // 16 to a line want 600 px, 8 want 330.
+  const width = matchMedia('(min-width: 700px)').matches ? 16 : matchMedia('(min-width: 370px)').matches ? 8 : 4;
+  const lines = dumpLines(entry.bytes, width, MAX_LINES);
+  const hidden = entry.bytes.length - lines.length * width;
+  return (
+    <Dialog title={`Entry ${entry.id}`} leave="Close" onClose={onClose}>
+      <Facts
+        of={[
+          ['Direction', entry.dir === 'rx' ? 'received' : 'sent'],
+          ['Time', `${dayText(entry.timestampMs)} ${timeText(entry.timestampMs)} ${clocks[entry.clock]}`],
+          ['Size', plural(entry.bytes.length, 'byte')],
+          ...(entry.note === '' ? [] : [['Note', entry.note] as const]),
+        ]}
+      />
+      <pre class="dump" tabIndex={0} aria-label="Bytes">
+        {lines.map(({ offset, hex, text }) => `${offset}  ${hex.padEnd(width * 3 - 1)}  ${text}\n`).join('')}
+      </pre>
+      {hidden > 0 && <p class="note">{plural(hidden, 'more byte')}: the command line shows them, "lineside log".</p>}
+    </Dialog>
   );
 }

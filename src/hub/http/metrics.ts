@@ -1,4 +1,6 @@
 /** Numbers for Prometheus. What others count is asked for when somebody looks; labels come from fixed sets only. */
+
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../shared/base/clock.ts';
 import { residentBytes } from '../../shared/base/resident-bytes.ts';
@@ -7,7 +9,7 @@ import type { WatchAdmin } from '../health/face.ts';
 import type { OutboxStatus } from '../outbox/face.ts';
 import type { UpstreamStatus } from '../upstream/face.ts';
 import type { WebhookStatus } from '../webhooks/face.ts';
-import { LongestHold } from './longest-hold.ts';
+import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from './limits.ts';
 import { hostMetrics } from './metrics-host.ts';
 import { type HttpFigures, hubMetrics, type StorageFigures } from './metrics-hub.ts';
 import { lineMetrics } from './metrics-line.ts';
@@ -15,6 +17,38 @@ import { outboxMetrics } from './metrics-outbox.ts';
 import type { Reading } from './metrics-readings.ts';
 import { upstreamMetrics } from './metrics-upstream.ts';
 import { webhookMetrics } from './metrics-webhooks.ts';
+
+// How long the event loop was held: what an import or a large answer costs everybody else.
+
+/** Of the window that runs and the one before, so that no scrape takes it from another. */
+class LongestHold {
+  readonly #clock: Clock;
+  readonly #delays = monitorEventLoopDelay({ resolution: HOLD_RESOLUTION_MS });
+  #windowAtMs: number;
+  #before = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#windowAtMs = clock.monoMs();
+    this.#delays.enable();
+  }
+
+  seconds(): number {
+    // What is measured is the time from tick to tick; of that, one resolution is no delay.
+    const now = Math.max(0, this.#delays.max / 1e9 - HOLD_RESOLUTION_MS / 1e3);
+    const longest = Math.max(now, this.#before);
+    if (this.#clock.monoMs() - this.#windowAtMs >= HOLD_WINDOW_MS) {
+      this.#windowAtMs = this.#clock.monoMs();
+      this.#before = now;
+      this.#delays.reset();
+    }
+    return longest;
+  }
+
+  stop(): void {
+    this.#delays.disable();
+  }
+}
 
 export type { StorageFigures } from './metrics-hub.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { readItem } from './bundle-item.ts';
 import { entriesOf, maxEntryBytes } from './bundle-split.ts';
 import type { BundleFormat } from './face.ts';
+import { readItem } from './import-run.ts';
 import { notAnInstant } from './validity.ts';
 
 function* cut(text: string | Uint8Array, size: number): Generator<Uint8Array> {

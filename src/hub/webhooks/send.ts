@@ -1,6 +1,10 @@
 /** One attempt to deliver: from the name's resolution to the answer's last byte, within one deadline, ended always. */
+
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import type { Clock } from '../../shared/base/clock.ts';
-import { messageOf } from '../../shared/base/errors.ts';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
 import { Lanes } from './agents.ts';
 import type { Phase } from './dial.ts';
@@ -8,7 +12,29 @@ import { brokenOff, type Failure, failureOf, foreseen, givenUp, lateIn, notAccep
 import type { Egress, Message, Outcome, Secrets, Sender, Target } from './parts.ts';
 import { post, type Reply, type Trip } from './post.ts';
 import { signatureOf } from './signature.ts';
-import { readTrust } from './trust.ts';
+
+// Whose certificates of subscribers are believed: Node's roots, and those of webhooks.ca_file.
+
+const block = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
+
+/** '': Node's roots alone. CONFIG_INVALID where the file cannot be read or holds no certificate. */
+function readTrust(caFile: string): SecureContext {
+  const own = caFile === '' ? [] : certificatesOf(caFile);
+  return createSecureContext({ minVersion: 'TLSv1.2', ca: [...getCACertificates('default'), ...own] });
+}
+
+function certificatesOf(file: string): readonly string[] {
+  try {
+    const found = readFileSync(file, 'utf8').match(block) ?? [];
+    if (found.length === 0) throw new Error('it holds no certificate in PEM form');
+    return found.map((pem) => new X509Certificate(pem).toString());
+  } catch (error) {
+    throw new LinesideError('CONFIG_INVALID', `webhooks.ca_file ${file} cannot be used: ${messageOf(error)}`, {
+      cause: error,
+      hint: 'name a file with the certificates of the authorities in PEM form, or leave the key empty',
+    });
+  }
+}
 
 export interface SenderOptions {
   readonly egress: Egress & { forget(hostname: string): void };

@@ -3,8 +3,22 @@
  * the start of a service without a port, do without it.
  */
 import { constants } from 'node:os';
+import { getSystemErrorName } from 'node:util';
 import koffi from 'koffi';
-import { SystemCallError } from './system-call.ts';
+
+// A system call that was made through koffi and failed.
+
+/** `code` is the error's name ("EIO"), as on Node's own errors. */
+class SystemCallError extends Error {
+  override readonly name = 'SystemCallError';
+  readonly code: string;
+
+  constructor(call: string, errno: number) {
+    const code = getSystemErrorName(-errno);
+    super(`${call}: ${code}`);
+    this.code = code;
+  }
+}
 
 const library = koffi.load(null);
 
