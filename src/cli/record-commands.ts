@@ -24,7 +24,7 @@ import { labelledWrapped } from './table.ts';
 
 /** A page of the largest records is 26 MB. */
 const pageSize = 100;
-/** Versions since the one that was meant that are told of after a 412. */
+/** Versions since the one that was meant that are shown after a 412. */
 const toldVersions = 10;
 
 interface ReadOptions {

@@ -1,4 +1,4 @@
-/** webhook: who is told of changes by HTTPS, and what became of each delivery. */
+/** webhook: subscribers that get changes by HTTPS, and their deliveries. */
 import type { Command } from 'commander';
 import type { Shell } from './shell.ts';
 import { addDeliveries } from './webhook-delivery-commands.ts';
@@ -8,7 +8,7 @@ import { addSubscriptions } from './webhook-subscription-commands.ts';
 export function addWebhook(program: Command, shell: Shell): void {
   const command = program
     .command('webhook')
-    .description('subscriptions of those who are told by HTTPS, and their deliveries: look, send again')
+    .description('subscriptions that get changes by HTTPS, and their deliveries: show, send again')
     .addHelpText(
       'after',
       '\nExamples:\n  lineside webhook ping https://mes.example/hook --secret-file mes.secret\n  lineside webhook add --name mes --url https://mes.example/hook --dictionary pumps --generate-secret\n  lineside webhook list\n  lineside webhook deliveries --state failed\n  lineside webhook delivery 41-9f86d081884c7d65\n  lineside webhook retry --subscription 3 --from 2d --reason "mes is back"\n',

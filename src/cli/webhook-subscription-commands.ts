@@ -1,4 +1,4 @@
-/** webhook add, list, show, update, pause, resume, rotate-secret, remove: who is told, of what, and where. */
+/** webhook add, list, show, update, pause, resume, rotate-secret, remove: which subscriber gets which changes, and where. */
 import { type Command, Option } from 'commander';
 import type { Fields } from './answers.ts';
 import { exitStatus, usageFailure } from './failure.ts';
@@ -240,7 +240,7 @@ function named(subscription: Fields): string {
   return `${id(subscription)} (${safeText(subscription.text('name'))})`;
 }
 
-// The options that say which changes a subscription is told of.
+// The options that say which changes a subscription gets.
 
 interface FilterOptions {
   readonly scope?: readonly string[];

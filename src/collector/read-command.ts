@@ -65,7 +65,7 @@ function textOf({ view, ids }: ReadOptions, out: Output, io: CliIo): (item: Show
   return (item) => {
     if (item.kind === 'gap') return `-- ${gapText(item.value)} --\n`;
     if (item.kind === 'entry') return printer.item(item);
-    // The day is told again for each log.
+    // The day is shown again for each log.
     printer = new EntryPrinter(look);
     return `== device ${safeText(item.deviceId)}, log ${safeText(item.logId)} ==\n`;
   };

@@ -85,7 +85,7 @@ export async function startCollector(
     pushes: () => pushes.count,
     async stop() {
       pushes.close();
-      // What the pushes are told has to reach the boxes.
+      // The answers to the pushes have to reach the boxes.
       await endsWithin(clock, STOP_GRACE_MS, listener.drain());
       server.forceShutdown();
       listener.cut();

@@ -156,7 +156,7 @@ export class StoredLog {
       if (mayHaveExtras) this.#extras = extrasOf(lineside.v1.UpstreamBatch.decode(record.value)) || this.#extras;
     }
     await this.#repair(path, record.value, logger);
-    // What a crash left in the page cache is on the disk before anybody is told of it.
+    // What a crash left in the page cache is on the disk before any box is answered.
     await this.#disk.sync(this.#file);
     await this.#syncDirectories();
     this.#durable = this.#position;

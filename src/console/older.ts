@@ -5,7 +5,7 @@
 import { type Row, RowBuffer } from './rows.ts';
 
 export interface OlderWays {
-  /** The first rows after an id, in the order of the log, of at most so many entries; `take` is told of them as they come. */
+  /** The first rows after an id, in the order of the log, of at most so many entries; `take` gets them as they come. */
   readonly read: (after: number, limit: number, take: (rows: readonly Row[]) => void) => Promise<void>;
 }
 

@@ -24,7 +24,7 @@ export const brokerPeer: Peer = {
   protocol: 'kafka.bootstrap and kafka.security_protocol',
 };
 
-/** What a broker does at words that it does not understand, as librdkafka's are told. */
+/** What a broker does at words that it does not understand, as librdkafka's are. */
 const isHangUp = /closed the connection|hangs up|does not answer a Kafka client|does not speak TLS/;
 
 export async function checkBroker(place: Place): Promise<Finding[]> {
@@ -93,7 +93,7 @@ function optionsOf(config: Config, password: string): KafkaOptions {
   }));
   const login = { bootstrap, securityProtocol, username, password, caFile, compression };
   const limits = { messageTimeoutMs, maxMessageBytes, queueBytes: outbox.inFlightBytes };
-  // Topics that are missing are told, never made: a doctor changes nothing.
+  // Missing topics are reported, never created: a doctor changes nothing.
   return { ...login, ...limits, clientId: `${device.id}-doctor`, topics, createTopics: false };
 }
 

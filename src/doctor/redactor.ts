@@ -1,5 +1,5 @@
 /**
- * Takes secrets out of texts that leave the box. It is told nothing of what a text is: whatever looks like the value of
+ * Takes secrets out of texts that leave the box. It knows nothing of what a text is: whatever looks like the value of
  * something secret goes, whole, in any syntax that a log, a configuration or a header may have; rather too much than too
  * little. Beside that, secrets that are known (the broker's password) go wherever they stand. Pure.
  */

@@ -3,7 +3,7 @@ import type { Alert } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 
-/** One that wavers about its limit is told of as one: at most two lines in so long, whatever it does. */
+/** One that wavers about its limit is reported as one: at most two lines in so long, whatever it does. */
 const QUIET_MS = 60_000;
 
 interface Told {

@@ -11,7 +11,7 @@ import type { WatchAdmin } from './face.ts';
 import { LineWatch } from './line-watch.ts';
 import { socketRules } from './socket-rules.ts';
 
-/** An alert is told of within this, and the shortest `for` of one is six of these. */
+/** An alert is reported within this, and the shortest `for` of one is six of these. */
 const PERIOD_MS = 10_000;
 /** Certificates are files that somebody replaces by hand: every tenth minute. */
 const LOOKS_PER_CERTIFICATES = 60;

@@ -18,7 +18,7 @@ export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
   throw new LinesideError('MALFORMED', pointer === '' ? `the body ${message}` : `${pointer} in the body ${message}`);
 }
 
-/** A parser quotes the text around what it stumbled over, and a number that cannot be kept is told with its digits. */
+/** A parser quotes the text around what it stumbled over, and a number that cannot be kept is quoted with its digits. */
 function withoutQuotation(message: string): string {
   if (!message.startsWith('is not JSON')) return message.replace(/the number \S+/, 'the number');
   return `is not JSON${/ at position \d+/.exec(message)?.[0] ?? ''}`;

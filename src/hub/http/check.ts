@@ -94,7 +94,7 @@ function isJudgedDeeper({ keyword, parentSchema }: ErrorObject): boolean {
   return !isShape && parentSchema !== undefined && Object.hasOwn(parentSchema, judgedDeeper);
 }
 
-/** How faults are told of. */
+/** How faults are reported. */
 interface Words {
   readonly whole: string;
   readonly kind: string;

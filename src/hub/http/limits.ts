@@ -13,7 +13,7 @@ export const MAX_HEADERS = 100;
 export const MAX_QUERY_PARAMETERS = 32;
 /** Of a body itself, not of what is in it: no route knows more than a handful, and each unknown one is a fault to tell. */
 export const MAX_BODY_FIELDS = 100;
-/** Of a list in a body: twice what any route takes, so that what is a little too long is told of with the rest. 250,000 items hold everybody up for a second. */
+/** Of a list in a body: twice what any route takes, so that what is a little too long is reported with the other faults. 250,000 items hold everybody up for a second. */
 export const MAX_BODY_ITEMS = 20_000;
 /** RFC 9110 sets none; long enough for UUIDs and trace ids, short enough for a log line. */
 export const MAX_REQUEST_ID_CHARS = 128;
@@ -55,7 +55,7 @@ export function timeLimits(requestTimeoutMs: number): TimeLimits {
  * a small box. The largest single body goes in any case.
  */
 export const MAX_BODIES_BYTES = 16 * MIB;
-/** What is left of a body whose request was refused is read away for so long, so that the client gets to read its answer. */
+/** What is left of a body whose request was refused is read and dropped for so long, so that the client gets to read its answer. */
 export const LINGER_MS = 5_000;
 
 /** A changeReason, in the body or X-Change-Reason. */

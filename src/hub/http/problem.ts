@@ -1,4 +1,4 @@
-/** Failures as RFC 9457 problem details. The status is the error catalogue's; nothing of the inside is told. Pure. */
+/** Failures as RFC 9457 problem details. The status is the error catalogue's; nothing internal is shown. Pure. */
 import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';

@@ -18,7 +18,7 @@ export function subscriptionRoutes(app: App, { webhooks }: RouteParts): void {
       schema: {
         operationId: 'createSubscription',
         summary: 'Have changes posted to a URL',
-        description: 'Events from then on are delivered. Every fault is told at once, those of the URL among them.',
+        description: 'Events from then on are delivered. All faults are reported at once, those of the URL among them.',
         tags,
         headers: Headers.reason,
         body: WebhookBody.subscription,
@@ -66,7 +66,7 @@ export function subscriptionRoutes(app: App, { webhooks }: RouteParts): void {
 /** What may be missing of a request here although it is needed: the room is asked all the same, for everything else. */
 type Incomplete = Partial<SubscriptionRequest>;
 
-/** An empty text is never taken by the room, so that a missing field is told of together with what else is wrong. */
+/** An empty text is never taken by the room, so that a missing field is reported together with the other faults. */
 async function subscribe(
   webhooks: WebhookAdmin,
   caller: Caller,

@@ -316,7 +316,7 @@ const header = (description: string, pattern?: string): object => ({
   description,
   ...(pattern !== undefined && { pattern }),
 });
-/** How @fastify/swagger is told that there is no body. */
+/** Says to @fastify/swagger that there is no body. */
 const NO_BODY = { type: 'null' } as const;
 
 /** The answers of a route: the good one, and the problems it may end with. */

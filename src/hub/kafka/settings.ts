@@ -1,4 +1,4 @@
-/** What librdkafka is told: KafkaOptions in its words, with the reasons. Pure. */
+/** The settings of librdkafka: KafkaOptions in its words, with the reasons. Pure. */
 import type { ProducerGlobalConfig, ProducerTopicConfig } from 'node-rdkafka';
 import { type KafkaOptions, LARGE_MESSAGE_MS } from './face.ts';
 
@@ -14,7 +14,7 @@ const LINGER_MS = 5;
 /**
  * A connection that was up is tried again after a random part of ten times the first (so compiled by scripts/kafka-client:
  * a thousand boxes lose their broker at the same moment); then the wait doubles up to the second, and is anything from half
- * of that. A broker that was away for a minute has all of them back within half a minute, some in each second.
+ * of that. A broker that was unreachable for a minute has all of them back within half a minute, some in each second.
  */
 const RECONNECT_FIRST_MS = 1_000;
 const RECONNECT_MAX_MS = 20_000;

@@ -13,7 +13,7 @@ const TEND_EVERY_MS = 3_600_000;
 /** and after a connection, or when a report says that one is missing, but not more often than this. */
 const TEND_AGAIN_MS = 5_000;
 /**
- * A broker that was away for less than this is taken for the one it was, with the topics it had: they are looked at some
+ * A broker that was unreachable for less than this is taken for the one it was, with the topics it had: they are looked at some
  * time later, so that a fleet that comes back makes one connection each at first, and not three.
  */
 const BRIEF_MS = 300_000;

@@ -37,7 +37,7 @@ export interface ChangeStore {
   commit<T>(author: Author, work: (change: Change) => T): Promise<T>;
   /**
    * For the outbox's own book-keeping, which is no change: no stamp, no event, and no question of the budget, so that rows
-   * can be marked and removed when changes are refused. `promised`: a caller is told that it is done, so it is refused like a
+   * can be marked and removed when changes are refused. `promised`: a caller gets the answer that it is done, so it is refused like a
    * change where refdata.db is not the file that its name leads to; the rest goes on, so that what was acknowledged is still
    * sent. Otherwise as commit().
    */

@@ -1,4 +1,4 @@
-/** What is told of a change: the terms of the change-notification specification. */
+/** What an event says of a change: the terms of the change-notification specification. */
 import type { Instant } from '../../shared/base/instant.ts';
 
 /** From the widest to the narrowest. */

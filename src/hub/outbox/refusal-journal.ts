@@ -3,7 +3,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { Write } from './lanes.ts';
 
-/** A reason that was not heard for so long is told again. */
+/** A reason that did not occur for so long is logged again. */
 const QUIET_MS = 3_600_000;
 /** Reasons remembered; librdkafka has some two hundred error codes, of which a broker uses a few. */
 const MAX_REASONS = 20;

@@ -115,7 +115,7 @@ export class Drafts {
         throw new LinesideError('CONFLICT', `draft ${id} is ${draft.state}: ${step} does not lead on from there`);
       }
       const head = this.#dictionaries.head(actor, dictionary);
-      // The schema was written with the draft: it is told to those who could see it then.
+      // The schema was written with the draft: its event goes to those who could see it then.
       const scope = narrowest(head.scope, this.#dictionaries.scopeAt(head, draft.createdAt));
       if (act === 'publish') this.#publish(actor, change, draft, scope);
       const { txTime } = change.stamp;

@@ -11,7 +11,7 @@ const cacheKib = 16 * 1024;
 
 const blocks: Uint8Array[] = [];
 
-/** Each block is let go when it has been read. Nothing is written when the import is told to stop meanwhile. */
+/** Each block is let go when it has been read. Nothing is written when the import was stopped meanwhile. */
 function* drained(): Generator<Uint8Array> {
   for (let block = blocks.shift(); block !== undefined; block = blocks.shift()) {
     yield block;

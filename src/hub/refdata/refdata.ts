@@ -46,7 +46,7 @@ export function openRefdata(options: ImportOptions): OwnedRefdata {
   };
 }
 
-/** A read is no transaction of the store's: SQLite's failures are told here as they are there. */
+/** A read is no transaction of the store's: SQLite's failures are reported here as they are there. */
 function reading<T>(store: ChangeStore, read: () => T): T {
   try {
     return read();

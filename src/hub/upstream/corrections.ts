@@ -15,7 +15,7 @@ export type Now =
 /** Questions in all: 64 ranges, and some steps of the clock, each found by halves. Beyond that the beginning of a range stands for it. */
 const MOST_LOOKS = 500;
 
-/** `now` is asked of the first marked entry from the id on. Nothing is told of what is not known. */
+/** `now` is asked of the first marked entry from the id on. Nothing is sent of what is not known. */
 export async function correctionsOf(
   ranges: readonly (readonly [number, number])[],
   now: (id: number) => Promise<Now>,

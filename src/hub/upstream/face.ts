@@ -53,7 +53,7 @@ export interface Way {
   /** Nothing goes for a while: lets go of a connection that costs by being kept. position() and send() connect again. */
   rest(): void;
   state(): WayState;
-  /** Begins to connect, and goes on trying. The caller is told when state() has changed. */
+  /** Begins to connect, and goes on trying. The caller is notified when state() has changed. */
   start(changed: () => void): void;
   /** Disconnects; what is on its way is given limitMs. Always resolves within a second after the limit. */
   stop(limitMs: number): Promise<void>;

@@ -42,7 +42,7 @@ export function endingOf(
 }
 
 /**
- * Of a delivery that cannot be sent, which no retry repairs (its events are gone): it is for review as failed, and why is told
+ * Of a delivery that cannot be sent, which no retry repairs (its events are gone): it is for review as failed, and why is said
  * where reviewers look, in an attempt. Of the causes "connect" is the one for which nothing has left the device.
  */
 export function neverCalled(due: Due, lacking: string, { at, runMs }: Moment): Ending {

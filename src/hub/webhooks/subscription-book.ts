@@ -90,7 +90,7 @@ export class Book implements SubscriptionBook {
     ].join('; ');
   }
 
-  /** As people are told: also what of it is not sent while the rest is. */
+  /** As people see it: also what of it is not sent while the rest is. */
   hindered(known: Known): string {
     const closed = known.scopes.filter((scope) => !this.openScopes(known).includes(scope));
     return this.blocked(known) || (closed.length === 0 ? '' : closedText(known, closed));

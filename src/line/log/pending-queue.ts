@@ -3,7 +3,7 @@ import type { LogEntry, LogGap } from './entry.ts';
 import { Fifo } from './fifo.ts';
 import { addGap, costOf, gapOf } from './ranges.ts';
 
-/** A caller of store(), who is told what became of the entry. */
+/** A caller of store(), who learns what became of the entry. */
 export interface Waiter {
   resolve(entry: LogEntry): void;
   reject(error: Error): void;

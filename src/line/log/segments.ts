@@ -23,7 +23,7 @@ export interface Segment {
  */
 export const stepMs = 400;
 
-/** What readers are told of a stamp, and what is added to it. */
+/** What readers get of a stamp, and what is added to it. */
 export interface Mark {
   readonly clock: EntryClock | undefined;
   readonly correctionMs: number;

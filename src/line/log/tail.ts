@@ -57,7 +57,7 @@ export class Tail {
     return run;
   }
 
-  /** What readers are told of the entries' stamps has changed. */
+  /** What readers get of the entries' stamps has changed. */
   remark(mark: (entry: LogEntry) => LogEntry): void {
     this.#entries.replaceAll(this.#entries.slice(0, this.#entries.length).map(mark));
     this.#last = undefined;

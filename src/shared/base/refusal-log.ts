@@ -41,7 +41,7 @@ export class RefusalLog {
     else this.#timer ??= this.#clock.timer(waitMs, () => this.#tell());
   }
 
-  /** What is not told yet is told now. */
+  /** What is not logged yet is logged now. */
   stop(): void {
     this.#tell();
   }

@@ -1,6 +1,6 @@
 /** How much a counter rose within a window, from looks at it now and then; a counter that fell began again at 0. Pure. */
 
-/** Looks that are kept: the window is told to a sixtieth of itself. */
+/** Looks that are kept: the window is exact to a sixtieth of itself. */
 const KEPT = 60;
 
 export class Rise {

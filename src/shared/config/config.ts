@@ -10,7 +10,7 @@ export interface Config {
     readonly id: string;
     /** Whether the box keeps its own facts as dictionaries (device.ports, device.line). */
     readonly inventory: boolean;
-    /** Its presence says that the wall clock is right; '': nobody tells. */
+    /** Its presence says that the wall clock is right; '': not known. */
     readonly timeSyncFile: string;
   };
   readonly data: {

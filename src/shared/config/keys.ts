@@ -31,7 +31,7 @@ const device: readonly Key[] = [
   path(
     'device.time_sync_file',
     '/run/systemd/timesync/synchronized',
-    'File whose presence says that the clock is right (systemd-timesyncd makes it); empty: nobody tells.',
+    'File whose presence says that the clock is right (systemd-timesyncd makes it); empty: not known.',
   ),
 ];
 

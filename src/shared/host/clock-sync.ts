@@ -26,7 +26,7 @@ export interface ClockSync {
 }
 
 export interface ClockSyncOptions {
-  /** '': nobody tells. */
+  /** '': not known. */
   readonly file: string;
   readonly clock: Clock;
   /** Milliseconds of CLOCK_MONOTONIC, which a restart of the process does not touch. */

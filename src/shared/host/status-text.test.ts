@@ -53,10 +53,10 @@ const away = (forSeconds: number): Partial<HubFigures> => ({
 });
 const hubs: readonly [string, Partial<HubFigures>][] = [
   ['outbox 0 waiting, broker reached', {}],
-  ['outbox 1,204 waiting, broker away for 40 s', away(49)],
-  ['outbox 1,204 waiting, broker away for 1 min', away(119)],
-  ['outbox 1,204 waiting, broker away for 3 h', away(4 * 3_600 - 1)],
-  ['outbox 1,204 waiting, broker away for 12 d', away(12.9 * 86_400)],
+  ['outbox 1,204 waiting, broker unreachable for 40 s', away(49)],
+  ['outbox 1,204 waiting, broker unreachable for 1 min', away(119)],
+  ['outbox 1,204 waiting, broker unreachable for 3 h', away(4 * 3_600 - 1)],
+  ['outbox 1,204 waiting, broker unreachable for 12 d', away(12.9 * 86_400)],
   [
     'outbox 7 waiting, no broker configured',
     { waiting: 7, broker: { configured: false, connected: false, forSeconds: 0 } },

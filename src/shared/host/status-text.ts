@@ -66,7 +66,7 @@ export function hubStatus({ waiting, deadLetters, broker, review, refusing }: Hu
 
 function reach({ configured, connected, forSeconds }: HubFigures['broker']): string {
   if (!configured) return 'no broker configured';
-  return connected ? 'broker reached' : `broker away for ${duration(forSeconds)}`;
+  return connected ? 'broker reached' : `broker unreachable for ${duration(forSeconds)}`;
 }
 
 function counted(count: number, stem: string, one = '', more = 's'): string {

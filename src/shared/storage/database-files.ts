@@ -1,6 +1,6 @@
 /**
  * Notices that an open database is no longer the file that its name leads to: SQLite goes on with a file that was removed,
- * replaced or truncated, and each commit succeeds. Asked before and after each commit that somebody is told of. What is
+ * replaced or truncated, and each commit succeeds. Asked before and after each commit that a caller gets an answer for. What is
  * harmed after the answer is found at the next commit: it was stored when it was said to be.
  */
 import { type Stats, statSync } from 'node:fs';
