@@ -97,7 +97,7 @@ export function settleWebhooks(
   const shownOf = Map.groupBy(shown, (one) => String(one['subscription']));
   for (const taker of takers) {
     const deliveries = deliveriesOf(taker, whole, byDigest);
-    everyEventOnce(taker, deliveries, committed);
+    everyEventOnce(taker, deliveries, committed, forReview(shownOf.get(taker.id) ?? []));
     for (const delivery of deliveries) {
       const { again, unexplained, ...window } = acceptedOnce(delivery, interruptions);
       figures.acceptedAgain += again;
@@ -159,7 +159,12 @@ function deliveriesOf(
 }
 
 /** All that is for it and nothing else, each in one delivery; those of a transaction in as few as may be. */
-function everyEventOnce(taker: Taker, deliveries: readonly Delivery[], committed: readonly CommittedEvent[]): void {
+function everyEventOnce(
+  taker: Taker,
+  deliveries: readonly Delivery[],
+  committed: readonly CommittedEvent[],
+  eventsForReview: number,
+): void {
   const owed = committed.filter((event) => isFor(taker, event));
   const told = new Map<number, string>();
   for (const { id, events } of deliveries) {
@@ -170,14 +175,23 @@ function everyEventOnce(taker: Taker, deliveries: readonly Delivery[], committed
       told.set(event.id, id);
     });
   }
-  const missing = owed.filter((event) => !told.has(event.id) && !isWithdrawn(taker, event)).map(({ id }) => id);
+  const unsent = owed.filter((event) => !told.has(event.id));
+  // A delivery is of one transaction: with one of its events withdrawn none of it is sent.
+  const withdrawn = new Set(owed.filter((event) => isWithdrawn(taker, event)).map(({ txTime }) => txTime));
+  const missing = unsent.filter(({ txTime }) => !withdrawn.has(txTime)).map(({ id }) => id);
   assert.deepEqual(missing, [], `committed, for ${taker.id}, and never sent`);
+  assert.ok(unsent.length <= eventsForReview, `${unsent.length} events not sent to ${taker.id} are listed for review`);
   const sent = owed.filter(({ id }) => told.has(id));
   assert.equal(told.size, sent.length, `what was sent to ${taker.id} is for it`);
   for (const [txTime, events] of Map.groupBy(sent, (event) => event.txTime)) {
     const ids = new Set(events.map(({ id }) => told.get(id)));
     assert.ok(ids.size <= fewest(events), `${ids.size} deliveries of ${events.length} events of ${txTime}`);
   }
+}
+
+/** Events of deliveries that are listed as failed. */
+function forReview(shown: readonly Body[]): number {
+  return shown.reduce((sum, one) => sum + (one['state'] === 'failed' ? Number(one['events']) : 0), 0);
 }
 
 function fewest(events: readonly CommittedEvent[]): number {
