@@ -158,13 +158,13 @@ for (const { what, count, data, together } of logs) {
       lazy.kill('SIGKILL');
       await until('all are gone', async () => (await daemon.client.line.getStatus({})).subscribers === 0);
       assert.ok(peak < before + LAZY_GROWTH_MIB, `${method}: ${before} MiB before, ${peak} MiB with the readers`);
-      await readAll();
       const left = performance.now();
       const given = `${method}: less than ${before + LEFT_GROWTH_MIB} MiB`;
       await until(given, () => residentMiB(daemon.pid) < before + LEFT_GROWTH_MIB, LEFT_MS);
       const [seconds, after] = [(performance.now() - left) / 1_000, residentMiB(daemon.pid)].map(Math.round);
       const [atRest, most] = [before, peak].map(Math.round);
       t.diagnostic(`${method}: ${atRest} MiB before, at most ${most}, ${after} after ${seconds} s`);
+      await readAll();
     }
     assert.equal(await daemon.stop(), 0);
   });
