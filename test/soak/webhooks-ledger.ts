@@ -231,7 +231,7 @@ function asShown(taker: Taker, deliveries: readonly Delivery[], shown: readonly 
   for (const { id: deliveryId, events, requests } of deliveries) {
     const one = listed.get(deliveryId);
     attempts += Number(one?.['attempts']);
-    if (one?.['state'] === 'failed' && events.every((event) => isWithdrawn(taker, event))) continue;
+    if (one?.['state'] === 'failed' && events.some((event) => isWithdrawn(taker, event))) continue;
     assert.deepEqual([one?.['state'], one?.['events']], ['delivered', events.length], deliveryId);
     const { statusCode } = (one?.['lastAttempt'] ?? {}) as { statusCode?: number };
     const accepting = requests.filter(isAccepted).map(({ end }) => end?.status);
