@@ -34,7 +34,7 @@ describe('what a person types', () => {
   });
 
   it('names a hex digit that is none, and half a byte', () => {
-    assert.match(hex(bytesOfHex('48 6g')), /"g" is no hex digit/);
+    assert.match(hex(bytesOfHex('48 6g')), /"g" is not a hex digit/);
     assert.match(hex(bytesOfHex('48 6')), /"6" is not whole bytes/);
     assert.match(hex(bytesOfHex('0x')), /not whole bytes/);
   });

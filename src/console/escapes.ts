@@ -45,7 +45,7 @@ export function bytesOfHex(text: string): Typed {
   for (const word of text.split(/[\s,;:]+/).filter((one) => one !== '')) {
     const digits = word.replace(/^0x/i, '');
     const wrong = /[^0-9a-f]/i.exec(digits)?.[0];
-    if (wrong !== undefined) return { fault: `"${wrong}" is no hex digit` };
+    if (wrong !== undefined) return { fault: `"${wrong}" is not a hex digit` };
     if (digits === '' || digits.length % 2 === 1) return { fault: `"${word}" is not whole bytes: two hex digits each` };
     for (let at = 0; at < digits.length; at += 2) parts.push(Number.parseInt(digits.slice(at, at + 2), 16));
   }

@@ -5,7 +5,7 @@ export interface Whoami {
   readonly roles: readonly string[];
 }
 
-export type PortState = 'closed' | 'opening' | 'open' | 'lost' | 'reopening' | 'closing';
+export type PortState = 'unknown' | 'closed' | 'opening' | 'open' | 'lost' | 'reopening' | 'closing';
 export type Parity = 'none' | 'even' | 'odd' | 'mark' | 'space';
 
 export interface LineConfig {

@@ -142,7 +142,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     for (let i = 0; i < 3; i += 1) await put(`came during the pause ${i}`);
     await opened.sees('3 newer', '.count');
     await opened.misses('came during the pause', '.rows');
-    await opened.click('button', 'Go on');
+    await opened.click('button', 'Resume');
     await opened.sees('came during the pause 2', '.rows');
     await opened.sees('Live', '#feed');
   });
@@ -159,7 +159,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await rowCount(opened, 1);
     await opened.choose('Direction', 'all');
     await opened.choose('As', 'hex');
-    await opened.sees('"n" is no hex digit');
+    await opened.sees('"n" is not a hex digit');
     await opened.fill('Search', '02 03');
     await rowCount(opened, 1);
     await put('\x02\x03 another, live');
@@ -173,7 +173,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.click('button', 'Pause');
     await opened.fill('Search', 'kept on');
     await opened.choose('Direction', 'rx');
-    await opened.choose('Typed as', 'hex');
+    await opened.choose('Format', 'hex');
     await opened.fill('Bytes in hex', '02 41');
     await go(opened, '#/health');
     await opened.find('heading', 'Health');
@@ -188,7 +188,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
       all.map((one) => (one as HTMLInputElement).value),
     );
     assert.deepEqual(typed, ['rx', 'kept on', 'text']);
-    await opened.click('button', 'Go on');
+    await opened.click('button', 'Resume');
     await opened.sees('kept on coming', '.rows');
   });
 
@@ -226,7 +226,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     });
     await opened.click('button', 'Older');
     await held.promise;
-    await opened.click('button', 'Go on');
+    await opened.click('button', 'Resume');
     await within('the page gives up what it asked for', given, LIMIT_MS);
     await put('after it went on');
     await opened.sees('after it went on', '.rows');
@@ -255,7 +255,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.tabTo('button: Open');
     await page.keyboard.press('Enter');
     await opened.sees('115200 8N1', '.port');
-    await focusIs(opened, 'button: Other settings…');
+    await focusIs(opened, 'button: Change settings…');
 
     await opened.tabTo('input: Text');
     await page.keyboard.type('PING\\r');
@@ -322,12 +322,12 @@ describe('the console: the line', { skip: browserMissing }, () => {
     page.on('request', (request) => {
       void (request.url().endsWith('/line/send') ? request.abort() : request.continue());
     });
-    await opened.choose('Typed as', 'hex');
+    await opened.choose('Format', 'hex');
     await opened.fill('Bytes in hex', '41 42');
     await page.keyboard.press('Enter');
     await opened.sees('Nobody knows whether this was sent, the log may show it: 41 42', '.send');
     await opened.misses('Not sent', '.send');
-    await opened.choose('Typed as', 'text');
+    await opened.choose('Format', 'text');
     await opened.fill('Text', 'typed meanwhile');
     await opened.click('button', 'Put it back');
     await opened.sees('2 bytes: 41 42', '.preview');
@@ -350,7 +350,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
         ? request.respond({ contentType: 'application/json', body: JSON.stringify({ items }) })
         : request.continue());
     });
-    await opened.click('button', 'Other settings…');
+    await opened.click('button', 'Change settings…');
     await opened.sees('/dev/ttyOTHER', 'dialog');
     await opened.fill('Baud rate', '19200');
     await opened.click('button', 'Open');
@@ -368,7 +368,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const pid = product.box.pid();
     process.kill(pid, 'SIGSTOP');
     try {
-      await opened.sees('Cut off', '#feed');
+      await opened.sees('Disconnected', '#feed');
       assert.deepEqual(await greens(opened), []);
       await opened.sees('no answer', '.bar .badge.bad');
       await opened.sees('Last known: open', '.port');

@@ -63,7 +63,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await opened.sees('"dictionary":"site.rooms"', 'dialog');
     await opened.fill('Reason', 'it wants it now');
     await opened.click('button', 'Send again');
-    await opened.sees('It waits again', 'dialog');
+    await opened.sees('Queued', 'dialog');
     await opened.sees(/State\s*delivered/, 'dialog');
     await opened.sees('202', 'dialog');
     await opened.click('button', 'Close');
@@ -191,7 +191,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       await opened.sees('Live', '#feed');
       await opened.sees('SIM', '.rows');
       await assertAccessible(opened, 'line');
-      await opened.click('button', 'Other settings…');
+      await opened.click('button', 'Change settings…');
       await opened.sees('Simulated', 'dialog');
       await assertAccessible(opened, 'open a port');
       await opened.click('button', 'Cancel');

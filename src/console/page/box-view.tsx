@@ -45,11 +45,11 @@ function power({ temperatureCelsius, throttled, underVoltage, uptimeSeconds, clo
   return [
     ['Temperature', temperatureCelsius === null ? 'unknown' : `${temperatureCelsius.toFixed(1)} °C`],
     ['Voltage too low', underVoltage, worryIf(underVoltage === 'yes')],
-    ['Slowed down', throttled, worryIf(throttled === 'yes')],
+    ['Throttled', throttled, worryIf(throttled === 'yes')],
     ['Running for', durationText(uptimeSeconds)],
     ['Clock', clock, worryIf(clock === 'unsynced')],
     ['Boots', countText(boots.count)],
-    ['Losses of power', countText(boots.powerLosses), worryIf(boots.afterPowerLoss)],
+    ['Power failures', countText(boots.powerLosses), worryIf(boots.afterPowerLoss)],
   ];
 }
 
@@ -68,7 +68,7 @@ function disk({ disk: of }: HostFacts): Fact[] {
     ['Free', sizeText(of.freeBytes)],
     ['Written since the start', sizeText(of.writtenBytes)],
     ['Written ever', sizeText(of.writtenBytesEver)],
-    ['Life used', percentText(of.lifeUsedPercent)],
+    ['Card wear', percentText(of.lifeUsedPercent)],
     ['Spare blocks', of.reserve, worryIf(of.reserve === 'warning' || of.reserve === 'urgent')],
   ];
 }

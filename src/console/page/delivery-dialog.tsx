@@ -22,7 +22,7 @@ export function DeliveryDialog(props: { id: string; onChanged: () => void; onClo
     event.preventDefault();
     void doing.run(async () => {
       await api.send('POST', `${path}/resend`, { body: { changeReason: reason } });
-      setDone('It waits again.');
+      setDone('Queued.');
       detail.reload();
       props.onChanged();
     });

@@ -24,11 +24,12 @@ export function useLine(): Loaded<LineStatus> {
 }
 
 export const portWords: Readonly<Record<PortState, string>> = {
+  unknown: 'unknown',
   closed: 'closed',
   opening: 'opening',
   open: 'open',
   lost: 'lost',
-  reopening: 'coming back',
+  reopening: 'reconnecting',
   closing: 'closing',
 };
 

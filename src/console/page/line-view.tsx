@@ -51,7 +51,7 @@ function PortPanel(): JSX.Element {
       {rights.operates && (
         <div class="buttons">
           <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => setOpening(true)}>
-            {isClosed ? 'Open…' : 'Other settings…'}
+            {isClosed ? 'Open…' : 'Change settings…'}
           </button>
           {!isClosed && (
             <button type="button" disabled={closing.busy} onClick={close}>
@@ -78,6 +78,8 @@ function PortText({ status, isFresh }: { status: LineStatus; isFresh: boolean })
   const { portState, requested, effective, currentPortName, portError } = status;
   const settings = effective ?? requested;
   const name = currentPortName || requested?.portName;
+  // Each try to reopen begins the count again.
+  const minutes = Math.floor(status.portStateAgeMs / 60_000);
   return (
     <div class="port-text">
       <p>
@@ -87,13 +89,14 @@ function PortText({ status, isFresh }: { status: LineStatus; isFresh: boolean })
       </p>
       {portError !== '' && (
         <p class="fault">
-          {portError} (for {durationText(Math.floor(status.portStateAgeMs / 60_000) * 60)} or longer)
+          {portError}
+          {minutes > 0 && `, for ${durationText(minutes * 60)} or longer`}
         </p>
       )}
       {(portState === 'lost' || portState === 'reopening') && (
-        <p class="note">It is reopened automatically when it is there again.</p>
+        <p class="note">Reconnecting: lineside opens it automatically when it is plugged in.</p>
       )}
-      {effective?.unverified === true && <p class="note">A pseudo-terminal: its settings mean nothing.</p>}
+      {effective?.unverified === true && <p class="note">Virtual port: it has no line settings.</p>}
     </div>
   );
 }

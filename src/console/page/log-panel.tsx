@@ -35,7 +35,7 @@ export function LogPanel(): JSX.Element {
       <div class="row log-tools">
         {isPaused ? (
           <button type="button" class="main" onClick={toNewest}>
-            Go on
+            Resume
           </button>
         ) : (
           <button type="button" onClick={log.pause}>
@@ -69,9 +69,9 @@ function countLine(log: Log, seen: number, narrows: boolean): string {
 
 const badges: Readonly<Record<FeedState['is'], readonly [string, string]>> = {
   live: ['Live', 'good'],
-  stale: ['Nothing heard', 'bad'],
+  stale: ['No data', 'bad'],
   connecting: ['Connecting', 'idle'],
-  waiting: ['Cut off', 'bad'],
+  waiting: ['Disconnected', 'bad'],
   paused: ['Paused', 'idle'],
   refused: ['Refused', 'bad'],
 };
@@ -149,7 +149,7 @@ function Filters(props: { wanted: Wanted; fault: string; onChange: (wanted: Want
 const MAX_LINES = 512;
 const clocks = {
   known: '',
-  unknown: '(nobody can tell whether the clock was right)',
+  unknown: '(clock unverified)',
   notSet: '(the clock was not set)',
   corrected: '(corrected when the clock was set)',
 } as const;

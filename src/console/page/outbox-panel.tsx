@@ -22,7 +22,7 @@ export function OutboxPanel(): JSX.Element {
             of={[
               ['Waiting', countText(value.waiting)],
               ['Oldest', value.oldest === undefined ? 'none' : `${durationText(value.oldest.ageSeconds)} old`],
-              ['On their way', countText(value.inFlight)],
+              ['In flight', countText(value.inFlight)],
               ['Published since the start', countText(value.publishedTotal)],
               ['Dead letters', countText(value.deadLetters), value.deadLetters > 0 ? 'bad' : undefined],
               ['Blocked keys', countText(value.blockedKeyCount), value.blockedKeyCount > 0 ? 'bad' : undefined],
@@ -74,7 +74,7 @@ export function WebhookPanel(): JSX.Element {
             ['Subscriptions', `${countText(value.activeSubscriptions)} active of ${countText(value.subscriptions)}`],
             ['Blocked', countText(value.blockedSubscriptions), value.blockedSubscriptions > 0 ? 'bad' : undefined],
             ['Deliveries waiting', countText(value.waiting)],
-            ['Due for', durationText(value.oldestDueSeconds)],
+            ['Oldest overdue', durationText(value.oldestDueSeconds)],
             ['Rejected', countText(value.rejected), value.rejected > 0 ? 'bad' : undefined],
             ['Failed', countText(value.failed), value.failed > 0 ? 'bad' : undefined],
             ['Delivered since the start', countText(value.deliveredTotal)],

@@ -175,7 +175,7 @@ function DraftFields(props: {
       </Field>
       <div class="row">
         <Select
-          label="Typed as"
+          label="Format"
           value={draft.as}
           options={[
             ['text', 'text'],
