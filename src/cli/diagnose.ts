@@ -44,15 +44,17 @@ function openSocket(endpoint: Endpoint, material: TlsMaterial | undefined, face:
 
 type Advice = readonly [why: string, next: string];
 
-function running(face: Face): string {
-  return `Is the service running? See: systemctl status ${face.unit}.`;
+function running(endpoint: Endpoint, face: Face): string {
+  const where = endpoint.kind === 'unix' ? 'See' : `On ${endpoint.host}`;
+  return `Is the service running? ${where}: systemctl status ${face.unit}.`;
 }
 
-function adviceFor(code: string, face: Face): Advice | undefined {
+function adviceFor(code: string, endpoint: Endpoint, face: Face): Advice | undefined {
+  const isRunning = running(endpoint, face);
   if (code === 'ENOENT') {
-    return ['there is no such socket', `${running(face)} Another place: --socket PATH; another machine: --host HOST.`];
+    return ['there is no such socket', `${isRunning} Another place: --socket PATH; another machine: --host HOST.`];
   }
-  return code === 'ECONNREFUSED' ? ['connection refused', running(face)] : adviceByCode[code];
+  return code === 'ECONNREFUSED' ? ['connection refused', isRunning] : adviceByCode[code];
 }
 
 const adviceByCode: Readonly<Record<string, Advice>> = {
@@ -113,6 +115,6 @@ export function unreachableBy(endpoint: Endpoint, error: unknown, face: Face, is
       : 'Name the certificate of the authority that signed it: --ca FILE, or LINESIDE_CA; or its --fingerprint.';
     return new CliFailure({ status, code, what, why: 'its certificate is not trusted here', next, cause: error });
   }
-  const [why, next] = adviceFor(code, face) ?? [safeText(messageOf(error)), running(face)];
+  const [why, next] = adviceFor(code, endpoint, face) ?? [safeText(messageOf(error)), running(endpoint, face)];
   return new CliFailure({ status, code: code === '' ? 'UNAVAILABLE' : code, what, why, next, cause: error });
 }

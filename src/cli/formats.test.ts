@@ -164,8 +164,14 @@ describe('line settings', () => {
     assert.deepEqual(parseSettings('115200,8N1'), { baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: '1' });
     assert.deepEqual(parseSettings('300/5m1.5'), { baudRate: 300, dataBits: 5, parity: 'mark', stopBits: '1.5' });
     assert.deepEqual(parseSettings('9600'), { baudRate: 9600 });
-    for (const text of ['fast', '9600,9N1', '9600,8X1', '9600,8N3', ''])
-      assert.throws(() => parseSettings(text), isUsage, text);
+    const wrong = { fast: 'speed', '': 'speed', '9600,9N1': 'not 9', '9600,8X1': 'not X', '9600,8N3': 'not 3', '9600,8N1.': 'not 1.' };
+    for (const [text, named] of Object.entries({ ...wrong, '96000000000': '96000000000 baud' })) {
+      assert.throws(
+        () => parseSettings(text),
+        (error) => isUsage(error) && error instanceof CliFailure && error.message.includes(named),
+        text,
+      );
+    }
     assert.equal(settingsText({ baudRate: 9600, dataBits: 7, parity: 4, stopBits: 1 }), '9600,7S1.5');
     assert.equal(openConfig('/dev/x', '9600,7E1', { parity: 'odd', packetSize: 0 }).parity, 2);
   });

@@ -9,6 +9,12 @@ interface Meaning {
 }
 
 const openFirst = 'Open one: lineside open PORT (lineside devices lists them).';
+/** What the service says to callers of its RPCs; the command says it in its own words. */
+const wordsForRpcs = /^port_name: | \((open a port first|ListDevices names the ports there are)\)$/g;
+
+function inWordsOfTheCli(said: string): string {
+  return safeText(said.replace(wordsForRpcs, ''));
+}
 
 /** gRPC statuses by number. */
 const grpcMeanings: Readonly<Record<number, Meaning>> = {
@@ -40,7 +46,7 @@ const grpcMeanings: Readonly<Record<number, Meaning>> = {
   16: {
     code: 'UNAUTHENTICATED',
     status: exitStatus.denied,
-    next: 'Name the file that holds your token: --token-file FILE, or LINESIDE_TOKEN_FILE.',
+    next: 'Check the token in the file that --token-file or LINESIDE_TOKEN_FILE names; lineside token list on the box shows the valid ones.',
   },
 };
 
@@ -51,7 +57,7 @@ export const grpcDataLoss = 15;
 
 export function grpcFailure(number: number, details: string, cause: unknown): CliFailure {
   const meaning = grpcMeanings[number] ?? { code: `GRPC_${number}`, status: exitStatus.refused, next: '' };
-  const why = details === '' ? meaning.code : safeText(details.replace(/^NOT_CONNECTED: /, ''));
+  const why = details === '' ? meaning.code : inWordsOfTheCli(details.replace(/^NOT_CONNECTED: /, ''));
   if (details.startsWith('NOT_CONNECTED')) {
     return new CliFailure({ status: exitStatus.closed, code: 'NOT_CONNECTED', why, next: openFirst, cause });
   }
@@ -78,5 +84,5 @@ export function checkAnswer(answer: { readonly status: number; readonly error: s
     status: exitStatus.refused,
     next: '',
   };
-  throw new CliFailure({ ...meaning, what, why: answer.error === '' ? meaning.code : safeText(answer.error) });
+  throw new CliFailure({ ...meaning, what, why: answer.error === '' ? meaning.code : inWordsOfTheCli(answer.error) });
 }

@@ -1,5 +1,5 @@
 /** Line settings as people write them: 115200,8N1. The numbers are those of serial.Parity and serial.StopBits. Pure. */
-import { usageFailure } from './failure.ts';
+import { type CliFailure, usageFailure } from './failure.ts';
 
 export const parities = { none: 0, even: 1, odd: 2, mark: 3, space: 4 } as const;
 export const stopBitses = { '1': 0, '1.5': 1, '2': 2 } as const;
@@ -20,12 +20,25 @@ const parityLetters: Readonly<Record<string, ParityName>> = { N: 'none', E: 'eve
 
 /** "9600", "9600,7E1", "9600-8N1.5" and "9600 8N2". */
 export function parseSettings(text: string): Partial<Settings> {
-  const match = /^(\d{1,9})(?:[,\s/:-]([5-8])([NEOMSneoms])(1|1\.5|2))?$/.exec(text.trim());
-  if (match === null) throw usageFailure(`"${text}" are not line settings`, 'Write them like 115200,8N1.');
-  const baudRate = Number(match[1]);
-  if (match[2] === undefined) return { baudRate };
-  const parity = parityLetters[(match[3] ?? '').toUpperCase()] ?? 'none';
-  return { baudRate, dataBits: Number(match[2]), parity, stopBits: (match[4] ?? '1') as StopBitsName };
+  const match = /^(\d+)(?:[,\s/:-](\d)([A-Za-z])([\d.]+))?$/.exec(text.trim());
+  if (match === null) throw refused(text, 'they are a speed, or a speed and three parts');
+  const [, speed = '', bits, letter = '', stops = ''] = match;
+  if (speed.length > 9) throw refused(text, `${speed} baud is too fast`);
+  const baudRate = Number(speed);
+  if (bits === undefined) return { baudRate };
+  const parity = parityLetters[letter.toUpperCase()];
+  if (!/[5-8]/.test(bits)) throw refused(text, `data bits are 5, 6, 7 or 8, not ${bits}`);
+  if (parity === undefined) throw refused(text, `the parity is N, E, O, M or S, not ${letter}`);
+  if (!isStopBits(stops)) throw refused(text, `stop bits are 1, 1.5 or 2, not ${stops}`);
+  return { baudRate, dataBits: Number(bits), parity, stopBits: stops };
+}
+
+function isStopBits(text: string): text is StopBitsName {
+  return Object.hasOwn(stopBitses, text);
+}
+
+function refused(text: string, why: string): CliFailure {
+  return usageFailure(`"${text}" are not line settings: ${why}`, 'Write them like 115200,8N1.');
 }
 
 function parityName(number: number): string {
