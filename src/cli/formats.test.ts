@@ -164,7 +164,14 @@ describe('line settings', () => {
     assert.deepEqual(parseSettings('115200,8N1'), { baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: '1' });
     assert.deepEqual(parseSettings('300/5m1.5'), { baudRate: 300, dataBits: 5, parity: 'mark', stopBits: '1.5' });
     assert.deepEqual(parseSettings('9600'), { baudRate: 9600 });
-    const wrong = { fast: 'speed', '': 'speed', '9600,9N1': 'not 9', '9600,8X1': 'not X', '9600,8N3': 'not 3', '9600,8N1.': 'not 1.' };
+    const wrong = {
+      fast: 'speed',
+      '': 'speed',
+      '9600,9N1': 'not 9',
+      '9600,8X1': 'not X',
+      '9600,8N3': 'not 3',
+      '9600,8N1.': 'not 1.',
+    };
     for (const [text, named] of Object.entries({ ...wrong, '96000000000': '96000000000 baud' })) {
       assert.throws(
         () => parseSettings(text),

@@ -173,7 +173,7 @@ interface Meaning {
 const meanings: Readonly<Record<number, Meaning>> = {
   401: {
     status: exitStatus.denied,
-    next: 'Check the token in the file that --token-file or LINESIDE_TOKEN_FILE names; lineside token list on the box shows the valid ones.',
+    next: 'Give a valid one: --token-file FILE, or LINESIDE_TOKEN_FILE; "lineside token list" on the box names them.',
   },
   403: { status: exitStatus.denied, next: 'This needs a token with another role: see lineside token list on the box.' },
   404: { status: exitStatus.nothing, next: '' },

@@ -46,7 +46,7 @@ const grpcMeanings: Readonly<Record<number, Meaning>> = {
   16: {
     code: 'UNAUTHENTICATED',
     status: exitStatus.denied,
-    next: 'Check the token in the file that --token-file or LINESIDE_TOKEN_FILE names; lineside token list on the box shows the valid ones.',
+    next: 'Give a valid one: --token-file FILE, or LINESIDE_TOKEN_FILE; "lineside token list" on the box names them.',
   },
 };
 
