@@ -4,14 +4,14 @@ import { judge, nearest } from '../shared/config/values.ts';
 import { addressFault, familyOf, gatewayFault } from './address.ts';
 import { type SetupKey, setupKeys, TAKEN, tokenKeys } from './setup-keys.ts';
 import { sshKeyFault } from './ssh-key.ts';
-import { type TokenWish, tokenFaults } from './token-wishes.ts';
+import { type TokenSpec, tokenFaults } from './token-specs.ts';
 
 export interface Setup {
   readonly hostname: string;
   readonly timeServers: readonly string[];
   readonly network: Network;
   readonly sshKeys: readonly string[];
-  readonly tokens: readonly TokenWish[];
+  readonly tokens: readonly TokenSpec[];
   /** Files for the hub, by name; '' removes one, "*" keeps what is there. */
   readonly secrets: ReadonlyMap<string, string>;
 }
@@ -141,7 +141,7 @@ function wifiOf(values: Values, faults: Fault[]): Wifi {
   return { ssid, psk: open ? '' : psk, country };
 }
 
-function readTokens(raw: unknown, faults: Fault[]): TokenWish[] {
+function readTokens(raw: unknown, faults: Fault[]): TokenSpec[] {
   if (raw === undefined) return [];
   if (!Array.isArray(raw) || !raw.every(isTable)) {
     faults.push({ path: 'token', message: 'is a list of sections: write [[token]]' });
@@ -163,7 +163,7 @@ function readTokens(raw: unknown, faults: Fault[]): TokenWish[] {
         });
       else readValue(found, value, path, values, faults);
     }
-    return Object.fromEntries(values) as unknown as TokenWish;
+    return Object.fromEntries(values) as unknown as TokenSpec;
   });
 }
 

@@ -35,7 +35,7 @@ import {
 } from './setup-state.ts';
 import { claimNote, issueText } from './setup-texts.ts';
 import { withoutSecrets } from './taking.ts';
-import { grant } from './token-wishes.ts';
+import { grant } from './token-specs.ts';
 import { type Change, commit, finish } from './transaction.ts';
 
 /** Every fault of the two files, with its place; none: both are in effect. */

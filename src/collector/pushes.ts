@@ -28,12 +28,12 @@ export class Pushes {
   }
 
   /** `judge`: rejects when the caller may no longer push. */
-  begin(judge: () => Promise<void>): PushTurn {
+  begin(authenticate: () => Promise<void>): PushTurn {
     if (this.#isClosed) throw new LinesideError('SHUTTING_DOWN', 'the collector is stopping');
     if (this.#open.size >= MAX_PUSHES) {
       throw new LinesideError('TOO_MANY', `there are ${MAX_PUSHES} pushes at this moment: try again`);
     }
-    const turn = new PushTurn(this.#clock, judge);
+    const turn = new PushTurn(this.#clock, authenticate);
     this.#open.add(turn);
     return turn;
   }
@@ -64,14 +64,14 @@ export class Pushes {
 export class PushTurn {
   deviceId = '';
   readonly #clock: Clock;
-  readonly #judge: () => Promise<void>;
+  readonly #authenticate: () => Promise<void>;
   #ended: unknown;
   #wake: ((reason: unknown) => void) | undefined;
   #judging: Timer;
 
-  constructor(clock: Clock, judge: () => Promise<void>) {
+  constructor(clock: Clock, authenticate: () => Promise<void>) {
     this.#clock = clock;
-    this.#judge = judge;
+    this.#authenticate = authenticate;
     this.#judging = clock.timer(REJUDGE_MS, () => this.#rejudge());
   }
 
@@ -105,7 +105,7 @@ export class PushTurn {
   }
 
   #rejudge(): void {
-    this.#judge().then(
+    this.#authenticate().then(
       () => {
         if (this.#ended === undefined) this.#judging = this.#clock.timer(REJUDGE_MS, () => this.#rejudge());
       },

@@ -4,12 +4,12 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:tls';
 import { Server, ServerCredentials, setLogger } from '@grpc/grpc-js';
 import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../shared/auth/tls-files.ts';
 import { TokenWatch } from '../shared/auth/token-reader.ts';
+import { AuthFailureLog } from '../shared/base/auth-failure-log.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
-import { RefusalLog } from '../shared/base/refusal-log.ts';
 import { isLoopback } from '../shared/config/listen.ts';
-import { createGate, type Judge } from './gate.ts';
+import { type Authenticator, createAuthInterceptor } from './auth-interceptor.ts';
 import {
   KEEPALIVE_MS,
   KEEPALIVE_TIMEOUT_MS,
@@ -62,18 +62,20 @@ export async function startCollector(
   const store = new Store(options.dir, logger, disk);
   await store.start();
   const pushes = new Pushes(clock);
-  const refused = new RefusalLog(clock, logger);
+  const refused = new AuthFailureLog(clock, logger);
   // Its own, so that strangers at the door do not hide what is wrong with a box.
-  const notTaken = new RefusalLog(clock, logger);
-  const judge =
+  const notTaken = new AuthFailureLog(clock, logger);
+  const authenticate =
     options.tokens === ''
       ? undefined
-      : judgeBy(new TokenWatch({ file: options.tokens, clock, logger, parse: parseDeviceTokens, mayBeMissing: false }));
-  const server = new Server({ ...serverOptions, interceptors: [createGate(judge, refused)] });
+      : authenticatorBy(
+          new TokenWatch({ file: options.tokens, clock, logger, parse: parseDeviceTokens, mayBeMissing: false }),
+        );
+  const server = new Server({ ...serverOptions, interceptors: [createAuthInterceptor(authenticate, refused)] });
   const sharedIds = new SharedIds(clock, logger);
   server.addService(
     collectorDefinition,
-    collectorService({ store, pushes, clock, logger, sharedIds, refused: notTaken, judge }),
+    collectorService({ store, pushes, clock, logger, sharedIds, refused: notTaken, authenticate }),
   );
   const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
   const listener = await listen(server, sockets, options, dropped).catch(async (error: unknown) => {
@@ -134,7 +136,7 @@ async function socketServer({ tlsCert, tlsKey }: CollectorOptions): Promise<Sock
   });
 }
 
-function judgeBy(tokens: TokenWatch<string>): Judge {
+function authenticatorBy(tokens: TokenWatch<string>): Authenticator {
   return async (authorization) => {
     const token = /^bearer +(\S+)$/i.exec(authorization[0] ?? '')?.[1];
     if (authorization.length !== 1 || token === undefined) {

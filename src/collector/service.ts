@@ -7,12 +7,12 @@ import {
   status,
 } from '@grpc/grpc-js';
 import Long from 'long';
+import type { AuthFailureLog } from '../shared/base/auth-failure-log.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { asLinesideError, errorCatalogue, LinesideError } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
-import type { RefusalLog } from '../shared/base/refusal-log.ts';
 import { CollectorServiceDefinition, lineside } from '../shared/proto/services.ts';
-import { DEVICE, type Judge, Received } from './gate.ts';
+import { type Authenticator, DEVICE, Received } from './auth-interceptor.ts';
 import { batchFault, idFault } from './judge.ts';
 import { MAX_DETAILS_CHARS } from './limits.ts';
 import { sizeFault } from './parts.ts';
@@ -46,9 +46,9 @@ export interface ServiceParts {
   readonly logger: Logger;
   readonly sharedIds: SharedIds;
   /** Batches and questions that are not taken. */
-  readonly refused: RefusalLog;
+  readonly refused: AuthFailureLog;
   /** undefined: whoever reaches the address may push for any device. */
-  readonly judge: Judge | undefined;
+  readonly authenticate: Authenticator | undefined;
 }
 
 type Answer<T> = sendUnaryData<T>;
@@ -161,9 +161,9 @@ class Push {
   }
 
   async #judgeAgain(): Promise<void> {
-    const { judge } = this.#parts;
-    if (judge === undefined) return;
-    const owner = await judge(this.#call.metadata.get('authorization').map(String));
+    const { authenticate } = this.#parts;
+    if (authenticate === undefined) return;
+    const owner = await authenticate(this.#call.metadata.get('authorization').map(String));
     if (owner !== ownerOf(this.#call)) throw new PushEnded('revoked', "the token is another one's now");
   }
 }

@@ -3,7 +3,7 @@ import type { Clock } from '../shared/base/clock.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import type { Config } from '../shared/config/config.ts';
 import { readPassword } from '../shared/config/load.ts';
-import type { Broker, KafkaOptions, TopicWish } from './kafka/face.ts';
+import type { Broker, KafkaOptions, TopicSpec } from './kafka/face.ts';
 import { type Scope, scopes } from './outbox/event.ts';
 
 /** Seven days, as the specification has it. */
@@ -35,7 +35,7 @@ export function openUpstreamBroker(config: Config, clock: Clock, logger: Logger)
   return newBroker(config, own, clock, logger);
 }
 
-function topicWish({ kafka }: Config, name: string): TopicWish {
+function topicWish({ kafka }: Config, name: string): TopicSpec {
   const { partitions, replicationFactor } = kafka;
   const settings = { 'retention.ms': String(RETENTION_MS), 'cleanup.policy': 'delete' };
   return { name, partitions, replicationFactor, config: settings };

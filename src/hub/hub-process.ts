@@ -12,12 +12,12 @@ import type { Logger } from '../shared/base/logger.ts';
 import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
 import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
+import type { HealthReport } from '../shared/host/health-report.ts';
 import type { HostAdmin } from '../shared/host/host-facts.ts';
 import { promisedSockets } from '../shared/host/listeners.ts';
 import { httpAnswers, probedAddress } from '../shared/host/probe.ts';
 import { hubStatus } from '../shared/host/status-text.ts';
 import { createHostTelemetry } from '../shared/host/telemetry.ts';
-import type { Vitals } from '../shared/host/vitals.ts';
 import type { Check } from '../shared/host/watchdog.ts';
 import { connectLine, type LineClient } from '../shared/line-client/line-client.ts';
 import { closeQuietly } from '../shared/storage/open.ts';
@@ -50,7 +50,7 @@ const WEBHOOKS_STOP_MS = 10_000;
 export interface HubProcess {
   /** Where it listens: "unix:/run/lineside/http.sock", "127.0.0.1:8080". */
   readonly addresses: readonly string[];
-  readonly vitals: Vitals;
+  readonly healthReport: HealthReport;
   /** Ends requests, gives what is on its way to the broker outbox.drain_ms, closes the file. Rejects with all failures at once. */
   stop(): Promise<void>;
 }
@@ -136,7 +136,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   if (config.device.inventory && line !== undefined) await startFacts(start, line, refdata, onStop);
   const { loops } = webhooks;
   const watched = { store, outbox, admin, refdata, publisher, loops, http, upstream };
-  return { addresses: http.addresses, vitals: vitalsOf(watched) };
+  return { addresses: http.addresses, healthReport: healthReportOf(watched) };
 }
 
 interface Watched {
@@ -150,14 +150,14 @@ interface Watched {
   readonly upstream: Upstream | undefined;
 }
 
-function vitalsOf({ store, outbox, admin, refdata, publisher, loops, http, upstream }: Watched): Vitals {
+function healthReportOf({ store, outbox, admin, refdata, publisher, loops, http, upstream }: Watched): HealthReport {
   const checks: Check[] = [
-    { name: 'the publisher', answers: () => publisher.checkTurns() },
+    { name: 'the publisher', answers: () => publisher.assertAlive() },
     ...loops.map(({ name, check }) => ({ name, answers: check })),
     { name: 'the import', answers: () => refdata.importAnswers() },
   ];
   if (upstream !== undefined)
-    checks.push({ name: 'the shipper of the serial log', answers: () => upstream.checkTurns() });
+    checks.push({ name: 'the shipper of the serial log', answers: () => upstream.assertAlive() });
   const address = probedAddress(http.listening);
   if (address !== undefined) checks.push({ name: 'HTTP', answers: () => httpAnswers(address) });
   const status = (): string => {

@@ -10,7 +10,7 @@ import { type Broker, LARGE_MESSAGE_MS } from './kafka/face.ts';
 import type { Publisher } from './outbox/publisher.ts';
 import { UpstreamAlerts } from './upstream/alerts.ts';
 import { ChangeEvents } from './upstream/change-events.ts';
-import type { UpstreamAdmin, Way } from './upstream/face.ts';
+import type { Transport, UpstreamAdmin } from './upstream/face.ts';
 import { lineLog } from './upstream/line-log.ts';
 import { PositionFile, positionFileName } from './upstream/position-file.ts';
 import { Shipper } from './upstream/shipper.ts';
@@ -27,7 +27,7 @@ export interface UpstreamParts {
 
 export interface Upstream {
   readonly admin: UpstreamAdmin;
-  checkTurns(): void;
+  assertAlive(): void;
   stop(limitMs: number): Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export async function startUpstream(parts: UpstreamParts): Promise<Upstream | un
     clock,
   );
   const shipper = new Shipper({
-    way: to === 'kafka' ? await kafka(parts, events) : await collector(parts),
+    transport: to === 'kafka' ? await kafka(parts, events) : await collector(parts),
     line: lineLog(line, clock),
     file: new PositionFile(join(config.data.dir, positionFileName)),
     deviceId: config.device.id,
@@ -65,15 +65,15 @@ export async function startUpstream(parts: UpstreamParts): Promise<Upstream | un
   shipper.start();
   return {
     admin: { status: () => shipper.status(), alerts: () => alerts.look(shipper.status(), clock.monoMs()) },
-    checkTurns: () => shipper.checkTurns(),
+    assertAlive: () => shipper.assertAlive(),
     stop: (limitMs) => shipper.stop(limitMs),
   };
 }
 
-async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEvents): Promise<Way> {
-  const { kafkaWay } = await import('./upstream/way-kafka.ts');
+async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEvents): Promise<Transport> {
+  const { kafkaTransport } = await import('./upstream/kafka-transport.ts');
   const { topic, compression } = config.upstream;
-  return kafkaWay({
+  return kafkaTransport({
     newBroker: () => openUpstreamBroker(config, clock, logger),
     outage: () => events.outage(),
     topic,
@@ -85,11 +85,11 @@ async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEve
   });
 }
 
-async function collector({ config, clock, logger }: UpstreamParts): Promise<Way> {
-  const { createCollectorWay } = await import('./upstream/way-collector.ts');
+async function collector({ config, clock, logger }: UpstreamParts): Promise<Transport> {
+  const { createCollectorTransport } = await import('./upstream/collector-transport.ts');
   const { collector: address, collectorTokenFile, collectorCaFile, collectorInsecure, compression } = config.upstream;
   if (address === '') throw new LinesideError('CONFIG_INVALID', 'upstream.collector: must be set');
-  return createCollectorWay(
+  return createCollectorTransport(
     {
       address,
       deviceId: config.device.id,

@@ -9,9 +9,9 @@ import type { Logger } from '../shared/base/logger.ts';
 import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
 import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
+import type { HealthReport } from '../shared/host/health-report.ts';
 import { grpcAnswers, probedAddress } from '../shared/host/probe.ts';
 import { lineStatus } from '../shared/host/status-text.ts';
-import type { Vitals } from '../shared/host/vitals.ts';
 import type { Check } from '../shared/host/watchdog.ts';
 import { type GrpcServers, startGrpcServers } from './grpc/server.ts';
 import { type OwnedLog, openSerialLog } from './log/serial-log.ts';
@@ -30,7 +30,7 @@ const SEND_GRACE_MS = 500;
 export interface LineProcess {
   /** Where it listens: "unix:/run/lineside/grpc.sock", "127.0.0.1:50051". */
   readonly addresses: readonly string[];
-  readonly vitals: Vitals;
+  readonly healthReport: HealthReport;
   /** Takes what needs no new port and no new listener; answers the keys it could not take. */
   configure(config: Config): Promise<readonly string[]>;
   /** Ends streams with UNAVAILABLE, closes the port, commits the log. Rejects with all failures at once. */
@@ -61,7 +61,7 @@ export async function startLine(start: LineStart): Promise<LineProcess> {
       owner.limit(changed.serial);
       return notTaken;
     };
-    return { addresses: servers.addresses, vitals: vitalsOf(log, owner, servers), configure, stop };
+    return { addresses: servers.addresses, healthReport: healthReportOf(log, owner, servers), configure, stop };
   } catch (error) {
     await stop().catch((also: unknown) =>
       start.logger.error('stopping after a failed start', { error: messageOf(also) }),
@@ -78,7 +78,7 @@ interface Built {
   readonly servers: GrpcServers;
 }
 
-function vitalsOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): Vitals {
+function healthReportOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): HealthReport {
   const checks: Check[] = [{ name: 'the log worker', answers: () => log.answers() }];
   const address = probedAddress(servers.listening);
   if (address !== undefined) checks.push({ name: 'gRPC', answers: () => grpcAnswers(address) });

@@ -6,8 +6,8 @@ import { asLinesideError, LinesideError, messageOf } from '../shared/base/errors
 import { createLogger, type Logger } from '../shared/base/logger.ts';
 import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
 import { type Handed, type Loaded, load } from '../shared/config/load.ts';
+import { type HealthReport, VitalsReport } from '../shared/host/health-report.ts';
 import { createNotifier } from '../shared/host/notify.ts';
-import { type Vitals, VitalsReport } from '../shared/host/vitals.ts';
 import type { HubChild } from './hub-child.ts';
 import { HubReload, LineReload, type Reloaded } from './reload.ts';
 import { heardHangups, stopAsked } from './signals.ts';
@@ -55,7 +55,7 @@ interface Running {
   readonly ready: string;
   readonly addresses: readonly string[];
   readonly steps: readonly StopStep[];
-  readonly vitals: Vitals;
+  readonly healthReport: HealthReport;
   /** What a stop may take at most. */
   readonly stopMs: number;
   /** Takes the configuration as it is now. */
@@ -92,7 +92,7 @@ export async function serve(argv: readonly string[], version: string): Promise<n
     const running = await start({ asked, logger, version, report: told });
     const { ready, addresses, steps, end } = running;
     logger.info(ready, { version, listen: addresses.join(' ') });
-    await told.up(running.vitals);
+    await told.up(running.healthReport);
     hangups.onEach(async () => {
       const endsFor = await reload(running, told, logger, who);
       if (endsFor !== '') askToStop(endsFor);
@@ -179,11 +179,11 @@ async function startHub({ asked, logger, version, report }: Start): Promise<Runn
   const { config } = loaded;
   const { startHub: run } = await import('../hub/hub-process.ts');
   const hub = await run({ config, logger, version, stage: (text) => report.stage(text) });
-  const { addresses, vitals } = hub;
+  const { addresses, healthReport } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
   const reloading = new HubReload({ loaded, read, logger });
   const stopMs = config.outbox.drainMs + STOP_MS;
-  return { ready: 'hub ready', addresses, steps: [step], vitals, stopMs, reload: () => reloading.reload() };
+  return { ready: 'hub ready', addresses, steps: [step], healthReport, stopMs, reload: () => reloading.reload() };
 }
 
 async function startLine({ asked, logger, version, report }: Start): Promise<Running> {
@@ -193,7 +193,7 @@ async function startLine({ asked, logger, version, report }: Start): Promise<Run
   const configurationRefused = (): string => reloading?.refused ?? '';
   let reloading: LineReload | undefined;
   const line = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
-  const { addresses, vitals } = line;
+  const { addresses, healthReport } = line;
   const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
   const hub = role === 'both' ? await startHubChild(asked, logger) : undefined;
   if (hub !== undefined) steps.unshift({ what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS });
@@ -206,7 +206,7 @@ async function startLine({ asked, logger, version, report }: Start): Promise<Run
     if (reloaded.isGood) hub?.reload();
     return reloaded;
   };
-  return { ready: 'ready', addresses, steps, vitals, stopMs, reload, end: endThreads };
+  return { ready: 'ready', addresses, steps, healthReport, stopMs, reload, end: endThreads };
 }
 
 /** Once the line is up: a second service in the same place has failed by then, and touches nobody's hub. */

@@ -13,7 +13,7 @@ test('a certificate that ends soon, and more events than ought to wait, are told
   const tls = { cert_file: lastingDays(dir, 'box', 3), key_file: join(dir, 'box.key') };
   // Without a broker waiting events are no fault; nothing answers at this one.
   const both = await startBoth({ config: { tls, kafka: { bootstrap: '127.0.0.1:1' } } });
-  await both.waitFor(/ warn alert fired alert=CertificateEndsSoon severity=warning .*tls\.cert_file in 2 days/);
+  await both.waitFor(/ warn alert fired alert=CertificateExpiresSoon severity=warning .*tls\.cert_file in 2 days/);
 
   const items = Array.from({ length: 101 }, (_, n) => ({ dictionary: 'tools', businessKey: `saw-${n}`, data: {} }));
   const body = { name: 'tools', title: 'Tools', scope: 'PUBLIC' };
@@ -22,8 +22,8 @@ test('a certificate that ends soon, and more events than ought to wait, are told
   await both.waitFor(/ warn alert fired alert=RefdataOutboxLagHigh severity=warning /);
   const { body: listed } = await both.http('GET', '/api/v1/alerts');
   const names = (listed as { items: { name: string }[] }).items.map(({ name }) => name);
-  for (const name of ['RefdataOutboxLagHigh', 'CertificateEndsSoon']) assert.ok(names.includes(name), names.join());
-  assert.ok(!names.includes('LinesideLineAway'), 'the line answers');
+  for (const name of ['RefdataOutboxLagHigh', 'CertificateExpiresSoon']) assert.ok(names.includes(name), names.join());
+  assert.ok(!names.includes('LinesideLineDown'), 'the line answers');
 
   const text = String((await both.http('GET', '/metrics')).body);
   const [, end = ''] = /^lineside_certificate_end_timestamp_seconds\{key="tls\.cert_file"\} (\S+)$/m.exec(text) ?? [];
@@ -34,7 +34,7 @@ test('a certificate that ends soon, and more events than ought to wait, are told
   const shown = await runCli(['alerts', '--socket', both.socket]);
   assert.equal(shown.status, 1);
   assert.match(shown.stdout, /^RefdataOutboxLagHigh +warning, for /m);
-  assert.match(shown.stdout, /^CertificateEndsSoon +warning, for /m);
+  assert.match(shown.stdout, /^CertificateExpiresSoon +warning, for /m);
   await until('no alert is told twice', () => {
     const told = both.logLines.filter((line) => line.includes('alert fired'));
     return told.length === new Set(told.map((line) => /alert=(\w+)/.exec(line)?.[1])).size;

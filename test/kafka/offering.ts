@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import { promisify } from 'node:util';
 import { createKafkaBroker } from '../../src/hub/kafka/broker.ts';
-import type { Broker, KafkaOptions, Outcome, OutgoingMessage, TopicWish } from '../../src/hub/kafka/face.ts';
+import type { Broker, KafkaOptions, Outcome, OutgoingMessage, TopicSpec } from '../../src/hub/kafka/face.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { createLogger } from '../../src/shared/base/logger.ts';
 import { until } from '../e2e/wait.ts';
@@ -44,7 +44,7 @@ export function optionsFor(bootstrap: string, over: Partial<KafkaOptions> = {}):
   };
 }
 
-export function topicWish(end: string, over: Partial<TopicWish> = {}): TopicWish {
+export function topicWish(end: string, over: Partial<TopicSpec> = {}): TopicSpec {
   const config = { 'retention.ms': '604800000', 'cleanup.policy': 'delete' };
   return { name: `${TOPIC_PREFIX}.${end}`, partitions: 3, replicationFactor: -1, config, ...over };
 }

@@ -178,7 +178,7 @@ export class Box {
     const nowMs = this.clock.monoMs();
     const { configured, connected, topics } = outbox.broker;
     await this.#line.look();
-    const vitals = {
+    const healthReport = {
       waiting: configured ? outbox.waiting : 0,
       deadLetters: outbox.deadLetters,
       damage,
@@ -191,7 +191,7 @@ export class Box {
       seconds: endsAtSeconds - this.clock.wallMs() / 1_000,
     }));
     const firing = [
-      ...this.#outbox.look(vitals, nowMs),
+      ...this.#outbox.look(healthReport, nowMs),
       ...this.#webhooks.look(webhooks, nowMs),
       ...this.#line.alerts(),
       ...this.#upstream.look(upstream, nowMs),

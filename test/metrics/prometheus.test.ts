@@ -76,7 +76,7 @@ test('Prometheus has the alerts that the service has, and an answer to what the 
     const firing = alerts.filter(({ state }) => state === 'firing');
     return named(firing.map(({ labels }) => `${labels.alertname} ${labels.severity}`));
   };
-  const wanted = 'CertificateEndsSoon warning, RefdataOutboxLagHigh warning';
+  const wanted = 'CertificateExpiresSoon warning, RefdataOutboxLagHigh warning';
   await until('both have both alerts', async () => (await own()) === wanted && (await its()) === wanted, LIMIT_MS);
 
   const { panels } = JSON.parse(readFileSync(join(systemd, 'monitoring/grafana-dashboard.json'), 'utf8')) as {

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KafkaOptions, TopicWish } from '../../src/hub/kafka/face.ts';
+import type { KafkaOptions, TopicSpec } from '../../src/hub/kafka/face.ts';
 import { startBroker, type TestBroker, TOPIC_PREFIX, users } from '../kafka/broker.ts';
 import { Crews, type Totals } from './fleet-crews.ts';
 import { type Gate, monotonicMs, openGate } from './fleet-gate.ts';
@@ -94,7 +94,7 @@ class Fleet {
   readonly #gate: Gate;
   readonly #crews: Crews;
   readonly #say: (line: string) => void;
-  readonly #topic: TopicWish = {
+  readonly #topic: TopicSpec = {
     name: `${TOPIC_PREFIX}.public`,
     partitions: 6,
     replicationFactor: -1,

@@ -13,7 +13,7 @@ export interface CertificatesLeft {
 
 export const certificateRules: readonly Rule<CertificatesLeft>[] = [
   {
-    name: 'CertificateEndsSoon',
+    name: 'CertificateExpiresSoon',
     severity: 'warning',
     value: (all) => soon(all).length,
     summary: (all) => `certificates end within ${soonDays} days: ${soon(all).map(worded).join(', ')}`,

@@ -31,10 +31,12 @@ test('alerts of a certificate come thirty days before its end and at its end, by
   assert.deepEqual(alerts(), []);
   at(end * 1_000 - 30 * DAY_MS + 1);
   assert.deepEqual(alerts(), [
-    'CertificateEndsSoon warning: certificates end within 30 days: tls.cert_file in 29 days',
+    'CertificateExpiresSoon warning: certificates end within 30 days: tls.cert_file in 29 days',
   ]);
   at(end * 1_000 - 1);
-  assert.deepEqual(alerts(), ['CertificateEndsSoon warning: certificates end within 30 days: tls.cert_file in 0 days']);
+  assert.deepEqual(alerts(), [
+    'CertificateExpiresSoon warning: certificates end within 30 days: tls.cert_file in 0 days',
+  ]);
   at(end * 1_000 + 2 * DAY_MS);
   assert.deepEqual(alerts(), ['CertificateExpired critical: certificates have ended: tls.cert_file 2 days ago']);
   writeFileSync(file, readFileSync(lastingDays(dir, 'next', 400)));

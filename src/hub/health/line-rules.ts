@@ -11,7 +11,7 @@ const awayS = 60;
 /** A device that is switched off and on again, an adapter that is moved to another socket. */
 const lostS = 300;
 
-export interface LineVitals extends LineView {
+export interface LineHealth extends LineView {
   /** Framing, parity and overrun errors within the window. */
   readonly recentErrors: number;
   /** Packets dropped, and packets fetched, within the window. */
@@ -19,9 +19,9 @@ export interface LineVitals extends LineView {
   readonly recentFetched: number;
 }
 
-export const lineRules: readonly Rule<LineVitals>[] = [
+export const lineRules: readonly Rule<LineHealth>[] = [
   {
-    name: 'LinesideLineAway',
+    name: 'LinesideLineDown',
     severity: 'critical',
     forS: awayS,
     value: ({ status }) => Number(status === undefined),

@@ -69,7 +69,7 @@ describe('the watch on the line', () => {
     const line = new FakeLine();
     line.answer = () => Promise.reject(new Error('UNAVAILABLE'));
     assert.deepEqual(await line.after(60), []);
-    assert.deepEqual(await line.after(10), ['LinesideLineAway critical']);
+    assert.deepEqual(await line.after(10), ['LinesideLineDown critical']);
     line.says({});
     assert.deepEqual(await line.after(10), []);
   });

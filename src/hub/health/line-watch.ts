@@ -3,7 +3,7 @@ import { type Alert, Alerts } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { endsWithin } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import { Rise } from '../../shared/base/rise.ts';
+import { RollingIncrease } from '../../shared/base/rolling-increase.ts';
 import type { LineNumbers } from '../../shared/proto/line-status.ts';
 import type { LineView } from './face.ts';
 import { lineRules, RISE_WINDOW_S } from './line-rules.ts';
@@ -22,9 +22,9 @@ export interface LineWatchOptions {
 export class LineWatch {
   readonly #o: LineWatchOptions;
   readonly #alerts = new Alerts(lineRules);
-  readonly #errors = new Rise(RISE_WINDOW_S * 1_000);
-  readonly #dropped = new Rise(RISE_WINDOW_S * 1_000);
-  readonly #fetched = new Rise(RISE_WINDOW_S * 1_000);
+  readonly #errors = new RollingIncrease(RISE_WINDOW_S * 1_000);
+  readonly #dropped = new RollingIncrease(RISE_WINDOW_S * 1_000);
+  readonly #fetched = new RollingIncrease(RISE_WINDOW_S * 1_000);
   #view: LineView | undefined;
   #viewAtMs = 0;
   #asking: Promise<LineView> | undefined;

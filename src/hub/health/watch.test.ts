@@ -75,14 +75,14 @@ test('a socket unit that is not open is an alert within a minute', async () => {
 test('a line that does not answer is an alert of its own, told like the others', async () => {
   const rig = new Rig();
   rig.getStatus = () => Promise.reject(new Error('UNAVAILABLE'));
-  assert.match((await rig.pass(80)).join(), /^alert fired LinesideLineAway critical .*UNAVAILABLE$/);
+  assert.match((await rig.pass(80)).join(), /^alert fired LinesideLineDown critical .*UNAVAILABLE$/);
   assert.deepEqual(
     rig.watch.alerts().map(({ name }) => name),
-    ['LinesideLineAway'],
+    ['LinesideLineDown'],
   );
   assert.equal((await rig.watch.askLine())?.status, undefined);
   rig.getStatus = async () => ({});
-  assert.match((await rig.pass(80)).join(), /^alert ended LinesideLineAway/);
+  assert.match((await rig.pass(80)).join(), /^alert ended LinesideLineDown/);
   assert.equal((await rig.watch.askLine())?.status?.portState, 'unknown');
   await rig.watch.stop();
 });
@@ -97,7 +97,7 @@ test('alerts that cannot be looked at are told of once, stand as they were, and 
   };
   const said = await rig.pass(200);
   assert.equal(said[0], 'alerts could not be looked at the file is gone');
-  assert.match(said[1] ?? '', /^alert fired LinesideLineAway/);
+  assert.match(said[1] ?? '', /^alert fired LinesideLineDown/);
   assert.equal(said.length, 2);
   rig.alerts = () => [];
   assert.match((await rig.pass(80)).join(), /^alert ended A/);

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, { type FastifyReply, type FastifyRequest, type FastifyServerOptions } from 'fastify';
+import type { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import type { RefusalLog } from '../../shared/base/refusal-log.ts';
 import { accessOf, methodsOf } from './access.ts';
 import { type BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
 import { isKnown, requestId, securityHeaders } from './headers.ts';
@@ -18,7 +18,7 @@ import type { App, RouteParts } from './route.ts';
 import { registerRoutes } from './routes.ts';
 
 export interface AppParts extends RouteParts {
-  readonly refusals: RefusalLog;
+  readonly refusals: AuthFailureLog;
   readonly logger: Logger;
   readonly maxBodyBytes: number;
   readonly bodies: BodyBudget;
@@ -122,10 +122,10 @@ function addHooks(app: App, parts: AppParts): void {
 
 const NO_PARAMETERS = { type: 'object', additionalProperties: false, properties: {} };
 
-async function admit({ judge, refusals }: AppParts, request: FastifyRequest): Promise<void> {
+async function admit({ authenticate, refusals }: AppParts, request: FastifyRequest): Promise<void> {
   if (request.routeOptions.config.access === 'open') return;
   try {
-    request.actor = await judge(request);
+    request.actor = await authenticate(request);
   } catch (error) {
     if (error instanceof LinesideError) {
       refusals.note(`${request.method} ${request.routeOptions.url ?? NO_ROUTE}`, request.ip, error.message);

@@ -5,9 +5,9 @@
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { judgedDeeper } from './judged-deeper.ts';
 import { MAX_BODY_FIELDS, MAX_BODY_ITEMS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
 import { isNeverQuoted } from './never-quoted.ts';
+import { validatedByDomain } from './validated-by-domain.ts';
 
 export interface RouteSchemas {
   readonly body?: object;
@@ -91,7 +91,7 @@ function faults(schema: object, value: unknown): readonly ErrorObject[] {
 
 function isJudgedDeeper({ keyword, parentSchema }: ErrorObject): boolean {
   const isShape = keyword === 'type' || keyword === 'additionalProperties';
-  return !isShape && parentSchema !== undefined && Object.hasOwn(parentSchema, judgedDeeper);
+  return !isShape && parentSchema !== undefined && Object.hasOwn(parentSchema, validatedByDomain);
 }
 
 /** How faults are reported. */

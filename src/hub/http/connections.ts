@@ -148,13 +148,13 @@ export class Connections {
   #lookLater(): Timer {
     const { clock, stalledMs } = this.#o;
     return clock.timer(stalledMs / 2, () => {
-      for (const [socket, open] of this.#open) this.#judge(socket, open);
+      for (const [socket, open] of this.#open) this.#authenticate(socket, open);
       this.#look = this.#lookLater();
     });
   }
 
   /** By what it takes, not by what it sends: it may go on asking. */
-  #judge(socket: Socket, open: Open): void {
+  #authenticate(socket: Socket, open: Open): void {
     const nowMs = this.#o.clock.monoMs();
     const taken = socket.bytesWritten - socket.writableLength;
     if (socket.writableLength === 0 || taken !== open.taken) {

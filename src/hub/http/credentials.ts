@@ -19,13 +19,13 @@ interface Asking {
 }
 
 /** Who calls; UNAUTHENTICATED or PERMISSION_DENIED where it may not go on. May be asked again while an answer lasts. */
-export type Judge = (request: Asking) => Promise<Caller>;
+export type Authenticator = (request: Asking) => Promise<Caller>;
 
 /** Whoever the file permissions of the Unix socket let in may do everything. */
 const local: Caller = { name: 'local', scopes, roles };
 
 /** `isLocal`: whether a request came through the Unix socket. */
-export function judgeBy(tokens: TokenReader, isLocal: (request: IncomingMessage) => boolean): Judge {
+export function authenticatorBy(tokens: TokenReader, isLocal: (request: IncomingMessage) => boolean): Authenticator {
   return async ({ raw, routeOptions }) =>
     isLocal(raw) ? local : callerBy(tokens, raw.headers.authorization, routeOptions.config.access ?? 'admin');
 }

@@ -7,7 +7,7 @@ import { LogStreams } from './line-streams.ts';
 test('a request that was let in before the stop opens no stream after it', () => {
   const clock = new FakeClock();
   const streams = new LogStreams(clock, () => {});
-  const request = { kind: 'follow', reader: 'anna 10.0.0.1', judge: async () => {} } as const;
+  const request = { kind: 'follow', reader: 'anna 10.0.0.1', authenticate: async () => {} } as const;
   const open = streams.open(request);
   streams.endAll(new LinesideError('SHUTTING_DOWN', 'the service is stopping'));
   assert.equal(open.reason?.code, 'SHUTTING_DOWN');

@@ -11,7 +11,7 @@ export interface StreamRequest {
   /** Who reads, and from where. */
   readonly reader: string;
   /** Rejects where the reader may not go on. */
-  readonly judge: () => Promise<unknown>;
+  readonly authenticate: () => Promise<unknown>;
 }
 
 export interface LogStream {
@@ -120,7 +120,7 @@ class OpenStream implements LogStream {
 
   #judgeLater(): Timer {
     return this.#clock.timer(STREAM_JUDGE_MS, () => {
-      this.request.judge().then(
+      this.request.authenticate().then(
         () => {
           if (!this.#over.signal.aborted) this.#timer = this.#judgeLater();
         },

@@ -21,7 +21,7 @@ import { webhookMetrics } from './metrics-webhooks.ts';
 // How long the event loop was held: what an import or a large answer costs everybody else.
 
 /** Of the window that runs and the one before, so that no scrape takes it from another. */
-class LongestHold {
+class EventLoopLag {
   readonly #clock: Clock;
   readonly #delays = monitorEventLoopDelay({ resolution: HOLD_RESOLUTION_MS });
   #windowAtMs: number;
@@ -85,13 +85,13 @@ export class Metrics {
   readonly #registry = new Registry();
   readonly #requests: Counter<'route' | 'method' | 'status'>;
   readonly #seconds: Histogram<'route'>;
-  readonly #holds: LongestHold;
+  readonly #holds: EventLoopLag;
   readonly #readings: (() => Promise<void> | void)[];
   #rendering: Promise<string> | undefined;
 
   constructor(sources: MetricSources) {
     this.#sources = sources;
-    this.#holds = new LongestHold(sources.clock);
+    this.#holds = new EventLoopLag(sources.clock);
     const registers = [this.#registry];
     this.#requests = new Counter({
       name: 'lineside_http_requests_total',

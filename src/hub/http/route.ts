@@ -12,7 +12,7 @@ import type { UpstreamAdmin } from '../upstream/face.ts';
 import type { WebhookAdmin } from '../webhooks/face.ts';
 import type { Access } from './access.ts';
 import type { ConsoleFiles } from './console-files.ts';
-import type { Caller, Judge } from './credentials.ts';
+import type { Authenticator, Caller } from './credentials.ts';
 import { changeReason, etag } from './headers.ts';
 import { DEFAULT_PAGE } from './limits.ts';
 import type { LineCalls } from './line-calls.ts';
@@ -53,7 +53,7 @@ export interface RouteParts {
   readonly history: Pick<LineHistory, 'samples'>;
   readonly streams: LogStreams;
   readonly console: ConsoleFiles;
-  readonly judge: Judge;
+  readonly authenticate: Authenticator;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly version: string;

@@ -10,7 +10,7 @@ import { type App, actorOf, type RouteParts } from './route.ts';
 import { answers, readingLine } from './schemas.ts';
 import { LogQuery } from './schemas-line.ts';
 
-export function lineLogRoutes(app: App, { line, streams, judge, clock }: RouteParts): void {
+export function lineLogRoutes(app: App, { line, streams, authenticate, clock }: RouteParts): void {
   app.get(
     '/api/v1/line/log',
     {
@@ -36,7 +36,7 @@ export function lineLogRoutes(app: App, { line, streams, judge, clock }: RoutePa
       const stream = streams.open({
         kind: wanted.follow === true ? 'follow' : 'page',
         reader: `${actorOf(request).name} ${request.ip}`,
-        judge: () => judge(request),
+        authenticate: () => authenticate(request),
       });
       reply.raw.once('close', () => stream.close());
       try {

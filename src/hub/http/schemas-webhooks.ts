@@ -2,17 +2,17 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { DICTIONARY_NAME, scopes } from '../outbox/event.ts';
 import { actions, categories, causes, deliveryStates, SUBSCRIPTION_NAME } from '../webhooks/face.ts';
-import { judgedDeeper } from './judged-deeper.ts';
 import { MAX_FILTER_ITEMS } from './limits.ts';
-import { neverQuoted } from './never-quoted.ts';
+import { redacted } from './never-quoted.ts';
 import { choice, count, exact, page, reason, time, version } from './shapes.ts';
+import { validatedByDomain } from './validated-by-domain.ts';
 
 function filter(items: object, description: string, options: object = {}) {
   return Type.Optional(
     Type.Unsafe<readonly string[] | null>({
-      [judgedDeeper]: true,
+      [validatedByDomain]: true,
       type: ['array', 'null'],
-      items: { type: 'string', ...items, [judgedDeeper]: true },
+      items: { type: 'string', ...items, [validatedByDomain]: true },
       maxItems: MAX_FILTER_ITEMS,
       description,
       ...options,
@@ -21,7 +21,7 @@ function filter(items: object, description: string, options: object = {}) {
 }
 
 const name = Type.String({
-  [judgedDeeper]: true,
+  [validatedByDomain]: true,
   minLength: 1,
   maxLength: 128,
   pattern: SUBSCRIPTION_NAME,
@@ -29,7 +29,7 @@ const name = Type.String({
   examples: ['ERP of the site'],
 });
 const url = Type.String({
-  [judgedDeeper]: true,
+  [validatedByDomain]: true,
   minLength: 1,
   maxLength: 2_048,
   pattern: '^[Hh][Tt][Tt][Pp][Ss]://',
@@ -37,7 +37,7 @@ const url = Type.String({
   examples: ['https://example.com/hooks/lineside'],
 });
 const secret = Type.String({
-  [judgedDeeper]: true,
+  [validatedByDomain]: true,
   minLength: 16,
   maxLength: 1_024,
   description: 'Key of the HMAC-SHA256 signature, 16 to 1,024 bytes of UTF-8; never shown again.',
@@ -57,7 +57,7 @@ const filters = {
 const active = Type.Optional(
   Type.Boolean({ default: true, description: 'false: events of that time are not delivered, also later.' }),
 );
-const changeReason = reason({ [judgedDeeper]: true });
+const changeReason = reason({ [validatedByDomain]: true });
 
 export const WebhookBody = {
   subscription: exact(
@@ -67,7 +67,7 @@ export const WebhookBody = {
       secret,
       consumer: Type.Optional(
         Type.String({
-          [judgedDeeper]: true,
+          [validatedByDomain]: true,
           minLength: 1,
           description: 'Name of the token whose scopes bound it; default: the caller.',
         }),
@@ -76,18 +76,18 @@ export const WebhookBody = {
       active,
       changeReason,
     },
-    { [neverQuoted]: true, [judgedDeeper]: true },
+    { [redacted]: true, [validatedByDomain]: true },
   ),
   subscriptionPatch: exact(
     { name: Type.Optional(name), url: Type.Optional(url), ...filters, active, changeReason },
-    { [neverQuoted]: true },
+    { [redacted]: true },
   ),
   rotation: exact(
     {
       secret,
       graceSeconds: Type.Optional(
         Type.Integer({
-          [judgedDeeper]: true,
+          [validatedByDomain]: true,
           minimum: 0,
           maximum: 2_592_000,
           default: 86_400,
@@ -96,7 +96,7 @@ export const WebhookBody = {
       ),
       changeReason,
     },
-    { [neverQuoted]: true },
+    { [redacted]: true },
   ),
   resend: exact({
     from: Type.Optional(time('occurredAt at or after; default: from the first.')),
@@ -110,7 +110,7 @@ export const WebhookBody = {
     ),
     changeReason: reason(),
   }),
-  ping: exact({ url, secret }, { [neverQuoted]: true }),
+  ping: exact({ url, secret }, { [redacted]: true }),
 } as const;
 
 export const WebhookQuery = {

@@ -4,16 +4,16 @@ import { type ErrorCode, errorCatalogue } from '../../shared/base/errors.ts';
 import { DICTIONARY_NAME, type JsonObject } from '../outbox/event.ts';
 import { CHANGE_REASON, PLAIN_TEXT } from '../refdata/face.ts';
 import { ENTITY_TAGS } from './headers.ts';
-import { judgedDeeper } from './judged-deeper.ts';
 import { MAX_BULK_CLOSE_KEYS } from './limits.ts';
 import { PROBLEM_TYPE } from './problem.ts';
 import { hostComponents } from './schemas-host.ts';
 import { lineComponents } from './schemas-line.ts';
 import { webhookComponents } from './schemas-webhooks.ts';
 import { choice, count, dictionaryName, exact, jsonObject, page, reason, scope, time, version } from './shapes.ts';
+import { validatedByDomain } from './validated-by-domain.ts';
 
 export const businessKey = Type.String({
-  [judgedDeeper]: true,
+  [validatedByDomain]: true,
   minLength: 1,
   maxLength: 256,
   pattern: PLAIN_TEXT,
@@ -21,7 +21,7 @@ export const businessKey = Type.String({
   examples: ['room-12'],
 });
 const title = Type.String({
-  [judgedDeeper]: true,
+  [validatedByDomain]: true,
   minLength: 1,
   maxLength: 256,
   pattern: PLAIN_TEXT,
@@ -32,7 +32,7 @@ const jsonSchema = Type.Unsafe<JsonObject | null>({
   type: ['object', 'null'],
   description: 'JSON Schema (2020-12, or draft-07 by $schema) of data; null: any object.',
 });
-const changeReason = reason({ [judgedDeeper]: true });
+const changeReason = reason({ [validatedByDomain]: true });
 const data = jsonObject('The record itself; numbers that a double cannot keep exactly are refused.', {
   examples: [{ name: 'Control room', floor: 2 }],
 });
@@ -40,7 +40,7 @@ const data = jsonObject('The record itself; numbers that a double cannot keep ex
 export const Body = {
   newDictionary: exact({
     name: Type.String({
-      [judgedDeeper]: true,
+      [validatedByDomain]: true,
       pattern: DICTIONARY_NAME,
       description: 'a-z, 0-9, ".", "_" and "-", beginning with a letter or digit, up to 128; never changes.',
       examples: ['site.rooms'],
@@ -63,8 +63,8 @@ export const Body = {
       changeReason,
     },
     {
-      [judgedDeeper]: true,
-      anyOf: ['title', 'scope', 'schema'].map((name) => ({ required: [name], [judgedDeeper]: true })),
+      [validatedByDomain]: true,
+      anyOf: ['title', 'scope', 'schema'].map((name) => ({ required: [name], [validatedByDomain]: true })),
     },
   ),
   newDraft: exact({ schema: jsonObject('JSON Schema that is to become the dictionary’s.'), changeReason }),
@@ -83,7 +83,7 @@ export const Body = {
   }),
   bulkClose: exact({
     businessKeys: Type.Array(businessKey, {
-      [judgedDeeper]: true,
+      [validatedByDomain]: true,
       minItems: 1,
       maxItems: MAX_BULK_CLOSE_KEYS,
       uniqueItems: true,

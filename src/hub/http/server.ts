@@ -1,12 +1,12 @@
 /** The HTTP interface: one app on several listeners. */
 import type { IncomingMessage } from 'node:http';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
+import { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { type LinesideError } from '../../shared/base/errors.ts';
 import { Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { once } from '../../shared/base/once.ts';
-import { RefusalLog } from '../../shared/base/refusal-log.ts';
 import type { Config, ListenAddress } from '../../shared/config/config.ts';
 import { showListen } from '../../shared/config/listen.ts';
 import type { HostAdmin } from '../../shared/host/host-facts.ts';
@@ -19,7 +19,7 @@ import type { WebhookAdmin } from '../webhooks/face.ts';
 import { buildApp, stopping } from './app.ts';
 import { BodyBudget } from './bodies.ts';
 import { ConsoleFiles } from './console-files.ts';
-import { judgeBy } from './credentials.ts';
+import { authenticatorBy } from './credentials.ts';
 import { STOP_GRACE_MS } from './limits.ts';
 import { LineCalls } from './line-calls.ts';
 import { LineHistory } from './line-history.ts';
@@ -70,7 +70,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   let isStopping = false;
   const tokens = parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger);
   const local = new WeakSet<IncomingMessage>();
-  const refusals = new RefusalLog(clock, logger);
+  const refusals = new AuthFailureLog(clock, logger);
   const bodies = new BodyBudget(config.http.maxBodyBytes);
   const metrics = metricsOf(parts, () => ({
     connections: listeners.open.reduce((sum, listener) => sum + listener.connections(), 0),
@@ -162,7 +162,7 @@ async function started(
 function partsOfConsole(
   { line: client, consoleDir, clock }: HttpParts,
   tokens: TokenReader,
-  refusals: RefusalLog,
+  refusals: AuthFailureLog,
   isLocal: (request: IncomingMessage) => boolean,
 ) {
   const line = new LineCalls(client, clock);
@@ -171,7 +171,7 @@ function partsOfConsole(
     history: new LineHistory({ status: (signal) => line.status(signal), clock }),
     streams: new LogStreams(clock, (reader, reason) => refusals.note('GET /api/v1/line/log', reader, reason)),
     console: new ConsoleFiles(consoleDir),
-    judge: judgeBy(tokens, isLocal),
+    authenticate: authenticatorBy(tokens, isLocal),
   };
 }
 

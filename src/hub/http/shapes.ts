@@ -2,8 +2,8 @@
 import { type TObject, type TProperties, Type } from '@sinclair/typebox';
 import { DICTIONARY_NAME, type JsonObject, scopes } from '../outbox/event.ts';
 import { CHANGE_REASON, CURSOR, MAX_CURSOR_CHARS } from '../refdata/face.ts';
-import { judgedDeeper } from './judged-deeper.ts';
 import { DEFAULT_PAGE, MAX_CHANGE_REASON_CHARS, MAX_PAGE } from './limits.ts';
+import { validatedByDomain } from './validated-by-domain.ts';
 
 /** An object of exactly these fields. */
 export function exact<T extends TProperties>(properties: T, options: object = {}): TObject<T> {
@@ -27,7 +27,7 @@ export const dictionaryName = Type.String({
   examples: ['site.rooms'],
 });
 export const scope = choice(scopes, 'Who may know of it: names the topic of its events and the role that is needed.', {
-  [judgedDeeper]: true,
+  [validatedByDomain]: true,
 });
 
 export function reason(options: object = {}) {
@@ -48,7 +48,7 @@ export const page = {
   ),
   cursor: Type.Optional(
     Type.String({
-      [judgedDeeper]: true,
+      [validatedByDomain]: true,
       pattern: CURSOR,
       maxLength: MAX_CURSOR_CHARS,
       description: 'nextCursor of the page before.',

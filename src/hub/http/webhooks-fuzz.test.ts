@@ -58,7 +58,7 @@ const requests = fc.oneof(
   }),
 );
 
-function judge({ status, json, text, headers }: Answer, sent: string): void {
+function authenticate({ status, json, text, headers }: Answer, sent: string): void {
   const said = `${status} ${text} to ${sent}`;
   // 409: a subscription of that name is there already.
   assert.ok([200, 201, 400, 404, 409, 422].includes(status), said);
@@ -84,7 +84,7 @@ it('registrations, changes, rotations and pings of any shape end well or in reas
   await fc.assert(
     fc.asyncProperty(requests, async ({ method, path, json }) => {
       const answer = await ask(method, path, json);
-      judge(answer, `${method} ${path} ${JSON.stringify(json)}`);
+      authenticate(answer, `${method} ${path} ${JSON.stringify(json)}`);
       const kind = `${path.split('/').at(-1)} ${answer.status}`;
       seen.set(kind, (seen.get(kind) ?? 0) + 1);
     }),
@@ -111,7 +111,7 @@ it('registrations that are right but for one field are refused for that field al
   await fc.assert(
     fc.asyncProperty(field, junk, async (name, value) => {
       const answer = await ask('POST', `${hooks}/subscriptions`, { ...right, [name]: value });
-      judge(answer, `${name} ${JSON.stringify(value)}`);
+      authenticate(answer, `${name} ${JSON.stringify(value)}`);
       if (answer.status !== 422) return;
       for (const reason of answer.json.reasons as string[]) assert.match(reason, new RegExp(`^/?${name}\\b`));
     }),
@@ -131,7 +131,7 @@ it('bodies broken at any place are malformed or refused, without the secret', as
   await fc.assert(
     fc.asyncProperty(fc.nat(whole.length - 1), fc.string({ maxLength: 3 }), async (place, text) => {
       const sent = `${whole.slice(0, place)}${text}${whole.slice(place + 1)}`;
-      judge(await call('POST', `${hooks}/subscriptions`, { token: tokens.all, body: sent }), sent);
+      authenticate(await call('POST', `${hooks}/subscriptions`, { token: tokens.all, body: sent }), sent);
     }),
     { numRuns: 300 },
   );

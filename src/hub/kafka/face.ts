@@ -78,7 +78,7 @@ export interface Broker {
 }
 
 /** What a topic is asked to be when it is created, and compared with when it exists. */
-export interface TopicWish {
+export interface TopicSpec {
   readonly name: string;
   readonly partitions: number;
   /** -1: the broker's default. */
@@ -115,7 +115,7 @@ export interface KafkaOptions {
    * link, whatever messageTimeoutMs says.
    */
   readonly oneAtATime?: boolean;
-  readonly topics: readonly TopicWish[];
+  readonly topics: readonly TopicSpec[];
   /** false: missing topics are reported, not created. */
   readonly createTopics: boolean;
 }

@@ -3,7 +3,7 @@
 import koffi from 'koffi';
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import type { KafkaOptions, TopicReport, TopicWish } from './face.ts';
+import type { KafkaOptions, TopicReport, TopicSpec } from './face.ts';
 import {
   call,
   ERROR_BYTES,
@@ -19,7 +19,7 @@ import {
   waiting,
 } from './librdkafka.ts';
 import { clientSettings } from './settings.ts';
-import { type FoundTopic, lacksOf, limitOf } from './topic-wish.ts';
+import { type FoundTopic, lacksOf, limitOf } from './topic-spec.ts';
 
 /** Each question to the broker waits this long at most. */
 const ANSWER_LIMIT_MS = 5_000;
@@ -42,7 +42,7 @@ export async function tendTopics(options: KafkaOptions, clock: Clock): Promise<T
   }
 }
 
-async function tend(handle: Handle, wish: TopicWish, options: KafkaOptions): Promise<TendedTopic> {
+async function tend(handle: Handle, wish: TopicSpec, options: KafkaOptions): Promise<TendedTopic> {
   const report = (found: FoundTopic, lacks: readonly string[], created = false): TendedTopic => ({
     name: wish.name,
     partitions: found.partitions,
@@ -158,7 +158,7 @@ async function partitionsOf(handle: Handle, name: string, limitMs: number): Prom
 }
 
 /** Throws LibrdkafkaError with the broker's own words when it refuses. */
-export async function createTopic(handle: Handle, wish: TopicWish): Promise<void> {
+export async function createTopic(handle: Handle, wish: TopicSpec): Promise<void> {
   const said = Buffer.alloc(ERROR_BYTES);
   const topic = newTopicNew(wish.name, wish.partitions, wish.replicationFactor, said, said.length);
   if (topic === null) throw new LibrdkafkaError(textIn(said));

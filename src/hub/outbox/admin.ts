@@ -135,7 +135,7 @@ class Admin implements OutboxAdmin {
     const { damage, full } = store.health();
     const state = broker?.state();
     const topics = state?.topics ?? [];
-    const vitals = {
+    const healthReport = {
       // Without a broker events wait for it to be configured: that is no lag.
       waiting: broker === undefined ? 0 : publisher.waiting,
       deadLetters: this.#countDead(),
@@ -146,7 +146,7 @@ class Admin implements OutboxAdmin {
         .map(({ name, lacks }) => `${name}: ${lacks.join(', ')}`),
       brokerAway: state === undefined || state.connected ? '' : state.reason || 'not connected',
     };
-    return this.#alerts.look(vitals, clock.monoMs());
+    return this.#alerts.look(healthReport, clock.monoMs());
   }
 
   /** Alerts are shown also when the file cannot be read. */

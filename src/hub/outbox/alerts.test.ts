@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Alerts } from '../../shared/base/alerts.ts';
-import { outboxRules, type Vitals } from './alerts.ts';
+import { type HealthReport, outboxRules } from './alerts.ts';
 
-const well: Vitals = { waiting: 0, deadLetters: 0, damage: '', full: '', topicsLacking: [], brokerAway: '' };
+const well: HealthReport = { waiting: 0, deadLetters: 0, damage: '', full: '', topicsLacking: [], brokerAway: '' };
 
 test('each rule fires at its own condition and not before', () => {
-  const table: readonly [Partial<Vitals>, readonly (readonly [string, string, number])[]][] = [
+  const table: readonly [Partial<HealthReport>, readonly (readonly [string, string, number])[]][] = [
     [{}, []],
     [{ waiting: 100 }, []],
     [{ waiting: 101 }, [['RefdataOutboxLagHigh', 'warning', 101]]],
@@ -22,8 +22,8 @@ test('each rule fires at its own condition and not before', () => {
       ],
     ],
   ];
-  for (const [vitals, expected] of table) {
-    const firing = new Alerts(outboxRules).look({ ...well, ...vitals }, 0);
+  for (const [healthReport, expected] of table) {
+    const firing = new Alerts(outboxRules).look({ ...well, ...healthReport }, 0);
     assert.deepEqual(
       firing.map(({ name, severity, value }) => [name, severity, value]),
       expected,

@@ -1,7 +1,7 @@
 /** What is wrong with the outbox and its store, as the device's own alerts: a rule table. systemd/monitoring/prometheus-rules.yml says the same. Pure. */
 import type { Rule } from '../../shared/base/alerts.ts';
 
-export interface Vitals {
+export interface HealthReport {
   /** Rows that a configured broker has still to acknowledge. */
   readonly waiting: number;
   readonly deadLetters: number;
@@ -20,7 +20,7 @@ const lagRows = 100;
 /** A box on a mobile link is without its broker for minutes every day. */
 const brokerAwayS = 3_600;
 
-export const outboxRules: readonly Rule<Vitals>[] = [
+export const outboxRules: readonly Rule<HealthReport>[] = [
   {
     name: 'RefdataOutboxLagHigh',
     severity: 'warning',

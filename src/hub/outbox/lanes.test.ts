@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Outcome } from '../kafka/face.ts';
-import type { LaneLimits } from './in-hand.ts';
+import type { LaneLimits } from './in-flight.ts';
 import type { RowHead } from './lane.ts';
 import { Lanes } from './lanes.ts';
 import { ReadAhead } from './read-ahead.ts';

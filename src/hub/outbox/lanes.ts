@@ -10,7 +10,7 @@
  */
 import { backoffMs } from '../../shared/base/backoff.ts';
 import type { Outcome } from '../kafka/face.ts';
-import { InHand, type LaneLimits } from './in-hand.ts';
+import { InFlight, type LaneLimits } from './in-flight.ts';
 import type { Lane, RowHead } from './lane.ts';
 import { Reading, type Verdict } from './reading.ts';
 
@@ -68,13 +68,13 @@ const longPassMs = 60_000;
  */
 export class Lanes<R extends RowHead> {
   readonly #limits: LaneLimits;
-  readonly #hand: InHand<R>;
+  readonly #hand: InFlight<R>;
   readonly #reading: Reading<R>;
   #tookUpAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(limits: LaneLimits) {
     this.#limits = limits;
-    this.#hand = new InHand(limits);
+    this.#hand = new InFlight(limits);
     this.#reading = new Reading(this.#hand);
   }
 
@@ -106,7 +106,7 @@ export class Lanes<R extends RowHead> {
   *readyRows(): Generator<{ readonly id: number; readonly row: R | undefined }> {
     for (const lane of this.#hand.lanes.in('ready')) {
       if (lane.head.kind !== 'ready') continue;
-      if (lane.head.row !== undefined && !lane.topic.isOpen) this.#hand.giveUpWith(lane, lane.head.id);
+      if (lane.head.row !== undefined && !lane.topic.isOpen) this.#hand.evict(lane, lane.head.id);
       else yield lane.head;
     }
   }
@@ -170,7 +170,7 @@ export class Lanes<R extends RowHead> {
         }
         lane.topic.suspect = true;
         lane.refusal = { reason, attempts };
-        if (lane.topic.isFullOfBlocked) this.#hand.giveUpWith(lane, id);
+        if (lane.topic.isFullOfBlocked) this.#hand.evict(lane, id);
         else this.#park(lane, id, true, nowMs);
         return { kind: 'attempt', id, attempts, reason };
       }

@@ -7,17 +7,17 @@ const limitMs = 30_000;
 
 test('a publisher that turns each second is well, with nothing to send, offline, and stopped', async (t) => {
   const { store, broker, publisher, clock } = rigFor(t);
-  publisher.checkTurns();
+  publisher.assertAlive();
   publisher.start();
   broker.answer = () => 'silent';
   await change(store, ['a', 'b']);
   for (let s = 0; s < 120; s++) {
     clock.advance(1_000);
-    publisher.checkTurns();
+    publisher.assertAlive();
   }
   await publisher.stop(0);
   clock.advance(10 * limitMs);
-  publisher.checkTurns();
+  publisher.assertAlive();
 });
 
 test('one whose timer never comes again is told from its turns', async (t) => {
@@ -25,10 +25,10 @@ test('one whose timer never comes again is told from its turns', async (t) => {
   publisher.start();
   const lost = t.mock.method(clock, 'timer', () => ({ cancel() {} }));
   clock.advance(limitMs);
-  publisher.checkTurns();
+  publisher.assertAlive();
   clock.advance(2_000);
   await turns();
-  assert.throws(() => publisher.checkTurns(), /it has not turned for 31 s/);
+  assert.throws(() => publisher.assertAlive(), /it has not turned for 31 s/);
   lost.mock.restore();
 });
 
@@ -36,5 +36,5 @@ test('without a broker there is no loop to miss', (t) => {
   const { publisher, clock } = rigFor(t, { broker: undefined });
   publisher.start();
   clock.advance(100 * limitMs);
-  publisher.checkTurns();
+  publisher.assertAlive();
 });

@@ -5,16 +5,16 @@
  */
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { Heartbeat } from '../../shared/base/heartbeat.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { Pulse } from '../../shared/base/pulse.ts';
 import type { Broker, Settled } from '../kafka/face.ts';
+import { BrokerRejectLog } from './broker-reject-log.ts';
 import type { Audit, ChangeStore } from './change-store.ts';
 import type { Scope } from './event.ts';
 import type { RowHead } from './lane.ts';
 import { type BlockedLane, Lanes } from './lanes.ts';
 import { Pruner } from './pruner.ts';
 import { type Read, ReadAhead } from './read-ahead.ts';
-import { RefusalJournal } from './refusal-journal.ts';
 import { storageError } from './storage-errors.ts';
 import { type StoredRow, WaitingRows } from './waiting-rows.ts';
 import { Writes } from './writes.ts';
@@ -87,8 +87,8 @@ export class Publisher {
   readonly #pruner: Pruner;
   #waiting: number;
   readonly #ahead: ReadAhead<Row>;
-  readonly #pulse: Pulse;
-  readonly #refusals: RefusalJournal;
+  readonly #heartbeat: Heartbeat;
+  readonly #refusals: BrokerRejectLog;
   #connected = false;
   /** The broker said so when it was offered a row; until it changes, or the next tick. */
   #offline = false;
@@ -105,8 +105,8 @@ export class Publisher {
   constructor(options: PublisherOptions) {
     const { store, maxAttempts, inFlightBytes } = options;
     this.#o = options;
-    this.#pulse = new Pulse(options.clock, stillMs);
-    this.#refusals = new RefusalJournal(options.clock, options.logger);
+    this.#heartbeat = new Heartbeat(options.clock, stillMs);
+    this.#refusals = new BrokerRejectLog(options.clock, options.logger);
     this.#rows = new WaitingRows(store.connection);
     this.#lanes = new Lanes({ inFlightBytes, maxAttempts, lanes: maxLanes, heldRows, heldBytes, blockedKeys });
     this.#writes = new Writes({
@@ -137,7 +137,7 @@ export class Publisher {
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopping';
-    this.#pulse.rest();
+    this.#heartbeat.rest();
     this.#timer?.cancel();
     this.#pruner.stop();
     await this.#o.broker?.stop(limitMs);
@@ -146,8 +146,8 @@ export class Publisher {
   }
 
   /** Throws if its loop has stalled. */
-  checkTurns(): void {
-    this.#pulse.check();
+  assertAlive(): void {
+    this.#heartbeat.check();
   }
 
   status(): PublisherStatus {
@@ -217,7 +217,7 @@ export class Publisher {
   }
 
   #tick(): void {
-    this.#pulse.beat();
+    this.#heartbeat.beat();
     this.#timer = this.#o.clock.timer(tickMs, () => this.#tick());
     this.#offline = false;
     this.#writes.retry();

@@ -3,7 +3,7 @@
  * a pass over the backlog begins and ends. Pure.
  */
 import type { Gap } from './backlog.ts';
-import type { InHand } from './in-hand.ts';
+import type { InFlight } from './in-flight.ts';
 import type { Head, Lane, RowHead } from './lane.ts';
 
 /** 'offer': now, and tell taken(). 'next': it is accounted for, look at the next row. 'wait': no room, ask again later. */
@@ -15,9 +15,9 @@ const promptMs = 1_000;
 const busyLanes = 64;
 
 export class Reading<R extends RowHead> {
-  readonly #hand: InHand<R>;
+  readonly #hand: InFlight<R>;
 
-  constructor(hand: InHand<R>) {
+  constructor(hand: InFlight<R>) {
     this.#hand = hand;
   }
 
@@ -54,9 +54,9 @@ export class Reading<R extends RowHead> {
     if (lanes.size < limits.lanes) return this.#hand.hasRoomFor(row) ? 'offer' : 'wait';
     const hungry = lanes.in('hungry');
     if (hungry.size === 0) {
-      const putOff = this.#hand.putOffUnreached(slice);
-      if (putOff === slice) return this.#passOver(gap, row.id);
-      return putOff !== undefined && this.#hand.hasRoomFor(row) ? 'offer' : 'wait';
+      const defer = this.#hand.putOffUnreached(slice);
+      if (defer === slice) return this.#passOver(gap, row.id);
+      return defer !== undefined && this.#hand.hasRoomFor(row) ? 'offer' : 'wait';
     }
     // Lanes that may have no row left make room: what they seek is sought for their slices.
     for (const lane of hungry) this.#hand.giveUp(lane);

@@ -57,7 +57,7 @@ export class Topics {
   readonly #blockedKeys: number;
   readonly #byName = new Map<string, Topic>();
   /** In the order in which they were put off. */
-  readonly #putOff = new Set<Slice>();
+  readonly #defer = new Set<Slice>();
 
   /** Keys of a topic that may stand refused before nothing more of it is offered. */
   constructor(blockedKeys: number) {
@@ -87,29 +87,29 @@ export class Topics {
     return sought;
   }
 
-  putOff(slice: Slice, toMs: number): void {
+  defer(slice: Slice, toMs: number): void {
     slice.putOffToMs = toMs;
-    this.#putOff.delete(slice);
-    this.#putOff.add(slice);
+    this.#defer.delete(slice);
+    this.#defer.add(slice);
   }
 
   /** The first slice put off whose time has come is open again. False: there is none. */
   takeUpOne(nowMs: number): boolean {
-    for (const slice of this.#putOff) {
+    for (const slice of this.#defer) {
       if ((slice.putOffToMs ?? 0) > nowMs) continue;
-      this.#takeUp(slice);
+      this.#resume(slice);
       return true;
     }
     return false;
   }
 
   takeUpAll(): void {
-    for (const slice of this.#putOff) this.#takeUp(slice);
+    for (const slice of this.#defer) this.#resume(slice);
   }
 
-  #takeUp(slice: Slice): void {
+  #resume(slice: Slice): void {
     slice.putOffToMs = undefined;
-    this.#putOff.delete(slice);
+    this.#defer.delete(slice);
   }
 }
 

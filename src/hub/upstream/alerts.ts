@@ -1,6 +1,6 @@
 /** What is wrong with the way of the serial log to the central side, as the device's own alerts: a rule table. systemd/monitoring/prometheus-rules.yml says the same. Pure. */
 import { type Alert, Alerts, type Rule } from '../../shared/base/alerts.ts';
-import { Rise } from '../../shared/base/rise.ts';
+import { RollingIncrease } from '../../shared/base/rolling-increase.ts';
 import type { UpstreamStatus } from './face.ts';
 
 /** An ordinary outage of a mobile link is over by then. */
@@ -8,12 +8,12 @@ const lagS = 3_600;
 /** How long lost entries are worth telling: as the Prometheus rule has it. */
 const TELL_LOST_S = 86_400;
 
-export interface UpstreamVitals extends UpstreamStatus {
+export interface UpstreamHealth extends UpstreamStatus {
   /** Entries in the gaps that were sent within TELL_LOST_S. */
   readonly recentlyLost: number;
 }
 
-export const upstreamRules: readonly Rule<UpstreamVitals>[] = [
+export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
   {
     name: 'UpstreamLagHigh',
     severity: 'warning',
@@ -47,7 +47,7 @@ export const upstreamRules: readonly Rule<UpstreamVitals>[] = [
 /** Remembers what has to be remembered from look to look. */
 export class UpstreamAlerts {
   readonly #alerts = new Alerts(upstreamRules);
-  readonly #lost = new Rise(TELL_LOST_S * 1_000);
+  readonly #lost = new RollingIncrease(TELL_LOST_S * 1_000);
 
   constructor(nowMs: number) {
     this.#lost.note(0, nowMs);

@@ -26,7 +26,7 @@ export interface WayState {
 }
 
 /** One batch at a time: send() is not called again before the last one has resolved. */
-export interface Way {
+export interface Transport {
   readonly name: 'kafka' | 'collector';
   /**
    * Up to which id the other side has this log, durably: where to go on; undefined: it does not tell (Kafka). Asked before

@@ -1,6 +1,6 @@
 /** What the shipper counts, and the few things of which it makes a line in the log. */
 import type { Logger } from '../../shared/base/logger.ts';
-import type { Way } from './face.ts';
+import type { Transport } from './face.ts';
 import type { Gap, Packed } from './packer.ts';
 import { Cause } from './packer.ts';
 
@@ -13,7 +13,7 @@ const causes: Readonly<Record<number, string>> = {
 
 export class Journal {
   readonly #logger: Logger;
-  readonly #way: Way['name'];
+  readonly #transport: Transport['name'];
   sentEntries = 0;
   sentBytes = 0;
   wireBytes = 0;
@@ -29,9 +29,9 @@ export class Journal {
   #saves = true;
   #trouble = '';
 
-  constructor(logger: Logger, way: Way['name']) {
+  constructor(logger: Logger, transport: Transport['name']) {
     this.#logger = logger;
-    this.#way = way;
+    this.#transport = transport;
   }
 
   /** It answers; of one that has refused a batch that says nothing. */
@@ -41,13 +41,13 @@ export class Journal {
 
   connected(): void {
     this.#refused = false;
-    if (this.#connected !== true) this.#logger.info('upstream: connected', { way: this.#way });
+    if (this.#connected !== true) this.#logger.info('upstream: connected', { transport: this.#transport });
     this.#connected = true;
   }
 
   disconnected(reason: string): void {
     if (this.#connected !== false) {
-      this.#logger.warn('upstream: not connected, the serial log waits', { way: this.#way, reason });
+      this.#logger.warn('upstream: not connected, the serial log waits', { transport: this.#transport, reason });
     }
     this.#connected = false;
   }

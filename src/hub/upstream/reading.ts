@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import type { Way } from './face.ts';
+import type { Transport } from './face.ts';
 import type { Journal } from './journal.ts';
 import { Lag } from './lag.ts';
 import type { LineLog, LineNow } from './line-log.ts';
@@ -19,7 +19,7 @@ const LOOK_LEAST_MS = 100;
 const AWAY_MS = 15_000;
 
 export interface ReadingOptions {
-  readonly way: Pick<Way, 'name'>;
+  readonly transport: Pick<Transport, 'name'>;
   readonly line: LineLog;
   readonly lingerMs: number;
   readonly journal: Journal;
@@ -232,7 +232,7 @@ export class Reading {
     if (current?.logId !== logId || places.isReplaced || current.afterId <= headId || this.#out !== undefined) return;
     if (this.#wentBack !== logId) this.#o.journal.wentBack(logId, headId, current.afterId);
     this.#wentBack = logId;
-    if (this.#o.way.name === 'collector') return;
+    if (this.#o.transport.name === 'collector') return;
     places.wentBack(headId);
     this.#moved = true;
     this.#begin(logId, headId);

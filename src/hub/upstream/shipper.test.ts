@@ -9,26 +9,26 @@ import { lineside } from '../../shared/proto/services.ts';
 import { Cause } from './packer.ts';
 import { Shipper, type ShipperOptions } from './shipper.ts';
 import { nothingUnset } from './unset-ranges.ts';
-import { FakeLineLog, FakePositions, FakeWay } from './upstream.fixture.ts';
+import { FakeLineLog, FakePositions, FakeTransport } from './upstream.fixture.ts';
 
 class Box {
   readonly clock = new FakeClock();
   readonly line = new FakeLineLog();
-  readonly way: FakeWay;
+  readonly transport: FakeTransport;
   readonly log: string[] = [];
   readonly file = new FakePositions();
   busy = false;
   shipper: Shipper;
 
-  constructor(t: TestContext, more: Partial<ShipperOptions> = {}, name: FakeWay['name'] = 'kafka') {
-    this.way = new FakeWay(name);
+  constructor(t: TestContext, more: Partial<ShipperOptions> = {}, name: FakeTransport['name'] = 'kafka') {
+    this.transport = new FakeTransport(name);
     this.shipper = this.begin(more);
     t.after(() => this.stop());
   }
   begin(more: Partial<ShipperOptions> = {}): Shipper {
     const write = (line: string): void => void this.log.push(line);
     this.shipper = new Shipper({
-      way: this.way,
+      transport: this.transport,
       line: this.line,
       file: this.file,
       deviceId: 'device',
@@ -84,13 +84,13 @@ describe('the shipper', () => {
     box.line.lastId = 500;
     box.shipper.start();
     await box.sent(500);
-    assert.deepEqual(box.way.ids, upTo(500));
-    const before = box.way.sends;
+    assert.deepEqual(box.transport.ids, upTo(500));
+    const before = box.transport.sends;
     box.line.lastId = 501;
     await box.sent(501);
-    assert.equal(box.way.sends, before + 1);
+    assert.equal(box.transport.sends, before + 1);
     await box.until('it is up to date', () => box.shipper.status().state === 'up to date');
-    await box.until('it rests', () => box.way.rests > 0);
+    await box.until('it rests', () => box.transport.rests > 0);
     const { lagEntries, oldestUnsentAgeS, sentEntries, sentBytes } = box.shipper.status();
     assert.deepEqual([lagEntries, oldestUnsentAgeS, sentEntries, sentBytes], [0, 0, 501, 50_100]);
     assert.deepEqual([box.told('upstream: connected'), box.log.length], [1, 1]);
@@ -105,11 +105,11 @@ describe('the shipper', () => {
       const box = new Box(t, {}, 'collector');
       const places = [{ logId: 'log', afterId: 60, lastId: 60 }];
       box.file.saved = { places, budget: { ranMs: 0, hours: [] }, unset: nothingUnset };
-      box.way.at = at;
+      box.transport.at = at;
       box.line.lastId = 100;
       box.shipper.start();
       await box.sent(100);
-      assert.deepEqual(box.way.ids, ids);
+      assert.deepEqual(box.transport.ids, ids);
     }
   });
 
@@ -119,20 +119,20 @@ describe('the shipper', () => {
       killed.line.clockSet = false;
       killed.line.unsetTo = killed.line.lastId = 30;
       let onCard = killed.file.saved;
-      const send = killed.way.send.bind(killed.way);
-      killed.way.send = (...batch) => {
+      const send = killed.transport.send.bind(killed.transport);
+      killed.transport.send = (...batch) => {
         onCard = killed.file.saved;
         return send(...batch);
       };
-      if (name === 'collector') killed.way.at = 0;
+      if (name === 'collector') killed.transport.at = 0;
       killed.shipper.start();
       await killed.sent(30);
       const next = new Box(t, {}, name);
       next.file.saved = onCard;
       next.line.unsetTo = next.line.lastId = 30;
-      if (name === 'collector') next.way.at = 30;
+      if (name === 'collector') next.transport.at = 30;
       next.shipper.start();
-      const corrections = () => next.way.stored.flatMap(({ clockCorrections }) => clockCorrections);
+      const corrections = () => next.transport.stored.flatMap(({ clockCorrections }) => clockCorrections);
       await next.until('the correction is sent', () => corrections().length > 0);
       assert.deepEqual(
         corrections().map(({ firstId, lastId, correctionMs }) => [firstId, lastId, correctionMs].map(Number)),
@@ -145,27 +145,27 @@ describe('the shipper', () => {
     const box = new Box(t);
     box.line.lastId = 10;
     const no = { kind: 'refused', reason: 'the topic is read-only', forever: false } as const;
-    box.way.outcomes = [no, no, no];
+    box.transport.outcomes = [no, no, no];
     box.shipper.start();
     await box.until('it is refused', () => box.shipper.status().state === 'refused');
     assert.equal(box.shipper.status().reason, 'the topic is read-only');
     await box.sent(10);
-    assert.deepEqual([box.way.sends, box.told('read-only'), box.shipper.status().repeatedBatches], [4, 1, 3]);
-    assert.deepEqual(box.way.ids, upTo(10));
+    assert.deepEqual([box.transport.sends, box.told('read-only'), box.shipper.status().repeatedBatches], [4, 1, 3]);
+    assert.deepEqual(box.transport.ids, upTo(10));
   });
 
   it('what is too large goes in parts, and one entry that is goes as a gap', async (t) => {
     const box = new Box(t);
-    box.way.maxBytes = 700;
+    box.transport.maxBytes = 700;
     box.line.lastId = 20;
     box.shipper.start();
     await box.sent(20);
-    assert.ok(box.way.stored.every(({ entries }) => entries.length <= 6));
-    assert.deepEqual(box.way.ids, upTo(20));
-    box.way.maxBytes = 120;
+    assert.ok(box.transport.stored.every(({ entries }) => entries.length <= 6));
+    assert.deepEqual(box.transport.ids, upTo(20));
+    box.transport.maxBytes = 120;
     box.line.lastId = 21;
     await box.sent(21);
-    assert.equal(box.way.stored.at(-1)?.gaps.length, 1);
+    assert.equal(box.transport.stored.at(-1)?.gaps.length, 1);
     assert.deepEqual([box.shipper.status().gapsSent, box.shipper.status().entriesLost], [1, 1]);
   });
 
@@ -183,7 +183,7 @@ describe('the shipper', () => {
     box.line.away = false;
     box.line.lastId = 9;
     await box.sent(9);
-    assert.deepEqual(box.way.ids, upTo(9));
+    assert.deepEqual(box.transport.ids, upTo(9));
     assert.deepEqual([box.told('the line does not answer'), box.told('the line answers again')], [1, 1]);
   });
 
@@ -194,7 +194,7 @@ describe('the shipper', () => {
     box.shipper.start();
     await box.until('it waits', () => box.shipper.status().state === 'waiting for change events');
     await box.pass(5_000);
-    assert.deepEqual([box.way.sends, box.way.asked], [0, 0]);
+    assert.deepEqual([box.transport.sends, box.transport.asked], [0, 0]);
     box.busy = false;
     await box.sent(5);
   });
@@ -206,12 +206,12 @@ describe('the shipper', () => {
     await box.until('the budget is used up', () => box.shipper.status().state === 'waiting for the budget');
     const { budgetUsedBytes, position } = box.shipper.status();
     assert.ok(budgetUsedBytes <= 5_000 && position > 0, `${budgetUsedBytes}`);
-    const { sends, asked } = box.way;
+    const { sends, asked } = box.transport;
     await box.stop();
     box.begin({ maxBytesPerDay: 5_000 }).start();
     await box.until('the next waits too', () => box.shipper.status().state === 'waiting for the budget');
     await box.pass(10_000);
-    assert.deepEqual([box.way.sends, box.way.asked], [sends, asked]);
+    assert.deepEqual([box.transport.sends, box.transport.asked], [sends, asked]);
     assert.equal(box.told('the data budget of 24 h is used up'), 2);
     box.clock.advance(26 * 3_600_000);
     await box.until('some more goes', () => box.shipper.status().position > position);
@@ -227,7 +227,7 @@ describe('the shipper', () => {
     box.line.lastId = 40;
     box.begin().start();
     await box.sent(40);
-    assert.deepEqual(box.way.ids, upTo(40));
+    assert.deepEqual(box.transport.ids, upTo(40));
   });
 
   it('tells what retention took, and the end of a log that was replaced', async (t) => {
@@ -235,44 +235,44 @@ describe('the shipper', () => {
     box.line.lastId = 10;
     box.shipper.start();
     await box.sent(10);
-    box.way.unreachable = 'no route';
+    box.transport.unreachable = 'no route';
     box.line.firstId = 31;
     box.line.lastId = 50;
-    box.way.outcomes = [{ kind: 'unreached', reason: 'no route' }];
+    box.transport.outcomes = [{ kind: 'unreached', reason: 'no route' }];
     await box.until('it is away', () => box.shipper.status().state === 'waiting for the broker');
     // More than is read ahead.
     box.line.lastId = 500;
     await box.pass(5_000);
     Object.assign(box.line, { logId: 'other', firstId: 1, lastId: 3 });
     await box.pass(5_000);
-    box.way.back();
+    box.transport.back();
     await box.until(
       'the other log is sent',
       () => box.shipper.status().logId === 'other' && box.shipper.status().position === 3,
     );
-    const ofOld = box.way.stored.filter(({ logId }) => logId === 'log').flatMap(({ gaps }) => gaps);
+    const ofOld = box.transport.stored.filter(({ logId }) => logId === 'log').flatMap(({ gaps }) => gaps);
     const told = ofOld.map((gap) => [gap.cause, Number(gap.firstId), Number(gap.lastId), gap.openEnded]);
     assert.deepEqual(told[0], [Cause.OVERTAKEN, 11, 30, false]);
     assert.deepEqual(told.at(-1)?.toSpliced(1, 1), [Cause.LOG_REPLACED, 500, true]);
-    assert.deepEqual(box.way.ids.slice(-3), [1, 2, 3]);
+    assert.deepEqual(box.transport.ids.slice(-3), [1, 2, 3]);
     assert.equal(box.told('the log of the line was replaced'), 1);
   });
 
   it('a log that is replaced when all that was seen of it is sent ends with a gap of nobody knows how much, told once', async (t) => {
     for (const name of ['kafka', 'collector'] as const) {
       const box = new Box(t, {}, name);
-      if (name === 'collector') box.way.at = 0;
+      if (name === 'collector') box.transport.at = 0;
       box.line.lastId = 10;
       box.shipper.start();
       await box.sent(10);
       Object.assign(box.line, { logId: 'other', firstId: 1, lastId: 3 });
-      if (name === 'collector') box.way.at = 10;
+      if (name === 'collector') box.transport.at = 10;
       await box.until('the other log is sent', () => {
         const { logId, position } = box.shipper.status();
-        if (name === 'collector' && logId === 'other' && box.way.at === 10) box.way.at = 0;
+        if (name === 'collector' && logId === 'other' && box.transport.at === 10) box.transport.at = 0;
         return logId === 'other' && position === 3;
       });
-      const told = box.way.stored.flatMap(({ logId, gaps }) =>
+      const told = box.transport.stored.flatMap(({ logId, gaps }) =>
         gaps.map(({ cause, lastId, entries, openEnded }) => [logId, cause, Number(lastId), Number(entries), openEnded]),
       );
       assert.deepEqual(told, [['log', Cause.LOG_REPLACED, 10, 0, true]]);
@@ -282,7 +282,7 @@ describe('the shipper', () => {
   it('a log that was put back to an earlier copy is sent on from its end, and that is said; a collector has other entries there', async (t) => {
     for (const name of ['kafka', 'collector'] as const) {
       const box = new Box(t, {}, name);
-      if (name === 'collector') box.way.at = 0;
+      if (name === 'collector') box.transport.at = 0;
       box.line.lastId = 60;
       box.shipper.start();
       await box.sent(60);
@@ -295,14 +295,14 @@ describe('the shipper', () => {
       await box.pass(5_000);
       box.line.lastId = 70;
       await box.sent(70);
-      assert.deepEqual(box.way.ids.slice(60), name === 'kafka' ? upTo(70, 41) : upTo(70, 61));
+      assert.deepEqual(box.transport.ids.slice(60), name === 'kafka' ? upTo(70, 41) : upTo(70, 61));
       assert.equal(box.told('ends before what was sent of it'), 1);
     }
   });
 
   it('corrections that do not fit one batch come in several, and nothing else comes of them', async (t) => {
     const box = new Box(t);
-    box.way.maxBytes = 1_500;
+    box.transport.maxBytes = 1_500;
     box.line.clockSet = false;
     box.line.lastId = 300;
     const read = box.line.read.bind(box.line);
@@ -318,10 +318,10 @@ describe('the shipper', () => {
     };
     box.shipper.start();
     await box.sent(300);
-    const before = box.way.stored.length;
+    const before = box.transport.stored.length;
     box.line.clockSet = true;
     await box.pass(10_000);
-    const later = box.way.stored.slice(before);
+    const later = box.transport.stored.slice(before);
     assert.ok(later.length > 1 && later.length < 30, `${later.length}`);
     assert.deepEqual(
       later.flatMap(({ entries, gaps }) => [...entries, ...gaps]),
@@ -349,9 +349,9 @@ describe('the shipper', () => {
     };
     box.shipper.start();
     await box.sent(3);
-    assert.deepEqual(box.way.ids, [1, 3]);
+    assert.deepEqual(box.transport.ids, [1, 3]);
     assert.deepEqual(
-      box.way.stored.flatMap(({ gaps }) => gaps.map(({ cause, firstId }) => [cause, Number(firstId)])),
+      box.transport.stored.flatMap(({ gaps }) => gaps.map(({ cause, firstId }) => [cause, Number(firstId)])),
       [[Cause.TOO_LARGE, 2]],
     );
   });
@@ -381,13 +381,13 @@ describe('the shipper', () => {
   it('a way that hangs is given up after its limit, and holds up no stop', async (t) => {
     const box = new Box(t);
     box.line.lastId = 5;
-    box.way.outcomes = ['hang'];
+    box.transport.outcomes = ['hang'];
     box.shipper.start();
     await box.sent(5);
-    assert.equal(box.way.sends, 2);
-    box.way.outcomes = ['hang'];
+    assert.equal(box.transport.sends, 2);
+    box.transport.outcomes = ['hang'];
     box.line.lastId = 6;
-    await box.until('it is under way', () => box.way.sends === 3);
+    await box.until('it is under way', () => box.transport.sends === 3);
     await box.stop();
     assert.equal(box.shipper.status().position, 5);
   });
@@ -395,18 +395,18 @@ describe('the shipper', () => {
   it('is known to stall where it does, and not while a batch takes its time', async (t) => {
     const box = new Box(t);
     box.line.lastId = 5;
-    box.way.outcomes = ['hang'];
+    box.transport.outcomes = ['hang'];
     box.shipper.start();
-    await box.until('it is under way', () => box.way.sends === 1);
+    await box.until('it is under way', () => box.transport.sends === 1);
     box.clock.advance(59_000);
-    box.shipper.checkTurns();
+    box.shipper.assertAlive();
     await box.sent(5);
     // A line that never answers, and no time limit of its own.
     box.line.now = () => new Promise(() => {});
     await box.pass(3_000);
-    box.shipper.checkTurns();
+    box.shipper.assertAlive();
     box.clock.advance(300_000);
-    assert.throws(() => box.shipper.checkTurns(), /it has not turned for/);
+    assert.throws(() => box.shipper.assertAlive(), /it has not turned for/);
     box.line.now = async () => ({ logId: 'log', beginId: 1, firstId: 1, lastId: 5, headId: 5, clockSet: true });
     // Nothing wakes such a loop: what is left of it is left behind.
     box.begin();
@@ -415,13 +415,13 @@ describe('the shipper', () => {
   it('an unexpected failure is said, and tried again', async (t) => {
     const box = new Box(t);
     box.line.lastId = 5;
-    box.way.fault = 'a fault of ours';
+    box.transport.fault = 'a fault of ours';
     box.shipper.start();
     await box.until('it is said', () => box.told('a fault of ours') > 0);
     await box.pass(10_000);
     assert.equal(box.told('a fault of ours'), 1);
-    box.way.fault = '';
+    box.transport.fault = '';
     await box.sent(5);
-    assert.deepEqual(box.way.ids, upTo(5));
+    assert.deepEqual(box.transport.ids, upTo(5));
   });
 });

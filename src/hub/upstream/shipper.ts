@@ -6,22 +6,22 @@
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
+import { Heartbeat } from '../../shared/base/heartbeat.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { Pulse } from '../../shared/base/pulse.ts';
 import { correctionsOf } from './corrections.ts';
-import type { SendOutcome, UpstreamState, UpstreamStatus, Way } from './face.ts';
+import type { SendOutcome, Transport, UpstreamState, UpstreamStatus } from './face.ts';
 import { Journal } from './journal.ts';
-import { Keeping } from './keeping.ts';
 import { isUnset, type LineLog, timeAt } from './line-log.ts';
 import { nextStep, type Situation, type Step } from './next-step.ts';
 import { LEAST_BYTES, Pace } from './pace.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
+import { PersistedState } from './persisted-state.ts';
 import type { Positions } from './position-file.ts';
 import { Reading } from './reading.ts';
 import { nothingUnset, unsetAfter } from './unset-ranges.ts';
 
 export interface ShipperOptions {
-  readonly way: Way;
+  readonly transport: Transport;
   readonly line: LineLog;
   readonly file: Positions;
   readonly deviceId: string;
@@ -63,9 +63,9 @@ export class Shipper {
   readonly #o: ShipperOptions;
   readonly #journal: Journal;
   readonly #reading: Reading;
-  readonly #keeping: Keeping;
+  readonly #persistedState: PersistedState;
   readonly #pace: Pace;
-  readonly #pulse: Pulse;
+  readonly #heartbeat: Heartbeat;
   readonly #stopping = new AbortController();
   #isStopping = false;
   #running: Promise<void> | undefined;
@@ -83,47 +83,47 @@ export class Shipper {
 
   constructor(options: ShipperOptions) {
     this.#o = options;
-    const { clock, batchBytes, maxKbitPerS, way, logger, sendLimitMs } = options;
-    this.#mostBytes = Math.min(batchBytes, way.maxBytes - FRAME_BYTES);
+    const { clock, batchBytes, maxKbitPerS, transport, logger, sendLimitMs } = options;
+    this.#mostBytes = Math.min(batchBytes, transport.maxBytes - FRAME_BYTES);
     this.#pace = new Pace(maxKbitPerS, this.#mostBytes, clock.monoMs());
-    this.#journal = new Journal(logger, way.name);
+    this.#journal = new Journal(logger, transport.name);
     this.#reading = new Reading({ ...options, journal: this.#journal });
-    this.#keeping = new Keeping({ ...options, journal: this.#journal, reading: this.#reading });
-    this.#pulse = new Pulse(clock, sendLimitMs + STILL_MS);
+    this.#persistedState = new PersistedState({ ...options, journal: this.#journal, reading: this.#reading });
+    this.#heartbeat = new Heartbeat(clock, sendLimitMs + STILL_MS);
   }
 
   start(): void {
-    this.#o.way.start(() => this.#wayChanged());
+    this.#o.transport.start(() => this.#wayChanged());
     this.#running ??= this.#run();
   }
 
   /** A batch under way gets up to limitMs to arrive. */
   async stop(limitMs: number): Promise<void> {
     this.#isStopping = true;
-    this.#pulse.rest();
+    this.#heartbeat.rest();
     this.#nudge.abort();
     if (this.#running !== undefined) await endsWithin(this.#o.clock, limitMs, this.#running);
     this.#stopping.abort();
     await this.#running;
-    await this.#o.way.stop(0);
-    await this.#keeping.close();
+    await this.#o.transport.stop(0);
+    await this.#persistedState.close();
   }
 
   /** Throws if its loop has stalled. */
-  checkTurns(): void {
-    this.#pulse.check();
+  assertAlive(): void {
+    this.#heartbeat.check();
   }
 
   status(): UpstreamStatus {
-    const { way, clock } = this.#o;
+    const { transport, clock } = this.#o;
     const nowMs = clock.monoMs();
     const { current, all } = this.#reading.places;
     const { sentEntries, sentBytes, wireBytes, batches, repeatedBatches, gapsSent, entriesLost } = this.#journal;
     return {
-      to: way.name,
+      to: transport.name,
       state: this.#state,
       reason: this.#reason(),
-      connected: way.state().connected,
+      connected: transport.state().connected,
       lagEntries: all.reduce((sum, { lastId, afterId }) => sum + Math.max(0, lastId - afterId), 0),
       oldestUnsentAgeS: Math.floor(this.#reading.ageMs(nowMs) / 1_000),
       sentEntries,
@@ -133,24 +133,24 @@ export class Shipper {
       repeatedBatches,
       gapsSent,
       entriesLost,
-      budgetUsedBytes: this.#keeping.budget.used(nowMs),
-      budgetLimitBytes: this.#keeping.budget.limit,
+      budgetUsedBytes: this.#persistedState.budget.used(nowMs),
+      budgetLimitBytes: this.#persistedState.budget.limit,
       position: current?.afterId ?? 0,
       logId: current?.logId ?? '',
     };
   }
 
   async #run(): Promise<void> {
-    while (!this.#isStopping && !(await this.#keeping.load())) {
-      this.#pulse.beat();
+    while (!this.#isStopping && !(await this.#persistedState.load())) {
+      this.#heartbeat.beat();
       await this.#wait(TROUBLE_MS);
     }
     while (!this.#isStopping) {
-      this.#pulse.beat();
+      this.#heartbeat.beat();
       try {
         this.#overhead();
         await this.#turn(nextStep(this.#situation()));
-        await this.#keeping.saveIfDue();
+        await this.#persistedState.saveIfDue();
       } catch (error) {
         if (this.#isStopping) return;
         this.#journal.trouble(messageOf(error));
@@ -181,7 +181,7 @@ export class Shipper {
   }
 
   #situation(): Situation {
-    const { clock, busy, way } = this.#o;
+    const { clock, busy, transport } = this.#o;
     const nowMs = clock.monoMs();
     const held = this.#held;
     const asked = this.#asked !== '' && this.#asked === this.#reading.places.current?.logId;
@@ -191,25 +191,26 @@ export class Shipper {
       hasMore: this.#reading.hasMore,
       read: this.#reading.soFar(this.#wantedBytes()),
       lingerMs: this.#reading.lingerMs(nowMs),
-      correctable: this.#keeping.unset.ranges.length > 0 && this.#reading.isClockSet(this.#keeping.unset.logId),
+      correctable:
+        this.#persistedState.unset.ranges.length > 0 && this.#reading.isClockSet(this.#persistedState.unset.logId),
       packed: held !== undefined,
       retryMs: this.#retryAtMs - nowMs,
       busy: held !== undefined && busy(),
-      affordable: held === undefined || this.#affordable(held.cost + (asked ? 0 : way.connectBytes), nowMs),
+      affordable: held === undefined || this.#affordable(held.cost + (asked ? 0 : transport.connectBytes), nowMs),
       asked,
       paceMs: held === undefined || !asked ? 0 : this.#pace.waitMs(held.cost, nowMs),
     };
   }
 
   #affordable(bytes: number, nowMs: number): boolean {
-    const affordable = this.#keeping.budget.left(nowMs) >= bytes;
-    this.#journal.budget(affordable, this.#keeping.budget.used(nowMs), this.#keeping.budget.limit);
+    const affordable = this.#persistedState.budget.left(nowMs) >= bytes;
+    this.#journal.budget(affordable, this.#persistedState.budget.used(nowMs), this.#persistedState.budget.limit);
     return affordable;
   }
 
   /** Of the next batch: what the link, the other side and the budget have room for. */
   #wantedBytes(): number {
-    const left = this.#keeping.budget.left(this.#o.clock.monoMs()) / 2;
+    const left = this.#persistedState.budget.left(this.#o.clock.monoMs()) / 2;
     return Math.min(this.#pace.batchBytes, this.#mostBytes, Math.max(LEAST_BYTES, left));
   }
 
@@ -217,17 +218,17 @@ export class Shipper {
   async #correct(): Promise<void> {
     const { line } = this.#o;
     const { signal } = this.#stopping;
-    const { logId, ranges } = this.#keeping.unset;
+    const { logId, ranges } = this.#persistedState.unset;
     const corrections = await this.#reading.asked(signal, () =>
       correctionsOf(ranges, (id) => {
         // Many questions, each with a time limit of its own.
-        this.#pulse.beat();
+        this.#heartbeat.beat();
         return timeAt(line, logId, id, signal);
       }),
     );
     if (corrections === undefined) return;
     const packed = this.#reading.nothing();
-    if (corrections.length === 0 || packed === undefined) this.#keeping.unset = nothingUnset;
+    if (corrections.length === 0 || packed === undefined) this.#persistedState.unset = nothingUnset;
     else this.#hold(packed, corrections.slice(0, Math.max(1, Math.floor(this.#mostBytes / CORRECTION_BYTES))));
   }
 
@@ -237,14 +238,14 @@ export class Shipper {
   }
 
   #hold(packed: Packed, corrections: readonly Correction[] = []): void {
-    const { way, deviceId } = this.#o;
+    const { transport, deviceId } = this.#o;
     const bytes = encode(packed, deviceId, corrections);
-    const { limit } = this.#keeping.budget;
-    const cost = way.cost(bytes);
-    if (bytes.length > way.maxBytes && packed.entries.length > 0)
-      this.#reading.cut(packed, `${bytes.length} bytes are more than the ${way.maxBytes} that can be sent`);
+    const { limit } = this.#persistedState.budget;
+    const cost = transport.cost(bytes);
+    if (bytes.length > transport.maxBytes && packed.entries.length > 0)
+      this.#reading.cut(packed, `${bytes.length} bytes are more than the ${transport.maxBytes} that can be sent`);
     // It would wait for ever, and all that is behind it.
-    else if (limit > 0 && cost + way.connectBytes > limit && packed.entries.length > 0)
+    else if (limit > 0 && cost + transport.connectBytes > limit && packed.entries.length > 0)
       this.#reading.cut(packed, `${cost} bytes on the link are more than the data budget of a day has room for`);
     else this.#held = { packed, bytes, cost, correctsTo: corrections.at(-1)?.lastId ?? 0 };
   }
@@ -253,7 +254,7 @@ export class Shipper {
     const { current } = this.#reading.places;
     if (current === undefined) return;
     try {
-      const position = await this.#o.way.position(current.logId, this.#stopping.signal);
+      const position = await this.#o.transport.position(current.logId, this.#stopping.signal);
       this.#asked = current.logId;
       this.#journal.reached();
       if (position !== undefined && this.#reading.goOnAt(position)) this.#held = undefined;
@@ -268,7 +269,7 @@ export class Shipper {
     const { clock } = this.#o;
     const { packed, cost, bytes } = held;
     this.#state = 'sending';
-    await this.#keeping.noteUnset(
+    await this.#persistedState.noteUnset(
       packed,
       packed.entries.filter(isUnset).map(({ id }) => Number(id)),
     );
@@ -287,7 +288,7 @@ export class Shipper {
       this.#journal.connected();
       this.#journal.sent(packed);
       this.#reading.arrived(packed);
-      if (held.correctsTo > 0) this.#keeping.unset = unsetAfter(this.#keeping.unset, held.correctsTo);
+      if (held.correctsTo > 0) this.#persistedState.unset = unsetAfter(this.#persistedState.unset, held.correctsTo);
     } else if (!this.#isStopping) this.#notStored(outcome, held);
   }
 
@@ -301,7 +302,7 @@ export class Shipper {
     } else if (outcome.kind === 'refused' && outcome.forever && correctsTo > 0) {
       // No entry waits for a correction that can never go.
       this.#held = undefined;
-      this.#keeping.unset = unsetAfter(this.#keeping.unset, correctsTo);
+      this.#persistedState.unset = unsetAfter(this.#persistedState.unset, correctsTo);
     }
     if (outcome.kind === 'unreached') this.#pace.failed();
     this.#failed(outcome.reason, outcome.kind === 'refused' && !tooLarge);
@@ -309,11 +310,11 @@ export class Shipper {
 
   /** With a limit, so that a way that hangs does not hang the loop. */
   async #underWay({ packed, bytes }: Held): Promise<SendOutcome> {
-    const { way, clock, sendLimitMs } = this.#o;
+    const { transport, clock, sendLimitMs } = this.#o;
     const over = new AbortController();
     const timer = clock.timer(sendLimitMs, () => over.abort());
     try {
-      return await way.send(bytes, packed, AbortSignal.any([over.signal, this.#stopping.signal]));
+      return await transport.send(bytes, packed, AbortSignal.any([over.signal, this.#stopping.signal]));
     } finally {
       timer.cancel();
     }
@@ -331,19 +332,19 @@ export class Shipper {
 
   /** What the link has carried beside the batches. */
   #overhead(): void {
-    const bytes = this.#o.way.takeOverhead();
+    const bytes = this.#o.transport.takeOverhead();
     const nowMs = this.#o.clock.monoMs();
     this.#pace.spent(bytes, nowMs);
     this.#charge(bytes, nowMs);
   }
 
   #charge(bytes: number, nowMs: number): void {
-    this.#keeping.charge(bytes, nowMs);
+    this.#persistedState.charge(bytes, nowMs);
     this.#journal.wireBytes += bytes;
   }
 
   #wayChanged(): void {
-    if (this.#o.way.state().connected) this.#retryAtMs = 0;
+    if (this.#o.transport.state().connected) this.#retryAtMs = 0;
     this.#nudge.abort();
   }
 
@@ -354,7 +355,7 @@ export class Shipper {
     // Without room in the budget not even for a connection that is kept.
     const rests = this.#idleSinceMs !== undefined && nowMs - this.#idleSinceMs >= REST_MS;
     if (rests || state === 'waiting for the budget') {
-      this.#o.way.rest();
+      this.#o.transport.rest();
       this.#asked = '';
     }
     await this.#wait(ms);
@@ -362,7 +363,7 @@ export class Shipper {
 
   #waitingForWay(): UpstreamState {
     if (this.#refusal !== '') return 'refused';
-    return this.#o.way.name === 'kafka' ? 'waiting for the broker' : 'waiting for the collector';
+    return this.#o.transport.name === 'kafka' ? 'waiting for the broker' : 'waiting for the collector';
   }
 
   #reason(): string {
@@ -373,7 +374,7 @@ export class Shipper {
         return this.#refusal;
       case 'waiting for the broker':
       case 'waiting for the collector':
-        return this.#o.way.state().reason;
+        return this.#o.transport.state().reason;
       default:
         return '';
     }

@@ -2,7 +2,7 @@
 import Long from 'long';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { lineside } from '../../shared/proto/services.ts';
-import type { About, SendOutcome, Way, WayState } from './face.ts';
+import type { About, SendOutcome, Transport, WayState } from './face.ts';
 import type { LineLog, LineNow, ReadResult } from './line-log.ts';
 import type { Positions, Saved } from './position-file.ts';
 
@@ -53,8 +53,8 @@ export class FakeLineLog implements LineLog {
   }
 }
 
-export class FakeWay implements Way {
-  readonly name: Way['name'];
+export class FakeTransport implements Transport {
+  readonly name: Transport['name'];
   maxBytes = 1_000_000;
   connectBytes = 1_000;
   /** What it says of each log; undefined: it does not tell. */
@@ -70,7 +70,7 @@ export class FakeWay implements Way {
   readonly stored: lineside.v1.UpstreamBatch[] = [];
   #changed: () => void = () => {};
 
-  constructor(name: Way['name'] = 'kafka') {
+  constructor(name: Transport['name'] = 'kafka') {
     this.name = name;
   }
 

@@ -192,9 +192,9 @@ describe('kept connections', () => {
     assert.equal(lane.options.timeout, 30_000);
     lane.options.timeout = 50;
     const target = { hostname: 'subscriber.test', port: subscriber.port, addresses: [local] };
-    const journey = { target, signal: new AbortController().signal, enter: () => {} };
+    const requestContext = { target, signal: new AbortController().signal, enter: () => {} };
     await new Promise<void>((resolve, reject) => {
-      const options = { agent: lane, journey, method: 'POST' };
+      const options = { agent: lane, requestContext, method: 'POST' };
       const sent = request(subscriber.url(), options, (response) => response.resume().once('end', resolve));
       sent.once('error', reject).end('{}');
     });

@@ -5,7 +5,7 @@
 import { Agent, type RequestOptions } from 'node:https';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
-import { type Dialling, dial, type Journey, reaches } from './dial.ts';
+import { type Dialling, dial, type RequestContext, reaches } from './dial.ts';
 import type { Target } from './parts.ts';
 
 /** The dispatcher makes at most as many attempts at a time for a subscription. */
@@ -18,8 +18,8 @@ const maxLanes = 200;
 const maxKept = 64;
 
 /** Request options that have come through got and Node to the agent. */
-export interface JourneyOptions extends RequestOptions {
-  readonly journey: Journey;
+export interface AgentOptions extends RequestOptions {
+  readonly requestContext: RequestContext;
 }
 
 interface Peer {
@@ -94,7 +94,7 @@ export class Lane extends Agent {
 
   override createConnection(options: RequestOptions, callback: NodeCallback): undefined {
     // Node's type asks for a stream beside an error; Node itself does not.
-    void this.#connect((options as JourneyOptions).journey, callback as Give);
+    void this.#connect((options as AgentOptions).requestContext, callback as Give);
     return undefined;
   }
 
@@ -115,10 +115,10 @@ export class Lane extends Agent {
     super.reuseSocket(socket, request);
   }
 
-  async #connect(journey: Journey, give: Give): Promise<void> {
+  async #connect(requestContext: RequestContext, give: Give): Promise<void> {
     try {
-      const socket = await dial(journey, this.#dialling);
-      this.#know(socket, journey.target);
+      const socket = await dial(requestContext, this.#dialling);
+      this.#know(socket, requestContext.target);
       give(null, socket);
     } catch (error) {
       give(error instanceof Error ? error : new Error(String(error)));

@@ -1,7 +1,7 @@
 /** The attempts under way, each of which can be given up. */
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import { brokenOff } from './ending.ts';
+import { brokenOff } from './attempt-result.ts';
 import type { Due, Outcome } from './parts.ts';
 
 interface UnderWay {

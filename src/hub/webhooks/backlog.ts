@@ -7,8 +7,8 @@ import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { storageError } from '../outbox/storage-errors.ts';
 import { type Bodies, madeBody } from './body-made.ts';
-import { Looks } from './dispatch-looks.ts';
 import type { DispatchRows } from './dispatch-rows.ts';
+import { NextDueCache } from './next-due-cache.ts';
 import {
   type Due,
   deliveryIdOf,
@@ -50,7 +50,7 @@ export class Backlog {
   readonly #o: BacklogOptions;
   /** To whom anything is sent. */
   #served = new Map<number, Known>();
-  readonly #looks = new Looks();
+  readonly #nextDue = new NextDueCache();
   /** Read and not taken yet. */
   readonly #ahead = new Map<number, readonly Due[]>();
   #stale = true;
@@ -66,12 +66,12 @@ export class Backlog {
   lookAgain(): void {
     this.#stale = true;
     this.#ahead.clear();
-    this.#looks.all();
+    this.#nextDue.all();
   }
 
   /** Something of it waits since now. */
   lookAt(id: number, runMs: RunMs = 0): void {
-    this.#looks.notLaterThan(id, runMs);
+    this.#nextDue.notLaterThan(id, runMs);
   }
 
   /** undefined: it has not changed since. */
@@ -84,7 +84,7 @@ export class Backlog {
     this.#served = new Map(served.map((known) => [known.id, known]));
     const ids = served.map(({ id }) => id);
     const left = before.filter((id) => !this.#served.has(id));
-    const doubtful = this.#looks.keep(ids).filter((id) => this.#tried(() => rows.hasRetry(id)) === true);
+    const doubtful = this.#nextDue.keep(ids).filter((id) => this.#tried(() => rows.hasRetry(id)) === true);
     return { ids, left, doubtful };
   }
 
@@ -95,25 +95,25 @@ export class Backlog {
   }
 
   isDue(id: number, runMs: RunMs): boolean {
-    return this.#looks.isDue(id, runMs);
+    return this.#nextDue.isDue(id, runMs);
   }
 
   /** When something becomes due that is not yet; Infinity: never. */
   nextAfter(runMs: RunMs): RunMs {
-    return this.#looks.nextAfter(runMs);
+    return this.#nextDue.nextAfter(runMs);
   }
 
   /** What is due first and not in hand. undefined: nothing is due now. */
   take(id: number, runMs: RunMs, inHand: readonly number[]): Taken | undefined {
     try {
       const due = this.#first(id, runMs, inHand);
-      this.#looks.from(id, due?.dueRunMs ?? Number.POSITIVE_INFINITY);
+      this.#nextDue.from(id, due?.dueRunMs ?? Number.POSITIVE_INFINITY);
       const taken = due === undefined || due.dueRunMs > runMs ? undefined : this.#made(due, runMs);
-      this.#looks.succeeded(id);
+      this.#nextDue.succeeded(id);
       this.#unreadable = false;
       return taken;
     } catch (error) {
-      this.#looks.failed(id, runMs);
+      this.#nextDue.failed(id, runMs);
       this.couldNotRead(error);
       return undefined;
     }
@@ -134,7 +134,7 @@ export class Backlog {
     const known = this.#served.get(id);
     const secrets = book.secrets(id, runMs);
     if (known === undefined || 'unreadable' in secrets) {
-      this.#looks.from(id, runMs + unreadableSecretMs);
+      this.#nextDue.from(id, runMs + unreadableSecretMs);
       return undefined;
     }
     const closed = this.#closedTo(known, due);

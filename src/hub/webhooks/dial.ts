@@ -12,7 +12,7 @@ import { type Egress, EgressRefused, type Target } from './parts.ts';
 export type Phase = 'resolve' | 'connect' | 'tls' | 'send' | 'wait' | 'read';
 
 /** One attempt, as far as its connection goes. */
-export interface Journey {
+export interface RequestContext {
   readonly target: Target;
   readonly signal: AbortSignal;
   enter(phase: Phase): void;
@@ -31,16 +31,16 @@ const nextAddressMs = 300;
 /** A name may have hundreds of addresses. */
 const maxAddresses = 6;
 
-export async function dial(journey: Journey, dialling: Dialling): Promise<TLSSocket> {
-  const socket = await dialTcp(journey, dialling);
-  journey.enter('tls');
-  return secured(socket, journey, dialling.trust);
+export async function dial(requestContext: RequestContext, dialling: Dialling): Promise<TLSSocket> {
+  const socket = await dialTcp(requestContext, dialling);
+  requestContext.enter('tls');
+  return secured(socket, requestContext, dialling.trust);
 }
 
 /** A TCP connection over which no byte has gone yet. */
-export function dialTcp(journey: Journey, dialling: Omit<Dialling, 'trust'>): Promise<Socket> {
-  journey.enter('connect');
-  return new Race(journey, dialling).run();
+export function dialTcp(requestContext: RequestContext, dialling: Omit<Dialling, 'trust'>): Promise<Socket> {
+  requestContext.enter('connect');
+  return new Race(requestContext, dialling).run();
 }
 
 /** Whether the two are one address, however they are written. */
@@ -63,7 +63,7 @@ export const ignoreError = (): void => {};
 
 /** The target's addresses against each other, each a little after the one before: the first that stands is the connection. */
 class Race {
-  readonly #journey: Journey;
+  readonly #requestContext: RequestContext;
   readonly #dialling: Omit<Dialling, 'trust'>;
   readonly #waiting: string[];
   readonly #running = new Set<Socket>();
@@ -71,14 +71,14 @@ class Race {
   #timer: Timer | undefined;
   #settle: (result: Socket | Error) => void = () => {};
 
-  constructor(journey: Journey, dialling: Omit<Dialling, 'trust'>) {
-    this.#journey = journey;
+  constructor(requestContext: RequestContext, dialling: Omit<Dialling, 'trust'>) {
+    this.#requestContext = requestContext;
     this.#dialling = dialling;
-    this.#waiting = journey.target.addresses.slice(0, maxAddresses).map(({ address }) => address);
+    this.#waiting = requestContext.target.addresses.slice(0, maxAddresses).map(({ address }) => address);
   }
 
   run(): Promise<Socket> {
-    const { signal } = this.#journey;
+    const { signal } = this.#requestContext;
     return new Promise((resolve, reject) => {
       const abort = (): void => this.#settle(new Error('given up'));
       this.#settle = (result) => {
@@ -109,7 +109,7 @@ class Race {
   }
 
   #start(address: string): void {
-    const { target } = this.#journey;
+    const { target } = this.#requestContext;
     const { egress, connect = connectTcp } = this.#dialling;
     if (!egress.mayCall(address, target.port)) return this.#settle(notTheTarget(target));
     const socket = connect(address, target.port);
@@ -141,7 +141,7 @@ function mostTelling(failures: readonly Error[]): Error {
   return outside ?? failures[0] ?? new Error('no address');
 }
 
-function secured(socket: Socket, { target, signal }: Journey, secureContext: SecureContext): Promise<TLSSocket> {
+function secured(socket: Socket, { target, signal }: RequestContext, secureContext: SecureContext): Promise<TLSSocket> {
   const host = target.hostname.replace(/\.$/, '').replace(/^\[|\]$/g, '');
   const tls = tlsConnect({
     socket,

@@ -1,7 +1,7 @@
 /** How many deliveries wait and are for review: counted once, then by what is committed. And how attempts ended since the start. */
 import type { Clock, Timer } from '../../shared/base/clock.ts';
+import type { AttemptResult } from './attempt-result.ts';
 import type { Counts, DispatchRows } from './dispatch-rows.ts';
-import type { Ending } from './ending.ts';
 import type { Cause } from './face.ts';
 
 export interface DispatchCountsOptions {
@@ -46,7 +46,7 @@ export class DispatchCounts {
   }
 
   /** Committed in this turn of the loop. `isDeleted`: its deliveries are counted no more. */
-  ended({ attempt, after, called }: Ending, isDeleted: boolean): void {
+  ended({ attempt, after, called }: AttemptResult, isDeleted: boolean): void {
     if (called) this.attemptsTotal[attempt.cause]++;
     if (after.state === 'delivered') this.deliveredTotal++;
     if (isDeleted || after.endedAt === null) return;

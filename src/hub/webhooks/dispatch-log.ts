@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import type { Ending } from './ending.ts';
+import type { AttemptResult } from './attempt-result.ts';
 import { deliveryIdOf, type Known, type SubscriptionBook } from './parts.ts';
 
 /** A subscriber that fails now and then is said to fail no more often. */
@@ -36,7 +36,7 @@ export class DispatchLog {
   }
 
   /** Committed. */
-  ended({ due, attempt, after }: Ending, { id, name }: Known): void {
+  ended({ due, attempt, after }: AttemptResult, { id, name }: Known): void {
     const said = this.#said.get(id) ?? { trouble: undefined, quietUntilMs: { fails: 0, review: 0 } };
     this.#said.set(id, said);
     const about = { subscription: id, name, delivery: deliveryIdOf(due) };

@@ -4,10 +4,11 @@
  * it is committed; a process that ends before makes the attempt again, with the same deliveryId and bytes.
  */
 import { type Clock, endsWithin, type Timer } from '../../shared/base/clock.ts';
+import { Heartbeat } from '../../shared/base/heartbeat.ts';
 import { type Instant, instantOfMs } from '../../shared/base/instant.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { Pulse } from '../../shared/base/pulse.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
+import { type AttemptResult, endingOf, type Moment, undeliverable } from './attempt-result.ts';
 import { Attempts } from './attempts.ts';
 import { Backlog, type Taken } from './backlog.ts';
 import type { Bodies } from './body-made.ts';
@@ -16,14 +17,13 @@ import { InHand } from './dispatch-hand.ts';
 import { DispatchLog } from './dispatch-log.ts';
 import { Offline, type OfflineReason } from './dispatch-offline.ts';
 import { DispatchRows } from './dispatch-rows.ts';
-import { type Ending, endingOf, type Moment, neverCalled } from './ending.ts';
 import type { WebhookStatus } from './face.ts';
+import { FairScheduler } from './fair-scheduler.ts';
 import { Outcomes, type Written } from './outcomes.ts';
 import type { Due, Outcome, RunMs, Sender, SubscriptionBook } from './parts.ts';
 import { signOf } from './policy.ts';
 import { needsNoRoute, type Remotes } from './remotes.ts';
 import type { RunningTime } from './running-time.ts';
-import { Turns } from './turns.ts';
 
 export interface DispatcherOptions {
   readonly store: ChangeStore;
@@ -57,7 +57,7 @@ export interface Dispatcher {
   /** Committed: deliveries were removed. */
   dropped(): void;
   /** Throws if its loop has stalled. */
-  checkTurns(): void;
+  assertAlive(): void;
   /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
   status(): DispatcherStatus;
 }
@@ -84,7 +84,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
 
 class Loop implements Dispatcher {
   readonly #o: DispatcherOptions;
-  readonly #turns = new Turns();
+  readonly #scheduler = new FairScheduler();
   readonly #backlog: Backlog;
   readonly #outcomes: Outcomes;
   readonly #counts: DispatchCounts;
@@ -92,7 +92,7 @@ class Loop implements Dispatcher {
   readonly #inHand = new InHand();
   readonly #offline: Offline;
   readonly #log: DispatchLog;
-  readonly #pulse: Pulse;
+  readonly #heartbeat: Heartbeat;
   #state: 'new' | 'running' | 'stopped' = 'new';
   #turnAsked = false;
   #timer: Timer | undefined;
@@ -100,7 +100,7 @@ class Loop implements Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#o = options;
-    this.#pulse = new Pulse(options.clock, stillMs);
+    this.#heartbeat = new Heartbeat(options.clock, stillMs);
     const rows = new DispatchRows(options.store.connection);
     this.#backlog = new Backlog({ ...options, rows });
     this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
@@ -115,7 +115,7 @@ class Loop implements Dispatcher {
     if (this.#state !== 'new') return;
     this.#state = 'running';
     this.#counts.count();
-    this.#pulse.beat();
+    this.#heartbeat.beat();
     this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
     this.#wake();
   }
@@ -123,7 +123,7 @@ class Loop implements Dispatcher {
   async stop(): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
-    this.#pulse.rest();
+    this.#heartbeat.rest();
     for (const timer of [this.#timer, this.#relookTimer]) timer?.cancel();
     this.#offline.stop();
     this.#counts.stop();
@@ -147,8 +147,8 @@ class Loop implements Dispatcher {
     this.#counts.stale();
   }
 
-  checkTurns(): void {
-    this.#pulse.check();
+  assertAlive(): void {
+    this.#heartbeat.check();
   }
 
   status(): DispatcherStatus {
@@ -182,7 +182,7 @@ class Loop implements Dispatcher {
     while (this.#inHand.size < inHandLimit) {
       if (clock.monoMs() >= endMs) return this.#wake();
       const runMs = running.now();
-      const id = this.#turns.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
+      const id = this.#scheduler.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
       if (id === undefined) break;
       const taken = this.#backlog.take(id, runMs, this.#inHand.of(id));
       if (taken !== undefined) this.#begin(taken);
@@ -208,7 +208,7 @@ class Loop implements Dispatcher {
   }
 
   #relook(): void {
-    this.#pulse.beat();
+    this.#heartbeat.beat();
     this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
     this.#backlog.lookAgain();
     this.#counts.repair();
@@ -229,8 +229,8 @@ class Loop implements Dispatcher {
     const change = this.#backlog.change();
     if (change === undefined) return;
     this.#log.look(this.#o.book);
-    this.#turns.keep(change.ids);
-    for (const id of change.doubtful) this.#turns.doubt(id);
+    this.#scheduler.keep(change.ids);
+    for (const id of change.doubtful) this.#scheduler.doubt(id);
     this.#attempts.giveUp((due) => !this.#backlog.serves(due));
     for (const id of change.left) this.#o.sender.close(String(id));
   }
@@ -238,11 +238,11 @@ class Loop implements Dispatcher {
   #begin(taken: Taken): void {
     const { due } = taken;
     this.#inHand.add(due);
-    if ('lacking' in taken) return this.#outcomes.add(neverCalled(due, taken.lacking, this.#moment()));
+    if ('lacking' in taken) return this.#outcomes.add(undeliverable(due, taken.lacking, this.#moment()));
     const { secrets, message } = taken;
     const target = { url: taken.known.url, lane: String(due.subscriptionId) };
     const began = { at: this.#moment().at, monoMs: this.#o.clock.monoMs() };
-    this.#turns.started(due.subscriptionId);
+    this.#scheduler.started(due.subscriptionId);
     this.#attempts.begin(
       due,
       (signal) => this.#o.sender.send(target, secrets, message, signal),
@@ -258,23 +258,23 @@ class Loop implements Dispatcher {
     if (outcome === undefined) return this.#void(due);
     const isHere = this.#needsNoRoute(due.subscriptionId);
     if (!isHere && establishedBy(outcome)) this.#offline.reached();
-    const ending = endingOf(due, outcome, began.at, this.#moment(), this.#o.scheduleS);
-    if (isHere || !outcome.unreached) return this.#counted(due, outcome, ending);
+    const attemptResult = endingOf(due, outcome, began.at, this.#moment(), this.#o.scheduleS);
+    if (isHere || !outcome.unreached) return this.#counted(due, outcome, attemptResult);
     void this.#offline.ask(began.monoMs).then((isOffline) => {
       if (isOffline || this.#state !== 'running') this.#void(due);
-      else this.#counted(due, outcome, ending);
+      else this.#counted(due, outcome, attemptResult);
     });
   }
 
-  #counted(due: Due, outcome: Outcome, ending: Ending): void {
-    this.#turns.ended(due.subscriptionId, signOf(outcome));
-    this.#outcomes.add(ending);
+  #counted(due: Due, outcome: Outcome, attemptResult: AttemptResult): void {
+    this.#scheduler.ended(due.subscriptionId, signOf(outcome));
+    this.#outcomes.add(attemptResult);
     this.#wake();
   }
 
   /** It was no attempt: given up by lineside, or the device is offline. */
   #void(due: Due): void {
-    this.#turns.ended(due.subscriptionId, 'void');
+    this.#scheduler.ended(due.subscriptionId, 'void');
     this.#letGo(due, due.dueRunMs);
     this.#wake();
   }
@@ -287,14 +287,14 @@ class Loop implements Dispatcher {
 
   #written(written: readonly Written[]): void {
     const { book } = this.#o;
-    for (const { ending, kept } of written) {
-      const { due, after } = ending;
+    for (const { attemptResult, kept } of written) {
+      const { due, after } = attemptResult;
       // One that had gone, or was changed by others, is looked at as it is now.
       this.#letGo(due, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
       if (!kept) continue;
       const known = book.byId(due.subscriptionId);
-      this.#counts.ended(ending, known === undefined);
-      if (known !== undefined) this.#log.ended(ending, known);
+      this.#counts.ended(attemptResult, known === undefined);
+      if (known !== undefined) this.#log.ended(attemptResult, known);
     }
     this.#wake();
   }
@@ -303,7 +303,7 @@ class Loop implements Dispatcher {
     const { logger } = this.#o;
     if (reason !== undefined) return logger.warn('offline: webhook deliveries wait and use up no attempts', { reason });
     logger.info('online again: webhook deliveries resume');
-    this.#turns.restart();
+    this.#scheduler.restart();
     this.#wake();
   }
 }

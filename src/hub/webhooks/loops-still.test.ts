@@ -15,7 +15,7 @@ test('a planner that waits for an import is well for as long as one may last, an
   for (let s = 0; s < 300; s++) {
     clock.advance(1_000);
     await turns();
-    planner.checkTurns();
+    planner.assertAlive();
   }
   await emit(store, recordEvent('a'));
   const end = Promise.withResolvers<void>();
@@ -23,18 +23,18 @@ test('a planner that waits for an import is well for as long as one may last, an
   clock.advance(1_000);
   await turns();
   clock.advance(plannerLimitMs - 1_000);
-  planner.checkTurns();
+  planner.assertAlive();
   clock.advance(5_000);
-  assert.throws(() => planner.checkTurns(), /it has not turned for 18\d s/);
+  assert.throws(() => planner.assertAlive(), /it has not turned for 18\d s/);
   end.resolve();
   await held;
   await turnsUntil('planned', () => planner.unplanned() === 0);
   clock.advance(1_000);
   await turns();
-  planner.checkTurns();
+  planner.assertAlive();
   await planner.stop();
   clock.advance(10 * plannerLimitMs);
-  planner.checkTurns();
+  planner.assertAlive();
 });
 
 test('a planner that fails and tries again is well', async (t) => {
@@ -48,7 +48,7 @@ test('a planner that fails and tries again is well', async (t) => {
   for (let s = 0; s < 600; s++) {
     clock.advance(1_000);
     await turns();
-    planner.checkTurns();
+    planner.assertAlive();
   }
   assert.equal(planner.unplanned(), 1, 'it does fail');
   await planner.stop();
@@ -56,16 +56,16 @@ test('a planner that fails and tries again is well', async (t) => {
 
 test('a dispatcher with nothing to do looks each minute; one whose timer never comes again is told from that', async (t) => {
   const rig = await dispatcherRig(t);
-  rig.dispatcher.checkTurns();
+  rig.dispatcher.assertAlive();
   await subscribe(rig, 1);
   rig.dispatcher.start();
   for (let minute = 0; minute < 10; minute++) {
     await rig.clock.pass(relookMs);
-    rig.dispatcher.checkTurns();
+    rig.dispatcher.assertAlive();
   }
   t.mock.method(rig.clock, 'timer', () => ({ cancel() {} }));
   await rig.clock.pass(relookMs + 80_000);
-  rig.dispatcher.checkTurns();
+  rig.dispatcher.assertAlive();
   await rig.clock.pass(20_000);
-  assert.throws(() => rig.dispatcher.checkTurns(), /it has not turned for \d+ s/);
+  assert.throws(() => rig.dispatcher.assertAlive(), /it has not turned for \d+ s/);
 });

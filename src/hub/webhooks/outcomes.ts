@@ -7,13 +7,13 @@ import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
+import type { AttemptResult } from './attempt-result.ts';
 import { type Bodies, madeBody } from './body-made.ts';
 import type { DispatchRows } from './dispatch-rows.ts';
-import type { Ending } from './ending.ts';
 import { type RunningTime, saveRunning } from './running-time.ts';
 
 export interface Written {
-  readonly ending: Ending;
+  readonly attemptResult: AttemptResult;
   /** False: the delivery had gone, so that there was nothing to write. */
   readonly kept: boolean;
 }
@@ -43,7 +43,7 @@ const saveMs = 600_000;
 export class Outcomes {
   readonly #o: OutcomesOptions;
   readonly #save: (running: RunningTime) => void;
-  #pending: Ending[] = [];
+  #pending: AttemptResult[] = [];
   #running: Promise<void> | undefined;
   #timer: Timer | undefined;
   #asked = false;
@@ -58,8 +58,8 @@ export class Outcomes {
     this.#savedMs = options.clock.monoMs();
   }
 
-  add(ending: Ending): void {
-    this.#pending.push(ending);
+  add(attemptResult: AttemptResult): void {
+    this.#pending.push(attemptResult);
     if (this.#failures > 0 || this.#stopping) return;
     if (this.#pending.length >= batchEndings) this.#soon();
     else this.#timer ??= this.#o.clock.timer(outcomeDelayMs, () => this.#go());
@@ -125,21 +125,21 @@ export class Outcomes {
   }
 
   /** In the transaction. As many of the batch as their bodies leave room for. */
-  #write(batch: readonly Ending[]): readonly Written[] {
+  #write(batch: readonly AttemptResult[]): readonly Written[] {
     const written: Written[] = [];
     let bodyBytes = 0;
-    for (const ending of batch) {
+    for (const attemptResult of batch) {
       if (bodyBytes >= batchBodyBytes) break;
-      const kept = this.#o.rows.write(ending.due, ending.attempt, ending.after);
-      if (kept) bodyBytes += this.#keepBody(ending);
-      written.push({ ending, kept });
+      const kept = this.#o.rows.write(attemptResult.due, attemptResult.attempt, attemptResult.after);
+      if (kept) bodyBytes += this.#keepBody(attemptResult);
+      written.push({ attemptResult, kept });
     }
     this.#save(this.#o.running);
     return written;
   }
 
   /** What is for review keeps its body: its events may leave the outbox from now on. Answers its bytes. */
-  #keepBody({ due, after: { state } }: Ending): number {
+  #keepBody({ due, after: { state } }: AttemptResult): number {
     const { rows, bodies, store } = this.#o;
     if ((state !== 'rejected' && state !== 'failed') || rows.hasBody(due.id)) return 0;
     const made = madeBody(bodies, store.connection, due);

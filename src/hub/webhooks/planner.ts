@@ -6,8 +6,8 @@
 import { backoffMs } from '../../shared/base/backoff.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { Heartbeat } from '../../shared/base/heartbeat.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { Pulse } from '../../shared/base/pulse.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { Scope } from '../outbox/event.ts';
 import { storageError } from '../outbox/storage-errors.ts';
@@ -38,7 +38,7 @@ export interface Planner {
   /** All that was committed before is planned. Rejects as ChangeStore.maintain does, and with SHUTTING_DOWN. */
   caughtUp(): Promise<void>;
   /** Throws if its loop has stalled. */
-  checkTurns(): void;
+  assertAlive(): void;
   /** Events up to this one are planned, and that is committed. */
   cursor(): number;
   /** Events behind the cursor. Throws STORAGE_FAILED or STORAGE_DAMAGED where refdata.db cannot be read. */
@@ -77,7 +77,7 @@ class OutboxPlanner implements Planner {
   readonly #recipients: RecipientList;
   readonly #saveRunning: (running: RunningTime) => void;
   readonly #listeners: PlannedListener[] = [];
-  readonly #pulse: Pulse;
+  readonly #heartbeat: Heartbeat;
   #cursor: number;
   #stored: number;
   /** Since when the cursor is ahead of the stored one; undefined: it is not. */
@@ -93,7 +93,7 @@ class OutboxPlanner implements Planner {
   constructor(options: PlannerOptions) {
     const { store, book } = options;
     this.#o = options;
-    this.#pulse = new Pulse(options.clock, stillMs);
+    this.#heartbeat = new Heartbeat(options.clock, stillMs);
     this.#rows = new PlannerRows(store.connection);
     this.#recipients = new RecipientList(book);
     this.#saveRunning = saveRunning(store.connection);
@@ -106,14 +106,14 @@ class OutboxPlanner implements Planner {
   start(): void {
     if (this.#state !== 'new') return;
     this.#state = 'running';
-    this.#pulse.beat();
+    this.#heartbeat.beat();
     this.#arm(0);
   }
 
   async stop(): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
-    this.#pulse.rest();
+    this.#heartbeat.rest();
     this.#timer?.cancel();
     await this.#pass;
     try {
@@ -132,8 +132,8 @@ class OutboxPlanner implements Planner {
     }
   }
 
-  checkTurns(): void {
-    this.#pulse.check();
+  assertAlive(): void {
+    this.#heartbeat.check();
   }
 
   cursor(): number {
@@ -203,7 +203,7 @@ class OutboxPlanner implements Planner {
   }
 
   #beat(): void {
-    if (this.#state === 'running') this.#pulse.beat();
+    if (this.#state === 'running') this.#heartbeat.beat();
   }
 
   // ---- what

@@ -6,11 +6,11 @@ import type { Readable } from 'node:stream';
 import type { Request } from 'got';
 import got from 'got';
 import type { Clock } from '../../shared/base/clock.ts';
-import type { JourneyOptions, Lane } from './agents.ts';
-import { ignoreError, type Journey } from './dial.ts';
+import type { AgentOptions, Lane } from './agents.ts';
+import { ignoreError, type RequestContext } from './dial.ts';
 
 /** The journey of an attempt, with what its end depends on. */
-export interface Trip extends Journey {
+export interface SendContext extends RequestContext {
   /** The request went to a connection that had been kept. */
   reused: boolean;
   /** At least a byte of an answer has come. */
@@ -24,7 +24,7 @@ export interface Post {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly lane: Lane;
-  readonly trip: Trip;
+  readonly sendContext: SendContext;
   /** On a connection of its own, not on a kept one. */
   readonly fresh: boolean;
   readonly clock: Clock;
@@ -41,13 +41,13 @@ const lateRequestMs = 1_000;
 
 /** Rejects with the error that ended it without a status, or before its answer could be read. */
 export function post(call: Post): Promise<Reply> {
-  const { trip } = call;
+  const { sendContext } = call;
   let native: ClientRequest | undefined;
   return new Promise((resolve, reject) => {
     const stream = got.stream(call.url, {
       method: 'POST',
       headers: { ...call.headers, 'content-length': String(call.body.length) },
-      signal: trip.signal,
+      signal: sendContext.signal,
       followRedirect: false,
       throwHttpErrors: false,
       decompress: false,
@@ -62,16 +62,16 @@ export function post(call: Post): Promise<Reply> {
     // It stays: once there is a status, an error is the answer's to tell; after the end, it must not be an unhandled one.
     stream.on('error', (error) => {
       // got's own error says less than the one that it is about.
-      if (trip.status === undefined) reject(error.cause instanceof Error ? error.cause : error);
+      if (sendContext.status === undefined) reject(error.cause instanceof Error ? error.cause : error);
     });
     stream.once('close', () => {
-      if (trip.status === undefined) reject(new Error('closed'));
+      if (sendContext.status === undefined) reject(new Error('closed'));
     });
     // Not as got's option "body": that is sent in pieces with turns of the loop between, and a subscriber that answers before
     // got has called the request ended (one busy turn of ours is enough) loses its connection.
     stream.end(call.body);
     const switched = (status: number, socket: Socket): void => {
-      trip.status = status;
+      sendContext.status = status;
       resolve({ status, answer: { kept: Buffer.alloc(0), end: 'cut' } });
       socket.destroy();
       stream.destroy();
@@ -81,8 +81,8 @@ export function post(call: Post): Promise<Reply> {
     stream.once('response', ({ statusCode, socket }) => {
       // A 101 that names no protocol is an answer to Node, which would keep the connection.
       if (statusCode < 200) return switched(statusCode, socket);
-      trip.status = statusCode;
-      trip.enter('read');
+      sendContext.status = statusCode;
+      sendContext.enter('read');
       readAnswer(stream).then((answer) => {
         resolve({ status: statusCode, answer });
         if (answer.end !== 'whole') stream.destroy();
@@ -103,25 +103,25 @@ function letFinish(request: ClientRequest, stream: Request, clock: Clock): void 
   request.once('close', done);
 }
 
-function requestOver({ lane, trip, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {
-  lane.prune(trip.target, fresh);
-  const native: JourneyOptions = { ...options, agent: lane, journey: trip };
+function requestOver({ lane, sendContext, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {
+  lane.prune(sendContext.target, fresh);
+  const native: AgentOptions = { ...options, agent: lane, requestContext: sendContext };
   const request = httpsRequest(url, native);
   request.on('error', ignoreError);
   // Node emits it before it writes the first byte.
   request.once('socket', (socket) => {
-    trip.reused = request.reusedSocket;
-    trip.answered = false;
-    if (!lane.leadsTo(socket, trip.target)) {
+    sendContext.reused = request.reusedSocket;
+    sendContext.answered = false;
+    if (!lane.leadsTo(socket, sendContext.target)) {
       request.destroy(new Error('a kept connection that leads elsewhere'));
       return;
     }
     socket.once('data', () => {
-      trip.answered = true;
+      sendContext.answered = true;
     });
-    trip.enter('send');
+    sendContext.enter('send');
   });
-  request.once('finish', () => trip.sent());
+  request.once('finish', () => sendContext.sent());
   let informational = 0;
   const count = (): void => {
     informational += 1;

@@ -7,7 +7,7 @@ import { createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { type Dialling, dial, type Journey, sameAddress } from './dial.ts';
+import { type Dialling, dial, type RequestContext, sameAddress } from './dial.ts';
 import { answer, type Certificates, makeCertificates, Subscriber } from './https-subscriber.fixture.ts';
 import { EgressRefused, type Target } from './parts.ts';
 import { senderFixture } from './sender.fixture.ts';
@@ -87,7 +87,7 @@ describe('a dial', () => {
   const targetOf = (port: number, ...addresses: string[]): Target => {
     return { hostname: 'subscriber.test', port, addresses: addresses.map((address) => ({ address, family: 4 })) };
   };
-  const journeyTo = (target: Target, signal = new AbortController().signal): Journey => {
+  const journeyTo = (target: Target, signal = new AbortController().signal): RequestContext => {
     return { target, signal, enter: () => {} };
   };
   const dialling = (more: Partial<Dialling>): Dialling => {

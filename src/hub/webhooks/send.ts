@@ -10,7 +10,7 @@ import { Lanes } from './agents.ts';
 import type { Phase } from './dial.ts';
 import { brokenOff, type Failure, failureOf, foreseen, givenUp, lateIn, notAccepted } from './failure.ts';
 import type { Egress, Message, Outcome, Secrets, Sender, Target } from './parts.ts';
-import { post, type Reply, type Trip } from './post.ts';
+import { post, type Reply, type SendContext } from './post.ts';
 import { signatureOf } from './signature.ts';
 
 // Whose certificates of subscribers are believed: Node's roots, and those of webhooks.ca_file.
@@ -99,7 +99,7 @@ class HttpsSender implements Sender {
     attempt.signal.throwIfAborted();
     attempt.enter('connect');
     const { clock } = this.#options;
-    const call = { url, headers, body, lane: this.#lanes.lane(lane), trip: attempt, clock };
+    const call = { url, headers, body, lane: this.#lanes.lane(lane), sendContext: attempt, clock };
     try {
       return await post({ ...call, fresh: false });
     } catch (error) {
@@ -132,7 +132,7 @@ class HttpsSender implements Sender {
 }
 
 /** What is known of an attempt under way, and what ends it: its deadline, or its caller. */
-class Attempt implements Trip {
+class Attempt implements SendContext {
   readonly host: string;
   target: Target = { hostname: '', port: 0, addresses: [] };
   phase: Phase = 'resolve';

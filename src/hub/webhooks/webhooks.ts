@@ -157,8 +157,8 @@ function countsOf(
 
 function loopsOf(planner: Planner, dispatcher: Dispatcher): readonly WebhookLoop[] {
   return [
-    { name: 'the planner of webhooks', check: () => planner.checkTurns() },
-    { name: 'the dispatcher of webhooks', check: () => dispatcher.checkTurns() },
+    { name: 'the planner of webhooks', check: () => planner.assertAlive() },
+    { name: 'the dispatcher of webhooks', check: () => dispatcher.assertAlive() },
   ];
 }
 

@@ -4,7 +4,7 @@ import type { LogFace, LogRun, ReadRequest } from '../log/face.ts';
 import { withClockNote } from './clock-note.ts';
 import { encodeBatch, encodeEntry } from './encode.ts';
 import { BATCH_BYTES, BATCH_ENTRIES, HANDFUL_BYTES, HANDFUL_ENTRIES } from './limits.ts';
-import type { Handful } from './wire.ts';
+import type { MessageBatch } from './wire.ts';
 
 /**
  * Encoded LogBatches of one reader; the subscription stands when this returns. The first carries the log's id; a
@@ -65,12 +65,15 @@ const batchEntry = (shared: boolean) => (entry: LogEntry) => ({
   uncorrectedMs: entry.uncorrectedMs,
 });
 
-/** Entries as the contract has them, by the handful (wire.ts). */
-export function readHandfuls(runs: AsyncIterable<LogRun>, isShared: () => boolean): AsyncGenerator<Handful, void> {
-  return encodedRuns(runs, ({ entries, live }) => [...handfuls(entries, live && isShared())]);
+/** Entries as the contract has them, in batches (wire.ts). */
+export function readMessageBatches(
+  runs: AsyncIterable<LogRun>,
+  isShared: () => boolean,
+): AsyncGenerator<MessageBatch, void> {
+  return encodedRuns(runs, ({ entries, live }) => [...messageBatches(entries, live && isShared())]);
 }
 
-function* handfuls(entries: readonly LogEntry[], shared: boolean): Generator<Handful> {
+function* messageBatches(entries: readonly LogEntry[], shared: boolean): Generator<MessageBatch> {
   let messages: Buffer[] = [];
   let bytes = 0;
   for (const entry of entries) {

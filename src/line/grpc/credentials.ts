@@ -5,7 +5,11 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { type CertificateRoles, certificateRoles, mayCall, roleNeeded } from './access.ts';
 import type { Connection } from './connection.ts';
 
-export type Judge = (path: string, authorization: readonly string[], connection: Connection) => Promise<Refusal>;
+export type Authenticator = (
+  path: string,
+  authorization: readonly string[],
+  connection: Connection,
+) => Promise<Refusal>;
 /** Why the call may not go on; undefined: it may. */
 export type Refusal = LinesideError | undefined;
 
@@ -15,7 +19,7 @@ interface Caller {
 }
 
 /** `certificates` is asked for each call: it may be changed. */
-export function judgeBy(tokens: TokenReader, certificates: () => CertificateRoles): Judge {
+export function authenticatorBy(tokens: TokenReader, certificates: () => CertificateRoles): Authenticator {
   return async (path, authorization, connection) => {
     const caller =
       authorization.length > 0 ? await byToken(tokens, authorization) : byCertificate(certificates(), connection);

@@ -6,9 +6,9 @@ import { residentBytes } from '../../shared/base/resident-bytes.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LogSnapshot, TimeState } from '../log/face.ts';
 import type { LineSnapshot, LineState } from '../port/face.ts';
+import { callerOf } from './auth-interceptor.ts';
 import { readBatches } from './batches.ts';
 import { u64 } from './encode.ts';
-import { callerOf } from './gate.ts';
 import { readRequest } from './read-request.ts';
 import { type ServiceParts, standing } from './serial-service.ts';
 import { Session } from './session.ts';
@@ -19,7 +19,7 @@ export function lineService(
   version: string,
   configurationRefused = (): string => '',
 ): ServiceImplementation<typeof LineServer> {
-  const { line, log, clock, refusals } = parts;
+  const { line, log, clock, errorMapper } = parts;
   const startedMs = clock.monoMs();
   let sessions = 0;
   return {
@@ -33,7 +33,7 @@ export function lineService(
           configurationRefused: configurationRefused(),
         });
       } catch (error) {
-        throw refusals.asStatus(error);
+        throw errorMapper.asStatus(error);
       }
     },
 
@@ -43,7 +43,7 @@ export function lineService(
       try {
         return line.modemLines();
       } catch (error) {
-        throw refusals.asStatus(error);
+        throw errorMapper.asStatus(error);
       }
     },
 
@@ -56,7 +56,7 @@ export function lineService(
           ...(typeof rts === 'boolean' && { rts }),
         });
       } catch (error) {
-        throw refusals.asStatus(error);
+        throw errorMapper.asStatus(error);
       }
     },
 
@@ -65,7 +65,7 @@ export function lineService(
         await line.sendBreak(durationMs);
         return {};
       } catch (error) {
-        throw refusals.asStatus(error);
+        throw errorMapper.asStatus(error);
       }
     },
 
@@ -77,7 +77,7 @@ export function lineService(
 }
 
 async function* readLog(
-  { log, subscriptions, refusals }: ServiceParts,
+  { log, subscriptions, errorMapper }: ServiceParts,
   request: lineside.v1.ReadLogRequest,
   context: CallContext,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -93,7 +93,7 @@ async function* readLog(
       subscription.close();
     }
   } catch (error) {
-    throw refusals.asStatus(error);
+    throw errorMapper.asStatus(error);
   }
 }
 
@@ -103,7 +103,7 @@ async function* session(
   context: CallContext,
   caller: string,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  const { log, subscriptions, refusals } = parts;
+  const { log, subscriptions, errorMapper } = parts;
   try {
     const subscription = subscriptions.open(context.signal);
     try {
@@ -113,7 +113,7 @@ async function* session(
       subscription.close();
     }
   } catch (error) {
-    throw refusals.asStatus(error);
+    throw errorMapper.asStatus(error);
   }
 }
 

@@ -6,19 +6,19 @@ import { serial } from '../../shared/proto/services.ts';
 import { type NewEntry, RX, TX } from '../log/entry.ts';
 import type { LogFace } from '../log/face.ts';
 import type { Line, OpenRequest, SendRequest } from '../port/face.ts';
-import { readHandfuls } from './batches.ts';
+import { callerOf, deadlineMsOf } from './auth-interceptor.ts';
+import { readMessageBatches } from './batches.ts';
 import { fromU64, u64 } from './encode.ts';
-import { callerOf, deadlineMsOf } from './gate.ts';
+import { type ErrorMapper, OK } from './error-mapper.ts';
 import { MAX_NOTE_BYTES, MAX_RAW_DATA_BYTES } from './limits.ts';
-import { OK, type Refusals } from './refusals.ts';
 import type { Subscriptions } from './subscriptions.ts';
-import type { Handful, SerialServer } from './wire.ts';
+import type { MessageBatch, SerialServer } from './wire.ts';
 
 export interface ServiceParts {
   readonly line: Line;
   readonly log: LogFace;
   readonly clock: Clock;
-  readonly refusals: Refusals;
+  readonly errorMapper: ErrorMapper;
   readonly subscriptions: Subscriptions;
 }
 
@@ -26,7 +26,7 @@ export interface ServiceParts {
 export const LOG_ID_HEADER = 'lineside-log-id';
 
 export function serialService(parts: ServiceParts): ServiceImplementation<typeof SerialServer> {
-  const { line, log, clock, refusals } = parts;
+  const { line, log, clock, errorMapper } = parts;
   return {
     async listDevices() {
       try {
@@ -35,7 +35,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
           devices: ports.map(({ portName, description, hardwareId }) => ({ portName, description, hardwareId })),
         };
       } catch (error) {
-        throw refusals.asStatus(error);
+        throw errorMapper.asStatus(error);
       }
     },
 
@@ -44,7 +44,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
         await line.open(openRequest(request));
         return OK;
       } catch (error) {
-        return refusals.inContract(error, trailer);
+        return errorMapper.inContract(error, trailer);
       }
     },
 
@@ -53,7 +53,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
         await line.close();
         return OK;
       } catch (error) {
-        return refusals.inContract(error, trailer);
+        return errorMapper.inContract(error, trailer);
       }
     },
 
@@ -62,7 +62,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
         const config = line.currentConfig();
         return serial.SerialConfig.fromObject({ ...config });
       } catch (error) {
-        throw refusals.asStatus(error);
+        throw errorMapper.asStatus(error);
       }
     },
 
@@ -83,7 +83,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
         if (droppedBefore > 0) tags.dropped_packets = String(droppedBefore);
         return { seqId: u64(seqId), payload, tags };
       } catch (error) {
-        throw refusals.asStatus(error);
+        throw errorMapper.asStatus(error);
       }
     },
 
@@ -92,7 +92,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
         await log.store(newEntry(request, clock));
         return {};
       } catch (error) {
-        throw refusals.asStatus(error);
+        throw errorMapper.asStatus(error);
       }
     },
 
@@ -112,7 +112,7 @@ interface SendCall extends Omit<SendRequest, 'payload'> {
 
 /** The same for SendPacket and for a Session. Never rejects: every outcome is in the answer, with the seq_id. */
 export async function sendPacket(
-  { line, refusals }: Pick<ServiceParts, 'line' | 'refusals'>,
+  { line, errorMapper }: Pick<ServiceParts, 'line' | 'errorMapper'>,
   packet: serial.Packet,
   { trailer, ...from }: SendCall,
 ): Promise<serial.SendResponse.$Properties> {
@@ -123,7 +123,7 @@ export async function sendPacket(
     await line.send({ payload, ...from });
     return { ...OK, echoSeqId };
   } catch (error) {
-    return { ...refusals.inContract(error, trailer), echoSeqId };
+    return { ...errorMapper.inContract(error, trailer), echoSeqId };
   }
 }
 
@@ -145,22 +145,22 @@ function invalid(message: string): LinesideError {
 }
 
 async function* streamLog(
-  { log, subscriptions, refusals }: ServiceParts,
+  { log, subscriptions, errorMapper }: ServiceParts,
   { fromStart }: serial.LogStreamRequest,
   context: CallContext,
-): AsyncGenerator<Handful, void, undefined> {
+): AsyncGenerator<MessageBatch, void, undefined> {
   try {
     const subscription = subscriptions.open(context.signal);
     try {
       const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, subscription.signal);
       standing(context, log);
-      for await (const handful of readHandfuls(runs, () => subscriptions.count > 1)) yield handful;
+      for await (const batch of readMessageBatches(runs, () => subscriptions.count > 1)) yield batch;
       subscription.checkStopping();
     } finally {
       subscription.close();
     }
   } catch (error) {
-    throw refusals.asStatus(error);
+    throw errorMapper.asStatus(error);
   }
 }
 

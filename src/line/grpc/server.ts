@@ -3,25 +3,25 @@ import { setDefaultHighWaterMark } from 'node:stream';
 import { setLogger } from '@grpc/grpc-js';
 import { createServer, type Server } from 'nice-grpc';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
+import { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import { Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { releaseMemory } from '../../shared/base/memory.ts';
 import { once } from '../../shared/base/once.ts';
-import { RefusalLog } from '../../shared/base/refusal-log.ts';
 import type { Config, ListenAddress } from '../../shared/config/config.ts';
 import { showListen } from '../../shared/config/listen.ts';
 import type { LogFace } from '../log/face.ts';
 import type { Line } from '../port/face.ts';
 import type { CertificateRoles } from './access.ts';
-import { judgeBy } from './credentials.ts';
-import { createGate, type Gate } from './gate.ts';
+import { type AuthInterceptor, createAuthInterceptor } from './auth-interceptor.ts';
+import { authenticatorBy } from './credentials.ts';
+import { ErrorMapper } from './error-mapper.ts';
 import { MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
 import { isOwnMachine, isTrusted, type Listener, listen, needsTls } from './listener.ts';
 import { Newcomers } from './newcomers.ts';
-import { Refusals } from './refusals.ts';
 import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
@@ -62,7 +62,7 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   setDefaultHighWaterMark(true, MESSAGES_AHEAD);
   // What grpc-js would write to standard error by itself.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
-  const refusals = new Refusals(logger);
+  const errorMapper = new ErrorMapper(logger);
   const subscriptions = new Subscriptions({
     limit: config.grpc.maxSubscribers,
     clock,
@@ -70,14 +70,14 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
       releaseMemory().catch((error: unknown) => logger.warn('memory not released', { error: messageOf(error) }));
     },
   });
-  const services = { ...parts, refusals, subscriptions };
-  const standard = standardServices(subscriptions, refusals);
+  const services = { ...parts, errorMapper, subscriptions };
+  const standard = standardServices(subscriptions, errorMapper);
   const serial = serialService(services);
   const beyond = lineService(services, parts.version, parts.configurationRefused);
-  const refused = new RefusalLog(clock, logger);
-  const gate = createGate(clock, refused);
+  const refused = new AuthFailureLog(clock, logger);
+  const auth = createAuthInterceptor(clock, refused);
   let certificates: CertificateRoles = config.auth;
-  const judge = judgeBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
+  const authenticate = authenticatorBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
 
   const dropped = (peer: string, why: string): void => refused.note('connect', peer, why);
   const { listen: addresses } = config.grpc;
@@ -85,7 +85,7 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const identity = hasTls ? await TlsIdentity.read(config.tls, logger) : undefined;
   const open = async (address: ListenAddress): Promise<Running> => {
     const newcomers = isOwnMachine(address) ? undefined : new Newcomers(clock, dropped);
-    const interceptor = gate.interceptor(isTrusted(address, config) ? undefined : judge, (peer) =>
+    const interceptor = auth.interceptor(isTrusted(address, config) ? undefined : authenticate, (peer) =>
       newcomers?.admitted(peer),
     );
     const server = createServer({ ...serverOptions(config), interceptors: [interceptor] });
@@ -98,7 +98,7 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const listeners = new Listeners({ addresses, listen: open, show: showListen, clock, logger });
   const stop = once(async () => {
     await listeners.stop();
-    await stopAll(listeners.open, gate, standard, subscriptions, clock);
+    await stopAll(listeners.open, auth, standard, subscriptions, clock);
     refused.stop();
   });
   try {
@@ -137,13 +137,13 @@ async function renew(identity: TlsIdentity | undefined, before: Config, { tls }:
 
 async function stopAll(
   running: readonly Running[],
-  gate: Gate,
+  auth: AuthInterceptor,
   standard: StandardServices,
   subscriptions: Subscriptions,
   clock: Clock,
 ): Promise<void> {
   for (const { listener } of running) listener.close();
-  gate.close();
+  auth.close();
   standard.setServing(false);
   subscriptions.endAll();
   const graceOver = new AbortController();

@@ -5,7 +5,7 @@
 import type { CallContext, MethodDefinition, Server } from 'nice-grpc';
 import type { HealthState } from 'nice-grpc-server-health';
 import { once } from '../../shared/base/once.ts';
-import type { Refusals } from './refusals.ts';
+import type { ErrorMapper } from './error-mapper.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
 const SERVICES = ['serial.SerialService', 'lineside.v1.LineService'];
@@ -52,7 +52,7 @@ export interface StandardServices {
   setServing(serving: boolean): void;
 }
 
-export function standardServices(subscriptions: Subscriptions, refusals: Refusals): StandardServices {
+export function standardServices(subscriptions: Subscriptions, errorMapper: ErrorMapper): StandardServices {
   let serving = true;
   let state: HealthState | undefined;
   const apply = (): void => {
@@ -92,7 +92,7 @@ export function standardServices(subscriptions: Subscriptions, refusals: Refusal
               subscription.close();
             }
           } catch (error) {
-            throw refusals.asStatus(error);
+            throw errorMapper.asStatus(error);
           }
         },
       });

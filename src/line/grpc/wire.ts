@@ -9,27 +9,27 @@ function encodedResponses<QI, QO, RI, RO, QS extends boolean, RS extends boolean
 }
 
 /**
- * A stream of many small messages handed over by the handful: each is a message of its own on the wire (the gate's
- * interceptor takes the handful apart), but only a handful passes through nice-grpc's generators.
+ * A stream of many small messages, handed over in batches: each is a message of its own on the wire (the auth
+ * interceptor takes the batch apart), but nice-grpc's generators see only the batch.
  */
-function handfulsOfResponses<QI, QO, RI, RO, QS extends boolean, RS extends boolean>(
+function batchesOfResponses<QI, QO, RI, RO, QS extends boolean, RS extends boolean>(
   definition: MethodDefinition<QI, QO, RI, RO, QS, RS>,
-): MethodDefinition<QI, QO, Handful, RO, QS, RS> {
+): MethodDefinition<QI, QO, MessageBatch, RO, QS, RS> {
   return { ...definition, responseSerialize: single };
 }
 
 /** Never empty. */
-export type Handful = readonly Uint8Array[];
+export type MessageBatch = readonly Uint8Array[];
 
 /** What is left when the interceptor is done: one message. */
 function single(message: unknown): Uint8Array {
   if (message instanceof Uint8Array) return message;
-  throw new TypeError('a handful of messages passed the gate undivided');
+  throw new TypeError('a batch of messages passed the auth interceptor undivided');
 }
 
 export const SerialServer = {
   ...SerialServiceDefinition,
-  streamLog: handfulsOfResponses(SerialServiceDefinition.streamLog),
+  streamLog: batchesOfResponses(SerialServiceDefinition.streamLog),
 } as const;
 
 export const LineServer = {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Alerts, type Rule } from './alerts.ts';
 
-interface Vitals {
+interface HealthReport {
   readonly heat: number;
   readonly leaks: number;
 }
 
-const rules: readonly Rule<Vitals>[] = [
+const rules: readonly Rule<HealthReport>[] = [
   {
     name: 'Hot',
     severity: 'warning',
@@ -49,7 +49,7 @@ test('each rule has an age of its own', () => {
 });
 
 test('a rule that has to last fires when it has, ages from then, and begins again after a look without it', () => {
-  const alerts = new Alerts<Vitals>(rules.map((rule) => ({ ...rule, forS: 60 })));
+  const alerts = new Alerts<HealthReport>(rules.map((rule) => ({ ...rule, forS: 60 })));
   const ageAt = (leaks: number, seconds: number): number | undefined =>
     alerts.look({ heat: 0, leaks }, seconds * 1_000)[0]?.forSeconds;
   assert.deepEqual([ageAt(1, 10), ageAt(1, 69.9), ageAt(1, 70), ageAt(2, 75)], [undefined, undefined, 0, 5]);

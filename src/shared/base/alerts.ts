@@ -11,14 +11,14 @@ export interface Alert {
   readonly value: number;
 }
 
-export interface Rule<Vitals> {
+export interface Rule<HealthReport> {
   readonly name: string;
   readonly severity: Alert['severity'];
   /** It has to last so many seconds, from look to look, before it fires: `for` of the Prometheus rule. Default 0. */
   readonly forS?: number;
   /** Fires above 0. */
-  readonly value: (vitals: Vitals) => number;
-  readonly summary: (vitals: Vitals) => string;
+  readonly value: (healthReport: HealthReport) => number;
+  readonly summary: (healthReport: HealthReport) => string;
 }
 
 /** Who has alerts to tell. */
@@ -26,20 +26,20 @@ export interface AlertSource {
   alerts(): readonly Alert[];
 }
 
-export class Alerts<Vitals> {
-  readonly #rules: readonly Rule<Vitals>[];
+export class Alerts<HealthReport> {
+  readonly #rules: readonly Rule<HealthReport>[];
   /** By name, the monotonic milliseconds at which its value rose above 0. */
   readonly #since = new Map<string, number>();
 
-  constructor(rules: readonly Rule<Vitals>[]) {
+  constructor(rules: readonly Rule<HealthReport>[]) {
     this.#rules = rules;
   }
 
   /** What fires now. An alert keeps its age while it goes on firing from look to look. */
-  look(vitals: Vitals, nowMs: number): readonly Alert[] {
+  look(healthReport: HealthReport, nowMs: number): readonly Alert[] {
     const firing: Alert[] = [];
     for (const { name, severity, forS = 0, value, summary } of this.#rules) {
-      const figure = value(vitals);
+      const figure = value(healthReport);
       if (figure <= 0) {
         this.#since.delete(name);
         continue;
@@ -49,7 +49,7 @@ export class Alerts<Vitals> {
       const firedMs = since + forS * 1000;
       if (nowMs < firedMs) continue;
       const forSeconds = Math.floor((nowMs - firedMs) / 1000);
-      firing.push({ name, severity, forSeconds, summary: summary(vitals), value: figure });
+      firing.push({ name, severity, forSeconds, summary: summary(healthReport), value: figure });
     }
     return firing;
   }

@@ -21,10 +21,10 @@ interface Schema {
 
 /** A value as TOML gave it. */
 export function judge(key: Key, raw: unknown): Judged {
-  return judgeBy(key.schema, raw);
+  return authenticatorBy(key.schema, raw);
 }
 
-function judgeBy(schema: Schema, raw: unknown): Judged {
+function authenticatorBy(schema: Schema, raw: unknown): Judged {
   if (schema.anyOf !== undefined) return judgeAny(schema.anyOf, raw);
   if (schema.const !== undefined) return raw === schema.const ? { value: raw } : unlike(schema, raw);
   if (schema.enum !== undefined) return judgeChoice(schema, schema.enum, raw);
@@ -65,7 +65,7 @@ function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, value: nu
 
 function judgeAny(schemas: readonly Schema[], raw: unknown): Judged {
   for (const schema of schemas) {
-    const judged = judgeBy(schema, raw);
+    const judged = authenticatorBy(schema, raw);
     if ('value' in judged) return judged;
   }
   return unlike({ anyOf: schemas }, raw);

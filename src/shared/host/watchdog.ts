@@ -35,10 +35,10 @@ const PART = 1 / 3;
 /** Does nothing where nobody waits to hear of it. */
 export function startWatchdog(options: WatchdogOptions): Watchdog {
   const { watchdogIntervalMs } = options.notifier;
-  return watchdogIntervalMs === undefined ? { stop() {} } : new Rounds(options, watchdogIntervalMs * PART);
+  return watchdogIntervalMs === undefined ? { stop() {} } : new WatchdogLoop(options, watchdogIntervalMs * PART);
 }
 
-class Rounds implements Watchdog {
+class WatchdogLoop implements Watchdog {
   readonly #o: WatchdogOptions;
   readonly #partMs: number;
   readonly #asked: readonly Asked[];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { lacksOf } from './topic-wish.ts';
+import { lacksOf } from './topic-spec.ts';
 
 const wish = {
   name: 't',

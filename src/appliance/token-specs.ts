@@ -5,7 +5,7 @@ import type { Fault } from '../shared/config/settings.ts';
 import { CLAIM, TAKEN } from './setup-keys.ts';
 
 /** One section. `token` is '' where it is given by its hash, "*" where the box took it earlier. */
-export interface TokenWish {
+export interface TokenSpec {
   readonly name: string;
   readonly roles: readonly string[];
   readonly token: string;
@@ -16,7 +16,7 @@ export interface TokenWish {
 /** 32 random bytes, as "lineside token add" makes them: weaker ones could be guessed from their hash. */
 const TOKEN = /^lsd_[A-Za-z0-9_-]{43}$/;
 
-export function tokenFaults(wishes: readonly TokenWish[]): Fault[] {
+export function tokenFaults(wishes: readonly TokenSpec[]): Fault[] {
   return wishes.flatMap((wish, i) => {
     const fault = (key: string, message: string): Fault => ({ path: `token[${i}].${key}`, message });
     const { name } = wish;
@@ -28,13 +28,13 @@ export function tokenFaults(wishes: readonly TokenWish[]): Fault[] {
 
 type Say = (key: string, message: string) => Fault;
 
-function nameFaults({ name, revoke }: TokenWish, fault: Say): Fault[] {
+function nameFaults({ name, revoke }: TokenSpec, fault: Say): Fault[] {
   if (name === LOCAL) return [fault('name', `"${LOCAL}" is who comes through the Unix socket: take another name`)];
   if (name === CLAIM && !revoke) return [fault('name', `"${CLAIM}" is made by the box itself: take another name`)];
   return [];
 }
 
-function contentFaults({ roles: wanted, token, hash, revoke }: TokenWish, fault: Say): Fault[] {
+function contentFaults({ roles: wanted, token, hash, revoke }: TokenSpec, fault: Say): Fault[] {
   if (revoke) return token === '' || token === TAKEN ? [] : [fault('revoke', 'a token that is given is not revoked')];
   const faults: Fault[] = [];
   if (wanted.length === 0) faults.push(fault('roles', `is missing: ${roles.join(', ')}`));
@@ -61,7 +61,7 @@ export interface Granted {
  */
 export function grant(
   stored: readonly StoredToken[],
-  wishes: readonly TokenWish[],
+  wishes: readonly TokenSpec[],
   createdAt: string,
   digest: (token: string) => string,
   earlier: readonly string[],

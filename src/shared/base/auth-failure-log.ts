@@ -11,7 +11,7 @@ interface Refused {
   readonly reason: string;
 }
 
-export class RefusalLog {
+export class AuthFailureLog {
   readonly #clock: Clock;
   readonly #logger: Logger;
   #lastMs = Number.NEGATIVE_INFINITY;

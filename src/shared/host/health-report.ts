@@ -6,7 +6,7 @@ import type { Notifier } from './notify.ts';
 import { type Check, startWatchdog, type Watchdog } from './watchdog.ts';
 
 /** Of a part of the service, or a process of it. */
-export interface Vitals {
+export interface HealthReport {
   /** In one line, for systemctl status. */
   readonly status: () => Promise<string> | string;
   readonly checks: readonly Check[];
@@ -25,7 +25,7 @@ export interface VitalsReportOptions {
 
 export class VitalsReport {
   readonly #o: VitalsReportOptions;
-  #vitals: Vitals | undefined;
+  #healthReport: HealthReport | undefined;
   #watchdog: Watchdog | undefined;
   #timer: Timer | undefined;
   #remark = '';
@@ -48,13 +48,13 @@ export class VitalsReport {
   }
 
   /** The start is done. */
-  async up(vitals: Vitals): Promise<void> {
+  async up(healthReport: HealthReport): Promise<void> {
     const { notifier, clock, logger } = this.#o;
     if (!notifier.enabled) return;
-    this.#vitals = vitals;
+    this.#healthReport = healthReport;
     this.#said = await this.#text();
     notifier.ready(this.#said);
-    this.#watchdog = startWatchdog({ notifier, checks: vitals.checks, clock, logger });
+    this.#watchdog = startWatchdog({ notifier, checks: healthReport.checks, clock, logger });
     this.#arm();
   }
 
@@ -69,14 +69,14 @@ export class VitalsReport {
     this.#remark = remark;
     const text = await this.#text();
     // A hub that has ended itself meanwhile is not ready.
-    if (this.#vitals === undefined) return;
+    if (this.#healthReport === undefined) return;
     this.#said = text;
     notifier.ready(text);
   }
 
   /** `limitMs`: what the whole stop may take. */
   stopping(limitMs: number): void {
-    this.#vitals = undefined;
+    this.#healthReport = undefined;
     this.#watchdog?.stop();
     this.#timer?.cancel();
     this.#o.notifier.stopping('stopping');
@@ -85,7 +85,7 @@ export class VitalsReport {
 
   async #look(): Promise<void> {
     const text = await this.#text();
-    if (this.#vitals === undefined) return;
+    if (this.#healthReport === undefined) return;
     if (text !== this.#said) this.#o.notifier.status(text);
     this.#said = text;
     this.#arm();
@@ -98,7 +98,7 @@ export class VitalsReport {
   async #text(): Promise<string> {
     let text: string;
     try {
-      text = (await this.#vitals?.status()) ?? '';
+      text = (await this.#healthReport?.status()) ?? '';
     } catch (error) {
       text = `its state cannot be told: ${messageOf(error)}`;
     }

@@ -3,7 +3,7 @@
 /** Looks that are kept: the window is exact to a sixtieth of itself. */
 const KEPT = 60;
 
-export class Rise {
+export class RollingIncrease {
   readonly #windowMs: number;
   /** Oldest first; `rise`: since the look before it. */
   #looks: { readonly atMs: number; rise: number }[] = [];

@@ -18,7 +18,7 @@ export interface LaneLimits {
   readonly maxAttempts: number;
 }
 
-export class InHand<R extends RowHead> {
+export class InFlight<R extends RowHead> {
   readonly limits: LaneLimits;
   readonly backlog = new Backlog();
   readonly topics: Topics;
@@ -62,7 +62,7 @@ export class InHand<R extends RowHead> {
   }
 
   /** The row in hand and those held are passed over too. */
-  giveUpWith(lane: Lane<R>, id: number): void {
+  evict(lane: Lane<R>, id: number): void {
     this.letGo(lane);
     this.backlog.passOver(lane.gap, id);
     this.giveUp(lane);
@@ -80,9 +80,9 @@ export class InHand<R extends RowHead> {
     for (const lane of this.lanes.in('parked')) {
       if (lane.slice !== slice || lane.head.kind !== 'parked' || lane.head.refused) continue;
       toMs = Math.min(toMs, lane.head.retryAtMs);
-      this.giveUpWith(lane, lane.head.id);
+      this.evict(lane, lane.head.id);
     }
-    this.topics.putOff(slice, toMs);
+    this.topics.defer(slice, toMs);
     return slice;
   }
 

@@ -8,7 +8,7 @@ const QUIET_MS = 3_600_000;
 /** Reasons remembered; librdkafka has some two hundred error codes, of which a broker uses a few. */
 const MAX_REASONS = 20;
 
-export class RefusalJournal {
+export class BrokerRejectLog {
   readonly #clock: Clock;
   readonly #logger: Logger;
   /** By kind of ending and reason without its numbers: when it was heard last, monotonic. */

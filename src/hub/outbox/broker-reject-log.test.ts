@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
-import { RefusalJournal } from './refusal-journal.ts';
+import { BrokerRejectLog } from './broker-reject-log.ts';
 
 function journal() {
   const clock = new FakeClock();
@@ -12,7 +12,7 @@ function journal() {
     warn: (message: string, fields?: object) => lines.push(`warn ${message} ${JSON.stringify(fields)}`),
     error: (message: string, fields?: object) => lines.push(`error ${message} ${JSON.stringify(fields)}`),
   };
-  return { clock, lines, told: new RefusalJournal(clock, logger) };
+  return { clock, lines, told: new BrokerRejectLog(clock, logger) };
 }
 
 test('a refusal is told once for each reason, whatever the rows and attempts, and again after an hour without it', () => {

@@ -12,11 +12,11 @@ import {
   status,
 } from '@grpc/grpc-js';
 import type { CallContext } from 'nice-grpc';
+import type { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
-import type { RefusalLog } from '../../shared/base/refusal-log.ts';
 import { type Connection, Connections } from './connection.ts';
-import type { Judge, Refusal } from './credentials.ts';
+import type { Authenticator, Refusal } from './credentials.ts';
 import { type Incoming, LargeMessages, type Receiving } from './large-messages.ts';
 import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART, STREAM_JUDGE_MS } from './limits.ts';
 
@@ -24,24 +24,29 @@ import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART, STREAM_JUDGE_MS } from './lim
 const CALLER = 'lineside-internal-caller';
 const DEADLINE = 'lineside-internal-deadline';
 
-export interface Gate {
+export interface AuthInterceptor {
   /** `admitted`: called with the peer of each call that may be made. */
-  interceptor(judge: Judge | undefined, admitted?: (peer: string) => void): ServerInterceptor;
+  interceptor(authenticate: Authenticator | undefined, admitted?: (peer: string) => void): ServerInterceptor;
   /** From now on every call is refused with UNAVAILABLE. */
   close(): void;
 }
 
-export function createGate(clock: Clock, refused: RefusalLog): Gate {
+export function createAuthInterceptor(clock: Clock, refused: AuthFailureLog): AuthInterceptor {
   const connections = new Connections();
   const large = new LargeMessages();
   let open = true;
-  const admit = async (judge: Judge, path: string, authorization: Authorization, connection: Connection) => {
-    const refusal = await judge(path, authorization, connection);
+  const admit = async (
+    authenticate: Authenticator,
+    path: string,
+    authorization: Authorization,
+    connection: Connection,
+  ) => {
+    const refusal = await authenticate(path, authorization, connection);
     if (refusal !== undefined) refused.note(path, connection.peer, refusal.message);
     return refusal;
   };
   return {
-    interceptor: (judge, admitted) => (method, call) => {
+    interceptor: (authenticate, admitted) => (method, call) => {
       const connection = connections.of(call);
       const deadline = deadlineOf(call, clock);
       const gated = new GatedCall(call, clock, (metadata) => {
@@ -50,13 +55,13 @@ export function createGate(clock: Clock, refused: RefusalLog): Gate {
         metadata.remove(DEADLINE);
         metadata.set(CALLER, connection.caller);
         if (deadline !== undefined) metadata.set(DEADLINE, String(deadline));
-        if (judge === undefined) {
+        if (authenticate === undefined) {
           admitted?.(connection.peer);
           return undefined;
         }
         const authorization = metadata.get('authorization').map(String);
         const judged = async (): Promise<Refusal> => {
-          const refusal = await admit(judge, method.path, authorization, connection);
+          const refusal = await admit(authenticate, method.path, authorization, connection);
           if (refusal === undefined) admitted?.(connection.peer);
           return refusal;
         };
@@ -103,7 +108,7 @@ class GatedCall extends ServerInterceptingCall {
   readonly #call: ServerInterceptingCallInterface;
   readonly #clock: Clock;
   readonly #admit: Admit;
-  #judge: (() => Promise<Refusal>) | undefined;
+  #authenticate: (() => Promise<Refusal>) | undefined;
   #timer: Timer | undefined;
   #receiving: Receiving | undefined;
   /** Its status is on its way, or its client is gone. */
@@ -125,8 +130,8 @@ class GatedCall extends ServerInterceptingCall {
   }
 
   /** Once it is admitted, until it is over. */
-  judgeAgain(judge: () => Promise<Refusal>): void {
-    this.#judge = judge;
+  judgeAgain(authenticate: () => Promise<Refusal>): void {
+    this.#authenticate = authenticate;
   }
 
   override start(listener: InterceptingServerListener): void {
@@ -168,8 +173,8 @@ class GatedCall extends ServerInterceptingCall {
   }
 
   #judgeLater(cancel: () => void): void {
-    const judge = this.#judge;
-    if (judge === undefined || this.#over) return;
+    const authenticate = this.#authenticate;
+    if (authenticate === undefined || this.#over) return;
     this.#timer = this.#clock.timer(STREAM_JUDGE_MS, () => {
       const settle = (refusal: Refusal): void => {
         if (this.#over) return;
@@ -177,7 +182,7 @@ class GatedCall extends ServerInterceptingCall {
         this.#refuse(refusal);
         cancel();
       };
-      judge().then(settle, (error: unknown) =>
+      authenticate().then(settle, (error: unknown) =>
         settle(new LinesideError('INTERNAL', 'judging the caller', { cause: error })),
       );
     });

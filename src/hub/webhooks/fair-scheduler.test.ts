@@ -1,142 +1,142 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { FairScheduler, overallLimit, subscriptionLimit, suspectsLimit } from './fair-scheduler.ts';
 import type { Sign } from './policy.ts';
-import { overallLimit, subscriptionLimit, suspectsLimit, Turns } from './turns.ts';
 
-function turnsOf(count: number): Turns {
-  const turns = new Turns();
-  turns.keep(Array.from({ length: count }, (_, n) => n + 1));
-  return turns;
+function schedulerOf(count: number): FairScheduler {
+  const scheduler = new FairScheduler();
+  scheduler.keep(Array.from({ length: count }, (_, n) => n + 1));
+  return scheduler;
 }
 
 /** Starts for all who may, in turn, until nobody may; who was started. */
-function fill(turns: Turns, wants: (id: number) => boolean = () => true): number[] {
+function fill(scheduler: FairScheduler, wants: (id: number) => boolean = () => true): number[] {
   const started: number[] = [];
-  for (let id = turns.next(wants); id !== undefined; id = turns.next(wants)) {
-    turns.started(id);
+  for (let id = scheduler.next(wants); id !== undefined; id = scheduler.next(wants)) {
+    scheduler.started(id);
     started.push(id);
   }
   return started;
 }
 
 /** One attempt of each that ended so. */
-function prove(turns: Turns, ids: readonly number[], sign: Sign): void {
+function prove(scheduler: FairScheduler, ids: readonly number[], sign: Sign): void {
   for (const id of ids) {
-    turns.started(id);
-    turns.ended(id, sign);
+    scheduler.started(id);
+    scheduler.ended(id, sign);
   }
 }
 
 test('one that is not known yet begins with 1 at a time, then 2, then 4, and never more', () => {
-  const turns = turnsOf(1);
-  assert.deepEqual(fill(turns), [1]);
-  turns.ended(1, 'accepted');
-  assert.deepEqual(fill(turns), [1, 1]);
-  turns.ended(1, 'accepted');
-  assert.equal(fill(turns).length, 3);
-  turns.ended(1, 'accepted');
-  turns.ended(1, 'accepted');
-  assert.equal(fill(turns).length, 2);
-  assert.equal(turns.inFlightOf(1), subscriptionLimit);
+  const scheduler = schedulerOf(1);
+  assert.deepEqual(fill(scheduler), [1]);
+  scheduler.ended(1, 'accepted');
+  assert.deepEqual(fill(scheduler), [1, 1]);
+  scheduler.ended(1, 'accepted');
+  assert.equal(fill(scheduler).length, 3);
+  scheduler.ended(1, 'accepted');
+  scheduler.ended(1, 'accepted');
+  assert.equal(fill(scheduler).length, 2);
+  assert.equal(scheduler.inFlightOf(1), subscriptionLimit);
 });
 
 test('one whose attempt failed has 1 at a time, and begins with 2 again when one was accepted', () => {
-  const turns = turnsOf(1);
-  prove(turns, [1, 1, 1], 'accepted');
-  assert.equal(fill(turns).length, 4);
-  turns.ended(1, 'failed');
-  assert.deepEqual(fill(turns), [], 'while others of it are under way');
-  for (let n = 0; n < 3; n++) turns.ended(1, 'failed');
-  assert.deepEqual(fill(turns), [1]);
-  turns.ended(1, 'accepted');
-  assert.equal(fill(turns).length, 2);
+  const scheduler = schedulerOf(1);
+  prove(scheduler, [1, 1, 1], 'accepted');
+  assert.equal(fill(scheduler).length, 4);
+  scheduler.ended(1, 'failed');
+  assert.deepEqual(fill(scheduler), [], 'while others of it are under way');
+  for (let n = 0; n < 3; n++) scheduler.ended(1, 'failed');
+  assert.deepEqual(fill(scheduler), [1]);
+  scheduler.ended(1, 'accepted');
+  assert.equal(fill(scheduler).length, 2);
 });
 
 test('a final refusal is a sign of life, and no reason to send more at a time', () => {
-  const turns = turnsOf(30);
-  prove(turns, [1], 'failed');
-  prove(turns, [1, 1, 1, 1], 'answered');
+  const scheduler = schedulerOf(30);
+  prove(scheduler, [1], 'failed');
+  prove(scheduler, [1, 1, 1, 1], 'answered');
   assert.deepEqual(
-    fill(turns, (id) => id === 1),
+    fill(scheduler, (id) => id === 1),
     [1],
   );
   prove(
-    turns,
+    scheduler,
     Array.from({ length: 29 }, (_, n) => n + 2),
     'failed',
   );
-  assert.equal(fill(turns, (id) => id > 1).length, suspectsLimit, 'it is none of the suspects');
+  assert.equal(fill(scheduler, (id) => id > 1).length, suspectsLimit, 'it is none of the suspects');
 });
 
 test('an attempt that says nothing of the subscription changes nothing', () => {
-  const turns = turnsOf(2);
-  prove(turns, [1, 1], 'accepted');
-  prove(turns, [2], 'failed');
+  const scheduler = schedulerOf(2);
+  prove(scheduler, [1, 1], 'accepted');
+  prove(scheduler, [2], 'failed');
   for (const id of [1, 2]) {
-    turns.started(id);
-    turns.ended(id, 'void');
+    scheduler.started(id);
+    scheduler.ended(id, 'void');
   }
   assert.deepEqual(
-    fill(turns).toSorted((a, b) => a - b),
+    fill(scheduler).toSorted((a, b) => a - b),
     [1, 1, 1, 1, 2],
   );
 });
 
 test('16 at a time in all, in turn', () => {
-  const turns = turnsOf(100);
+  const scheduler = schedulerOf(100);
   prove(
-    turns,
+    scheduler,
     Array.from({ length: 100 }, (_, n) => n + 1),
     'accepted',
   );
   assert.deepEqual(
-    fill(turns),
+    fill(scheduler),
     Array.from({ length: overallLimit }, (_, n) => n + 1),
   );
-  turns.ended(5, 'accepted');
-  assert.deepEqual(fill(turns), [17]);
+  scheduler.ended(5, 'accepted');
+  assert.deepEqual(fill(scheduler), [17]);
 });
 
 test('suspects hold 8 places together, the others all that is left', () => {
-  const turns = turnsOf(40);
+  const scheduler = schedulerOf(40);
   const dead = Array.from({ length: 38 }, (_, n) => n + 1);
-  prove(turns, dead, 'failed');
-  prove(turns, [39, 39, 39, 40, 40, 40], 'accepted');
-  const started = fill(turns);
+  prove(scheduler, dead, 'failed');
+  prove(scheduler, [39, 39, 39, 40, 40, 40], 'accepted');
+  const started = fill(scheduler);
   assert.equal(started.filter((id) => id <= 38).length, suspectsLimit);
   assert.equal(started.filter((id) => id === 39).length, 4);
   assert.equal(started.filter((id) => id === 40).length, 4);
 });
 
 test('what was tried in vain before the start is a suspect until it is proven, and only then', () => {
-  const turns = turnsOf(30);
-  for (let id = 1; id <= 29; id++) turns.doubt(id);
-  prove(turns, [30], 'accepted');
-  turns.doubt(30);
-  assert.equal(fill(turns).length, suspectsLimit + 2);
+  const scheduler = schedulerOf(30);
+  for (let id = 1; id <= 29; id++) scheduler.doubt(id);
+  prove(scheduler, [30], 'accepted');
+  scheduler.doubt(30);
+  assert.equal(fill(scheduler).length, suspectsLimit + 2);
 });
 
 test('back from being offline all begin with 1', () => {
-  const turns = turnsOf(3);
-  prove(turns, [1, 1, 1, 2, 2, 2, 3, 3, 3], 'accepted');
-  turns.restart();
-  assert.deepEqual(fill(turns), [1, 2, 3]);
+  const scheduler = schedulerOf(3);
+  prove(scheduler, [1, 1, 1, 2, 2, 2, 3, 3, 3], 'accepted');
+  scheduler.restart();
+  assert.deepEqual(fill(scheduler), [1, 2, 3]);
 });
 
 test('one that is left out has no turn, and is unknown when it comes back', () => {
-  const turns = turnsOf(2);
-  prove(turns, [1, 1], 'accepted');
-  turns.started(1);
-  turns.keep([2]);
-  assert.deepEqual(fill(turns), [2]);
-  assert.equal(turns.inFlight, 2);
-  turns.ended(1, 'void');
-  turns.ended(2, 'void');
-  turns.keep([2]);
-  turns.keep([1, 2]);
+  const scheduler = schedulerOf(2);
+  prove(scheduler, [1, 1], 'accepted');
+  scheduler.started(1);
+  scheduler.keep([2]);
+  assert.deepEqual(fill(scheduler), [2]);
+  assert.equal(scheduler.inFlight, 2);
+  scheduler.ended(1, 'void');
+  scheduler.ended(2, 'void');
+  scheduler.keep([2]);
+  scheduler.keep([1, 2]);
   assert.deepEqual(
-    fill(turns).toSorted((a, b) => a - b),
+    fill(scheduler).toSorted((a, b) => a - b),
     [1, 2],
   );
 });
@@ -165,34 +165,34 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 test('no limit is ever passed, and only who takes turns and wants to is started', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
-      const turns = turnsOf(24);
+      const scheduler = schedulerOf(24);
       let kept = ids;
       const underWay: number[] = [];
       const suspects = new Set<number>();
       for (const one of steps) {
-        if (one.kind === 'again') turns.restart();
+        if (one.kind === 'again') scheduler.restart();
         if (one.kind === 'keep') {
           kept = ids.filter((id) => id !== one.without);
-          turns.keep(kept);
+          scheduler.keep(kept);
           if (!underWay.includes(one.without)) suspects.delete(one.without);
         }
         if (one.kind === 'end' && underWay.length > 0) {
           const [id = 0] = underWay.splice(one.which % underWay.length, 1);
-          turns.ended(id, one.sign);
+          scheduler.ended(id, one.sign);
           if (one.sign === 'failed') suspects.add(id);
           else if (one.sign !== 'void') suspects.delete(id);
         }
         if (one.kind !== 'start') continue;
-        const id = turns.next((wanted) => one.wanting.includes(wanted));
+        const id = scheduler.next((wanted) => one.wanting.includes(wanted));
         if (id === undefined) continue;
         assert.ok(one.wanting.includes(id) && kept.includes(id));
         const before = underWay.filter((other) => other === id).length;
         assert.ok(before < (suspects.has(id) ? 1 : subscriptionLimit));
         if (suspects.has(id)) assert.ok(underWay.filter((other) => suspects.has(other)).length < suspectsLimit);
-        turns.started(id);
+        scheduler.started(id);
         underWay.push(id);
         assert.ok(underWay.length <= overallLimit);
-        assert.equal(turns.inFlight, underWay.length);
+        assert.equal(scheduler.inFlight, underWay.length);
       }
     }),
     { numRuns: 500 },
@@ -206,31 +206,35 @@ test('a live one among many dead ones never waits for them, and among many live 
       fc.integer({ min: 1, max: 49 }),
       fc.nat(1_000),
       (dead, live, chance) => {
-        const turns = turnsOf(dead + live);
+        const scheduler = schedulerOf(dead + live);
         const isDead = (id: number): boolean => id <= dead;
         prove(
-          turns,
+          scheduler,
           Array.from({ length: dead }, (_, n) => n + 1),
           'failed',
         );
         prove(
-          turns,
+          scheduler,
           Array.from({ length: live }, (_, n) => dead + n + 1),
           'accepted',
         );
         // The dead keep every place that they get; the live ones give theirs back one after the other.
         const meant = dead + 1 + (chance % live);
-        const underWay = fill(turns, (id) => id !== meant);
+        const underWay = fill(scheduler, (id) => id !== meant);
         let freed = 0;
-        while (turns.next((id) => id === meant) === undefined) {
+        while (scheduler.next((id) => id === meant) === undefined) {
           const at = underWay.findIndex((id) => !isDead(id));
           assert.notEqual(at, -1, 'only the dead are under way, and it has no place');
           const [id = 0] = underWay.splice(at, 1);
-          turns.ended(id, 'accepted');
+          scheduler.ended(id, 'accepted');
           freed++;
           // Others may come first, each once.
-          for (let next = turns.next(() => true); next !== undefined && next !== meant; next = turns.next(() => true)) {
-            turns.started(next);
+          for (
+            let next = scheduler.next(() => true);
+            next !== undefined && next !== meant;
+            next = scheduler.next(() => true)
+          ) {
+            scheduler.started(next);
             underWay.push(next);
           }
           assert.ok(freed <= live, 'everyone else has had two turns');

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { setImmediate as aTurn } from 'node:timers/promises';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
+import { VitalsReport } from './health-report.ts';
 import { type Notifier, silent } from './notify.ts';
-import { VitalsReport } from './vitals.ts';
 
 function rig(enabled = true) {
   const clock = new FakeClock();

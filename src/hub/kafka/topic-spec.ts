@@ -1,5 +1,5 @@
 /** What a topic lacks of what was asked for, in words. Pure. */
-import type { TopicWish } from './face.ts';
+import type { TopicSpec } from './face.ts';
 
 export interface FoundTopic {
   /** 0: it does not exist. */
@@ -8,7 +8,7 @@ export interface FoundTopic {
   readonly config: ReadonlyMap<string, string> | string;
 }
 
-export function lacksOf(wish: TopicWish, found: FoundTopic, maxMessageBytes: number): string[] {
+export function lacksOf(wish: TopicSpec, found: FoundTopic, maxMessageBytes: number): string[] {
   const lacks: string[] = [];
   if (found.partitions < wish.partitions) {
     lacks.push(

@@ -4,7 +4,7 @@ import type { AfterRow, AttemptRow } from './dispatch-rows.ts';
 import type { Due, Outcome, RunMs } from './parts.ts';
 import { nextOf } from './policy.ts';
 
-export interface Ending {
+export interface AttemptResult {
   readonly due: Due;
   readonly attempt: AttemptRow;
   readonly after: AfterRow;
@@ -24,7 +24,7 @@ export function endingOf(
   began: Instant,
   ended: Moment,
   scheduleS: readonly number[],
-): Ending {
+): AttemptResult {
   const { elapsedMs, status = null, cause, message, answer } = outcome;
   const next = nextOf(due, outcome, ended.runMs, scheduleS);
   const waits = next.state === 'retrying';
@@ -45,7 +45,7 @@ export function endingOf(
  * Of a delivery that cannot be sent, which no retry repairs (its events are gone): it is for review as failed, and why is said
  * where reviewers look, in an attempt. Of the causes "connect" is the one for which nothing has left the device.
  */
-export function neverCalled(due: Due, lacking: string, { at, runMs }: Moment): Ending {
+export function undeliverable(due: Due, lacking: string, { at, runMs }: Moment): AttemptResult {
   return {
     due,
     attempt: {

@@ -3,4 +3,4 @@
  * request: a fault of such a value alone does not end the request before that, so that all faults are reported at once. On
  * an object: that a field is missing, too.
  */
-export const judgedDeeper: unique symbol = Symbol('judgedDeeper');
+export const validatedByDomain: unique symbol = Symbol('judgedDeeper');

@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import type { Broker, BrokerListener, BrokerState, Offered, Outcome, OutgoingMessage } from '../kafka/face.ts';
 import { ChangeEvents } from './change-events.ts';
-import { type KafkaWayOptions, kafkaWay } from './way-kafka.ts';
+import { type KafkaTransportOptions, kafkaTransport } from './kafka-transport.ts';
 
 class FakeBroker implements Broker {
   connected = false;
@@ -42,11 +42,11 @@ class FakeBroker implements Broker {
 const never = new AbortController().signal;
 const about = { logId: 'log', afterId: 0, throughId: 5 };
 
-function setUp(t: TestContext, more: Partial<KafkaWayOptions> = {}) {
+function setUp(t: TestContext, more: Partial<KafkaTransportOptions> = {}) {
   const clock = new FakeClock();
   const brokers: FakeBroker[] = [];
   let changes = 0;
-  const way = kafkaWay({
+  const transport = kafkaTransport({
     newBroker: async () => {
       brokers.push(new FakeBroker());
       return brokers.at(-1) as FakeBroker;
@@ -60,55 +60,55 @@ function setUp(t: TestContext, more: Partial<KafkaWayOptions> = {}) {
     clock,
     ...more,
   });
-  way.start(() => {
+  transport.start(() => {
     changes += 1;
   });
-  t.after(() => void way.stop(0));
+  t.after(() => void transport.stop(0));
   const connected = async (): Promise<FakeBroker> => {
-    const asked = way.position('log', never);
+    const asked = transport.position('log', never);
     const before = brokers.length;
     while (brokers.length === before && brokers.at(-1)?.stopped !== false) await turn();
     brokers.at(-1)?.become(true);
     await asked;
     return brokers.at(-1) as FakeBroker;
   };
-  return { clock, brokers, way, connected, changes: () => changes };
+  return { clock, brokers, transport, connected, changes: () => changes };
 }
 
 describe('the way over Kafka', () => {
   it('connects when it is asked, and is charged for it at once', async (t) => {
-    const { way, connected, brokers } = setUp(t);
-    assert.deepEqual([way.takeOverhead(), way.state().connected], [0, false]);
+    const { transport, connected, brokers } = setUp(t);
+    assert.deepEqual([transport.takeOverhead(), transport.state().connected], [0, false]);
     await connected();
-    assert.deepEqual([brokers.length, way.state().connected], [1, true]);
-    assert.equal(way.takeOverhead(), way.connectBytes);
-    assert.equal(way.takeOverhead(), 0);
+    assert.deepEqual([brokers.length, transport.state().connected], [1, true]);
+    assert.equal(transport.takeOverhead(), transport.connectBytes);
+    assert.equal(transport.takeOverhead(), 0);
   });
 
   it('a connection that is kept is charged by the second; one that was let go costs nothing until the next', async (t) => {
-    const { way, connected, clock, brokers } = setUp(t);
+    const { transport, connected, clock, brokers } = setUp(t);
     await connected();
-    way.takeOverhead();
+    transport.takeOverhead();
     clock.advance(60_000);
-    assert.ok(way.takeOverhead() >= 60 * 76);
-    way.rest();
+    assert.ok(transport.takeOverhead() >= 60 * 76);
+    transport.rest();
     assert.ok(brokers[0]?.stopped);
     clock.advance(3_600_000);
-    assert.equal(way.takeOverhead(), 0);
+    assert.equal(transport.takeOverhead(), 0);
     await connected();
-    assert.deepEqual([brokers.length, way.takeOverhead()], [2, way.connectBytes]);
+    assert.deepEqual([brokers.length, transport.takeOverhead()], [2, transport.connectBytes]);
   });
 
   it('a batch is stored when the broker has acknowledged it, with key and headers; charged for what it costs', async (t) => {
-    const { way, connected } = setUp(t);
+    const { transport, connected } = setUp(t);
     const broker = await connected();
     const batch = randomBytes(5_000);
-    const sent = way.send(batch, about, never);
+    const sent = transport.send(batch, about, never);
     broker.settle({ kind: 'acknowledged' });
-    const cost = way.cost(batch);
+    const cost = transport.cost(batch);
     assert.deepEqual(await sent, { kind: 'stored', wireBytes: cost });
     assert.ok(cost > 5_000 && cost < 7_000, `${cost}`);
-    assert.ok(way.cost(Buffer.alloc(5_000)) < 1_500, 'what compresses well costs less');
+    assert.ok(transport.cost(Buffer.alloc(5_000)) < 1_500, 'what compresses well costs less');
     assert.deepEqual(broker.offered[0], {
       id: 1,
       topic: 'log',
@@ -124,43 +124,43 @@ describe('the way over Kafka', () => {
   });
 
   it('what may have arrived is given up with its producer, so that it does not come beside its successor', async (t) => {
-    const { way, connected, brokers } = setUp(t);
+    const { transport, connected, brokers } = setUp(t);
     const broker = await connected();
     const batch = Buffer.from('x');
-    const sent = way.send(batch, about, never);
+    const sent = transport.send(batch, about, never);
     broker.settle({ kind: 'unreached', reason: 'no acknowledgement in time' });
     assert.deepEqual(await sent, {
       kind: 'unreached',
       reason: 'no acknowledgement in time',
-      wireBytes: way.cost(batch),
+      wireBytes: transport.cost(batch),
     });
     assert.ok(broker.stopped);
     const next = await connected();
     assert.equal(brokers.length, 2);
-    const cut = way.send(batch, about, never);
+    const cut = transport.send(batch, about, never);
     next.become(false, 'the connection was reset');
     assert.deepEqual(await cut, {
       kind: 'unreached',
       reason: 'the connection was reset',
-      wireBytes: way.cost(batch),
+      wireBytes: transport.cost(batch),
     });
     assert.ok(next.stopped);
   });
 
   it('a refusal is handed on, a broker that is gone costs nothing, and a stop waits for nobody', async (t) => {
-    const { way, connected } = setUp(t);
+    const { transport, connected } = setUp(t);
     const broker = await connected();
-    const refused = way.send(Buffer.from('x'), about, never);
+    const refused = transport.send(Buffer.from('x'), about, never);
     broker.settle({ kind: 'refused', reason: 'too large', forever: true });
     const outcome = await refused;
     assert.ok(outcome.kind === 'refused' && outcome.forever && !broker.stopped);
     broker.answer = 'offline';
-    const offline = await way.send(Buffer.from('x'), about, never);
+    const offline = await transport.send(Buffer.from('x'), about, never);
     assert.deepEqual([offline.kind, offline.wireBytes], ['unreached', 0]);
-    assert.equal((await way.send(Buffer.from('x'), about, never)).kind, 'unreached');
+    assert.equal((await transport.send(Buffer.from('x'), about, never)).kind, 'unreached');
     const next = await connected();
     const stopping = new AbortController();
-    const hanging = way.send(Buffer.from('x'), about, stopping.signal);
+    const hanging = transport.send(Buffer.from('x'), about, stopping.signal);
     stopping.abort();
     assert.equal((await hanging).kind, 'unreached');
     assert.ok(next.stopped);
@@ -168,23 +168,26 @@ describe('the way over Kafka', () => {
 
   it('while the brokers are known to be away it makes no connection, and says at once that they are back', async (t) => {
     let outage = 'no route to the broker';
-    const { way, brokers, clock, changes } = setUp(t, { outage: () => outage });
-    const asked = assert.rejects(way.position('log', never), { code: 'NOT_READY', message: outage });
+    const { transport, brokers, clock, changes } = setUp(t, { outage: () => outage });
+    const asked = assert.rejects(transport.position('log', never), { code: 'NOT_READY', message: outage });
     // One that is just being made is waited for.
     for (let n = 0; n < 20; n++) {
       clock.advance(500);
       await turn();
     }
     await asked;
-    assert.deepEqual([brokers.length, way.takeOverhead(), way.state()], [0, 0, { connected: false, reason: outage }]);
+    assert.deepEqual(
+      [brokers.length, transport.takeOverhead(), transport.state()],
+      [0, 0, { connected: false, reason: outage }],
+    );
     outage = '';
     clock.advance(1_000);
-    assert.deepEqual([changes(), way.state().connected], [1, true]);
+    assert.deepEqual([changes(), transport.state().connected], [1, true]);
   });
 
   it('a broker that does not answer is let go of after a while: trying on would cost bytes', async (t) => {
-    const { way, brokers, clock } = setUp(t);
-    const asked = assert.rejects(way.position('log', never), { code: 'NOT_READY', message: 'connecting' });
+    const { transport, brokers, clock } = setUp(t);
+    const asked = assert.rejects(transport.position('log', never), { code: 'NOT_READY', message: 'connecting' });
     while (brokers.length === 0) await turn();
     await turn();
     clock.advance(30_000);

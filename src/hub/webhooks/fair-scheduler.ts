@@ -23,7 +23,7 @@ interface Standing {
   unproven: boolean;
 }
 
-export class Turns {
+export class FairScheduler {
   /** In the order of their turns. */
   #ids: readonly number[] = [];
   readonly #standings = new Map<number, Standing>();

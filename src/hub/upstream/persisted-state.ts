@@ -23,7 +23,7 @@ export interface KeepingOptions {
   readonly clock: Clock;
 }
 
-export class Keeping {
+export class PersistedState {
   readonly #o: KeepingOptions;
   unset: SentUnset = nothingUnset;
   #budget: Budget;

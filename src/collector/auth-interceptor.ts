@@ -9,11 +9,11 @@ import {
   type ServerInterceptor,
   status,
 } from '@grpc/grpc-js';
+import type { AuthFailureLog } from '../shared/base/auth-failure-log.ts';
 import { errorCatalogue, LinesideError } from '../shared/base/errors.ts';
-import type { RefusalLog } from '../shared/base/refusal-log.ts';
 
 /** Whose token it is. Rejects with UNAUTHENTICATED. */
-export type Judge = (authorization: readonly string[]) => Promise<string>;
+export type Authenticator = (authorization: readonly string[]) => Promise<string>;
 
 /** Removed from what a client sends, then set here: the device whose token it is, encoded. Absent: this address asks for none. */
 export const DEVICE = 'lineside-internal-device';
@@ -29,13 +29,16 @@ export class Received {
   }
 }
 
-export function createGate(judge: Judge | undefined, refused: RefusalLog): ServerInterceptor {
+export function createAuthInterceptor(
+  authenticate: Authenticator | undefined,
+  refused: AuthFailureLog,
+): ServerInterceptor {
   return (method, call) => {
     const admit = async (metadata: Metadata): Promise<void> => {
       metadata.remove(DEVICE);
-      if (judge === undefined) return;
+      if (authenticate === undefined) return;
       try {
-        metadata.set(DEVICE, encodeURIComponent(await judge(metadata.get('authorization').map(String))));
+        metadata.set(DEVICE, encodeURIComponent(await authenticate(metadata.get('authorization').map(String))));
       } catch (error) {
         refused.note(method.path, call.getPeer(), error instanceof LinesideError ? error.message : 'cannot be judged');
         throw error;

@@ -19,7 +19,7 @@ import {
   PING_MS,
 } from './collector-cost.ts';
 import { type CollectorOptions, isPlainLink, readCollectorSecrets } from './collector-secrets.ts';
-import type { About, SendOutcome, Way, WayState } from './face.ts';
+import type { About, SendOutcome, Transport, WayState } from './face.ts';
 
 export type { CollectorOptions } from './collector-secrets.ts';
 
@@ -31,11 +31,11 @@ const SLOWEST_BYTES_PER_S = 1_000;
 /** Of what the collector says; it goes into the journal. */
 const MAX_REASON_CHARS = 300;
 
-export function createCollectorWay(options: CollectorOptions, clock: Clock, logger: Logger): Way {
-  return new CollectorWay(options, clock, logger);
+export function createCollectorTransport(options: CollectorOptions, clock: Clock, logger: Logger): Transport {
+  return new CollectorTransport(options, clock, logger);
 }
 
-class CollectorWay implements Way {
+class CollectorTransport implements Transport {
   readonly name = 'collector';
   readonly maxBytes = MAX_BATCH_BYTES;
   readonly connectBytes: number;

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { AuthFailureLog, REFUSAL_LOG_MS } from './auth-failure-log.ts';
 import { FakeClock } from './fake-clock.fixture.ts';
 import { silentLogger } from './logger.ts';
-import { REFUSAL_LOG_MS, RefusalLog } from './refusal-log.ts';
 
 function refusalLog() {
   const clock = new FakeClock();
   const lines: unknown[] = [];
-  const log = new RefusalLog(clock, {
+  const log = new AuthFailureLog(clock, {
     ...silentLogger,
     warn: (message, fields) => lines.push([message, fields?.peer, fields?.reason, fields?.refusals]),
   });

@@ -7,7 +7,7 @@ import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { type Clock, endsWithin, pause, type Timer } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Broker, BrokerState, OutgoingMessage, Settled } from '../kafka/face.ts';
-import type { About, SendOutcome, Way, WayState } from './face.ts';
+import type { About, SendOutcome, Transport, WayState } from './face.ts';
 import { SCHEMA_VERSION } from './packer.ts';
 
 /** A broker that answers does so within this; then it is let go of until the next try. */
@@ -23,7 +23,7 @@ const KEPT_BYTES_PER_S = 100;
 const OUTAGE_LOOK_MS = 500;
 const PATIENCE_MS = 5_000;
 
-export interface KafkaWayOptions {
+export interface KafkaTransportOptions {
   /** A producer, not started. */
   readonly newBroker: () => Promise<Broker>;
   /** Why the brokers cannot be reached, as far as it is known without trying; '': they can, or nobody knows. */
@@ -37,15 +37,15 @@ export interface KafkaWayOptions {
   readonly clock: Clock;
 }
 
-export function kafkaWay(options: KafkaWayOptions): Way {
-  return new KafkaWay(options);
+export function kafkaTransport(options: KafkaTransportOptions): Transport {
+  return new KafkaTransport(options);
 }
 
-class KafkaWay implements Way {
+class KafkaTransport implements Transport {
   readonly name = 'kafka';
   readonly connectBytes: number;
   readonly maxBytes: number;
-  readonly #o: KafkaWayOptions;
+  readonly #o: KafkaTransportOptions;
   #broker: Broker | undefined;
   /** Told when the broker has connected or gone. */
   #onChange: () => void = () => {};
@@ -61,7 +61,7 @@ class KafkaWay implements Way {
   #isPatient = true;
   #look: Timer | undefined;
 
-  constructor(options: KafkaWayOptions) {
+  constructor(options: KafkaTransportOptions) {
     this.#o = options;
     this.maxBytes = options.maxMessageBytes - MESSAGE_BYTES;
     this.connectBytes = options.secure ? SECURE_CONNECT_BYTES : CONNECT_BYTES;

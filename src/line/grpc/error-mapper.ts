@@ -20,7 +20,7 @@ function textOf(error: LinesideError): string {
   return text.slice(0, MAX_DETAILS_CHARS).toWellFormed();
 }
 
-export class Refusals {
+export class ErrorMapper {
   readonly #logger: Logger;
 
   constructor(logger: Logger) {

@@ -15,8 +15,8 @@ import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
-import type { About, SendOutcome, Way } from './face.ts';
-import { type CollectorOptions, createCollectorWay } from './way-collector.ts';
+import { type CollectorOptions, createCollectorTransport } from './collector-transport.ts';
+import type { About, SendOutcome, Transport } from './face.ts';
 
 const dirs = new Set<string>();
 after(() => {
@@ -39,10 +39,10 @@ async function collector(t: TestContext, more: Partial<ServerOptions> = {}): Pro
   return started;
 }
 
-function way(t: TestContext, port: number, more: Partial<CollectorOptions> = {}): Way {
+function transport(t: TestContext, port: number, more: Partial<CollectorOptions> = {}): Transport {
   const address = `127.0.0.1:${port}`;
   const options = { address, deviceId: 'box-1', tokenFile: '', caFile: '', insecure: false, compresses: true, ...more };
-  const made = createCollectorWay(options, systemClock, silentLogger);
+  const made = createCollectorTransport(options, systemClock, silentLogger);
   made.start(() => undefined);
   t.after(() => made.stop(0));
   return made;
@@ -75,14 +75,14 @@ function batch(
   return { encoded, about: { logId: 'log-1', afterId, throughId } };
 }
 
-function send(to: Way, { encoded, about }: ReturnType<typeof batch>, signal = never): Promise<SendOutcome> {
+function send(to: Transport, { encoded, about }: ReturnType<typeof batch>, signal = never): Promise<SendOutcome> {
   return to.send(encoded, about, signal);
 }
 
 describe('the way to a collector', () => {
   it('says that a batch is stored once the collector has it, and asks where to go on', async (t) => {
     const { port } = await collector(t);
-    const to = way(t, port);
+    const to = transport(t, port);
     assert.equal(await to.position('log-1', never), 0);
     const one = batch(0, 100);
     assert.deepEqual(await send(to, one), { kind: 'stored', wireBytes: to.cost(one.encoded) });
@@ -96,7 +96,7 @@ describe('the way to a collector', () => {
     const dir = join(directory(), 'logs');
     const first = await collector(t, { dir });
     const link = await counted(t, first.port);
-    const to = way(t, link.port);
+    const to = transport(t, link.port);
     assert.equal((await send(to, batch(0, 10))).kind, 'stored');
     await first.stop();
     const lost = await send(to, batch(10, 20));
@@ -113,13 +113,13 @@ describe('the way to a collector', () => {
   it('says in words that nothing listens where the collector is to be, and what to look at', async (t) => {
     const { port, stop } = await collector(t);
     await stop();
-    const lost = await send(way(t, port), batch(0, 10));
+    const lost = await send(transport(t, port), batch(0, 10));
     assert.match(JSON.stringify(lost), /unreached.*nothing listens there \(connection refused\).*upstream\.collector/);
   });
 
   it('tells what is too large at any time from what may go later', async (t) => {
     const { port } = await collector(t);
-    const to = way(t, port);
+    const to = transport(t, port);
     const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).about, never);
     assert.deepEqual([faulty.kind, faulty.kind === 'refused' && faulty.forever], ['refused', false]);
     assert.match(faulty.kind === 'refused' ? faulty.reason : '', /INVALID_ARGUMENT: device_id: has 129 characters/);
@@ -143,7 +143,7 @@ describe('the way to a collector', () => {
     const { port } = await collector(t, tls);
     const tokenFile = join(dir, 'token');
     const more = { address: `localhost:${port}`, tokenFile, caFile: join(dir, 'ca.pem') };
-    const to = way(t, port, more);
+    const to = transport(t, port, more);
     const secret = 'lsd_nobodys-own';
     const tried: readonly (readonly [string, RegExp])[] = [
       [`${secret}\n`, /UNAUTHENTICATED/],
@@ -167,7 +167,7 @@ describe('the way to a collector', () => {
     assert.equal((await send(to, batch(0, 5))).kind, 'stored');
     revokeDeviceTokens(tokens, 'box-1');
     await until('it is refused', async () => (await send(to, batch(5, 9))).kind === 'refused');
-    const untrusting = way(t, port, { ...more, caFile: join(dir, 'other.pem') });
+    const untrusting = transport(t, port, { ...more, caFile: join(dir, 'other.pem') });
     assert.match(JSON.stringify(await send(untrusting, batch(5, 9))), /unreached.*UNAVAILABLE.*certificate/);
   });
 
@@ -175,7 +175,7 @@ describe('the way to a collector', () => {
     const silent = createServer(() => undefined);
     await once(silent.listen(0, '127.0.0.1'), 'listening');
     t.after(() => void silent.close());
-    const to = way(t, (silent.address() as AddressInfo).port);
+    const to = transport(t, (silent.address() as AddressInfo).port);
     const told = new AbortController();
     const sending = send(to, batch(0, 5), told.signal);
     told.abort();
@@ -196,7 +196,7 @@ describe('the way to a collector', () => {
     const { port } = await collector(t, tls);
     const link = await counted(t, port);
     const more = { address: `localhost:${link.port}`, tokenFile: join(dir, 'token'), caFile: join(dir, 'ca.pem') };
-    const to = way(t, link.port, more);
+    const to = transport(t, link.port, more);
     const before = to.connectBytes;
     await to.position('log-1', never);
     assert.ok(link.bytes() <= before, `${link.bytes()} to connect, ${before} announced`);
@@ -219,7 +219,7 @@ describe('the way to a collector', () => {
   it('lets go of its connection for a rest, and makes another for the next batch', async (t) => {
     const { port } = await collector(t);
     const link = await counted(t, port);
-    const to = way(t, link.port);
+    const to = transport(t, link.port);
     assert.equal((await send(to, batch(0, 5))).kind, 'stored');
     to.rest();
     await until('no connection is left', () => link.open() === 0);
@@ -230,7 +230,7 @@ describe('the way to a collector', () => {
 
   it('goes uncompressed to a collector that cannot unpack', async (t) => {
     const { port, encodings } = await unpackless(t);
-    const to = way(t, port);
+    const to = transport(t, port);
     assert.equal((await send(to, batch(0, 5))).kind, 'unreached');
     assert.equal((await send(to, batch(0, 5))).kind, 'stored');
     assert.equal(encodings[0], 'gzip');

@@ -12,53 +12,53 @@ interface Look {
 const firstRetryMs = 1_000;
 const longestRetryMs = 60_000;
 
-export class Looks {
-  readonly #looks = new Map<number, Look>();
+export class NextDueCache {
+  readonly #nextDue = new Map<number, Look>();
 
   /** Answers those that are new. */
   keep(ids: readonly number[]): readonly number[] {
     const kept = new Set(ids);
-    for (const id of this.#looks.keys()) if (!kept.has(id)) this.#looks.delete(id);
-    const added = ids.filter((id) => !this.#looks.has(id));
-    for (const id of added) this.#looks.set(id, { fromRunMs: 0, failures: 0 });
+    for (const id of this.#nextDue.keys()) if (!kept.has(id)) this.#nextDue.delete(id);
+    const added = ids.filter((id) => !this.#nextDue.has(id));
+    for (const id of added) this.#nextDue.set(id, { fromRunMs: 0, failures: 0 });
     return added;
   }
 
   isDue(id: number, runMs: RunMs): boolean {
-    return (this.#looks.get(id)?.fromRunMs ?? Number.POSITIVE_INFINITY) <= runMs;
+    return (this.#nextDue.get(id)?.fromRunMs ?? Number.POSITIVE_INFINITY) <= runMs;
   }
 
   /** It was read: nothing of it is due before then. */
   from(id: number, fromRunMs: RunMs): void {
-    const look = this.#looks.get(id);
+    const look = this.#nextDue.get(id);
     if (look !== undefined) look.fromRunMs = fromRunMs;
   }
 
   /** Reading and all that follows from it. */
   succeeded(id: number): void {
-    const look = this.#looks.get(id);
+    const look = this.#nextDue.get(id);
     if (look !== undefined) look.failures = 0;
   }
 
   /** Something of it is due then, and perhaps other things before. */
   notLaterThan(id: number, runMs: RunMs): void {
-    const look = this.#looks.get(id);
+    const look = this.#nextDue.get(id);
     if (look !== undefined) look.fromRunMs = Math.min(look.fromRunMs, runMs);
   }
 
   failed(id: number, runMs: RunMs): void {
-    const look = this.#looks.get(id);
+    const look = this.#nextDue.get(id);
     if (look !== undefined) look.fromRunMs = runMs + backoffMs(look.failures++, firstRetryMs, longestRetryMs);
   }
 
   all(): void {
-    for (const look of this.#looks.values()) if (look.failures === 0) look.fromRunMs = 0;
+    for (const look of this.#nextDue.values()) if (look.failures === 0) look.fromRunMs = 0;
   }
 
   /** Infinity: none. */
   nextAfter(runMs: RunMs): RunMs {
     let next = Number.POSITIVE_INFINITY;
-    for (const { fromRunMs } of this.#looks.values()) if (fromRunMs > runMs && fromRunMs < next) next = fromRunMs;
+    for (const { fromRunMs } of this.#nextDue.values()) if (fromRunMs > runMs && fromRunMs < next) next = fromRunMs;
     return next;
   }
 }

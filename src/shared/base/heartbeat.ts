@@ -1,7 +1,7 @@
 /** The beat of a loop that has a period of its own: whether it still turns, for who looks from outside. */
 import type { Clock } from './clock.ts';
 
-export class Pulse {
+export class Heartbeat {
   readonly #clock: Clock;
   readonly #limitMs: number;
   #beatMs: number | undefined;

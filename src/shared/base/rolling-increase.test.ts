@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Rise } from './rise.ts';
+import { RollingIncrease } from './rolling-increase.ts';
 
 test('a rise is that of its window; the first look counts for nothing, and a counter that fell began again', () => {
-  const rise = new Rise(300_000);
+  const rise = new RollingIncrease(300_000);
   rise.note(1_000, 0);
   assert.equal(rise.within(0), 0);
   rise.note(1_003, 10_000);
@@ -19,7 +19,7 @@ test('a rise is that of its window; the first look counts for nothing, and a cou
 });
 
 test('looks that come fast are kept together: nothing is lost, and no more than sixty-one are held', () => {
-  const rise = new Rise(60_000);
+  const rise = new RollingIncrease(60_000);
   let counted = 0;
   for (let ms = 0; ms <= 60_000; ms += 100) rise.note((counted += 1), ms);
   assert.ok(Math.abs(rise.within(60_000) - 600) <= 10, String(rise.within(60_000)));
