@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
+import { holdersOf } from '../shared/base/processes.ts';
 import { closeQuietly, openReadOnly } from '../shared/storage/open.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.ts';
 import type { Place } from './place.ts';
-import { holdersOf } from './processes.ts';
 import { textOf } from './safe-files.ts';
 
 const mib = (bytes: number): string => `${Math.floor(bytes / 1_048_576)} MiB`;

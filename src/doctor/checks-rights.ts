@@ -3,9 +3,9 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInventory } from '../line/port/inventory.ts';
 import { systemCode } from '../shared/base/errors.ts';
+import { pidsOfUnit, runningOf } from '../shared/base/processes.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from './check.ts';
 import { namedFiles, type Place } from './place.ts';
-import { pidsOfUnit, runningOf } from './processes.ts';
 import { kindOf, modeOf, textOf } from './safe-files.ts';
 
 export interface RightsFact {

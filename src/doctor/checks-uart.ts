@@ -7,9 +7,9 @@ import { access, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { createInventory } from '../line/port/inventory.ts';
 import type { Port } from '../line/port/ports.ts';
+import { type Holders, holdersOf, processIds, runningOf } from '../shared/base/processes.ts';
 import { type Finding, failed, ok, skipped, warning } from './check.ts';
 import type { Place } from './place.ts';
-import { type Holders, holdersOf, processIds, runningOf } from './processes.ts';
 import { isThere, namesIn, textOf } from './safe-files.ts';
 
 /** Every port with who holds it. */

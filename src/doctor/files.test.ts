@@ -21,6 +21,7 @@ import { makeCa, makeLastingCa, signed, signedFor } from '../shared/base/certifi
 import { systemClock } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
+import { holdersOf } from '../shared/base/processes.ts';
 import { openDatabase } from '../shared/storage/open.ts';
 import { fitted } from './bundle.ts';
 import { checkTarget, targetOf, writeBundle } from './bundle-target.ts';
@@ -31,7 +32,6 @@ import { checkRights } from './checks-rights.ts';
 import { checkCertificates } from './checks-tls.ts';
 import { checkConsole } from './checks-uart.ts';
 import { lookAround, machineRoots, type Place } from './place.ts';
-import { holdersOf } from './processes.ts';
 import { readSafely } from './safe-files.ts';
 import { runTool } from './tool.ts';
 

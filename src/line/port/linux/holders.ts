@@ -1,25 +1,16 @@
 /** Which other process has a port, as far as /proc and the lock files tell. Nothing here opens the port. */
-import { readdir, readFile, readlink } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { systemCode } from '../../../shared/base/errors.ts';
+import { holdersOf, processText, runningOf } from '../../../shared/base/processes.ts';
 
 /** Where programs of the UUCP tradition (minicom, cu, pppd) leave LCK..<name> with their pid. */
 const LOCK_DIRECTORY = '/run/lock';
 
 /** "process 812 (minicom)" that has the path open, other than this one; undefined when none is seen (or may be seen). */
 export async function openHolder(path: string, procRoot = '/proc'): Promise<string | undefined> {
-  const pids = (await readdir(procRoot).catch(() => [])).filter((name) => /^\d+$/.test(name));
-  for (const pid of pids) {
-    if (Number(pid) === process.pid) continue;
-    if (await hasOpen(join(procRoot, pid, 'fd'), path)) return nameProcess(Number(pid), procRoot);
-  }
-  return undefined;
-}
-
-async function hasOpen(fdDirectory: string, path: string): Promise<boolean> {
-  const fds = await readdir(fdDirectory).catch(() => []);
-  for (const fd of fds) if ((await readlink(join(fdDirectory, fd)).catch(() => '')) === path) return true;
-  return false;
+  const [holder] = (await holdersOf(procRoot, path)).holders;
+  return holder && processText(holder);
 }
 
 /** The living process that a UUCP lock file names; a stale or unreadable file is nobody's. */
@@ -27,7 +18,7 @@ export async function lockFileHolder(path: string, lockDirectory = LOCK_DIRECTOR
   const content = await readFile(join(lockDirectory, `LCK..${basename(path)}`)).catch(() => undefined);
   const pid = content === undefined ? undefined : lockPid(content);
   if (pid === undefined || pid === process.pid || !isAlive(pid)) return undefined;
-  return nameProcess(pid);
+  return processText(await runningOf('/proc', pid));
 }
 
 /** The pid as ASCII digits (HDB, the usual form) or as a native 4-byte integer (the older one). */
@@ -45,12 +36,4 @@ function isAlive(pid: number): boolean {
   } catch (thrown) {
     return systemCode(thrown) === 'EPERM';
   }
-}
-
-async function nameProcess(pid: number, procRoot = '/proc'): Promise<string> {
-  const own = (file: string): Promise<string> => readFile(join(procRoot, String(pid), file), 'utf8').catch(() => '');
-  const command = (await own('comm')).trim();
-  // Node calls its main thread so, whatever the program is.
-  const name = command === 'MainThread' ? basename((await own('cmdline')).split('\0')[0] ?? '') : command;
-  return name === '' ? `process ${pid}` : `process ${pid} (${name})`;
 }

@@ -1,11 +1,11 @@
-/** Who is at work on this machine, by /proc: which programs run, and what they hold open. */
-import { readdir, readlink } from 'node:fs/promises';
+/** The processes of this machine, by /proc: which programs run, and what they hold open. */
+import { readdir, readFile, readlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { namesIn, textOf } from './safe-files.ts';
+import { systemCode } from './errors.ts';
 
 export interface Running {
   readonly pid: number;
-  /** "cat": of the command, or as the kernel knows it. */
+  /** "cat": as the kernel knows it, or of the command. */
   readonly name: string;
   readonly isLineside: boolean;
   readonly uid: number;
@@ -18,7 +18,8 @@ export interface Holders {
 }
 
 export async function processIds(proc: string): Promise<number[]> {
-  return (await namesIn(proc)).filter((name) => /^\d+$/.test(name)).map(Number);
+  const names = await readdir(proc).catch(() => []);
+  return names.flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : [])).toSorted((a, b) => a - b);
 }
 
 /** Who has the file at `path` open: its real path, as the links in /proc show it. */
@@ -39,8 +40,7 @@ async function hasOpen(dir: string, path: string): Promise<'yes' | 'no' | 'unsee
   try {
     names = await readdir(dir);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : '';
-    return code === 'EACCES' || code === 'EPERM' ? 'unseen' : 'no';
+    return ['EACCES', 'EPERM'].includes(systemCode(error)) ? 'unseen' : 'no';
   }
   for (const name of names) {
     const target = await readlink(join(dir, name)).catch(() => '');
@@ -59,11 +59,28 @@ export async function runningOf(proc: string, pid: number): Promise<Running> {
   const words = command.split('\0');
   const program = basename(words[0] ?? '').replaceAll(/[^\w.+-]/g, '');
   const isLineside = words.some((word) => /(?:^|\/)(?:main\.js|lineside)$/.test(word)) && words.includes('serve');
-  return { pid, name: program || name, isLineside, uid: Number(/^Uid:\s+(\d+)/m.exec(status)?.[1] ?? -1) };
+  // The kernel's name is cut at 15 characters, and Node calls its main thread so, whatever the program is.
+  const isName = name !== '' && name.length < 15 && name !== 'MainThread';
+  return {
+    pid,
+    name: isName ? name : program || name,
+    isLineside,
+    uid: Number(/^Uid:\s+(\d+)/m.exec(status)?.[1] ?? -1),
+  };
 }
 
 /** The processes of a unit: its control group is empty, or gone, while it does not run. */
 export async function pidsOfUnit(sys: string, unit: string): Promise<number[]> {
   const procs = await textOf(join(sys, 'fs/cgroup/system.slice', unit, 'cgroup.procs'));
   return procs === '' ? [] : procs.split('\n').map(Number);
+}
+
+/** "process 812 (minicom)" */
+export function processText({ pid, name }: Pick<Running, 'pid' | 'name'>): string {
+  return name === '' ? `process ${pid}` : `process ${pid} (${name})`;
+}
+
+/** '' if it cannot be read. */
+async function textOf(path: string): Promise<string> {
+  return (await readFile(path, 'utf8').catch(() => '')).trim();
 }
