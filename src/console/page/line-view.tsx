@@ -94,7 +94,7 @@ function PortText({ status, isFresh }: { status: LineStatus; isFresh: boolean })
         </p>
       )}
       {(portState === 'lost' || portState === 'reopening') && (
-        <p class="note">Reconnecting: lineside opens it automatically when it is plugged in.</p>
+        <p class="note">Reconnecting: the port is reopened automatically.</p>
       )}
       {effective?.unverified === true && <p class="note">Virtual port: it has no line settings.</p>}
     </div>
