@@ -30,7 +30,7 @@ let otherCa: Authority;
 let server: TestServer;
 let remote = '';
 const tokens = new Map<string, string>();
-const errorMapper: string[] = [];
+const refusals: string[] = [];
 
 before(async () => {
   dir = mkdtempSync(join(tmpdir(), 'lineside-access-'));
@@ -39,7 +39,7 @@ before(async () => {
   const pair = ca.issue('server', '/CN=box');
   const file = join(dir, 'tokens.json');
   for (const role of ['viewer', 'operator', 'admin']) tokens.set(role, addToken(file, role, [role], new Date()));
-  const logger = { ...silentLogger, warn: (_: string, fields?: object) => errorMapper.push(JSON.stringify(fields)) };
+  const logger = { ...silentLogger, warn: (_: string, fields?: object) => refusals.push(JSON.stringify(fields)) };
   server = await startTestServer(
     {
       grpc: { listen: ['0.0.0.0:0', '127.0.0.1:0', 'unix:grpc.sock'] },
@@ -209,11 +209,11 @@ test('insecure = true asks for nothing anywhere', async () => {
 });
 
 test('refused callers are in the log, one line a minute with a count', () => {
-  assert.equal(errorMapper.length, 1);
-  assert.match(errorMapper[0] ?? '', /"peer":"127\.0\.0\.1:\d+".*"refusals":1/);
+  assert.equal(refusals.length, 1);
+  assert.match(refusals[0] ?? '', /"peer":"127\.0\.0\.1:\d+".*"refusals":1/);
   const clock = new FakeClock();
   const lines: unknown[] = [];
-  const log = new AuthFailureLog(clock, { ...silentLogger, warn: (_, fields) => lines.push(fields?.errorMapper) });
+  const log = new AuthFailureLog(clock, { ...silentLogger, warn: (_, fields) => lines.push(fields?.refusals) });
   for (let i = 0; i < 5; i++) log.note('/m', 'p', 'r');
   clock.advance(REFUSAL_LOG_MS);
   log.note('/m', 'p', 'r');
