@@ -17,7 +17,7 @@ export function etcEntries(etcDir: string): SourceFile[] {
     .sort((a, b) => (a < b ? -1 : 1))
     .map((path) => {
       const source = join(etcDir, path);
-      // A link to a file is kept as what it leads to; one to a directory would be walked by nobody.
+      // A link to a file is kept as what it leads to; one to a directory would not be walked.
       const stat = statSync(source);
       const isDirectory = stat.isDirectory();
       if ((isDirectory && lstatSync(source).isSymbolicLink()) || !(isDirectory || stat.isFile())) {

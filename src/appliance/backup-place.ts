@@ -33,7 +33,7 @@ export function placeOf(
 }
 
 /**
- * Where a restore may write: the places of this box, by its own configuration and without one. Never by the backup's: whoever
+ * Where a restore may write: the places of this box, by its own configuration and without one. Never by the backup's: the person who
  * made the file would choose which files root replaces.
  */
 export function knownPlaces(configFile: string, env: Readonly<Record<string, string | undefined>>): BackupPlace[] {

@@ -32,7 +32,7 @@ export interface Identity extends IdentityFile {
 export type Found =
   | { readonly kind: 'none' }
   | { readonly kind: 'whole'; readonly identity: Identity }
-  /** `authority`: where that much is whole, the rest can be made again and nobody need trust again. */
+  /** `authority`: where that much is whole, the rest can be made again and no client has to trust again. */
   | { readonly kind: 'damaged'; readonly what: string; readonly authority: Pair | undefined };
 
 const tlsKeys = [join(etc.lineSecrets, 'tls.key'), join(etc.hubSecrets, 'tls.key')];

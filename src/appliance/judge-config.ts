@@ -71,7 +71,7 @@ function tokensFileFaults({ auth }: Config): Fault[] {
   return [{ path: 'auth.tokens_file', message: `the box keeps its tokens in ${etc.tokens}: remove the key` }];
 }
 
-/** Both processes refuse to start on the network without a certificate, or when nobody may use them. */
+/** Both processes refuse to start on the network without a certificate, or when no caller may use them. */
 export function networkFaults(config: Config, tokens: readonly StoredToken[]): Fault[] {
   const count = (wanted: readonly Role[]): number =>
     tokens.filter(({ roles }) => roles.some((role) => wanted.includes(role))).length;

@@ -1,6 +1,6 @@
 /**
  * The moment of a restore: what was prepared takes the place of what is there, name by name. A journal, written before the
- * first and removed after the last, lets whoever comes after a pulled plug go on: a box has all of the old or all of the new.
+ * first and removed after the last, lets the next start after a pulled plug resume: a box has all of the old or all of the new.
  */
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

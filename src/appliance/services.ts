@@ -1,4 +1,4 @@
-/** The service, as a restore has to know it: stopped, and nobody at work on its files. */
+/** The service, as a restore has to know it: stopped, and no process at work on its files. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -70,7 +70,7 @@ export function checkNotInUse({ lineDir, hubDir }: BackupPlace): void {
   }
 }
 
-/** Whoever has a database of this kind open holds a lock on it, idle or not, that an exclusive one does not go with. */
+/** A process that has a database of this kind open holds a lock on it, idle or not, that an exclusive one does not go with. */
 function isLocked(path: string): boolean {
   const connection = new Database(path, { timeout: 0 });
   try {

@@ -183,8 +183,8 @@ function judgeTogether(box: Box, applied: Applied, { setup, config, tokens, plan
 }
 
 /**
- * A configuration that is in effect is not judged again, but for what revoking tokens would do to it: nobody could come
- * in any more. `hasRun`: it was so before, which is somebody's will.
+ * A configuration that is in effect is not judged again, but for what revoking tokens would do to it: no client could come
+ * in any more. `hasRun`: it was so before, which is the operator's will.
  */
 function lockedOut(box: Box, hasRun: boolean, { before, tokens }: TokenPlan): Fault[] {
   const read = readDocument('lineside.toml', box.text(etc.config) ?? '');

@@ -19,7 +19,7 @@ export interface TarEntry {
   readonly bytes: number;
   readonly mode: number;
   readonly mtimeS: number;
-  /** Names, not numbers: those differ from box to box. '' where nobody cares. */
+  /** Names, not numbers: those differ from box to box. '' where they do not matter. */
   readonly owner: string;
   readonly group: string;
 }

@@ -1,4 +1,4 @@
-/** `lineside update`: a signed bundle into the slot that does not run; and, for whoever builds images, making one. */
+/** `lineside update`: a signed bundle into the slot that does not run; and, for those who build images, making one. */
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
 import { tenths } from './progress.ts';

@@ -24,7 +24,7 @@ export interface FoundBox {
   readonly httpPort: number | undefined;
   readonly deviceId: string | undefined;
   readonly version: string | undefined;
-  /** 64 lower-case digits; whoever answers may write any. */
+  /** 64 lower-case digits; any machine that answers may write any. */
   readonly fingerprint: string | undefined;
 }
 

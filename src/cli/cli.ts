@@ -50,7 +50,7 @@ export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts
   }
 }
 
-/** Every command with its options and help, run by nobody: the reference is made of it. */
+/** Every command with its options and help, not run: the reference is made of it. */
 export function commandTree(io: CliIo, parts: CliParts): Command {
   return buildProgram(new Shell(io, false, parts), parts);
 }

@@ -12,7 +12,7 @@ import { safeText } from './hex.ts';
 const askEveryMs = 1_000;
 /** A laptop has two or three; containers bring many. */
 const maxInterfaces = 16;
-/** A full network answers with far less; then nobody else is listened to. Bounds the work that others can make. */
+/** A full network answers with far less; then further answers are ignored. Bounds the work that others can make. */
 const maxPackets = 10_000;
 
 /** Loopback, multicast and the like, which boxes have too; link-local IPv6 only means something with an interface. */

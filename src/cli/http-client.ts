@@ -64,7 +64,7 @@ export async function exchange(
   stream.once('response', ({ statusCode, headers }: { statusCode: number; headers: IncomingHttpHeaders }) => {
     head = { status: statusCode, headers };
   });
-  // What fails after the answer (the rest of a body that nobody reads) changes nothing about it.
+  // What fails after the answer (the rest of a body that is not read) changes nothing about it.
   stream.on('error', () => undefined);
   const parts: Buffer[] = [];
   let bytes = 0;

@@ -60,7 +60,7 @@ export interface EntryFields {
   readonly uncorrectedTimestampMs?: Uint64;
 }
 
-/** '': nobody can tell. */
+/** '': not known. */
 export function entryClockName(clock: number | undefined): string {
   const name = entryClocks[clock ?? 0] ?? 'unknown';
   return name === 'unknown' ? '' : name;

@@ -232,7 +232,7 @@ async function newest(hub: Hub, history: string): Promise<Fields> {
   throw new CliFailure({ status: exitStatus.nothing, code: 'NOT_FOUND', why: 'it has no versions' });
 }
 
-/** A version that was waiting for its time is overtaken by a newer one: nobody would notice. */
+/** A version that was waiting for its time is overtaken by a newer one, unnoticed. */
 function overtaken(before: Fields | undefined, nowMs: number): string {
   const begin = before?.text('validFrom') ?? '';
   if (before === undefined || !(Date.parse(begin) > nowMs)) return '';

@@ -224,7 +224,7 @@ export class Shell {
     try {
       await this.err.write(this.#json ? `${shownJson(failureJson(failure))}\n` : safeLines(failureLine(failure)));
     } catch {
-      // Nobody reads standard error: the status says it alone.
+      // Standard error is not read: the status says it alone.
     }
     return failure.status;
   }

@@ -118,7 +118,7 @@ function rangeText({ firstId, lastId }: lineside.v1.LogStatus): string {
   return `ids ${exact(firstId)} to ${exact(lastId)} (at most ${most})`;
 }
 
-/** Nothing is said of a clock that is right, nor where nobody can tell. */
+/** Nothing is said of a clock that is right, nor where it is not known. */
 function clockRows({ state, correctedByMs }: lineside.v1.ClockStatus): (readonly [string, string])[] {
   if (clockStateName(state) === 'notSet') {
     return [['Clock', 'NOT SET since the machine was switched on; entries are marked, and corrected once it is']];

@@ -26,7 +26,7 @@ export function withSecret(command: Command): Command {
   return withSecretFile(command).option('--generate-secret', 'make one, and print it once, as the last line');
 }
 
-/** The secret, and whether it is to be shown as nobody knows it yet. */
+/** The secret, and whether it is to be shown, being new. */
 export async function secretOf(call: AnyCall<SecretOptions>): Promise<{ secret: string; made: boolean }> {
   const { secretFile, generateSecret } = call.options;
   if ((secretFile !== undefined) === (generateSecret === true)) {

@@ -85,7 +85,7 @@ class GatedCall extends ServerInterceptingCall {
       onReceiveHalfClose: () => listener.onReceiveHalfClose(),
       onCancel: () => {
         isCancelled = true;
-        // A call that was never handed on is nobody's to cancel.
+        // A call that was never handed on has nothing to cancel.
         if (isAdmitted) listener.onCancel();
       },
     });

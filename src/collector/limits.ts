@@ -18,7 +18,7 @@ export const MAX_CORRECTIONS = 4_096;
 
 /** device_id and log_id, as the schema has it. */
 export const MAX_ID_CHARS = 128;
-/** A boot id is a UUID of 36; whoever has another form has room. */
+/** A boot id is a UUID of 36; another form has room. */
 export const MAX_BOOT_ID_CHARS = 128;
 /** As LogRaw's note: a remark, not a document. */
 export const MAX_REASON_CHARS = 4_096;

@@ -47,7 +47,7 @@ export interface ServiceParts {
   readonly sharedIds: SharedIds;
   /** Batches and questions that are not taken. */
   readonly refused: AuthFailureLog;
-  /** undefined: whoever reaches the address may push for any device. */
+  /** undefined: every machine that reaches the address may push for any device. */
   readonly authenticate: Authenticator | undefined;
 }
 
@@ -89,7 +89,7 @@ async function answered<T>(work: Promise<T>, callback: Answer<T>, refusal: (erro
   callback(null, value);
 }
 
-/** What whoever runs the collector has to hear of; the rest is the box's own affair, and goes away by itself. */
+/** What the collector's operator has to know; the rest is the box's own affair, and passes automatically. */
 const noted: ReadonlySet<status> = new Set([
   status.INVALID_ARGUMENT,
   status.PERMISSION_DENIED,

@@ -174,7 +174,7 @@ export class StoredLog {
     if (size > validBytes) await this.#disk.truncate(file, validBytes);
   }
 
-  /** Good records may stand behind a damaged one: the box sends them again if it can, and nobody's only copy is thrown away. */
+  /** Good records may stand behind a damaged one: the box sends them again if it can, and no only copy is thrown away. */
   async #setAside(path: string, file: FileHandle, from: number, to: number, logger: Logger): Promise<void> {
     const aside = `${path}.damaged-at-${from}`;
     const copy = await this.#disk.open(aside, 'w');

@@ -1,4 +1,4 @@
-/** What the page offers to whom: the interface decides in any case; this is so that nobody is offered what is refused. Pure. */
+/** What the page offers to whom: the interface decides in any case; the page then offers nothing that is refused. Pure. */
 
 export const sections = ['line', 'health', 'delivery', 'data', 'box'] as const;
 export type Section = (typeof sections)[number];

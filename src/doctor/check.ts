@@ -74,7 +74,7 @@ export function summaryLine(checks: readonly Pick<Checked, 'state' | 'title'>[])
   return `\n${checks.length} checks; ${parts.join('; ')}\n`;
 }
 
-/** Control characters (of a name that somebody else chose) would write over other lines of a terminal. */
+/** Control characters (of a name that came from outside) would write over other lines of a terminal. */
 export function oneLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
 }

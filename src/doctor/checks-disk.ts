@@ -317,7 +317,7 @@ function liveFigures(path: string, queries: readonly string[]): DatabaseFacts['f
   }
 }
 
-/** Nobody has it open: read without locks, so that nothing is made beside it. */
+/** No process has it open: read without locks, so that nothing is made beside it. */
 function stillFigures(path: string, queries: readonly string[]): DatabaseFacts['figures'] {
   const url = pathToFileURL(path);
   url.searchParams.set('immutable', '1');

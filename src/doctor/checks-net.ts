@@ -11,7 +11,7 @@ import { textOf } from './safe-files.ts';
 /** A resolver asks each server for 5 s, twice; who waits longer than one round has no working DNS. */
 const nameLimitMs = 6_000;
 const connectLimitMs = 5_000;
-/** Of brokers; more are a list that somebody pasted. */
+/** Of brokers; more are a pasted list. */
 const hostsLimit = 8;
 
 export interface Host {
@@ -122,7 +122,7 @@ export type Connected =
   | { readonly kind: 'open'; readonly socket: Socket }
   | { readonly kind: 'failed'; readonly code: string };
 
-/** A connection, closed by who asked; code ETIMEDOUT where nobody answers within the limit. */
+/** A connection, closed by who asked; code ETIMEDOUT where no answer comes within the limit. */
 export function connectTo(clock: Clock, host: string, port: number): Promise<Connected> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, autoSelectFamily: true });

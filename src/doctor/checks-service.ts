@@ -31,7 +31,7 @@ type Answer =
       /** Why the line does not store its log; '': it does. */
       readonly notStored?: string;
     }
-  /** No socket there; nobody behind it; a connection, and no word; not for this user; turned away; not configured. */
+  /** No socket there; no process behind it; a connection, and no word; not for this user; turned away; not configured. */
   | { readonly kind: 'absent' | 'refused' | 'late' | 'denied' | 'none' }
   | { readonly kind: 'failed'; readonly detail: string };
 

@@ -1,6 +1,6 @@
 /**
  * Checks of the port: is it there, may it be opened, who has it open already, and is a console on it. The port is never
- * opened for it: that alone moves the modem lines, and takes bytes from whoever reads.
+ * opened for it: that alone moves the modem lines, and takes bytes from the process that reads.
  */
 import { constants } from 'node:fs';
 import { access, realpath } from 'node:fs/promises';

@@ -1,5 +1,5 @@
 /**
- * Files that somebody else named, read without being caught: what is no plain file is not opened for reading, a FIFO cannot hold
+ * Files that the configuration names, read without being caught: what is no plain file is not opened for reading, a FIFO cannot hold
  * up an open, and only so much is read. Failures are values, and say nothing of a content.
  */
 import { constants, type Stats } from 'node:fs';

@@ -1,4 +1,4 @@
-/** A connection with TLS to somebody whom the hub calls, and what is wrong with it, in words. */
+/** A connection with TLS to a server that the hub calls, and what is wrong with it, in words. */
 import { X509Certificate } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';

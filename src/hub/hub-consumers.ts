@@ -19,7 +19,7 @@ export interface Consumers {
   onChanged(listener: () => void): void;
   /** Resolves after the first look. */
   start(): Promise<void>;
-  /** Resolves when the tokens could be read: before, nobody is known, and what is planned for nobody would be lost. */
+  /** Resolves when the tokens could be read: before, no consumer is known, and what is planned then would be lost. */
   readonly known: Promise<void>;
   stop(): void;
 }

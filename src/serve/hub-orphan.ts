@@ -56,7 +56,7 @@ function isHub(pid: number): boolean {
   return from > 0 && CHILD_ARGUMENTS.every((argument, i) => given[from + i] === argument);
 }
 
-/** Empty for a process that is gone, or that nobody has waited for yet (a zombie). */
+/** Empty for a process that is gone, or that its parent has not waited for yet (a zombie). */
 function argumentsOf(pid: number): string[] {
   return read(`/proc/${pid}/cmdline`).split('\0').slice(0, -1);
 }

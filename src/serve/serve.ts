@@ -209,7 +209,7 @@ async function startLine({ asked, logger, version, report }: Start): Promise<Run
   return { ready: 'ready', addresses, steps, healthReport, stopMs, reload, end: endThreads };
 }
 
-/** Once the line is up: a second service in the same place has failed by then, and touches nobody's hub. */
+/** Once the line is up: a second service in the same place has failed by then, and touches no hub. */
 async function startHubChild({ loaded, hubCommand }: Asked, logger: Logger): Promise<HubChild> {
   const { HubChild } = await import('./hub-child.ts');
   const { data, outbox } = loaded.config;

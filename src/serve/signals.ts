@@ -33,7 +33,7 @@ export function heardHangups(askToStop: (why: string) => void): { onEach(call: (
 }
 
 interface StopAsked {
-  /** With the first signal, or with what went wrong where nobody was there to catch it; a second signal kills. */
+  /** With the first signal, or with an error that nothing caught; a second signal kills. */
   readonly stopped: Promise<string>;
   readonly stop: (why: string) => void;
 }
@@ -41,7 +41,7 @@ interface StopAsked {
 export function stopAsked(logger: Logger, who: string): StopAsked {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<string>();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop(signal));
-  // Nobody knows what state it is in now: commit what there is, then let systemd restart it.
+  // Its state is not known now: commit what there is, then let systemd restart it.
   process.once('uncaughtException', (error) => {
     logger.error(`${who}unforeseen failure, stopping`, { error: error.stack ?? messageOf(error) });
     process.exitCode = 1;

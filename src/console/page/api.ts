@@ -85,7 +85,7 @@ async function* pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncIter
       yield value;
     }
   } finally {
-    // The connection is given back, also when nobody wants the rest.
+    // The connection is given back, also when the rest is not wanted.
     await reader.cancel().catch(() => {});
   }
 }

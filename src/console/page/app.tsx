@@ -49,7 +49,7 @@ export function App(): JSX.Element {
         // A token that is refused has signed out already.
         if (stop.signal.aborted || met.status === 401) return;
         setProblem(met);
-        // The token may be good: nobody types it again because the box was away.
+        // The token may be good: the user does not type it again because the box was unreachable.
         timer = setTimeout(() => void ask(), AGAIN_MS);
       }
     };

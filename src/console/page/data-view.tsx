@@ -105,7 +105,7 @@ function RecordList({ dictionary }: { dictionary: string }): JSX.Element {
   );
 }
 
-/** A dictionary may have a hundred thousand records: whoever knows the key need not look for it. */
+/** A dictionary may have a hundred thousand records: a user who knows the key need not search for it. */
 function KeyForm({ dictionary }: { dictionary: string }): JSX.Element {
   const [key, setKey] = useState('');
   const submit = (event: Event): void => {

@@ -53,7 +53,7 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
       }
       if (everyMs > 0) timer = setTimeout(again, everyMs);
     };
-    // Nobody looks: nothing is asked, until somebody does.
+    // The page is hidden: nothing is asked until it is shown.
     const again = (): void => {
       if (document.visibilityState === 'visible') void ask();
       else timer = setTimeout(again, everyMs);

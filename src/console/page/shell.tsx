@@ -32,7 +32,7 @@ export function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
       place === undefined
         ? 'Lineside'
         : `${[...place.parts].reverse().concat(titles[place.section]).join(' · ')} – Lineside`;
-    // Whoever went somewhere is read what is there; whoever just came is not.
+    // A screen reader reads the view after a change of view, not after the page was loaded.
     if (!first.current) focusHeading();
     first.current = false;
   }, [place]);

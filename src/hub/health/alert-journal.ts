@@ -1,4 +1,4 @@
-/** Alerts in the operator's log: one line when one fires, one when it has ended, however often somebody looks. */
+/** Alerts in the operator's log: one line when one fires, one when it has ended, however often they are read. */
 import type { Alert } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';

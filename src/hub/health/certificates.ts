@@ -1,4 +1,4 @@
-/** When the certificates end that the configuration names. Files are read again: somebody may have put another one there. */
+/** When the certificates end that the configuration names. Files are read again: an operator may have replaced one. */
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type Alert, Alerts } from '../../shared/base/alerts.ts';
@@ -30,7 +30,7 @@ export class Certificates {
     this.#clock = clock;
   }
 
-  /** Never rejects: what cannot be read has no end, and whoever wanted to use it has said so. */
+  /** Never rejects: what cannot be read has no end, and the part that wanted to use it has reported that. */
   async look(): Promise<void> {
     const ends = await Promise.all(
       this.#files.map(async ({ key, file, kind }): Promise<CertificateEnd[]> => {

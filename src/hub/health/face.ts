@@ -20,7 +20,7 @@ export interface CertificateEnd {
 
 /** What the HTTP interface shows of it. */
 export interface WatchAdmin {
-  /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: nobody knows where the line is. */
+  /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: where the line is is not known. */
   askLine(): Promise<LineView | undefined>;
   certificates(): readonly CertificateEnd[];
   /** Units of sockets that should be open and are not. */

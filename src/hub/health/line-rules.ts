@@ -51,7 +51,7 @@ export const lineRules: readonly Rule<LineHealth>[] = [
   {
     name: 'LineRxDropped',
     severity: 'warning',
-    // Where nobody fetches, as on a box that only logs, a full buffer is as it has to be.
+    // Where no client fetches, as on a box that only logs, a full buffer is as it has to be.
     value: ({ recentDropped, recentFetched }) => (recentFetched > 0 ? recentDropped : 0),
     summary: ({ recentDropped }) =>
       `${recentDropped} received packets were dropped within ${RISE_WINDOW_S / 60} minutes: ReceivePacket fetches them too slowly; they are in the log`,

@@ -13,13 +13,13 @@ import { socketRules } from './socket-rules.ts';
 
 /** An alert is reported within this, and the shortest `for` of one is six of these. */
 const PERIOD_MS = 10_000;
-/** Certificates are files that somebody replaces by hand: every tenth minute. */
+/** Certificates are files that operators replace by hand: every tenth minute. */
 const LOOKS_PER_CERTIFICATES = 60;
 /** systemd is asked by a process: each minute. */
 const LOOKS_PER_SOCKETS = 6;
 
 export interface WatchOptions {
-  /** undefined: nobody knows where the line is. */
+  /** undefined: where the line is is not known. */
   readonly client: Pick<LineClient, 'line'> | undefined;
   readonly certificates: readonly CertificateFile[];
   /** Asks for the units of sockets that should be open and are not; never rejects. */
@@ -74,7 +74,7 @@ export function startWatch(options: WatchOptions): Watch {
   };
 }
 
-/** Who cannot tell of his alerts (a file that cannot be read) has those that he had, and takes nobody else's with him. */
+/** A source that cannot report its alerts (a file that cannot be read) keeps those that it had, and takes no others with it. */
 class LastKnown implements AlertSource {
   readonly #source: AlertSource;
   readonly #logger: Logger;

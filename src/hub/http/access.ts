@@ -69,7 +69,7 @@ const rolesWith: Readonly<Record<Exclude<Access, 'open'>, readonly Role[]>> = {
   'reader or viewer': ['reader', 'writer', 'admin', 'viewer', 'operator'],
   writer: ['writer', 'admin'],
   admin: ['admin'],
-  // Admin may look at the line, not touch it: whoever sends to a machine stands for that by a role of its own.
+  // Admin may look at the line, not touch it: sending to a machine needs a role of its own.
   viewer: ['viewer', 'operator', 'admin'],
   operator: ['operator'],
 };

@@ -146,7 +146,7 @@ function admitBody(parts: AppParts, request: FastifyRequest, reply: FastifyReply
   if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
 }
 
-/** Before the body is read: nobody was asked who they are. */
+/** Before the body is read: the caller is not known yet. */
 function answerUnrouted(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = request.url.split('?', 1)[0] ?? '';
   const methods = methodsOf(path);

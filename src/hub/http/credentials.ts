@@ -1,4 +1,4 @@
-/** Judges who calls: the owner of a bearer token, or whoever may open the Unix socket. */
+/** Judges who calls: the owner of a bearer token, or a user who may open the Unix socket. */
 
 import type { IncomingMessage } from 'node:http';
 import type { TokenOwner, TokenReader } from '../../shared/auth/token-reader.ts';
@@ -21,7 +21,7 @@ interface Asking {
 /** Who calls; UNAUTHENTICATED or PERMISSION_DENIED where it may not go on. May be asked again while an answer lasts. */
 export type Authenticator = (request: Asking) => Promise<Caller>;
 
-/** Whoever the file permissions of the Unix socket let in may do everything. */
+/** A user whom the file permissions of the Unix socket let in may do everything. */
 const local: Caller = { name: 'local', scopes, roles };
 
 /** `isLocal`: whether a request came through the Unix socket. */

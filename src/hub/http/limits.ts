@@ -24,7 +24,7 @@ export const MAX_REQUEST_ID_CHARS = 128;
  */
 export const MAX_UNANSWERED = 16;
 
-/** Headers that have not arrived by then never will: a request of 16 KiB takes 13 s at 9,600 bit/s, and nobody is so slow. */
+/** Headers that have not arrived by then never will: a request of 16 KiB takes 13 s at 9,600 bit/s, and no link is so slow. */
 const MAX_HEADERS_MS = 15_000;
 /** How long an idle connection is kept: browsers and pools use it again within seconds. */
 const MAX_KEEP_ALIVE_MS = 60_000;

@@ -75,7 +75,7 @@ const gauges: readonly Listed[] = [
   ['log_max_bytes', 'Bytes that the log may use (log.max_bytes).', ({ log }) => log.maxBytes],
 ];
 
-/** Registers them; the function sets them. undefined: nobody knows where the line is. */
+/** Registers them; the function sets them. undefined: where the line is is not known. */
 export function lineMetrics(registry: Registry): Reading<LineView | undefined> {
   const of = (figure: Listed[2]) => (view: LineView | undefined) => view?.status && figure(view.status);
   const readings: Reading<LineView | undefined>[] = [

@@ -1,4 +1,4 @@
-/** Numbers for Prometheus. What others count is asked for when somebody looks; labels come from fixed sets only. */
+/** Numbers for Prometheus. What others count is asked for at a scrape; labels come from fixed sets only. */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Histogram, Registry } from 'prom-client';

@@ -1,5 +1,5 @@
 /**
- * The OpenAPI document, made of the routes' own schemas when somebody first asks for it: an app of its own registers
+ * The OpenAPI document, made of the routes' own schemas at the first request for it: an app of its own registers
  * them once more for @fastify/swagger and is thrown away, so that the one that serves carries none of it.
  */
 import swagger from '@fastify/swagger';

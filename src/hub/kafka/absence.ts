@@ -52,7 +52,7 @@ export class Absence {
     this.#logger.warn('kafka not connected', { reason });
   }
 
-  /** Nobody answered; librdkafka's log may have said more. */
+  /** No broker answered; librdkafka's log may have said more. */
   unanswered(text: string): void {
     if (this.#reason === CONNECTING) this.because(`no broker answers at ${this.#of.bootstrap} (${text})`);
   }

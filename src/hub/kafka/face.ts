@@ -61,7 +61,7 @@ export interface BrokerListener {
   changed(): void;
 }
 
-/** Whoever listens starts and stops it, nobody else: in the hub that is the publisher. */
+/** Its one listener starts and stops it: in the hub that is the publisher. */
 export interface Broker {
   /** Never calls settled() itself, also for a message that can never go: that comes in a later turn of the loop. */
   offer(message: OutgoingMessage): Offered;

@@ -81,7 +81,7 @@ export function topicSettings(options: KafkaOptions): ProducerTopicConfig {
       ? Math.max(LARGE_MESSAGE_MS, options.messageTimeoutMs)
       : options.messageTimeoutMs,
     'request.timeout.ms': Math.min(REQUEST_TIMEOUT_MS, options.messageTimeoutMs),
-    // What Java's clients use: the same key goes to the same partition, whoever sends it.
+    // What Java's clients use: the same key goes to the same partition from every client.
     partitioner: 'murmur2_random',
   };
 }

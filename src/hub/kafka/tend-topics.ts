@@ -83,7 +83,7 @@ const CREATE_TOPICS = 1;
 const DESCRIBE_CONFIGS = 5;
 /** rd_kafka_ResourceType_t */
 const TOPIC = 2;
-/** rd_kafka_resp_err_t: created by somebody else meanwhile. */
+/** rd_kafka_resp_err_t: created by another client meanwhile. */
 const TOPIC_ALREADY_EXISTS = 36;
 
 const topicNew = call<[Pointer, string, null], Pointer>('topic_new', P, [P, 'str', P]);

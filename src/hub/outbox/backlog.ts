@@ -21,7 +21,7 @@ export class Gap {
   }
 }
 
-/** A pass that nobody needs any more goes on for so many rows to fill up what is held. */
+/** A pass that is no longer needed goes on for so many rows to fill up what is held. */
 const idlePassRows = 1_000;
 
 interface Pass {

@@ -23,7 +23,7 @@ export type { Change } from './transaction.ts';
 type Prune = (audit: Audit) => (() => void) | undefined;
 
 export interface ChangeStore {
-  /** For reading, outside transactions too. Nobody else writes with it. */
+  /** For reading, outside transactions too. Nothing else writes with it. */
   readonly connection: Connection;
   /** Names this file, as long as it lives. */
   readonly storeId: string;
@@ -55,7 +55,7 @@ export interface ChangeStore {
    */
   makeRoomBy(prune: Prune): void;
   health(): StoreHealth;
-  /** The background check, or whoever reads, found the file damaged. Stays so until the next start. */
+  /** The background check, or a reader, found the file damaged. Stays so until the next start. */
   reportDamage(found: string): void;
   /** Refuses what waits, waits for an import for a few seconds, closes the file. */
   close(): Promise<void>;
@@ -101,7 +101,7 @@ export function openChangeStore(options: ChangeStoreOptions): ChangeStore {
 /** An import is ended by its owner before the store is closed; this is for one that hangs in the disk. */
 const closeLimitMs = 5_000;
 
-/** A full disk is shown until a change succeeds; where nobody tries one, for this long. */
+/** A full disk is shown until a change succeeds; if none is tried, for this long. */
 const fullKeptMs = 60_000;
 
 /**

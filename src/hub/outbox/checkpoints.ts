@@ -44,7 +44,7 @@ export class Checkpoints {
   }
 
   /**
-   * Told of each transaction that nobody knows the bytes of: bodies kept for review, answers, removals are some MiB each.
+   * Notified of each transaction whose bytes are not known: bodies kept for review, answers, removals are some MiB each.
    * The file says it, once it is longer than what SQLite leaves of it for the next round.
    */
   maintained(): void {

@@ -10,7 +10,7 @@ export interface PrunerOptions {
   readonly store: ChangeStore;
   readonly rows: WaitingRows;
   readonly keepPublishedDays: number;
-  /** No row above this is removed, however old: somebody else still reads it. Default: nobody does. */
+  /** No row above this is removed, however old: another part still reads it. Default: none does. */
   readonly keepAbove?: (() => number) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -71,7 +71,7 @@ export class Pruner {
       }
       this.#after = slice.upTo;
     }
-    // Whoever needs the rest may still be finding out what he needs: then it is less each time, and an hour is too long.
+    // The part that needs the rest may still be finding out what it needs: then it is less each time, and an hour is too long.
     return this.#after === end || this.#free(end) > slice.upTo;
   }
 

@@ -48,7 +48,7 @@ export interface PublisherStatus {
   readonly blocked: readonly BlockedLane[];
 }
 
-/** How often the publisher looks though nobody woke it. */
+/** How often the publisher looks without being woken. */
 const tickMs = 1_000;
 /** Without a turn for so long it stands: the tick alone is one each second. */
 const stillMs = 30_000;

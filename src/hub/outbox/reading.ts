@@ -121,7 +121,7 @@ export class Reading<R extends RowHead> {
     backlog.beginPass(gaps);
   }
 
-  /** Nobody seeks anything any more, and it does not fill up what is held either. */
+  /** Nothing is sought any more, and it does not fill up what is held either. */
   #leavePassIfIdle(): void {
     const { backlog, lanes, held, topics } = this.#hand;
     if (!backlog.isPassing || lanes.in('hungry').size > 0) return;

@@ -49,7 +49,7 @@ export class OutboxRows {
       .pluck();
   }
 
-  /** undefined: nobody has begun this file. */
+  /** undefined: this file is not begun. */
   progress(): Progress | undefined {
     return this.#progress.get();
   }

@@ -63,7 +63,7 @@ export class Transactions {
   }
 
   /**
-   * A commit that fails in its fsync lies whole in the write-ahead log: nobody sees it, but whoever opens the file after a
+   * A commit that fails in its fsync lies whole in the write-ahead log: no reader sees it, but a process that opens the file after a
    * kill would take it for committed. The next transaction's pages take its place, here one that only moves the last time
    * on by a microsecond (SQLite writes nothing where nothing changes).
    */

@@ -44,7 +44,7 @@ export class WriteSlot {
     });
   }
 
-  /** Refuses what waits and what comes; resolves when nobody holds the slot. */
+  /** Refuses what waits and what comes; resolves when the slot is free. */
   close(): Promise<void> {
     this.#closed = true;
     for (const waiting of this.#queue.splice(0)) waiting.refuse(closing());

@@ -201,7 +201,7 @@ function upsertOf(value: Readonly<Record<string, unknown>>, faults: string[]): R
   };
 }
 
-/** A name out of somebody's file, on one line and of bounded length. */
+/** A name out of an uploaded file, on one line and of bounded length. */
 function shown(name: string): string {
   return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}...` : name);
 }

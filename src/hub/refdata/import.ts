@@ -217,7 +217,7 @@ export class Imports {
     return { result: { txTime: newest.at, created, updated, closed, unchanged } };
   }
 
-  /** A body that stalls outlives its worker: nobody waits for it then. */
+  /** A body that stalls outlives its worker, and is not waited for. */
   async #received(worker: WorkerHost<ImportCalls>, body: AsyncIterable<Uint8Array>): Promise<void> {
     const ended = worker.exited.then(() => Promise.reject(new Error('the worker has ended')));
     try {

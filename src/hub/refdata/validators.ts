@@ -37,7 +37,7 @@ export class Validators {
     if (text === undefined || text === null) return anyObject;
     const compiled = compileSchema(JSON.parse(text) as JsonObject, '/schema', this.#unhurried);
     if ('check' in compiled) return compiled.check;
-    // It was taken once, by an older lineside or on an idler machine: data that nobody can check is not taken.
+    // It was taken once, by an older lineside or on an idler machine: data that cannot be checked is not taken.
     return () => [`/data cannot be checked: the schema of its dictionary does not compile: ${compiled.faults[0]}`];
   }
 }

@@ -11,7 +11,7 @@ interface BrokerNow {
   readonly reason: string;
 }
 
-/** Rows that have not moved for so long are refused or have no partition: nobody waits for them. */
+/** Rows that have not moved for so long are refused or have no partition, and are not waited for. */
 const STUCK_MS = 30_000;
 
 export class ChangeEvents {
@@ -38,7 +38,7 @@ export class ChangeEvents {
     return waiting > 0 && this.#broker()?.connected === true && nowMs - this.#movedMs < STUCK_MS;
   }
 
-  /** Why the broker cannot be reached; '': it can, or nobody knows. */
+  /** Why the broker cannot be reached; '': it can, or that is not known. */
   outage(): string {
     const broker = this.#broker();
     return broker === undefined || broker.connected ? '' : broker.reason;

@@ -18,7 +18,7 @@ const MESSAGE_BYTES = 64;
 const TLS_BYTES = 9_000;
 const PLAIN_BYTES = 600;
 
-/** One that does not come about: a few packets that nobody answers. */
+/** One that does not come about: a few packets without an answer. */
 export const ATTEMPT_BYTES = 500;
 
 /** A keepalive ping and its answer, in packets of their own. */

@@ -242,7 +242,7 @@ class CollectorTransport implements Transport {
     return { reason, isReached, isForever: code !== undefined && isTooLarge(code, reason) };
   }
 
-  /** Never with the token in it, whoever quotes it. */
+  /** Never with the token in it. */
   #reasonOf(error: unknown): string {
     const text = error instanceof ClientError ? inWords(error) : messageOf(error);
     const shown = this.#token === '' ? text : text.replaceAll(this.#token, '(the token)');
@@ -274,7 +274,7 @@ function inWords({ code, details }: ClientError): string {
   return known?.[1] ?? `${Status[code]}: ${details.replace(/ Resolution note: $/, '')}`;
 }
 
-/** The collector did not get it, or nobody knows whether it did. */
+/** The collector did not get it, or it is not known whether it did. */
 const unreached: ReadonlySet<Status> = new Set([
   Status.UNAVAILABLE,
   Status.DEADLINE_EXCEEDED,

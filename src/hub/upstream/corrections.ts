@@ -9,7 +9,7 @@ import type { Correction } from './packer.ts';
 export type Now =
   /** It is right by this much. */
   | { readonly correctionMs: number }
-  /** Still not known: its boot is over, and nobody ever will; or it is gone. */
+  /** Still not known: its boot is over, so it stays unknown; or it is gone. */
   | undefined;
 
 /** Questions in all: 64 ranges, and some steps of the clock, each found by halves. Beyond that the beginning of a range stands for it. */

@@ -26,7 +26,7 @@ const PATIENCE_MS = 5_000;
 export interface KafkaTransportOptions {
   /** A producer, not started. */
   readonly newBroker: () => Promise<Broker>;
-  /** Why the brokers cannot be reached, as far as it is known without trying; '': they can, or nobody knows. */
+  /** Why the brokers cannot be reached, as far as it is known without trying; '': they can, or that is not known. */
   readonly outage: () => string;
   readonly topic: string;
   readonly deviceId: string;

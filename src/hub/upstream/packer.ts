@@ -128,7 +128,7 @@ export class Packer {
     if (lastId > this.#readTo) this.#missing(cause, lastId, reason, false);
   }
 
-  /** The log is gone, whose last known id is this one. What came after it nobody knows: a gap is sent also if nothing is known to be missing. */
+  /** The log is gone, whose last known id is this one. What came after it is not known: a gap is sent also if nothing is known to be missing. */
   replaced(lastId: number, reason: string): void {
     if (this.#isEnded) return;
     this.#isEnded = true;

@@ -223,7 +223,7 @@ export class Reading {
   }
 
   /**
-   * An earlier copy of the log was put in its place, which uses ids again. Whoever tells entries apart by their ids may take
+   * An earlier copy of the log was put in its place, which uses ids again. A reader that tells entries apart by their ids may take
    * the new ones for the old: a collector does, so that it gets them from where they differ; to Kafka all of them go.
    */
   #goBack({ logId, headId }: LineNow): void {

@@ -1,6 +1,6 @@
 /**
  * Entries that went out with the mark that the clock was not set: when it is, the central side gets by how much their
- * times are off. Ranges of one boot; of an earlier boot nobody will ever know. Pure.
+ * times are off. Ranges of one boot; of an earlier boot they stay unknown. Pure.
  */
 
 export interface SentUnset {

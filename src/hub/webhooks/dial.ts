@@ -153,7 +153,7 @@ function secured(socket: Socket, { target, signal }: RequestContext, secureConte
     rejectUnauthorized: true,
     ALPNProtocols: ['http/1.1'],
   });
-  // Later errors are the request's affair; without one, of a kept connection say, they are nobody's.
+  // Later errors are the request's affair; without one, of a kept connection say, they do not matter.
   tls.on('error', ignoreError);
   return new Promise((resolve, reject) => {
     const end = (settle: () => void): void => {

@@ -69,7 +69,7 @@ export class DispatchCounts {
     }
   }
 
-  /** Others have changed them. Counted in a turn of its own, when whoever has committed in this one has said so as well. */
+  /** Others have changed them. Counted in a turn of its own, when the part that committed in this one has reported it as well. */
   stale(): void {
     if (this.#asked || this.#stopped) return;
     this.#asked = true;

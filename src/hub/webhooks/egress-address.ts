@@ -72,7 +72,7 @@ const loopbacks = [cidr('127.0.0.0/8'), cidr('::1/128')];
 
 /**
  * Strictly: four decimal parts, or IPv6 without a zone. What is dialled is the text of the parsed address, so that
- * nobody reads it differently later.
+ * no later reader takes it for another.
  */
 export function parseAddress(text: string): Address | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);

@@ -1,6 +1,6 @@
 /**
  * Whether a place may be called at the addresses it has, and each reason why not. A reason says what was asked for, never
- * the address that a name led to: whoever may register URLs is not to read the site's name server by them. Pure.
+ * the address that a name led to: an admin who registers URLs must not read the site's name server by them. Pure.
  */
 import { type Address, type Cidr, judgeAddress, natureOf, type Verdict } from './egress-address.ts';
 import { httpsPort, type Place } from './egress-url.ts';

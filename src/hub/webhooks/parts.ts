@@ -22,7 +22,7 @@ export interface Known extends Filter {
 export interface Consumers {
   /** Those that are open to it now. undefined: there is none of this name. */
   scopesOf(name: string): readonly Scope[] | undefined;
-  /** Whether they could be found out since the start; where nobody asks: they could. */
+  /** Whether they could be found out since the start; if not asked: they could. */
   isKnown?(): boolean;
   /** One came, went, or has other scopes. */
   onChanged(listener: () => void): void;

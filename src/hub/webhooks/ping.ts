@@ -80,7 +80,7 @@ async function ping(
   }
   if (faults.length > 0) return failed(elapsed(), 'ssrf', 'the URL may not be called', faults);
   const secrets = { current: request.secret, previous: undefined };
-  // Nobody takes a test-ping back: it ends by the sender's time-out.
+  // A test-ping is not taken back: it ends by the sender's time-out.
   const outcome = await sender.send({ url: request.url, lane }, secrets, pingMessage(now(), randomHex), never);
   return resultOf(outcome, elapsed());
 }

@@ -51,13 +51,13 @@ export interface Planner {
 
 /** After a commit; those of a burst become one transaction. */
 const planDelayMs = 20;
-/** How often the planner looks though nobody woke it. */
+/** How often the planner looks without being woken. */
 const lookMs = 1_000;
 /** Heads read at a time: some 2 ms. Then requests have their turn. */
 const sliceEvents = 1_000;
 /** Whole transactions with so many deliveries are committed before more is read: some 10 ms. */
 const commitDeliveries = 1_000;
-/** A cursor that has passed over events that are for nobody is stored when it is so far ahead: less is soon read again, */
+/** A cursor that has passed over events that are for no subscription is stored when it is so far ahead: less is soon read again, */
 const unsavedEvents = 1_000;
 /** or for so long. */
 const unsavedMs = 600_000;
@@ -295,7 +295,7 @@ class OutboxPlanner implements Planner {
     this.#aheadSinceMs ??= this.#o.clock.monoMs();
   }
 
-  /** Where nobody has subscribed, nothing would be planned from a cursor that is behind. */
+  /** Without a subscription nothing would be planned from a cursor that is behind. */
   #isSaveDue(): boolean {
     if (this.#aheadSinceMs === undefined || this.#o.book.all().length === 0) return false;
     const forMs = this.#o.clock.monoMs() - this.#aheadSinceMs;

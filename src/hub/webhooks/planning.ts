@@ -70,7 +70,7 @@ export class Planning<T extends Taker> {
     for (const taker of takers) if (head.id > taker.afterEvent) this.#put(head, taker);
   }
 
-  /** Nothing is behind the event fed last, up to `lastEvent` at least: events that were for nobody may be gone. */
+  /** Nothing is behind the event fed last, up to `lastEvent` at least: events that were for no subscription may be gone. */
   end(lastEvent: number): void {
     this.#seenTo = Math.max(this.#seenTo, lastEvent);
     this.#endTransaction();

@@ -76,7 +76,7 @@ export function post(call: Post): Promise<Reply> {
       socket.destroy();
       stream.destroy();
     };
-    // got listens for it, so that Node leaves the connection to whoever wants it: nobody does.
+    // got listens for it, so that Node leaves the connection to a listener, of which there is none.
     stream.once('upgrade', (response: { statusCode: number }, socket: Socket) => switched(response.statusCode, socket));
     stream.once('response', ({ statusCode, socket }) => {
       // A 101 that names no protocol is an answer to Node, which would keep the connection.

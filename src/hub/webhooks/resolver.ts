@@ -40,7 +40,7 @@ interface Kept {
 export class Resolver {
   readonly #lookup: Lookup;
   readonly #clock: Clock;
-  /** In the order they were asked; taken out when its slot is free, or when nobody waits for it any more. */
+  /** In the order they were asked; taken out when its slot is free, or when no attempt waits for it any more. */
   readonly #waiting = new Map<string, Asked>();
   readonly #running = new Map<string, Asked>();
   readonly #kept = new Map<string, Kept>();

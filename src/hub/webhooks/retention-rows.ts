@@ -1,4 +1,4 @@
-/** The SQL of retention: what of the deliveries is old, or nobody's, and removing it. */
+/** The SQL of retention: which deliveries are old, or of no subscription, and their removal. */
 import type { Connection } from '../../shared/storage/open.ts';
 import type { RunMs } from './parts.ts';
 

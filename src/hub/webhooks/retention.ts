@@ -168,7 +168,7 @@ class Keeper implements Retention {
   }
 }
 
-// One walk over all deliveries in slices, removing what is old or nobody's and keeping the bodies of what has long been due;
+// One walk over all deliveries in slices, removing what is old or of no subscription, and keeping the bodies of what has long been due;
 // then the subscriptions and forms it was kept for.
 
 interface SweepOptions {
@@ -192,7 +192,7 @@ class Sweep {
   readonly #o: SweepOptions;
   /** Subscriptions that were deleted when it began: behind its end they have no deliveries. */
   readonly #deleted: readonly number[];
-  /** Forms that no subscription had when it began, less those of deliveries it came by: nobody's, when it has ended. */
+  /** Forms that no subscription had when it began, less those of deliveries it came by: of none, when it has ended. */
   readonly #forms: Set<number>;
   #after = 0;
   #walked = false;

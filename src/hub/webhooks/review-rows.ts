@@ -173,7 +173,7 @@ export class ReviewRows {
     return this.#hasBody.get(id) !== undefined;
   }
 
-  /** Events of these ids that are kept, whoever they are for. */
+  /** Events of these ids that are kept, for whatever subscription. */
   events(first: number, last: number): number {
     return this.#events.get(first, last) ?? 0;
   }

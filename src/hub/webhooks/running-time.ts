@@ -83,7 +83,7 @@ export function storedRunning(connection: Connection): RunningRow {
   return row;
 }
 
-/** What stores the running time, inside the transaction of whoever commits. A time before the stored one is not taken. */
+/** What stores the running time, inside the transaction of the part that commits. A time before the stored one is not taken. */
 export function saveRunning(connection: Connection): (running: RunningTime) => void {
   const save = connection.prepare<[RunMs, string, number, RunMs]>(
     'UPDATE webhook_progress SET run_ms = ?, boot_id = ?, boot_ms = ? WHERE run_ms <= ?',

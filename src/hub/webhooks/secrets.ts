@@ -120,7 +120,7 @@ interface KeyFileOptions {
   readonly fs?: FileSystem;
 }
 
-/** `gone`: there is none; a new one harms nobody's file. */
+/** `gone`: there is none; a new one harms no file. */
 type KeyFound = { readonly key: Buffer } | { readonly fault: string; readonly gone: boolean };
 
 class KeyFile {

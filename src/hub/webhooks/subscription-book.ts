@@ -170,7 +170,7 @@ export class Book implements SubscriptionBook {
   }
 }
 
-/** Whoever reads that a token is gone which is there would recreate it. */
+/** A caller that reads of a missing token would create it again. */
 const unknownText =
   'nothing is planned or sent yet: the tokens file has not been readable since the start, so who the consumers are is not known';
 

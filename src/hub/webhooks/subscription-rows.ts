@@ -1,4 +1,4 @@
-/** The SQL of subscriptions and their forms. What writes runs inside the transaction of whoever changes a subscription. */
+/** The SQL of subscriptions and their forms. What writes runs inside the transaction that changes a subscription. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';

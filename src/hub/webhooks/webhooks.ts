@@ -87,7 +87,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
   const planner = createPlanner({ store, book, running, clock, logger, randomHex, firstDelayS: scheduleS[0] ?? 0 });
   let started = false;
-  /** Before the start nobody knows who the consumers are: what a change had planned then would be planned for none of them. */
+  /** Before the start the consumers are not known: what a change had planned then would be planned for none of them. */
   const caughtUp = async (): Promise<void> => {
     if (!started) throw notStarted();
     return planner.caughtUp();

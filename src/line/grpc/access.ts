@@ -1,4 +1,4 @@
-/** Who may call what: the role that each method needs, and the roles of whoever calls. Pure. */
+/** Who may call what: the role that each method needs, and the roles of the caller. Pure. */
 
 export type GrpcRole = 'viewer' | 'operator';
 

@@ -148,7 +148,7 @@ class GatedCall extends ServerInterceptingCall {
       this.#end();
       if (cancelled) return;
       cancelled = true;
-      // A call that was never handed on is nobody's to cancel.
+      // A call that was never handed on has nothing to cancel.
       if (admitted) listener.onCancel();
     };
     this.#call.start({

@@ -14,7 +14,7 @@ import { MAX_CONNECTIONS } from './limits.ts';
 import type { Newcomers } from './newcomers.ts';
 import type { TlsIdentity } from './tls-identity.ts';
 
-/** True if whoever reaches the address is trusted: the file permissions, or the machine's own users. */
+/** True if every caller that reaches the address is trusted: the file permissions, or the machine's own users. */
 export function isTrusted(address: ListenAddress, config: Config): boolean {
   return isOwnMachine(address) || config.grpc.insecure;
 }

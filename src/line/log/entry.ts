@@ -20,7 +20,7 @@ export interface NewEntry {
 }
 
 /**
- * Whether the wall clock was right when the entry was stamped. undefined: nobody can tell (the caller gave the time; the
+ * Whether the wall clock was right when the entry was stamped. undefined: not known (the caller gave the time; the
  * box has no time sync to ask; an earlier version wrote it).
  */
 export type EntryClock = 'known' | 'notSet' | 'corrected';

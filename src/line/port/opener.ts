@@ -51,7 +51,7 @@ export class Opener {
       .finally(() => limit.cancel());
   }
 
-  /** True once for the outcome of the attempt that counts: abandoned or overtaken ones are nobody's. */
+  /** True once for the outcome of the attempt that counts: abandoned or overtaken ones do not count. */
   claim(attempt: symbol): boolean {
     if (this.#current !== attempt) return false;
     this.#current = undefined;

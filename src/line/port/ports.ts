@@ -5,7 +5,7 @@ export interface Port {
   readonly portName: string;
   /** The node to open, with links resolved ("/dev/ttyUSB0", "/dev/pts/4"). */
   readonly devicePath: string;
-  /** What USB or the device tree says; '' when nobody says anything. */
+  /** What USB or the device tree says; '' when neither does. */
   readonly description: string;
   /** pyserial's form: "USB VID:PID=0403:6001 SER=A50285BI LOCATION=1-1.2", "PNP0501", "platform:fe201000.serial". */
   readonly hardwareId: string;

@@ -46,7 +46,7 @@ export class TokenWatch<Owner> {
     this.#o = options;
   }
 
-  /** Whose token it is; undefined: nobody's. */
+  /** Whose token it is; undefined: of none. */
   async find(token: string): Promise<Owner | undefined> {
     await this.#refreshIfOld();
     const owner = this.#ownerOf(token);
@@ -57,7 +57,7 @@ export class TokenWatch<Owner> {
     return this.#ownerOf(token);
   }
 
-  /** Of all tokens; undefined: the file cannot be read, and nobody knows. */
+  /** Of all tokens; undefined: the file cannot be read. */
   async owners(): Promise<readonly Owner[] | undefined> {
     await this.#refreshIfOld();
     return this.#isReadable ? this.#known.map(({ owner }) => owner) : undefined;
@@ -84,7 +84,7 @@ export class TokenWatch<Owner> {
     return this.#checking;
   }
 
-  /** A file that cannot be read or understood lets nobody in: the last tokens may be the ones just revoked. */
+  /** A file that cannot be read or understood lets no caller in: the last tokens may be the ones just revoked. */
   async #look(): Promise<void> {
     const { file, logger, parse, mayBeMissing } = this.#o;
     let version = '';

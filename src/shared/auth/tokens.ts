@@ -1,6 +1,6 @@
 /**
  * Bearer tokens. A token is "lsd_" and 32 random bytes; only its SHA-256 is kept. A slow hash would add nothing: those
- * protect short secrets that people choose, and nobody can try 2^256 random ones.
+ * protect short secrets that people choose; 2^256 random ones cannot be tried.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';

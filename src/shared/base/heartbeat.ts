@@ -17,7 +17,7 @@ export class Heartbeat {
     this.#beatMs = this.#clock.monoMs();
   }
 
-  /** It ends on purpose, and is missed by nobody. */
+  /** It ends on purpose, and is not missed. */
   rest(): void {
     this.#beatMs = undefined;
   }

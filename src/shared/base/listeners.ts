@@ -8,7 +8,7 @@ import type { Logger } from './logger.ts';
 
 /** Another process has the port, or the network has not given the address yet; a Unix socket has neither fault. */
 const PASSING: ReadonlySet<string> = new Set(['EADDRINUSE', 'EADDRNOTAVAIL']);
-/** The other process may be a test run of an hour: often enough that nobody waits for long, rare enough to cost nothing. */
+/** The other process may be a test run of an hour: often enough that no start waits for long, rare enough to cost nothing. */
 const RETRY_MS = 5_000;
 
 export interface ListenersOptions<A, L> {

@@ -5,7 +5,7 @@ export function residentBytes(): number {
   try {
     last = process.memoryUsage.rss();
   } catch {
-    // EMFILE: whoever asks how the process is must get an answer all the more.
+    // EMFILE: then above all a caller that asks how the process is must get an answer.
   }
   return last;
 }

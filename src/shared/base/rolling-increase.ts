@@ -13,7 +13,7 @@ export class RollingIncrease {
     this.#windowMs = windowMs;
   }
 
-  /** The counter as it is now. The first look counts for nothing: nobody knows when that was counted. */
+  /** The counter as it is now. The first look counts for nothing: when that was counted is not known. */
   note(value: number, nowMs: number): void {
     const before = this.#last;
     this.#last = value;

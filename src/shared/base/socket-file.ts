@@ -7,7 +7,7 @@ import { LinesideError, systemCode } from './errors.ts';
 const SOCKET_MODE = 0o660;
 
 /**
- * Removes a socket that a killed process left behind; one that somebody answers on, or any other file, is left alone
+ * Removes a socket that a killed process left behind; one on which a process answers, or any other file, is left alone
  * (CONFIG_INVALID). `key`: the configuration's, for the hint.
  */
 export async function clearStaleSocket(path: string, key: string): Promise<void> {
@@ -38,7 +38,7 @@ function answers(path: string): Promise<boolean> {
       resolve(answered);
     };
     socket.once('connect', () => end(true));
-    // ECONNREFUSED: bound by nobody. Anything else (EACCES, EAGAIN) may be somebody.
+    // ECONNREFUSED: no process is bound to it. Anything else (EACCES, EAGAIN) may be one.
     socket.once('error', (error) => end(systemCode(error) !== 'ECONNREFUSED'));
   });
 }

@@ -4,7 +4,7 @@ import { showListen } from './listen.ts';
 import type { Fault } from './settings.ts';
 
 /**
- * Without a single token nobody could come in: for an address of the configuration that is a fault. A socket of systemd's
+ * Without a single token no caller could come in: for an address of the configuration that is a fault. A socket of systemd's
  * is served all the same and turns everybody away: a box whose last token was revoked goes on logging.
  *
  * `tokens`: how many stored tokens have a role of the gRPC interface. A certificate authority counts as credentials

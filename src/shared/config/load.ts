@@ -333,7 +333,7 @@ function countTokens(config: Config, wanted: readonly Role[]): number {
   try {
     return listTokens(config.auth.tokensFile).filter(({ roles }) => roles.some((role) => wanted.includes(role))).length;
   } catch {
-    // Only exposure is judged here; the token reader reports a damaged file, and lets nobody in.
+    // Only exposure is judged here; the token reader reports a damaged file, and lets no caller in.
     return 0;
   }
 }

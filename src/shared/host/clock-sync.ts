@@ -1,11 +1,11 @@
 /**
  * Whether the wall clock is known to be right. systemd-timesyncd says so by a file in /run, which an unprivileged
  * process may look at (asking the kernel would need a system call that the units forbid). The file is looked for once a
- * second, from memory, until it is there: nobody has to be told sooner, and a directory that is not there yet needs no
+ * second, from memory, until it is there: no reader has to know sooner, and a directory that is not there yet needs no
  * case of its own.
  *
  * The clock of a boot is CLOCK_MONOTONIC (process.hrtime): time sync slews it with the wall clock, so that the two differ
- * by a constant until somebody sets the clock. It does not count suspends, which no Raspberry Pi has; where a machine is
+ * by a constant until an operator sets the clock. It does not count suspends, which no Raspberry Pi has; where a machine is
  * suspended before its time is known, what was stamped before is corrected by so much too little.
  */
 import { existsSync, readFileSync } from 'node:fs';

@@ -8,7 +8,7 @@ import type { Logger } from '../base/logger.ts';
 export interface Notifier {
   /** Whether anybody listens. */
   readonly enabled: boolean;
-  /** WATCHDOG_USEC of this process; undefined: nobody waits for watchdog(). */
+  /** WATCHDOG_USEC of this process; undefined: no watchdog waits for watchdog(). */
   readonly watchdogIntervalMs: number | undefined;
   /** After the start, and after a reload. */
   ready(status: string): void;

@@ -1,6 +1,6 @@
 /**
  * Whether a listener of this process really answers: a connection through the kernel to its own address, and a request.
- * What the answer says does not matter, nor that one connection too many is turned away: somebody is at work.
+ * What the answer says does not matter, nor that one connection too many is turned away: a process is at work.
  */
 import { request } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
@@ -20,7 +20,7 @@ export function probedAddress(listening: readonly ListenAddress[]): ListenAddres
   return unix ?? listening.find((one) => one.kind === 'tcp' && one.loopback && one.fd === undefined);
 }
 
-/** Rejects where nobody accepts. Stays pending where somebody does and says nothing: who asks has a limit. */
+/** Rejects if no process accepts. Stays pending if one does and says nothing: the caller has a limit. */
 export async function grpcAnswers(address: ListenAddress): Promise<void> {
   const socket = await accepted(address);
   await new Promise<void>((resolve) => {

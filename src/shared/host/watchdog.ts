@@ -32,7 +32,7 @@ export interface Watchdog {
  */
 const PART = 1 / 3;
 
-/** Does nothing where nobody waits to hear of it. */
+/** Does nothing without a watchdog. */
 export function startWatchdog(options: WatchdogOptions): Watchdog {
   const { watchdogIntervalMs } = options.notifier;
   return watchdogIntervalMs === undefined ? { stop() {} } : new WatchdogLoop(options, watchdogIntervalMs * PART);

@@ -84,7 +84,7 @@ export class DatabaseFiles {
   }
 
   #mainLost(found: Stats | undefined): string {
-    // Whoever opens the other file would take this write-ahead log for that file's own.
+    // A process that opens the other file would take this write-ahead log for that file's own.
     if (isSame(statSync(`${this.#path}-wal`, { throwIfNoEntry: false }), this.#wal)) {
       setAside(this.#path, ['-wal', '-shm']);
       this.#wal = undefined;

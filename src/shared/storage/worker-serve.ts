@@ -32,7 +32,7 @@ export function serve<C extends Contract<C>>(handlers: Handlers<C>, port: Messag
   });
 }
 
-/** Work that lasts looks at this now and then: true when nobody waits for it any more. */
+/** Work that lasts looks at this now and then: true when its caller no longer waits. */
 export function toldToStop(): boolean {
   return Atomics.load((workerData as WorkerStart).stopFlag, 0) === 1;
 }

@@ -13,7 +13,7 @@ export async function openHolder(path: string, procRoot = '/proc'): Promise<stri
   return holder && processText(holder);
 }
 
-/** The living process that a UUCP lock file names; a stale or unreadable file is nobody's. */
+/** The living process that a UUCP lock file names; a stale or unreadable file names none. */
 export async function lockFileHolder(path: string, lockDirectory = LOCK_DIRECTORY): Promise<string | undefined> {
   const content = await readFile(join(lockDirectory, `LCK..${basename(path)}`)).catch(() => undefined);
   const pid = content === undefined ? undefined : lockPid(content);

@@ -77,14 +77,14 @@ async function refuseHeld(port: PortToOpen, fd: number): Promise<void> {
   if (!isExclusive(fd)) return;
   const holder = await openHolder(path);
   // A real port loses the flag with its last close. A PTY keeps it while its master lives, so one that was left by
-  // a killed process (only seen by who may open it in spite of it, root) means nothing if nobody has it open.
+  // a killed process (only seen by who may open it in spite of it, root) means nothing if no process has it open.
   if (!port.isPty || holder !== undefined) throw portBusy(path, holder);
   setExclusive(fd, false);
 }
 
 /**
  * Keeps others (not root) from opening the port. On a PTY the flag outlives a killed process, and without root's
- * rights nobody could open it again: there it is set only if we could get past it ourselves.
+ * rights no process could open it again: there it is set only if we could get past it ourselves.
  */
 export async function claimExclusive(port: PortToOpen, fd: number): Promise<void> {
   setExclusive(fd, true);

@@ -120,7 +120,7 @@ export class TtyDevice implements Device {
   #lose(cause: Error): void {
     if (this.#lost !== undefined || this.#released !== undefined) return;
     this.#lost = cause;
-    // At once, not when somebody calls close(): a USB adapter that returns gets its old name only if it is free.
+    // At once, not at the next close(): a USB adapter that returns gets its old name only if it is free.
     void this.#release(new LinesideError('PORT_IO', `the port was lost: ${messageOf(cause)}`, { cause }));
     this.#events?.lost(cause);
   }

@@ -51,7 +51,7 @@ export async function startSimulatedLine(options: SimulatedLineOptions): Promise
     now.abort();
   };
   const tick = (): void => {
-    // Unread since the last report: nobody listens, and whoever comes later wants no old temperatures.
+    // Unread since the last report: no client listens, and a later one wants no old temperatures.
     say(device.report(clock.monoMs()), 0);
     plan();
   };
