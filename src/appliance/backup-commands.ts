@@ -29,7 +29,7 @@ function addBackup(program: Command, { io, warn }: LocalShell, version: string):
     .option(...configOption)
     .addHelpText(
       'after',
-      '\nThe file holds private keys and tokens: whoever has it can be this box.\n\nExamples:\n  sudo lineside backup /media/stick/box-7.backup\n  sudo lineside backup --no-log /media/stick/box-7.backup\n',
+      '\nThe file holds private keys and tokens: a person who has it can be this box.\n\nExamples:\n  sudo lineside backup /media/stick/box-7.backup\n  sudo lineside backup --no-log /media/stick/box-7.backup\n',
     )
     .action(async (file: string, options: { log: boolean; config?: string }) => {
       const { makeBackup } = await import('./backup.ts');

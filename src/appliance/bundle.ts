@@ -53,7 +53,7 @@ export function openBundle(fd: number, publicKey: KeyObject): Bundle {
   const text = readAt(fd, signatureAt + signatureBytes, manifestBytes);
   if (!verify(null, text, publicKey, readAt(fd, signatureAt, signatureBytes))) {
     throw new LinesideError('PERMISSION_DENIED', 'the bundle is not signed with the key that this box trusts', {
-      hint: 'Get it again from where it came from; a bundle for boxes of somebody else does not fit.',
+      hint: 'Get it again from where it came from; a bundle for boxes of another owner does not fit.',
     });
   }
   const manifest = readManifest(text);

@@ -33,7 +33,7 @@ export function issueText({ hostname, identity, claim }: Shown): string {
 
 export function claimText({ hostname, identity, claim = '' }: Shown): string {
   return cardText([
-    `The claim token of lineside ${hostname} (${identity.deviceId}): whoever has it may do everything with the box.`,
+    `The claim token of lineside ${hostname} (${identity.deviceId}): a person who has it may do everything with the box.`,
     'Make tokens of your own and end this one, as the manual says; then this file goes.',
     '',
     `Fingerprint: ${identity.caFingerprint}`,

@@ -197,7 +197,7 @@ function lockedOut(box: Box, hasRun: boolean, { before, tokens }: TokenPlan): Fa
     .filter(({ message }) => !known.has(message))
     .map(({ path }) => {
       const role = path === 'grpc.listen' ? 'viewer or operator' : 'reader, writer, admin, viewer or operator';
-      return { path: 'token[0]', message: `no token of role ${role} would be left, and nobody could reach the box` };
+      return { path: 'token[0]', message: `no token of role ${role} would be left, and no client could reach the box` };
     });
 }
 

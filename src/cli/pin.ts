@@ -30,7 +30,8 @@ export async function pinnedAuthority(
   const digest = createHash('sha256').update(found.raw).digest();
   if (!timingSafeEqual(digest, Buffer.from(wanted, 'hex'))) {
     const why = `the fingerprint of its authority is ${fingerprintText(digest.toString('hex'))}, not ${fingerprintText(wanted)}`;
-    const next = 'Nothing was sent. Compare with what the box itself shows: it is another box, or somebody is between.';
+    const next =
+      'Nothing was sent. Compare with what the box itself shows: it is another box, or another machine is between.';
     throw new CliFailure({ status: exitStatus.unreachable, code: 'WRONG_FINGERPRINT', what, why, next });
   }
   return Buffer.from(found.toString());

@@ -57,7 +57,7 @@ export function judgeTokens({ kind, what, tokens }: Tokens, isExposed: boolean):
     case 'damaged':
       return [
         failed(
-          `the tokens file is damaged (${what}): nobody is let in from the network`,
+          `the tokens file is damaged (${what}): no client is let in from the network`,
           'Restore it from a backup, or remove it and add the tokens again.',
         ),
       ];

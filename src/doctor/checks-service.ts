@@ -88,7 +88,7 @@ function judgeAnswer(who: string, answer: Answer, isStopped: boolean): Finding[]
       return [skipped(`${who}: its socket is not for this user`, 'Run it as root, or as a member of group lineside.')];
     case 'absent':
     case 'refused':
-      return isStopped ? [] : [failed(`${who} does not run: nobody listens on its socket`, startIt)];
+      return isStopped ? [] : [failed(`${who} does not run: no process listens on its socket`, startIt)];
     case 'late':
       return [
         failed(
@@ -308,7 +308,7 @@ async function troubleAt(clock: Clock, address: string): Promise<string> {
       resolve();
     });
     socket.once('error', (error) => {
-      trouble = systemCode(error) === 'EACCES' ? '' : `nobody takes a connection (${systemCode(error)})`;
+      trouble = systemCode(error) === 'EACCES' ? '' : `no connection is accepted (${systemCode(error)})`;
       resolve();
     });
   });

@@ -29,7 +29,7 @@ Examples:
 `;
 
 const bundleHelp = `
-One file for whoever helps you: the doctor's findings, versions, states, figures, the last of the journal. Passwords, tokens
+One file for the person who helps you: the doctor's findings, versions, states, figures, the last of the journal. Passwords, tokens
 and keys are taken out of everything, and neither records nor a byte of the serial line are ever in it; manifest.json, its
 first file, lists what is in it and what was left out. Look through it before you send it (tar xzf FILE).
 
@@ -53,7 +53,7 @@ export function addDoctorCommands(program: Command, shell: LocalShell): void {
     .action((options: { config?: string; json?: boolean }) => doctor(shell, version, options));
   program
     .command('support-bundle')
-    .description('write what somebody needs to help you into one file, without secrets and without data')
+    .description('write what a helper needs into one file, without secrets and without data')
     .option('--config <file>', config)
     .option('--output <file>', 'where to (default: lineside-support-TIME.tar.gz in this directory)')
     .option('--force', 'replace a file that is there')

@@ -325,7 +325,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.choose('Format', 'hex');
     await opened.fill('Bytes in hex', '41 42');
     await page.keyboard.press('Enter');
-    await opened.sees('Nobody knows whether this was sent, the log may show it: 41 42', '.send');
+    await opened.sees('Not known whether this was sent, the log may show it: 41 42', '.send');
     await opened.misses('Not sent', '.send');
     await opened.choose('Format', 'text');
     await opened.fill('Text', 'typed meanwhile');

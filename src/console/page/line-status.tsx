@@ -19,7 +19,7 @@ export function useLineStatus(may: boolean): Loaded<LineStatus> | undefined {
 
 export function useLine(): Loaded<LineStatus> {
   const line = useContext(LineContext);
-  if (line === undefined) throw new Error('the line is shown to somebody who may not see it');
+  if (line === undefined) throw new Error('the line is shown to a user who may not see it');
   return line;
 }
 

@@ -108,7 +108,7 @@ function Unsent(props: { draft: Draft; problem: Problem | undefined; onPutBack: 
   const isRefused = problem !== undefined && problem.status >= 400 && problem.status < 500;
   return (
     <p class="unsent">
-      {isRefused ? 'Not sent: ' : 'Nobody knows whether this was sent, the log may show it: '}
+      {isRefused ? 'Not sent: ' : 'Not known whether this was sent, the log may show it: '}
       <span class="mono">{draft.typed}</span>{' '}
       <button type="button" onClick={() => props.onPutBack(draft)}>
         Put it back

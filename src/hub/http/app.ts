@@ -65,7 +65,7 @@ function addHooks(app: App, parts: AppParts): void {
   app.addHook('onRoute', (route) => {
     const access = accessOf(String(route.method), route.url);
     if (access === undefined)
-      throw new LinesideError('INTERNAL', `nobody has said who may ${String(route.method)} ${route.url}`);
+      throw new LinesideError('INTERNAL', `no route says who may ${String(route.method)} ${route.url}`);
     route.config = { ...route.config, access };
   });
   app.addHook('onRequest', async (request, reply) => {

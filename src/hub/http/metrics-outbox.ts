@@ -29,7 +29,7 @@ const counters: readonly Listed[] = [
     'Times that the client of the broker was recreated after a fatal error.',
     ({ broker }) => broker.producersReplaced,
   ],
-  ['outbox_unreached_total', 'Sendings that reached nobody.', ({ unreachedTotal }) => unreachedTotal],
+  ['outbox_unreached_total', 'Sendings that reached no broker.', ({ unreachedTotal }) => unreachedTotal],
   [
     'outbox_pruned_total',
     'Oldest events removed unpublished: no broker is configured and outbox.max_bytes was reached.',

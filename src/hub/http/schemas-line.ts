@@ -68,7 +68,7 @@ const counters = exact({
   txBytes: count('Sent.'),
   rxChunks: count('Reads that gave them.'),
   txPackets: count('Packets sent.'),
-  rxDroppedPackets: count('Received packets that nobody fetched.'),
+  rxDroppedPackets: count('Received packets that no client fetched.'),
   rxDroppedBytes: count('Their bytes.'),
   txFailedPackets: count('Packets that were refused or failed.'),
   rxBufferedPackets: count('Waiting to be fetched now.'),

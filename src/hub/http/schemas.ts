@@ -214,7 +214,7 @@ export const components = {
     inFlightBytes: count('Their bytes.'),
     publishedTotal: count('Acknowledged since the start.'),
     refusedTotal: count('Refusals by a broker that was reached, since the start.'),
-    unreachedTotal: count('Sendings that reached nobody, since the start.'),
+    unreachedTotal: count('Sendings that reached no broker, since the start.'),
     prunedTotal: count(
       'Oldest events removed unpublished, since the start: no broker, and outbox.max_bytes was reached.',
     ),

@@ -20,7 +20,7 @@ export function noSubscription(): LinesideError {
 
 export function tooManySubscriptions(limit: number): LinesideError {
   return new LinesideError('CONFLICT', `there are ${limit} subscriptions, and no more can be served`, {
-    hint: 'Delete one that nobody needs, or let one URL serve several filters.',
+    hint: 'Delete one that is not needed, or let one URL serve several filters.',
   });
 }
 

@@ -137,7 +137,7 @@ const grpc: readonly Key[] = [
   toggle(
     'grpc.insecure',
     false,
-    'true: addresses beyond this machine need neither TLS nor credentials; whoever reaches them is operator.',
+    'true: addresses beyond this machine need neither TLS nor credentials; every caller there is operator.',
     { fileOnly: true },
   ),
   integer('grpc.max_streams_per_connection', 128, [1, 10_000], 'Calls that one connection may have open at a time.'),
