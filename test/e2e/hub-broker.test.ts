@@ -148,10 +148,12 @@ describe('a broker that has bad days', { skip }, () => {
       items('d', 10_000, round).map((item) => ({ ...item, data: { round, filler } }));
     await expect(200, sendBundle(api, bundle(1)));
     broker.thaw();
-    const cut = await until('a part of the batch is through', async () => {
+    // A broker that was frozen for long has lost the connection: librdkafka waits up to 20 s before it tries again.
+    const isCut = async () => {
       const { waiting } = await outbox(api);
       return waiting < 9_500 && { waiting };
-    });
+    };
+    const cut = await until('a part of the batch is through', isCut, 60_000);
     await broker.kill();
     t.diagnostic(`killed when ${cut.waiting} of 10000 waited`);
     await expect(200, sendBundle(api, bundle(2)));
