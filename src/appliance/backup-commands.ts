@@ -80,7 +80,7 @@ function addFactoryReset(program: Command, { io }: LocalShell, version: string):
     .description('throw away log, reference data, configuration and identity, and start as a new card does')
     .option('--yes', 'really: nothing of it can be had again')
     .action(async (options: { yes?: boolean }) => {
-      needsYes(options.yes, 'All data of this box would be permanently lost. "lineside backup" keeps it.');
+      needsYes(options.yes, 'All data of this box would be gone permanently. "lineside backup" keeps it.');
       const [{ requestFactoryReset }, { ownPlace }] = await Promise.all([
         import('./factory-reset.ts'),
         import('./update-place.ts'),
