@@ -42,6 +42,15 @@ test('a few streams are not worth it, until they are many', () => {
   assert.deepEqual(releases, [0]);
 });
 
+test('streams that come and go without a pause have memory released once in 15 seconds', () => {
+  const { clock, releases, pass } = rig();
+  for (let ms = 0; ms < 60_000; ms += 500) {
+    pass(8);
+    clock.advance(500);
+  }
+  assert.equal(releases.length, 4);
+});
+
 test('a stop waits for no release', () => {
   const { clock, subscriptions, releases, pass } = rig();
   pass(8);

@@ -6,6 +6,8 @@ import { LinesideError } from '../../shared/base/errors.ts';
 const ENDED_FOR_RELEASE = 8;
 /** Streams of one client, or of a network that is gone, end within this of each other. */
 const RELEASE_DELAY_MS = 2_000;
+/** It stops the line's main thread, on a Raspberry Pi for some 0.3 s: callers that come and go must not make that more than 2 %. */
+const RELEASE_EVERY_MS = 15_000;
 
 export interface SubscriptionsOptions {
   readonly limit: number;
@@ -29,6 +31,7 @@ export class Subscriptions {
   /** Since memory was released. */
   #ended = 0;
   #release: Timer | undefined;
+  #releasedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: SubscriptionsOptions) {
     this.#o = options;
@@ -78,8 +81,11 @@ export class Subscriptions {
   #noteEnd(): void {
     this.#ended += 1;
     if (this.#stopping || this.#ended < ENDED_FOR_RELEASE || this.#release !== undefined) return;
-    this.#release = this.#o.clock.timer(RELEASE_DELAY_MS, () => {
+    const { clock } = this.#o;
+    const delayMs = Math.max(RELEASE_DELAY_MS, this.#releasedAtMs + RELEASE_EVERY_MS - clock.monoMs());
+    this.#release = clock.timer(delayMs, () => {
       this.#release = undefined;
+      this.#releasedAtMs = clock.monoMs();
       this.#ended = 0;
       this.#o.releaseMemory();
     });
