@@ -77,15 +77,6 @@ export function drivesTerminal(text: string): boolean {
   return /[\p{Cc}\p{Cf}]/u.test(text);
 }
 
-/** Waits, within bounds, until the condition holds. */
-export async function until(what: string, holds: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000;
-  while (!holds()) {
-    if (performance.now() > end) throw new Error(`still not so: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
-
 /** The environment of a child process that runs the CLI: nothing of the developer's own settings. */
 export function cleanEnv(more: Record<string, string> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_'));

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { type Clock, systemClock } from '../shared/base/clock.ts';
-import { run, start, until } from './drive.fixture.ts';
+import { until } from '../shared/base/wait.fixture.ts';
+import { run, start } from './drive.fixture.ts';
 import { FakeHub, Refusal } from './fake-hub.fixture.ts';
 
 const megabyte = 1_000_000;
@@ -59,7 +60,8 @@ describe('import', () => {
 
   it('draws a bar on a terminal, within its width, and wipes it away', async () => {
     const running = start(['import', big], { httpSocket, errorTty: { columns: 70 } });
-    hub.importHold = () => until('the last drawing', () => running.stderr().includes('it is being stored'));
+    hub.importHold = async () =>
+      void (await until('the last drawing', () => running.stderr().includes('it is being stored')));
     const done = await running.done;
     assert.equal(done.status, 0);
     assert.equal(hub.imported[0]?.bytes, 20 * megabyte);
@@ -72,7 +74,8 @@ describe('import', () => {
 
   it('writes plain lines elsewhere, and nothing but the answer with --json', async () => {
     const running = start(['import', big], { httpSocket });
-    hub.importHold = () => until('the last line', () => running.stderr().includes('it is being stored'));
+    hub.importHold = async () =>
+      void (await until('the last line', () => running.stderr().includes('it is being stored')));
     const plain = await running.done;
     assert.match(
       plain.stderr,

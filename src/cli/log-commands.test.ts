@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import Long from 'long';
 import { ServerError, Status } from 'nice-grpc';
-import { type DriveOptions, run, start, until } from './drive.fixture.ts';
+import { until } from '../shared/base/wait.fixture.ts';
+import { type DriveOptions, run, start } from './drive.fixture.ts';
 import { FakeService } from './fake-service.fixture.ts';
 
 let dir: string;

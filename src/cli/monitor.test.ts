@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
-import { cleanEnv, drivesTerminal, run, start, until } from './drive.fixture.ts';
+import { until } from '../shared/base/wait.fixture.ts';
+import { cleanEnv, drivesTerminal, run, start } from './drive.fixture.ts';
 import { FakeService } from './fake-service.fixture.ts';
 import { keysToSend, LineSplitter } from './monitor.ts';
 

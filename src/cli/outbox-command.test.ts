@@ -3,7 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { drivesTerminal, run, start, until } from './drive.fixture.ts';
+import { until } from '../shared/base/wait.fixture.ts';
+import { drivesTerminal, run, start } from './drive.fixture.ts';
 import { FakeHub, quietOutbox } from './fake-hub.fixture.ts';
 import type { JsonObject } from './json.ts';
 

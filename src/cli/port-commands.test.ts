@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import { ServerError, Status } from 'nice-grpc';
-import { run, start, until } from './drive.fixture.ts';
+import { until } from '../shared/base/wait.fixture.ts';
+import { run, start } from './drive.fixture.ts';
 import { FakeService } from './fake-service.fixture.ts';
 
 let dir: string;

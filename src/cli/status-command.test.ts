@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import Long from 'long';
+import { until } from '../shared/base/wait.fixture.ts';
 import { runCli } from './cli.ts';
-import { run, start, until } from './drive.fixture.ts';
+import { run, start } from './drive.fixture.ts';
 import { FakeService } from './fake-service.fixture.ts';
 import { processIo } from './io.ts';
 

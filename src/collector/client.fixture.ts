@@ -8,6 +8,7 @@ import { Channel, ChannelCredentials, compressionAlgorithms } from '@grpc/grpc-j
 import { ClientError, createClient, Metadata, Status } from 'nice-grpc';
 import { type Clock, systemClock } from '../shared/base/clock.ts';
 import { type Logger, silentLogger } from '../shared/base/logger.ts';
+import { until } from '../shared/base/wait.fixture.ts';
 import { CollectorServiceDefinition } from '../shared/proto/services.ts';
 import { type BatchLike, encoded, temporaryDirectory } from './batches.fixture.ts';
 import { type Collector, type CollectorOptions, startCollector } from './server.ts';
@@ -113,15 +114,6 @@ export async function refused(call: Promise<unknown>, code: Status, details: Reg
     assert.match(error.details, details);
     return true;
   });
-}
-
-/** Until it is so; generous, since other tests run beside this one. */
-export async function until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 60_000;
-  while (!(await look())) {
-    assert.ok(performance.now() < end, `not within 60 s: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
 
 /** Until a number has been the same for a second. */

@@ -4,9 +4,10 @@ import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { ClientError, Status } from 'nice-grpc';
+import { until } from '../shared/base/wait.fixture.ts';
 import { lineside } from '../shared/proto/services.ts';
 import { type BatchLike, batchOf, encoded, stored, u64, words } from './batches.fixture.ts';
-import { connect, counted, refused, settled, start, until } from './client.fixture.ts';
+import { connect, counted, refused, settled, start } from './client.fixture.ts';
 import { MAX_BATCH_BYTES, MAX_ENTRIES } from './limits.ts';
 import { type Disk, realDisk } from './stored-log.ts';
 

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { until } from '../../test/e2e/wait.ts';
 import { addToken, revokeToken } from '../shared/auth/token-changes.ts';
 import { TokenReader } from '../shared/auth/token-reader.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { type Logger, silentLogger } from '../shared/base/logger.ts';
+import { until } from '../shared/base/wait.fixture.ts';
 import { createConsumers } from './hub-consumers.ts';
 
 const at = new Date('2026-01-02T03:04:05Z');

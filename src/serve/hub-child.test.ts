@@ -4,9 +4,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { until } from '../../test/e2e/wait.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../shared/base/logger.ts';
+import { until } from '../shared/base/wait.fixture.ts';
 import { HubChild } from './hub-child.ts';
 
 function supervise(t: TestContext, command: readonly [string, ...string[]]) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
-import { until } from '../../src/line/port/linux/pty-rig.fixture.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Box, bootBox, dropIn, PORT } from './box.ts';
 import { nspawnMissing } from './nspawn.ts';
 

@@ -1,7 +1,9 @@
 /** The same line served by lineside and by its peers, each on a PTY of its own, with a receiver at the other end. */
+
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Lineside, type LinesideOptions, startLineside } from './lineside.ts';
 import { startBare, startSer2net } from './peers/peers.ts';
-import { cpuSeconds, Skipped, until } from './processes.ts';
+import { cpuSeconds, Skipped } from './processes.ts';
 import { PtyDriver } from './pty-driver.ts';
 import { Receiver, receiveLog, receiveSocket } from './receiver.ts';
 import type { Line } from './table.ts';

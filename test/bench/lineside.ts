@@ -3,10 +3,11 @@ import type { ChildProcess } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { serviceEnvironment } from '../service-environment.ts';
 import { GrpcClient } from './grpc-client.ts';
 import { freePort } from './peers/peers.ts';
-import { childrenOf, NODE, ROOT, removeDirectory, sleep, start, stop, temporaryDirectory, until } from './processes.ts';
+import { childrenOf, NODE, ROOT, removeDirectory, sleep, start, stop, temporaryDirectory } from './processes.ts';
 
 export interface LinesideOptions {
   readonly serial?: Readonly<Record<string, number>>;

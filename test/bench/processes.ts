@@ -128,16 +128,3 @@ export function io(pid: number): Io {
 }
 
 export const sleep = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
-
-/** Waits until `condition` holds; for conditions that no event announces. */
-export async function until(
-  what: string,
-  condition: () => boolean | Promise<boolean>,
-  limitMs = 30_000,
-): Promise<void> {
-  const end = performance.now() + limitMs;
-  while (!(await condition())) {
-    if (performance.now() > end) throw new Error(`waited ${limitMs} ms in vain for: ${what}`);
-    await sleep(20);
-  }
-}

@@ -7,8 +7,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import puppeteer, { type Browser, type ElementHandle, type Page } from 'puppeteer-core';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { ROOT } from '../e2e/daemon.ts';
-import { until } from '../e2e/wait.ts';
 
 const program = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
 /** What this machine lacks for these tests; false: nothing. */

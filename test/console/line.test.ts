@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/shared/auth/token-changes.ts';
-import { until, within } from '../e2e/wait.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import { lastingPort, logRaw, openSimulated, type Product, signIn, startProduct, withStatus } from './product.ts';
 

@@ -5,13 +5,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { credentials, Metadata } from '@grpc/grpc-js';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { Authority, type Pair } from '../grpc/certificates.ts';
 import { type Daemon, runDaemonToEnd, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { makeLan } from './lan.ts';
 import { type RawAnswer, RawClient } from './raw-client.ts';
 import { runCli, startCli } from './run-cli.ts';
-import { until, within } from './wait.ts';
 
 const lan = makeLan();
 const skip = typeof lan === 'string' ? `no network of its own here: ${lan}` : false;

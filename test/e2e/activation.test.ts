@@ -10,6 +10,7 @@ import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
 import { credentials, Metadata } from '@grpc/grpc-js';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { Authority } from '../grpc/certificates.ts';
 import {
   type Daemon,
@@ -26,7 +27,6 @@ import { type Hub, startHub } from './hub.ts';
 import { makeLan } from './lan.ts';
 import { RawClient } from './raw-client.ts';
 import { runCli } from './run-cli.ts';
-import { until, within } from './wait.ts';
 
 const lan = makeLan();
 const skip = typeof lan === 'string' ? `no network of its own here: ${lan}` : false;

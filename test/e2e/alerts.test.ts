@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { lastingDays } from '../../src/shared/base/certificates.fixture.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { startBoth } from './hub.ts';
 import { runCli } from './run-cli.ts';
-import { until } from './wait.ts';
 
 test('a certificate that ends soon, and more events than ought to wait, are told everywhere', async () => {
   const dir = temporaryDirectory();

@@ -4,11 +4,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { backUp, restore, type Site, siteIn } from '../appliance/backup-site.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { type Both, startBoth } from './hub.ts';
 import { apiOf, dictionary, expect } from './hub-support.ts';
-import { until } from './wait.ts';
 
 const RX = 1;
 /** Of entries that are there before, so that the copy takes its time. */

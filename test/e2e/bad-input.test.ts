@@ -10,12 +10,12 @@ import { basename, dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Metadata } from '@grpc/grpc-js';
 import fc from 'fast-check';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { google, lineside, serial } from '../../src/shared/gen/proto.js';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 import { RawClient } from './raw-client.ts';
-import { until } from './wait.ts';
 
 const CONTRACT = '/serial.SerialService/';
 const BEYOND = '/lineside.v1.LineService/';

@@ -17,7 +17,7 @@ import { openPty, type Pty } from '../../src/line/port/simulated/pty.ts';
 import { FixtureTree, ftdi } from '../../src/line/port/sysfs-tree.fixture.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../src/shared/base/logger.ts';
-import { until } from './wait.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 
 const ID = 'usb-FTDI_FT232R_USB_UART_A50285BI-if00-port0';
 const mounted = new Set<string>();

@@ -6,13 +6,13 @@ import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, test } from 'node:test';
 import { Metadata } from 'nice-grpc';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import { type Client, connectTo, signalPid, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, openPort, TX } from './faults.ts';
 import { type Both, startBoth } from './hub.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 import { startCli } from './run-cli.ts';
-import { until, within } from './wait.ts';
 
 const { OK, INTERNAL_ERROR } = serial.StatusCode;
 /** Fills the terminal; no packet of a test has this byte. */

@@ -4,10 +4,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { type Daemon, environment, MAIN, NODE, ROOT, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty, unplug } from './pty.ts';
 import { type CliOutcome, remember, runCli, startCli } from './run-cli.ts';
-import { until, within } from './wait.ts';
 
 interface EntryJson {
   readonly id: number;

@@ -4,11 +4,11 @@ import { globSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Long from 'long';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { cli, everythingAfter, openPort, RX } from './faults.ts';
 import { namedPty } from './pty.ts';
-import { until } from './wait.ts';
 
 const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
 const skip = library === undefined ? 'libfaketime is not installed' : false;

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, signalPid, startProcess } from './daemon.ts';
 import { runCli } from './run-cli.ts';
-import { until, within } from './wait.ts';
 
 /** Below the ports that the kernel gives away: it stays free while the collector is down. */
 const PORTS = { from: 15_000, to: 30_000 };

@@ -8,6 +8,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type CollectorProcess, collected, exported, startCollector } from './collector-process.ts';
 import { type Toml, temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';
@@ -15,7 +16,6 @@ import { type Both, startBoth } from './hub.ts';
 import { runCli } from './run-cli.ts';
 import { stubsDir } from './upstream-reader.ts';
 import { DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
-import { until } from './wait.ts';
 
 /** A hub that was killed restarts, and finds its collector after some waits: a second here, much more on a machine that is busy. */
 const SHIPPED_MS = 120_000;

@@ -4,12 +4,12 @@ import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { type HttpAnswer, type Hub, startHub } from './hub.ts';
 import { type LogReader, lines, readLog } from './log-stream.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 import { runCli } from './run-cli.ts';
-import { until } from './wait.ts';
 
 /** The line may be started again, and a revoked token is found after some ten seconds. */
 const LONG_MS = 60_000;

@@ -9,8 +9,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { before, test } from 'node:test';
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import { ROOT, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
-import { within } from './wait.ts';
 
 const PYTHON = '/usr/bin/python3';
 const NEEDED =

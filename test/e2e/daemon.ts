@@ -12,9 +12,9 @@ import { after } from 'node:test';
 import { Channel, ChannelCredentials } from '@grpc/grpc-js';
 import { createClient } from 'nice-grpc';
 import { parse, stringify } from 'smol-toml';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { serviceEnvironment } from '../service-environment.ts';
-import { until, within } from './wait.ts';
 
 export const ROOT = resolve(import.meta.dirname, '../..');
 /** Another build than build/ may be tested: LINESIDE_E2E_BUILD=DIRECTORY. */

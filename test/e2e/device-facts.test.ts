@@ -4,9 +4,9 @@ import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { type Both, ownLog, startBoth, startHub } from './hub.ts';
-import { until } from './wait.ts';
 
 interface Item {
   readonly businessKey: string;

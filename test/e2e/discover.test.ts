@@ -8,9 +8,9 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { before, describe, test } from 'node:test';
 import { avahiService } from '../../src/appliance/avahi.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, startProcess, temporaryDirectory } from './daemon.ts';
 import { makeIsland } from './island.ts';
-import { until, within } from './wait.ts';
 
 /** Two machines, and none of this one's networks: discover asks all that it sees. */
 const [box, laptop] = [makeIsland(), makeIsland()];

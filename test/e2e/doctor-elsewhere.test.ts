@@ -7,9 +7,9 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, it } from 'node:test';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, startProcess, temporaryDirectory, writeConfig } from './daemon.ts';
 import { remember, startCli } from './run-cli.ts';
-import { until, within } from './wait.ts';
 
 /** The doctor's own limit is 50 s. */
 const LIMIT_MS = 60_000;

@@ -6,6 +6,7 @@ import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { signalPid, startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort, RX } from './faults.ts';
@@ -14,7 +15,6 @@ import { isAlive, startBoth } from './hub.ts';
 import { passwordFile, plainKafka, saslKafka } from './hub-support.ts';
 import { namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
-import { until } from './wait.ts';
 
 interface Finding {
   readonly state: string;

@@ -4,11 +4,11 @@ import { randomBytes } from 'node:crypto';
 import { globSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { startDaemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, logStatus, openPort, RX } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
 import { namedPty } from './pty.ts';
-import { until } from './wait.ts';
 
 const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
 const skip = library === undefined ? 'libfaketime is not installed' : false;

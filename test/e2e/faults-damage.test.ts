@@ -13,11 +13,11 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Daemon, startDaemon } from './daemon.ts';
 import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, openPort, RX, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
 import type { NamedPty } from './pty.ts';
-import { until } from './wait.ts';
 
 const CONTENT_BYTES = 200_000;
 

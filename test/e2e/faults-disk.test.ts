@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import type { lineside } from '../../src/shared/proto/services.ts';
 import { type Client, startDaemon } from './daemon.ts';
 import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, RX, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
 import { inject, straceWorks } from './strace.ts';
-import { until, within } from './wait.ts';
 
 const skip = straceWorks() ? false : 'strace cannot trace here';
 const KIB = 1024;

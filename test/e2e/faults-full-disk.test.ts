@@ -5,11 +5,11 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { startDaemon, temporaryDirectory } from './daemon.ts';
 import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, openPort, RX, startBox } from './faults.ts';
 import { fill, mountSmall } from './full-disk.ts';
 import { LiveReader } from './live-reader.ts';
-import { until } from './wait.ts';
 
 const KIB = 1024;
 const DISK_MIB = 4;

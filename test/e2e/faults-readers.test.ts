@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
 import { openSerialLog } from '../../src/line/log/serial-log.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { newEntry, optionsFor } from '../log/support.ts';
 import {
@@ -23,7 +24,6 @@ import {
 } from './daemon.ts';
 import { logStatus, RX, residentMiB, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
-import { until, within } from './wait.ts';
 
 const MIB = 1024 * 1024;
 const READERS = 50;

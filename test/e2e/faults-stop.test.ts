@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { Ledger } from '../soak/ledger.ts';
 import { seeded } from '../soak/random.ts';
@@ -13,7 +14,6 @@ import { everythingAfter, logStatus, openPort, RX, startBox } from './faults.ts'
 import { LiveReader } from './live-reader.ts';
 import { namedPty } from './pty.ts';
 import { inject, injectAt, straceWorks } from './strace.ts';
-import { until, within } from './wait.ts';
 
 const { PORT_STATE_OPENING } = lineside.v1.PortState;
 const skip = straceWorks() ? false : 'strace cannot trace here';

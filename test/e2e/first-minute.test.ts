@@ -7,11 +7,11 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync }
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing } from '../kafka/broker.ts';
 import { environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
 import { ownLog } from './hub.ts';
 import { remember } from './run-cli.ts';
-import { until, within } from './wait.ts';
 
 /** The first start compiles everything, on a machine that may be busy. */
 const START_LIMIT_MS = 120_000;

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { type ClientHttp2Stream, connect as connectHttp2 } from 'node:http2';
 import { after, describe, test } from 'node:test';
 import { routeAccess } from '../../src/hub/http/access.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { Authority } from '../grpc/certificates.ts';
 import { type Daemon, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
 import { Flood, grpcCalls, httpRequests, peakBytes, placeOf, resetPeak, residentBytes } from './flood.ts';
 import { type Hub, startHub } from './hub.ts';
 import { runCli } from './run-cli.ts';
-import { until, within } from './wait.ts';
 
 const MIB = 1024 * 1024;
 const CONNECTIONS = 4;

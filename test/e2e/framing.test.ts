@@ -5,12 +5,12 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import { type Client, type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, logStatus, openPort, RX } from './faults.ts';
 import { point } from './pty.ts';
 import { startUart, type Uart, type WrittenFrame } from './uart.ts';
-import { until, within } from './wait.ts';
 
 const BAUDS = [9_600, 19_200, 38_400, 57_600, 115_200] as const;
 const BURSTS = [1, 8, 16] as const;

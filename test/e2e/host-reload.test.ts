@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse, stringify } from 'smol-toml';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { type NotifySocket, openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import { environment, MAIN, NODE, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
@@ -14,7 +15,6 @@ import { ownLog, startBoth } from './hub.ts';
 import { namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 import { tailLog } from './tail.ts';
-import { until, within } from './wait.ts';
 
 const { OK, INVALID_ARGUMENT } = serial.StatusCode;
 /** Some 20 writes between two looks at the log: a port that was closed for a moment would lose some. */

@@ -4,12 +4,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import Long from 'long';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { type NotifySocket, openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts';
 import { type Daemon, runDaemonToEnd, startDaemon, temporaryDirectory } from './daemon.ts';
 import { startBoth, startHub } from './hub.ts';
 import { namedPty, unplug } from './pty.ts';
 import { inject, straceWorks } from './strace.ts';
-import { until, within } from './wait.ts';
 
 /** Fed each second. */
 const INTERVAL_MS = 3_000;

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { startBoth } from './hub.ts';
 import { runCli } from './run-cli.ts';
-import { until } from './wait.ts';
 
 interface Facts {
   readonly memory: { readonly totalBytes: number | null };

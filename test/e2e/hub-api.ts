@@ -1,7 +1,7 @@
 /** The hub's HTTP interface as a client without any code of the product uses it: over TCP or its Unix socket. */
 import { Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { LIMIT_MS } from './wait.ts';
+import { LIMIT_MS } from '../../src/shared/base/wait.fixture.ts';
 
 export interface Answer {
   readonly status: number;

@@ -9,6 +9,7 @@ import { copyFileSync, globSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import Database from 'better-sqlite3';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Acl } from '../kafka/admin.ts';
 import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { OutboxLedger, storedVersions } from '../soak/outbox-ledger.ts';
@@ -18,7 +19,6 @@ import { type Hub, isAlive, startHub } from './hub.ts';
 import type { HubApi } from './hub-api.ts';
 import * as hubs from './hub-support.ts';
 import { consumerWorks, type ReaderSettings, type TopicMessage } from './outbox-reader.ts';
-import { until } from './wait.ts';
 
 const { alerts, apiOf, auditOf, close, consumed, create, dictionary, drained, expect, firsts, items, outbox } = hubs;
 const { plainKafka, prefixOf, saslKafka, SCOPES, sendBundle, topicsOf, update } = hubs;

@@ -4,9 +4,9 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Long from 'long';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { killGroup, launch, runDaemonToEnd, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
 import { isAlive, ownLog, startBoth, startHub } from './hub.ts';
-import { until, within } from './wait.ts';
 
 const count = (lines: readonly string[], pattern: RegExp): number => lines.filter((line) => pattern.test(line)).length;
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { endExclusiveUse, everythingAfter, logStatus, openPort, RX } from './faults.ts';
 import { type Both, isAlive, startBoth } from './hub.ts';
@@ -9,7 +10,6 @@ import { recordPath } from './hub-api.ts';
 import { apiOf, create, dictionary, expect, update } from './hub-support.ts';
 import { LiveReader } from './live-reader.ts';
 import { type NamedPty, namedPty } from './pty.ts';
-import { until } from './wait.ts';
 
 const PIECE_BYTES = 500;
 const PIECES = 100;

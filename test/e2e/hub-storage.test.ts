@@ -18,13 +18,13 @@ import {
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { OutboxLedger, storedVersions } from '../soak/outbox-ledger.ts';
 import { runDaemonToEnd, type Toml, temporaryDirectory } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
 import { type Answer, type HubApi, recordPath } from './hub-api.ts';
 import { apiOf, dictionary, expect, items, outbox, refused, sendBundle } from './hub-support.ts';
 import { inject, straceWorks } from './strace.ts';
-import { until } from './wait.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type TestBroker, TOPIC_PREFIX, users } from '../kafka/broker.ts';
 import type { Toml } from './daemon.ts';
 import type { Hub } from './hub.ts';
 import { type Answer, type Body, HubApi, recordPath } from './hub-api.ts';
 import { type ReaderSettings, readTopics, type TopicMessage } from './outbox-reader.ts';
-import { until } from './wait.ts';
 
 export const SCOPES = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const;
 /** A broker that is back, or a password that is corrected, is found within librdkafka's reconnection interval. */

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import {
   type Client,
   connectTo,
@@ -12,7 +13,6 @@ import {
   listening,
   signalPid,
 } from './daemon.ts';
-import { until, within } from './wait.ts';
 
 export interface HttpAnswer {
   readonly status: number;

@@ -1,9 +1,9 @@
 /** A reader of the log that notes what it gets and how its stream ends. */
 import { createHash } from 'node:crypto';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { lineside } from '../../src/shared/proto/services.ts';
 import type { Client } from './daemon.ts';
 import { RX } from './faults.ts';
-import { until } from './wait.ts';
 
 export class LiveReader {
   readonly ids: number[] = [];

@@ -1,6 +1,6 @@
 /** A reader of GET /api/v1/line/log, at a pace of its own. */
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
-import { until, within } from './wait.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 
 /** A line of it; which fields there are is told by its type. */
 export interface LogLine {

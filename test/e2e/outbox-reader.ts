@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, ROOT, startProcess } from './daemon.ts';
-import { within } from './wait.ts';
 
 const PYTHON = '/usr/bin/python3';
 /** librdkafka before 2.6.1, as in Debian 12, fails to authenticate by SCRAM with Apache Kafka 4: this is a later one. */

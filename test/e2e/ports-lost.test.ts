@@ -4,11 +4,11 @@ import { closeSync, constants, openSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setExclusive } from '../../src/line/port/linux/tty-ioctl.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty, point, unplug } from './pty.ts';
 import { tailLog } from './tail.ts';
-import { until, within } from './wait.ts';
 
 const { OK, INTERNAL_ERROR, NOT_CONNECTED } = serial.StatusCode;
 const { PORT_STATE_LOST, PORT_STATE_OPEN } = lineside.v1.PortState;

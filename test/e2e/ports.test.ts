@@ -5,11 +5,11 @@ import { once } from 'node:events';
 import { chmodSync, chownSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import Long from 'long';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import { connectTo, type Daemon, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 import { tailLog } from './tail.ts';
-import { until, within } from './wait.ts';
 
 const { OK, INTERNAL_ERROR, NOT_CONNECTED } = serial.StatusCode;
 const NOBODY = 65_534;

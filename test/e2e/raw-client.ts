@@ -8,7 +8,7 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
-import { LIMIT_MS } from './wait.ts';
+import { LIMIT_MS } from '../../src/shared/base/wait.fixture.ts';
 
 export interface RawAnswer {
   /** Name of the gRPC status: "OK", "INVALID_ARGUMENT", ... */

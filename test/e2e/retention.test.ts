@@ -6,11 +6,11 @@ import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { status } from '@grpc/grpc-js';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import { startDaemon } from './daemon.ts';
 import { runCli } from './run-cli.ts';
 import { tailLog } from './tail.ts';
-import { until, within } from './wait.ts';
 
 /** A flag and the length of the message. */
 const FRAME_HEAD_BYTES = 5;

@@ -2,8 +2,8 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { buffer, text } from 'node:stream/consumers';
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, startProcess } from './daemon.ts';
-import { within } from './wait.ts';
 
 export interface CliOutcome {
   readonly status: number;

@@ -8,8 +8,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { after } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, startProcess, temporaryDirectory } from './daemon.ts';
-import { until } from './wait.ts';
 
 const PYTHON = '/usr/bin/python3';
 const SERVER = '192.168.77.1';

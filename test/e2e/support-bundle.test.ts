@@ -7,13 +7,13 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { MAIN, NODE, startProcess, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort } from './faults.ts';
 import { startBoth } from './hub.ts';
 import { apiOf, create, dictionary } from './hub-support.ts';
 import { namedPty } from './pty.ts';
 import { runCli } from './run-cli.ts';
-import { until } from './wait.ts';
 
 interface Manifest {
   readonly files: readonly { readonly name: string; readonly bytes: number }[];

@@ -1,7 +1,8 @@
 /** A StreamLog subscription that remembers what came. */
+
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import type { serial } from '../../src/shared/proto/services.ts';
 import type { Client } from './daemon.ts';
-import { within } from './wait.ts';
 
 export interface Tail {
   readonly entries: readonly serial.SerialLogEntry[];

@@ -2,8 +2,8 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import { startProcess, temporaryDirectory } from './daemon.ts';
-import { within } from './wait.ts';
 
 /** What was written: `writes` are the bursts, `at` their offsets in the frame. */
 export interface WrittenFrame {

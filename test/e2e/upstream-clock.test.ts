@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { globSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import { temporaryDirectory } from './daemon.ts';
@@ -11,7 +12,6 @@ import { type Both, startBoth } from './hub.ts';
 import { DELIVERED_MS } from './hub-support.ts';
 import { readUpstream, upstreamConsumerMissing } from './upstream-reader.ts';
 import { config, DEVICE, shipped } from './upstream-support.ts';
-import { until } from './wait.ts';
 
 const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
 const noFaketime = library === undefined ? 'libfaketime is not installed' : false;

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { LOG_STATE_OK, logStatus, openPort } from './faults.ts';
@@ -13,7 +14,6 @@ import { DELIVERED_MS, killable } from './hub-support.ts';
 import { namedPty } from './pty.ts';
 import { logOf, readUpstream, shippedOf, upstreamConsumerMissing } from './upstream-reader.ts';
 import { config, DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
-import { until } from './wait.ts';
 
 const skip = brokerMissing || upstreamConsumerMissing();
 

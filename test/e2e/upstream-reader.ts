@@ -5,9 +5,9 @@ import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { type Client, environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
-import { within } from './wait.ts';
 
 const PYTHON = '/usr/bin/python3';
 /** librdkafka before 2.6.1, as in Debian 12, has trouble with Apache Kafka 4: this is a later one. */

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import type { Toml } from './daemon.ts';
 import { type Both, startBoth } from './hub.ts';
@@ -12,7 +13,6 @@ import { makeIsland } from './island.ts';
 import { carried, carry, shape } from './slow-link.ts';
 import { upstreamConsumerMissing } from './upstream-reader.ts';
 import { config, figure, shipped, writeEntries } from './upstream-support.ts';
-import { until } from './wait.ts';
 
 const island = makeIsland();
 const skip = brokerMissing || upstreamConsumerMissing() || (typeof island === 'string' ? island : false);

@@ -1,11 +1,11 @@
 /** What the tests of the serial log's way to the central side share: boxes that send it, entries, and how far it has come. */
 import { randomBytes } from 'node:crypto';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { TestBroker } from '../kafka/broker.ts';
 import type { Client, Toml } from './daemon.ts';
 import { RX } from './faults.ts';
 import type { Both } from './hub.ts';
 import { DELIVERED_MS } from './hub-support.ts';
-import { until } from './wait.ts';
 
 export const DEVICE = 'gate-7';
 

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { afterEach, before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { openPort, RX } from './faults.ts';
@@ -12,7 +13,6 @@ import { isAlive, startBoth } from './hub.ts';
 import { DELIVERED_MS, killable, saslKafka } from './hub-support.ts';
 import { logOf, readUpstream, shippedOf, upstreamConsumerMissing } from './upstream-reader.ts';
 import { config, DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
-import { until } from './wait.ts';
 
 const skip = brokerMissing || upstreamConsumerMissing();
 

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { before, beforeEach, describe, it } from 'node:test';
-import { until, within } from './wait.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { type Receiver, startReceiver } from './webhook-receiver.ts';
 
 const SECRET = 'the secret of the receiver';

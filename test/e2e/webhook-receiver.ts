@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { makeCa, makeLastingCa, selfSigned, signed, signedFor } from '../../src/shared/base/certificates.fixture.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
-import { until, within } from './wait.ts';
 
 const PYTHON = '/usr/bin/python3';
 

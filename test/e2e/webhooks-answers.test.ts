@@ -6,10 +6,10 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Hub, startHub } from './hub.ts';
 import type { HubApi } from './hub-api.ts';
 import { apiOf, create, dictionary, expect, refused } from './hub-support.ts';
-import { until } from './wait.ts';
 import { type Receiver, type Step, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Hub, startHub } from './hub.ts';
 import { HubApi, recordPath } from './hub-api.ts';
 import {
@@ -18,7 +19,6 @@ import {
   sendBundle,
   update,
 } from './hub-support.ts';
-import { until } from './wait.ts';
 import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   addToken,

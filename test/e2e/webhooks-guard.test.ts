@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Hub, startHub } from './hub.ts';
 import type { HubApi } from './hub-api.ts';
 import { apiOf, create, dictionary, refused } from './hub-support.ts';
 import { ABYSS, BOX, BOX_PUBLIC, makeSite, PRIVATE, PUBLIC, type Zone } from './site.ts';
-import { until } from './wait.ts';
 import { type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,

@@ -4,12 +4,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import Database from 'better-sqlite3';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { Toml } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
 import type { HubApi } from './hub-api.ts';
 import { apiOf, create, dictionary } from './hub-support.ts';
 import { type Island, makeIsland } from './island.ts';
-import { until } from './wait.ts';
 import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,

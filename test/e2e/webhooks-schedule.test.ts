@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Hub, startHub } from './hub.ts';
 import type { HubApi } from './hub-api.ts';
 import { alerts, apiOf, auditOf, create, dictionary, expect } from './hub-support.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
-import { until } from './wait.ts';
 import { type Receiver, type Step, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,

@@ -7,12 +7,12 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Toml, temporaryDirectory } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
 import type { HubApi } from './hub-api.ts';
 import { apiOf, create, dictionary } from './hub-support.ts';
 import { inject, straceWorks } from './strace.ts';
-import { until } from './wait.ts';
 import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Toml, temporaryDirectory } from './daemon.ts';
 import type { Body, HubApi } from './hub-api.ts';
 import { expect } from './hub-support.ts';
 import { runCli } from './run-cli.ts';
-import { until } from './wait.ts';
 import type { DeliveredEvent, Receiver } from './webhook-receiver.ts';
 
 export const HOOKS = '/api/v1/admin/webhooks';

@@ -7,10 +7,10 @@ import { globSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import Database from 'better-sqlite3';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
 import { apiOf, create, dictionary, expect, items, sendBundle } from './hub-support.ts';
-import { until } from './wait.ts';
 import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,

@@ -230,12 +230,3 @@ export async function startTestServer(
     },
   };
 }
-
-/** Polls a condition that no event tells of; fails after 5 s. */
-export async function until(what: string, holds: () => boolean): Promise<void> {
-  const end = performance.now() + 5_000;
-  while (!holds()) {
-    if (performance.now() > end) throw new Error(`not within 5 s: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
-import { until } from '../e2e/wait.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker, TOPIC_PREFIX, users } from './broker.ts';
 import { consumed, messageOf, optionsFor, topicWish, watched } from './offering.ts';
 

@@ -1,7 +1,7 @@
 /** The Broker on bad days, with Apache Kafka: down, killed, frozen, stopped, replaced. Nothing is lost or settled twice. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { until } from '../e2e/wait.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker } from './broker.ts';
 import { consumed, messageOf, optionsFor, topicWish, watched } from './offering.ts';
 

@@ -1,7 +1,7 @@
 /** The Broker against librdkafka's mock cluster: what a real Kafka does not do on command, and all there is without Java. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { until } from '../e2e/wait.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { mockMissing, startMockCluster } from './mock-cluster.ts';
 import { messageOf, optionsFor, watched } from './offering.ts';
 

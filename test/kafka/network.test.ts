@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import type { OutgoingMessage } from '../../src/hub/kafka/face.ts';
-import { until } from '../e2e/wait.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker } from './broker.ts';
 import { consumed, messageOf, optionsFor, topicWish, watched } from './offering.ts';
 import { startProxy } from './proxy.ts';

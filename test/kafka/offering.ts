@@ -8,7 +8,7 @@ import { createKafkaBroker } from '../../src/hub/kafka/broker.ts';
 import type { Broker, KafkaOptions, Outcome, OutgoingMessage, TopicSpec } from '../../src/hub/kafka/face.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { createLogger } from '../../src/shared/base/logger.ts';
-import { until } from '../e2e/wait.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { TOPIC_PREFIX } from './broker.ts';
 
 export interface Watched {

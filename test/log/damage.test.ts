@@ -21,6 +21,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import {
   idsOf,
   iteratorOf,
@@ -31,7 +32,6 @@ import {
   recordingLogger,
   temporaryDir,
   textsOf,
-  until,
 } from './support.ts';
 
 async function filledLog(t: TestContext, dir: string, entries = 200): Promise<string> {
@@ -131,7 +131,7 @@ test('a directory in its place: live entries go on; once it is moved away everyt
   assert.deepEqual(textsOf((await live.next()).value?.entries ?? []), ['a']);
   await assert.rejects(log.store(newEntry('refused')), { code: 'LOG_NOT_STORED' });
   rmdirSync(join(dir, 'log.db'));
-  await until(async () => (await log.status()).state === 'ok');
+  await until('state === ok', async () => (await log.status()).state === 'ok');
   log.record(1, 2, Buffer.from('b'));
   assert.deepEqual(textsOf((await live.next()).value?.entries ?? []), ['b']);
   await log.store(newEntry('c'));
@@ -153,7 +153,7 @@ test('a directory that cannot be made at start: an existing log is joined withou
   assert.deepEqual(textsOf((await live.next()).value?.entries ?? []), ['p0', 'p1', 'p2']);
   unlinkSync(data);
   renameSync(away, data);
-  await until(async () => (await log.status()).state === 'ok');
+  await until('state === ok', async () => (await log.status()).state === 'ok');
   log.record(1, 9, Buffer.from('p3'));
   const next = await live.next();
   assert.deepEqual(idsOf(next.value?.entries ?? []), [9], 'exactly the next entry, under its id in the joined log');
@@ -175,7 +175,7 @@ test('damage found while running: a new log takes what is pending, a waiting cal
     if (existsSync(file)) writeFileSync(file, Buffer.alloc(statSync(file).size, 0x5a));
   }
   await readAll(log);
-  await until(async () => (await log.status()).setAside !== '');
+  await until('a log is set aside', async () => (await log.status()).setAside !== '');
   const stored = await log.store(newEntry('first of the new'));
   assert.notEqual(log.logId, before);
   assert.equal(stored.id, 1002, 'ids go on');
@@ -197,7 +197,7 @@ test('a large file opens at once and is checked afterwards: damage is found with
   const old = await openLog(t, dir, { queueBytes: 64 * MiB });
   const bytes = randomBytes(64 * 1024);
   for (let i = 0; i < 600; i++) old.record(1, i, bytes);
-  await until(async () => (await old.status()).pendingEntries === 0);
+  await until('pendingEntries === 0', async () => (await old.status()).pendingEntries === 0);
   await old.close();
   const size = statSync(path).size;
   assert.ok(size > 32 * MiB);
@@ -209,7 +209,7 @@ test('a large file opens at once and is checked afterwards: damage is found with
   assert.equal(log.logId, old.logId);
   assert.equal((await log.status()).setAside, '');
   clock.advance(5_000);
-  await until(async () => (await log.status()).setAside !== '');
+  await until('a log is set aside', async () => (await log.status()).setAside !== '');
   assert.notEqual(log.logId, old.logId);
   assert.equal((await log.store(newEntry('goes on'))).id, 601);
 });

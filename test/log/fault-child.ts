@@ -6,7 +6,7 @@
 import { openSerialLog } from '../../src/line/log/serial-log.ts';
 import { pause, systemClock } from '../../src/shared/base/clock.ts';
 import { silentLogger } from '../../src/shared/base/logger.ts';
-import { until } from '../e2e/wait.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 
 export interface FaultReport {
   /** Longest call of record(), and longest way of an entry from record() to a live reader. */

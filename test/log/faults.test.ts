@@ -5,8 +5,9 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { FaultReport } from './fault-child.ts';
-import { newEntry, openLog, readAll, temporaryDir, until } from './support.ts';
+import { newEntry, openLog, readAll, temporaryDir } from './support.ts';
 
 const noStrace = spawnSync('strace', ['-V']).status === 0 ? false : 'strace is not installed';
 
@@ -136,13 +137,16 @@ async function fillAndFree(t: TestContext, disk: string): Promise<void> {
   await log.store(newEntry('first'));
   writeFileSync(join(disk, 'ballast'), Buffer.alloc(1 << 20));
   for (let i = 0; i < 500; i++) log.record(1, i, randomBytes(2048));
-  await until(async () => (await log.status()).state === 'failing');
+  await until('state === failing', async () => (await log.status()).state === 'failing');
   assert.match((await log.status()).error, /Free space on the file system/);
   await assert.rejects(log.store(newEntry('refused')), { code: 'LOG_NOT_STORED' });
   const { headId } = await log.status();
   rmSync(join(disk, 'ballast'));
   spawnSync('mount', ['-o', 'remount,size=32m', disk]);
-  await until(async () => (await log.status()).state === 'ok' && (await log.status()).pendingEntries === 0);
+  await until(
+    'state === ok && pendingEntries === 0',
+    async () => (await log.status()).state === 'ok' && (await log.status()).pendingEntries === 0,
+  );
   assert.equal((await readAll(log)).entries.length, headId);
   await log.close();
 }

@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import { openSerialLog } from '../../src/line/log/serial-log.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
-import { MiB, newEntry, optionsFor, temporaryDir, until } from './support.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { MiB, newEntry, optionsFor, temporaryDir } from './support.ts';
 
 const BLOCK_BYTES = 256 * 1024;
 
@@ -18,13 +19,13 @@ test('a smaller limit of the log counts at once, a shorter commit from the next 
   const before = await log.status();
   assert.equal(before.firstId, 1);
   log.limit({ ...options, maxBytes: 2 * MiB, commitMs: 50 });
-  await until(async () => (await log.status()).firstId > 1);
-  await until(async () => (await log.status()).usedBytes <= 2 * MiB);
+  await until('firstId > 1', async () => (await log.status()).firstId > 1);
+  await until('usedBytes <= 2 * MiB', async () => (await log.status()).usedBytes <= 2 * MiB);
   assert.equal((await log.status()).maxBytes, 2 * MiB);
   const { commits } = await log.status();
   log.record(1, 0, Buffer.from('x'));
   clock.advance(60);
-  await until(async () => (await log.status()).commits > commits);
+  await until('one more commit', async () => (await log.status()).commits > commits);
 });
 
 test('the worker answers behind what it does; one that has died is started again', async (t) => {
@@ -37,7 +38,7 @@ test('the worker answers behind what it does; one that has died is started again
   await log.answers();
   await workers[0]?.terminate();
   await assert.rejects(log.answers(), { code: 'WORKER_EXITED' });
-  await until(async () =>
+  await until('the limits hold', async () =>
     log.answers().then(
       () => true,
       () => false,

@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import type { LogFace } from '../../src/line/log/face.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { mountSmall } from '../e2e/full-disk.ts';
 import {
   idsOf,
@@ -21,7 +22,6 @@ import {
   recordingLogger,
   temporaryDir,
   textsOf,
-  until,
 } from './support.ts';
 
 async function removedSoFar(log: Awaited<ReturnType<typeof openLog>>): Promise<number> {
@@ -35,7 +35,7 @@ test('the log stays below max_bytes, the file keeps its size, and a new reader b
     for (let i = 0; i < 20; i++) log.record(1, i, randomLike(4096, round * 20 + i));
     await log.store(newEntry('end of round'));
   }
-  await until(async () => (await log.status()).usedBytes <= MiB);
+  await until('usedBytes <= MiB', async () => (await log.status()).usedBytes <= MiB);
   const status = await log.status();
   assert.ok(status.usedBytes > MiB / 2, `${status.usedBytes} is still used`);
   // 20 MiB went through; beside the entries there is the write-ahead log of 4 MiB, 8 when there is no pause.
@@ -68,7 +68,7 @@ async function flood(log: LogFace, dir: string, bytes: number, entryBytes: numbe
     await new Promise<void>((resolve) => log.onRelieved(resolve));
     largest = Math.max(largest, sizeOnDisk(dir));
   }
-  await until(async () => (await log.status()).pendingEntries === 0, 60_000);
+  await until('pendingEntries === 0', async () => (await log.status()).pendingEntries === 0, 60_000);
   return Math.max(largest, sizeOnDisk(dir));
 }
 
@@ -96,10 +96,14 @@ test('a file that is too large for a lowered limit shrinks in small steps, besid
   const follower = iteratorOf(log, { after: 'live', follow: true });
   log.limit({ maxBytes: 2 * MiB, maxAgeDays: 30, commitMs: 20 });
   const during: string[] = [];
-  await until(async () => {
-    during.push(textsOf([await log.store(newEntry(`during ${during.length}`))])[0] ?? '');
-    return sizeOnDisk(dir) <= boundOf(2 * MiB);
-  }, 120_000);
+  await until(
+    'the file has room again',
+    async () => {
+      during.push(textsOf([await log.store(newEntry(`during ${during.length}`))])[0] ?? '');
+      return sizeOnDisk(dir) <= boundOf(2 * MiB);
+    },
+    120_000,
+  );
   assert.equal(log.logId, logId);
   const followed: string[] = [];
   while (followed.length < during.length) followed.push(...textsOf((await follower.next()).value?.entries ?? []));
@@ -130,11 +134,11 @@ test('while another program reads log.db, entries wait or are refused rather tha
   reader.prepare('SELECT count(*) FROM blocks').get();
   const data = randomLike(4_096, 1);
   for (let i = 0; i < 10_000; i++) log.record(1, i, data);
-  await until(async () => (await log.status()).state === 'failing', 60_000);
+  await until('state === failing', async () => (await log.status()).state === 'failing', 60_000);
   assert.match((await log.status()).error, /another program reads log\.db/);
   assert.ok(sizeOnDisk(dir) <= boundOf(maxBytes), `${sizeOnDisk(dir)} bytes`);
   reader.exec('COMMIT');
-  await until(async () => (await log.status()).pendingEntries === 0, 60_000);
+  await until('pendingEntries === 0', async () => (await log.status()).pendingEntries === 0, 60_000);
   assert.equal((await log.status()).lostEntries, 0);
 });
 
@@ -192,10 +196,10 @@ test('age is the time the service has run: a clock that jumps removes nothing, t
   clock.stepWall(-7300 * day);
   assert.equal((await readAll(log)).entries.length, 2);
   clock.advance(day + 120_000);
-  await until(aged(1));
+  await until('1 entries aged', aged(1));
   assert.equal((await log.status()).firstId, 2);
   clock.advance(day);
-  await until(aged(2));
+  await until('2 entries aged', aged(2));
   assert.equal((await log.status()).firstId, 0);
 });
 
@@ -203,7 +207,7 @@ test('age is the time the service has run: a clock that jumps removes nothing, t
 async function quiet(look: () => Promise<number>): Promise<number> {
   let last = await look();
   let same = 0;
-  await until(async () => {
+  await until('the size rests', async () => {
     const now = await look();
     same = now === last ? same + 1 : 0;
     last = now;
@@ -234,11 +238,11 @@ test('without room for a copy log.db keeps its size and stores on; it shrinks wh
   writeFileSync(filler, Buffer.alloc(28 * MiB));
   const smaller = { ...options, maxBytes: 16 * MiB };
   log.limit(smaller);
-  await until(async () => (await log.status()).usedBytes <= smaller.maxBytes);
+  await until('usedBytes <= smaller.maxBytes', async () => (await log.status()).usedBytes <= smaller.maxBytes);
   for (let i = 0; i < 10; i++) await log.store(newEntry('', { data: randomBytes(MiB) }));
   assert.equal((await log.status()).state, 'ok');
   rmSync(filler);
-  await until(async () => {
+  await until('the file is smaller', async () => {
     log.limit(smaller);
     return (await log.status()).fileBytes < 24 * MiB;
   });
@@ -262,7 +266,7 @@ test('while another program reads log.db no copy is begun that could not take it
     log.limit(limits);
     await log.store(newEntry(`after ${i}`));
   }
-  await until(async () => (await log.status()).usedBytes <= limits.maxBytes);
+  await until('usedBytes <= limits.maxBytes', async () => (await log.status()).usedBytes <= limits.maxBytes);
   log.limit(limits);
   await log.store(newEntry('last'));
   assert.deepEqual(
@@ -270,7 +274,7 @@ test('while another program reads log.db no copy is begun that could not take it
     [],
   );
   reader.exec('COMMIT');
-  await until(async () => {
+  await until('the file is smaller', async () => {
     log.limit(limits);
     return (await log.status()).fileBytes < 24 * MiB;
   });

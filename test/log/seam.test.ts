@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { LogFace, LogRun } from '../../src/line/log/face.ts';
-import { iteratorOf, newEntry, openLog, temporaryDir, until } from './support.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { iteratorOf, newEntry, openLog, temporaryDir } from './support.ts';
 
 type Step =
   | { readonly do: 'record'; readonly count: number; readonly size: number }
@@ -118,7 +119,7 @@ test('100 readers, half of which never read, hold no memory and lose nothing', a
   const first = (await log.status()).headId;
   for (let i = first; i < total; i++) {
     log.record(1, i, Uint8Array.prototype.slice.call(bytes));
-    if (i % 200 === 0) await until(() => !log.pressed);
+    if (i % 200 === 0) await until('!log.pressed', () => !log.pressed);
     if (i % 200 === 0) await new Promise((resolve) => setImmediate(resolve));
     if (i % 5_000 === 0) most = Math.max(most, memory());
   }

@@ -3,19 +3,8 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import Long from 'long';
-import { within } from '../e2e/wait.ts';
-import {
-  everything,
-  idsOf,
-  iteratorOf,
-  MiB,
-  newEntry,
-  openLog,
-  readAll,
-  temporaryDir,
-  textsOf,
-  until,
-} from './support.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
+import { everything, idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, textsOf } from './support.ts';
 
 test('a stored entry comes back as it was given, exact to 2^64 - 1', async (t) => {
   const log = await openLog(t, temporaryDir(t));
@@ -165,7 +154,7 @@ test('status tells what is stored and pending', async (t) => {
   assert.equal(status.state, 'ok');
   assert.deepEqual([status.firstId, status.lastId, status.headId, status.pendingEntries], [1, 1, 2, 1]);
   assert.ok(status.usedBytes > 0 && status.fileBytes >= status.usedBytes);
-  await until(async () => (await log.status()).commits === 1);
+  await until('commits === 1', async () => (await log.status()).commits === 1);
 });
 
 test('a reader of what is stored gets no entry before its commit, and is told what retention removed from the start', async (t) => {
@@ -178,7 +167,7 @@ test('a reader of what is stored gets no entry before its commit, and is told wh
   log.record(1, 3, Buffer.from('on its way'));
   assert.deepEqual(idsOf((await readAll(log, stored)).entries), [1, 2]);
   assert.deepEqual(idsOf((await readAll(log, { ...stored, after: 1 })).entries), [2]);
-  await until(async () => {
+  await until('a new worker answers', async () => {
     for (let i = 0; i < 50; i++) log.record(1, i, randomBytes(4096));
     await log.store(newEntry('more'));
     return (await log.status()).prunedEntries > 0;
@@ -198,7 +187,7 @@ test('readers of large entries that never come back make others of their kind wa
   const pages = lazy.map((reader) => reader.next());
   let served = 0;
   for (const page of pages) void page.then(() => served++);
-  await until(() => served >= 4);
+  await until('served >= 4', () => served >= 4);
   const small = await within('the small entries', readAll(log, { after: 12 }));
   assert.equal(small.entries.length, 301);
   assert.ok(served < lazy.length, 'some of them wait');

@@ -94,12 +94,3 @@ export function idsOf(entries: readonly LogEntry[]): number[] {
 export function textsOf(entries: readonly LogEntry[]): string[] {
   return entries.map(({ data }) => Buffer.from(data).toString());
 }
-
-/** Polls until the condition holds; fails after limitMs. */
-export async function until(condition: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
-  const end = performance.now() + limitMs;
-  while (!(await condition())) {
-    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${condition.toString()}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}

@@ -7,17 +7,8 @@ import type { LogFace, ReadRequest } from '../../src/line/log/face.ts';
 import { pack } from '../../src/line/log/packed.ts';
 import { openSerialLog } from '../../src/line/log/serial-log.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
-import {
-  everything,
-  idsOf,
-  newEntry,
-  openLog,
-  optionsFor,
-  readAll,
-  recordingLogger,
-  temporaryDir,
-  until,
-} from './support.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { everything, idsOf, newEntry, openLog, optionsFor, readAll, recordingLogger, temporaryDir } from './support.ts';
 
 /** One entry each: what single LogRaw calls, or a sentence a second, make in days. */
 const blocks = Number(process.env.LINESIDE_TEST_BLOCKS ?? 200_000);
@@ -82,7 +73,7 @@ test('the first entry of any time range is found without a scan, after clock ste
   const indexed = reader.prepare('SELECT max(last_id) FROM time_ranges').pluck();
   // An earlier version knew no index: it is made after the start, in steps.
   clock.advance(60_000);
-  await until(() => Number(indexed.get()) > blocks - 64, 600_000);
+  await until('the index is complete', () => Number(indexed.get()) > blocks - 64, 600_000);
   const newest = stampOf(blocks);
   const ranges: readonly (readonly [number, number])[] = [
     [newest - 600_000, Number.MAX_SAFE_INTEGER],
@@ -166,12 +157,14 @@ test('a commit, or a step of the index, that fails on a full disk hides no entry
   await assert.rejects(add(1));
   assert.deepEqual(await hidden(), []);
   other.exec('DROP TRIGGER full');
-  await until(async () => (await log.status()).state === 'ok');
+  await until('state === ok', async () => (await log.status()).state === 'ok');
   await add(137);
   // Of the rows that are missing by now the first is written, the second is not.
   other.exec(`CREATE TRIGGER full AFTER INSERT ON time_ranges WHEN (SELECT count(*) FROM time_ranges) > 1 ${full}`);
   log.limit(options);
-  await until(() => lines.some((line) => line.includes('old log entries could not be removed')));
+  await until('the failure is logged', () =>
+    lines.some((line) => line.includes('old log entries could not be removed')),
+  );
   other.exec('DROP TRIGGER full');
   await add(64);
   assert.deepEqual(await hidden(), []);

@@ -6,7 +6,8 @@ import Database from 'better-sqlite3';
 import type { LogEntry } from '../../src/line/log/entry.ts';
 import type { LogFace, TimeSource, TimeState } from '../../src/line/log/face.ts';
 import { openSerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
-import { idsOf, newEntry, openLog, optionsFor, readAll, temporaryDir, textsOf, until } from './support.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { idsOf, newEntry, openLog, optionsFor, readAll, temporaryDir, textsOf } from './support.ts';
 
 /** Wall clock minus the boot's clock, once it is right. */
 const TRUE_OFFSET_MS = 1_800_000_000_000;
@@ -187,7 +188,7 @@ test("times that callers gave are left alone and unmarked, among the line's own,
     if (i % 3 === 0) await log.store(newEntry('given', { dir: 0, timestampMs: 42 + i, timeGiven: true }));
   }
   boot.sync();
-  await until(() => readAll(log).then(({ entries }) => entries[0]?.clock === 'corrected'));
+  await until('the clock is corrected', () => readAll(log).then(({ entries }) => entries[0]?.clock === 'corrected'));
   const restarted = async (): Promise<LogFace> => {
     await log.close();
     return opened(t, dir, new Boot('b'));

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from '../e2e/daemon.ts';
 import { startBoth } from '../e2e/hub.ts';
 import { namedPty } from '../e2e/pty.ts';
-import { until } from '../e2e/wait.ts';
 import { Box } from './box.ts';
 import { golden, goldenLine } from './golden.ts';
 import { scraped } from './scrape.ts';

@@ -8,9 +8,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { lastingDays } from '../../src/shared/base/certificates.fixture.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { startProcess, temporaryDirectory } from '../e2e/daemon.ts';
 import { startBoth } from '../e2e/hub.ts';
-import { until } from '../e2e/wait.ts';
 
 const systemd = resolve(import.meta.dirname, '../../systemd');
 const present = spawnSync('prometheus', ['--version']).status === 0;

@@ -6,7 +6,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { until } from '../e2e/wait.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { CrewOrders, FromCrew, Tally, ToCrew, Turn } from './fleet-crew.ts';
 import { monotonicMs } from './fleet-gate.ts';
 

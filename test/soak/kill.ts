@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { type Client, type Daemon, environment, MAIN, NODE, startDaemon, startProcess } from '../e2e/daemon.ts';
 import { endExclusiveUse, everythingAfter, logStatus, openPort } from '../e2e/faults.ts';
 import { namedPty } from '../e2e/pty.ts';
-import { until } from '../e2e/wait.ts';
 import { Ledger } from './ledger.ts';
 import { seeded } from './random.ts';
 import { device, follower, logRawCaller, names, sender, type Traffic } from './traffic.ts';

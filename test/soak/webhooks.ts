@@ -6,11 +6,11 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, startProcess } from '../e2e/daemon.ts';
 import { type Hub, startHub } from '../e2e/hub.ts';
 import type { Body, HubApi } from '../e2e/hub-api.ts';
 import { apiOf, expect } from '../e2e/hub-support.ts';
-import { until } from '../e2e/wait.ts';
 import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
 import { detail, HOOKS, patch, SECRET, subscribe, webhookStatus, webhooksConfig } from '../e2e/webhooks-support.ts';
 import { type OutboxFigures, OutboxLedger, storedVersions } from './outbox-ledger.ts';

@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers';
 import { before, beforeEach, describe, it } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import Database from 'better-sqlite3';
-import { until, within } from '../e2e/wait.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { ReceiverPlace, type RunningReceiver, readmeReceiver } from './receiver.ts';
 
 const SECRET = 'the secret of the README: größer';

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import Database from 'better-sqlite3';
 import { makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, killGroup, ROOT, startProcess, temporaryDirectory } from '../e2e/daemon.ts';
-import { within } from '../e2e/wait.ts';
 
 const PYTHON = '/usr/bin/python3';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { until } from '../../../test/e2e/wait.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import { temporaryStore } from '../outbox/change-store.fixture.ts';
 import type { ChangeStoreOptions } from '../outbox/change-store.ts';
 import { scopes } from '../outbox/event.ts';

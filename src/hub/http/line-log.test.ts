@@ -3,12 +3,12 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type LogReader, lines } from '../../../test/e2e/log-stream.ts';
-import { until, within } from '../../../test/e2e/wait.ts';
 import { RX, TX } from '../../line/log/entry.ts';
 import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { until, within } from '../../shared/base/wait.fixture.ts';
 import { lineside } from '../../shared/proto/services.ts';
 import {
   LOG_STREAMS,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, it, type TestContext } from 'node:test';
-import { until } from '../../../test/e2e/wait.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import type { WatchAdmin } from '../health/face.ts';
 import { FakeHost } from './host.fixture.ts';
 import { Metrics } from './metrics.ts';

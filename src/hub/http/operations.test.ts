@@ -1,8 +1,8 @@
 /** The operations of the interface on the real outbox; only the broker is one in memory. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { until } from '../../../test/e2e/wait.ts';
 import { systemClock } from '../../shared/base/clock.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import { createOutboxAdmin } from '../outbox/admin.ts';
 import { FakeBroker } from '../outbox/broker.fixture.ts';
 import { publisherOn } from '../outbox/publisher.fixture.ts';

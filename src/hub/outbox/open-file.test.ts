@@ -4,10 +4,10 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, truncateSync, writ
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
-import { until } from '../../../test/e2e/wait.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import { author, migrations, openStoreIn, recordEvent, temporaryDir, temporaryStore } from './change-store.fixture.ts';
 import { openChangeStore } from './change-store.ts';
 import { openRefdataFile, refdataFileName } from './open-file.ts';

@@ -14,6 +14,7 @@ import { addDeviceToken, revokeDeviceTokens } from '../../collector/tokens.ts';
 import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
 import { type CollectorOptions, createCollectorTransport } from './collector-transport.ts';
 import type { About, SendOutcome, Transport } from './face.ts';
@@ -239,14 +240,6 @@ describe('the way to a collector', () => {
     assert.ok(to.cost(one.encoded) > 100_000, 'and says so of what it costs');
   });
 });
-
-async function until(what: string, look: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 60_000;
-  while (!(await look())) {
-    assert.ok(performance.now() < end, `not within 60 s: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
 
 /** A port that leads to another; bytes both ways, connections that are open, and were made. */
 async function counted(t: TestContext, port: number) {

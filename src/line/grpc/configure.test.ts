@@ -8,7 +8,8 @@ import { connect, type PeerCertificate } from 'node:tls';
 import { ChannelCredentials } from '@grpc/grpc-js';
 import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
 import { Authority } from '../../../test/grpc/certificates.ts';
-import { startTestServer, until } from '../../../test/grpc/fakes.ts';
+import { startTestServer } from '../../../test/grpc/fakes.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
 

@@ -11,10 +11,11 @@ import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/
 import koffi from 'koffi';
 import { createServer as createGrpcServer } from 'nice-grpc';
 import { Authority } from '../../../test/grpc/certificates.ts';
-import { startTestServer, until } from '../../../test/grpc/fakes.ts';
+import { startTestServer } from '../../../test/grpc/fakes.ts';
 import { addToken } from '../../shared/auth/token-changes.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
 import { listen } from './listener.ts';
 

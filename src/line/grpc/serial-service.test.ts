@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Long from 'long';
 import { type Channel, type ClientError, createChannel, createClient, Metadata, Status } from 'nice-grpc';
-import { startTestServer, until } from '../../../test/grpc/fakes.ts';
+import { startTestServer } from '../../../test/grpc/fakes.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import { SerialServiceDefinition, serial } from '../../shared/proto/services.ts';
 import { LOG_ID_HEADER } from './serial-service.ts';
 

@@ -4,11 +4,12 @@ import { RX } from '../../../src/line/log/entry.ts';
 import { openSerialLog } from '../../../src/line/log/serial-log.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../src/shared/base/logger.ts';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { READ_LOG, readLogRequest, STREAM_LOG, streamLogRequest } from '../calls.ts';
 import { countBatch, type OnMessage, serverStream } from '../grpc-lean.ts';
 import { startLineside } from '../lineside.ts';
 import { startBareMemory } from '../peers/peers.ts';
-import { removeDirectory, residentMegabytes, sleep, temporaryDirectory, until } from '../processes.ts';
+import { removeDirectory, residentMegabytes, sleep, temporaryDirectory } from '../processes.ts';
 import { judge, type Line, median, type Row, times } from '../table.ts';
 
 const ENTRY_BYTES = 64;

@@ -1,10 +1,11 @@
 /** Whether a card that holds every fsync for half a second is ever felt on the thread that reads the UART. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { STREAM_LOG, streamLogRequest } from '../calls.ts';
 import { type LeanEntry, readEntry, serverStream } from '../grpc-lean.ts';
 import { startLineside } from '../lineside.ts';
-import { requireCommand, temporaryDirectory, until } from '../processes.ts';
+import { requireCommand, temporaryDirectory } from '../processes.ts';
 import { PtyDriver } from '../pty-driver.ts';
 import { judge, type Row } from '../table.ts';
 

@@ -6,11 +6,12 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { STREAM_LOG, streamLogRequest } from '../calls.ts';
 import { type LeanEntry, type LeanStream, readEntry, serverStream } from '../grpc-lean.ts';
 import { startLineside } from '../lineside.ts';
 import { type Peer, startBare, startBareMemory } from '../peers/peers.ts';
-import { cpuSeconds, temporaryDirectory, until } from '../processes.ts';
+import { cpuSeconds, temporaryDirectory } from '../processes.ts';
 import { ACK_BYTES, PtyDriver } from '../pty-driver.ts';
 import { judge, type Line, median, type Row, times } from '../table.ts';
 

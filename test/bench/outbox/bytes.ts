@@ -1,6 +1,7 @@
 /** What the card has to bear: bytes written to storage for each change, its marking and all checkpoints included. */
 import { text } from 'node:stream/consumers';
-import { io, parseIo, sleep, until } from '../processes.ts';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
+import { io, parseIo, sleep } from '../processes.ts';
 import type { Line, Row } from '../table.ts';
 import { type BenchBroker, startBroker } from './broker.ts';
 import { rate } from './changes.ts';

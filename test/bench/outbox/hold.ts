@@ -1,6 +1,7 @@
 /** How long an import of 50,000 records keeps the hub from everything else, with deliveries going on beside it. */
 import { createInterface } from 'node:readline';
-import { sleep, until } from '../processes.ts';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
+import { sleep } from '../processes.ts';
 import { judge, type Line, type Row } from '../table.ts';
 import { startBroker } from './broker.ts';
 import { compiled } from './child.ts';

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { JsonObject } from '../../../src/hub/outbox/event.ts';
 import type { OutboxStatus } from '../../../src/hub/outbox/face.ts';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { type Answer, HubApi, recordPath } from '../../e2e/hub-api.ts';
 import { environment, requireBuild } from '../lineside.ts';
-import { childrenOf, NODE, ROOT, removeDirectory, start, stop, temporaryDirectory, until } from '../processes.ts';
+import { childrenOf, NODE, ROOT, removeDirectory, start, stop, temporaryDirectory } from '../processes.ts';
 import { DICTIONARY, dataOf, dictionary } from './samples.ts';
 
 export interface HubOptions {

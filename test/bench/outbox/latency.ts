@@ -2,7 +2,8 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { lineReader, sleep, stop, temporaryDirectory, until } from '../processes.ts';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
+import { lineReader, sleep, stop, temporaryDirectory } from '../processes.ts';
 import { judge, quantile, type Row, times } from '../table.ts';
 import { startBroker } from './broker.ts';
 import { program } from './child.ts';

@@ -1,7 +1,9 @@
 /** Resident memory of the hub with nothing to do, with and without a broker, against Node alone under the same flags. */
+
+import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { environment } from '../lineside.ts';
 import { pidOf } from '../peers/peers.ts';
-import { anonymousMegabytes, NODE, residentMegabytes, sleep, start, stop, until } from '../processes.ts';
+import { anonymousMegabytes, NODE, residentMegabytes, sleep, start, stop } from '../processes.ts';
 import { judge, type Line, type Row } from '../table.ts';
 import { startBroker } from './broker.ts';
 import { type Hub, startHub } from './hub.ts';

@@ -1,11 +1,12 @@
 /** The compiled service as `lineside serve` starts it, line and hub, with a broker and the serial log on its way there or not. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { HubApi } from '../../e2e/hub-api.ts';
 import { GrpcClient } from '../grpc-client.ts';
 import { environment, listening, requireBuild } from '../lineside.ts';
 import { freePort } from '../peers/peers.ts';
-import { childrenOf, NODE, ROOT, removeDirectory, start, stop, temporaryDirectory, until } from '../processes.ts';
+import { childrenOf, NODE, ROOT, removeDirectory, start, stop, temporaryDirectory } from '../processes.ts';
 
 export interface BoxOptions {
   readonly bootstrap: string;

@@ -2,8 +2,10 @@
  * Five boxes side by side, each with a line of its own and a way to the broker of its own: what each logged byte costs on
  * the link, and what sending it costs in processor time beside a box that does everything else and does not send.
  */
+
+import { until } from '../../../src/shared/base/wait.fixture.ts';
 import type { Gate } from '../../soak/fleet-gate.ts';
-import { sleep, until } from '../processes.ts';
+import { sleep } from '../processes.ts';
 import { PtyDriver } from '../pty-driver.ts';
 import { type Line, type Row, times } from '../table.ts';
 import { type Box, type BoxOptions, startBox } from './box.ts';

@@ -7,9 +7,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { until } from '../../../shared/base/wait.fixture.ts';
 import { Parity, StopBits } from '../settings.ts';
 import { openPty, type Pty } from '../simulated/pty.ts';
-import { eightNone, openDescriptors, openRig, ptyPort, until } from './pty-rig.fixture.ts';
+import { eightNone, openDescriptors, openRig, ptyPort } from './pty-rig.fixture.ts';
 import { openTty } from './tty-device.ts';
 import { getTermios, isExclusive } from './tty-ioctl.ts';
 

@@ -1,7 +1,6 @@
 /** For tests with real pseudo-terminals: a port, the far end of its line, and ways to wait without sleeping blindly. */
 import { createHash, type Hash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type LineSettings, Parity, StopBits } from '../settings.ts';
 import { openPty, type Pty } from '../simulated/pty.ts';
 import type { Device, PortToOpen } from './device.ts';
@@ -40,28 +39,6 @@ export async function openRig(settings: LineSettings = eightNone): Promise<Rig> 
     },
   });
   return { pty, device, received, losses, lost };
-}
-
-/** Polls until it holds; fails after the limit with what was waited for. */
-export async function until(what: string, holds: () => boolean, limitMs = 5_000): Promise<void> {
-  const end = performance.now() + limitMs;
-  while (!holds()) {
-    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
-    await sleep(1);
-  }
-}
-
-export async function within<T>(what: string, promise: Promise<T>, limitMs = 5_000): Promise<T> {
-  const limit = new AbortController();
-  const late = sleep(limitMs, undefined, { signal: limit.signal }).then(
-    () => Promise.reject(new Error(`not within ${limitMs} ms: ${what}`)),
-    () => new Promise<never>(() => {}),
-  );
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    limit.abort();
-  }
 }
 
 export function openDescriptors(): number {

@@ -4,20 +4,11 @@ import { createHash } from 'node:crypto';
 import { chmodSync, closeSync, constants, openSync } from 'node:fs';
 import { test } from 'node:test';
 import { pause, systemClock } from '../../../shared/base/clock.ts';
+import { until, within } from '../../../shared/base/wait.fixture.ts';
 import { type DataBits, Parity, StopBits } from '../settings.ts';
 import { openPty } from '../simulated/pty.ts';
 import { CLOSE_LIMIT_MS } from './device.ts';
-import {
-  eightNone,
-  never,
-  openDescriptors,
-  openRig,
-  pattern,
-  ptyPort,
-  sha256,
-  until,
-  within,
-} from './pty-rig.fixture.ts';
+import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, sha256 } from './pty-rig.fixture.ts';
 import { settingsOf } from './termios.ts';
 import { openTty } from './tty-device.ts';
 import { getTermios } from './tty-ioctl.ts';

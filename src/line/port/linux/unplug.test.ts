@@ -1,18 +1,9 @@
 /** A PTY whose master closes is what an unplugged adapter is to its driver: a hung-up tty. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until, within } from '../../../shared/base/wait.fixture.ts';
 import { openPty } from '../simulated/pty.ts';
-import {
-  eightNone,
-  never,
-  openDescriptors,
-  openRig,
-  pattern,
-  ptyPort,
-  type Rig,
-  until,
-  within,
-} from './pty-rig.fixture.ts';
+import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, type Rig } from './pty-rig.fixture.ts';
 import { openTty } from './tty-device.ts';
 
 const ROUNDS = 40;

@@ -5,9 +5,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { until } from '../../../shared/base/wait.fixture.ts';
 import { createInventory } from '../inventory.ts';
 import type { Device } from '../linux/device.ts';
-import { eightNone, never, openDescriptors, pattern, until } from '../linux/pty-rig.fixture.ts';
+import { eightNone, never, openDescriptors, pattern } from '../linux/pty-rig.fixture.ts';
 import { openTty } from '../linux/tty-device.ts';
 import { SIMULATED_DESCRIPTION, startSimulatedLine } from './simulated-line.ts';
 

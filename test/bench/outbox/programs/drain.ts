@@ -5,7 +5,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { envelopeOf } from '../../../../src/hub/outbox/envelope.ts';
-import { cpuSeconds, until } from '../../processes.ts';
+import { until } from '../../../../src/shared/base/wait.fixture.ts';
+import { cpuSeconds } from '../../processes.ts';
 import { eventAt } from '../samples.ts';
 import { headersOf, kafkaOptions, PARTITIONS } from '../settings.ts';
 import { type BareMessage, BareProducer } from './bare-producer.ts';

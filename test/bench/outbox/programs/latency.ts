@@ -4,7 +4,8 @@
  * nanoseconds at which it was committed (own) or about to be produced (bare).
  */
 import { mkdirSync } from 'node:fs';
-import { sleep, until } from '../../processes.ts';
+import { until } from '../../../../src/shared/base/wait.fixture.ts';
+import { sleep } from '../../processes.ts';
 import { DICTIONARY, dataOf, dictionary } from '../samples.ts';
 import { headersOf, kafkaOptions } from '../settings.ts';
 import { BareProducer } from './bare-producer.ts';
