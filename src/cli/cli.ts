@@ -3,23 +3,23 @@
  * sockets, from a laptop by --host. main.ts calls runCli for every subcommand but `serve`; its own local commands are added through `local`.
  */
 import { Command } from 'commander';
-import { addAlerts, addAudit } from './audit-commands.ts';
-import { addDict } from './dict-commands.ts';
-import { addDiscover } from './discover-command.ts';
+import { addDiscover } from './connection/discover-command.ts';
 import { exitStatusTable } from './failure.ts';
-import { addImport } from './import-command.ts';
+import { addAlerts, addAudit } from './hub/audit.ts';
+import { addDict } from './hub/dictionaries.ts';
+import { addImport } from './hub/import.ts';
+import { addOutbox } from './hub/outbox.ts';
+import { addRecord } from './hub/records.ts';
+import { addWebhook } from './hub/webhook-command.ts';
 import type { CliIo } from './io.ts';
-import { addLog } from './log-commands.ts';
-import { addBreak, addModem } from './modem-commands.ts';
-import { addMonitor } from './monitor-command.ts';
-import { addOutbox } from './outbox-command.ts';
-import { addClose, addConfig, addDevices, addOpen } from './port-commands.ts';
-import { addReceive } from './receive-command.ts';
-import { addRecord } from './record-commands.ts';
-import { addSend } from './send-command.ts';
+import { addLog } from './line/log.ts';
+import { addBreak, addModem } from './line/modem.ts';
+import { addMonitor } from './line/monitor-command.ts';
+import { addClose, addConfig, addDevices, addOpen } from './line/port.ts';
+import { addReceive } from './line/receive.ts';
+import { addSend } from './line/send.ts';
+import { addStatus } from './line/status.ts';
 import { type LocalSockets, Shell } from './shell.ts';
-import { addStatus } from './status-command.ts';
-import { addWebhook } from './webhook-command.ts';
 
 /** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */
 export interface LocalShell {

@@ -3,13 +3,25 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import Long from 'long';
 import { lineside, serial } from '../shared/proto/services.ts';
+import { chosenEndpoint, hubFace, lineFace, parseHost } from './connection/endpoint.ts';
 import { drivesTerminal } from './drive.fixture.ts';
-import { chosenEndpoint, hubFace, lineFace, parseHost } from './endpoint.ts';
-import { EntryPrinter, type LogItem, logItems, rowBytes } from './entries.ts';
 import { CliFailure, exitStatus, exitStatusTable, failureLine } from './failure.ts';
-import { asciiColumn, escapedText, liveText, parseHex, plainHex, safeText, spacedHex, textBytes } from './hex.ts';
-import { entryJson, logStateName, portStateName } from './json.ts';
-import { parsePosition } from './log-commands.ts';
+import { parsePosition } from './line/log.ts';
+import { openConfig } from './line/port.ts';
+import { parities, parseSettings, settingsText, stopBitses } from './line/settings.ts';
+import { isHealthy, statusText } from './line/status-text.ts';
+import { EntryPrinter, type LogItem, logItems, rowBytes } from './output/entries.ts';
+import {
+  asciiColumn,
+  escapedText,
+  liveText,
+  parseHex,
+  plainHex,
+  safeText,
+  spacedHex,
+  textBytes,
+} from './output/hex.ts';
+import { entryJson, logStateName, portStateName } from './output/json.ts';
 import {
   byteSize,
   exact,
@@ -21,11 +33,8 @@ import {
   spanText,
   utcTime,
   wholeNumber,
-} from './numbers.ts';
-import { openConfig } from './port-commands.ts';
-import { parities, parseSettings, settingsText, stopBitses } from './settings.ts';
-import { isHealthy, statusText } from './status-text.ts';
-import { cut, table } from './table.ts';
+} from './output/numbers.ts';
+import { cut, table } from './output/table.ts';
 
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
 const utc = (): number => 0;

@@ -1,15 +1,15 @@
 /** What surrounds each command: its streams, signals, connection options, and the way its outcome becomes an exit status. */
 import { type Command, CommanderError } from 'commander';
 import { asLinesideError, LinesideError } from '../shared/base/errors.ts';
-import { Service } from './connect.ts';
-import { type ConnectionOptions, type Face, hubFace, lineFace } from './endpoint.ts';
+import { type ConnectionOptions, type Face, hubFace, lineFace } from './connection/endpoint.ts';
+import { Hub } from './connection/hub-client.ts';
+import { Service } from './connection/service.ts';
 import { CliFailure, exitStatus, failureJson, failureLine, signalStatus, usageFailure } from './failure.ts';
-import { safeLines } from './hex.ts';
-import { Hub } from './hub.ts';
 import type { CliIo, StopSignal } from './io.ts';
-import { shownJson } from './json.ts';
-import { secondsAsMs } from './numbers.ts';
-import { Output, OutputClosed } from './output.ts';
+import { safeLines } from './output/hex.ts';
+import { shownJson } from './output/json.ts';
+import { secondsAsMs } from './output/numbers.ts';
+import { Output, OutputClosed } from './output/output.ts';
 
 /** A signal asked the command to end. */
 class Interrupted extends Error {

@@ -1,6 +1,6 @@
 /** A view of the service once, or again and again (--watch). */
 import { pause } from '../shared/base/clock.ts';
-import { secondsAsMs } from './numbers.ts';
+import { secondsAsMs } from './output/numbers.ts';
 import type { AnyCall } from './shell.ts';
 
 export interface WatchOptions {

@@ -1,11 +1,12 @@
 /** `lineside collector read`: what is stored, for people or as JSON lines. */
-import { EntryPrinter } from '../cli/entries.ts';
+
 import { exitStatus } from '../cli/failure.ts';
-import { safeText } from '../cli/hex.ts';
 import type { CliIo } from '../cli/io.ts';
-import { entryJson, gapJson, type Json, jsonLine } from '../cli/json.ts';
-import { counted, exact, grouped, localTime, systemZone } from '../cli/numbers.ts';
-import { Output } from '../cli/output.ts';
+import { EntryPrinter } from '../cli/output/entries.ts';
+import { safeText } from '../cli/output/hex.ts';
+import { entryJson, gapJson, type Json, jsonLine } from '../cli/output/json.ts';
+import { counted, exact, grouped, localTime, systemZone } from '../cli/output/numbers.ts';
+import { Output } from '../cli/output/output.ts';
 import { type GapShown, type Item, readStored } from './reader.ts';
 
 export interface ReadOptions {

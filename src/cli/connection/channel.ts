@@ -1,0 +1,60 @@
+/** The gRPC channel and its two clients. Loaded only when a command calls the service: gRPC costs start-up time. */
+import { Channel, ChannelCredentials, type ChannelOptions } from '@grpc/grpc-js';
+import { ClientError, createClient, Metadata } from 'nice-grpc';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
+import type { Endpoint } from './endpoint.ts';
+import type { Secrets } from './secrets.ts';
+import type { TlsMaterial } from './tls-material.ts';
+
+/** The largest entry is 1 MiB and a batch holds several: four times gRPC's own default. */
+const maxMessageBytes = 16 * 1024 * 1024;
+/** A dead network shows within half a minute: a follower would wait for ever otherwise. */
+const keepaliveMs = 20_000;
+const keepaliveTimeoutMs = 10_000;
+
+export function openChannel(endpoint: Endpoint, secrets: Secrets) {
+  const channel = new Channel(target(endpoint), credentials(secrets.tls), channelOptions(endpoint, secrets.tls));
+  const metadata = Metadata(secrets.token === undefined ? {} : { authorization: `Bearer ${secrets.token}` });
+  const defaults = { '*': { metadata } };
+  return {
+    serial: createClient(SerialServiceDefinition, channel, defaults),
+    line: createClient(LineServiceDefinition, channel, defaults),
+    close: (): void => channel.close(),
+  };
+}
+
+export type OpenedChannel = ReturnType<typeof openChannel>;
+
+/** The gRPC status behind an error, undefined for other errors. */
+export function grpcStatus(error: unknown): { code: number; details: string } | undefined {
+  return error instanceof ClientError ? { code: error.code, details: error.details } : undefined;
+}
+
+function target(endpoint: Endpoint): string {
+  if (endpoint.kind === 'unix') return `unix:${endpoint.path}`;
+  if (endpoint.host.includes(':')) return `ipv6:[${endpoint.host}]:${endpoint.port}`;
+  return `dns:${endpoint.host}:${endpoint.port}`;
+}
+
+function credentials(tls: TlsMaterial | undefined): ChannelCredentials {
+  if (tls === undefined) return ChannelCredentials.createInsecure();
+  const verify = tls.isPinned ? { checkServerIdentity: () => undefined } : {};
+  return ChannelCredentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null, verify);
+}
+
+function channelOptions(endpoint: Endpoint, tls: TlsMaterial | undefined): ChannelOptions {
+  return {
+    'grpc.max_receive_message_length': maxMessageBytes,
+    'grpc.max_send_message_length': maxMessageBytes,
+    // The box is on this network: a proxy meant for web pages has no part in it.
+    'grpc.enable_http_proxy': 0,
+    ...(endpoint.kind === 'unix'
+      ? {}
+      : { 'grpc.keepalive_time_ms': keepaliveMs, 'grpc.keepalive_timeout_ms': keepaliveTimeoutMs }),
+    ...(tls?.serverName === undefined ? {} : nameOverride(tls.serverName)),
+  };
+}
+
+function nameOverride(name: string): ChannelOptions {
+  return { 'grpc.ssl_target_name_override': name, 'grpc.default_authority': name };
+}

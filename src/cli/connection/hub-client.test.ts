@@ -1,0 +1,259 @@
+/** The way to the hub and back: sockets, TLS, tokens, and every way in which an answer can fail to be one. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer as createTcpServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
+import { drivesTerminal, type Outcome, run } from '../drive.fixture.ts';
+import { FakeHub, quietOutbox, Refusal } from '../hub/fake-hub.fixture.ts';
+
+let dir: string;
+let hub: FakeHub;
+let count = 0;
+const at = (name: string): string => join(dir, name);
+
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'lineside hub%20:'));
+  makeCa(dir);
+  signed(dir, 'box', 'DNS:box.test,IP:127.0.0.1');
+  signed(dir, 'client', 'DNS:client.test');
+  await writeFile(at('token'), 'secret-1\n');
+  await writeFile(at('other-token'), 'secret-2\n');
+});
+after(() => rm(dir, { recursive: true }));
+beforeEach(() => {
+  hub = new FakeHub();
+});
+afterEach(() => hub.stop());
+
+async function onSocket(): Promise<string> {
+  count += 1;
+  const path = at(`${count}.sock`);
+  await hub.listen(path);
+  return path;
+}
+async function withTls(clientCa = false): Promise<string> {
+  const [cert, key, ca] = await Promise.all(['box.pem', 'box.key', 'ca.pem'].map((name) => readFile(at(name))));
+  assert.ok(cert !== undefined && key !== undefined && ca !== undefined);
+  const port = await hub.listen(0, { cert, key, ...(clientCa ? { ca, requestCert: true } : {}) });
+  return `127.0.0.1:${port}`;
+}
+function fails(outcome: Outcome, status: number, text: RegExp): void {
+  assert.equal(outcome.status, status, outcome.stderr);
+  assert.equal(outcome.stdout, '');
+  assert.match(outcome.stderr, /^lineside: cannot .+: .+\. .+\n/);
+  assert.match(outcome.stderr, text);
+}
+
+describe('the way to the hub', () => {
+  it('is the socket of the configuration, of LINESIDE_HTTP_SOCKET, or of --socket, whatever characters its path has', async () => {
+    const httpSocket = await onSocket();
+    assert.equal((await run(['alerts'], { httpSocket })).stdout, 'no alerts\n');
+    assert.equal((await run(['alerts'], { env: { LINESIDE_HTTP_SOCKET: httpSocket } })).status, 0);
+    assert.equal((await run(['alerts', '--socket', httpSocket])).status, 0);
+    assert.equal((await run(['alerts'], { env: { LINESIDE_SOCKET: httpSocket } })).status, 3);
+  });
+
+  it('is TLS with the authority, the token and the certificate it is given', async () => {
+    hub.token = 'secret-1';
+    const trusted = ['alerts', '--host', await withTls(), '--ca', at('ca.pem')];
+    const known = [...trusted, '--token-file', at('token')];
+    assert.equal((await run(known)).stdout, 'no alerts\n');
+    assert.equal((await run([...known, '--server-name', 'box.test'])).status, 0);
+    fails(await run(trusted), 4, /--token-file FILE/);
+    fails(await run([...trusted, '--token-file', at('other-token')]), 4, /no valid token/);
+    fails(await run(known.toSpliced(3, 2, '--tls')), 3, /not trusted here\. .*--ca FILE/);
+    fails(await run([...known, '--server-name', 'other.test']), 3, /another name/);
+    fails(await run(['alerts', '--host', known[2] ?? '', '--timeout', '3']), 3, /ended the connection|broke/);
+  });
+
+  it('shows its client certificate', async () => {
+    const trusted = ['alerts', '--host', await withTls(true), '--ca', at('ca.pem')];
+    const own = ['--cert', at('client.pem'), '--key', at('client.key')];
+    assert.equal((await run([...trusted, ...own])).status, 0);
+    assert.equal((await run(trusted)).status, 3);
+  });
+
+  it('says why it ends: no socket, nobody listening, no such host, no TLS there', async () => {
+    fails(
+      await run(['outbox'], { httpSocket: at('none.sock') }),
+      3,
+      /no such socket\. .*systemctl status lineside-hub/,
+    );
+    const host = `127.0.0.1:${await hub.listen(0)}`;
+    fails(await run(['outbox', '--host', host, '--tls']), 3, /does not speak TLS/);
+    await hub.stop();
+    fails(await run(['outbox', '--host', host]), 3, /connection refused\. Is the service running\?/);
+    fails(await run(['outbox', '--host', 'no-such-host.invalid']), 3, /cannot be resolved|no such host/);
+    const json = await run(['outbox', '--json', '--host', host]);
+    const parsed = JSON.parse(json.stderr) as { error: { code: string; exitStatus: number } };
+    assert.deepEqual([parsed.error.code, parsed.error.exitStatus], ['ECONNREFUSED', 3]);
+  });
+});
+
+describe('the help', () => {
+  it('groups the commands, gives examples, and names the connection of the hub on each of them', async () => {
+    const all = (await run(['--help'])).stdout;
+    assert.match(all, /\nReference data:\n {2}dict .*(\n.*)*\nDelivery:\n {2}outbox /);
+    for (const name of ['dict', 'record', 'import', 'outbox', 'webhook', 'alerts', 'audit']) {
+      assert.match((await run([name, '--help'])).stdout, /Example/, name);
+    }
+    const leaves = [
+      ...['list', 'show', 'create', 'update'].map((name) => ['dict', name]),
+      ...['create', 'list', 'show', 'request-review', 'approve', 'publish'].map((name) => ['dict', 'draft', name]),
+      ...['list', 'get', 'create', 'update', 'close', 'history'].map((name) => ['record', name]),
+      ...['list', 'show', 'requeue', 'discard'].map((name) => ['outbox', 'dead-letters', name]),
+      ...['add', 'list', 'show', 'update', 'pause', 'resume', 'rotate-secret'].map((name) => ['webhook', name]),
+      ...['remove', 'ping', 'deliveries', 'delivery', 'retry'].map((name) => ['webhook', name]),
+    ];
+    for (const leaf of [...leaves, ['import'], ['outbox'], ['alerts'], ['audit']]) {
+      const help = await run([...leaf, '--help']);
+      assert.equal(help.status, 0, leaf.join(' '));
+      assert.match(help.stdout, /--socket <path> .*\(LINESIDE_HTTP_SOCKET\)/, leaf.join(' '));
+    }
+  });
+});
+
+describe('an answer', () => {
+  it('that refuses is told with its hint and every reason, and nothing in it drives the terminal', async () => {
+    const httpSocket = await onSocket();
+    const reasons = ['data/kw must be number', 'data/name\x1b[2J is missing', 'data/x\u202e'];
+    hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', 'the data has \x1b]0;3 faults', {
+      reasons,
+      hint: 'correct the data',
+    });
+    const args = ['record', 'create', 'pumps', 'P-1', '{}'];
+    const told = await run(args, { httpSocket });
+    fails(
+      told,
+      1,
+      /^lineside: cannot create record P-1 of pumps: the data has .*3 faults\. Correct the data\.\n {2}data\/kw must/,
+    );
+    assert.equal(told.stderr.split('\n').length, 5);
+    assert.ok(!drivesTerminal(told.stderr.replaceAll('\n', '')));
+    const json = JSON.parse((await run([...args, '--json'], { httpSocket })).stderr) as {
+      error: { reasons: string[] };
+    };
+    assert.equal(json.error.reasons.length, 3);
+  });
+
+  it('decides the exit status', async () => {
+    const httpSocket = await onSocket();
+    const cases: readonly [number, string, number, RegExp][] = [
+      [401, 'UNAUTHENTICATED', 4, /--token-file/],
+      [403, 'PERMISSION_DENIED', 4, /another role/],
+      [404, 'NOT_FOUND', 5, /cannot read the audit: words\.\n/],
+      [409, 'CONFLICT', 1, /words/],
+      [413, 'TOO_LARGE', 1, /less at a time/],
+      [503, 'STORAGE_FAILED', 1, /Try again/],
+      [503, 'SHUTTING_DOWN', 3, /Try again/],
+      [507, 'STORAGE_FULL', 1, /Nothing was written\. Look at lineside outbox/],
+    ];
+    for (const [http, code, status, text] of cases) {
+      hub.refusal = new Refusal(http, code, 'words');
+      const outcome = await run(['audit'], { httpSocket });
+      assert.equal(outcome.status, status, code);
+      assert.match(outcome.stderr, text);
+    }
+  });
+
+  it('that is none of the hub is refused as such', async () => {
+    const httpSocket = await onSocket();
+    const bodies: readonly [type: string, body: string, text: RegExp][] = [
+      ['text/html', '<html>router login</html>', /it is no JSON object/],
+      ['application/json', '[1,2', /it is no JSON object/],
+      ['application/json', '[]', /it is no JSON object/],
+      ['application/json', '{"items":[{"version":"x"}]}', /the dictionary has no text "name"/],
+      ['application/json', '{"items":7}', /the list has no list of objects "items"/],
+      ['application/json', '{"items":[],"nextCursor":""}', /the list has no end/],
+    ];
+    for (const [type, body, text] of bodies) {
+      hub.override = (_, response) => void response.writeHead(200, { 'content-type': type }).end(body);
+      for (const more of [[], ['--json']]) {
+        const outcome = await run(['dict', 'list', ...more], { httpSocket });
+        assert.deepEqual([outcome.status, outcome.stdout], [1, ''], body);
+        assert.match(outcome.stderr.replaceAll('\\"', '"'), text);
+      }
+    }
+    hub.override = (_, response) => void response.writeHead(502).end('bad gateway');
+    fails(await run(['alerts'], { httpSocket }), 1, /HTTP status 502/);
+    hub.override = (_, response) => void response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end();
+    fails(await run(['alerts'], { httpSocket }), 1, /HTTP status 307/);
+    hub.override = (request) => void request.socket.end('SSH-2.0-OpenSSH_9.6\r\n');
+    fails(await run(['alerts'], { httpSocket }), 1, /it is no HTTP/);
+  });
+
+  it('is never taken whole into memory when it has no end', async () => {
+    const httpSocket = await onSocket();
+    let sent = 0;
+    hub.override = (_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const chunk = Buffer.alloc(1024 * 1024, 'x');
+      const more = (): void => {
+        while (!response.destroyed && response.write(chunk)) sent += chunk.length;
+        if (!response.destroyed) response.once('drain', more);
+      };
+      more();
+    };
+    fails(await run(['alerts'], { httpSocket }), 1, /more than 64 MiB/);
+    assert.ok(sent < 100 * 1024 * 1024, String(sent));
+  });
+
+  it('that breaks off leaves a write in doubt, and says so; a read is only to be tried again', async () => {
+    const httpSocket = await onSocket();
+    hub.override = (request, response) => {
+      request.resume();
+      request.once('end', () => {
+        response.writeHead(201, { 'content-type': 'application/json', 'content-length': '100' });
+        response.write('{"businessKey"', () => response.destroy());
+      });
+    };
+    const write = ['record', 'create', 'pumps', 'P-1', '{}'];
+    fails(await run(write, { httpSocket }), 3, /broke off.*It may have been done all the same/);
+    fails(await run(['alerts'], { httpSocket }), 3, /broke off.*Try again/);
+    hub.override = (request) => void request.resume().once('end', () => request.socket.destroy());
+    fails(await run(write, { httpSocket }), 3, /without an answer.*It may have been done all the same/);
+    hub.override = (request) => void request.resume();
+    fails(
+      await run([...write, '--timeout', '0.3'], { httpSocket }),
+      3,
+      /no answer within 0\.3 s\. It may have been done/,
+    );
+    fails(await run(['outbox', '--timeout', '0.3'], { httpSocket }), 3, /no answer within 0\.3 s\. .*more time/);
+  });
+
+  it('goes on over all pages, and no further than --limit', async () => {
+    const httpSocket = await onSocket();
+    hub.pageSize = 2;
+    for (let n = 1; n <= 5; n += 1) hub.write('pumps', `P-${n}`, 'created', { data: { n } });
+    const all = await run(['record', 'list', 'pumps'], { httpSocket });
+    assert.match(all.stdout, /^KEY +VERSION +DATA\nP-1 +1 +\{"n":1\}\n(P-\d .*\n){4}$/);
+    const some = await run(['record', 'list', 'pumps', '--limit', '3', '--json'], { httpSocket });
+    const lines = some.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { businessKey: string });
+    assert.deepEqual(
+      lines.map((line) => line.businessKey),
+      ['P-1', 'P-2', 'P-3'],
+    );
+  });
+
+  it('is checked before a script gets it', async () => {
+    const httpSocket = await onSocket();
+    hub.outbox = { ...quietOutbox, waiting: 'many' };
+    const outcome = await run(['outbox', '--json'], { httpSocket });
+    const { error } = JSON.parse(outcome.stderr) as { error: { code: string; message: string } };
+    assert.deepEqual([outcome.status, outcome.stdout, error.code], [1, '', 'BAD_ANSWER']);
+    assert.match(error.message, /the outbox has no number "waiting"/);
+  });
+
+  it('that never comes is told from a service that is not there', async () => {
+    const server = createTcpServer((socket) => socket.destroy());
+    await new Promise<void>((resolve) => server.listen(at('mute.sock'), resolve));
+    fails(await run(['alerts'], { httpSocket: at('mute.sock') }), 3, /without an answer/);
+    await new Promise((resolve) => server.close(resolve));
+  });
+});

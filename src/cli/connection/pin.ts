@@ -1,0 +1,77 @@
+/**
+ * The authority of a box by its fingerprint: the certificate is taken from the chain that the service presents, and
+ * trusted only when its SHA-256 is the one that was compared by eye. Addresses of boxes change; their authority does not.
+ */
+import { createHash, timingSafeEqual, X509Certificate } from 'node:crypto';
+import { connect as connectTls, type DetailedPeerCertificate } from 'node:tls';
+import { CliFailure, exitStatus } from '../failure.ts';
+import { unreachableBy } from './diagnose.ts';
+import type { Endpoint, Face } from './endpoint.ts';
+import { fingerprintText } from './fingerprint.ts';
+
+/** As the HTTP commands give a connection and its handshake. */
+const connectMs = 10_000;
+/** Server, authority, and a few between them: more is no chain of a box. */
+const maxChain = 8;
+
+/** The authority's certificate in PEM. `wanted`: 64 lower-case digits. Nothing but a TLS handshake is sent. */
+export async function pinnedAuthority(
+  endpoint: Extract<Endpoint, { kind: 'tcp' }>,
+  wanted: string,
+  face: Face,
+): Promise<Buffer> {
+  const found = authorityOf(await presentedChain(endpoint, face));
+  const what = `cannot trust the service at ${endpoint.host}`;
+  if (found === undefined) {
+    const why = 'it presents no certificate of an authority that a fingerprint could be of';
+    const next = 'Its tls.cert_file must hold the certificate and, behind it, that of the authority.';
+    throw new CliFailure({ status: exitStatus.unreachable, code: 'NO_AUTHORITY', what, why, next });
+  }
+  const digest = createHash('sha256').update(found.raw).digest();
+  if (!timingSafeEqual(digest, Buffer.from(wanted, 'hex'))) {
+    const why = `the fingerprint of its authority is ${fingerprintText(digest.toString('hex'))}, not ${fingerprintText(wanted)}`;
+    const next =
+      'Nothing was sent. Compare with what the box itself shows: it is another box, or another machine is between.';
+    throw new CliFailure({ status: exitStatus.unreachable, code: 'WRONG_FINGERPRINT', what, why, next });
+  }
+  return Buffer.from(found.toString());
+}
+
+/** The certificates that the service presents, its own first; none of them is trusted yet. */
+function presentedChain(endpoint: Extract<Endpoint, { kind: 'tcp' }>, face: Face): Promise<readonly Buffer[]> {
+  const { host, port } = endpoint;
+  return new Promise((resolve, reject) => {
+    // Judged by the fingerprint, once it is there.
+    const socket = connectTls({ host, port, ALPNProtocols: [face.alpn], rejectUnauthorized: false });
+    const failed = (error: unknown): void => {
+      socket.destroy();
+      reject(unreachableBy(endpoint, error, face));
+    };
+    socket.setTimeout(connectMs, () => failed(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })));
+    socket.once('error', failed);
+    socket.once('secureConnect', () => {
+      const chain = linked(socket.getPeerCertificate(true));
+      socket.destroy();
+      resolve(chain);
+    });
+  });
+}
+
+function linked(leaf: DetailedPeerCertificate): readonly Buffer[] {
+  const chain: Buffer[] = [];
+  let at: DetailedPeerCertificate | undefined = leaf;
+  while (at?.raw !== undefined && chain.length < maxChain) {
+    chain.push(at.raw);
+    // The last one is its own issuer.
+    at = at.issuerCertificate === at ? undefined : at.issuerCertificate;
+  }
+  return chain;
+}
+
+/** The end of the chain, where that is an authority's own certificate: signed by itself. */
+function authorityOf(chain: readonly Buffer[]): X509Certificate | undefined {
+  const last = chain.at(-1);
+  if (last === undefined) return undefined;
+  const certificate = new X509Certificate(last);
+  return certificate.checkIssued(certificate) && certificate.verify(certificate.publicKey) ? certificate : undefined;
+}

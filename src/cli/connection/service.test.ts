@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { after, afterEach, before, describe, it } from 'node:test';
+import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { runCli } from '../cli.ts';
+import { cleanEnv, type Outcome, run } from '../drive.fixture.ts';
+import { processIo } from '../io.ts';
+import { FakeService, type FakeTls } from '../line/fake-service.fixture.ts';
+
+let dir: string;
+let service = new FakeService();
+const at = (name: string): string => join(dir, name);
+
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'lineside-connect-'));
+  makeCa(dir);
+  signed(dir, 'box', 'DNS:box.test,IP:127.0.0.1');
+  signed(dir, 'client', 'DNS:client.test');
+});
+after(() => rm(dir, { recursive: true }));
+afterEach(() => service.stop());
+
+async function tls(clientCa = false): Promise<FakeTls> {
+  const [cert, key, ca] = await Promise.all(['box.pem', 'box.key', 'ca.pem'].map((name) => readFile(at(name))));
+  assert.ok(cert !== undefined && key !== undefined && ca !== undefined);
+  return { cert, key, ...(clientCa ? { clientCa: ca } : {}) };
+}
+function fails(outcome: Outcome, status: number, text: RegExp): void {
+  assert.equal(outcome.status, status, outcome.stderr);
+  assert.match(outcome.stderr, /^lineside: .+: .+\. .+\n$/);
+  assert.match(outcome.stderr, text);
+}
+
+describe('from the laptop', () => {
+  it('speaks TLS with the authority, the token and the certificate it is given', async () => {
+    service = new FakeService();
+    service.token = 'secret-1';
+    const host = `127.0.0.1:${await service.listen('127.0.0.1:0', await tls())}`;
+    await writeFile(at('token'), 'secret-1\n');
+    const trusted = ['--host', host, '--ca', at('ca.pem')];
+    assert.equal((await run(['config', ...trusted, '--token-file', at('token')])).stdout, 'closed\n');
+    const env = { LINESIDE_HOST: host, LINESIDE_CA: at('ca.pem'), LINESIDE_TOKEN_FILE: at('token') };
+    assert.equal((await run(['config', '--tls'], { env })).stdout, 'closed\n');
+    fails(await run(['config', ...trusted]), 4, /--token-file FILE/);
+    await writeFile(at('bad-token'), 'two words\n');
+    fails(await run(['config', ...trusted, '--token-file', at('bad-token')]), 1, /does not hold one token/);
+    const missing = await run(['config', ...trusted, '--token-file', at('none')]);
+    assert.deepEqual(
+      [missing.status, missing.stderr],
+      [1, `lineside: cannot read ${at('none')}: there is no such file or directory.\n`],
+    );
+    fails(await run(['config', '--host', host, '--tls']), 3, /not trusted here\. .*--ca FILE/);
+    fails(await run(['config', ...trusted, '--server-name', 'other.test']), 3, /another name\. .*--server-name/);
+    assert.equal(
+      (await run(['config', ...trusted, '--server-name', 'box.test', '--token-file', at('token')])).status,
+      0,
+    );
+    assert.equal((await run(['config', '--host', host])).status, 3);
+  });
+
+  it('shows its client certificate', async () => {
+    service = new FakeService();
+    const host = `127.0.0.1:${await service.listen('127.0.0.1:0', await tls(true))}`;
+    const trusted = ['--host', host, '--ca', at('ca.pem')];
+    assert.equal((await run(['config', ...trusted, '--cert', at('client.pem'), '--key', at('client.key')])).status, 0);
+    assert.equal((await run(['config', ...trusted])).status, 3);
+  });
+
+  it('says when the other side speaks no TLS, or nobody listens', async () => {
+    service = new FakeService();
+    const host = `127.0.0.1:${await service.listen('127.0.0.1:0')}`;
+    assert.equal((await run(['config', '--host', host])).status, 0);
+    fails(await run(['config', '--host', host, '--tls']), 3, /does not speak TLS/);
+    service.stop();
+    fails(await run(['config', '--host', host]), 3, /connection refused\. Is the service running\?/);
+    fails(await run(['config', '--host', 'no-such-host.invalid']), 3, /cannot be resolved|no such host/);
+  });
+});
+
+describe('on the box', () => {
+  it('names what is wrong with the socket', async () => {
+    fails(
+      await run(['status'], { socket: at('none.sock') }),
+      3,
+      /there is no such socket\. .*systemctl status lineside/,
+    );
+    await writeFile(at('stale.sock'), '');
+    fails(await run(['status', '--socket', at('stale.sock')]), 3, /refused|running/);
+    const json = await run(['status', '--json', '--socket', at('none.sock')]);
+    const parsed = JSON.parse(json.stderr) as { error: { code: string; exitStatus: number } };
+    assert.deepEqual([parsed.error.code, parsed.error.exitStatus], ['ENOENT', 3]);
+  });
+
+  it('says so when the socket is not for this user', async () => {
+    if (process.getuid?.() !== 0) return;
+    const server = createServer().listen(at('locked.sock'));
+    await chmod(at('locked.sock'), 0o600);
+    await chmod(dir, 0o711);
+    const script = `const {unreachable}=await import(${JSON.stringify(new URL('./diagnose.ts', import.meta.url).href)});
+      const {lineFace}=await import(${JSON.stringify(new URL('./endpoint.ts', import.meta.url).href)});
+      process.setuid(65534);
+      const failure=await unreachable({kind:'unix',path:${JSON.stringify(at('locked.sock'))}},undefined,'',lineFace);
+      console.log(failure.code,failure.message);`;
+    const tsx = import.meta.resolve('tsx');
+    const text = execFileSync(process.execPath, ['--import', tsx, '--input-type=module', '-e', script], {
+      encoding: 'utf8',
+    });
+    server.close();
+    assert.equal(text, 'EACCES permission denied on the socket\n');
+  });
+
+  it('takes the socket from the configuration, and refuses a bad one as a usage error', async () => {
+    service = new FakeService();
+    await service.listen(`unix:${at('own.sock')}`);
+    const asked: (string | undefined)[] = [];
+    const io = { ...processIo(), env: {} };
+    const parts = {
+      version: '1.2.3',
+      localSocket: (file: string | undefined): string => {
+        asked.push(file);
+        if (file === 'bad.toml') throw new LinesideError('CONFIG_INVALID', 'grpc.listen: bad', { hint: 'Correct it.' });
+        return at('own.sock');
+      },
+      localHttpSocket: () => at('none.sock'),
+    };
+    const quiet = { ...io, stdout: devNull(), stderr: devNull() };
+    assert.equal(await runCli(['config'], quiet, parts), 0);
+    assert.equal(await runCli(['config', '--config', 'good.toml'], quiet, parts), 0);
+    assert.equal(await runCli(['config', '--config', 'bad.toml'], quiet, parts), 2);
+    assert.deepEqual(asked, [undefined, 'good.toml', 'bad.toml']);
+  });
+});
+
+function devNull() {
+  const stream = new PassThrough();
+  stream.resume();
+  return stream;
+}
+
+describe('the command line', () => {
+  it('helps, with examples, on every command', async () => {
+    const all = await run(['--help']);
+    assert.equal(all.status, 0);
+    for (const name of [
+      'devices',
+      'open',
+      'close',
+      'config',
+      'send',
+      'receive',
+      'monitor',
+      'modem',
+      'break',
+      'log',
+      'status',
+    ]) {
+      assert.match(all.stdout, new RegExp(`^  ${name}\\b`, 'm'));
+      const help = await run([name, '--help']);
+      assert.equal(help.status, 0);
+      assert.match(help.stdout, /Example/);
+      assert.match(help.stdout, /--socket <path>/);
+    }
+    assert.match((await run(['log', 'export', '--help'])).stdout, /pcapng/);
+    assert.match((await run(['help', 'exit-status'])).stdout, /^ {2}6 {2}No port is open/m);
+    assert.equal((await run(['--version'])).stdout, '0.0.0\n');
+  });
+
+  it('refuses what it does not know', async () => {
+    for (const argv of [
+      [],
+      ['opne'],
+      ['open'],
+      ['open', 'a', 'b', 'c'],
+      ['devices', '--bogus'],
+      ['open', 'x', '--parity', 'both'],
+      ['status', '--timeout', 'x'],
+    ]) {
+      const outcome = await run(argv);
+      assert.equal(outcome.status, 2, argv.join(' '));
+      assert.notEqual(outcome.stderr, '');
+    }
+    assert.equal(
+      (await run(['opne'])).stderr,
+      "lineside: bad command line: unknown command 'opne' (Did you mean open?). See: lineside --help.\n",
+    );
+  });
+
+  it('ends quietly when the reader of its output has gone', async () => {
+    service = new FakeService();
+    await service.listen(`unix:${at('pipe.sock')}`);
+    for (let n = 0; n < 2000; n += 1) service.log(1, Buffer.alloc(100, n));
+    const script = `const {runCli}=await import(${JSON.stringify(new URL('../cli.ts', import.meta.url).href)});
+      const {processIo}=await import(${JSON.stringify(new URL('../io.ts', import.meta.url).href)});
+      process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(at('pipe.sock'))},localHttpSocket:()=>'/nonexistent/http.sock'});`;
+    const tsx = import.meta.resolve('tsx');
+    const command =
+      'node="$1"; shift; { "$node" --import "$TSX" --input-type=module -e "$SCRIPT" -- log --from-start; echo "status $?" >&2; } | head -n 1';
+    const env = cleanEnv({ TSX: tsx, SCRIPT: script });
+    const result = await new Promise<{ stdout: string; stderr: string }>((resolve, reject) =>
+      execFile('sh', ['-c', command, 'sh', process.execPath], { env }, (error, stdout, stderr) =>
+        error ? reject(error) : resolve({ stdout, stderr }),
+      ),
+    );
+    assert.match(result.stdout, /^\S+ \S+ RX /);
+    assert.equal(result.stderr, 'status 0\n');
+  });
+});

@@ -1,0 +1,302 @@
+/** import: a bundle of records, in one transaction, all or nothing; streamed, so its size costs no memory here. */
+import { createReadStream } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { type Command, Option } from 'commander';
+import { Fields } from '../connection/answers.ts';
+import { apiPath } from '../connection/hub-client.ts';
+import { fileFailure } from '../connection/secrets.ts';
+import { tooSlow } from '../connection/service.ts';
+import { CliFailure, exitStatus } from '../failure.ts';
+import { safeText } from '../output/hex.ts';
+import { jsonLine } from '../output/json.ts';
+import { byteSize, grouped, spanText } from '../output/numbers.ts';
+import { cut } from '../output/table.ts';
+import type { AnyCall, HubCall, Shell } from '../shell.ts';
+import { readable } from './json-input.ts';
+import { type ReasonOption, reasonHeader, timeText, withReason } from './refdata-options.ts';
+
+// How an upload comes along: a bar on a terminal, a line now and then elsewhere, nothing with --json.
+
+/** Between two drawings of the bar. */
+const drawMs = 100;
+/** Between two lines where there is no terminal: a log file is not filled, and silence is not long. */
+const lineMs = 5000;
+/** While the service checks and stores. */
+const waitingMs = 1000;
+const barWidth = 24;
+
+class UploadProgress {
+  readonly #call: AnyCall<object>;
+  readonly #total: number | undefined;
+  readonly #startedAt: number;
+  #shownAt: number;
+  #bytes = 0;
+  #timer: { cancel(): void } | undefined;
+  #drawn = false;
+  #ended = false;
+
+  /** `total`: in bytes; undefined where it is not known. */
+  constructor(call: AnyCall<object>, total: number | undefined) {
+    this.#call = call;
+    this.#total = total;
+    this.#startedAt = call.io.clock.monoMs();
+    // A bar is there at once, a line only when it takes its time.
+    this.#shownAt = call.err.isTerminal ? this.#startedAt - drawMs : this.#startedAt;
+  }
+
+  async sent(bytes: number): Promise<void> {
+    this.#bytes += bytes;
+    const now = this.#call.io.clock.monoMs();
+    if (now - this.#shownAt < (this.#call.err.isTerminal ? drawMs : lineMs)) return;
+    this.#shownAt = now;
+    await this.#show(`${this.#bar()}${this.#amount()}, ${this.#rate(now)}`);
+  }
+
+  /** All is sent. */
+  async waiting(): Promise<void> {
+    const now = this.#call.io.clock.monoMs();
+    const took = spanText(Math.round(now - this.#startedAt));
+    await this.#show(`sent ${byteSize(this.#bytes)} in ${took}, ${this.#rate(now)}; it is being stored`);
+    if (this.#call.err.isTerminal && !this.#ended) this.#tick(now);
+  }
+
+  /** The bar is wiped away; nothing is shown from now on: the answer may come before the upload is noticed to be done. */
+  async end(): Promise<void> {
+    this.#ended = true;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    if (this.#drawn) await this.#call.err.write('\r\x1b[K');
+    this.#drawn = false;
+  }
+
+  #tick(since: number): void {
+    const { clock } = this.#call.io;
+    this.#timer = clock.timer(waitingMs, () => {
+      this.#tick(since);
+      const waited = spanText(Math.round(clock.monoMs() - since));
+      const text = `sent ${byteSize(this.#bytes)}; it is being stored: ${waited}`;
+      // A terminal that is gone is noticed by what comes after.
+      this.#show(text).catch(() => undefined);
+    });
+  }
+
+  async #show(text: string): Promise<void> {
+    const { err, json } = this.#call;
+    if (json || this.#ended) return;
+    if (!err.isTerminal) return err.write(`${text}\n`);
+    this.#drawn = true;
+    // One column is left: some terminals go to the next line when the last one is filled.
+    await err.write(`\r${cut(text, err.width - 1)}\x1b[K`);
+  }
+
+  #bar(): string {
+    if (!this.#call.err.isTerminal || this.#total === undefined) return '';
+    const full = Math.round(this.#part() * barWidth);
+    return `[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] `;
+  }
+
+  #amount(): string {
+    if (this.#total === undefined) return `sent ${byteSize(this.#bytes)}`;
+    return `sent ${byteSize(this.#bytes)} of ${byteSize(this.#total)} (${Math.floor(this.#part() * 100)} %)`;
+  }
+
+  #part(): number {
+    return this.#total === undefined ? 0 : Math.min(1, this.#bytes / this.#total);
+  }
+
+  #rate(now: number): string {
+    const seconds = Math.max(1, now - this.#startedAt) / 1000;
+    return `${byteSize(Math.round(this.#bytes / seconds))}/s`;
+  }
+}
+
+interface ImportOptions extends ReasonOption {
+  readonly format?: 'ndjson' | 'json';
+}
+
+const mediaTypes = { ndjson: 'application/x-ndjson', json: 'application/json' } as const;
+
+/**
+ * Without a sign from the service. It reads a bundle when those before it are done (up to four, at most two minutes each),
+ * and answers when all of it is checked and stored: minutes on a slow card.
+ */
+const usualTimeoutSeconds = 600;
+
+export function addImport(program: Command, shell: Shell): void {
+  const command = program
+    .command('import')
+    .argument('<file>', 'the bundle, NDJSON or JSON (-: standard input)')
+    .description('import a bundle of records (-: standard input): one transaction, all or nothing')
+    .addOption(new Option('--format <format>', 'default: json for *.json, else ndjson').choices(['ndjson', 'json']))
+    .addHelpText(
+      'after',
+      '\nA line each (ndjson): {"dictionary": "pumps", "businessKey": "P-101", "data": {...}}, where it is wanted with\n"validFrom" and "action" (upsert, the default, or close); or JSON: {"items": [...]}. When anything is wrong with it,\nnothing is imported and every fault is listed. The service takes bundles one after the other;\n--timeout is how long it may give no sign.\n\nExamples:\n  lineside import site.ndjson --reason "from the planning office"\n  zcat site.ndjson.gz | lineside import -\n',
+    );
+  shell.hub<ImportOptions>(withReason(command), {
+    what: ([file = '']) => `cannot import ${file === '-' ? 'standard input' : safeText(file)}`,
+    timeoutSeconds: usualTimeoutSeconds,
+    run: importBundle,
+  });
+}
+
+async function importBundle(call: HubCall<ImportOptions>, [file = '']: readonly string[]): Promise<number> {
+  const { options } = call;
+  const format = options.format ?? (file.endsWith('.json') ? 'json' : 'ndjson');
+  const headers = { 'content-type': mediaTypes[format], ...reasonHeader(options) };
+  const hub = await call.hub();
+  const source = await openSource(call, file);
+  const upload = new Upload(call, source);
+  try {
+    const chunks = await upload.begin();
+    const length = source.bytes === undefined ? {} : { 'content-length': String(source.bytes) };
+    const request = {
+      method: 'POST',
+      path: apiPath('imports'),
+      headers: { ...headers, ...length },
+      body: chunks,
+    } as const;
+    const answer = await hub.upload(request, upload.ended);
+    await upload.finish();
+    await call.out.write(call.json ? jsonLine(answer) : resultText(new Fields(answer, 'the result')));
+    return exitStatus.ok;
+  } catch (error) {
+    throw await upload.failure(error);
+  } finally {
+    source.stream.destroy();
+  }
+}
+
+interface Source {
+  readonly stream: Readable;
+  readonly name: string;
+  /** undefined: not known before its end. */
+  readonly bytes: number | undefined;
+}
+
+async function openSource(call: HubCall<object>, path: string): Promise<Source> {
+  if (path === '-') return { stream: call.io.stdin, name: 'standard input', bytes: undefined };
+  let handle: FileHandle;
+  try {
+    handle = await open(path);
+  } catch (error) {
+    throw fileFailure('read', path, error);
+  }
+  const info = await handle.stat();
+  // A pipe or a device has no size; a file that grows meanwhile is read up to the size it has now.
+  if (!info.isFile()) return { stream: handle.createReadStream(), name: path, bytes: undefined };
+  if (info.size === 0) {
+    await handle.close();
+    throw emptyFailure();
+  }
+  const stream = createReadStream(path, { fd: handle, start: 0, end: info.size - 1 });
+  return { stream, name: path, bytes: info.size };
+}
+
+function emptyFailure(): CliFailure {
+  return new CliFailure({ status: exitStatus.refused, code: 'EMPTY', why: 'there is nothing in it' });
+}
+
+/** The bundle on its way: what was sent, and who is waiting for whom. */
+class Upload {
+  readonly #call: HubCall<object>;
+  readonly #source: Source;
+  readonly #progress: UploadProgress;
+  readonly #limit = new AbortController();
+  #timer: { cancel(): void } | undefined;
+  /** What went wrong with the source, not with the service. */
+  #fault: unknown;
+  #whole = false;
+  /** There is an answer, or none is waited for: it may come while the source is still being read. */
+  #over = false;
+
+  constructor(call: HubCall<object>, source: Source) {
+    this.#call = call;
+    this.#source = source;
+    this.#progress = new UploadProgress(call, source.bytes);
+  }
+
+  /** Aborted when the service takes nothing more, or does not answer, for too long; or with the source's fault. */
+  get ended(): AbortSignal {
+    return this.#limit.signal;
+  }
+
+  /** Throws where there is nothing to send at all. */
+  async begin(): Promise<AsyncGenerator<Uint8Array>> {
+    const { stream, name } = this.#source;
+    const chunks = readable(stream, name, this.#call.stop);
+    const first = await chunks.next();
+    if (first.done === true) throw emptyFailure();
+    return this.#send(first.value, chunks);
+  }
+
+  async *#send(first: Uint8Array, rest: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
+    const { name, bytes } = this.#source;
+    let sent = 0;
+    try {
+      for (let next: IteratorResult<Uint8Array> = { value: first }; next.done !== true; next = await rest.next()) {
+        // The service has so long to take this; what the source takes to give is its own affair.
+        this.#watch();
+        // With the last piece of a known length the service may have all of it before this is asked for more.
+        this.#whole = sent + next.value.length === bytes;
+        yield next.value;
+        this.#timer?.cancel();
+        sent += next.value.length;
+        await this.#progress.sent(next.value.length);
+      }
+      if (bytes !== undefined && sent !== bytes) {
+        const why = `${safeText(name)} became shorter while it was read; nothing was imported`;
+        throw new CliFailure({ status: exitStatus.refused, code: 'FILE_CHANGED', why });
+      }
+      this.#whole = true;
+      this.#watch();
+      await this.#progress.waiting();
+    } catch (error) {
+      this.#fault = error;
+      this.#limit.abort(error);
+      throw error;
+    }
+  }
+
+  #watch(): void {
+    const { io, timeoutMs } = this.#call;
+    this.#timer?.cancel();
+    if (this.#over) return;
+    this.#timer = io.clock.timer(timeoutMs, () => this.#limit.abort(tooSlow(timeoutMs)));
+  }
+
+  async finish(): Promise<void> {
+    this.#over = true;
+    this.#timer?.cancel();
+    await this.#progress.end();
+  }
+
+  /** What to throw for an error, with what may be said of the import's effect. */
+  async failure(error: unknown): Promise<unknown> {
+    await this.finish();
+    const { stop, err, json } = this.#call;
+    const doubt = this.#whole
+      ? 'The bundle had been sent whole: it may have been imported. Look before you try again.'
+      : '';
+    if (stop.aborted) {
+      if (!json) await err.write(`lineside: import ended. ${doubt || 'Nothing was imported.'}\n`);
+      return error;
+    }
+    if (this.#fault !== undefined) return this.#fault;
+    if (!(error instanceof CliFailure) || error.status !== exitStatus.unreachable) return error;
+    const { status, code, what, message, next, cause } = error;
+    const told = this.#whole ? doubt : `${brokenOff.has(code) ? brokenNext : next} Nothing was imported.`;
+    return new CliFailure({ status, code, what, why: message, next: told, cause });
+  }
+}
+
+/** What a service does that refuses a body without reading it, or that stops. */
+const brokenOff: ReadonlySet<string> = new Set(['UNAVAILABLE', 'BROKEN_ANSWER']);
+const brokenNext = 'It may be stopping, or not take so much: see journalctl -u lineside-hub.';
+
+function resultText(result: Fields): string {
+  const counts = (['created', 'updated', 'closed', 'unchanged'] as const).map(
+    (name) => `${grouped(result.number(name))} ${name}`,
+  );
+  return `imported: ${counts.join(', ')} (${timeText(result.text('txTime'))})\n`;
+}

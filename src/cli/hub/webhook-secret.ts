@@ -1,0 +1,71 @@
+/** A subscription's secret: out of a file or standard input, or made here; never on a command line, where all can read it. */
+import { randomBytes } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import type { Command } from 'commander';
+import { decodeUtf8 } from '../../shared/base/exact-json.ts';
+import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
+import { safeText } from '../output/hex.ts';
+import type { AnyCall } from '../shell.ts';
+import { readable } from './json-input.ts';
+
+export interface SecretOptions {
+  readonly secretFile?: string;
+  readonly generateSecret?: boolean;
+}
+
+/** As many as the output of HMAC-SHA256 has: more add nothing. */
+const generatedBytes = 32;
+/** The service takes at most as many, and tells who has more what is wrong. */
+const maxFileBytes = 8192;
+
+export function withSecretFile(command: Command): Command {
+  return command.option('--secret-file <file>', 'file that holds the secret (-: standard input); one line');
+}
+
+export function withSecret(command: Command): Command {
+  return withSecretFile(command).option('--generate-secret', 'make one, and print it once, as the last line');
+}
+
+/** The secret, and whether it is to be shown, being new. */
+export async function secretOf(call: AnyCall<SecretOptions>): Promise<{ secret: string; made: boolean }> {
+  const { secretFile, generateSecret } = call.options;
+  if ((secretFile !== undefined) === (generateSecret === true)) {
+    const why = secretFile === undefined ? 'there is no secret' : 'there are two secrets';
+    throw usageFailure(why, 'Give --secret-file FILE (-: standard input), or --generate-secret.');
+  }
+  if (secretFile === undefined) return { secret: randomBytes(generatedBytes).toString('base64url'), made: true };
+  return { secret: await readSecret(call, secretFile), made: false };
+}
+
+/** What the file holds but for the end of its line. */
+export async function readSecret(call: AnyCall<object>, path: string): Promise<string> {
+  if (path === '') throw usageFailure('no file is named', 'Give --secret-file FILE, or - for standard input.');
+  const name = path === '-' ? 'standard input' : path;
+  const source = path === '-' ? call.io.stdin : createReadStream(path, { signal: call.stop });
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const part of readable(source, name, call.stop)) {
+      parts.push(part);
+      bytes += part.length;
+      if (bytes > maxFileBytes) throw unusable(name, `it has more than ${maxFileBytes} bytes`);
+    }
+  } finally {
+    source.destroy();
+  }
+  const text = decodeUtf8(Buffer.concat(parts))?.replace(/\r?\n$/, '');
+  if (text === undefined) throw unusable(name, 'it is not UTF-8');
+  if (text === '') throw unusable(name, 'it is empty');
+  if (/[\r\n]/.test(text)) throw unusable(name, 'it has more than one line');
+  return text;
+}
+
+function unusable(name: string, why: string): CliFailure {
+  return new CliFailure({
+    status: exitStatus.refused,
+    code: 'BAD_SECRET_FILE',
+    what: `cannot use ${safeText(name)}`,
+    why,
+    next: 'Put the secret into it, on one line and nothing else: at least 16 bytes.',
+  });
+}

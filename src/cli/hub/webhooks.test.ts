@@ -1,0 +1,475 @@
+/** webhook: subscriptions, their secrets, test-pings, and what is shown and sent again of deliveries. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { drivesTerminal, run } from '../drive.fixture.ts';
+import type { JsonObject } from '../output/json.ts';
+import { FakeHub, Refusal } from './fake-hub.fixture.ts';
+import { attempt, delivery, subscription } from './fake-webhooks.fixture.ts';
+
+const SECRET = 'a secret of the subscriber';
+let dir: string;
+let secretFile: string;
+let httpSocket: string;
+let hub: FakeHub;
+let count = 0;
+
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'lineside-webhook-'));
+  secretFile = join(dir, 'secret');
+  await writeFile(secretFile, `${SECRET}\n`);
+});
+after(() => rm(dir, { recursive: true }));
+beforeEach(async () => {
+  count += 1;
+  hub = new FakeHub();
+  httpSocket = join(dir, `${count}.sock`);
+  await hub.listen(httpSocket);
+});
+afterEach(() => hub.stop());
+const cli = (...argv: string[]) => run(['webhook', ...argv], { httpSocket });
+const required = ['--name', 'mes', '--url', 'https://mes.example/hook'];
+
+/** The bodies that were written, and nothing else was. */
+function bodies(): readonly (readonly [string, JsonObject])[] {
+  return hub.webhooks.written.map(({ call, body }) => [call, body]);
+}
+
+describe('webhook add', () => {
+  it('sends what was given, the secret out of the file without its line end', async () => {
+    const filter = ['--scope', 'public', '--scope', 'INTERNAL', '--dictionary', 'pumps', '--dictionary', 'valves'];
+    const owner = ['--consumer', 'mes', '--inactive', '--reason', 'für das MES', '--secret-file', secretFile];
+    const more = ['--action', 'closed', '--category', 'record', '--category', 'dict.draft.*'];
+    const { status, stdout, stderr } = await cli('add', ...required, ...filter, ...more, ...owner);
+    assert.deepEqual([status, stderr], [0, '']);
+    assert.equal(stdout, 'added subscription 1 (mes); it sends nothing before lineside webhook resume 1\n');
+    assert.deepEqual(bodies(), [
+      [
+        'POST subscriptions',
+        {
+          name: 'mes',
+          url: 'https://mes.example/hook',
+          secret: SECRET,
+          consumer: 'mes',
+          scopes: ['PUBLIC', 'INTERNAL'],
+          dictionaries: ['pumps', 'valves'],
+          actions: ['closed'],
+          categories: ['dict.record.*', 'dict.draft.*'],
+          active: false,
+          changeReason: 'für das MES',
+        },
+      ],
+    ]);
+  });
+
+  it('leaves to the service what is not given', async () => {
+    await run(['webhook', 'add', ...required, '--secret-file', '-'], { httpSocket, stdin: `${SECRET}\r\n` });
+    assert.deepEqual(bodies(), [
+      ['POST subscriptions', { name: 'mes', url: 'https://mes.example/hook', secret: SECRET }],
+    ]);
+  });
+
+  it('makes a secret of 32 random bytes, and prints it once, as the last line', async () => {
+    const first = await cli('add', ...required, '--generate-secret');
+    const second = await cli('add', ...required, '--generate-secret', '--json');
+    const [sent, other] = bodies().map(([, body]) => body['secret']);
+    assert.ok(typeof sent === 'string');
+    assert.match(sent, /^[\w-]{43}$/);
+    assert.notEqual(sent, other);
+    assert.equal(first.stdout, `added subscription 1 (mes)\nIts secret is shown this once:\n${sent}\n`);
+    const told = JSON.parse(second.stdout) as JsonObject;
+    assert.deepEqual([told['id'], told['secret']], ['2', other]);
+  });
+
+  it('never prints a secret that it was given', async () => {
+    const { stdout } = await cli('add', ...required, '--secret-file', secretFile, '--json');
+    assert.ok(!stdout.includes(SECRET));
+    assert.equal((JSON.parse(stdout) as JsonObject)['secret'], undefined);
+  });
+
+  it('tells every reason of a refusal, and prints no secret that is not in use', async () => {
+    const reasons = ['url: mes.local is a name of the local network', 'scopes: RESTRICTED is not open to mes'];
+    hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', 'the subscription has 2 faults', { reasons });
+    const { status, stdout, stderr } = await cli('add', ...required, '--generate-secret');
+    assert.deepEqual([status, stdout], [1, '']);
+    const told = `lineside: cannot add the subscription: the subscription has 2 faults.\n  ${reasons.join('\n  ')}\n`;
+    assert.equal(stderr, told);
+    const json = await cli('add', ...required, '--generate-secret', '--json');
+    const { error } = JSON.parse(json.stderr) as { error: { code: string; reasons: string[] } };
+    assert.deepEqual([error.code, error.reasons], ['INVALID_ARGUMENT', reasons]);
+  });
+
+  it('asks for exactly one secret, and for one that a file can hold', async () => {
+    await writeFile(join(dir, 'two-lines'), 'first line of it\nsecond\n');
+    await writeFile(join(dir, 'empty'), '\n');
+    await writeFile(join(dir, 'latin1'), Buffer.from([0xe9, 0x20, 0xff]));
+    await writeFile(join(dir, 'large'), 'x'.repeat(10_000));
+    const cases: readonly (readonly [number, RegExp, readonly string[]])[] = [
+      [2, /there is no secret\. Give --secret-file FILE/, []],
+      [2, /there are two secrets\. Give --secret-file/, ['--secret-file', secretFile, '--generate-secret']],
+      [
+        1,
+        /cannot use .*two-lines: it has more than one line\. Put the secret/,
+        ['--secret-file', join(dir, 'two-lines')],
+      ],
+      [1, /it is empty/, ['--secret-file', join(dir, 'empty')]],
+      [1, /it is not UTF-8/, ['--secret-file', join(dir, 'latin1')]],
+      [1, /more than 8192 bytes/, ['--secret-file', join(dir, 'large')]],
+      [1, /cannot read .*none: there is no such file/, ['--secret-file', join(dir, 'none')]],
+      [2, /unknown option '--secret'/, ['--secret', 'in the list of processes']],
+    ];
+    for (const [status, text, argv] of cases) {
+      const outcome = await cli('add', ...required, ...argv);
+      assert.deepEqual([outcome.status, outcome.stdout], [status, ''], outcome.stderr);
+      assert.match(outcome.stderr, text);
+    }
+    assert.deepEqual(bodies(), []);
+  });
+
+  it('says which option is wrong, and sends nothing', async () => {
+    const cases: readonly (readonly [RegExp, readonly string[]])[] = [
+      [/required option '--name/, ['--url', 'https://x.example']],
+      [/required option '--url/, ['--name', 'x']],
+      [/"SECRET" is no scope\. Known are PUBLIC, INTERNAL, RESTRICTED/, [...required, '--scope', 'SECRET']],
+      [/"deleted" is no action\. Known are created, updated, closed/, [...required, '--action', 'deleted']],
+      [/"dict\.x" is no category\. Known are record, definition, draft/, [...required, '--category', 'dict.x']],
+    ];
+    for (const [text, argv] of cases) {
+      const outcome = await cli('add', ...argv, '--generate-secret');
+      assert.deepEqual([outcome.status, outcome.stdout], [2, '']);
+      assert.match(outcome.stderr, text);
+    }
+    assert.deepEqual(hub.asked, []);
+  });
+});
+
+describe('subscriptions', () => {
+  const blocked = 'its consumer "mes" has lost the scope INTERNAL\x1b[2J';
+
+  it('are listed over all pages, those that are blocked or paused plainly so', async () => {
+    assert.equal((await cli('list')).stdout, 'there are no subscriptions\n');
+    hub.pageSize = 2;
+    hub.webhooks.subscriptions = [
+      subscription('1', { dictionaries: ['pumps', 'valves'] }),
+      subscription('2', { blocked }),
+      subscription('3', { active: false, dictionaries: ['a', 'b', 'c'] }),
+    ];
+    const { stdout } = await cli('list');
+    assert.match(stdout, /^ID +NAME +STATE +TAKES +URL\n1 +site-1 +active +PUBLIC pumps valves +https:\/\/mes/);
+    assert.match(stdout, /\n2 +site-2 +BLOCKED +PUBLIC +https/);
+    assert.match(stdout, /\n3 +site-3 +paused +PUBLIC 3 dictionaries +https/);
+    const lines = (await cli('list', '--json')).stdout.trim().split('\n');
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line) as JsonObject),
+      hub.webhooks.subscriptions,
+    );
+  });
+
+  it('are shown with what they take, and why nothing is sent', async () => {
+    hub.webhooks.subscriptions = [subscription('1', { blocked, actions: ['created', 'closed'] }), subscription('2')];
+    const { stdout } = await cli('show', '1');
+    assert.match(stdout, /^Subscription +1 \(site-1\)\nState +BLOCKED \(no attempt is used up\): its/);
+    assert.match(stdout, /\nDictionaries +all\nActions +created, closed\nCategories +all\n/);
+    assert.ok(!drivesTerminal(stdout.replaceAll('\n', '')));
+    assert.match((await cli('show', '2')).stdout, /\nState +active\n/);
+    assert.deepEqual(JSON.parse((await cli('show', '2', '--json')).stdout), hub.webhooks.subscriptions[1]);
+    const none = await cli('show', 'x');
+    assert.deepEqual([none.status, none.stdout], [5, '']);
+    assert.equal(none.stderr, 'lineside: cannot show subscription x: there is no such subscription.\n');
+  });
+
+  it('are changed in what was given, and filters can be taken away', async () => {
+    hub.webhooks.subscriptions = [subscription('1', { dictionaries: ['pumps'] })];
+    const changes = ['--url', 'https://new.example', '--all-dictionaries', '--action', 'created', '--reason', 'moved'];
+    const { stdout } = await cli('update', '1', ...changes, '--version', '7');
+    assert.equal(stdout, 'updated subscription 1 (site-1) to version 2\n');
+    const [written] = hub.webhooks.written;
+    const body = { url: 'https://new.example', dictionaries: null, actions: ['created'], changeReason: 'moved' };
+    assert.deepEqual(written, { call: 'PATCH subscriptions/1', body, reason: '', ifMatch: '"7"' });
+    const nothing = await cli('update', '1', '--reason', 'none');
+    assert.match(nothing.stderr, /there is nothing to change\. Give --name, --url/);
+    const both = await cli('update', '1', '--all-actions', '--action', 'closed');
+    assert.match(both.stderr, /--action and --all-actions exclude each other/);
+    assert.deepEqual([nothing.status, both.status, hub.webhooks.written.length], [2, 2, 1]);
+    hub.refusal = new Refusal(412, 'STALE_VERSION', 'the subscription is at version 9 now');
+    assert.equal((await cli('update', '1', '--name', 'x', '--version', '7')).status, 1);
+  });
+
+  it('are paused and go on, which says what is lost and what is in the way', async () => {
+    hub.webhooks.subscriptions = [subscription('1')];
+    const paused = await cli('pause', '1', '--reason', 'night shift');
+    assert.match(paused.stdout, /^subscription 1 \(site-1\) is paused: what happens until .* resume 1 is never sent/);
+    assert.equal((await cli('resume', '1')).stdout, 'subscription 1 (site-1) goes on\n');
+    assert.deepEqual(bodies(), [
+      ['PATCH subscriptions/1', { active: false, changeReason: 'night shift' }],
+      ['PATCH subscriptions/1', { active: true }],
+    ]);
+    hub.webhooks.subscriptions = [subscription('1', { blocked })];
+    assert.match((await cli('resume', '1')).stdout, /goes on; but it is BLOCKED: its consumer/);
+  });
+
+  it('get another secret, the old one signing for a while', async () => {
+    hub.webhooks.subscriptions = [subscription('1')];
+    const given = await cli('rotate-secret', '1', '--secret-file', secretFile, '--grace', '7200', '--reason', 'leak');
+    assert.equal(
+      given.stdout,
+      'the new secret signs what is sent to subscription 1 (site-1), for 2 h 0 min the old one as well\n',
+    );
+    const made = await cli('rotate-secret', '1', '--generate-secret', '--grace', '0');
+    assert.match(made.stdout, /, the old one no more\nIts secret is shown this once:\n[\w-]{43}\n$/);
+    const usual = await cli('rotate-secret', '1', '--generate-secret');
+    assert.match(usual.stdout, /, for a day the old one as well\n/);
+    const [first, second] = bodies();
+    const body = { secret: SECRET, graceSeconds: 7200, changeReason: 'leak' };
+    assert.deepEqual(first, ['POST subscriptions/1/rotate-secret', body]);
+    assert.equal(made.stdout.trimEnd().split('\n').at(-1), second?.[1]['secret']);
+    for (const grace of ['2592001', '-1', 'day']) {
+      const refused = await cli('rotate-secret', '1', '--generate-secret', '--grace', grace);
+      assert.equal(refused.status, 2, grace);
+    }
+    assert.equal((await cli('rotate-secret', '1')).status, 2);
+  });
+
+  it('are removed, with the reason', async () => {
+    hub.webhooks.subscriptions = [subscription('1')];
+    assert.equal((await cli('remove', '1', '--reason', 'abgelöst')).stdout, 'subscription 1 is removed\n');
+    const [written] = hub.webhooks.written;
+    assert.deepEqual(written, { call: 'DELETE subscriptions/1', body: {}, reason: 'abgelöst', ifMatch: undefined });
+    assert.equal((await cli('remove', '1')).status, 5);
+    assert.match((await cli('remove', '1', '--reason', 'a\nb')).stderr, /one line/);
+  });
+});
+
+describe('webhook ping', () => {
+  const ping = (...more: string[]) => cli('ping', 'https://mes.example/hook', '--secret-file', secretFile, ...more);
+
+  it('says that the URL accepts, by its exit status too', async () => {
+    const { status, stdout } = await ping();
+    assert.deepEqual([status, stdout], [0, 'accepted: HTTP 202 after 31 ms\n']);
+    assert.deepEqual(bodies(), [['POST test-ping', { url: 'https://mes.example/hook', secret: SECRET }]]);
+  });
+
+  it('says why it does not: the cause in words, every reason, and what was answered', async () => {
+    const error = { kind: 'ssrf', message: 'mes.example may not be called', reasons: ['port 22', 'user info'] };
+    hub.webhooks.pingResult = { success: false, statusCode: null, responseBody: '', elapsedMs: 2, error };
+    const refused = await ping();
+    assert.equal(refused.status, 1);
+    assert.equal(
+      refused.stdout,
+      'NOT ACCEPTED  it may not be called (ssrf); no answer after 2 ms\n' +
+        'Why           mes.example may not be called\n              port 22\n              user info\n',
+    );
+    const http = { kind: 'http', message: 'HTTP 403' };
+    const answered = { success: false, statusCode: 403, responseBody: 'bad\x1b signature', elapsedMs: 40, error: http };
+    hub.webhooks.pingResult = answered;
+    const { status, stdout } = await ping();
+    assert.match(stdout, /^NOT ACCEPTED .*\(http\); HTTP 403 after 40 ms\nWhy +HTTP 403\nIt said +bad\S+ signature\n$/);
+    assert.ok(!drivesTerminal(stdout.replaceAll('\n', '')));
+    const json = await ping('--json');
+    assert.deepEqual([status, json.status, JSON.parse(json.stdout)], [1, 1, answered]);
+  });
+
+  it('needs a secret; a hub that cannot be reached is another status', async () => {
+    assert.match((await cli('ping', 'https://x.example')).stderr, /there is no secret\. Give --secret-file FILE/);
+    await hub.stop();
+    const outcome = await ping();
+    assert.deepEqual([outcome.status, outcome.stdout], [3, '']);
+    assert.match(outcome.stderr, /^lineside: cannot .*systemctl status lineside-hub/);
+  });
+});
+
+describe('deliveries', () => {
+  const clock = new FakeClock();
+  clock.stepWall(Date.parse('2026-03-01T11:37:00Z') - clock.wallMs());
+  const timed = (...argv: string[]) => run(['webhook', ...argv], { httpSocket, clock });
+  const ofAll = [
+    delivery('4-d', {
+      attempts: 1,
+      state: 'delivered',
+      nextAttemptInSeconds: null,
+      lastAttempt: attempt(1, accepted()),
+    }),
+    delivery('3-c', { attempts: 10, state: 'failed', nextAttemptInSeconds: null, lastAttempt: attempt(10) }),
+    delivery('2-b', {
+      attempts: 2,
+      state: 'retrying',
+      nextAttemptInSeconds: 118.2,
+      lastAttempt: attempt(2, timeout()),
+    }),
+    delivery('1-a', { subscription: '2', subscriptionName: 'b\x1b[2J' }),
+  ];
+  function accepted(): JsonObject {
+    return { statusCode: 202, cause: null, message: '', responseBody: null };
+  }
+  function timeout(): JsonObject {
+    return { statusCode: null, cause: 'timeout', message: 'no answer within 10 s', responseBody: null };
+  }
+
+  it('are listed with age, state, attempts, when the next is, and what the last one met', async () => {
+    hub.webhooks.deliveries = ofAll;
+    const { stdout } = await timed('deliveries');
+    const [heading, ...rows] = stdout.trimEnd().split('\n');
+    assert.match(String(heading), /^DELIVERY +STATE +AGE +TRIES +NEXT IN +LAST +TO$/);
+    assert.match(String(rows[0]), /^4-d +delivered +2 h +1 +- +HTTP 202 +site-1$/);
+    assert.match(String(rows[1]), /^3-c +FAILED +2 h +10 +- +HTTP 503 +site-1$/);
+    assert.match(String(rows[2]), /^2-b +retrying +2 h +2 +1 min +timeout +site-1$/);
+    assert.match(String(rows[3]), /^1-a +pending +2 h +0 +due now +- +\S+$/);
+    assert.ok(!drivesTerminal(rows.join('')));
+  });
+
+  it('are listed of a state and a subscription, page after page, no further than asked', async () => {
+    hub.webhooks.deliveries = ofAll;
+    hub.pageSize = 1;
+    assert.match((await cli('deliveries', '--state', 'failed')).stdout, /^DELIVERY.*\n3-c .*\n$/);
+    assert.match((await cli('deliveries', '--subscription', '2')).stdout, /^DELIVERY.*\n1-a .*\n$/);
+    const two = (await cli('deliveries', '--limit', '2', '--json')).stdout.trim().split('\n');
+    assert.deepEqual(
+      two.map((line) => (JSON.parse(line) as JsonObject)['deliveryId']),
+      ['4-d', '3-c'],
+    );
+    hub.webhooks.deliveries = [];
+    assert.equal((await cli('deliveries')).stdout, 'there are no deliveries\n');
+    assert.equal((await cli('deliveries', '--state', 'failed')).stdout, 'there are no deliveries that are failed\n');
+    assert.match((await cli('deliveries', '--state', 'lost')).stderr, /Allowed choices are pending, retrying/);
+  });
+
+  it('are listed with a note while the device is offline, but not for scripts', async () => {
+    hub.webhooks.offline = true;
+    assert.match(
+      (await cli('deliveries')).stdout,
+      /^there are no deliveries\nThe device is offline \(no route, or no remote/,
+    );
+    assert.equal((await cli('deliveries', '--json')).stdout, '');
+  });
+
+  it('goes on over pages that are empty, as those of a filter may be', async () => {
+    const pages: JsonObject[] = [
+      { items: [], nextCursor: 'a' },
+      { items: [delivery('1-a')], nextCursor: 'b' },
+      { items: [], nextCursor: null },
+      { offline: false },
+    ];
+    hub.override = (_, response) =>
+      void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(pages.shift()));
+    assert.match((await cli('deliveries', '--state', 'pending')).stdout, /\n1-a +pending .*\n$/);
+    assert.equal(pages.length, 0);
+  });
+
+  it('are shown with every attempt, the last answer and the body', async () => {
+    const attemptList = [attempt(1, timeout()), attempt(2, { responseBody: 'no such\ntable' })];
+    hub.webhooks.deliveries = [
+      delivery('2-b', {
+        state: 'failed',
+        endedAt: '2026-03-02T16:30:00+00:00',
+        attempts: 2,
+        attemptList,
+        events: 3,
+        nextAttemptInSeconds: null,
+      }),
+    ];
+    const { stdout } = await timed('delivery', '2-b');
+    assert.match(
+      stdout,
+      /^Delivery +2-b\nTo +site-1 \(subscription 1\)\nState +FAILED since .*retry 2-b sends it again\n/,
+    );
+    assert.match(stdout, /\nOccurred .*, 2 h 7 min ago; 3 events\nNext attempt +none\nAttempts +2\n/);
+    assert.match(
+      stdout,
+      /\n +# +BEGAN +TOOK +RESULT\n +1 .* 12 ms +timeout: no answer within 10 s\n +2 .* 12 ms +http: mes\.example answered 503\n/,
+    );
+    assert.match(stdout, /\nIt said last:\n {2}no such\\ntable\n/);
+    assert.match(stdout, /\nBody:\n\{\n {2}"deliveryId": "x",\n {2}"events": \[\]\n\}\n$/);
+    assert.deepEqual(JSON.parse((await cli('delivery', '2-b', '--json')).stdout), hub.webhooks.deliveries[0]);
+    assert.equal((await cli('delivery', '2-b', '--body')).stdout, '{"deliveryId":"x","events":[]}');
+  });
+
+  it('say when the next attempt is to the second', async () => {
+    hub.webhooks.deliveries = ofAll;
+    assert.match((await cli('delivery', '2-b')).stdout, /\nState +retrying\n(.*\n)*Next attempt +in 1 min 59 s\n/);
+    assert.match(
+      (await cli('delivery', '1-a')).stdout,
+      /\nState +pending\n(.*\n)*Next attempt +due now\nAttempts +none yet\n/,
+    );
+  });
+
+  it('show a body as it is where laying it out would change a number', async () => {
+    hub.webhooks.deliveries = [delivery('1-a', { body: '{"n":12345678901234567890.10,"s":"\x1b[2J"}' })];
+    const { stdout } = await cli('delivery', '1-a');
+    assert.match(stdout, /\nBody:\n\{"n":12345678901234567890\.10,"s":"\S+"\}\n$/);
+    assert.ok(!drivesTerminal(stdout.replaceAll('\n', '')));
+  });
+
+  it('say that a body is not to be had, and that there is no such delivery', async () => {
+    hub.webhooks.deliveries = [delivery('1-a', { body: null })];
+    assert.match((await cli('delivery', '1-a')).stdout, /\nBody: it is not kept any more, or your token does not open/);
+    const alone = await cli('delivery', '1-a', '--body');
+    assert.deepEqual([alone.status, alone.stdout], [5, '']);
+    assert.match(alone.stderr, /cannot show delivery 1-a: it is not kept any more/);
+    const none = await cli('delivery', '9-x');
+    assert.deepEqual([none.status, none.stdout], [5, '']);
+    assert.match(none.stderr, /cannot show delivery 9-x: there is no such delivery/);
+    assert.equal((await cli('delivery', '1-a', '--body', '--json')).status, 2);
+  });
+
+  it('are sent again: one, or those of a subscription in a range', async () => {
+    hub.webhooks.deliveries = ofAll;
+    hub.webhooks.subscriptions = [subscription('1')];
+    hub.webhooks.resent = 1204;
+    assert.equal((await cli('retry', '3-c', '--reason', 'fixed')).stdout, 'delivery 3-c is sent again\n');
+    const range = [
+      '--from',
+      '2h',
+      '--to',
+      '2026-03-01T11:00:00.5+01:00',
+      '--state',
+      'rejected',
+      '--state',
+      'delivered',
+    ];
+    const all = await timed('retry', '--subscription', '1', ...range, '--reason', 'fixed');
+    assert.equal(all.stdout, '1,204 deliveries sent again\n');
+    const wide = await cli('retry', '--subscription', '1', '--json');
+    assert.deepEqual(JSON.parse(wide.stdout), { deliveries: 1204 });
+    hub.webhooks.resent = 0;
+    assert.equal((await cli('retry', '--subscription', '1')).stdout, 'there is none to send again\n');
+    const asked = {
+      from: '2026-03-01T09:37:00+00:00',
+      to: '2026-03-01T10:00:00.500000+00:00',
+      states: ['rejected', 'delivered'],
+      changeReason: 'fixed',
+    };
+    assert.deepEqual(bodies(), [
+      ['POST deliveries/3-c/resend', { changeReason: 'fixed' }],
+      ['POST subscriptions/1/resend', asked],
+      ['POST subscriptions/1/resend', {}],
+      ['POST subscriptions/1/resend', {}],
+    ]);
+  });
+
+  it('are not sent again on half a command', async () => {
+    const cases: readonly (readonly [RegExp, readonly string[]])[] = [
+      [/not said what to send again\. Give the id of a delivery, or --subscription ID/, []],
+      [/not said what to send again/, ['3-c', '--subscription', '1']],
+      [/--from, --to and --state go with --subscription/, ['3-c', '--from', '2d']],
+      [/--from is not before --to/, ['--subscription', '1', '--from', '1h', '--to', '2h']],
+      [/"yesterday" is not a time\. Write RFC 3339/, ['--subscription', '1', '--from', 'yesterday']],
+      [/what is retrying is under way by itself/, ['--subscription', '1', '--state', 'retrying']],
+      [/"lost" is no state\. Sent again are rejected, failed, delivered/, ['--subscription', '1', '--state', 'lost']],
+    ];
+    for (const [text, argv] of cases) {
+      const outcome = await cli('retry', ...argv);
+      assert.deepEqual([outcome.status, outcome.stdout], [2, ''], outcome.stderr);
+      assert.match(outcome.stderr, text);
+    }
+    assert.deepEqual(hub.asked, []);
+    hub.refusal = new Refusal(409, 'CONFLICT', 'it waits already');
+    const waits = await cli('retry', '3-c');
+    assert.deepEqual(
+      [waits.status, waits.stderr],
+      [1, 'lineside: cannot send delivery 3-c again: it waits already.\n'],
+    );
+  });
+});

@@ -1,0 +1,247 @@
+/** log export: the log as raw bytes, JSON lines or a Wireshark capture, in constant memory. */
+
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import type { Command } from 'commander';
+import { systemCode } from '../../shared/base/errors.ts';
+import type { lineside } from '../../shared/proto/services.ts';
+import { fileFailure } from '../connection/secrets.ts';
+import type { Service } from '../connection/service.ts';
+import { exitStatus, usageFailure } from '../failure.ts';
+import { logItems } from '../output/entries.ts';
+import { entryClockName } from '../output/json.ts';
+import { jsonLines } from '../output/json-lines.ts';
+import { byteSize, counted, exact, grouped, systemZone, utcTime } from '../output/numbers.ts';
+import type { Output } from '../output/output.ts';
+import type { Call, Shell } from '../shell.ts';
+import { announcer } from './announcer.ts';
+import { type RangeOptions, rangeQuery, withRange } from './log-options.ts';
+import { type CaptureEntry, captureGap, captureHead, capturePackets } from './pcapng.ts';
+import { LogReader } from './reader.ts';
+import { gapPhrase } from './status-text.ts';
+
+interface ExportOptions extends RangeOptions {
+  readonly format: 'raw' | 'jsonl' | 'pcapng';
+  readonly output: string;
+  readonly base64?: boolean;
+}
+
+/** A restart of the service in the middle of a long export is survived; a service that stays away is not waited for. */
+const retriesWithoutProgress = 6;
+const progressMs = 500;
+
+export function addExport(log: Command, shell: Shell): void {
+  const command = log.command('export').description('write the log, or a range of it, to a file');
+  withRange(command)
+    .optionsGroup('How:')
+    .addOption(
+      command
+        .createOption('--format <format>', 'raw: the bytes; jsonl: a JSON object to a line; pcapng: for Wireshark')
+        .choices(['raw', 'jsonl', 'pcapng'])
+        .makeOptionMandatory(),
+    )
+    .option('-o, --output <file>', 'where to (-: standard output); a file appears when it is complete', '-')
+    .option('--base64', 'with jsonl: data as base64 instead of hex')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  lineside log export --format pcapng -o line.pcapng\n  lineside log export --format raw --dir rx --since 1h -o received.bin\n  lineside log export --format jsonl --host box --token-file ~/.lineside-token | gzip > log.jsonl.gz\n',
+    );
+  shell.remote<ExportOptions>(command, { what: 'cannot export the log', run: exportLog });
+}
+
+async function exportLog(call: Call<ExportOptions>): Promise<number> {
+  const { format, output } = call.options;
+  if (output === '-' && format !== 'jsonl' && call.out.isTerminal) {
+    throw usageFailure(`${format} is not for a terminal`, 'Name a file with -o FILE, or redirect the output.');
+  }
+  const service = await call.service();
+  const query = rangeQuery(call.options, call.io.clock.wallMs());
+  const progress = new Progress(call, await lastStored(call, service));
+  const events = announcer(call, { lost: false });
+  const { stop, io } = call;
+  const reader = new LogReader(service, query, { clock: io.clock, stop, retries: retriesWithoutProgress, events });
+  const sink = output === '-' ? outputSink(call.out) : await fileSink(output);
+  try {
+    await copy(reader, sink, encoder(call.options), progress);
+    await sink.finish();
+  } finally {
+    await sink.discard();
+  }
+  await progress.end();
+  return exitStatus.ok;
+}
+
+async function lastStored(call: Call<object>, service: Service): Promise<number> {
+  const { log } = await service.call(call.timeoutMs, call.stop, ({ line }, signal) => line.getStatus({}, { signal }));
+  return Number(exact(log?.lastId ?? 0));
+}
+
+interface Encoder {
+  readonly head: Uint8Array | undefined;
+  batch(batch: lineside.v1.LogBatch): Uint8Array | string;
+}
+
+async function copy(reader: LogReader, sink: Sink, encode: Encoder, progress: Progress): Promise<void> {
+  if (encode.head !== undefined) await sink.write(encode.head);
+  for await (const batch of reader.batches()) {
+    await sink.write(encode.batch(batch));
+    await progress.add(batch);
+  }
+}
+
+function encoder(options: ExportOptions): Encoder {
+  switch (options.format) {
+    case 'raw':
+      return { head: undefined, batch: ({ entries }) => Buffer.concat(entries.map(({ entry }) => entry.rawData)) };
+    case 'jsonl':
+      return { head: undefined, batch: (batch) => jsonLines(batch, options.base64 === true ? 'base64' : 'hex') };
+    case 'pcapng':
+      return { head: captureHead('lineside'), batch: captureBatch };
+    default:
+      return options.format satisfies never;
+  }
+}
+
+function captureBatch(batch: lineside.v1.LogBatch): Buffer {
+  const packets: Buffer[] = [];
+  for (const { kind, value } of logItems(batch)) {
+    if (kind === 'gap') packets.push(captureGap(value.fromMs, gapPhrase(value, systemZone)));
+    else packets.push(capturePackets({ ...captured(value.entry), note: noteWithClock(value) }));
+  }
+  return Buffer.concat(packets);
+}
+
+function captured({ dir, timestamp, rawData }: lineside.v1.LogEntry['entry']): Omit<CaptureEntry, 'note'> {
+  return { dir, timestamp, rawData };
+}
+
+/** A capture has no field for it either: what a time is worth is said beside it. */
+function noteWithClock({ entry, clock, uncorrectedTimestampMs }: lineside.v1.LogEntry): string {
+  const known = entryClockName(clock);
+  if (known !== 'notSet' && known !== 'corrected') return entry.note;
+  const said =
+    known === 'notSet' ? 'clock not set' : `clock corrected, stamped ${utcTime(uncorrectedTimestampMs) ?? ''}`;
+  return [entry.note, said].filter((part) => part !== '').join('; ');
+}
+
+/** Counts; shows itself on a terminal, and at the end says what is missing. */
+class Progress {
+  readonly #call: Call<object>;
+  readonly #lastId: number;
+  #entries = 0;
+  #bytes = 0;
+  #firstId = 0;
+  #missing = 0;
+  #shownAt = 0;
+
+  constructor(call: Call<object>, lastId: number) {
+    this.#call = call;
+    this.#lastId = lastId;
+    this.#shownAt = call.io.clock.monoMs();
+  }
+
+  async add(batch: lineside.v1.LogBatch): Promise<void> {
+    this.#entries += batch.entries.length;
+    for (const { entry } of batch.entries) this.#bytes += entry.rawData.length;
+    for (const gap of batch.gaps) this.#missing += Number(exact(gap.entries));
+    const now = this.#call.io.clock.monoMs();
+    const at = Number(exact(batch.nextAfterId));
+    if (this.#firstId === 0) this.#firstId = at;
+    if (!this.#call.err.isTerminal || now - this.#shownAt < progressMs) return;
+    this.#shownAt = now;
+    await this.#call.err.write(`\r${this.#text()}${this.#percent(at)}\x1b[K`);
+  }
+
+  async end(): Promise<void> {
+    const { err, json } = this.#call;
+    if (err.isTerminal) await err.write(`\r${this.#text()}\x1b[K\n`);
+    if (this.#missing === 0 || json) return;
+    await err.write(
+      `lineside: ${counted(this.#missing, 'entry', 'entries')} of this range could never be stored and are missing.\n`,
+    );
+  }
+
+  #text(): string {
+    return `${counted(this.#entries, 'entry', 'entries')}, ${byteSize(this.#bytes)}`;
+  }
+
+  #percent(at: number): string {
+    const all = this.#lastId - this.#firstId;
+    return all <= 0 ? '' : `, ${grouped(Math.min(100, Math.floor(((at - this.#firstId) * 100) / all)))} %`;
+  }
+}
+
+// Where an export goes: standard output, or a file that appears under its name only when it is complete.
+
+interface Sink {
+  write(data: Uint8Array | string): Promise<void>;
+  /** All is written: the file gets its name. */
+  finish(): Promise<void>;
+  /** Removes what an unfinished export left; does nothing after `finish`. */
+  discard(): Promise<void>;
+}
+
+function outputSink(out: Output): Sink {
+  return { write: (data) => out.write(data), finish: () => out.flush(), discard: () => Promise.resolve() };
+}
+
+async function fileSink(path: string): Promise<Sink> {
+  const target = await realpath(path).catch((error: unknown) => {
+    if (systemCode(error) === 'ENOENT') return path;
+    throw fileFailure('write', path, error);
+  });
+  const info = await stat(target).catch(() => undefined);
+  try {
+    if (info !== undefined && !info.isFile()) return new FileSink(path, await open(target, 'w'), undefined);
+    const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(4).toString('hex')}.part`);
+    return new FileSink(path, await open(temporary, 'wx'), { temporary, target });
+  } catch (error) {
+    throw fileFailure('write', path, error);
+  }
+}
+
+class FileSink implements Sink {
+  readonly #path: string;
+  readonly #file: FileHandle;
+  /** undefined: a device or a pipe, which is written as it is. */
+  readonly #names: { readonly temporary: string; readonly target: string } | undefined;
+  #open = true;
+
+  constructor(path: string, file: FileHandle, names: { temporary: string; target: string } | undefined) {
+    this.#path = path;
+    this.#file = file;
+    this.#names = names;
+  }
+
+  async write(data: Uint8Array | string): Promise<void> {
+    await this.#guarded(async () => {
+      // appendFile writes all of it; a plain write may stop short.
+      await this.#file.appendFile(data);
+    });
+  }
+
+  async finish(): Promise<void> {
+    await this.#guarded(async () => {
+      if (this.#names !== undefined) await this.#file.sync();
+      this.#open = false;
+      await this.#file.close();
+      if (this.#names !== undefined) await rename(this.#names.temporary, this.#names.target);
+    });
+  }
+
+  async discard(): Promise<void> {
+    if (!this.#open) return;
+    this.#open = false;
+    await this.#file.close();
+    if (this.#names !== undefined) await rm(this.#names.temporary, { force: true });
+  }
+
+  async #guarded(step: () => Promise<void>): Promise<void> {
+    try {
+      await step();
+    } catch (error) {
+      throw fileFailure('write', this.#path, error);
+    }
+  }
+}

@@ -1,0 +1,280 @@
+/** A scripted service for the CLI's tests: a real gRPC server with a port and a log that are plain fields. */
+import { ServerCredentials } from '@grpc/grpc-js';
+import Long from 'long';
+import { type CallContext, createServer, ServerError, Status } from 'nice-grpc';
+import { LineServiceDefinition, lineside, SerialServiceDefinition, serial } from '../../shared/proto/services.ts';
+
+const { v1 } = lineside;
+
+type Config = serial.SerialConfig.$Properties;
+type Entry = { id: number; dir: 0 | 1; timestamp: Long; rawData: Uint8Array; note?: string };
+
+export interface FakeTls {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  /** Wanted of clients when given. */
+  readonly clientCa?: Buffer;
+}
+
+export class FakeService {
+  devices: serial.SerialDevice.$Properties[] = [];
+  config: Config = {};
+  /** What open, close and send answer; OK when undefined. */
+  answer: { status: number; error: string } | undefined;
+  opened: Config[] = [];
+  sent: { seqId: string; payload: Buffer }[] = [];
+  incoming: { payload: Uint8Array; tags?: Record<string, string> }[] = [];
+  modem = { dtr: true, rts: true, cts: false, dsr: false, dcd: false, ri: false };
+  breaks: number[] = [];
+  #status: Record<string, unknown> = {};
+  entries: Entry[] = [];
+  gaps: lineside.v1.LogGap.$Properties[] = [];
+  logId = 'log-1';
+  /** Thrown by readLog after so many more batches. */
+  breakReading: { after: number; error: ServerError } | undefined;
+  reads: lineside.v1.ReadLogRequest[] = [];
+  /** Thrown by every call. */
+  refusal: ServerError | undefined;
+  token: string | undefined;
+  /** Never answers. */
+  stuck = false;
+  sessions = 0;
+  batchSize = 2;
+  #server: ReturnType<typeof createServer> | undefined;
+  #wakers = new Set<() => void>();
+  #address = '';
+
+  /** `unix:/path` or `127.0.0.1:0`; answers the port. */
+  async listen(address: string, tls?: FakeTls): Promise<number> {
+    const server = createServer().use((call, context) => {
+      this.#admit(context);
+      return call.next(call.request, context);
+    });
+    server.add(SerialServiceDefinition, this.#serial());
+    server.add(LineServiceDefinition, this.#line());
+    const port = await server.listen(address, tls === undefined ? undefined : credentials(tls));
+    this.#server = server;
+    this.#address = address.endsWith(':0') ? address.replace(/0$/, String(port)) : address;
+    return port;
+  }
+
+  /** Enumerations by number, as they come over the wire. */
+  setStatus(fields: Record<string, unknown>): void {
+    this.#status = fields;
+  }
+
+  patchStatus(fields: Record<string, unknown>): void {
+    this.#status = { ...this.#status, ...fields };
+  }
+
+  stop(): void {
+    this.#server?.forceShutdown();
+    this.#server = undefined;
+  }
+
+  async restart(): Promise<void> {
+    this.stop();
+    await this.listen(this.#address);
+  }
+
+  /** Appends to the log and wakes the followers. */
+  log(dir: 0 | 1, text: string | Uint8Array, note = ''): void {
+    const id = (this.entries.at(-1)?.id ?? 0) + 1;
+    this.entries.push({ id, dir, timestamp: u64(1_700_000_000_000 + id), rawData: Buffer.from(text), note });
+    for (const wake of this.#wakers) wake();
+  }
+
+  #admit(context: CallContext): void {
+    if (this.refusal !== undefined) throw this.refusal;
+    if (this.token === undefined) return;
+    const given = context.metadata.get('authorization');
+    if (given !== `Bearer ${this.token}`) throw new ServerError(Status.UNAUTHENTICATED, 'no valid token');
+  }
+
+  async #maybeStuck(context: CallContext): Promise<void> {
+    if (!this.stuck) return;
+    await new Promise((resolve) => context.signal.addEventListener('abort', resolve, { once: true }));
+  }
+
+  #serial() {
+    return {
+      listDevices: async (_: unknown, context: CallContext) => {
+        await this.#maybeStuck(context);
+        return { devices: this.devices };
+      },
+      open: async (request: serial.SerialConfig) => {
+        if (this.answer !== undefined) return serial.ConfigResponse.fromObject(this.answer);
+        this.opened.push(request);
+        this.config = request;
+        return {};
+      },
+      close: async () => {
+        this.config = {};
+        return serial.ConfigResponse.fromObject(this.answer ?? {});
+      },
+      getCurrentConfig: async () => this.config,
+      sendPacket: async (request: serial.Packet) => this.#send(request),
+      receivePacket: async () => {
+        if (this.config.portName === undefined)
+          throw new ServerError(Status.FAILED_PRECONDITION, 'NOT_CONNECTED: no port is open');
+        const packet = this.incoming.shift();
+        if (packet === undefined) throw new ServerError(Status.NOT_FOUND, 'the buffer is empty');
+        return { seqId: u64(1), tags: {}, ...packet };
+      },
+      logRaw: async () => ({}),
+      streamLog: async function* (): AsyncGenerator<serial.SerialLogEntry.$Properties> {},
+    };
+  }
+
+  #send(request: serial.Packet): serial.SendResponse.$Properties {
+    const { seqId, payload } = request;
+    if (this.answer !== undefined) return serial.SendResponse.fromObject({ ...this.answer, echoSeqId: seqId });
+    this.sent.push({ seqId: seqId.toString(), payload: Buffer.from(payload) });
+    this.log(0, Buffer.from(payload));
+    return { echoSeqId: seqId };
+  }
+
+  #line() {
+    return {
+      getStatus: async () => v1.LineStatus.fromObject(this.#status),
+      readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) => this.#read(request, context),
+      getModemLines: async () => this.modem,
+      setModemLines: async (request: lineside.v1.SetModemLinesRequest) => {
+        if (request.dtr != null) this.modem.dtr = request.dtr;
+        if (request.rts != null) this.modem.rts = request.rts;
+        return this.modem;
+      },
+      sendBreak: async ({ durationMs }: lineside.v1.SendBreakRequest) => {
+        this.breaks.push(durationMs);
+        return {};
+      },
+      session: (requests: AsyncIterable<lineside.v1.SessionRequest>, context: CallContext) =>
+        this.#session(requests, context),
+    };
+  }
+
+  async *#read(
+    request: lineside.v1.ReadLogRequest,
+    context: CallContext,
+  ): AsyncGenerator<lineside.v1.LogBatch.$Properties> {
+    const { signal } = context;
+    this.reads.push(request);
+    let after = this.#begin(request);
+    standing(context);
+    let logId = this.logId;
+    for (;;) {
+      const found = this.entries.filter((entry) => entry.id > after).slice(0, this.batchSize);
+      if (found.length > 0) {
+        if (this.breakReading !== undefined && this.breakReading.after-- === 0) throw this.#takeBreak();
+        const next = found.at(-1)?.id ?? after;
+        yield {
+          entries: this.#chosen(found, request),
+          gaps: this.#gapsBetween(after, next),
+          logId,
+          nextAfterId: u64(next),
+        };
+        after = next;
+        logId = '';
+      } else if (!request.follow || signal.aborted) return;
+      else await this.#wake(signal);
+    }
+  }
+
+  #begin(request: lineside.v1.ReadLogRequest): number {
+    if (request.logId !== '' && request.logId !== this.logId) {
+      throw new ServerError(Status.OUT_OF_RANGE, 'this is another log');
+    }
+    const head = this.entries.at(-1)?.id ?? 0;
+    return request.last ? head - request.limit.toNumber() : request.afterId.toNumber();
+  }
+
+  #takeBreak(): ServerError {
+    const error = this.breakReading?.error ?? new ServerError(Status.INTERNAL, '');
+    this.breakReading = undefined;
+    return error;
+  }
+
+  #chosen(found: Entry[], request: lineside.v1.ReadLogRequest): lineside.v1.LogEntry.$Properties[] {
+    const dirs: readonly number[] = request.dirs;
+    const since = request.sinceMs.toNumber();
+    const wanted = found.filter(
+      ({ dir, timestamp }) => (dirs.length === 0 || dirs.includes(dir)) && timestamp.toNumber() >= since,
+    );
+    return wanted.map(({ id, ...entry }) => ({ id: u64(id), entry }));
+  }
+
+  #gapsBetween(after: number, next: number): lineside.v1.LogGap.$Properties[] {
+    return this.gaps.filter(({ firstId }) => firstId?.greaterThan(after) === true && !firstId.greaterThan(next));
+  }
+
+  #wake(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        this.#wakers.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      this.#wakers.add(done);
+      signal.addEventListener('abort', done, { once: true });
+    });
+  }
+
+  async *#session(
+    requests: AsyncIterable<lineside.v1.SessionRequest>,
+    context: CallContext,
+  ): AsyncGenerator<lineside.v1.SessionResponse.$Properties> {
+    const { signal } = context;
+    this.sessions += 1;
+    standing(context);
+    const answers: lineside.v1.SessionResponse.$Properties[] = [];
+    let reading: lineside.v1.ReadLogRequest | undefined;
+    let ended = false;
+    const pump = async (): Promise<void> => {
+      for await (const request of requests) {
+        if (request.log != null) reading = request.log;
+        if (request.send != null) answers.push({ response: 'sent', sent: this.#send(request.send) });
+        for (const wake of this.#wakers) wake();
+      }
+    };
+    void pump()
+      .catch(() => undefined)
+      .finally(() => {
+        ended = true;
+        for (const wake of this.#wakers) wake();
+      });
+    let after: number | undefined;
+    while (!signal.aborted) {
+      const answer = answers.shift();
+      if (answer !== undefined) {
+        yield answer;
+        continue;
+      }
+      after ??= reading?.afterId.toNumber();
+      const from = after;
+      const fresh = from === undefined ? [] : this.entries.filter(({ id }) => id > from);
+      if (fresh.length > 0) {
+        const next = fresh.at(-1)?.id ?? 0;
+        after = next;
+        const entries = fresh.map(({ id, ...entry }) => ({ id: u64(id), entry }));
+        yield { response: 'log', log: { entries, logId: this.logId, nextAfterId: u64(next) } };
+      } else if (ended) return;
+      else await this.#wake(signal);
+    }
+  }
+}
+
+const u64 = (value: number): Long => Long.fromNumber(value, true);
+
+/** The response headers now: nice-grpc sends none that are empty. */
+function standing(context: CallContext): void {
+  context.header.set('standing', '1');
+  context.sendHeader();
+}
+
+function credentials({ cert, key, clientCa }: FakeTls): ServerCredentials {
+  return ServerCredentials.createSsl(
+    clientCa ?? null,
+    [{ cert_chain: cert, private_key: key }],
+    clientCa !== undefined,
+  );
+}

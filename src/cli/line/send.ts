@@ -1,0 +1,234 @@
+/** send: text, hex bytes or a file, as packets, one after the other. */
+
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import type { Command } from 'commander';
+import Long from 'long';
+import { fileFailure } from '../connection/secrets.ts';
+import type { Service } from '../connection/service.ts';
+import { checkAnswer } from '../connection/service-errors.ts';
+import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
+import { parseHex, textBytes } from '../output/hex.ts';
+import { jsonLine } from '../output/json.ts';
+import { byteSize, counted, exact, parseUint64 } from '../output/numbers.ts';
+import type { Call, Shell } from '../shell.ts';
+import { currentConfig } from './port.ts';
+import { bitsPerByte } from './settings.ts';
+
+interface SendOptions {
+  readonly hex?: string;
+  readonly file?: string;
+  readonly escape?: boolean;
+  readonly crlf?: boolean;
+  readonly cr?: boolean;
+  readonly seq?: Long;
+}
+
+export function addSend(program: Command, shell: Shell): void {
+  const command = program
+    .command('send')
+    .description('send text, hex bytes or a file; done when the kernel has taken every byte')
+    .argument('[text]', 'text to send, as UTF-8')
+    .option('--hex <bytes>', 'bytes in hex: "01 03 00 0a"')
+    .option(
+      '--file <file>',
+      'a file (-: standard input), cut into packets of --packet-size, else of up to a second of the line',
+    )
+    .option('--escape', 'understand \\r \\n \\t \\0 \\e \\\\ and \\xNN in the text')
+    .option('--crlf', 'end the text with CR LF')
+    .option('--cr', 'end the text with CR')
+    .option('--seq <n>', 'seq_id of the first packet (default 1)', parseUint64)
+    .addHelpText(
+      'after',
+      '\nExamples:\n  lineside send AT --cr\n  lineside send --escape "\\x02READ\\x03"\n  lineside send --hex "01 03 00 00 00 0a c5 cd"\n  lineside send --file firmware.bin\n',
+    );
+  shell.remote(command, { what: 'cannot send', run: send });
+}
+
+interface Line {
+  readonly baudRate: number;
+  readonly dataBits: number;
+  readonly parity: number;
+  readonly stopBits: number;
+  readonly packetSize: number;
+}
+
+/** Counts what was sent. */
+interface Tally {
+  packets: number;
+  bytes: number;
+  next: Long;
+}
+
+async function send(call: Call<SendOptions>, [text]: readonly string[]): Promise<number> {
+  const { options } = call;
+  const payload = inlinePayload(text, options);
+  const service = await call.service();
+  const line: Line = await currentConfig(call, service);
+  const first = options.seq ?? Long.UONE;
+  const tally: Tally = { packets: 0, bytes: 0, next: first };
+  if (payload !== undefined) await sendPacket(call, service, line, payload, tally);
+  else await sendFile(call, service, line, options.file ?? '-', tally);
+  if (tally.packets === 0)
+    throw new CliFailure({ status: exitStatus.refused, code: 'EMPTY', why: 'there is nothing in the file' });
+  const { packets, bytes } = tally;
+  const sent = { packets, bytes, firstSeqId: exact(first), lastSeqId: exact(tally.next.subtract(1)) };
+  await call.out.write(
+    call.json ? jsonLine(sent) : `sent ${counted(bytes, 'byte')} in ${counted(packets, 'packet')}\n`,
+  );
+  return exitStatus.ok;
+}
+
+/** The bytes of text or hex; undefined for a file. */
+function inlinePayload(text: string | undefined, options: SendOptions): Uint8Array | undefined {
+  const sources = [text, options.hex, options.file].filter((source) => source !== undefined);
+  if (sources.length !== 1) throw usageFailure('give exactly one of TEXT, --hex and --file');
+  const onlyText = options.escape ?? options.crlf ?? options.cr;
+  if (text === undefined && onlyText !== undefined) throw usageFailure('--escape, --crlf and --cr go with TEXT');
+  if (options.crlf === true && options.cr === true) throw usageFailure('--crlf and --cr exclude each other');
+  const payload = text === undefined ? options.hex && parseHex(options.hex) : textPayload(text, options);
+  if (payload !== undefined && payload.length === 0) throw usageFailure('there is nothing to send');
+  return payload === '' ? undefined : payload;
+}
+
+function textPayload(text: string, options: SendOptions): Uint8Array {
+  const body = textBytes(text, options.escape === true);
+  const end = options.crlf === true ? '\r\n' : options.cr === true ? '\r' : '';
+  return Uint8Array.from(Buffer.concat([body, Buffer.from(end)]));
+}
+
+async function sendFile(
+  call: Call<SendOptions>,
+  service: Service,
+  line: Line,
+  path: string,
+  tally: Tally,
+): Promise<void> {
+  const source = await openPieces(path, call.io.stdin, line.packetSize);
+  try {
+    for await (const piece of fixedPieces(source, pieceBytes(line), call.stop)) {
+      if (line.packetSize !== 0 && piece.length !== line.packetSize)
+        throw oddRest(piece.length, line.packetSize, tally);
+      await sendPacket(call, service, line, piece, tally);
+    }
+  } finally {
+    closePieces(source);
+  }
+}
+
+function oddRest(rest: number, packetSize: number, tally: Tally): CliFailure {
+  const done = tally.packets === 0 ? 'nothing was sent' : `${counted(tally.bytes, 'byte')} were sent before`;
+  return new CliFailure({
+    status: exitStatus.refused,
+    code: 'INVALID_ARGUMENT',
+    why: `the last ${counted(rest, 'byte')} do not fill a packet of ${packetSize}; ${done}`,
+    next: 'Pad the file, or open the port with --packet-size 0.',
+  });
+}
+
+async function sendPacket(
+  call: Call<object>,
+  service: Service,
+  line: Line,
+  payload: Uint8Array,
+  tally: Tally,
+): Promise<void> {
+  const seqId = tally.next;
+  const limitMs = call.timeoutMs + lineTimeMs(line, payload.length);
+  const answer = await service
+    .call(limitMs, call.stop, ({ serial }, signal) => serial.sendPacket({ seqId, payload }, { signal }))
+    .catch((error: unknown) => {
+      throw error instanceof CliFailure ? error.during(sending(tally)) : error;
+    });
+  checkAnswer(answer, sending(tally));
+  if (!answer.echoSeqId.equals(seqId)) {
+    const why = `the service answered packet ${exact(answer.echoSeqId)} instead of ${exact(seqId)}`;
+    throw new CliFailure({ status: exitStatus.refused, code: 'ECHO_MISMATCH', what: sending(tally), why });
+  }
+  tally.packets += 1;
+  tally.bytes += payload.length;
+  tally.next = seqId.add(1);
+}
+
+function sending(tally: Tally): string {
+  return tally.packets === 0
+    ? 'cannot send'
+    : `cannot send packet ${tally.packets + 1} (${byteSize(tally.bytes)} were sent before it)`;
+}
+
+/** How long the line needs for so many bytes; 0 when it is closed. */
+function lineTimeMs(line: Line, bytes: number): number {
+  return line.baudRate === 0 ? 0 : Math.ceil((bytes * bitsPerByte(line) * 1000) / line.baudRate);
+}
+
+// A file or standard input as pieces of a fixed size, the last one perhaps shorter.
+
+/** serial.max_payload_bytes as it is unless the box's configuration says less. */
+const maxPayloadBytes = 65_536;
+
+/**
+ * The size of a file's packets: the port's own, else what the line carries in a second, so that an answer comes well
+ * within the time limit and Ctrl-C acts soon.
+ */
+function pieceBytes(line: {
+  baudRate: number;
+  dataBits: number;
+  parity: number;
+  stopBits: number;
+  packetSize: number;
+}): number {
+  if (line.packetSize !== 0) return line.packetSize;
+  return Math.min(maxPayloadBytes, Math.max(1, Math.floor(line.baudRate / bitsPerByte(line))));
+}
+
+/** Opens the source; a file that cannot be cut into whole packets is refused before anything is sent. */
+async function openPieces(path: string, stdin: Readable, packetSize: number): Promise<Readable> {
+  if (path === '-') return stdin;
+  const info = await stat(path).catch((error: unknown) => {
+    throw fileFailure('read', path, error);
+  });
+  if (info.isFile() && packetSize !== 0 && info.size % packetSize !== 0) {
+    throw new CliFailure({
+      status: exitStatus.refused,
+      code: 'INVALID_ARGUMENT',
+      why: `the file has ${counted(info.size, 'byte')}, no multiple of the packet size ${packetSize}; nothing was sent`,
+      next: 'Pad the file, or open the port with --packet-size 0.',
+    });
+  }
+  return createReadStream(path);
+}
+
+function closePieces(source: Readable): void {
+  source.destroy();
+}
+
+async function* fixedPieces(source: Readable, size: number, stop: AbortSignal): AsyncGenerator<Uint8Array> {
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  for await (const part of stoppable(source, stop)) {
+    held.push(part);
+    heldBytes += part.length;
+    if (heldBytes < size) continue;
+    const all = Buffer.concat(held);
+    let at = 0;
+    for (; at + size <= all.length; at += size) yield all.subarray(at, at + size);
+    held = [all.subarray(at)];
+    heldBytes = all.length - at;
+  }
+  if (heldBytes > 0) yield Buffer.concat(held);
+}
+
+async function* stoppable(source: Readable, stop: AbortSignal): AsyncGenerator<Buffer> {
+  const end = (): void => void source.destroy();
+  stop.addEventListener('abort', end, { once: true });
+  try {
+    for await (const part of source) yield Buffer.from(part as Uint8Array | string);
+  } catch (error) {
+    stop.throwIfAborted();
+    throw fileFailure('read', 'the input', error);
+  } finally {
+    stop.removeEventListener('abort', end);
+  }
+  stop.throwIfAborted();
+}

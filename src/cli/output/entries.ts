@@ -1,0 +1,113 @@
+/** Log entries and gaps as lines for people. Pure, but for the day it remembers to print once. */
+import type { lineside } from '../../shared/proto/services.ts';
+import { gapPhrase } from '../line/status-text.ts';
+import { asciiColumn, escapedText, safeText, spacedHex } from './hex.ts';
+import { directionName, entryClockName } from './json.ts';
+import { exact, localTime, type Uint64, type Zone } from './numbers.ts';
+
+export type DataView = 'hex' | 'text' | 'both';
+
+export interface EntryLook {
+  readonly view: DataView;
+  /** Columns of the terminal; 0: none. On a terminal the day is printed once, elsewhere on every line. */
+  readonly width: number;
+  readonly colour: boolean;
+  readonly ids: boolean;
+  readonly zone: Zone;
+}
+
+/** What a batch holds, in log order. */
+export type LogItem =
+  | { readonly kind: 'entry'; readonly value: lineside.v1.LogEntry }
+  | { readonly kind: 'gap'; readonly value: lineside.v1.LogGap };
+
+/** Gaps stand before the entries that follow them. */
+export function* logItems(batch: lineside.v1.LogBatch): Generator<LogItem> {
+  let next = 0;
+  for (const value of batch.entries) {
+    for (let gap = batch.gaps[next]; gap?.firstId.lessThan(value.id); gap = batch.gaps[next]) {
+      yield { kind: 'gap', value: gap };
+      next += 1;
+    }
+    yield { kind: 'entry', value };
+  }
+  for (const value of batch.gaps.slice(next)) yield { kind: 'gap', value };
+}
+
+const usualRowBytes = 16;
+const rowStep = 4;
+/** "12:00:00.123 RX " */
+const leadColumns = 16;
+
+/** Bytes in a row of the dump that fit the terminal: 16, or 12, 8, 4. */
+export function rowBytes(view: DataView, width: number): number {
+  if (width === 0) return usualRowBytes;
+  const free = width - leadColumns;
+  const fit = view === 'both' ? Math.floor((free - 3) / 4) : Math.floor((free + 1) / 3);
+  return Math.max(rowStep, Math.min(usualRowBytes, fit - (fit % rowStep)));
+}
+
+const colours: Readonly<Record<string, string>> = { tx: '\x1b[36m', rx: '\x1b[32m', gap: '\x1b[33m' };
+const plain = '\x1b[0m';
+
+/** Stands between the time and what follows, so that columns stay where they are. */
+function clockMark(clock: number): string {
+  const known = entryClockName(clock);
+  return known === 'notSet' ? '?' : known === 'corrected' ? '~' : ' ';
+}
+
+export class EntryPrinter {
+  readonly #look: EntryLook;
+  readonly #rowBytes: number;
+  #day = '';
+
+  constructor(look: EntryLook) {
+    this.#look = look;
+    this.#rowBytes = rowBytes(look.view, look.width);
+  }
+
+  item(item: LogItem): string {
+    return item.kind === 'gap' ? this.#gap(item.value) : this.#entry(item.value);
+  }
+
+  #gap(gap: lineside.v1.LogGap): string {
+    return `${this.#painted('gap', `-- ${gapPhrase(gap, this.#look.zone)} --`)}\n`;
+  }
+
+  #entry({ id, entry, clock }: lineside.v1.LogEntry): string {
+    const direction = directionName(entry.dir);
+    const when = this.#when(entry.timestamp);
+    const number = this.#look.ids ? `${exact(id)} ` : '';
+    const lead = `${when.stamp}${clockMark(clock)}${number}${this.#painted(direction, direction.toUpperCase())} `;
+    const blank = ' '.repeat(when.stamp.length + number.length + direction.length + 2);
+    const rows = entry.rawData.length === 0 ? [] : this.#rows(entry.rawData);
+    if (entry.note !== '' || rows.length === 0) rows.push(`# ${safeText(entry.note)}`.trimEnd());
+    return `${when.dayLine}${rows.map((row, at) => `${at === 0 ? lead : blank}${row}\n`).join('')}`;
+  }
+
+  #when(timestamp: Uint64): { stamp: string; dayLine: string } {
+    const { date, time } = localTime(timestamp, this.#look.zone);
+    if (this.#look.width === 0) return { stamp: `${date} ${time}`.trim(), dayLine: '' };
+    const dayLine = date === this.#day || date === '' ? '' : `-- ${date} --\n`;
+    if (date !== '') this.#day = date;
+    return { stamp: time, dayLine };
+  }
+
+  #rows(data: Uint8Array): string[] {
+    const { view } = this.#look;
+    if (view === 'text') return [escapedText(data)];
+    const rows: string[] = [];
+    const hexColumns = this.#rowBytes * 3 - 1;
+    for (let at = 0; at < data.length; at += this.#rowBytes) {
+      const part = data.subarray(at, at + this.#rowBytes);
+      const hex = spacedHex(part);
+      rows.push(view === 'hex' ? hex : `${hex.padEnd(hexColumns)} |${asciiColumn(part)}|`);
+    }
+    return rows;
+  }
+
+  #painted(what: string, text: string): string {
+    const colour = this.#look.colour ? colours[what] : undefined;
+    return colour === undefined ? text : `${colour}${text}${plain}`;
+  }
+}

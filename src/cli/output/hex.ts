@@ -1,0 +1,126 @@
+/** Bytes as hex and as text that is safe on a terminal, and back. Pure. */
+import { usageFailure } from '../failure.ts';
+
+const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+/** "01 03 0a" */
+export function spacedHex(data: Uint8Array): string {
+  let text = '';
+  for (const byte of data) text += text === '' ? digits[byte] : ` ${digits[byte]}`;
+  return text;
+}
+
+/** "01030a" */
+export function plainHex(data: Uint8Array): string {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex');
+}
+
+/** Reads "01 03", "0103", "0x01,0x03", "01:03". */
+export function parseHex(text: string): Uint8Array {
+  const parts = text.split(/[\s,:;-]+/).filter((part) => part !== '');
+  let all = '';
+  for (const part of parts) {
+    const pure = part.replace(/^0x/i, '');
+    if (!/^[0-9a-f]+$/i.test(pure)) throw usageFailure(`"${part}" is not hex`, 'Write bytes as "01 03 ff" or 0103ff.');
+    if (pure.length !== 1 && pure.length % 2 === 1) {
+      throw usageFailure(`"${part}" has an odd number of hex digits`, 'Write two digits for each byte.');
+    }
+    all += pure.length === 1 ? `0${pure}` : pure;
+  }
+  return Uint8Array.from(Buffer.from(all, 'hex'));
+}
+
+/** The right column of a hex dump. */
+export function asciiColumn(data: Uint8Array): string {
+  let text = '';
+  for (const byte of data) text += byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.';
+  return text;
+}
+
+const named: Readonly<Record<string, string>> = { '\r': '\\r', '\n': '\\n', '\t': '\\t', '\\': '\\\\' };
+/** What a terminal may be given as it is: letters, marks, digits, punctuation, symbols and the plain space, of any script. */
+const showable = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
+
+/** Bytes as text with every control character, and every byte that is not UTF-8, written as an escape. */
+export function escapedText(data: Uint8Array): string {
+  return mapText(data, (char, bytes) => named[char] ?? (showable.test(char) ? char : escapedBytes(bytes)));
+}
+
+/** The same for text from the service (notes, names, errors): one line, nothing that drives a terminal. */
+export function safeText(text: string): string {
+  let out = '';
+  for (const char of text) out += showable.test(char) ? char : (named[char] ?? escapedBytes(Buffer.from(char)));
+  return out;
+}
+
+/** The same for several lines. */
+export function safeLines(text: string): string {
+  return text.split('\n').map(safeText).join('\n');
+}
+
+/** Line ends, tabs and backspace work as on a terminal; any other control is shown (^[ for ESC), so nothing drives it. */
+export function liveText(data: Uint8Array): string {
+  return mapText(data, (char, bytes) => {
+    if (showable.test(char) || char === '\r' || char === '\n' || char === '\t' || char === '\b') return char;
+    const code = bytes[0] ?? 0;
+    if (bytes.length === 1 && code < 0x20) return `^${String.fromCharCode(code + 0x40)}`;
+    return code === 0x7f ? '^?' : escapedBytes(bytes);
+  });
+}
+
+function escapedBytes(bytes: Uint8Array): string {
+  let text = '';
+  for (const byte of bytes) text += `\\x${digits[byte]}`;
+  return text;
+}
+
+function mapText(data: Uint8Array, show: (char: string, bytes: Uint8Array) => string): string {
+  let text = '';
+  for (let at = 0; at < data.length; ) {
+    const length = sequenceLength(data, at);
+    const bytes = data.subarray(at, at + Math.max(1, length));
+    text += length === 0 ? escapedBytes(bytes) : show(decode(bytes), bytes);
+    at += bytes.length;
+  }
+  return text;
+}
+
+function decode(bytes: Uint8Array): string {
+  return bytes.length === 1 ? String.fromCharCode(bytes[0] ?? 0) : strict.decode(bytes);
+}
+
+const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Length of the UTF-8 sequence at `at`, 0 when there is none. */
+function sequenceLength(data: Uint8Array, at: number): number {
+  const first = data[at] ?? 0;
+  if (first < 0x80) return 1;
+  const length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (length === 0 || at + length > data.length) return 0;
+  try {
+    strict.decode(data.subarray(at, at + length));
+    return length;
+  } catch {
+    return 0;
+  }
+}
+
+const unescapes: Readonly<Record<string, number>> = { r: 0x0d, n: 0x0a, t: 0x09, '0': 0, e: 0x1b, '\\': 0x5c };
+
+/** Text to bytes; with escapes: \r \n \t \0 \e \\ and \xNN. */
+export function textBytes(text: string, escapes: boolean): Uint8Array {
+  if (!escapes) return Uint8Array.from(Buffer.from(text));
+  const parts = text.split(/(\\(?:x[0-9a-fA-F]{2}|[^x]|$|x))/);
+  return Uint8Array.from(
+    Buffer.concat(parts.map((part) => (part.startsWith('\\') ? unescaped(part) : Buffer.from(part)))),
+  );
+}
+
+function unescaped(part: string): Buffer {
+  if (part.length === 4) return Buffer.from(part.slice(2), 'hex');
+  const byte = unescapes[part.slice(1)];
+  if (byte === undefined) {
+    throw usageFailure(`"${part}" is not an escape`, 'Known are \\r \\n \\t \\0 \\e \\\\ and \\xNN.');
+  }
+  return Buffer.from([byte]);
+}

@@ -1,0 +1,68 @@
+/** Standard output and error of a command: waits when the reader is slow, and ends quietly when the reader has gone. */
+import { systemCode } from '../../shared/base/errors.ts';
+import { fileFailure } from '../connection/secrets.ts';
+import type { CliOutput } from '../io.ts';
+
+/** The reader of standard output has gone (`| head`): the command has nothing left to do, and nothing to complain about. */
+export class OutputClosed extends Error {
+  override readonly name = 'OutputClosed';
+}
+
+/** Columns when the terminal does not say. */
+const usualColumns = 80;
+
+export class Output {
+  readonly #stream: CliOutput;
+  #error: Error | undefined;
+  readonly #listeners: (() => void)[] = [];
+
+  constructor(stream: CliOutput) {
+    this.#stream = stream;
+    stream.on('error', this.#onError);
+  }
+
+  get isTerminal(): boolean {
+    return this.#stream.isTTY === true;
+  }
+
+  /** 0 when it is no terminal: lines are not cut then. */
+  get width(): number {
+    return this.isTerminal ? (this.#stream.columns ?? usualColumns) : 0;
+  }
+
+  /** Resolves when more may be written. Throws OutputClosed, or a CliFailure that says what is wrong with the stream. */
+  async write(data: string | Uint8Array): Promise<void> {
+    this.#check();
+    if (data.length === 0 || this.#stream.write(data)) return;
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        this.#stream.off('drain', done);
+        this.#listeners.splice(0);
+        resolve();
+      };
+      this.#listeners.push(done);
+      this.#stream.once('drain', done);
+    });
+    this.#check();
+  }
+
+  /** Resolves when all that was written has left the process. */
+  async flush(): Promise<void> {
+    if (this.#error !== undefined || !this.#stream.writable) return;
+    await new Promise<void>((resolve) => this.#stream.write('', () => resolve()));
+  }
+
+  release(): void {
+    this.#stream.off('error', this.#onError);
+  }
+
+  readonly #onError = (error: Error): void => {
+    this.#error ??= error;
+    for (const wake of this.#listeners.splice(0)) wake();
+  };
+
+  #check(): void {
+    if (this.#error === undefined) return;
+    throw systemCode(this.#error) === 'EPIPE' ? new OutputClosed() : fileFailure('write', 'the output', this.#error);
+  }
+}
