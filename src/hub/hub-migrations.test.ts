@@ -13,7 +13,7 @@ import type { Migrations } from '../shared/storage/open.ts';
 import { hubMigrations } from './hub-migrations.ts';
 import { author, recordEvent } from './outbox/change-store.fixture.ts';
 import { openChangeStore } from './outbox/change-store.ts';
-import { openRefdataFile } from './outbox/open-file.ts';
+import { openRefdataFile } from './outbox/refdata-file.ts';
 import { RecordWriter } from './refdata/record-writer.ts';
 
 function directory(t: TestContext): string {

@@ -7,7 +7,7 @@ import type { Config } from '../shared/config/config.ts';
 import type { LineClient } from '../shared/line-client/line-client.ts';
 import { openUpstreamBroker } from './hub-broker.ts';
 import { type Broker, LARGE_MESSAGE_MS } from './kafka/face.ts';
-import type { Publisher } from './outbox/publisher.ts';
+import type { Publisher } from './outbox/publisher/publisher.ts';
 import { UpstreamAlerts } from './upstream/alerts.ts';
 import { ChangeEvents } from './upstream/change-events.ts';
 import type { Transport, UpstreamAdmin } from './upstream/face.ts';

@@ -5,7 +5,7 @@ import { hubMigrations } from '../../src/hub/hub-migrations.ts';
 import { createKafkaBroker } from '../../src/hub/kafka/broker.ts';
 import type { Broker, KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
-import { createPublisher, type Publisher } from '../../src/hub/outbox/publisher.ts';
+import { createPublisher, type Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
 import type { Clock } from '../../src/shared/base/clock.ts';
 import { silentLogger } from '../../src/shared/base/logger.ts';
 import { openDatabase } from '../../src/shared/storage/open.ts';

@@ -4,8 +4,8 @@ import { it } from 'node:test';
 import { systemClock } from '../../shared/base/clock.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { createOutboxAdmin } from '../outbox/admin.ts';
-import { FakeBroker } from '../outbox/broker.fixture.ts';
-import { publisherOn } from '../outbox/publisher.fixture.ts';
+import { FakeBroker } from '../outbox/publisher/broker.fixture.ts';
+import { publisherOn } from '../outbox/publisher/publisher.fixture.ts';
 import { type Answer, startTestServer } from './server.fixture.ts';
 
 it('a row that can never go is seen as dead letter, alert and audit record, sent again or given up', async (t) => {

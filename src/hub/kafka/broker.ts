@@ -7,7 +7,7 @@ import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { Absence } from './absence.ts';
+import { Absence } from './connection-fault.ts';
 import type {
   Broker,
   BrokerListener,
@@ -18,10 +18,6 @@ import type {
   OutgoingMessage,
   Settled,
 } from './face.ts';
-import { Outstanding } from './outstanding.ts';
-import type { Session, SessionListener } from './session.ts';
-import { QUEUE_MESSAGES } from './settings.ts';
-import { TopicKeeper } from './topic-keeper.ts';
 import {
   type Fault,
   fatalReason,
@@ -32,8 +28,12 @@ import {
   saysLimitOutdated,
   saysTopicMissing,
   thrownOutcome,
-} from './verdict.ts';
-import { Window } from './window.ts';
+} from './librdkafka-errors.ts';
+import { Outstanding } from './outstanding.ts';
+import { Window } from './send-window.ts';
+import type { Session, SessionListener } from './session.ts';
+import { QUEUE_MESSAGES } from './settings.ts';
+import { TopicKeeper } from './topic-keeper.ts';
 
 /** A producer that could not be made, or that had to be replaced, is followed by another after a pause that doubles between these. */
 const RETRY_FIRST_MS = 1_000;

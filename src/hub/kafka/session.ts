@@ -5,8 +5,8 @@
 import kafka, { type LibrdKafkaError, type Metadata, type MetadataOptions } from 'node-rdkafka';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import type { KafkaOptions, OutgoingMessage } from './face.ts';
+import type { Fault } from './librdkafka-errors.ts';
 import { producerSettings, topicSettings } from './settings.ts';
-import type { Fault } from './verdict.ts';
 
 /** Reports come with a poll: this often while there is something to report, */
 const POLL_BUSY_MS = 5;

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { createOutboxAdmin } from './admin.ts';
-import { FakeBroker } from './broker.fixture.ts';
 import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
 import type { OutboxAdmin } from './face.ts';
-import { change, changeAtOnce, publisherOn, type Rig, rigFor, settles, turns } from './publisher.fixture.ts';
+import { FakeBroker } from './publisher/broker.fixture.ts';
+import { change, changeAtOnce, publisherOn, type Rig, rigFor, settles, turns } from './publisher/publisher.fixture.ts';
 
 function adminFor(t: TestContext): Rig & { readonly admin: OutboxAdmin } {
   const rig = rigFor(t);

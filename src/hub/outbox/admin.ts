@@ -19,7 +19,7 @@ import type {
   Page,
   PageRequest,
 } from './face.ts';
-import type { Publisher } from './publisher.ts';
+import type { Publisher } from './publisher/publisher.ts';
 import { storageError } from './storage-errors.ts';
 
 export interface OutboxAdminOptions {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { entriesOf, maxEntryBytes } from './bundle-split.ts';
+import { entriesOf, maxEntryBytes } from './bundle.ts';
 import type { BundleFormat } from './face.ts';
 import { readItem } from './import-run.ts';
 import { notAnInstant } from './validity.ts';

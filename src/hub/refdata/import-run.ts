@@ -6,7 +6,7 @@ import { sameJson } from '../../shared/base/same-json.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { isWider, type JsonObject } from '../outbox/event.ts';
 import { isOpen, shownName } from './access.ts';
-import { entriesOf, maxEntryBytes } from './bundle-split.ts';
+import { entriesOf, maxEntryBytes } from './bundle.ts';
 import { type DictionaryHead, DictionaryRows } from './dictionary-rows.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import { Faults } from './faults.ts';

@@ -1,7 +1,7 @@
 /** A refdata.db as subscriptions, changes and the planner would have left it. */
 import { join } from 'node:path';
 import { hubMigrations } from '../../../src/hub/hub-migrations.ts';
-import { openRefdataFile } from '../../../src/hub/outbox/open-file.ts';
+import { openRefdataFile } from '../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../src/hub/outbox/rows.ts';
 import { SecretBox } from '../../../src/hub/webhooks/secrets.ts';
 import type { Connection } from '../../../src/shared/storage/open.ts';

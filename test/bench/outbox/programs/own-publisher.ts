@@ -3,7 +3,7 @@
 import { createKafkaBroker } from '../../../../src/hub/kafka/broker.ts';
 import type { Broker } from '../../../../src/hub/kafka/face.ts';
 import type { ChangeStore } from '../../../../src/hub/outbox/change-store.ts';
-import { createPublisher } from '../../../../src/hub/outbox/publisher.ts';
+import { createPublisher } from '../../../../src/hub/outbox/publisher/publisher.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
 import { DEVICE_ID, IN_FLIGHT_BYTES, kafkaOptions } from '../settings.ts';

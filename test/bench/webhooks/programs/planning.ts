@@ -7,7 +7,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
 import { openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
-import { openRefdataFile } from '../../../../src/hub/outbox/open-file.ts';
+import { openRefdataFile } from '../../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/rows.ts';
 import type { Known, SubscriptionBook } from '../../../../src/hub/webhooks/parts.ts';
 import { createPlanner } from '../../../../src/hub/webhooks/planner.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { silentLogger } from '../../shared/base/logger.ts';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../../shared/base/logger.ts';
 import { BrokerRejectLog } from './broker-reject-log.ts';
 
 function journal() {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { BATCH_BYTES } from './settings.ts';
 import {
   fatalReason,
   isAllDown,
@@ -10,7 +9,8 @@ import {
   saysTopicMissing,
   thrownOutcome,
   troubleOf,
-} from './verdict.ts';
+} from './librdkafka-errors.ts';
+import { BATCH_BYTES } from './settings.ts';
 
 const sent = { topic: 't', bytes: 500, topicLimit: undefined };
 const reported = (text: string, more: Partial<Parameters<typeof outcomeOf>[1]> = {}) =>

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Window } from './window.ts';
+import { Window } from './send-window.ts';
 
 const mostBytes = 4 * 1024 * 1024;
 

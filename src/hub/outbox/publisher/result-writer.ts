@@ -2,12 +2,12 @@
  * What the broker's answers change in the outbox, written in batches: one transaction for each burst of reports. What
  * cannot be written (a full disk) is kept and tried again; its rows are not sent again meanwhile.
  */
-import type { Clock } from '../../shared/base/clock.ts';
-import { messageOf } from '../../shared/base/errors.ts';
-import { instantOfMs } from '../../shared/base/instant.ts';
-import type { Logger } from '../../shared/base/logger.ts';
-import type { Audit, ChangeStore } from './change-store.ts';
-import type { Write } from './lanes.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import { messageOf } from '../../../shared/base/errors.ts';
+import { instantOfMs } from '../../../shared/base/instant.ts';
+import type { Logger } from '../../../shared/base/logger.ts';
+import type { Audit, ChangeStore } from '../change-store.ts';
+import type { Write } from './publish-scheduler.ts';
 import type { WaitingRows } from './waiting-rows.ts';
 
 export interface WritesOptions {

@@ -1,8 +1,8 @@
 /** All rows in hand and held, the topics and the backlog they came from, and how any of it is let go again. Pure. */
 import { Backlog } from './backlog.ts';
 import { HeldRows } from './held-rows.ts';
-import { type Lane, LaneTable, type RowHead } from './lane.ts';
-import { type Slice, Topics } from './topics.ts';
+import { type Lane, LaneTable, type RowHead } from './key-queue.ts';
+import { type Slice, Topics } from './topic-state.ts';
 
 export interface LaneLimits {
   /** Bytes on their way, unacknowledged; one row always may. */

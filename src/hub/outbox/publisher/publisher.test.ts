@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { author, openStoreIn, recordEvent, temporaryStore } from '../change-store.fixture.ts';
+import type { ChangeStore } from '../change-store.ts';
 import { FakeBroker } from './broker.fixture.ts';
-import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
-import type { ChangeStore } from './change-store.ts';
 import { change, changeAtOnce, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
 
 interface OutboxRow {
@@ -279,7 +279,7 @@ describe('the publisher', () => {
     const { store, publisher, path, clock } = rigFor(t);
     publisher.start();
     await store.hold(async () => {
-      const { ImportConnection } = await import('./import-connection.ts');
+      const { ImportConnection } = await import('../import-connection.ts');
       const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
       side.change(author, (tx) => {
         for (let n = 0; n < 200; n++) tx.emit(recordEvent(`k${n}`));

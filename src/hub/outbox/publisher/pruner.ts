@@ -1,9 +1,9 @@
 /** Removes published rows some days after, in slices that hold neither the loop nor a change. */
-import type { Clock, Timer } from '../../shared/base/clock.ts';
-import { messageOf } from '../../shared/base/errors.ts';
-import { instantOfMs } from '../../shared/base/instant.ts';
-import type { Logger } from '../../shared/base/logger.ts';
-import type { ChangeStore } from './change-store.ts';
+import type { Clock, Timer } from '../../../shared/base/clock.ts';
+import { messageOf } from '../../../shared/base/errors.ts';
+import { instantOfMs } from '../../../shared/base/instant.ts';
+import type { Logger } from '../../../shared/base/logger.ts';
+import type { ChangeStore } from '../change-store.ts';
 import type { WaitingRows } from './waiting-rows.ts';
 
 export interface PrunerOptions {

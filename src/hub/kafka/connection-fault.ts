@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { troubleOf } from './verdict.ts';
+import { troubleOf } from './librdkafka-errors.ts';
 
 const CONNECTING = 'connecting';
 /** Lines in the log about one absence, each with another reason. */

@@ -1,5 +1,13 @@
 /** A broker in memory for the publisher's tests: it answers each message as it is told, and keeps what arrived. */
-import type { Broker, BrokerListener, BrokerState, Offered, Outcome, OutgoingMessage, Settled } from '../kafka/face.ts';
+import type {
+  Broker,
+  BrokerListener,
+  BrokerState,
+  Offered,
+  Outcome,
+  OutgoingMessage,
+  Settled,
+} from '../../kafka/face.ts';
 
 /** 'lost' and 'silent' have arrived, and are told as unreached or not at all; 'never' has not, and is not told. */
 type Answer = 'acknowledge' | 'refuse' | 'refuse for ever' | 'time out' | 'lost' | 'silent' | 'never';

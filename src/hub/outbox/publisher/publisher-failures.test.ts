@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { test } from 'node:test';
-import { createLogger } from '../../shared/base/logger.ts';
-import { openExisting } from '../../shared/storage/open.ts';
+import { createLogger } from '../../../shared/base/logger.ts';
+import { openExisting } from '../../../shared/storage/open.ts';
+import { author, openStoreIn, recordEvent } from '../change-store.fixture.ts';
 import { FakeBroker } from './broker.fixture.ts';
-import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
 import { change, changeAtOnce, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
 
 test('what a broker refuses for days while nothing can be stored is kept once for each row', async (t) => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Outcome } from '../kafka/face.ts';
-import type { LaneLimits } from './in-flight.ts';
-import type { RowHead } from './lane.ts';
-import { Lanes } from './lanes.ts';
+import type { Outcome } from '../../kafka/face.ts';
+import type { RowHead } from './key-queue.ts';
+import { Lanes } from './publish-scheduler.ts';
 import { ReadAhead } from './read-ahead.ts';
+import type { LaneLimits } from './scheduler-state.ts';
 
 const ack: Outcome = { kind: 'acknowledged' };
 const refused: Outcome = { kind: 'refused', reason: 'no', forever: false };

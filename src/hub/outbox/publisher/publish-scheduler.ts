@@ -8,11 +8,11 @@
  *
  * What holds at every moment: each waiting row the scan has seen is in hand, held, or not below the gap of its lane or slice.
  */
-import { backoffMs } from '../../shared/base/backoff.ts';
-import type { Outcome } from '../kafka/face.ts';
-import { InFlight, type LaneLimits } from './in-flight.ts';
-import type { Lane, RowHead } from './lane.ts';
-import { Reading, type Verdict } from './reading.ts';
+import { backoffMs } from '../../../shared/base/backoff.ts';
+import type { Outcome } from '../../kafka/face.ts';
+import type { Lane, RowHead } from './key-queue.ts';
+import { Reading, type Verdict } from './scan-policy.ts';
+import { InFlight, type LaneLimits } from './scheduler-state.ts';
 
 /** To be written to the row before its lane goes on; `attempt` while it waits. */
 export type Write =

@@ -3,21 +3,21 @@
  * the broker has something to say, and each second. A row counts as published when the broker has acknowledged it and that
  * is committed; a process that ends in between sends it again.
  */
-import type { Clock, Timer } from '../../shared/base/clock.ts';
-import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { Heartbeat } from '../../shared/base/heartbeat.ts';
-import type { Logger } from '../../shared/base/logger.ts';
-import type { Broker, Settled } from '../kafka/face.ts';
+import type { Clock, Timer } from '../../../shared/base/clock.ts';
+import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
+import { Heartbeat } from '../../../shared/base/heartbeat.ts';
+import type { Logger } from '../../../shared/base/logger.ts';
+import type { Broker, Settled } from '../../kafka/face.ts';
+import type { Audit, ChangeStore } from '../change-store.ts';
+import type { Scope } from '../event.ts';
+import { storageError } from '../storage-errors.ts';
 import { BrokerRejectLog } from './broker-reject-log.ts';
-import type { Audit, ChangeStore } from './change-store.ts';
-import type { Scope } from './event.ts';
-import type { RowHead } from './lane.ts';
-import { type BlockedLane, Lanes } from './lanes.ts';
+import type { RowHead } from './key-queue.ts';
 import { Pruner } from './pruner.ts';
+import { type BlockedLane, Lanes } from './publish-scheduler.ts';
 import { type Read, ReadAhead } from './read-ahead.ts';
-import { storageError } from './storage-errors.ts';
+import { Writes } from './result-writer.ts';
 import { type StoredRow, WaitingRows } from './waiting-rows.ts';
-import { Writes } from './writes.ts';
 
 export interface PublisherOptions {
   readonly store: ChangeStore;

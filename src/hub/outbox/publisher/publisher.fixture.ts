@@ -1,11 +1,11 @@
 /** A publisher over a real refdata.db and a broker in memory. */
 import type { TestContext } from 'node:test';
-import type { Clock } from '../../shared/base/clock.ts';
-import type { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { silentLogger } from '../../shared/base/logger.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../../shared/base/logger.ts';
+import { author, recordEvent, type TemporaryStore, temporaryStore } from '../change-store.fixture.ts';
+import type { ChangeStore } from '../change-store.ts';
 import { FakeBroker } from './broker.fixture.ts';
-import { author, recordEvent, type TemporaryStore, temporaryStore } from './change-store.fixture.ts';
-import type { ChangeStore } from './change-store.ts';
 import { createPublisher, type Publisher, type PublisherOptions } from './publisher.ts';
 
 export interface Rig extends TemporaryStore {

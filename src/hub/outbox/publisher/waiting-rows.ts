@@ -1,7 +1,7 @@
 /** The SQL of the publisher: rows that wait, what becomes of them, and removing the old ones. */
-import type { Instant } from '../../shared/base/instant.ts';
-import type { Connection } from '../../shared/storage/open.ts';
-import type { Scope } from './event.ts';
+import type { Instant } from '../../../shared/base/instant.ts';
+import type { Connection } from '../../../shared/storage/open.ts';
+import type { Scope } from '../event.ts';
 import type { Read } from './read-ahead.ts';
 
 export interface StoredRow {

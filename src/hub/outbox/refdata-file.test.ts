@@ -10,7 +10,7 @@ import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { author, migrations, openStoreIn, recordEvent, temporaryDir, temporaryStore } from './change-store.fixture.ts';
 import { openChangeStore } from './change-store.ts';
-import { openRefdataFile, refdataFileName } from './open-file.ts';
+import { openRefdataFile, refdataFileName } from './refdata-file.ts';
 
 /** Of the file and its write-ahead log; -shm is SQLite's scratch, and a reader begins an empty -wal where there is none. */
 function digest(dir: string): string {

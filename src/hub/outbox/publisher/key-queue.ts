@@ -1,6 +1,6 @@
 /** A lane: a key that has a row in hand, and what becomes of that row. Pure. */
 import { Gap } from './backlog.ts';
-import type { Slice, Topic } from './topics.ts';
+import type { Slice, Topic } from './topic-state.ts';
 
 export interface RowHead {
   readonly id: number;

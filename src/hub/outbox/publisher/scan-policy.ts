@@ -3,8 +3,8 @@
  * a pass over the backlog begins and ends. Pure.
  */
 import type { Gap } from './backlog.ts';
-import type { InFlight } from './in-flight.ts';
-import type { Head, Lane, RowHead } from './lane.ts';
+import type { Head, Lane, RowHead } from './key-queue.ts';
+import type { InFlight } from './scheduler-state.ts';
 
 /** 'offer': now, and tell taken(). 'next': it is accounted for, look at the next row. 'wait': no room, ask again later. */
 export type Verdict = 'offer' | 'next' | 'wait';
