@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { type JsonObject, narrowest, type Scope, scopes } from './outbox/event.ts';
 import type { Dictionary } from './refdata/face.ts';
 import { outboxRows, type TemporaryRefdata, temporaryRefdata, trusted } from './refdata/refdata.fixture.ts';
-import { deliveriesIn, FakeBook, plannerOn, sentOf } from './webhooks/planner.fixture.ts';
+import { deliveriesIn, FakeCache, plannerOn, sentOf } from './webhooks/planner.fixture.ts';
 
 const key = fc.constantFrom('a', 'b');
 const scope = fc.constantFrom(...scopes);
@@ -171,9 +171,9 @@ function upTo(scope: Scope): readonly Scope[] {
 it('nothing written under a narrower scope is in an event of a wider topic, or in a delivery to a wider subscription', async (t) => {
   const at = temporaryRefdata(t);
   const { store, clock } = at;
-  const book = new FakeBook();
-  const planner = plannerOn(store, book, clock);
-  for (const [place, widest] of scopes.entries()) await book.put(store, place + 1, { scopes: upTo(widest) });
+  const cache = new FakeCache();
+  const planner = plannerOn(store, cache, clock);
+  for (const [place, widest] of scopes.entries()) await cache.put(store, place + 1, { scopes: upTo(widest) });
   let run = 0;
   await fc.assert(
     fc.asyncProperty(scope, fc.array(step, { minLength: 10, maxLength: 40, size: 'max' }), async (first, steps) => {
@@ -189,7 +189,7 @@ it('nothing written under a narrower scope is in an event of a wider topic, or i
   await planner.caughtUp();
   const deliveries = deliveriesIn(store);
   for (const delivery of deliveries) {
-    const { scopes: readers } = book.byId(delivery.subscriptionId) ?? { scopes: [] };
+    const { scopes: readers } = cache.byId(delivery.subscriptionId) ?? { scopes: [] };
     mustNotLeak(`delivery ${delivery.id}`, JSON.stringify(sentOf(store, delivery)), readers);
   }
   // That something was there to leak.

@@ -1,6 +1,6 @@
 /** Webhooks: subscriptions, their deliveries, and the test-ping. */
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Caller, Subscription, SubscriptionRequest, WebhookAdmin } from '../webhooks/face.ts';
+import type { Caller, SubscriptionRequest, SubscriptionView, WebhookAdmin } from '../webhooks/face.ts';
 import { changeReason, ifMatch } from './headers.ts';
 import { type App, actorOf, listed, pageOf, type RouteParts, reasonOf, versioned } from './route.ts';
 import { answers, Body, Headers, Query, reading, unchanged, writing } from './schemas.ts';
@@ -72,7 +72,7 @@ async function subscribe(
   caller: Caller,
   wanted: Incomplete,
   reason: string,
-): Promise<Subscription> {
+): Promise<SubscriptionView> {
   const request = { ...wanted, name: wanted.name ?? '', url: wanted.url ?? '', secret: wanted.secret ?? '' };
   const missing = (['name', 'url', 'secret'] as const).filter((field) => wanted[field] === undefined);
   try {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type ExpectedVersion, isExpected } from '../../shared/base/expected-version.ts';
 import type { Alert, Page, PageRequest } from '../outbox/face.ts';
-import { readUrl } from '../webhooks/egress-url.ts';
+import { parseUrl } from '../webhooks/egress-url.ts';
 import type {
   Attempt,
   Caller,
@@ -17,9 +17,9 @@ import type {
   PingResult,
   ResendRange,
   SecretRotation,
-  Subscription,
   SubscriptionPatch,
   SubscriptionRequest,
+  SubscriptionView,
   WebhookAdmin,
   WebhookStatus,
 } from '../webhooks/face.ts';
@@ -42,7 +42,7 @@ export class FakeWebhooks implements WebhookAdmin {
   steps: unknown[] = [];
   /** What the next call throws. */
   failure: unknown;
-  kept: Subscription[] = [];
+  kept: SubscriptionView[] = [];
   sent: Delivery[] = [7, 6, 5].map((id) => ({
     deliveryId: `${id}-00c0ffee00c0ffee`,
     subscription: '1',
@@ -76,15 +76,15 @@ export class FakeWebhooks implements WebhookAdmin {
     historyBytes: 4_096,
   };
 
-  subscriptions(page: PageRequest): Page<Subscription> {
+  subscriptions(page: PageRequest): Page<SubscriptionView> {
     this.#note();
     return paged(this.kept, page);
   }
-  subscription(id: string): Subscription {
+  subscription(id: string): SubscriptionView {
     this.#note();
     return this.#subscriptionOf(id);
   }
-  async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<Subscription> {
+  async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView> {
     const { secret, ...shown } = request;
     this.#note('subscribe', caller.name, { ...shown, secret: secret.length }, reason);
     checkTypes(request);
@@ -94,7 +94,7 @@ export class FakeWebhooks implements WebhookAdmin {
       ...changeReasonFaults(reason),
     ]);
     const { name, url, consumer = caller.name, active = true } = request;
-    const made: Subscription = {
+    const made: SubscriptionView = {
       id: String(this.kept.length + 1),
       name,
       url,
@@ -118,7 +118,7 @@ export class FakeWebhooks implements WebhookAdmin {
     patch: SubscriptionPatch,
     version: ExpectedVersion | undefined,
     reason: string,
-  ): Promise<Subscription> {
+  ): Promise<SubscriptionView> {
     this.#note('update', caller.name, id, patch, version, reason);
     const found = this.#subscriptionOf(id);
     checkTypes({ name: '', url: '', ...patch });
@@ -131,7 +131,7 @@ export class FakeWebhooks implements WebhookAdmin {
     const { name = found.name, url = found.url, active = found.active } = patch;
     return this.#keep({ ...found, name, url, active, version: found.version + 1 });
   }
-  #expected(id: string, version: ExpectedVersion | undefined): Subscription {
+  #expected(id: string, version: ExpectedVersion | undefined): SubscriptionView {
     const found = this.#subscriptionOf(id);
     if (version !== undefined && !isExpected(found.version, version))
       throw new LinesideError('STALE_VERSION', 'another version');
@@ -148,7 +148,7 @@ export class FakeWebhooks implements WebhookAdmin {
     rotation: SecretRotation,
     reason: string,
     version?: ExpectedVersion,
-  ): Promise<Subscription> {
+  ): Promise<SubscriptionView> {
     const { secret, ...rest } = rotation;
     this.#note('rotateSecret', caller.name, id, { ...rest, secret: secret.length }, reason);
     const found = this.#expected(id, version);
@@ -195,7 +195,7 @@ export class FakeWebhooks implements WebhookAdmin {
     return this.standing;
   }
 
-  #subscriptionOf(id: string): Subscription {
+  #subscriptionOf(id: string): SubscriptionView {
     return found(this.kept.find((one) => one.id === id));
   }
 
@@ -203,7 +203,7 @@ export class FakeWebhooks implements WebhookAdmin {
     return found(this.sent.find((one) => one.deliveryId === id));
   }
 
-  #keep(changed: Subscription): Subscription {
+  #keep(changed: SubscriptionView): SubscriptionView {
     this.kept = this.kept.map((one) => (one.id === changed.id ? changed : one));
     return changed;
   }
@@ -231,7 +231,7 @@ function paged<T>(all: readonly T[], { limit, cursor }: PageRequest): Page<T> {
 
 /** What the guard says of a URL that needs no look at the network. */
 function urlFaults(url: string): readonly string[] {
-  const faults = [...readUrl(url).faults, ...(url.includes('10.0.0.') ? ['10.0.0.0/8 is not public'] : [])];
+  const faults = [...parseUrl(url).faults, ...(url.includes('10.0.0.') ? ['10.0.0.0/8 is not public'] : [])];
   return faults.map((fault) => `/url: ${fault}`);
 }
 

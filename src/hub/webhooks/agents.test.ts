@@ -5,7 +5,7 @@ import { request } from 'node:https';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { createSecureContext } from 'node:tls';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { Lane } from './agents.ts';
+import { SubscriberAgent } from './agents.ts';
 import { answer, type Certificates, hang, makeCertificates, readBody, Subscriber } from './https-subscriber.fixture.ts';
 import { createSender } from './send.ts';
 import { message, type SenderFixture, secrets, senderFixture } from './sender.fixture.ts';
@@ -53,7 +53,7 @@ describe('a kept connection', () => {
   });
 
   it('is not lent to another lane', async () => {
-    for (const lane of ['1', '2']) await own.send(subscriber.url(), '{}', undefined, lane);
+    for (const agentKey of ['1', '2']) await own.send(subscriber.url(), '{}', undefined, agentKey);
     assert.equal(new Set(connectionsOf()).size, 2);
   });
 
@@ -83,7 +83,7 @@ describe('a kept connection', () => {
     const egress = { faults: async () => [], target: async () => target, mayCall: () => open, forget: () => {} };
     const sender = createSender({ egress, timeoutMs: 10_000, caFile: certificates.caFile, version: '1', clock });
     const send = () =>
-      sender.send({ url: subscriber.url(), lane: '1' }, secrets, message(), new AbortController().signal);
+      sender.send({ url: subscriber.url(), agentKey: '1' }, secrets, message(), new AbortController().signal);
     assert.equal((await send()).cause, '');
     open = false;
     const outcome = await send();
@@ -188,13 +188,13 @@ describe('kept connections', () => {
   it('end when they are idle', async () => {
     const egress = { mayCall: () => true };
     const trust = createSecureContext({ ca: readFileSync(certificates.caFile) });
-    const lane = new Lane({ egress, clock, trust }, new Set());
-    assert.equal(lane.options.timeout, 30_000);
-    lane.options.timeout = 50;
+    const agentKey = new SubscriberAgent({ egress, clock, trust }, new Set());
+    assert.equal(agentKey.options.timeout, 30_000);
+    agentKey.options.timeout = 50;
     const target = { hostname: 'subscriber.test', port: subscriber.port, addresses: [local] };
     const requestContext = { target, signal: new AbortController().signal, enter: () => {} };
     await new Promise<void>((resolve, reject) => {
-      const options = { agent: lane, requestContext, method: 'POST' };
+      const options = { agent: agentKey, requestContext, method: 'POST' };
       const sent = request(subscriber.url(), options, (response) => response.resume().once('end', resolve));
       sent.once('error', reject).end('{}');
     });
@@ -203,7 +203,8 @@ describe('kept connections', () => {
   });
 
   it('are bounded over all lanes', async () => {
-    for (let lane = 0; lane < 80; lane += 1) await own.send(subscriber.url(), '{}', undefined, String(lane));
+    for (let agentKey = 0; agentKey < 80; agentKey += 1)
+      await own.send(subscriber.url(), '{}', undefined, String(agentKey));
     assert.equal(subscriber.received.length, 80);
     await own.send(subscriber.url(), '{}', undefined, '0');
     assert.equal(connectionsOf().at(-1), connectionsOf()[0], 'the first are still kept');

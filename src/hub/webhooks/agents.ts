@@ -5,7 +5,7 @@
 import { Agent, type RequestOptions } from 'node:https';
 import type { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
-import { type Dialling, dial, type RequestContext, reaches } from './dial.ts';
+import { type ConnectOptions, dial, type RequestContext, reaches } from './dial.ts';
 import type { Target } from './parts.ts';
 
 /** The dispatcher makes at most as many attempts at a time for a subscription. */
@@ -32,47 +32,47 @@ interface Peer {
 type NodeCallback = (error: Error | null, stream: Duplex) => void;
 type Give = (error: Error | null, stream?: Duplex) => void;
 
-export class Lanes {
-  readonly #dialling: Dialling;
+export class SubscriberAgents {
+  readonly #connectOptions: ConnectOptions;
   /** The least recently used first. */
-  readonly #lanes = new Map<string, Lane>();
+  readonly #agents = new Map<string, SubscriberAgent>();
   readonly #kept = new Set<Duplex>();
 
-  constructor(dialling: Dialling) {
-    this.#dialling = dialling;
+  constructor(connectOptions: ConnectOptions) {
+    this.#connectOptions = connectOptions;
   }
 
-  lane(name: string): Lane {
-    const lane = this.#lanes.get(name) ?? new Lane(this.#dialling, this.#kept);
-    this.#lanes.delete(name);
-    this.#lanes.set(name, lane);
-    if (this.#lanes.size > maxLanes) {
-      const [oldest] = this.#lanes.keys();
+  agent(name: string): SubscriberAgent {
+    const agent = this.#agents.get(name) ?? new SubscriberAgent(this.#connectOptions, this.#kept);
+    this.#agents.delete(name);
+    this.#agents.set(name, agent);
+    if (this.#agents.size > maxLanes) {
+      const [oldest] = this.#agents.keys();
       if (oldest !== undefined) this.close(oldest);
     }
-    return lane;
+    return agent;
   }
 
   /** Connections in use end with their attempts, and are not kept. */
   close(name?: string): void {
-    for (const [known, lane] of this.#lanes) {
+    for (const [known, agent] of this.#agents) {
       if (name !== undefined && name !== known) continue;
-      this.#lanes.delete(known);
-      lane.close();
+      this.#agents.delete(known);
+      agent.close();
     }
   }
 }
 
-export class Lane extends Agent {
-  readonly #dialling: Dialling;
+export class SubscriberAgent extends Agent {
+  readonly #connectOptions: ConnectOptions;
   readonly #kept: Set<Duplex>;
   readonly #peers = new WeakMap<Duplex, Peer>();
   #closed = false;
 
-  constructor(dialling: Dialling, kept: Set<Duplex>) {
+  constructor(connectOptions: ConnectOptions, kept: Set<Duplex>) {
     // Neither `proxyEnv` nor Node's own way to connect: no proxy of the environment comes between.
     super({ keepAlive: true, maxSockets: maxSocketsOfLane, timeout: idleMs });
-    this.#dialling = dialling;
+    this.#connectOptions = connectOptions;
     this.#kept = kept;
   }
 
@@ -84,7 +84,7 @@ export class Lane extends Agent {
   leadsTo(socket: Duplex, target: Target): boolean {
     const peer = this.#peers.get(socket);
     if (peer === undefined || peer.hostname !== target.hostname || peer.port !== target.port) return false;
-    return reaches(peer.address, target, this.#dialling.egress);
+    return reaches(peer.address, target, this.#connectOptions.egress);
   }
 
   close(): void {
@@ -101,7 +101,7 @@ export class Lane extends Agent {
   /** Node asks here whether a connection that has become free is kept: false destroys it. */
   override keepSocketAlive(socket: Duplex): boolean {
     const peer = this.#peers.get(socket);
-    const old = peer === undefined || this.#dialling.clock.monoMs() - peer.sinceMs > maxAgeMs;
+    const old = peer === undefined || this.#connectOptions.clock.monoMs() - peer.sinceMs > maxAgeMs;
     if (this.#closed || old || this.#kept.size >= maxKept) return false;
     // Says false for a peer that announces to close at once; the type does not know.
     const keep: unknown = super.keepSocketAlive(socket);
@@ -117,7 +117,7 @@ export class Lane extends Agent {
 
   async #connect(requestContext: RequestContext, give: Give): Promise<void> {
     try {
-      const socket = await dial(requestContext, this.#dialling);
+      const socket = await dial(requestContext, this.#connectOptions);
       this.#know(socket, requestContext.target);
       give(null, socket);
     } catch (error) {
@@ -126,7 +126,7 @@ export class Lane extends Agent {
   }
 
   #know(socket: TLSSocket, { hostname, port }: Target): void {
-    const sinceMs = this.#dialling.clock.monoMs();
+    const sinceMs = this.#connectOptions.clock.monoMs();
     this.#peers.set(socket, { hostname, port, address: socket.remoteAddress, sinceMs });
     socket.once('close', () => this.#kept.delete(socket));
   }

@@ -1,11 +1,11 @@
 /** What is stored of an attempt, as values. Pure. */
 import type { Instant } from '../../shared/base/instant.ts';
 import type { AfterRow, AttemptRow } from './dispatch-rows.ts';
-import type { Due, Outcome, RunMs } from './parts.ts';
+import type { Outcome, PendingDelivery, RunMs } from './parts.ts';
 import { nextOf } from './policy.ts';
 
 export interface AttemptResult {
-  readonly due: Due;
+  readonly delivery: PendingDelivery;
   readonly attempt: AttemptRow;
   readonly after: AfterRow;
   /** False: nothing was called, the attempt only says why. */
@@ -18,22 +18,22 @@ export interface Moment {
   readonly runMs: RunMs;
 }
 
-export function endingOf(
-  due: Due,
+export function attemptResultOf(
+  delivery: PendingDelivery,
   outcome: Outcome,
   began: Instant,
   ended: Moment,
   scheduleS: readonly number[],
 ): AttemptResult {
   const { elapsedMs, status = null, cause, message, answer } = outcome;
-  const next = nextOf(due, outcome, ended.runMs, scheduleS);
+  const next = nextOf(delivery, outcome, ended.runMs, scheduleS);
   const waits = next.state === 'retrying';
   return {
-    due,
+    delivery,
     attempt: { at: began, elapsedMs, status, cause, message, answer: cause === '' ? Buffer.alloc(0) : answer },
     after: {
       state: next.state,
-      dueRunMs: waits ? next.dueRunMs : due.dueRunMs,
+      dueRunMs: waits ? next.dueRunMs : delivery.dueRunMs,
       endedAt: waits ? null : ended.at,
       endedRunMs: waits ? null : ended.runMs,
     },
@@ -45,24 +45,24 @@ export function endingOf(
  * Of a delivery that cannot be sent, which no retry repairs (its events are gone): it is for review as failed, and why is said
  * where reviewers look, in an attempt. Of the causes "connect" is the one for which nothing has left the device.
  */
-export function undeliverable(due: Due, lacking: string, { at, runMs }: Moment): AttemptResult {
+export function undeliverable(delivery: PendingDelivery, unavailable: string, { at, runMs }: Moment): AttemptResult {
   return {
-    due,
+    delivery,
     attempt: {
       at,
       elapsedMs: 0,
       status: null,
       cause: 'connect',
-      message: `nothing was sent: ${lacking}`,
+      message: `nothing was sent: ${unavailable}`,
       answer: Buffer.alloc(0),
     },
-    after: { state: 'failed', dueRunMs: due.dueRunMs, endedAt: at, endedRunMs: runMs },
+    after: { state: 'failed', dueRunMs: delivery.dueRunMs, endedAt: at, endedRunMs: runMs },
     called: false,
   };
 }
 
 /** A sender has broken its promise never to reject. The attempt counts, so that a fault that stays does not go on for ever. */
-export function brokenOff(message: string, elapsedMs: number): Outcome {
+export function truncated(message: string, elapsedMs: number): Outcome {
   return {
     status: undefined,
     cause: 'connect',

@@ -1,49 +1,49 @@
 /** The attempts under way, each of which can be given up. */
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import { brokenOff } from './attempt-result.ts';
-import type { Due, Outcome } from './parts.ts';
+import { truncated } from './attempt-result.ts';
+import type { Outcome, PendingDelivery } from './parts.ts';
 
 interface UnderWay {
-  readonly due: Due;
+  readonly delivery: PendingDelivery;
   readonly controller: AbortController;
   readonly ended: Promise<void>;
 }
 
 export class Attempts {
   readonly #clock: Clock;
-  readonly #underWay = new Map<number, UnderWay>();
+  readonly #running = new Map<number, UnderWay>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   get size(): number {
-    return this.#underWay.size;
+    return this.#running.size;
   }
 
   /** `onEnded`: when nothing of it is left; undefined: it was given up. */
   begin(
-    due: Due,
+    delivery: PendingDelivery,
     send: (signal: AbortSignal) => Promise<Outcome>,
     onEnded: (outcome: Outcome | undefined) => void,
   ): void {
     const controller = new AbortController();
     const { signal } = controller;
     const ended = this.#outcome(() => send(signal)).then((outcome) => {
-      this.#underWay.delete(due.id);
+      this.#running.delete(delivery.id);
       onEnded(signal.aborted ? undefined : outcome);
     });
-    this.#underWay.set(due.id, { due, controller, ended });
+    this.#running.set(delivery.id, { delivery, controller, ended });
   }
 
-  giveUp(isMeant: (due: Due) => boolean): void {
-    for (const { due, controller } of this.#underWay.values()) if (isMeant(due)) controller.abort();
+  cancel(isMeant: (delivery: PendingDelivery) => boolean): void {
+    for (const { delivery, controller } of this.#running.values()) if (isMeant(delivery)) controller.abort();
   }
 
   /** Those under way now have ended. */
   async end(): Promise<void> {
-    await Promise.all([...this.#underWay.values()].map(({ ended }) => ended));
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
   }
 
   async #outcome(send: () => Promise<Outcome>): Promise<Outcome> {
@@ -51,7 +51,7 @@ export class Attempts {
     try {
       return await send();
     } catch (error) {
-      return brokenOff(messageOf(error), this.#clock.monoMs() - beganMs);
+      return truncated(messageOf(error), this.#clock.monoMs() - beganMs);
     }
   }
 }

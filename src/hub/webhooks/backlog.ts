@@ -10,27 +10,32 @@ import { type Bodies, madeBody } from './body-made.ts';
 import type { DispatchRows } from './dispatch-rows.ts';
 import { NextDueCache } from './next-due-cache.ts';
 import {
-  type Due,
   deliveryIdOf,
-  type Known,
   type Message,
+  type PendingDelivery,
   type RunMs,
   type Secrets,
-  type SubscriptionBook,
+  type Subscription,
+  type SubscriptionCache,
 } from './parts.ts';
 
 export interface BacklogOptions {
   readonly store: ChangeStore;
   readonly rows: DispatchRows;
-  readonly book: SubscriptionBook;
+  readonly cache: SubscriptionCache;
   readonly bodies: Bodies;
   readonly logger: Logger;
 }
 
-export type Taken =
-  | { readonly due: Due; readonly known: Known; readonly secrets: Secrets; readonly message: Message }
+export type Claim =
+  | {
+      readonly delivery: PendingDelivery;
+      readonly subscription: Subscription;
+      readonly secrets: Secrets;
+      readonly message: Message;
+    }
   /** It cannot be sent, and why. */
-  | { readonly due: Due; readonly lacking: string };
+  | { readonly delivery: PendingDelivery; readonly unavailable: string };
 
 export interface Change {
   /** To whom anything is sent from now on, ascending. */
@@ -38,7 +43,7 @@ export interface Change {
   /** Nothing is sent to them any more. */
   readonly left: readonly number[];
   /** New among them, and what they have waiting was tried in vain before. */
-  readonly doubtful: readonly number[];
+  readonly halfOpen: readonly number[];
 }
 
 /** The book blocks a subscription whose secret cannot be read; where it has not said so, it is asked again after so long. */
@@ -49,10 +54,10 @@ const readAhead = 16;
 export class Backlog {
   readonly #o: BacklogOptions;
   /** To whom anything is sent. */
-  #served = new Map<number, Known>();
+  #served = new Map<number, Subscription>();
   readonly #nextDue = new NextDueCache();
   /** Read and not taken yet. */
-  readonly #ahead = new Map<number, readonly Due[]>();
+  readonly #ahead = new Map<number, readonly PendingDelivery[]>();
   #stale = true;
   /** The file could not be read, and that was said. */
   #unreadable = false;
@@ -63,14 +68,14 @@ export class Backlog {
   }
 
   /** All is looked at again: the subscriptions may have changed. */
-  lookAgain(): void {
+  refreshAll(): void {
     this.#stale = true;
     this.#ahead.clear();
     this.#nextDue.all();
   }
 
   /** Something of it waits since now. */
-  lookAt(id: number, runMs: RunMs = 0): void {
+  refresh(id: number, runMs: RunMs = 0): void {
     this.#nextDue.notLaterThan(id, runMs);
   }
 
@@ -78,20 +83,20 @@ export class Backlog {
   change(): Change | undefined {
     if (!this.#stale) return undefined;
     this.#stale = false;
-    const { book, rows } = this.#o;
+    const { cache, rows } = this.#o;
     const before = [...this.#served.keys()];
-    const served = book.all().filter((known) => known.active && book.blocked(known) === '');
-    this.#served = new Map(served.map((known) => [known.id, known]));
+    const served = cache.all().filter((subscription) => subscription.active && cache.blocked(subscription) === '');
+    this.#served = new Map(served.map((subscription) => [subscription.id, subscription]));
     const ids = served.map(({ id }) => id);
     const left = before.filter((id) => !this.#served.has(id));
-    const doubtful = this.#nextDue.keep(ids).filter((id) => this.#tried(() => rows.hasRetry(id)) === true);
-    return { ids, left, doubtful };
+    const halfOpen = this.#nextDue.keep(ids).filter((id) => this.#tried(() => rows.hasRetry(id)) === true);
+    return { ids, left, halfOpen };
   }
 
   /** Whether what is under way may still be. */
-  serves(due: Due): boolean {
-    const known = this.#served.get(due.subscriptionId);
-    return known !== undefined && (this.#tried(() => this.#closedTo(known, due)) ?? '') === '';
+  serves(delivery: PendingDelivery): boolean {
+    const subscription = this.#served.get(delivery.subscriptionId);
+    return subscription !== undefined && (this.#tried(() => this.#closedTo(subscription, delivery)) ?? '') === '';
   }
 
   isDue(id: number, runMs: RunMs): boolean {
@@ -104,14 +109,14 @@ export class Backlog {
   }
 
   /** What is due first and not in hand. undefined: nothing is due now. */
-  take(id: number, runMs: RunMs, inHand: readonly number[]): Taken | undefined {
+  claim(id: number, runMs: RunMs, inFlight: readonly number[]): Claim | undefined {
     try {
-      const due = this.#first(id, runMs, inHand);
-      this.#nextDue.from(id, due?.dueRunMs ?? Number.POSITIVE_INFINITY);
-      const taken = due === undefined || due.dueRunMs > runMs ? undefined : this.#made(due, runMs);
+      const delivery = this.#first(id, runMs, inFlight);
+      this.#nextDue.from(id, delivery?.dueRunMs ?? Number.POSITIVE_INFINITY);
+      const claim = delivery === undefined || delivery.dueRunMs > runMs ? undefined : this.#made(delivery, runMs);
       this.#nextDue.succeeded(id);
       this.#unreadable = false;
-      return taken;
+      return claim;
     } catch (error) {
       this.#nextDue.failed(id, runMs);
       this.couldNotRead(error);
@@ -120,36 +125,36 @@ export class Backlog {
   }
 
   /** What is due first, also when that is not yet. Those that are due already and were read with it are taken next. */
-  #first(id: number, runMs: RunMs, inHand: readonly number[]): Due | undefined {
-    const [next, ...others] = this.#ahead.get(id) ?? this.#o.rows.next(id, inHand, readAhead);
-    const due = others.filter(({ dueRunMs }) => dueRunMs <= runMs);
-    if (due.length > 0) this.#ahead.set(id, due);
+  #first(id: number, runMs: RunMs, inFlight: readonly number[]): PendingDelivery | undefined {
+    const [next, ...others] = this.#ahead.get(id) ?? this.#o.rows.next(id, inFlight, readAhead);
+    const delivery = others.filter(({ dueRunMs }) => dueRunMs <= runMs);
+    if (delivery.length > 0) this.#ahead.set(id, delivery);
     else this.#ahead.delete(id);
     return next;
   }
 
-  #made(due: Due, runMs: RunMs): Taken | undefined {
-    const { store, book, bodies } = this.#o;
-    const id = due.subscriptionId;
-    const known = this.#served.get(id);
-    const secrets = book.secrets(id, runMs);
-    if (known === undefined || 'unreadable' in secrets) {
+  #made(delivery: PendingDelivery, runMs: RunMs): Claim | undefined {
+    const { store, cache, bodies } = this.#o;
+    const id = delivery.subscriptionId;
+    const subscription = this.#served.get(id);
+    const secrets = cache.secrets(id, runMs);
+    if (subscription === undefined || 'unreadable' in secrets) {
       this.#nextDue.from(id, runMs + unreadableSecretMs);
       return undefined;
     }
-    const closed = this.#closedTo(known, due);
-    const made = closed === '' ? madeBody(bodies, store.connection, due) : { lacking: closed };
-    if ('lacking' in made) return { due, ...made };
-    return { due, known, secrets, message: { deliveryId: deliveryIdOf(due), ...made } };
+    const closed = this.#closedTo(subscription, delivery);
+    const made = closed === '' ? madeBody(bodies, store.connection, delivery) : { unavailable: closed };
+    if ('unavailable' in made) return { delivery, ...made };
+    return { delivery, subscription, secrets, message: { deliveryId: deliveryIdOf(delivery), ...made } };
   }
 
   /**
    * '' where it may have what was planned. A subscription is blocked while all its scopes are closed to its consumer; where
    * some are, or were taken from it (its URL may have been changed with them), what was planned before still holds them.
    */
-  #closedTo(known: Known, { formId }: Due): string {
-    const scopes = this.#o.bodies.formOf(formId)?.scopes ?? [];
-    const open = this.#o.book.openScopes(known);
+  #closedTo(subscription: Subscription, { templateId }: PendingDelivery): string {
+    const scopes = this.#o.bodies.templateOf(templateId)?.scopes ?? [];
+    const open = this.#o.cache.openScopes(subscription);
     const closed = scopes.filter((scope) => !open.includes(scope));
     if (closed.length === 0) return '';
     return `it was planned with ${closed.join(' and ')}, not in its scopes or not open to its consumer any more`;
@@ -157,9 +162,9 @@ export class Backlog {
 
   /** Of the active ones, also while something else keeps them from being sent. Where it cannot be read: as before. */
   oldestDueSeconds(runMs: RunMs): number {
-    const { book, rows } = this.#o;
+    const { cache, rows } = this.#o;
     const oldest = this.#tried(() =>
-      book
+      cache
         .all()
         .reduce((least, { id, active }) => (active ? Math.min(least, rows.earliestDue(id) ?? least) : least), runMs),
     );

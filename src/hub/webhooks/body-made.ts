@@ -2,20 +2,20 @@
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { BodySource, DeliveryBody } from './body-rows.ts';
-import type { Due } from './parts.ts';
+import type { PendingDelivery } from './parts.ts';
 
-export type Bodies = Pick<BodySource, 'bodyOf' | 'formOf'>;
+export type Bodies = Pick<BodySource, 'bodyOf' | 'templateOf'>;
 
 /** Throws where refdata.db cannot be read for the moment: then it is not known yet. */
 export function madeBody(
   bodies: Bodies,
   connection: Connection,
-  due: Due,
-): DeliveryBody | { readonly lacking: string } {
+  delivery: PendingDelivery,
+): DeliveryBody | { readonly unavailable: string } {
   try {
-    return bodies.bodyOf(due) ?? { lacking: 'the events of this delivery are not kept any more' };
+    return bodies.bodyOf(delivery) ?? { unavailable: 'the events of this delivery are not kept any more' };
   } catch (error) {
     if (systemCode(error).startsWith('SQLITE_') || !connection.open) throw error;
-    return { lacking: `the body of this delivery cannot be made: ${messageOf(error)}` };
+    return { unavailable: `the body of this delivery cannot be made: ${messageOf(error)}` };
   }
 }

@@ -4,7 +4,7 @@ import type { Connection } from '../../shared/storage/open.ts';
 import type { Action, Category, Scope } from '../outbox/event.ts';
 import { renderBody, type StoredEvent } from './body.ts';
 import { recordCategory } from './filter.ts';
-import { type Due, deliveryIdOf, type Form } from './parts.ts';
+import { type BodyTemplate, deliveryIdOf, type PendingDelivery } from './parts.ts';
 
 /** What webhook_bodies holds of a body. Bodies repeat the same names: some tenth of the bytes. */
 export function deflateBody(body: Buffer): Buffer {
@@ -22,13 +22,13 @@ export interface DeliveryBody {
 }
 
 /** Forms in memory. A filter of 1,000 long names is some 128 KiB, the usual one less than 1. */
-const maxForms = 64;
+const maxTemplates = 64;
 
-type Range = Pick<Due, 'firstEvent' | 'lastEvent'>;
-type Lists = Pick<FormRow, 'scopes' | 'dictionaries' | 'actions' | 'categories'>;
+type Range = Pick<PendingDelivery, 'firstEvent' | 'lastEvent'>;
+type Lists = Pick<TemplateRow, 'scopes' | 'dictionaries' | 'actions' | 'categories'>;
 
-interface KnownForm {
-  readonly form: Form;
+interface CachedTemplate {
+  readonly template: BodyTemplate;
   /** As they are stored. */
   readonly lists: Lists;
 }
@@ -38,7 +38,7 @@ interface DeliveryRow {
   readonly frozen: Buffer | null;
 }
 
-interface FormRow {
+interface TemplateRow {
   readonly id: number;
   readonly subscriptionId: number;
   readonly renderer: number;
@@ -51,17 +51,17 @@ interface FormRow {
 
 export class BodySource {
   readonly #delivery;
-  readonly #form;
+  readonly #template;
   readonly #ids;
   readonly #event;
-  readonly #forms = new Map<number, KnownForm>();
+  readonly #templates = new Map<number, CachedTemplate>();
 
   constructor(connection: Connection) {
     this.#delivery = connection.prepare<[number], DeliveryRow>(
       `SELECT d.events, b.body AS frozen FROM webhook_deliveries d LEFT JOIN webhook_bodies b ON b.delivery_id = d.id
        WHERE d.id = ?`,
     );
-    this.#form = connection.prepare<[number], FormRow>(
+    this.#template = connection.prepare<[number], TemplateRow>(
       `SELECT id, subscription_id AS subscriptionId, renderer, name, scopes, dictionaries, actions, categories
        FROM webhook_forms WHERE id = ?`,
     );
@@ -85,55 +85,55 @@ export class BodySource {
    * where what is stored is no event, and INTERNAL where a newer lineside has planned it.
    */
   bodyOf(
-    due: Pick<Due, 'id' | 'nonce' | 'formId' | 'firstEvent' | 'lastEvent' | 'occurredAt'>,
+    delivery: Pick<PendingDelivery, 'id' | 'nonce' | 'templateId' | 'firstEvent' | 'lastEvent' | 'occurredAt'>,
   ): DeliveryBody | undefined {
-    const known = this.#known(due.formId);
-    const delivery = this.#delivery.get(due.id);
-    if (known === undefined || delivery === undefined) return undefined;
-    const { form } = known;
-    if (delivery.frozen !== null) return { subscriptionName: form.name, body: inflateBody(delivery.frozen) };
-    const { firstEvent, lastEvent } = due;
+    const known = this.#known(delivery.templateId);
+    const stored = this.#delivery.get(delivery.id);
+    if (known === undefined || stored === undefined) return undefined;
+    const { template } = known;
+    if (stored.frozen !== null) return { subscriptionName: template.name, body: inflateBody(stored.frozen) };
+    const { firstEvent, lastEvent } = delivery;
     // Mostly a transaction is one event, which was planned because the filter takes it.
-    const isOne = firstEvent === lastEvent && delivery.events === 1;
+    const isOne = firstEvent === lastEvent && stored.events === 1;
     const events = isOne
       ? this.#events([firstEvent])
       : this.#events(this.#ids.all({ firstEvent, lastEvent, ...known.lists }));
-    if (events.length !== delivery.events) return undefined;
-    const { occurredAt } = due;
-    const body = renderBody(form, { deliveryId: deliveryIdOf(due), occurredAt }, events);
-    return { subscriptionName: form.name, body };
+    if (events.length !== stored.events) return undefined;
+    const { occurredAt } = delivery;
+    const body = renderBody(template, { deliveryId: deliveryIdOf(delivery), occurredAt }, events);
+    return { subscriptionName: template.name, body };
   }
 
   /** undefined: there is none of this id. */
-  formOf(formId: number): Form | undefined {
-    return this.#known(formId)?.form;
+  templateOf(templateId: number): BodyTemplate | undefined {
+    return this.#known(templateId)?.template;
   }
 
   #events(ids: readonly number[]): readonly StoredEvent[] {
     return ids.map((id) => this.#event.get(id)).filter((event) => event !== undefined);
   }
 
-  #known(formId: number): KnownForm | undefined {
-    const kept = this.#forms.get(formId);
+  #known(templateId: number): CachedTemplate | undefined {
+    const kept = this.#templates.get(templateId);
     if (kept !== undefined) return kept;
-    const row = this.#form.get(formId);
+    const row = this.#template.get(templateId);
     if (row === undefined) return undefined;
-    const known = knownForm(row);
-    if (this.#forms.size >= maxForms) this.#forms.clear();
-    this.#forms.set(formId, known);
+    const known = cachedTemplate(row);
+    if (this.#templates.size >= maxTemplates) this.#templates.clear();
+    this.#templates.set(templateId, known);
     return known;
   }
 }
 
-function knownForm({ scopes, dictionaries, actions, categories, ...row }: FormRow): KnownForm {
-  const form: Form = {
+function cachedTemplate({ scopes, dictionaries, actions, categories, ...row }: TemplateRow): CachedTemplate {
+  const template: BodyTemplate = {
     ...row,
     scopes: JSON.parse(scopes) as Scope[],
     dictionaries: list(dictionaries),
     actions: list(actions) as Action[] | null,
     categories: list(categories) as Category[] | null,
   };
-  return { form, lists: { scopes, dictionaries, actions, categories } };
+  return { template, lists: { scopes, dictionaries, actions, categories } };
 }
 
 function list(stored: string | null): readonly string[] | null {

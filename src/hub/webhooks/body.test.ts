@@ -7,9 +7,9 @@ import { recordEvent } from '../outbox/change-store.fixture.ts';
 import { categoryOf, envelopeOf } from '../outbox/envelope.ts';
 import type { JsonObject, OutboxEvent } from '../outbox/event.ts';
 import { renderBody, type StoredEvent } from './body.ts';
-import type { Form } from './parts.ts';
+import type { BodyTemplate } from './parts.ts';
 
-const form: Form = {
+const template: BodyTemplate = {
   id: 1,
   subscriptionId: 1,
   renderer: 1,
@@ -34,7 +34,7 @@ function dataOf(text: string): JsonObject {
 }
 
 function rendered(...events: readonly StoredEvent[]): string {
-  return renderBody(form, delivery, events).toString();
+  return renderBody(template, delivery, events).toString();
 }
 
 test('the bytes of renderer 1, which never change', () => {
@@ -118,5 +118,5 @@ test('a stored text that is no envelope, or lacks a field, is damage and not sen
 
 test('a form of another renderer is not rendered by this one', () => {
   const isInternal = (error: unknown): boolean => error instanceof LinesideError && error.code === 'INTERNAL';
-  assert.throws(() => renderBody({ ...form, renderer: 2 }, delivery, []), isInternal);
+  assert.throws(() => renderBody({ ...template, renderer: 2 }, delivery, []), isInternal);
 });

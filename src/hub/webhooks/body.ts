@@ -5,7 +5,7 @@
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import { recordCategory } from './filter.ts';
-import type { Form } from './parts.ts';
+import type { BodyTemplate } from './parts.ts';
 
 /** The only one so far: of every form that is made now. */
 export const renderer = 1;
@@ -21,18 +21,22 @@ export interface StoredEvent {
  * envelope, INTERNAL where the form asks for a renderer that this program does not know.
  */
 export function renderBody(
-  form: Form,
+  template: BodyTemplate,
   { deliveryId, occurredAt }: { readonly deliveryId: string; readonly occurredAt: Instant },
   events: Iterable<StoredEvent>,
 ): Buffer {
-  if (form.renderer !== renderer) {
-    throw new LinesideError('INTERNAL', `a delivery asks for renderer ${form.renderer}, this program has ${renderer}`, {
-      hint: 'It was made by a newer lineside: install that version.',
-    });
+  if (template.renderer !== renderer) {
+    throw new LinesideError(
+      'INTERNAL',
+      `a delivery asks for renderer ${template.renderer}, this program has ${renderer}`,
+      {
+        hint: 'It was made by a newer lineside: install that version.',
+      },
+    );
   }
   const elements: string[] = [];
   for (const { category, body } of events) elements.push(category === recordCategory ? recordElement(body) : body);
-  const [id, name, at] = [deliveryId, form.name, occurredAt].map((text) => JSON.stringify(text));
+  const [id, name, at] = [deliveryId, template.name, occurredAt].map((text) => JSON.stringify(text));
   return Buffer.from(
     `{"deliveryId":${id},"subscriptionName":${name},"occurredAt":${at},"events":[${elements.join(',')}]}`,
   );

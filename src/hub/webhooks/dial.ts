@@ -18,7 +18,7 @@ export interface RequestContext {
   enter(phase: Phase): void;
 }
 
-export interface Dialling {
+export interface ConnectOptions {
   readonly egress: Pick<Egress, 'mayCall'>;
   readonly clock: Clock;
   readonly trust: SecureContext;
@@ -31,16 +31,19 @@ const nextAddressMs = 300;
 /** A name may have hundreds of addresses. */
 const maxAddresses = 6;
 
-export async function dial(requestContext: RequestContext, dialling: Dialling): Promise<TLSSocket> {
-  const socket = await dialTcp(requestContext, dialling);
+export async function dial(requestContext: RequestContext, connectOptions: ConnectOptions): Promise<TLSSocket> {
+  const socket = await dialTcp(requestContext, connectOptions);
   requestContext.enter('tls');
-  return secured(socket, requestContext, dialling.trust);
+  return secured(socket, requestContext, connectOptions.trust);
 }
 
 /** A TCP connection over which no byte has gone yet. */
-export function dialTcp(requestContext: RequestContext, dialling: Omit<Dialling, 'trust'>): Promise<Socket> {
+export function dialTcp(
+  requestContext: RequestContext,
+  connectOptions: Omit<ConnectOptions, 'trust'>,
+): Promise<Socket> {
   requestContext.enter('connect');
-  return new Race(requestContext, dialling).run();
+  return new Race(requestContext, connectOptions).run();
 }
 
 /** Whether the two are one address, however they are written. */
@@ -64,16 +67,16 @@ export const ignoreError = (): void => {};
 /** The target's addresses against each other, each a little after the one before: the first that stands is the connection. */
 class Race {
   readonly #requestContext: RequestContext;
-  readonly #dialling: Omit<Dialling, 'trust'>;
+  readonly #connectOptions: Omit<ConnectOptions, 'trust'>;
   readonly #waiting: string[];
   readonly #running = new Set<Socket>();
   readonly #failures: Error[] = [];
   #timer: Timer | undefined;
   #settle: (result: Socket | Error) => void = () => {};
 
-  constructor(requestContext: RequestContext, dialling: Omit<Dialling, 'trust'>) {
+  constructor(requestContext: RequestContext, connectOptions: Omit<ConnectOptions, 'trust'>) {
     this.#requestContext = requestContext;
-    this.#dialling = dialling;
+    this.#connectOptions = connectOptions;
     this.#waiting = requestContext.target.addresses.slice(0, maxAddresses).map(({ address }) => address);
   }
 
@@ -105,12 +108,12 @@ class Race {
       return;
     }
     this.#start(address);
-    if (this.#waiting.length > 0) this.#timer = this.#dialling.clock.timer(nextAddressMs, () => this.#next());
+    if (this.#waiting.length > 0) this.#timer = this.#connectOptions.clock.timer(nextAddressMs, () => this.#next());
   }
 
   #start(address: string): void {
     const { target } = this.#requestContext;
-    const { egress, connect = connectTcp } = this.#dialling;
+    const { egress, connect = connectTcp } = this.#connectOptions;
     if (!egress.mayCall(address, target.port)) return this.#settle(notTheTarget(target));
     const socket = connect(address, target.port);
     this.#running.add(socket);
@@ -120,9 +123,9 @@ class Race {
       this.#next();
     });
     socket.once('connect', () => {
-      const judged = reaches(socket.remoteAddress, target, egress);
-      if (!judged) socket.destroy();
-      this.#settle(judged ? socket : notTheTarget(target));
+      const checked = reaches(socket.remoteAddress, target, egress);
+      if (!checked) socket.destroy();
+      this.#settle(checked ? socket : notTheTarget(target));
     });
   }
 }

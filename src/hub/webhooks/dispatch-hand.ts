@@ -1,7 +1,7 @@
 /** The deliveries in hand: under way, or ended and not committed yet. None of them is taken again meanwhile. Pure. */
-import type { Due } from './parts.ts';
+import type { PendingDelivery } from './parts.ts';
 
-export class InHand {
+export class InFlightDeliveries {
   readonly #bySubscription = new Map<number, Set<number>>();
   #size = 0;
 
@@ -13,13 +13,13 @@ export class InHand {
     return [...(this.#bySubscription.get(subscriptionId) ?? [])];
   }
 
-  add({ id, subscriptionId }: Due): void {
+  add({ id, subscriptionId }: PendingDelivery): void {
     const ids = this.#bySubscription.get(subscriptionId) ?? new Set();
     this.#bySubscription.set(subscriptionId, ids.add(id));
     this.#size++;
   }
 
-  remove({ id, subscriptionId }: Due): void {
+  remove({ id, subscriptionId }: PendingDelivery): void {
     const ids = this.#bySubscription.get(subscriptionId);
     if (ids?.delete(id) !== true) return;
     if (ids.size === 0) this.#bySubscription.delete(subscriptionId);

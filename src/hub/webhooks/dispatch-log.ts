@@ -5,14 +5,14 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { AttemptResult } from './attempt-result.ts';
-import { deliveryIdOf, type Known, type SubscriptionBook } from './parts.ts';
+import { deliveryIdOf, type Subscription, type SubscriptionCache } from './parts.ts';
 
 /** A subscriber that fails now and then is said to fail no more often. */
 const quietMs = 600_000;
 
 type Trouble = 'fails' | 'review';
 
-interface Said {
+interface ReportedTrouble {
   /** undefined: nothing that has not ended. */
   trouble: Trouble | undefined;
   readonly quietUntilMs: Record<Trouble, number>;
@@ -26,7 +26,7 @@ const words: Readonly<Record<Trouble, string>> = {
 export class DispatchLog {
   readonly #logger: Logger;
   readonly #clock: Clock;
-  readonly #said = new Map<number, Said>();
+  readonly #said = new Map<number, ReportedTrouble>();
   /** Why, by subscription. */
   readonly #blocked = new Map<number, string>();
 
@@ -36,10 +36,10 @@ export class DispatchLog {
   }
 
   /** Committed. */
-  ended({ due, attempt, after }: AttemptResult, { id, name }: Known): void {
+  ended({ delivery, attempt, after }: AttemptResult, { id, name }: Subscription): void {
     const said = this.#said.get(id) ?? { trouble: undefined, quietUntilMs: { fails: 0, review: 0 } };
     this.#said.set(id, said);
-    const about = { subscription: id, name, delivery: deliveryIdOf(due) };
+    const about = { subscription: id, name, delivery: deliveryIdOf(delivery) };
     if (after.state === 'delivered') {
       if (said.trouble !== undefined) this.#logger.info('a webhook subscriber takes deliveries again', about);
       said.trouble = undefined;
@@ -51,19 +51,19 @@ export class DispatchLog {
     said.trouble = trouble;
     said.quietUntilMs[trouble] = nowMs + quietMs;
     const { cause, message: error } = attempt;
-    this.#logger.warn(words[trouble], { ...about, state: after.state, attempts: due.attempts + 1, cause, error });
+    this.#logger.warn(words[trouble], { ...about, state: after.state, attempts: delivery.attempts + 1, cause, error });
   }
 
   /** The subscriptions, or who may have what, may have changed. */
-  look(book: SubscriptionBook): void {
-    for (const ids of [this.#said, this.#blocked]) for (const id of ids.keys()) if (!book.byId(id)) ids.delete(id);
-    for (const known of book.all()) {
-      if (known.active) this.#lookAt(known, book.blocked(known));
-      else this.#blocked.delete(known.id);
+  update(cache: SubscriptionCache): void {
+    for (const ids of [this.#said, this.#blocked]) for (const id of ids.keys()) if (!cache.byId(id)) ids.delete(id);
+    for (const subscription of cache.all()) {
+      if (subscription.active) this.#refresh(subscription, cache.blocked(subscription));
+      else this.#blocked.delete(subscription.id);
     }
   }
 
-  #lookAt({ id, name }: Known, why: string): void {
+  #refresh({ id, name }: Subscription, why: string): void {
     const before = this.#blocked.get(id) ?? '';
     if (why === before) return;
     this.#blocked.set(id, why);

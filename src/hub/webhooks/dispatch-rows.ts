@@ -3,7 +3,7 @@ import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import { deflateBody } from './body-rows.ts';
 import type { Cause, DeliveryState } from './face.ts';
-import type { Due, RunMs } from './parts.ts';
+import type { PendingDelivery, RunMs } from './parts.ts';
 
 /** What is kept of an attempt. */
 export interface AttemptRow {
@@ -50,8 +50,8 @@ export class DispatchRows {
   readonly #body;
 
   constructor(connection: Connection) {
-    this.#next = connection.prepare<[number, string, number], Due>(
-      `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS formId, first_event AS firstEvent,
+    this.#next = connection.prepare<[number, string, number], PendingDelivery>(
+      `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS templateId, first_event AS firstEvent,
          last_event AS lastEvent, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
          due_run_ms AS dueRunMs
        FROM webhook_deliveries
@@ -96,7 +96,7 @@ export class DispatchRows {
   }
 
   /** What waits and is due first, also when that is not yet; none of these. */
-  next(subscriptionId: number, butNot: readonly number[], limit: number): readonly Due[] {
+  next(subscriptionId: number, butNot: readonly number[], limit: number): readonly PendingDelivery[] {
     return this.#next.all(subscriptionId, JSON.stringify(butNot), limit);
   }
 
@@ -122,7 +122,7 @@ export class DispatchRows {
 
   /** In a transaction. False: the delivery is not there any more, or is not as it was when the attempt began. */
   write(
-    { id, nonce, attempts }: Pick<Due, 'id' | 'nonce' | 'attempts'>,
+    { id, nonce, attempts }: Pick<PendingDelivery, 'id' | 'nonce' | 'attempts'>,
     attempt: AttemptRow,
     after: AfterRow,
   ): boolean {

@@ -21,7 +21,7 @@ import {
   unsubscribe,
 } from './dispatcher.fixture.ts';
 
-const inHandLimit = 256;
+const inFlightLimit = 256;
 
 test('with no route to anywhere no attempt is used up; within 5 s of a route all goes on, one at a time each', async (t) => {
   const rig = await dispatcherRig(t);
@@ -227,8 +227,8 @@ test('while nothing can be stored nothing is sent twice, and so much is sent tha
   for (const id of [1, 2]) await plan(rig, id, 400);
   const repair = failCommits(rig.store);
   await rig.clock.pass(hourMs);
-  assert.equal(rig.sender.calls.length, inHandLimit);
-  assert.equal(new Set(rig.sender.calls.map(({ deliveryId }) => deliveryId)).size, inHandLimit);
+  assert.equal(rig.sender.calls.length, inFlightLimit);
+  assert.equal(new Set(rig.sender.calls.map(({ deliveryId }) => deliveryId)).size, inFlightLimit);
   assert.deepEqual(statesIn(rig), { pending: 800 });
   const { deliveredTotal, rejected, waiting, attemptsTotal } = rig.dispatcher.status();
   assert.deepEqual([deliveredTotal, rejected, waiting, attemptsTotal['']], [0, 0, 800, 0]);
@@ -280,7 +280,7 @@ test('a subscription whose rows cannot be read keeps no other back, and goes on 
   let fails = true;
   const rig = await dispatcherRig(t, {
     bodies: {
-      formOf: () => undefined,
+      templateOf: () => undefined,
       bodyOf({ id }) {
         // The first three are subscription 1's.
         if (fails && id <= 3) throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_READ' });
@@ -349,7 +349,7 @@ test('a disk that fails is tried again after 1, 2, 4, ... 60 s, however many out
   failCommits(rig.store);
   const commits = countCommits(rig.store);
   await rig.clock.pass(5 * 60_000);
-  assert.equal(rig.sender.calls.length, inHandLimit);
+  assert.equal(rig.sender.calls.length, inFlightLimit);
   // At 0, 1, 3, 7, 15, 31, 63, 123, 183, 243 s.
   assert.equal(commits(), 10);
 });
@@ -357,7 +357,7 @@ test('a disk that fails is tried again after 1, 2, 4, ... 60 s, however many out
 test('large bodies that end together for review are kept in several commits', async (t) => {
   const large = Buffer.alloc(700 * 1_024, 'x');
   const rig = await dispatcherRig(t, {
-    bodies: { formOf: () => undefined, bodyOf: () => ({ subscriptionName: 'any', body: large }) },
+    bodies: { templateOf: () => undefined, bodyOf: () => ({ subscriptionName: 'any', body: large }) },
   });
   for (const id of [1, 2, 3, 4, 5]) await subscribe(rig, id);
   rig.sender.answer = () => notFound;
@@ -373,13 +373,13 @@ test('large bodies that end together for review are kept in several commits', as
 test('while its secret cannot be read nothing is sent to a subscription and no attempt is used up', async (t) => {
   const rig = await dispatcherRig(t);
   await subscribe(rig, 1);
-  rig.book.unreadable = 'the key is another one';
+  rig.cache.unreadable = 'the key is another one';
   rig.dispatcher.start();
   await plan(rig, 1, 3);
   await rig.clock.pass(hourMs);
   assert.equal(rig.sender.calls.length, 0);
   assert.deepEqual(attemptsIn(rig), []);
-  rig.book.unreadable = '';
+  rig.cache.unreadable = '';
   await rig.clock.pass(61_000);
   assert.deepEqual(statesIn(rig), { delivered: 3 });
 });
@@ -390,7 +390,7 @@ test('an outcome is written to the delivery that was sent, not to another one wi
   rig.dispatcher.start();
   await plan(rig, 1);
   await settled();
-  await rig.book.put(rig.store, 1, { active: true });
+  await rig.cache.put(rig.store, 1, { active: true });
   await rig.store.maintain(() => rig.store.connection.exec("UPDATE webhook_deliveries SET nonce = 'another'"));
   await rig.clock.pass(5_000);
   const sent = rig.sender.calls.map(({ deliveryId }) => deliveryId);

@@ -28,7 +28,7 @@ test('killed between the answer and its commit: sent again with the same deliver
   rig.dispatcher.start();
   await plan(rig, 1);
   await rig.clock.pass(21);
-  assert.equal(rig.sender.underWay, 0, 'it was accepted');
+  assert.equal(rig.sender.running, 0, 'it was accepted');
   await rig.store.close();
   const next = restarted(t, rig);
   next.dispatcher.start();
@@ -173,7 +173,7 @@ test('whenever it is killed, every delivery ends as delivered once, and its subs
           repair();
           // An attempt that was given up may have been accepted all the same: it is made again.
           seen.accepted = new Set();
-          await rig.book.put(rig.store, 1, { active: rig.book.byId(1)?.active === false });
+          await rig.cache.put(rig.store, 1, { active: rig.cache.byId(1)?.active === false });
         }
         if (one.kind === 'stop') await rig.dispatcher.stop();
         if (one.kind !== 'kill' && one.kind !== 'stop') continue;
@@ -185,7 +185,7 @@ test('whenever it is killed, every delivery ends as delivered once, and its subs
       }
       repair();
       rig.online = true;
-      await rig.book.put(rig.store, 1, { active: true });
+      await rig.cache.put(rig.store, 1, { active: true });
       seen.accepted = new Set();
       rig.sender.answer = ({ deliveryId, body }) => {
         seen.note(deliveryId, body);

@@ -7,8 +7,8 @@ import { author, openStoreIn, recordEvent, temporaryDir } from '../outbox/change
 import type { Audit, ChangeStore } from '../outbox/change-store.ts';
 import { BodySource } from './body-rows.ts';
 import { createDispatcher, type Dispatcher, type DispatcherOptions } from './dispatcher.ts';
-import type { Known, Message, Outcome, Secrets, Sender } from './parts.ts';
-import { FakeBook } from './planner.fixture.ts';
+import type { Message, Outcome, Secrets, Sender, Subscription } from './parts.ts';
+import { FakeCache } from './planner.fixture.ts';
 import type { Probed, Remote } from './remotes.ts';
 import { createRunningTime, type RunningTime, storedRunning } from './running-time.ts';
 
@@ -18,25 +18,25 @@ export const hourMs = 3_600_000;
 
 /** Knows when its next timer is due. */
 class SteppedClock extends FakeClock {
-  readonly #due = new Set<{ readonly at: number }>();
+  readonly #delivery = new Set<{ readonly at: number }>();
 
   override timer(delayMs: number, call: () => void): Timer {
     const entry = { at: this.monoMs() + delayMs };
-    this.#due.add(entry);
+    this.#delivery.add(entry);
     const timer = super.timer(delayMs, () => {
-      this.#due.delete(entry);
+      this.#delivery.delete(entry);
       call();
     });
     return {
       cancel: () => {
-        this.#due.delete(entry);
+        this.#delivery.delete(entry);
         timer.cancel();
       },
     };
   }
 
   get nextMs(): number {
-    return [...this.#due].reduce((least, { at }) => Math.min(least, at), Number.POSITIVE_INFINITY);
+    return [...this.#delivery].reduce((least, { at }) => Math.min(least, at), Number.POSITIVE_INFINITY);
   }
 
   /** Up to each timer, and what follows from it, one after the other. */
@@ -108,7 +108,7 @@ class ScriptedSender implements Sender {
   readonly calls: Call[] = [];
   readonly closed: (string | undefined)[] = [];
   readonly #clock: FakeClock;
-  readonly #underWay = new Map<number, number>();
+  readonly #running = new Map<number, number>();
   /** By the end of each call, so that calls between are those that overlapped. */
   answer: (call: Call) => Answer;
 
@@ -117,21 +117,21 @@ class ScriptedSender implements Sender {
     this.answer = answer;
   }
 
-  get underWay(): number {
-    return [...this.#underWay.values()].reduce((sum, n) => sum + n, 0);
+  get running(): number {
+    return [...this.#running.values()].reduce((sum, n) => sum + n, 0);
   }
 
   underWayOf(id: number): number {
-    return this.#underWay.get(id) ?? 0;
+    return this.#running.get(id) ?? 0;
   }
 
   send(
-    { url, lane }: { readonly url: string; readonly lane: string },
+    { url, agentKey }: { readonly url: string; readonly agentKey: string },
     secrets: Secrets,
     { deliveryId, subscriptionName, body }: Message,
     signal: AbortSignal,
   ): Promise<Outcome> {
-    const subscriptionId = Number(lane);
+    const subscriptionId = Number(agentKey);
     this.#count(subscriptionId, 1);
     const call: Call = {
       url,
@@ -142,7 +142,7 @@ class ScriptedSender implements Sender {
       body: body.toString(),
       signal,
       atMs: this.#clock.monoMs(),
-      together: this.underWay,
+      together: this.running,
       ofSubscription: this.underWayOf(subscriptionId),
     };
     this.calls.push(call);
@@ -159,12 +159,12 @@ class ScriptedSender implements Sender {
     });
   }
 
-  close(lane?: string): void {
-    this.closed.push(lane);
+  close(agentKey?: string): void {
+    this.closed.push(agentKey);
   }
 
   #count(id: number, by: number): void {
-    this.#underWay.set(id, this.underWayOf(id) + by);
+    this.#running.set(id, this.underWayOf(id) + by);
   }
 }
 
@@ -179,14 +179,14 @@ const nothing: Outcome = {
 };
 
 /** Subscriptions that the test blocks. */
-class ScriptedBook extends FakeBook {
+class ScriptedBook extends FakeCache {
   readonly #blocked = new Map<number, string>();
   current = 'a secret of 16 or more bytes';
   /** '' they can be read. */
   unreadable = '';
 
-  override blocked(known?: Known): string {
-    return this.#blocked.get(known?.id ?? 0) ?? '';
+  override blocked(subscription?: Subscription): string {
+    return this.#blocked.get(subscription?.id ?? 0) ?? '';
   }
 
   override secrets(): Secrets {
@@ -206,7 +206,7 @@ export interface Rig {
   readonly dir: string;
   readonly clock: SteppedClock;
   readonly store: ChangeStore;
-  readonly book: ScriptedBook;
+  readonly cache: ScriptedBook;
   readonly sender: ScriptedSender;
   readonly running: RunningTime;
   readonly dispatcher: Dispatcher;
@@ -226,15 +226,15 @@ export async function dispatcherRig(t: TestContext, options: Partial<DispatcherO
 }
 
 /** Another process on the same directory, its machine having been up all the time. */
-export function restarted(t: TestContext, { dir, clock, book }: Rig, options: Partial<DispatcherOptions> = {}): Rig {
-  return rigOn(dir, openStoreIn(t, dir, { clock }), clock, book, options);
+export function restarted(t: TestContext, { dir, clock, cache }: Rig, options: Partial<DispatcherOptions> = {}): Rig {
+  return rigOn(dir, openStoreIn(t, dir, { clock }), clock, cache, options);
 }
 
 function rigOn(
   dir: string,
   store: ChangeStore,
   clock: SteppedClock,
-  book: ScriptedBook,
+  cache: ScriptedBook,
   options: Partial<DispatcherOptions>,
 ): Rig {
   const sender = new ScriptedSender(clock, () => accepted);
@@ -244,7 +244,7 @@ function rigOn(
   });
   const dispatcher = createDispatcher({
     store,
-    book,
+    cache,
     bodies: new BodySource(store.connection),
     sender,
     running,
@@ -255,35 +255,43 @@ function rigOn(
     logger: silentLogger,
     ...options,
   });
-  const parts = { dir, clock, store, book, sender, running, dispatcher };
+  const parts = { dir, clock, store, cache, sender, running, dispatcher };
   const rig: Rig = { ...parts, online: true, remotes: [], probe: () => undefined };
   return rig;
 }
 
-export async function subscribe({ store, book }: Rig, id: number, changes: Partial<Known> = {}): Promise<Known> {
-  const known = await book.put(store, id, changes);
+export async function subscribe(
+  { store, cache }: Rig,
+  id: number,
+  changes: Partial<Subscription> = {},
+): Promise<Subscription> {
+  const subscription = await cache.put(store, id, changes);
   await store.maintain(() =>
     store.connection
       .prepare(
         `INSERT OR IGNORE INTO webhook_subscriptions (id, name, url, consumer, scopes, active, version, created_at, updated_at,
            form_id, after_event, secret) VALUES (?, ?, ?, ?, '[]', 1, 1, '', '', ?, 0, x'')`,
       )
-      .run(id, known.name, known.url, known.consumer, known.formId),
+      .run(id, subscription.name, subscription.url, subscription.consumer, subscription.templateId),
   );
-  return known;
+  return subscription;
 }
 
 /** As unsubscribe does. */
-export async function unsubscribe({ store, book }: Rig, id: number): Promise<void> {
+export async function unsubscribe({ store, cache }: Rig, id: number): Promise<void> {
   await store.maintain(() =>
     store.connection.prepare('UPDATE webhook_subscriptions SET deleted = 1 WHERE id = ?').run(id),
   );
-  book.remove(id);
+  cache.remove(id);
 }
 
 /** Deliveries as the planner makes them, of the one event, due now; it tells the dispatcher. Their ids. */
-export async function plan({ store, book, running, dispatcher, clock }: Rig, id: number, count = 1): Promise<number[]> {
-  const { formId } = book.byId(id) ?? { formId: 0 };
+export async function plan(
+  { store, cache, running, dispatcher, clock }: Rig,
+  id: number,
+  count = 1,
+): Promise<number[]> {
+  const { templateId } = cache.byId(id) ?? { templateId: 0 };
   const ids = await store.maintain(() => {
     const insert = store.connection.prepare(
       `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
@@ -291,7 +299,7 @@ export async function plan({ store, book, running, dispatcher, clock }: Rig, id:
     );
     return Array.from({ length: count }, (_, n) => {
       const nonce = `${id}-${clock.monoMs()}-${n}`;
-      return Number(insert.run(nonce, id, formId, '2026-01-01T00:00:00+00:00', running.now()).lastInsertRowid);
+      return Number(insert.run(nonce, id, templateId, '2026-01-01T00:00:00+00:00', running.now()).lastInsertRowid);
     });
   });
   dispatcher.planned(new Set([id]), count);

@@ -128,8 +128,8 @@ test('the next attempt takes the URL and the secret that are there then, and the
   await startedWith(rig, 1);
   await plan(rig, 1);
   await rig.clock.pass(1_000);
-  await rig.book.put(rig.store, 1, { url: 'https://example.org/other', name: 'renamed' });
-  rig.book.current = 'another secret of 16 bytes';
+  await rig.cache.put(rig.store, 1, { url: 'https://example.org/other', name: 'renamed' });
+  rig.cache.current = 'another secret of 16 bytes';
   rig.sender.answer = () => accepted;
   await rig.clock.pass(60_000);
   const [first, second] = rig.sender.calls;
@@ -177,16 +177,16 @@ test('an attempt under way ends when its subscription is deleted, and is not rec
     rig.sender.calls.map(({ subscriptionId }) => subscriptionId),
     [1, 2],
   );
-  assert.equal(rig.sender.underWay, 0);
+  assert.equal(rig.sender.running, 0);
 });
 
 for (const [what, off, on] of [
   [
     'inactive',
-    (rig: Rig) => rig.book.put(rig.store, 1, { active: false }),
-    (rig: Rig) => rig.book.put(rig.store, 1, { active: true }),
+    (rig: Rig) => rig.cache.put(rig.store, 1, { active: false }),
+    (rig: Rig) => rig.cache.put(rig.store, 1, { active: true }),
   ],
-  ['blocked', (rig: Rig) => rig.book.block(1, 'its consumer is gone'), (rig: Rig) => rig.book.block(1, '')],
+  ['blocked', (rig: Rig) => rig.cache.block(1, 'its consumer is gone'), (rig: Rig) => rig.cache.block(1, '')],
 ] as const) {
   test(`what waits for a subscription that is made ${what} stays due, and is sent when that is undone`, async (t) => {
     const rig = await dispatcherRig(t);
@@ -215,8 +215,8 @@ test('switched off and on again while an attempt ends, the delivery is sent agai
   await plan(rig, 1);
   await settled();
   rig.sender.answer = () => accepted;
-  await rig.book.put(rig.store, 1, { active: false });
-  await rig.book.put(rig.store, 1, { active: true });
+  await rig.cache.put(rig.store, 1, { active: false });
+  await rig.cache.put(rig.store, 1, { active: true });
   await rig.clock.pass(30_000);
   assert.equal(rig.sender.calls.length, 2);
   assert.deepEqual(statesIn(rig), { delivered: 1 });
@@ -226,9 +226,9 @@ test('what was planned with a scope that is closed to the consumer now is not se
   const rig = await dispatcherRig(t);
   await subscribe(rig, 1);
   await plan(rig, 1);
-  await rig.book.put(rig.store, 1, { scopes: ['PUBLIC'] });
+  await rig.cache.put(rig.store, 1, { scopes: ['PUBLIC'] });
   await plan(rig, 1);
-  rig.book.open(['PUBLIC']);
+  rig.cache.open(['PUBLIC']);
   rig.dispatcher.start();
   await rig.clock.pass(1_000);
   assert.equal(rig.sender.calls.length, 1);
@@ -246,7 +246,7 @@ test('of a subscription that lost a scope, what was planned with it is not sent,
   const rig = await dispatcherRig(t);
   await subscribe(rig, 1);
   await plan(rig, 1);
-  await rig.book.put(rig.store, 1, { scopes: ['INTERNAL'], url: 'https://other.example/' });
+  await rig.cache.put(rig.store, 1, { scopes: ['INTERNAL'], url: 'https://other.example/' });
   rig.dispatcher.start();
   await rig.clock.pass(1_000);
   assert.deepEqual(statesIn(rig), { failed: 1 });
@@ -353,7 +353,7 @@ test('stop gives up what is under way, which stays due, and commits what has end
       ['delivered', 1],
     ],
   );
-  assert.equal(rig.sender.underWay, 0);
+  assert.equal(rig.sender.running, 0);
   assert.equal(rig.store.connection.prepare('SELECT run_ms FROM webhook_progress').pluck().get(), 30);
   await rig.clock.pass(hourMs);
   assert.equal(rig.sender.calls.length, 2);
@@ -409,7 +409,7 @@ test('what was looked at in vain is looked at again within a minute, and when it
 
 test('how long the oldest is due is told in seconds of running time', async (t) => {
   const rig = await dispatcherRig(t);
-  rig.book.block(1, 'blocked');
+  rig.cache.block(1, 'blocked');
   await startedWith(rig, 1, 2);
   assert.equal(rig.dispatcher.status().oldestDueSeconds, 0);
   await plan(rig, 1);

@@ -8,26 +8,26 @@ import { Heartbeat } from '../../shared/base/heartbeat.ts';
 import { type Instant, instantOfMs } from '../../shared/base/instant.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
-import { type AttemptResult, endingOf, type Moment, undeliverable } from './attempt-result.ts';
+import { type AttemptResult, attemptResultOf, type Moment, undeliverable } from './attempt-result.ts';
 import { Attempts } from './attempts.ts';
-import { Backlog, type Taken } from './backlog.ts';
+import { Backlog, type Claim } from './backlog.ts';
 import type { Bodies } from './body-made.ts';
 import { DispatchCounts } from './dispatch-counts.ts';
-import { InHand } from './dispatch-hand.ts';
+import { InFlightDeliveries } from './dispatch-hand.ts';
 import { DispatchLog } from './dispatch-log.ts';
 import { Offline, type OfflineReason } from './dispatch-offline.ts';
 import { DispatchRows } from './dispatch-rows.ts';
 import type { WebhookStatus } from './face.ts';
 import { FairScheduler } from './fair-scheduler.ts';
 import { Outcomes, type Written } from './outcomes.ts';
-import type { Due, Outcome, RunMs, Sender, SubscriptionBook } from './parts.ts';
-import { signOf } from './policy.ts';
+import type { Outcome, PendingDelivery, RunMs, Sender, SubscriptionCache } from './parts.ts';
+import { responseClassOf } from './policy.ts';
 import { needsNoRoute, type Remotes } from './remotes.ts';
 import type { RunningTime } from './running-time.ts';
 
 export interface DispatcherOptions {
   readonly store: ChangeStore;
-  readonly book: SubscriptionBook;
+  readonly cache: SubscriptionCache;
   readonly bodies: Bodies;
   readonly sender: Sender;
   readonly running: RunningTime;
@@ -68,13 +68,13 @@ interface Began {
 }
 
 /** Attempts under way and outcomes to be committed: while nothing can be stored, so many are sent again after a kill. */
-const inHandLimit = 256;
+const inFlightLimit = 256;
 /** How long starting attempts, with their bodies of up to some MiB, may hold the loop. */
 const turnMs = 5;
 /** It looks at everything though nothing told it to. */
-const relookMs = 60_000;
+const refreshMs = 60_000;
 /** Without a look for so long it stands. */
-const stillMs = relookMs + 30_000;
+const stallMs = refreshMs + 30_000;
 const stopLimitMs = 5_000;
 
 /** Not started yet. */
@@ -89,18 +89,18 @@ class Loop implements Dispatcher {
   readonly #outcomes: Outcomes;
   readonly #counts: DispatchCounts;
   readonly #attempts: Attempts;
-  readonly #inHand = new InHand();
+  readonly #inFlight = new InFlightDeliveries();
   readonly #offline: Offline;
   readonly #log: DispatchLog;
   readonly #heartbeat: Heartbeat;
   #state: 'new' | 'running' | 'stopped' = 'new';
   #turnAsked = false;
   #timer: Timer | undefined;
-  #relookTimer: Timer | undefined;
+  #refreshTimer: Timer | undefined;
 
   constructor(options: DispatcherOptions) {
     this.#o = options;
-    this.#heartbeat = new Heartbeat(options.clock, stillMs);
+    this.#heartbeat = new Heartbeat(options.clock, stallMs);
     const rows = new DispatchRows(options.store.connection);
     this.#backlog = new Backlog({ ...options, rows });
     this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
@@ -108,7 +108,7 @@ class Loop implements Dispatcher {
     this.#attempts = new Attempts(options.clock);
     this.#log = new DispatchLog(options.logger, options.clock);
     this.#offline = new Offline({ ...options, onChanged: (reason) => this.#offlineChanged(reason) });
-    options.book.onChanged(() => this.#bookChanged());
+    options.cache.onChanged(() => this.#subscriptionsChanged());
   }
 
   start(): void {
@@ -116,7 +116,7 @@ class Loop implements Dispatcher {
     this.#state = 'running';
     this.#counts.count();
     this.#heartbeat.beat();
-    this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
+    this.#refreshTimer = this.#o.clock.timer(refreshMs, () => this.#refreshPeriodically());
     this.#wake();
   }
 
@@ -124,22 +124,22 @@ class Loop implements Dispatcher {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
     this.#heartbeat.rest();
-    for (const timer of [this.#timer, this.#relookTimer]) timer?.cancel();
+    for (const timer of [this.#timer, this.#refreshTimer]) timer?.cancel();
     this.#offline.stop();
     this.#counts.stop();
-    this.#attempts.giveUp(() => true);
+    this.#attempts.cancel(() => true);
     await endsWithin(this.#o.clock, stopLimitMs, Promise.all([this.#outcomes.stop(), this.#attempts.end()]));
   }
 
   planned(subscriptionIds: ReadonlySet<number>, count: number): void {
     this.#counts.planned(count);
-    for (const id of subscriptionIds) this.#backlog.lookAt(id);
+    for (const id of subscriptionIds) this.#backlog.refresh(id);
     this.#wake();
   }
 
   resent(subscriptionId: number): void {
     this.#counts.stale();
-    this.#backlog.lookAt(subscriptionId);
+    this.#backlog.refresh(subscriptionId);
     this.#wake();
   }
 
@@ -178,14 +178,14 @@ class Loop implements Dispatcher {
   #turn(): void {
     const { clock, running } = this.#o;
     const endMs = clock.monoMs() + turnMs;
-    this.#followBook();
-    while (this.#inHand.size < inHandLimit) {
+    this.#followSubscriptions();
+    while (this.#inFlight.size < inFlightLimit) {
       if (clock.monoMs() >= endMs) return this.#wake();
       const runMs = running.now();
       const id = this.#scheduler.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
       if (id === undefined) break;
-      const taken = this.#backlog.take(id, runMs, this.#inHand.of(id));
-      if (taken !== undefined) this.#begin(taken);
+      const claim = this.#backlog.claim(id, runMs, this.#inFlight.of(id));
+      if (claim !== undefined) this.#begin(claim);
     }
     this.#arm();
   }
@@ -195,7 +195,7 @@ class Loop implements Dispatcher {
   }
 
   #needsNoRoute(id: number): boolean {
-    return needsNoRoute(this.#o.book.byId(id)?.url ?? '');
+    return needsNoRoute(this.#o.cache.byId(id)?.url ?? '');
   }
 
   /** At the earliest of what is not due yet; what is due and has no place is looked at when an attempt ends. */
@@ -204,49 +204,49 @@ class Loop implements Dispatcher {
     this.#timer?.cancel();
     const runMs = running.now();
     const delayMs = this.#backlog.nextAfter(runMs) - runMs;
-    if (delayMs < relookMs) this.#timer = clock.timer(delayMs, () => this.#wake());
+    if (delayMs < refreshMs) this.#timer = clock.timer(delayMs, () => this.#wake());
   }
 
-  #relook(): void {
+  #refreshPeriodically(): void {
     this.#heartbeat.beat();
-    this.#relookTimer = this.#o.clock.timer(relookMs, () => this.#relook());
-    this.#backlog.lookAgain();
+    this.#refreshTimer = this.#o.clock.timer(refreshMs, () => this.#refreshPeriodically());
+    this.#backlog.refreshAll();
     this.#counts.repair();
     if (this.#counts.now.waiting > 0) this.#outcomes.saveSometimes();
     this.#wake();
   }
 
-  #bookChanged(): void {
+  #subscriptionsChanged(): void {
     if (this.#state !== 'running') return;
     this.#counts.stale();
-    this.#backlog.lookAgain();
+    this.#backlog.refreshAll();
     // At once: what is under way for one that was switched off ends here.
-    this.#followBook();
+    this.#followSubscriptions();
     this.#wake();
   }
 
-  #followBook(): void {
+  #followSubscriptions(): void {
     const change = this.#backlog.change();
     if (change === undefined) return;
-    this.#log.look(this.#o.book);
+    this.#log.update(this.#o.cache);
     this.#scheduler.keep(change.ids);
-    for (const id of change.doubtful) this.#scheduler.doubt(id);
-    this.#attempts.giveUp((due) => !this.#backlog.serves(due));
+    for (const id of change.halfOpen) this.#scheduler.markHalfOpen(id);
+    this.#attempts.cancel((delivery) => !this.#backlog.serves(delivery));
     for (const id of change.left) this.#o.sender.close(String(id));
   }
 
-  #begin(taken: Taken): void {
-    const { due } = taken;
-    this.#inHand.add(due);
-    if ('lacking' in taken) return this.#outcomes.add(undeliverable(due, taken.lacking, this.#moment()));
-    const { secrets, message } = taken;
-    const target = { url: taken.known.url, lane: String(due.subscriptionId) };
+  #begin(claim: Claim): void {
+    const { delivery } = claim;
+    this.#inFlight.add(delivery);
+    if ('unavailable' in claim) return this.#outcomes.add(undeliverable(delivery, claim.unavailable, this.#moment()));
+    const { secrets, message } = claim;
+    const target = { url: claim.subscription.url, agentKey: String(delivery.subscriptionId) };
     const began = { at: this.#moment().at, monoMs: this.#o.clock.monoMs() };
-    this.#scheduler.started(due.subscriptionId);
+    this.#scheduler.started(delivery.subscriptionId);
     this.#attempts.begin(
-      due,
+      delivery,
       (signal) => this.#o.sender.send(target, secrets, message, signal),
-      (outcome) => this.#ended(due, began, outcome),
+      (outcome) => this.#ended(delivery, began, outcome),
     );
   }
 
@@ -254,47 +254,47 @@ class Loop implements Dispatcher {
     return { at: instantOfMs(this.#o.clock.wallMs()), runMs: this.#o.running.now() };
   }
 
-  #ended(due: Due, began: Began, outcome: Outcome | undefined): void {
-    if (outcome === undefined) return this.#void(due);
-    const isHere = this.#needsNoRoute(due.subscriptionId);
+  #ended(delivery: PendingDelivery, began: Began, outcome: Outcome | undefined): void {
+    if (outcome === undefined) return this.#void(delivery);
+    const isHere = this.#needsNoRoute(delivery.subscriptionId);
     if (!isHere && establishedBy(outcome)) this.#offline.reached();
-    const attemptResult = endingOf(due, outcome, began.at, this.#moment(), this.#o.scheduleS);
-    if (isHere || !outcome.unreached) return this.#counted(due, outcome, attemptResult);
+    const attemptResult = attemptResultOf(delivery, outcome, began.at, this.#moment(), this.#o.scheduleS);
+    if (isHere || !outcome.unreached) return this.#counted(delivery, outcome, attemptResult);
     void this.#offline.ask(began.monoMs).then((isOffline) => {
-      if (isOffline || this.#state !== 'running') this.#void(due);
-      else this.#counted(due, outcome, attemptResult);
+      if (isOffline || this.#state !== 'running') this.#void(delivery);
+      else this.#counted(delivery, outcome, attemptResult);
     });
   }
 
-  #counted(due: Due, outcome: Outcome, attemptResult: AttemptResult): void {
-    this.#scheduler.ended(due.subscriptionId, signOf(outcome));
+  #counted(delivery: PendingDelivery, outcome: Outcome, attemptResult: AttemptResult): void {
+    this.#scheduler.ended(delivery.subscriptionId, responseClassOf(outcome));
     this.#outcomes.add(attemptResult);
     this.#wake();
   }
 
   /** It was no attempt: given up by lineside, or the device is offline. */
-  #void(due: Due): void {
-    this.#scheduler.ended(due.subscriptionId, 'void');
-    this.#letGo(due, due.dueRunMs);
+  #void(delivery: PendingDelivery): void {
+    this.#scheduler.ended(delivery.subscriptionId, 'void');
+    this.#release(delivery, delivery.dueRunMs);
     this.#wake();
   }
 
   /** `dueRunMs`: when it is to be taken again. */
-  #letGo(due: Due, dueRunMs: RunMs): void {
-    this.#inHand.remove(due);
-    this.#backlog.lookAt(due.subscriptionId, dueRunMs);
+  #release(delivery: PendingDelivery, dueRunMs: RunMs): void {
+    this.#inFlight.remove(delivery);
+    this.#backlog.refresh(delivery.subscriptionId, dueRunMs);
   }
 
   #written(written: readonly Written[]): void {
-    const { book } = this.#o;
+    const { cache } = this.#o;
     for (const { attemptResult, kept } of written) {
-      const { due, after } = attemptResult;
+      const { delivery, after } = attemptResult;
       // One that had gone, or was changed by others, is looked at as it is now.
-      this.#letGo(due, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
+      this.#release(delivery, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
       if (!kept) continue;
-      const known = book.byId(due.subscriptionId);
-      this.#counts.ended(attemptResult, known === undefined);
-      if (known !== undefined) this.#log.ended(attemptResult, known);
+      const subscription = cache.byId(delivery.subscriptionId);
+      this.#counts.ended(attemptResult, subscription === undefined);
+      if (subscription !== undefined) this.#log.ended(attemptResult, subscription);
     }
     this.#wake();
   }

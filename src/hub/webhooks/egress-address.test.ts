@@ -3,13 +3,13 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import {
   type Address,
+  type AddressClass,
   type Cidr,
   cidrFault,
-  judgeAddress,
-  natureOf,
+  classifyAddress,
+  describeAddress,
   parseAddress,
   parseCidr,
-  type Verdict,
   within,
 } from './egress-address.ts';
 
@@ -81,13 +81,13 @@ describe('an address', () => {
       for (const text of [first, last]) {
         const verdict = judge(text);
         assert.ok(verdict === 'closed' || verdict === 'never', `${text}: ${verdict}`);
-        assert.equal(typeof natureOf(address(text)), 'string');
+        assert.equal(typeof describeAddress(address(text)), 'string');
       }
     });
     for (const text of outside) {
       it(`${text}, just outside ${range}, is public`, () => {
         assert.equal(judge(text), 'public');
-        assert.equal(natureOf(address(text)), undefined);
+        assert.equal(describeAddress(address(text)), undefined);
       });
     }
   }
@@ -103,7 +103,7 @@ describe('an address', () => {
     ['2001::1', 'an IPv4 address inside an IPv6 address'],
     ['2001:1::1', 'protocol assignments'],
   ] as const) {
-    it(`${text} is named for what it is: ${nature}`, () => assert.equal(natureOf(address(text)), nature));
+    it(`${text} is named for what it is: ${nature}`, () => assert.equal(describeAddress(address(text)), nature));
   }
 
   it('is read strictly: parts, radix, leading zeros, zones and brackets', () => {
@@ -137,7 +137,7 @@ describe('an address', () => {
 });
 
 describe('a range that is allowed', () => {
-  const rows: readonly [allow: string, address: string, verdict: Verdict][] = [
+  const rows: readonly [allow: string, address: string, verdict: AddressClass][] = [
     ['10.1.2.0/24', '10.1.2.0', 'allowed'],
     ['10.1.2.0/24', '10.1.2.255', 'allowed'],
     ['10.1.2.0/24', '10.1.1.255', 'closed'],
@@ -179,7 +179,7 @@ describe('a range that is allowed', () => {
     it(`${allow} leaves ${text} ${verdict}`, () => assert.equal(judge(text, [allow]), verdict));
   }
 
-  const own: readonly [address: string, allow: readonly string[], verdict: Verdict][] = [
+  const own: readonly [address: string, allow: readonly string[], verdict: AddressClass][] = [
     ['10.1.2.7', [], 'own'],
     ['10.1.2.7', ['10.1.2.0/24'], 'own'],
     ['10.1.2.7', ['10.1.2.6/31'], 'own'],
@@ -236,8 +236,8 @@ describe('a range that is allowed', () => {
   });
 });
 
-function judge(text: string, allow: readonly string[] = [], own: readonly string[] = []): Verdict {
-  return judgeAddress(address(text), allow.map(cidr), own.map(address));
+function judge(text: string, allow: readonly string[] = [], own: readonly string[] = []): AddressClass {
+  return classifyAddress(address(text), allow.map(cidr), own.map(address));
 }
 
 function address(text: string): Address {

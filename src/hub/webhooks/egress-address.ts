@@ -15,7 +15,7 @@ export interface Cidr {
  * allowed: within a range of webhooks.allow_cidrs. closed: not public, and no such range holds it.
  * own: the device's, and not opened by name. never: no range opens it.
  */
-export type Verdict = 'public' | 'allowed' | 'closed' | 'own' | 'never';
+export type AddressClass = 'public' | 'allowed' | 'closed' | 'own' | 'never';
 
 /** A range that is not public. `never`: nothing opens it, since a TCP connection to it ends elsewhere than it says, or nowhere. */
 interface Range extends Cidr {
@@ -99,7 +99,7 @@ export function within(address: Address, { base, bits }: Cidr): boolean {
   return address.kind() === base.kind() && address.match(base, bits);
 }
 
-export function judgeAddress(address: Address, allow: readonly Cidr[], own: readonly Address[]): Verdict {
+export function classifyAddress(address: Address, allow: readonly Cidr[], own: readonly Address[]): AddressClass {
   const special = specialRange(address);
   if (special?.never === true) return 'never';
   const opening = allow.filter((range) => within(address, range));
@@ -111,7 +111,7 @@ export function judgeAddress(address: Address, allow: readonly Cidr[], own: read
 }
 
 /** What an address is, in words; undefined: public. */
-export function natureOf(address: Address): string | undefined {
+export function describeAddress(address: Address): string | undefined {
   return specialRange(address)?.what;
 }
 

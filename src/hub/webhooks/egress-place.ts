@@ -2,10 +2,10 @@
  * Whether a place may be called at the addresses it has, and each reason why not. A reason says what was asked for, never
  * the address that a name led to: an admin who registers URLs must not read the site's name server by them. Pure.
  */
-import { type Address, type Cidr, judgeAddress, natureOf, type Verdict } from './egress-address.ts';
-import { httpsPort, type Place } from './egress-url.ts';
+import { type Address, type AddressClass, type Cidr, classifyAddress, describeAddress } from './egress-address.ts';
+import { type Endpoint, httpsPort } from './egress-url.ts';
 
-export interface Guard {
+export interface EgressPolicy {
   readonly allow: readonly Cidr[];
   /** For public addresses, besides 443. */
   readonly ports: readonly number[];
@@ -13,20 +13,20 @@ export interface Guard {
   readonly own: readonly Address[];
 }
 
-type Finding = Verdict | 'port';
+type Finding = AddressClass | 'port';
 
-export function mayCallAt(address: Address, port: number, guard: Guard): boolean {
+export function mayCallAt(address: Address, port: number, guard: EgressPolicy): boolean {
   const finding = findingAt(address, port, guard);
   return port > 0 && (finding === 'public' || finding === 'allowed');
 }
 
 /** What speaks against a place whatever its name leads to. */
-export function placeFaults(place: Place, guard: Guard): readonly string[] {
-  if (place.literal !== undefined) return addressFaults(place, [place.literal], guard);
+export function endpointFaults(endpoint: Endpoint, guard: EgressPolicy): readonly string[] {
+  if (endpoint.literal !== undefined) return addressFaults(endpoint, [endpoint.literal], guard);
   if (guard.allow.length > 0) return [];
   const faults: string[] = [];
-  if (place.local) faults.push(localReason(place.hostname));
-  if (!portIsOpen(place.port, guard)) faults.push(portReason(place.port));
+  if (endpoint.local) faults.push(localReason(endpoint.hostname));
+  if (!portIsOpen(endpoint.port, guard)) faults.push(portReason(endpoint.port));
   return faults;
 }
 
@@ -35,32 +35,32 @@ export function placeFaults(place: Place, guard: Guard): readonly string[] {
  * address refuses them all.
  */
 export function addressFaults(
-  place: Place,
+  endpoint: Endpoint,
   addresses: readonly (Address | undefined)[],
-  guard: Guard,
+  guard: EgressPolicy,
 ): readonly string[] {
   const reasons = addresses.flatMap((address) => {
-    const finding = findingAt(address, place.port, guard);
-    if (place.literal !== undefined) return literalReason(place.literal, place.port, finding);
-    if (place.local && (finding === 'public' || finding === 'port')) return [localReason(place.hostname)];
-    return nameReason(place, finding);
+    const finding = findingAt(address, endpoint.port, guard);
+    if (endpoint.literal !== undefined) return literalReason(endpoint.literal, endpoint.port, finding);
+    if (endpoint.local && (finding === 'public' || finding === 'port')) return [localReason(endpoint.hostname)];
+    return nameReason(endpoint, finding);
   });
   return [...new Set(reasons)];
 }
 
-function findingAt(address: Address | undefined, port: number, guard: Guard): Finding {
+function findingAt(address: Address | undefined, port: number, guard: EgressPolicy): Finding {
   if (address === undefined) return 'never';
-  const verdict = judgeAddress(address, guard.allow, guard.own);
+  const verdict = classifyAddress(address, guard.allow, guard.own);
   return verdict === 'public' && !portIsOpen(port, guard) ? 'port' : verdict;
 }
 
-function portIsOpen(port: number, { ports }: Guard): boolean {
+function portIsOpen(port: number, { ports }: EgressPolicy): boolean {
   return port === httpsPort || ports.includes(port);
 }
 
 function literalReason(address: Address, port: number, finding: Finding): readonly string[] {
   const text = address.toString();
-  const nature = natureOf(address) ?? 'public';
+  const nature = describeAddress(address) ?? 'public';
   switch (finding) {
     case 'public':
     case 'allowed':
@@ -76,7 +76,7 @@ function literalReason(address: Address, port: number, finding: Finding): readon
   }
 }
 
-function nameReason({ hostname, port }: Place, finding: Finding): readonly string[] {
+function nameReason({ hostname, port }: Endpoint, finding: Finding): readonly string[] {
   switch (finding) {
     case 'public':
     case 'allowed':

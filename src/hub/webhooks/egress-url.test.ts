@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isLocalName, maxUrlCharacters, readUrl } from './egress-url.ts';
+import { isLocalName, maxUrlCharacters, parseUrl } from './egress-url.ts';
 
 describe('a URL', () => {
   for (const [text, hostname, port] of [
@@ -19,10 +19,10 @@ describe('a URL', () => {
     ['https://hooks.example/@127.0.0.1/', 'hooks.example', 443],
   ] as const) {
     it(`leads from ${text} to ${hostname} at ${port}`, () => {
-      const { faults, place } = readUrl(text);
+      const { faults, endpoint } = parseUrl(text);
       assert.deepEqual(faults, []);
-      assert.equal(place?.hostname, hostname);
-      assert.equal(place?.port, port);
+      assert.equal(endpoint?.hostname, hostname);
+      assert.equal(endpoint?.port, port);
     });
   }
 
@@ -74,16 +74,16 @@ describe('a URL', () => {
     [`https://${'a.'.repeat(127)}example/`, /not a host name/],
   ] as const) {
     it(`${JSON.stringify(text).slice(0, 60)} is refused: ${expected.join()}`, () => {
-      const { faults } = readUrl(text);
+      const { faults } = parseUrl(text);
       assert.equal(faults.length, expected.length, faults.join('; '));
       expected.forEach((pattern, index) => assert.match(faults[index] ?? '', pattern));
     });
   }
 
   it('tells every fault of its form at once', () => {
-    const { faults } = readUrl(' https:\\\\user@hooks.example:0/');
+    const { faults } = parseUrl(' https:\\\\user@hooks.example:0/');
     assert.equal(faults.length, 5, faults.join('; '));
-    const long = readUrl(`http://user@10.0.0.1:22/${'a'.repeat(maxUrlCharacters)}`);
+    const long = parseUrl(`http://user@10.0.0.1:22/${'a'.repeat(maxUrlCharacters)}`);
     const expected = [
       'longer than 2048 characters',
       'must begin with https://',
@@ -93,16 +93,20 @@ describe('a URL', () => {
       long.faults,
       expected.map((end) => `the URL ${end.startsWith('longer') ? 'is ' : ''}${end}`),
     );
-    assert.deepEqual([long.place?.hostname, long.place?.port], ['10.0.0.1', 22], 'address and port are judged as well');
+    assert.deepEqual(
+      [long.endpoint?.hostname, long.endpoint?.port],
+      ['10.0.0.1', 22],
+      'address and port are judged as well',
+    );
   });
 
   it('has at most 2048 characters, by code points', () => {
     const head = 'https://hooks.example/';
     const fits = head + 'a'.repeat(maxUrlCharacters - head.length);
-    assert.deepEqual(readUrl(fits).faults, []);
-    assert.deepEqual(readUrl(head + '\u{1F600}'.repeat(maxUrlCharacters - head.length)).faults, []);
+    assert.deepEqual(parseUrl(fits).faults, []);
+    assert.deepEqual(parseUrl(head + '\u{1F600}'.repeat(maxUrlCharacters - head.length)).faults, []);
     for (const text of [`${fits}a`, `${head}${'\u{1F600}'.repeat(maxUrlCharacters)}`, head + 'a'.repeat(1_000_000)]) {
-      assert.deepEqual(readUrl(text).faults, ['the URL is longer than 2048 characters']);
+      assert.deepEqual(parseUrl(text).faults, ['the URL is longer than 2048 characters']);
     }
   });
 });
@@ -140,6 +144,6 @@ describe('a name', () => {
     // A Cyrillic o: another name, and still one without a dot.
     'https://l\u043Ecalhost/',
   ]) {
-    it(`of ${JSON.stringify(text)} is seen to be local`, () => assert.equal(readUrl(text).place?.local, true));
+    it(`of ${JSON.stringify(text)} is seen to be local`, () => assert.equal(parseUrl(text).endpoint?.local, true));
   }
 });

@@ -10,7 +10,7 @@ export const httpsPort = 443;
 const maxNameCharacters = 253;
 const maxLabelCharacters = 63;
 
-export interface Place {
+export interface Endpoint {
   /** As the URL has it after parsing: lower case, ASCII, an IPv6 address without its brackets. */
   readonly hostname: string;
   readonly port: number;
@@ -20,10 +20,10 @@ export interface Place {
   readonly local: boolean;
 }
 
-export interface UrlReading {
+export interface ParsedUrl {
   readonly faults: readonly string[];
   /** undefined: it leads nowhere that could be looked at. */
-  readonly place: Place | undefined;
+  readonly endpoint: Endpoint | undefined;
 }
 
 const localSuffixes = ['localhost', 'localdomain', 'local', 'internal', 'lan', 'home.arpa'];
@@ -32,16 +32,16 @@ const localSuffixes = ['localhost', 'localdomain', 'local', 'internal', 'lan', '
 const maxParsedLength = 16 * 1_024;
 
 /** Every fault at once: of its length, scheme, form, host and port. */
-export function readUrl(text: string): UrlReading {
+export function parseUrl(text: string): ParsedUrl {
   const faults = tooLong(text) ? [`the URL is longer than ${maxUrlCharacters} characters`] : [];
-  if (text.length > maxParsedLength) return { faults, place: undefined };
+  if (text.length > maxParsedLength) return { faults, endpoint: undefined };
   faults.push(...textFaults(text));
   const url = URL.parse(text);
-  if (url === null) return { faults: [...faults, 'the URL cannot be parsed'], place: undefined };
+  if (url === null) return { faults: [...faults, 'the URL cannot be parsed'], endpoint: undefined };
   if (url.protocol !== 'https:') faults.push('the URL must begin with https://');
   else if (!/^https:\/\/[^/]/i.test(text)) faults.push('the URL must begin with https:// and the host right after it');
   const secure = url.protocol === 'https:' ? url : asHttps(text);
-  return secure === null ? { faults, place: undefined } : judged(text, secure, faults);
+  return secure === null ? { faults, endpoint: undefined } : checked(text, secure, faults);
 }
 
 /** The parser reads host and port of other schemes otherwise, or not at all. null: there is no host. */
@@ -50,15 +50,15 @@ function asHttps(text: string): URL | null {
   return authority === undefined ? null : URL.parse(`https${authority}`);
 }
 
-function judged(text: string, url: URL, faults: readonly string[]): UrlReading {
-  const place = placeOf(url);
-  const isNamed = place.literal !== undefined || isHostName(place.hostname);
+function checked(text: string, url: URL, faults: readonly string[]): ParsedUrl {
+  const endpoint = endpointOf(url);
+  const isNamed = endpoint.literal !== undefined || isHostName(endpoint.hostname);
   const found = [
     ...(hasUserInfo(text, url) ? ['the URL must not hold a user name or password'] : []),
-    ...(place.port === 0 ? ['port 0 cannot be called'] : []),
-    ...(isNamed ? [] : [`${JSON.stringify(place.hostname.slice(0, maxNameCharacters))} is not a host name`]),
+    ...(endpoint.port === 0 ? ['port 0 cannot be called'] : []),
+    ...(isNamed ? [] : [`${JSON.stringify(endpoint.hostname.slice(0, maxNameCharacters))} is not a host name`]),
   ];
-  return { faults: [...faults, ...found], place: isNamed ? place : undefined };
+  return { faults: [...faults, ...found], endpoint: isNamed ? endpoint : undefined };
 }
 
 /** Trailing dots do not change where a name leads. A name without a dot is completed by the device's own search list. */
@@ -88,7 +88,7 @@ function hasUserInfo(text: string, url: URL): boolean {
   return authority.includes('@');
 }
 
-function placeOf(url: URL): Place {
+function endpointOf(url: URL): Endpoint {
   const hostname = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const literal = parseAddress(hostname);
   const port = url.port === '' ? httpsPort : Number(url.port);

@@ -7,8 +7,8 @@ import { networkInterfaces } from 'node:os';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { type Address, cidrFault, parseAddress, parseCidr } from './egress-address.ts';
-import { addressFaults, type Guard, mayCallAt, placeFaults } from './egress-place.ts';
-import { type Place, readUrl } from './egress-url.ts';
+import { addressFaults, type EgressPolicy, endpointFaults, mayCallAt } from './egress-place.ts';
+import { type Endpoint, parseUrl } from './egress-url.ts';
 import { type Egress, EgressRefused, type EgressRules, NameUnresolved, type Target } from './parts.ts';
 import { type Found, type Lookup, Resolver } from './resolver.ts';
 
@@ -37,7 +37,7 @@ export function createEgress(options: EgressOptions): Egress & AddressSource & {
 }
 
 class EgressGuard implements Egress, AddressSource {
-  readonly #allow: Guard['allow'];
+  readonly #allow: EgressPolicy['allow'];
   readonly #ports: readonly number[];
   readonly #ownAddresses: () => readonly string[];
   readonly #resolver: Resolver;
@@ -62,24 +62,25 @@ class EgressGuard implements Egress, AddressSource {
   }
 
   async #faults(url: string): Promise<readonly string[]> {
-    const { faults, place } = readUrl(url);
-    if (place === undefined) return faults;
+    const { faults, endpoint } = parseUrl(url);
+    if (endpoint === undefined) return faults;
     const guard = this.#guard();
-    const known = [...faults, ...placeFaults(place, guard)];
-    if (place.literal !== undefined || (place.local && guard.allow.length === 0)) return known;
-    const addresses = await this.#resolveSoon(place.hostname);
-    return [...new Set([...known, ...addressFaults(place, addresses, guard)])];
+    const known = [...faults, ...endpointFaults(endpoint, guard)];
+    if (endpoint.literal !== undefined || (endpoint.local && guard.allow.length === 0)) return known;
+    const addresses = await this.#resolveSoon(endpoint.hostname);
+    return [...new Set([...known, ...addressFaults(endpoint, addresses, guard)])];
   }
 
   async target(url: string, signal: AbortSignal): Promise<Target> {
     signal.throwIfAborted();
-    const { faults, place } = readUrl(url);
-    if (place === undefined) throw new EgressRefused(faults);
-    const known = [...faults, ...placeFaults(place, this.#guard())];
+    const { faults, endpoint } = parseUrl(url);
+    if (endpoint === undefined) throw new EgressRefused(faults);
+    const known = [...faults, ...endpointFaults(endpoint, this.#guard())];
     if (known.length > 0) throw new EgressRefused(known);
-    const addresses = place.literal === undefined ? await this.#resolve(place.hostname, signal) : [place.literal];
+    const addresses =
+      endpoint.literal === undefined ? await this.#resolve(endpoint.hostname, signal) : [endpoint.literal];
     // The device's own addresses may have changed while the name was looked up.
-    return targetOf(place, addresses, this.#guard());
+    return targetOf(endpoint, addresses, this.#guard());
   }
 
   mayCall(address: string, port: number): boolean {
@@ -101,7 +102,7 @@ class EgressGuard implements Egress, AddressSource {
     this.#resolver.forget(hostname);
   }
 
-  #guard(): Guard {
+  #guard(): EgressPolicy {
     return { allow: this.#allow, ports: this.#ports, own: this.#ownNow() };
   }
 
@@ -143,20 +144,20 @@ class EgressGuard implements Egress, AddressSource {
   }
 }
 
-function targetOf(place: Place, addresses: readonly (Address | undefined)[], guard: Guard): Target {
-  const faults = addressFaults(place, addresses, guard);
+function targetOf(endpoint: Endpoint, addresses: readonly (Address | undefined)[], guard: EgressPolicy): Target {
+  const faults = addressFaults(endpoint, addresses, guard);
   if (faults.length > 0) throw new EgressRefused(faults);
   const known = addresses.filter((address) => address !== undefined);
   // The parsed address as text, each once: what is dialled is what was judged.
   const families = new Map(known.map((address) => [address.toString(), address.kind() === 'ipv4' ? 4 : 6] as const));
   return {
-    hostname: place.hostname,
-    port: place.port,
+    hostname: endpoint.hostname,
+    port: endpoint.port,
     addresses: [...families].map(([address, family]) => ({ address, family })),
   };
 }
 
-function readRanges(texts: readonly string[]): Guard['allow'] {
+function readRanges(texts: readonly string[]): EgressPolicy['allow'] {
   const reasons = texts.map(cidrFault).filter((fault) => fault !== undefined);
   if (reasons.length > 0) {
     throw new LinesideError('CONFIG_INVALID', 'webhooks.allow_cidrs holds ranges that cannot be read', { reasons });

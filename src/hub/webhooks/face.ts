@@ -33,7 +33,7 @@ export interface Filter {
   readonly categories: readonly Category[] | null;
 }
 
-export interface Subscription extends Filter {
+export interface SubscriptionView extends Filter {
   readonly id: string;
   readonly name: string;
   readonly url: string;
@@ -165,10 +165,10 @@ export interface WebhookStatus {
  * egress guard's), STALE_VERSION, CONFLICT, TOO_MANY, and those of ChangeStore.commit.
  */
 export interface WebhookAdmin {
-  subscriptions(page: PageRequest): Page<Subscription>;
-  subscription(id: string): Subscription;
+  subscriptions(page: PageRequest): Page<SubscriptionView>;
+  subscription(id: string): SubscriptionView;
   /** `consumer` defaults to the caller. Audited as webhook.subscribed. */
-  subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<Subscription>;
+  subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView>;
   /** `version`: the one meant; undefined: whichever. Audited as webhook.updated. */
   update(
     caller: Caller,
@@ -176,7 +176,7 @@ export interface WebhookAdmin {
     patch: SubscriptionPatch,
     version: ExpectedVersion | undefined,
     reason: string,
-  ): Promise<Subscription>;
+  ): Promise<SubscriptionView>;
   /** With everything that waits for it, and its history. `version`: as in update. Audited as webhook.unsubscribed. */
   unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void>;
   /** Audited as webhook.secret_rotated. `version`: as in update. */
@@ -186,7 +186,7 @@ export interface WebhookAdmin {
     rotation: SecretRotation,
     reason: string,
     version?: ExpectedVersion,
-  ): Promise<Subscription>;
+  ): Promise<SubscriptionView>;
   deliveries(query: DeliveryQuery): Page<Delivery>;
   delivery(caller: Caller, deliveryId: string): DeliveryDetail;
   /** Pending again, with the same deliveryId and bytes. CONFLICT: it waits already, or its events are gone. Audited as webhook.resent. */

@@ -61,7 +61,7 @@ export function lateIn(phase: Phase, host: string, timeoutMs: number): Failure {
 }
 
 /** The caller asks for no outcome. */
-export const givenUp: Failure = { cause: 'connect', message: 'given up', reasons: [], unreached: true };
+export const cancelled: Failure = { cause: 'connect', message: 'given up', reasons: [], unreached: true };
 
 /** An answer of another status than 200, 201, 202 and 204. */
 export function notAccepted(status: number, host: string): Failure {
@@ -72,7 +72,7 @@ export function notAccepted(status: number, host: string): Failure {
 }
 
 /** An answer that would accept, had it come to its end: whether the subscriber has the delivery is in doubt, and a repeat is safe. */
-export function brokenOff(status: number, host: string): Failure {
+export function truncated(status: number, host: string): Failure {
   const message = `${host} answered ${status} and closed the connection before the end of the answer`;
   return { cause: 'connect', message, reasons: [], unreached: false };
 }
@@ -106,7 +106,7 @@ export function failureOf(error: unknown, phase: Phase, host: string): Failure {
 }
 
 /** Whether this file has words for an error that it calls a failed connection. */
-export function foreseen(error: unknown): boolean {
+export function isExpected(error: unknown): boolean {
   const code = systemCode(error);
   return code in connection;
 }

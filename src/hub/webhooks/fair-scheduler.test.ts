@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { FairScheduler, overallLimit, subscriptionLimit, suspectsLimit } from './fair-scheduler.ts';
-import type { Sign } from './policy.ts';
+import { FairScheduler, halfOpenLimit, overallLimit, subscriptionLimit } from './fair-scheduler.ts';
+import type { ResponseClass } from './policy.ts';
 
 function schedulerOf(count: number): FairScheduler {
   const scheduler = new FairScheduler();
@@ -21,7 +21,7 @@ function fill(scheduler: FairScheduler, wants: (id: number) => boolean = () => t
 }
 
 /** One attempt of each that ended so. */
-function prove(scheduler: FairScheduler, ids: readonly number[], sign: Sign): void {
+function prove(scheduler: FairScheduler, ids: readonly number[], sign: ResponseClass): void {
   for (const id of ids) {
     scheduler.started(id);
     scheduler.ended(id, sign);
@@ -66,7 +66,7 @@ test('a final refusal is a sign of life, and no reason to send more at a time', 
     Array.from({ length: 29 }, (_, n) => n + 2),
     'failed',
   );
-  assert.equal(fill(scheduler, (id) => id > 1).length, suspectsLimit, 'it is none of the suspects');
+  assert.equal(fill(scheduler, (id) => id > 1).length, halfOpenLimit, 'it is none of the suspects');
 });
 
 test('an attempt that says nothing of the subscription changes nothing', () => {
@@ -104,17 +104,17 @@ test('suspects hold 8 places together, the others all that is left', () => {
   prove(scheduler, dead, 'failed');
   prove(scheduler, [39, 39, 39, 40, 40, 40], 'accepted');
   const started = fill(scheduler);
-  assert.equal(started.filter((id) => id <= 38).length, suspectsLimit);
+  assert.equal(started.filter((id) => id <= 38).length, halfOpenLimit);
   assert.equal(started.filter((id) => id === 39).length, 4);
   assert.equal(started.filter((id) => id === 40).length, 4);
 });
 
 test('what was tried in vain before the start is a suspect until it is proven, and only then', () => {
   const scheduler = schedulerOf(30);
-  for (let id = 1; id <= 29; id++) scheduler.doubt(id);
+  for (let id = 1; id <= 29; id++) scheduler.markHalfOpen(id);
   prove(scheduler, [30], 'accepted');
-  scheduler.doubt(30);
-  assert.equal(fill(scheduler).length, suspectsLimit + 2);
+  scheduler.markHalfOpen(30);
+  assert.equal(fill(scheduler).length, halfOpenLimit + 2);
 });
 
 test('back from being offline all begin with 1', () => {
@@ -143,7 +143,7 @@ test('one that is left out has no turn, and is unknown when it comes back', () =
 
 type Step =
   | { readonly kind: 'start'; readonly wanting: readonly number[] }
-  | { readonly kind: 'end'; readonly which: number; readonly sign: Sign | 'void' }
+  | { readonly kind: 'end'; readonly which: number; readonly sign: ResponseClass | 'void' }
   | { readonly kind: 'keep'; readonly without: number }
   | { readonly kind: 'again' };
 
@@ -167,17 +167,17 @@ test('no limit is ever passed, and only who takes turns and wants to is started'
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       const scheduler = schedulerOf(24);
       let kept = ids;
-      const underWay: number[] = [];
+      const running: number[] = [];
       const suspects = new Set<number>();
       for (const one of steps) {
         if (one.kind === 'again') scheduler.restart();
         if (one.kind === 'keep') {
           kept = ids.filter((id) => id !== one.without);
           scheduler.keep(kept);
-          if (!underWay.includes(one.without)) suspects.delete(one.without);
+          if (!running.includes(one.without)) suspects.delete(one.without);
         }
-        if (one.kind === 'end' && underWay.length > 0) {
-          const [id = 0] = underWay.splice(one.which % underWay.length, 1);
+        if (one.kind === 'end' && running.length > 0) {
+          const [id = 0] = running.splice(one.which % running.length, 1);
           scheduler.ended(id, one.sign);
           if (one.sign === 'failed') suspects.add(id);
           else if (one.sign !== 'void') suspects.delete(id);
@@ -186,13 +186,13 @@ test('no limit is ever passed, and only who takes turns and wants to is started'
         const id = scheduler.next((wanted) => one.wanting.includes(wanted));
         if (id === undefined) continue;
         assert.ok(one.wanting.includes(id) && kept.includes(id));
-        const before = underWay.filter((other) => other === id).length;
+        const before = running.filter((other) => other === id).length;
         assert.ok(before < (suspects.has(id) ? 1 : subscriptionLimit));
-        if (suspects.has(id)) assert.ok(underWay.filter((other) => suspects.has(other)).length < suspectsLimit);
+        if (suspects.has(id)) assert.ok(running.filter((other) => suspects.has(other)).length < halfOpenLimit);
         scheduler.started(id);
-        underWay.push(id);
-        assert.ok(underWay.length <= overallLimit);
-        assert.equal(scheduler.inFlight, underWay.length);
+        running.push(id);
+        assert.ok(running.length <= overallLimit);
+        assert.equal(scheduler.inFlight, running.length);
       }
     }),
     { numRuns: 500 },
@@ -220,12 +220,12 @@ test('a live one among many dead ones never waits for them, and among many live 
         );
         // The dead keep every place that they get; the live ones give theirs back one after the other.
         const meant = dead + 1 + (chance % live);
-        const underWay = fill(scheduler, (id) => id !== meant);
+        const running = fill(scheduler, (id) => id !== meant);
         let freed = 0;
         while (scheduler.next((id) => id === meant) === undefined) {
-          const at = underWay.findIndex((id) => !isDead(id));
+          const at = running.findIndex((id) => !isDead(id));
           assert.notEqual(at, -1, 'only the dead are under way, and it has no place');
-          const [id = 0] = underWay.splice(at, 1);
+          const [id = 0] = running.splice(at, 1);
           scheduler.ended(id, 'accepted');
           freed++;
           // Others may come first, each once.
@@ -235,7 +235,7 @@ test('a live one among many dead ones never waits for them, and among many live 
             next = scheduler.next(() => true)
           ) {
             scheduler.started(next);
-            underWay.push(next);
+            running.push(next);
           }
           assert.ok(freed <= live, 'everyone else has had two turns');
         }

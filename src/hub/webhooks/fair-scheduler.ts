@@ -2,14 +2,14 @@
  * Who may begin an attempt now. Subscriptions take turns, and one that does not answer holds so few places, and all of
  * those together so few, that the others never wait for it. Pure.
  */
-import type { Sign } from './policy.ts';
+import type { ResponseClass } from './policy.ts';
 
 /** Attempts under way in all: each may hold a connection, and a body of some MiB. */
 export const overallLimit = 16;
 /** Of one subscription: what a subscriber's four connections take. */
 export const subscriptionLimit = 4;
 /** Of all suspects together: half the places are always free of them. */
-export const suspectsLimit = 8;
+export const halfOpenLimit = 8;
 /** One that has just come back, or is not known yet, begins with this many, and has twice as many with each acceptance. */
 const firstRamp = 1;
 
@@ -18,7 +18,7 @@ interface Standing {
   /** How many it may have under way. */
   ramp: number;
   /** Its last attempt failed without a final answer: one at a time until one is answered. */
-  suspect: boolean;
+  halfOpen: boolean;
   /** Nothing is known of it since the start. */
   unproven: boolean;
 }
@@ -30,7 +30,7 @@ export class FairScheduler {
   /** Whose turn it was last. */
   #last = -1;
   #inFlight = 0;
-  #suspectsInFlight = 0;
+  #halfOpenInFlight = 0;
 
   get inFlight(): number {
     return this.#inFlight;
@@ -48,9 +48,9 @@ export class FairScheduler {
   }
 
   mayStart(id: number): boolean {
-    const { inFlight, ramp, suspect } = this.#of(id);
+    const { inFlight, ramp, halfOpen } = this.#of(id);
     if (this.#inFlight >= overallLimit) return false;
-    return suspect ? inFlight === 0 && this.#suspectsInFlight < suspectsLimit : inFlight < ramp;
+    return halfOpen ? inFlight === 0 && this.#halfOpenInFlight < halfOpenLimit : inFlight < ramp;
   }
 
   /** The next in turn that may begin one and wants to. The turn passes on when it has begun. */
@@ -70,21 +70,21 @@ export class FairScheduler {
   }
 
   /** 'void': it says nothing of the subscription (given up by us, or there was no route). */
-  ended(id: number, sign: Sign | 'void'): void {
+  ended(id: number, sign: ResponseClass | 'void'): void {
     this.#change(id, (standing) => {
       standing.inFlight--;
       if (sign === 'void') return;
       standing.unproven = false;
-      standing.suspect = sign === 'failed';
+      standing.halfOpen = sign === 'failed';
       if (sign === 'failed') standing.ramp = firstRamp;
       if (sign === 'accepted') standing.ramp = Math.min(subscriptionLimit, standing.ramp * 2);
     });
   }
 
   /** What it has waiting was tried in vain before the start: it need not be found out again in one of the others' places. */
-  doubt(id: number): void {
+  markHalfOpen(id: number): void {
     this.#change(id, (standing) => {
-      if (standing.unproven) standing.suspect = true;
+      if (standing.unproven) standing.halfOpen = true;
     });
   }
 
@@ -96,7 +96,7 @@ export class FairScheduler {
   #of(id: number): Standing {
     const known = this.#standings.get(id);
     if (known !== undefined) return known;
-    const standing = { inFlight: 0, ramp: firstRamp, suspect: false, unproven: true };
+    const standing = { inFlight: 0, ramp: firstRamp, halfOpen: false, unproven: true };
     this.#standings.set(id, standing);
     return standing;
   }
@@ -108,8 +108,8 @@ export class FairScheduler {
     this.#count(standing, 1);
   }
 
-  #count({ inFlight, suspect }: Standing, sign: 1 | -1): void {
+  #count({ inFlight, halfOpen }: Standing, sign: 1 | -1): void {
     this.#inFlight += sign * inFlight;
-    if (suspect) this.#suspectsInFlight += sign * inFlight;
+    if (halfOpen) this.#halfOpenInFlight += sign * inFlight;
   }
 }

@@ -4,12 +4,12 @@ import type { Filter } from './face.ts';
 import type { EventHead } from './parts.ts';
 
 /** All of an event that decides who takes it. */
-export type Kind = Pick<EventHead, 'scope' | 'dictionary' | 'category' | 'action'>;
+export type EventKind = Pick<EventHead, 'scope' | 'dictionary' | 'category' | 'action'>;
 
 export const recordCategory = 'dict.record.*' satisfies Category;
 
 /** `actions` are those of records: the steps of definitions and drafts are no such actions, and pass. */
-export function filterOf(filter: Filter): (kind: Kind) => boolean {
+export function filterOf(filter: Filter): (kind: EventKind) => boolean {
   const scopes = new Set<string>(filter.scopes);
   const [dictionaries, actions, categories] = [
     setOf(filter.dictionaries),
@@ -31,7 +31,7 @@ function setOf(names: readonly string[] | null): ReadonlySet<string> | undefined
 const maxKinds = 10_000;
 
 /** Who of many takes an event. Events are many and their kinds are few: the filters are asked once for each kind. */
-export class Takers<T extends { readonly takes: (kind: Kind) => boolean }> {
+export class RecipientIndex<T extends { readonly takes: (kind: EventKind) => boolean }> {
   readonly #all: readonly T[];
   readonly #byKind = new Map<string, readonly T[]>();
 
@@ -43,14 +43,14 @@ export class Takers<T extends { readonly takes: (kind: Kind) => boolean }> {
     return this.#all.length === 0;
   }
 
-  of(kind: Kind): readonly T[] {
+  of(kind: EventKind): readonly T[] {
     // None of the four has a line feed in it.
     const key = `${kind.scope}\n${kind.category}\n${kind.action}\n${kind.dictionary}`;
     const known = this.#byKind.get(key);
     if (known !== undefined) return known;
     if (this.#byKind.size >= maxKinds) this.#byKind.clear();
-    const takers = this.#all.filter(({ takes }) => takes(kind));
-    this.#byKind.set(key, takers);
-    return takers;
+    const recipients = this.#all.filter(({ takes }) => takes(kind));
+    this.#byKind.set(key, recipients);
+    return recipients;
   }
 }

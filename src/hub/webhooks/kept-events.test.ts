@@ -7,19 +7,19 @@ import { recordEvent } from '../outbox/change-store.fixture.ts';
 import { Pruner } from '../outbox/publisher/pruner.ts';
 import { WaitingRows } from '../outbox/publisher/waiting-rows.ts';
 import { deflateBody } from './body-rows.ts';
-import { KeptEvents } from './kept-events.ts';
+import { RetainedEvents } from './kept-events.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig, sentIn, turns } from './planner.fixture.ts';
 
 const hourMs = 3_600_000;
 const weekMs = 7 * 24 * hourMs;
 
 interface Rig extends PlannerRig {
-  readonly kept: KeptEvents;
+  readonly kept: RetainedEvents;
 }
 
 function rigFor(t: TestContext): Rig {
   const rig = plannerRig(t);
-  const kept = new KeptEvents(rig.store.connection, () => rig.planner.cursor());
+  const kept = new RetainedEvents(rig.store.connection, () => rig.planner.cursor());
   return { ...rig, kept };
 }
 
@@ -47,9 +47,9 @@ function ended({ store }: PlannerRig, id: number, state: 'delivered' | 'pending'
 
 test('events that are not planned yet stay, and then those of the oldest delivery that waits', async (t) => {
   const rig = rigFor(t);
-  const { store, book, planner, clock } = rig;
-  await book.put(store, 1, { afterEvent: 1 });
-  await book.put(store, 2, { dictionaries: ['parts'] });
+  const { store, cache, planner, clock } = rig;
+  await cache.put(store, 1, { afterEvent: 1 });
+  await cache.put(store, 2, { dictionaries: ['parts'] });
   await emitEach(store, ['a', 'b']);
   await emit(store, recordEvent('c'), recordEvent('d', 1, { dictionary: 'parts' }));
   await emitEach(store, ['e', 'f']);
@@ -72,8 +72,8 @@ test('events that are not planned yet stay, and then those of the oldest deliver
 
 test('events of a delivery that is sent again stay, unless its body was kept', async (t) => {
   const rig = rigFor(t);
-  const { store, book, planner, kept } = rig;
-  await book.put(store, 1);
+  const { store, cache, planner, kept } = rig;
+  await cache.put(store, 1);
   for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) await emit(store, recordEvent(key));
   await planner.caughtUp();
   const keep = store.connection.prepare('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)');
@@ -83,10 +83,10 @@ test('events of a delivery that is sent again stay, unless its body was kept', a
   assert.equal(kept.keepAbove(), 6);
 
   await ended(rig, 3, 'pending');
-  kept.mayNeed(3);
+  kept.retainFrom(3);
   assert.equal(kept.keepAbove(), 6);
   await ended(rig, 2, 'pending');
-  kept.mayNeed(2);
+  kept.retainFrom(2);
   assert.deepEqual(await swept(rig), [2, 3, 4, 5, 6]);
   await ended(rig, 2, 'delivered');
   assert.deepEqual(await swept(rig), []);
@@ -94,8 +94,8 @@ test('events of a delivery that is sent again stay, unless its body was kept', a
 
 test('one that waits for its turn to remove heeds what has come to be needed meanwhile', async (t) => {
   const rig = rigFor(t);
-  const { store, book, planner, clock, kept } = rig;
-  await book.put(store, 1);
+  const { store, cache, planner, clock, kept } = rig;
+  await cache.put(store, 1);
   await emitEach(store, ['a', 'b', 'c']);
   await planner.caughtUp();
   for (const { id } of deliveriesIn(store)) await ended(rig, id, 'delivered');
@@ -106,7 +106,7 @@ test('one that waits for its turn to remove heeds what has come to be needed mea
   const again = store.connection.prepare("UPDATE webhook_deliveries SET state = 'pending' WHERE id = 2");
   const resent = store.maintain(() => {
     again.run();
-    kept.mayNeed(2);
+    kept.retainFrom(2);
   });
   const keepAbove = (): number => kept.keepAbove();
   const pruner = new Pruner({ store, rows, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
@@ -121,8 +121,8 @@ test('one that waits for its turn to remove heeds what has come to be needed mea
 });
 
 test('of many deliveries that ended a part is passed at a time, and nothing is let go of too soon', async (t) => {
-  const { store, planner, book } = plannerRig(t);
-  await book.put(store, 1);
+  const { store, planner, cache } = plannerRig(t);
+  await cache.put(store, 1);
   const insert = store.connection.prepare(
     `INSERT INTO webhook_deliveries (id, nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
        attempts, attempts_before, due_run_ms) VALUES (?, '', 1, 1, ?, ?, 1, '', ?, 0, 0, 0)`,
@@ -130,7 +130,7 @@ test('of many deliveries that ended a part is passed at a time, and nothing is l
   await store.maintain(() => {
     for (let id = 1; id <= 50_000; id++) insert.run(id, id * 2, id * 2, id === 45_000 ? 'retrying' : 'delivered');
   });
-  const kept = new KeptEvents(store.connection, () => 200_000);
+  const kept = new RetainedEvents(store.connection, () => 200_000);
   assert.deepEqual(
     [1, 2, 3, 4].map(() => kept.keepAbove()),
     [40_001, 80_001, 89_999, 89_999],
@@ -142,8 +142,8 @@ test('of many deliveries that ended a part is passed at a time, and nothing is l
 
 test('after a start one sweep removes what is old, however many deliveries have ended since', async (t) => {
   const rig = rigFor(t);
-  const { store, book, planner } = rig;
-  await book.put(store, 1, { active: false });
+  const { store, cache, planner } = rig;
+  await cache.put(store, 1, { active: false });
   await emit(store, ...Array.from({ length: 1_000 }, (_, n) => recordEvent(`k${n}`)));
   await planner.caughtUp();
   const insert = store.connection.prepare(
@@ -180,7 +180,7 @@ test('whatever waits, ends, is sent again and is removed: no event that a waitin
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
       connection.exec('DELETE FROM webhook_deliveries');
       let cursor = 0;
-      const kept = new KeptEvents(connection, () => cursor);
+      const kept = new RetainedEvents(connection, () => cursor);
       for (const { kind, n } of steps) {
         const row = nth.get(n);
         if (kind === 'insert') {
@@ -191,7 +191,7 @@ test('whatever waits, ends, is sent again and is removed: no event that a waitin
         if (kind === 'end' && row !== undefined) setState.run('delivered', row.id);
         if (kind === 'again' && row !== undefined) {
           setState.run('pending', row.id);
-          kept.mayNeed(row.firstEvent);
+          kept.retainFrom(row.firstEvent);
         }
         if (kind === 'remove' && row !== undefined) remove.run(row.id);
         const needed = oldest.get() ?? null;

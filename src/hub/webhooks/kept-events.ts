@@ -4,7 +4,7 @@ import type { Connection } from '../../shared/storage/open.ts';
 /** Deliveries looked at in one call: some 5 ms. */
 const maxLooked = 20_000;
 
-interface Place {
+interface Endpoint {
   readonly id: number;
   readonly firstEvent: number;
 }
@@ -13,7 +13,7 @@ interface Place {
  * The first event of a delivery never falls as its id rises, so the oldest delivery that waits says it for all of them. It
  * is found by walking on from the one found last: those before it do not wait.
  */
-export class KeptEvents {
+export class RetainedEvents {
   readonly #cursor: () => number;
   readonly #waiting;
   readonly #end;
@@ -26,15 +26,15 @@ export class KeptEvents {
     this.#cursor = cursor;
     const columns = 'id, first_event AS firstEvent FROM webhook_deliveries';
     // A body that is kept needs no events. By id: the index of those that wait is in another order.
-    this.#waiting = connection.prepare<[number, number], Place>(
+    this.#waiting = connection.prepare<[number, number], Endpoint>(
       `SELECT ${columns} d NOT INDEXED WHERE id BETWEEN ? AND ? AND state IN ('pending', 'retrying')
        AND NOT EXISTS (SELECT 1 FROM webhook_bodies b WHERE b.delivery_id = d.id) ORDER BY id LIMIT 1`,
     );
-    this.#end = connection.prepare<[number, number], Place>(
+    this.#end = connection.prepare<[number, number], Endpoint>(
       `SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?`,
     );
-    this.#next = connection.prepare<[number], Place>(`SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1`);
-    this.#newest = connection.prepare<[], Place>(`SELECT ${columns} ORDER BY id DESC LIMIT 1`);
+    this.#next = connection.prepare<[number], Endpoint>(`SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1`);
+    this.#newest = connection.prepare<[], Endpoint>(`SELECT ${columns} ORDER BY id DESC LIMIT 1`);
   }
 
   /** No event above this may be removed. Lower than need be while many deliveries are still to be looked at. */
@@ -54,16 +54,16 @@ export class KeptEvents {
    * A delivery whose first event is this one waits again. To be told within the transaction that makes it so (before it
    * commits: a removal might come next); where that fails nothing is lost but a walk.
    */
-  mayNeed(firstEvent: number): void {
+  retainFrom(firstEvent: number): void {
     const newest = this.#newest.get();
     if (newest === undefined) return;
     // The lowest id with such a first event or a later one: ids have gaps, so by halves.
     let [low, high] = [0, Math.min(this.#from, newest.id)];
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      const place = this.#next.get(middle);
-      if (place === undefined || place.firstEvent >= firstEvent) high = middle;
-      else low = place.id + 1;
+      const endpoint = this.#next.get(middle);
+      if (endpoint === undefined || endpoint.firstEvent >= firstEvent) high = middle;
+      else low = endpoint.id + 1;
     }
     this.#from = Math.min(this.#from, low);
   }

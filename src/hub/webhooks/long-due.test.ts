@@ -6,7 +6,7 @@ import { recordEvent } from '../outbox/change-store.fixture.ts';
 import { Pruner } from '../outbox/publisher/pruner.ts';
 import { WaitingRows } from '../outbox/publisher/waiting-rows.ts';
 import { BodySource } from './body-rows.ts';
-import { KeptEvents } from './kept-events.ts';
+import { RetainedEvents } from './kept-events.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig } from './planner.fixture.ts';
 import { beforeCommits, dayMs, pass } from './retention.fixture.ts';
 import { createRetention } from './retention.ts';
@@ -33,7 +33,7 @@ function rigFor(t: TestContext): Rig {
   const running = { now: () => rig.runMs };
   const both = { store, clock, logger: silentLogger };
   const retention = createRetention({ ...both, ...limits, running, bodies: new BodySource(connection) });
-  const kept = new KeptEvents(connection, () => planner.cursor());
+  const kept = new RetainedEvents(connection, () => planner.cursor());
   const rows = new WaitingRows(connection);
   const pruner = new Pruner({ ...both, rows, keepPublishedDays: 7, keepAbove: () => kept.keepAbove() });
   retention.start();
@@ -52,11 +52,11 @@ async function publish({ store }: Rig, upTo: number): Promise<void> {
 
 test('what has been due for a week needs no events any more, and its bytes stay the same', async (t) => {
   const rig = rigFor(t);
-  const { store, book, planner, clock } = rig;
-  await book.put(store, 1);
+  const { store, cache, planner, clock } = rig;
+  await cache.put(store, 1);
   await emit(store, recordEvent('a'), recordEvent('b'));
   await planner.caughtUp();
-  await book.put(store, 1, { active: false });
+  await cache.put(store, 1, { active: false });
   await emitEach(store, ['c', 'd']);
   await planner.caughtUp();
   await publish(rig, 4);
@@ -74,8 +74,8 @@ test('what has been due for a week needs no events any more, and its bytes stay 
 
 test('a body is not kept while one of its events stays for the broker anyway', async (t) => {
   const rig = rigFor(t);
-  const { store, book, planner, clock } = rig;
-  await book.put(store, 1);
+  const { store, cache, planner, clock } = rig;
+  await cache.put(store, 1);
   await emitEach(store, ['a']);
   await emit(store, recordEvent('b'), recordEvent('c'));
   await planner.caughtUp();
@@ -90,8 +90,8 @@ test('a body is not kept while one of its events stays for the broker anyway', a
 
 test('many are kept in several commits, and a sweep that finds none writes nothing', async (t) => {
   const rig = rigFor(t);
-  const { store, book, planner, clock } = rig;
-  await book.put(store, 1, { scopes: ['PUBLIC'] });
+  const { store, cache, planner, clock } = rig;
+  await cache.put(store, 1, { scopes: ['PUBLIC'] });
   const keys = Array.from({ length: 150 }, (_, n) => `k${n}`);
   await emitEach(store, keys);
   await emit(store, ...['x', 'y', 'z'].map((key) => recordEvent(key, 1, { data: { text: key.repeat(900_000) } })));

@@ -6,7 +6,7 @@
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { type Bodies, madeBody } from './body-made.ts';
 import { deflateBody } from './body-rows.ts';
-import type { Due, RunMs } from './parts.ts';
+import type { PendingDelivery, RunMs } from './parts.ts';
 import type { Slice } from './retention-rows.ts';
 
 /** Kept in one transaction; to make and deflate 1 MiB takes some 30 ms. */
@@ -15,7 +15,7 @@ const sliceBytes = 1024 * 1024;
 
 type Parameters = Slice & { readonly dueBefore: RunMs; readonly limit: number };
 
-export class LongDue {
+export class OverdueBodies {
   readonly #store: ChangeStore;
   readonly #bodies: Bodies;
   readonly #pinning;
@@ -24,8 +24,8 @@ export class LongDue {
   constructor(store: ChangeStore, bodies: Bodies) {
     this.#store = store;
     this.#bodies = bodies;
-    this.#pinning = store.connection.prepare<[Parameters], Due>(
-      `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS formId, first_event AS firstEvent,
+    this.#pinning = store.connection.prepare<[Parameters], PendingDelivery>(
+      `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS templateId, first_event AS firstEvent,
          last_event AS lastEvent, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
          due_run_ms AS dueRunMs
        FROM webhook_deliveries d NOT INDEXED WHERE id > $after AND id <= $upTo AND state IN ('pending', 'retrying')
@@ -45,19 +45,19 @@ export class LongDue {
     return this.#store.maintain(() => {
       const found = this.#pinning.all(parameters);
       let bytes = 0;
-      for (const due of found) {
-        bytes += this.#kept(due);
-        if (bytes >= sliceBytes) return due.id;
+      for (const delivery of found) {
+        bytes += this.#kept(delivery);
+        if (bytes >= sliceBytes) return delivery.id;
       }
       return found.length < sliceKept ? slice.upTo : (found.at(-1)?.id ?? slice.upTo);
     });
   }
 
   /** One that cannot be made has nothing to keep; its attempt will say so. */
-  #kept(due: Due): number {
-    const made = madeBody(this.#bodies, this.#store.connection, due);
-    if ('lacking' in made) return 0;
-    this.#keep.run(due.id, deflateBody(made.body));
+  #kept(delivery: PendingDelivery): number {
+    const made = madeBody(this.#bodies, this.#store.connection, delivery);
+    if ('unavailable' in made) return 0;
+    this.#keep.run(delivery.id, deflateBody(made.body));
     return made.body.length;
   }
 }

@@ -6,11 +6,11 @@ import { dispatcherRig, subscribe } from './dispatcher.fixture.ts';
 import { emit, plannerRig, turns, turnsUntil } from './planner.fixture.ts';
 
 const plannerLimitMs = 180_000;
-const relookMs = 60_000;
+const refreshMs = 60_000;
 
 test('a planner that waits for an import is well for as long as one may last, and stands when it never ends', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
-  await book.put(store, 1);
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
   planner.start();
   for (let s = 0; s < 300; s++) {
     clock.advance(1_000);
@@ -38,8 +38,8 @@ test('a planner that waits for an import is well for as long as one may last, an
 });
 
 test('a planner that fails and tries again is well', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
-  await book.put(store, 1);
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
   planner.start();
   clock.advance(0);
   await turns();
@@ -60,11 +60,11 @@ test('a dispatcher with nothing to do looks each minute; one whose timer never c
   await subscribe(rig, 1);
   rig.dispatcher.start();
   for (let minute = 0; minute < 10; minute++) {
-    await rig.clock.pass(relookMs);
+    await rig.clock.pass(refreshMs);
     rig.dispatcher.assertAlive();
   }
   t.mock.method(rig.clock, 'timer', () => ({ cancel() {} }));
-  await rig.clock.pass(relookMs + 80_000);
+  await rig.clock.pass(refreshMs + 80_000);
   rig.dispatcher.assertAlive();
   await rig.clock.pass(20_000);
   assert.throws(() => rig.dispatcher.assertAlive(), /it has not turned for \d+ s/);

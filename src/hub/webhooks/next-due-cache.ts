@@ -2,7 +2,7 @@
 import { backoffMs } from '../../shared/base/backoff.ts';
 import type { RunMs } from './parts.ts';
 
-interface Look {
+interface NextDue {
   /** 0: at once. Infinity: nothing waits. */
   fromRunMs: RunMs;
   /** Readings that failed in a row. */
@@ -13,7 +13,7 @@ const firstRetryMs = 1_000;
 const longestRetryMs = 60_000;
 
 export class NextDueCache {
-  readonly #nextDue = new Map<number, Look>();
+  readonly #nextDue = new Map<number, NextDue>();
 
   /** Answers those that are new. */
   keep(ids: readonly number[]): readonly number[] {
@@ -30,29 +30,29 @@ export class NextDueCache {
 
   /** It was read: nothing of it is due before then. */
   from(id: number, fromRunMs: RunMs): void {
-    const look = this.#nextDue.get(id);
-    if (look !== undefined) look.fromRunMs = fromRunMs;
+    const reload = this.#nextDue.get(id);
+    if (reload !== undefined) reload.fromRunMs = fromRunMs;
   }
 
   /** Reading and all that follows from it. */
   succeeded(id: number): void {
-    const look = this.#nextDue.get(id);
-    if (look !== undefined) look.failures = 0;
+    const reload = this.#nextDue.get(id);
+    if (reload !== undefined) reload.failures = 0;
   }
 
   /** Something of it is due then, and perhaps other things before. */
   notLaterThan(id: number, runMs: RunMs): void {
-    const look = this.#nextDue.get(id);
-    if (look !== undefined) look.fromRunMs = Math.min(look.fromRunMs, runMs);
+    const reload = this.#nextDue.get(id);
+    if (reload !== undefined) reload.fromRunMs = Math.min(reload.fromRunMs, runMs);
   }
 
   failed(id: number, runMs: RunMs): void {
-    const look = this.#nextDue.get(id);
-    if (look !== undefined) look.fromRunMs = runMs + backoffMs(look.failures++, firstRetryMs, longestRetryMs);
+    const reload = this.#nextDue.get(id);
+    if (reload !== undefined) reload.fromRunMs = runMs + backoffMs(reload.failures++, firstRetryMs, longestRetryMs);
   }
 
   all(): void {
-    for (const look of this.#nextDue.values()) if (look.failures === 0) look.fromRunMs = 0;
+    for (const reload of this.#nextDue.values()) if (reload.failures === 0) reload.fromRunMs = 0;
   }
 
   /** Infinity: none. */

@@ -51,7 +51,7 @@ for (const [what, row, is] of ipv6) {
   test(`IPv6, ${what}: ${is ? 'a way out' : 'none'}`, () => assert.equal(hasIpv6Route(row), is));
 }
 
-function look(tables: Readonly<Record<string, string>>): boolean {
+function reload(tables: Readonly<Record<string, string>>): boolean {
   return createRouteLook((path) => {
     const text = tables[path];
     if (text === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' });
@@ -63,18 +63,18 @@ test('a route of either kind is a way out, and an empty pair of tables is none',
   const none4 = head4;
   const one4 = `${head4}${ipv4[0]?.[1]}\n`;
   const none6 = row6('', '00', '00200200', 'lo');
-  assert.equal(look({ '/proc/net/route': none4, '/proc/net/ipv6_route': none6 }), false);
-  assert.equal(look({ '/proc/net/route': one4, '/proc/net/ipv6_route': none6 }), true);
-  assert.equal(look({ '/proc/net/route': none4, '/proc/net/ipv6_route': row6('fd00', '40', '1', 'eth0') }), true);
+  assert.equal(reload({ '/proc/net/route': none4, '/proc/net/ipv6_route': none6 }), false);
+  assert.equal(reload({ '/proc/net/route': one4, '/proc/net/ipv6_route': none6 }), true);
+  assert.equal(reload({ '/proc/net/route': none4, '/proc/net/ipv6_route': row6('fd00', '40', '1', 'eth0') }), true);
 });
 
 test('a kernel without IPv6 is judged by IPv4 alone', () => {
-  assert.equal(look({ '/proc/net/route': head4 }), false);
-  assert.equal(look({ '/proc/net/route': `${head4}${ipv4[0]?.[1]}\n` }), true);
+  assert.equal(reload({ '/proc/net/route': head4 }), false);
+  assert.equal(reload({ '/proc/net/route': `${head4}${ipv4[0]?.[1]}\n` }), true);
 });
 
 test('where the tables cannot be read nothing is known, and nothing is held back for it', () => {
-  assert.equal(look({}), true);
+  assert.equal(reload({}), true);
 });
 
 test('by itself it reads the tables of the kernel', () => {

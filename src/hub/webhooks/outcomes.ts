@@ -130,7 +130,7 @@ export class Outcomes {
     let bodyBytes = 0;
     for (const attemptResult of batch) {
       if (bodyBytes >= batchBodyBytes) break;
-      const kept = this.#o.rows.write(attemptResult.due, attemptResult.attempt, attemptResult.after);
+      const kept = this.#o.rows.write(attemptResult.delivery, attemptResult.attempt, attemptResult.after);
       if (kept) bodyBytes += this.#keepBody(attemptResult);
       written.push({ attemptResult, kept });
     }
@@ -139,12 +139,12 @@ export class Outcomes {
   }
 
   /** What is for review keeps its body: its events may leave the outbox from now on. Answers its bytes. */
-  #keepBody({ due, after: { state } }: AttemptResult): number {
+  #keepBody({ delivery, after: { state } }: AttemptResult): number {
     const { rows, bodies, store } = this.#o;
-    if ((state !== 'rejected' && state !== 'failed') || rows.hasBody(due.id)) return 0;
-    const made = madeBody(bodies, store.connection, due);
-    if ('lacking' in made) return 0;
-    rows.keepBody(due.id, made.body);
+    if ((state !== 'rejected' && state !== 'failed') || rows.hasBody(delivery.id)) return 0;
+    const made = madeBody(bodies, store.connection, delivery);
+    if ('unavailable' in made) return 0;
+    rows.keepBody(delivery.id, made.body);
     return made.body.length;
   }
 }

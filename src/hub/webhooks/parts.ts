@@ -7,14 +7,14 @@ import type { Cause, DeliveryState, Filter } from './face.ts';
 export type RunMs = number;
 
 /** A subscription as planner and dispatcher know it. Only those that are not deleted. */
-export interface Known extends Filter {
+export interface Subscription extends Filter {
   readonly id: number;
   readonly name: string;
   readonly url: string;
   readonly consumer: string;
   readonly active: boolean;
   readonly version: number;
-  readonly formId: number;
+  readonly templateId: number;
   readonly afterEvent: number;
 }
 
@@ -29,7 +29,7 @@ export interface Consumers {
 }
 
 /** What a delivery's body is made by, besides its events. */
-export interface Form extends Filter {
+export interface BodyTemplate extends Filter {
   readonly id: number;
   readonly subscriptionId: number;
   readonly renderer: number;
@@ -37,19 +37,19 @@ export interface Form extends Filter {
 }
 
 /** In memory, and always what is committed. */
-export interface SubscriptionBook {
+export interface SubscriptionCache {
   /** In the order of their ids. A new array whenever one has changed: compare by identity. */
-  all(): readonly Known[];
-  byId(id: number): Known | undefined;
+  all(): readonly Subscription[];
+  byId(id: number): Subscription | undefined;
   /** The current secret and, within its grace, the one before. `unreadable`: they cannot be opened, with the reason. */
   secrets(id: number, runMs: RunMs): Secrets | { readonly unreadable: string };
   /**
    * '' while it is served, else why nothing is sent to it (consumer gone, none of its scopes open, secret unreadable). One of
    * whose scopes some are open is served with what they let through: openScopes().
    */
-  blocked(known: Known): string;
+  blocked(subscription: Subscription): string;
   /** Of its scopes, those that are open to its consumer now. */
-  openScopes(known: Known): readonly Scope[];
+  openScopes(subscription: Subscription): readonly Scope[];
   /** After each commit that changed one; undefined: any may have changed (the tokens did). */
   onChanged(listener: (id: number | undefined) => void): void;
 }
@@ -75,18 +75,18 @@ export interface EventHead {
 /** A delivery to be inserted. */
 export interface Planned {
   readonly subscriptionId: number;
-  readonly formId: number;
+  readonly templateId: number;
   readonly firstEvent: number;
   readonly lastEvent: number;
   readonly events: number;
 }
 
 /** A delivery that waits, as the dispatcher takes it. */
-export interface Due {
+export interface PendingDelivery {
   readonly id: number;
   readonly nonce: string;
   readonly subscriptionId: number;
-  readonly formId: number;
+  readonly templateId: number;
   readonly firstEvent: number;
   readonly lastEvent: number;
   readonly occurredAt: Instant;
@@ -128,16 +128,16 @@ export interface Outcome {
 export interface Sender {
   /**
    * Never rejects, and ends within the time-out. `signal`: given up by the caller, which asks for no outcome.
-   * `lane`: whose kept connections it may use (a subscription's id, or "ping").
+   * `agentKey`: whose kept connections it may use (a subscription's id, or "ping").
    */
   send(
-    target: { readonly url: string; readonly lane: string },
+    target: { readonly url: string; readonly agentKey: string },
     secrets: Secrets,
     message: Message,
     signal: AbortSignal,
   ): Promise<Outcome>;
   /** Lets go of kept connections; of this lane alone where one is named. */
-  close(lane?: string): void;
+  close(agentKey?: string): void;
 }
 
 /** What the configuration says of where may be called. */

@@ -18,31 +18,31 @@ export interface PingerOptions {
 
 /** People press the button; more at a time would only keep connections from deliveries. */
 const maxPings = 4;
-const lane = 'ping';
+const agentKey = 'ping';
 const maxUrlLength = 2_048;
 const secretBytes = { least: 16, most: 1_024 };
 const idBytes = 8;
 
 /** INVALID_ARGUMENT for what cannot be tried at all; TOO_MANY. Whatever the URL then does is a result. */
 export function createPinger(options: PingerOptions): (request: PingRequest) => Promise<PingResult> {
-  let underWay = 0;
+  let running = 0;
   return async (request) => {
     const reasons = requestFaults(request);
     if (reasons.length > 0) {
       throw new LinesideError('INVALID_ARGUMENT', 'the test-ping cannot be sent', { reasons });
     }
-    if (underWay >= maxPings) {
+    if (running >= maxPings) {
       throw new LinesideError('TOO_MANY', `${maxPings} test-pings are under way`, {
         hint: 'try again in some seconds',
       });
     }
-    underWay += 1;
+    running += 1;
     try {
       return await ping(options, request);
     } finally {
-      underWay -= 1;
+      running -= 1;
       // The next one is to find out about name, connection and certificate again.
-      if (underWay === 0) options.sender.close(lane);
+      if (running === 0) options.sender.close(agentKey);
     }
   };
 }
@@ -72,16 +72,16 @@ async function ping(
   const elapsed = (): number => Math.round(clock.monoMs() - begunMs);
   let faults: readonly string[] = [];
   // The guard names every fault of the URL; the sender, at the connection, the first that it meets.
-  const judged = egress.faults(request.url).then((found) => {
+  const checked = egress.faults(request.url).then((found) => {
     faults = found;
   });
-  if (!(await endsWithin(clock, timeoutMs, judged))) {
+  if (!(await endsWithin(clock, timeoutMs, checked))) {
     return failed(elapsed(), 'timeout', `${timeoutMs} ms were over while judging the URL`, []);
   }
   if (faults.length > 0) return failed(elapsed(), 'ssrf', 'the URL may not be called', faults);
   const secrets = { current: request.secret, previous: undefined };
   // A test-ping is not taken back: it ends by the sender's time-out.
-  const outcome = await sender.send({ url: request.url, lane }, secrets, pingMessage(now(), randomHex), never);
+  const outcome = await sender.send({ url: request.url, agentKey }, secrets, pingMessage(now(), randomHex), never);
   return resultOf(outcome, elapsed());
 }
 

@@ -5,7 +5,7 @@ import type { Statement } from 'better-sqlite3';
 import { recordEvent } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { BodySource } from './body-rows.ts';
-import { filterOf, Takers } from './filter.ts';
+import { filterOf, RecipientIndex } from './filter.ts';
 import { deliveriesIn, emit, plannerOn, plannerRig } from './planner.fixture.ts';
 
 interface Reads {
@@ -56,13 +56,13 @@ function proxy<T extends object>(real: T, others: object): T {
 }
 
 async function readsOf(t: TestContext, subscriptions: number): Promise<Reads & { readonly deliveries: number }> {
-  const { store, book, clock } = plannerRig(t);
+  const { store, cache, clock } = plannerRig(t);
   for (let id = 1; id <= subscriptions; id++)
-    await book.put(store, id, { dictionaries: ['tools', `of ${id}`], scopes: ['PUBLIC'] });
+    await cache.put(store, id, { dictionaries: ['tools', `of ${id}`], scopes: ['PUBLIC'] });
   await emit(store, ...Array.from({ length: 4_400 }, (_, n) => recordEvent(`k${n}`, 1, { dictionary: `d${n % 7}` })));
   await emit(store, recordEvent('k'));
   const reads = { rows: 0, statements: 0 };
-  await plannerOn(counting(store, reads), book, clock).caughtUp();
+  await plannerOn(counting(store, reads), cache, clock).caughtUp();
   return { ...reads, deliveries: deliveriesIn(store).length };
 }
 
@@ -80,9 +80,9 @@ test('a hundred subscriptions read the events once, as one does, and each only l
 });
 
 test('of a large transaction that is mostly for others, rendering has only its own events answered', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  await book.put(store, 1, { dictionaries: ['parts'] });
-  await book.put(store, 2, { actions: ['closed'], categories: ['dict.record.*'] });
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { dictionaries: ['parts'] });
+  await cache.put(store, 2, { actions: ['closed'], categories: ['dict.record.*'] });
   const events = Array.from({ length: 3_000 }, (_, n) =>
     recordEvent(`k${n}`, 2, n % 1_000 === 1 ? { dictionary: 'parts', action: 'closed' } : {}),
   );
@@ -101,7 +101,7 @@ test('of a large transaction that is mostly for others, rendering has only its o
 test('a filter is asked once for each kind of event, and what is remembered of kinds is bounded', () => {
   let asked = 0;
   const takes = filterOf({ scopes: ['PUBLIC'], dictionaries: ['d1', 'd12000'], actions: null, categories: null });
-  const takers = new Takers([
+  const recipients = new RecipientIndex([
     {
       takes: (kind: Parameters<typeof takes>[0]) => {
         asked += 1;
@@ -111,10 +111,10 @@ test('a filter is asked once for each kind of event, and what is remembered of k
   ]);
   const kind = (dictionary: string) =>
     ({ scope: 'PUBLIC', dictionary, category: 'dict.record.*', action: 'created' }) as const;
-  for (let n = 0; n < 1_000; n++) assert.equal(takers.of(kind(`d${n % 2}`)).length, n % 2);
+  for (let n = 0; n < 1_000; n++) assert.equal(recipients.of(kind(`d${n % 2}`)).length, n % 2);
   assert.equal(asked, 2);
-  for (let n = 0; n < 15_000; n++) assert.equal(takers.of(kind(`d${n}`)).length, n === 1 || n === 12_000 ? 1 : 0);
+  for (let n = 0; n < 15_000; n++) assert.equal(recipients.of(kind(`d${n}`)).length, n === 1 || n === 12_000 ? 1 : 0);
   assert.equal(asked, 15_000);
-  takers.of(kind('d3'));
+  recipients.of(kind('d3'));
   assert.equal(asked, 15_001);
 });

@@ -7,8 +7,8 @@ import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { openStoreIn, recordEvent, temporaryDir, temporaryStore } from '../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../outbox/change-store.ts';
-import type { Known } from './parts.ts';
-import { emit, emitEach, FakeBook, plannerOn, sentIn, turns, turnsUntil } from './planner.fixture.ts';
+import type { Subscription } from './parts.ts';
+import { emit, emitEach, FakeCache, plannerOn, sentIn, turns, turnsUntil } from './planner.fixture.ts';
 
 type Maintain = ChangeStore['maintain'];
 
@@ -48,17 +48,17 @@ async function emitAll(store: ChangeStore): Promise<void> {
   await emitEach(store, ['g']);
 }
 
-async function bookOf(store: ChangeStore): Promise<FakeBook> {
-  const book = new FakeBook();
-  for (const id of [1, 2]) await book.put(store, id, idFilters(id));
-  return book;
+async function cacheOf(store: ChangeStore): Promise<FakeCache> {
+  const cache = new FakeCache();
+  for (const id of [1, 2]) await cache.put(store, id, idFilters(id));
+  return cache;
 }
 
 /** Four recipients and 300 transactions: some 1,200 deliveries, so two commits in one pass. */
 async function prepared(t: TestContext): Promise<string> {
   const { store, dir } = temporaryStore(t);
-  const book = await bookOf(store);
-  for (const id of [3, 4, 5]) await book.put(store, id, idFilters(id));
+  const cache = await cacheOf(store);
+  for (const id of [3, 4, 5]) await cache.put(store, id, idFilters(id));
   await emitAll(store);
   for (let n = 0; n < 300; n++) await emit(store, recordEvent(`k${n}`));
   await store.close();
@@ -76,10 +76,10 @@ async function plannedIn(
   const copy = temporaryDir(t);
   cpSync(dir, copy, { recursive: true });
   const clock = new FakeClock();
-  const book = new FakeBook();
+  const cache = new FakeCache();
   const store = openStoreIn(t, copy, { clock });
-  for (const id of [1, 2, 3, 4, 5]) await book.put(store, id, idFilters(id));
-  const planner = plannerOn(failing(store, nth, fate, called), book, clock);
+  for (const id of [1, 2, 3, 4, 5]) await cache.put(store, id, idFilters(id));
+  const planner = plannerOn(failing(store, nth, fate, called), cache, clock);
   planner.start();
   clock.advance(0);
   await turns();
@@ -91,13 +91,13 @@ async function plannedIn(
   await turns();
   await store.close();
   const again = openStoreIn(t, copy, { clock });
-  const next = plannerOn(again, book, clock);
+  const next = plannerOn(again, cache, clock);
   await next.caughtUp();
   assert.equal(next.unplanned(), 0);
   return sentIn(again);
 }
 
-function idFilters(id: number): Partial<Known> {
+function idFilters(id: number): Partial<Subscription> {
   if (id === 2) return { scopes: ['INTERNAL'] };
   return id < 3 ? {} : { dictionaries: ['tools', `only of ${id}`] };
 }
@@ -122,7 +122,7 @@ test('a process killed in or after any of its transactions loses no delivery and
 
 test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s, and then nothing is missing', async (t) => {
   const { store, clock } = temporaryStore(t);
-  const book = await bookOf(store);
+  const cache = await cacheOf(store);
   const said: string[] = [];
   const logger = {
     info: (message: string) => said.push(message),
@@ -135,7 +135,7 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
     calls.push(clock.monoMs());
     return isFull ? Promise.reject(new LinesideError('STORAGE_FULL', 'full')) : store.maintain(work);
   });
-  const planner = plannerOn(flaky, book, clock, logger);
+  const planner = plannerOn(flaky, cache, clock, logger);
   await emitAll(store);
   planner.start();
   clock.advance(0);
@@ -165,7 +165,7 @@ test('a stop that cannot store its cursor says so and ends', async (t) => {
   const { store, clock } = temporaryStore(t);
   const said: string[] = [];
   const logger = { warn: (message: string) => said.push(message) } as unknown as Logger;
-  const planner = plannerOn(failing(store, 1, 'refused'), new FakeBook(), clock, logger);
+  const planner = plannerOn(failing(store, 1, 'refused'), new FakeCache(), clock, logger);
   planner.start();
   await planner.stop();
   assert.deepEqual(said, ['the cursor of webhook deliveries could not be stored']);

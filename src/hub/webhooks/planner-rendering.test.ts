@@ -46,8 +46,8 @@ function isFor(event: OutboxEvent, filter: Filter, open: readonly Scope[]): bool
 }
 
 async function holds(t: TestContext, filters: readonly Filter[], steps: readonly Step[]): Promise<void> {
-  const { store, book, planner } = plannerRig(t);
-  for (const [n, filter] of filters.entries()) await book.put(store, n + 1, filter);
+  const { store, cache, planner } = plannerRig(t);
+  for (const [n, filter] of filters.entries()) await cache.put(store, n + 1, filter);
   let open: readonly Scope[] = scopes;
   let emitted: OutboxEvent[][] = [];
   const expected: string[] = [];
@@ -55,9 +55,9 @@ async function holds(t: TestContext, filters: readonly Filter[], steps: readonly
     await planner.caughtUp();
     for (const transaction of emitted) {
       const sent = filters.map((filter, n) => {
-        const taken = transaction.filter((event) => isFor(event, filter, open));
-        const first = taken[0] === undefined ? 0 : transaction.indexOf(taken[0]);
-        return { first, keys: taken.length === 0 ? '' : `${n + 1}: ${taken.map(nameOf).join(' ')}` };
+        const claim = transaction.filter((event) => isFor(event, filter, open));
+        const first = claim[0] === undefined ? 0 : transaction.indexOf(claim[0]);
+        return { first, keys: claim.length === 0 ? '' : `${n + 1}: ${claim.map(nameOf).join(' ')}` };
       });
       expected.push(...sent.toSorted((a, b) => a.first - b.first).flatMap(({ keys }) => (keys === '' ? [] : [keys])));
     }
@@ -75,7 +75,7 @@ async function holds(t: TestContext, filters: readonly Filter[], steps: readonly
     if ('opens' in step) {
       await plan();
       open = step.opens;
-      book.open(open);
+      cache.open(open);
     }
     if ('plans' in step) await plan();
   }
@@ -100,8 +100,8 @@ test('each delivery renders just the events that were planned for it, and all th
 });
 
 test('a scope that is opened or closed later does not change the bytes of what was planned before', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  const { formId } = await book.put(store, 1);
+  const { store, cache, planner } = plannerRig(t);
+  const { templateId } = await cache.put(store, 1);
   const all = [
     recordEvent('a'),
     recordEvent('b', 1, { scope: 'INTERNAL' }),
@@ -109,46 +109,46 @@ test('a scope that is opened or closed later does not change the bytes of what w
   ];
   await emit(store, ...all);
   await planner.caughtUp();
-  book.open(['PUBLIC', 'RESTRICTED']);
+  cache.open(['PUBLIC', 'RESTRICTED']);
   await emit(store, ...all);
   await emit(store, ...all);
   await planner.caughtUp();
-  book.open([]);
+  cache.open([]);
   await emit(store, ...all);
   await planner.caughtUp();
-  book.open(scopes);
+  cache.open(scopes);
   await emit(store, ...all);
   await planner.caughtUp();
   assert.deepEqual(sentIn(store), ['1: a b c', '1: a c', '1: a c', '1: a b c']);
-  const forms = deliveriesIn(store).map((delivery) => delivery.formId);
-  assert.deepEqual([forms[0], forms[3]], [formId, formId]);
+  const templates = deliveriesIn(store).map((delivery) => delivery.templateId);
+  assert.deepEqual([templates[0], templates[3]], [templateId, templateId]);
   // One form serves all that was planned with the same scopes, also after it was let go of and is needed again.
-  assert.equal(forms[1], forms[2]);
-  assert.deepEqual(new BodySource(store.connection).formOf(forms[1] ?? 0)?.scopes, ['PUBLIC', 'RESTRICTED']);
+  assert.equal(templates[1], templates[2]);
+  assert.deepEqual(new BodySource(store.connection).templateOf(templates[1] ?? 0)?.scopes, ['PUBLIC', 'RESTRICTED']);
 });
 
 test('a form that was removed while nobody needed it is made again, and no other form ever has its id', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  await book.put(store, 1);
-  book.open(['PUBLIC']);
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  cache.open(['PUBLIC']);
   await emitEach(store, ['a']);
   await planner.caughtUp();
   const remove = 'DELETE FROM webhook_deliveries; DELETE FROM webhook_forms';
-  const before = deliveriesIn(store)[0]?.formId;
+  const before = deliveriesIn(store)[0]?.templateId;
   await store.maintain(() => store.connection.exec(remove));
   await emitEach(store, ['b']);
   await planner.caughtUp();
-  book.open(scopes);
+  cache.open(scopes);
   await emit(store, recordEvent('c', 1, { scope: 'INTERNAL' }));
   await planner.caughtUp();
   assert.deepEqual(sentIn(store), ['1: b', '1: c']);
-  const ids = deliveriesIn(store).map(({ formId }) => formId);
+  const ids = deliveriesIn(store).map(({ templateId }) => templateId);
   assert.equal(new Set([before, ...ids]).size, 3);
 });
 
 test('a body of which an event is gone is not sent in part; one that was kept is the same', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  await book.put(store, 1);
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
   await emit(store, recordEvent('a'), recordEvent('b'), recordEvent('c'));
   await planner.caughtUp();
   const [delivery] = deliveriesIn(store);
@@ -162,17 +162,17 @@ test('a body of which an event is gone is not sent in part; one that was kept is
   await store.maintain(() => keep.run(delivery.id, deflateBody(whole.body)));
   assert.deepEqual(source.bodyOf(delivery), whole);
   assert.equal(source.bodyOf({ ...delivery, id: 2 }), undefined);
-  assert.equal(source.bodyOf({ ...delivery, formId: 99 }), undefined);
+  assert.equal(source.bodyOf({ ...delivery, templateId: 99 }), undefined);
 });
 
 test('a delivery is of the scopes of its own events, not of all that its subscription takes', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  await book.put(store, 1);
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
   await emitEach(store, ['a']);
   const both = ['PUBLIC', 'RESTRICTED'] as const;
   await emit(store, ...both.map((scope) => recordEvent(scope, 1, { scope })));
   await planner.caughtUp();
   const bodies = new BodySource(store.connection);
-  const scopesIn = deliveriesIn(store).map(({ formId }) => bodies.formOf(formId)?.scopes);
+  const scopesIn = deliveriesIn(store).map(({ templateId }) => bodies.templateOf(templateId)?.scopes);
   assert.deepEqual(scopesIn, [['PUBLIC'], [...both]]);
 });

@@ -4,7 +4,7 @@ import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import { renderer } from './body.ts';
 import type { Filter } from './face.ts';
-import type { EventHead, Form, Planned, RunMs } from './parts.ts';
+import type { BodyTemplate, EventHead, Planned, RunMs } from './parts.ts';
 
 /** What one transaction's deliveries have in common. */
 export interface PlannedAt {
@@ -12,16 +12,16 @@ export interface PlannedAt {
   readonly dueRunMs: RunMs;
 }
 
-type FormKey = [number, number, string, string, string | null, string | null, string | null];
+type TemplateKey = [number, number, string, string, string | null, string | null, string | null];
 
 export class PlannerRows {
   readonly #heads;
   readonly #cursor;
   readonly #lastEvent;
   readonly #insert;
-  readonly #hasForm;
-  readonly #findForm;
-  readonly #insertForm;
+  readonly #hasTemplate;
+  readonly #findTemplate;
+  readonly #insertTemplate;
   readonly #saveCursor;
 
   constructor(connection: Connection) {
@@ -35,14 +35,14 @@ export class PlannerRows {
       `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at,
          state, attempts, attempts_before, due_run_ms) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0, ?)`,
     );
-    this.#hasForm = connection.prepare<[number], number>('SELECT 1 FROM webhook_forms WHERE id = ?').pluck();
-    this.#findForm = connection
-      .prepare<FormKey, number>(
+    this.#hasTemplate = connection.prepare<[number], number>('SELECT 1 FROM webhook_forms WHERE id = ?').pluck();
+    this.#findTemplate = connection
+      .prepare<TemplateKey, number>(
         `SELECT id FROM webhook_forms WHERE subscription_id = ? AND renderer = ? AND name = ? AND scopes = ?
          AND dictionaries IS ? AND actions IS ? AND categories IS ? ORDER BY id LIMIT 1`,
       )
       .pluck();
-    this.#insertForm = connection.prepare<FormKey>(
+    this.#insertTemplate = connection.prepare<TemplateKey>(
       `INSERT INTO webhook_forms (subscription_id, renderer, name, scopes, dictionaries, actions, categories)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
     );
@@ -70,18 +70,18 @@ export class PlannerRows {
   }
 
   insert(planned: Planned, nonce: string, { occurredAt, dueRunMs }: PlannedAt): void {
-    const { subscriptionId, formId, firstEvent, lastEvent, events } = planned;
-    this.#insert.run(nonce, subscriptionId, formId, firstEvent, lastEvent, events, occurredAt, dueRunMs);
+    const { subscriptionId, templateId, firstEvent, lastEvent, events } = planned;
+    this.#insert.run(nonce, subscriptionId, templateId, firstEvent, lastEvent, events, occurredAt, dueRunMs);
   }
 
-  hasForm(id: number): boolean {
-    return this.#hasForm.get(id) !== undefined;
+  hasTemplate(id: number): boolean {
+    return this.#hasTemplate.get(id) !== undefined;
   }
 
   /** One that is just so, where there is none yet a new one. The table is small: no index is needed. */
-  formFor(form: Filter & Pick<Form, 'subscriptionId' | 'name'>): number {
-    const { subscriptionId, name, scopes, dictionaries, actions, categories } = form;
-    const key: FormKey = [
+  templateFor(template: Filter & Pick<BodyTemplate, 'subscriptionId' | 'name'>): number {
+    const { subscriptionId, name, scopes, dictionaries, actions, categories } = template;
+    const key: TemplateKey = [
       subscriptionId,
       renderer,
       name,
@@ -90,7 +90,7 @@ export class PlannerRows {
       listText(actions),
       listText(categories),
     ];
-    return this.#findForm.get(...key) ?? Number(this.#insertForm.run(...key).lastInsertRowid);
+    return this.#findTemplate.get(...key) ?? Number(this.#insertTemplate.run(...key).lastInsertRowid);
   }
 }
 

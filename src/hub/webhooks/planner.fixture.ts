@@ -6,23 +6,23 @@ import { author, recordEvent, type TemporaryStore, temporaryStore } from '../out
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { OutboxEvent, Scope } from '../outbox/event.ts';
 import { BodySource } from './body-rows.ts';
-import type { Due, Known, Secrets, SubscriptionBook } from './parts.ts';
+import type { PendingDelivery, Secrets, Subscription, SubscriptionCache } from './parts.ts';
 import { createPlanner, type Planner } from './planner.ts';
 import { PlannerRows } from './planner-rows.ts';
 import { createRunningTime, type RunningTime, storedRunning } from './running-time.ts';
 
-/** Subscriptions in memory, their forms in the file. */
-export class FakeBook implements SubscriptionBook {
-  #all: readonly Known[] = [];
+/** Subscriptions in memory, their body templates in the file. */
+export class FakeCache implements SubscriptionCache {
+  #all: readonly Subscription[] = [];
   readonly #listeners: ((id: number | undefined) => void)[] = [];
   #open: readonly Scope[] = ['PUBLIC', 'INTERNAL', 'RESTRICTED'];
 
-  all(): readonly Known[] {
+  all(): readonly Subscription[] {
     return this.#all;
   }
 
-  byId(id: number): Known | undefined {
-    return this.#all.find((known) => known.id === id);
+  byId(id: number): Subscription | undefined {
+    return this.#all.find((subscription) => subscription.id === id);
   }
 
   secrets(): Secrets {
@@ -33,8 +33,8 @@ export class FakeBook implements SubscriptionBook {
     return '';
   }
 
-  openScopes(known: Known): readonly Scope[] {
-    return this.#open.filter((scope) => known.scopes.includes(scope));
+  openScopes(subscription: Subscription): readonly Scope[] {
+    return this.#open.filter((scope) => subscription.scopes.includes(scope));
   }
 
   onChanged(listener: (id: number | undefined) => void): void {
@@ -44,32 +44,32 @@ export class FakeBook implements SubscriptionBook {
   /** To every consumer. */
   open(scopes: readonly Scope[]): void {
     this.#open = scopes;
-    this.#tell(undefined);
+    this.#notify(undefined);
   }
 
-  /** A new one, or another state of one that is there; a form is made where there is no such one. */
-  async put(store: ChangeStore, id: number, changes: Partial<Known> = {}): Promise<Known> {
-    const before = this.byId(id) ?? subscription(id);
-    const known = { ...before, ...changes };
+  /** A new one, or another state of one that is there; a body template is made where there is no such one. */
+  async put(store: ChangeStore, id: number, changes: Partial<Subscription> = {}): Promise<Subscription> {
+    const changed = { ...(this.byId(id) ?? subscription(id)), ...changes };
     const rows = new PlannerRows(store.connection);
-    const formId = changes.formId ?? (await store.maintain(() => rows.formFor({ ...known, subscriptionId: id })));
-    const put = { ...known, formId };
+    const templateId =
+      changes.templateId ?? (await store.maintain(() => rows.templateFor({ ...changed, subscriptionId: id })));
+    const put = { ...changed, templateId };
     this.#all = [...this.#all.filter((other) => other.id !== id), put].toSorted((a, b) => a.id - b.id);
-    this.#tell(id);
+    this.#notify(id);
     return put;
   }
 
   remove(id: number): void {
-    this.#all = this.#all.filter((known) => known.id !== id);
-    this.#tell(id);
+    this.#all = this.#all.filter((subscription) => subscription.id !== id);
+    this.#notify(id);
   }
 
-  #tell(id: number | undefined): void {
+  #notify(id: number | undefined): void {
     for (const listener of this.#listeners) listener(id);
   }
 }
 
-function subscription(id: number): Known {
+function subscription(id: number): Subscription {
   return {
     id,
     name: `subscription ${id}`,
@@ -77,7 +77,7 @@ function subscription(id: number): Known {
     consumer: 'anna',
     active: true,
     version: 1,
-    formId: 0,
+    templateId: 0,
     afterEvent: 0,
     scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'],
     dictionaries: null,
@@ -87,25 +87,25 @@ function subscription(id: number): Known {
 }
 
 export interface PlannerRig extends TemporaryStore {
-  readonly book: FakeBook;
+  readonly cache: FakeCache;
   readonly planner: Planner;
 }
 
 export function plannerRig(t: TestContext): PlannerRig {
   const temporary = temporaryStore(t);
-  const book = new FakeBook();
-  return { ...temporary, book, planner: plannerOn(temporary.store, book, temporary.clock) };
+  const cache = new FakeCache();
+  return { ...temporary, cache, planner: plannerOn(temporary.store, cache, temporary.clock) };
 }
 
 export function plannerOn(
   store: ChangeStore,
-  book: SubscriptionBook,
+  cache: SubscriptionCache,
   clock: FakeClock,
   logger: Logger = silentLogger,
 ): Planner {
   let chance = 0;
   const randomHex = (): string => (++chance).toString(16).padStart(16, '0');
-  return createPlanner({ store, book, running: runningOn(store, clock), clock, logger, randomHex });
+  return createPlanner({ store, cache, running: runningOn(store, clock), clock, logger, randomHex });
 }
 
 function runningOn(store: ChangeStore, clock: FakeClock): RunningTime {
@@ -127,14 +127,14 @@ export async function emitEach(store: ChangeStore, keys: Iterable<string>): Prom
   for (const key of keys) await emit(store, recordEvent(key));
 }
 
-export interface StoredDelivery extends Due {
+export interface StoredDelivery extends PendingDelivery {
   readonly events: number;
 }
 
 export function deliveriesIn(store: ChangeStore): readonly StoredDelivery[] {
   return store.connection
     .prepare<[], StoredDelivery>(
-      `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS formId, first_event AS firstEvent,
+      `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS templateId, first_event AS firstEvent,
          last_event AS lastEvent, events, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
          due_run_ms AS dueRunMs FROM webhook_deliveries ORDER BY id`,
     )
@@ -149,7 +149,7 @@ interface SentBody {
 }
 
 /** As its subscriber would read it; undefined: there is no body. */
-export function sentOf(store: ChangeStore, delivery: Due): SentBody | undefined {
+export function sentOf(store: ChangeStore, delivery: PendingDelivery): SentBody | undefined {
   const body = new BodySource(store.connection).bodyOf(delivery)?.body;
   return body === undefined ? undefined : (JSON.parse(body.toString()) as SentBody);
 }

@@ -17,9 +17,9 @@ function storedCursor(store: ChangeStore): number {
 }
 
 test('each transaction is one delivery for each subscription that takes something of it', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
-  await book.put(store, 1);
-  await book.put(store, 2, { scopes: ['INTERNAL'] });
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  await cache.put(store, 2, { scopes: ['INTERNAL'] });
   await emit(store, recordEvent('a'), recordEvent('b', 1, { scope: 'INTERNAL' }), recordEvent('c'));
   await emit(store, recordEvent('d'));
   clock.advance(5_000);
@@ -27,12 +27,12 @@ test('each transaction is one delivery for each subscription that takes somethin
   assert.deepEqual(sentIn(store), ['1: a b c', '2: b', '1: d']);
   const [first] = deliveriesIn(store);
   assert.deepEqual(
-    { ...first, formId: 0 },
+    { ...first, templateId: 0 },
     {
       id: 1,
       nonce: '0000000000000001',
       subscriptionId: 1,
-      formId: 0,
+      templateId: 0,
       firstEvent: 1,
       lastEvent: 3,
       events: 3,
@@ -49,9 +49,9 @@ test('each transaction is one delivery for each subscription that takes somethin
 });
 
 test('wakes on a commit, plans a burst in one transaction, and tells whose deliveries there are', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
-  await book.put(store, 1);
-  await book.put(store, 7);
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  await cache.put(store, 7);
   planner.start();
   clock.advance(0);
   await turns();
@@ -67,8 +67,8 @@ test('wakes on a commit, plans a burst in one transaction, and tells whose deliv
 });
 
 test('looks each second, though nobody woke it', async (t) => {
-  const { store, clock, book, planner, path } = plannerRig(t);
-  await book.put(store, 1);
+  const { store, clock, cache, planner, path } = plannerRig(t);
+  await cache.put(store, 1);
   planner.start();
   clock.advance(0);
   await turns();
@@ -89,11 +89,11 @@ const definition: DefinitionEvent = {
 };
 
 test('filters by scope, dictionary, action and category; actions are those of records alone', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  await book.put(store, 1, { actions: ['closed'] });
-  await book.put(store, 2, { dictionaries: ['parts', 'pumps'] });
-  await book.put(store, 3, { categories: ['dict.draft.*'] });
-  await book.put(store, 4, { categories: ['dict.record.*'], actions: ['updated'], scopes: ['PUBLIC'] });
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { actions: ['closed'] });
+  await cache.put(store, 2, { dictionaries: ['parts', 'pumps'] });
+  await cache.put(store, 3, { categories: ['dict.draft.*'] });
+  await cache.put(store, 4, { categories: ['dict.record.*'], actions: ['updated'], scopes: ['PUBLIC'] });
   await emit(
     store,
     recordEvent('created'),
@@ -114,26 +114,26 @@ test('filters by scope, dictionary, action and category; actions are those of re
 });
 
 test('what was before a subscription, and what comes while it is not active, is not for it', async (t) => {
-  const { store, book, planner } = plannerRig(t);
+  const { store, cache, planner } = plannerRig(t);
   await emitEach(store, ['before']);
-  await book.put(store, 1, { afterEvent: 1 });
-  await book.put(store, 2);
+  await cache.put(store, 1, { afterEvent: 1 });
+  await cache.put(store, 2);
   await emitEach(store, ['b']);
   await planner.caughtUp();
-  await book.put(store, 1, { active: false });
+  await cache.put(store, 1, { active: false });
   await emitEach(store, ['c']);
   await planner.caughtUp();
-  await book.put(store, 1, { active: true, afterEvent: 3 });
+  await cache.put(store, 1, { active: true, afterEvent: 3 });
   await emitEach(store, ['d']);
   await planner.caughtUp();
   assert.deepEqual(sentIn(store), ['2: before', '1: b', '2: b', '2: c', '1: d', '2: d']);
 });
 
 test('a transaction that takes many slices is split at 500 events, and first events never fall', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
-  await book.put(store, 1);
-  await book.put(store, 2, { dictionaries: ['every hundredth'] });
-  await book.put(store, 3, { dictionaries: ['every hundredth', 'every third'] });
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  await cache.put(store, 2, { dictionaries: ['every hundredth'] });
+  await cache.put(store, 3, { dictionaries: ['every hundredth', 'every third'] });
   const events = Array.from({ length: 50_000 }, (_, n): RecordEvent => {
     const dictionary = n % 100 === 0 ? 'every hundredth' : n % 3 === 0 ? 'every third' : 'tools';
     return recordEvent(`k${n}`, 1, { dictionary, eventType: 'dictionary.bulk_imported' });
@@ -170,8 +170,8 @@ test('a transaction that takes many slices is split at 500 events, and first eve
 });
 
 test('a delivery is split before its body is more than a mebibyte; a larger event goes alone', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  await book.put(store, 1, { name: '"'.repeat(128) });
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { name: '"'.repeat(128) });
   const data = { text: 'x'.repeat(340_000) };
   const step = (name: string, text = data.text): DefinitionEvent => ({ ...definition, data: { name, text } });
   await emit(store, step('a'), step('b'), step('c'), step('d'), step('e', 'y'.repeat(1_200_000)), step('f'));
@@ -189,7 +189,7 @@ test('a delivery is split before its body is more than a mebibyte; a larger even
 });
 
 test('with no subscription nothing is written, and the cursor is there when one comes', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
+  const { store, clock, cache, planner } = plannerRig(t);
   const begun = store.connection.prepare('SELECT total_changes()').pluck();
   planner.start();
   await emitEach(store, ['a', 'b']);
@@ -199,7 +199,7 @@ test('with no subscription nothing is written, and the cursor is there when one 
   clock.advance(11 * minuteMs);
   await turns();
   assert.equal(begun.get(), before);
-  await book.put(store, 1, { afterEvent: 2 });
+  await cache.put(store, 1, { afterEvent: 2 });
   await emitEach(store, ['c']);
   clock.advance(1_000);
   await turnsUntil('planned', () => planner.cursor() === 3);
@@ -207,8 +207,8 @@ test('with no subscription nothing is written, and the cursor is there when one 
 });
 
 test('a cursor that passes over what is for nobody is stored after 1,000 events, or 10 minutes', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
-  await book.put(store, 1, { dictionaries: ['other'] });
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { dictionaries: ['other'] });
   planner.start();
   clock.advance(0);
   await turns();
@@ -234,8 +234,8 @@ test('a cursor that passes over what is for nobody is stored after 1,000 events,
 });
 
 test('a stop stores the cursor and the running time; what is committed later is planned by the next one', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
-  await book.put(store, 1, { dictionaries: ['other'] });
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { dictionaries: ['other'] });
   planner.start();
   await emitEach(store, ['a', 'b']);
   clock.advance(1_000);
@@ -248,13 +248,13 @@ test('a stop stores the cursor and the running time; what is committed later is 
   await turns();
   assert.deepEqual([sentIn(store), clock.pendingTimers], [[], 0]);
   await assert.rejects(planner.caughtUp(), (error) => error instanceof LinesideError && error.code === 'SHUTTING_DOWN');
-  await plannerOn(store, book, clock).caughtUp();
+  await plannerOn(store, cache, clock).caughtUp();
   assert.deepEqual(sentIn(store), ['1: c']);
 });
 
 test('while an import holds the file planning waits, and then plans what it brought', async (t) => {
-  const { store, clock, book, planner, path } = plannerRig(t);
-  await book.put(store, 1);
+  const { store, clock, cache, planner, path } = plannerRig(t);
+  await cache.put(store, 1);
   planner.start();
   await emitEach(store, ['a']);
   let release = (): void => {};
@@ -280,17 +280,17 @@ test('while an import holds the file planning waits, and then plans what it brou
 });
 
 test('subscriptions that change while a commit waits: the events are planned for those there are then', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  await book.put(store, 1);
-  const other = await book.put(store, 2);
-  book.remove(2);
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  const other = await cache.put(store, 2);
+  cache.remove(2);
   await emitEach(store, ['a', 'b']);
   let release = (): void => {};
   const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
   const caughtUp = planner.caughtUp();
   await turns();
-  book.remove(1);
-  await book.put(store, 2, other);
+  cache.remove(1);
+  await cache.put(store, 2, other);
   release();
   await held;
   await caughtUp;
@@ -298,8 +298,8 @@ test('subscriptions that change while a commit waits: the events are planned for
 });
 
 test('events behind the cursor that are for nobody and were removed do not stop it', async (t) => {
-  const { store, book, planner } = plannerRig(t);
-  await book.put(store, 1, { dictionaries: ['other'] });
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { dictionaries: ['other'] });
   await emitEach(store, ['a', 'b', 'c']);
   await store.maintain(() => store.connection.exec('DELETE FROM outbox_events WHERE id > 1'));
   await planner.caughtUp();
@@ -307,24 +307,24 @@ test('events behind the cursor that are for nobody and were removed do not stop 
 });
 
 test('many deliveries are committed in parts, with turns for others between them; a stop ends after the part at hand', async (t) => {
-  const { store, clock, book, planner } = plannerRig(t);
-  for (let id = 1; id <= 150; id++) await book.put(store, id);
+  const { store, clock, cache, planner } = plannerRig(t);
+  for (let id = 1; id <= 150; id++) await cache.put(store, id);
   const keys = Array.from({ length: 30 }, (_, n) => `k${n}`);
   await emitEach(store, keys);
   planner.start();
   const seen: number[] = [];
   let ended = false;
-  const look = (): void => {
+  const reload = (): void => {
     seen.push(planner.cursor());
-    if (!ended) setImmediate(look);
+    if (!ended) setImmediate(reload);
   };
-  look();
+  reload();
   planner.onPlanned(() => {
     if (planner.cursor() === 21) void planner.stop().then(() => (ended = true));
   });
   clock.advance(0);
   await turnsUntil('stopped', () => ended);
   assert.deepEqual([...new Set(seen)], [0, 7, 14, 21]);
-  await plannerOn(store, book, clock).caughtUp();
+  await plannerOn(store, cache, clock).caughtUp();
   assert.equal(deliveriesIn(store).length, 150 * 30);
 });

@@ -11,7 +11,7 @@ import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { Scope } from '../outbox/event.ts';
 import { storageError } from '../outbox/storage-errors.ts';
-import type { SubscriptionBook } from './parts.ts';
+import type { SubscriptionCache } from './parts.ts';
 import { PlannerRows } from './planner-rows.ts';
 import { type Draft, Planning } from './planning.ts';
 import { type Recipient, RecipientList, type Recipients } from './recipients.ts';
@@ -19,7 +19,7 @@ import { type RunningTime, saveRunning } from './running-time.ts';
 
 export interface PlannerOptions {
   readonly store: ChangeStore;
-  readonly book: SubscriptionBook;
+  readonly cache: SubscriptionCache;
   readonly running: RunningTime;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -62,7 +62,7 @@ const unsavedEvents = 1_000;
 /** or for so long. */
 const unsavedMs = 600_000;
 /** Without a turn for so long it stands: an import may keep what it writes waiting for two minutes and a bit. */
-const stillMs = 180_000;
+const stallMs = 180_000;
 const firstRetryMs = 1_000;
 const maxRetryMs = 60_000;
 
@@ -91,16 +91,16 @@ class OutboxPlanner implements Planner {
   #total = 0;
 
   constructor(options: PlannerOptions) {
-    const { store, book } = options;
+    const { store, cache } = options;
     this.#o = options;
-    this.#heartbeat = new Heartbeat(options.clock, stillMs);
+    this.#heartbeat = new Heartbeat(options.clock, stallMs);
     this.#rows = new PlannerRows(store.connection);
-    this.#recipients = new RecipientList(book);
+    this.#recipients = new RecipientList(cache);
     this.#saveRunning = saveRunning(store.connection);
     this.#stored = Math.min(this.#rows.cursor(), this.#rows.lastEvent());
     this.#cursor = this.#stored;
     store.onCommitted(() => this.#wake());
-    book.onChanged(() => this.#wake());
+    cache.onChanged(() => this.#wake());
   }
 
   start(): void {
@@ -212,8 +212,8 @@ class OutboxPlanner implements Planner {
   async #planAll(): Promise<boolean> {
     this.#beat();
     const recipients = this.#recipients.current();
-    const { takers } = recipients;
-    if (takers.none) {
+    const { index } = recipients;
+    if (index.none) {
       this.#passOver(this.#rows.lastEvent());
       return true;
     }
@@ -224,7 +224,7 @@ class OutboxPlanner implements Planner {
       this.#beat();
       const heads = this.#rows.heads(planning.seenTo, sliceEvents);
       for (const head of heads) {
-        planning.add(head, takers.of(head));
+        planning.add(head, index.of(head));
         if (planning.drafts < commitDeliveries) continue;
         if (!(await this.#commit(planning, recipients))) return false;
         await aTurn();
@@ -244,7 +244,7 @@ class OutboxPlanner implements Planner {
   /** False: nothing was written, since the subscriptions are not those the deliveries were planned for. */
   async #commit(planning: Planning<Recipient>, recipients: Recipients): Promise<boolean> {
     const { store, running } = this.#o;
-    const drafts = planning.take();
+    const drafts = planning.claim();
     const upTo = planning.wholeTo;
     const isWritten = await store.maintain(() => {
       if (!this.#recipients.isCurrent(recipients)) return false;
@@ -257,7 +257,7 @@ class OutboxPlanner implements Planner {
     this.#cursor = upTo;
     this.#isStored(upTo);
     this.#total += drafts.length;
-    const ids = new Set(drafts.map(({ taker }) => taker.subscriptionId));
+    const ids = new Set(drafts.map(({ recipient }) => recipient.subscriptionId));
     for (const listener of this.#listeners) listener(ids, drafts.length);
     return true;
   }
@@ -265,13 +265,13 @@ class OutboxPlanner implements Planner {
   #insert(drafts: readonly Draft<Recipient>[]): void {
     const { store, running, randomHex, firstDelayS = 0 } = this.#o;
     const at = { occurredAt: store.now(), dueRunMs: running.now() + firstDelayS * 1_000 };
-    const formIds = new Map<string, number>();
-    for (const { taker, scopes, firstEvent, lastEvent, events } of drafts) {
-      const { subscriptionId } = taker;
+    const templateIds = new Map<string, number>();
+    for (const { recipient, scopes, firstEvent, lastEvent, events } of drafts) {
+      const { subscriptionId } = recipient;
       const key = `${subscriptionId} ${[...scopes].sort().join()}`;
-      const formId = formIds.get(key) ?? this.#formOf(taker, scopes);
-      formIds.set(key, formId);
-      this.#rows.insert({ subscriptionId, formId, firstEvent, lastEvent, events }, randomHex(), at);
+      const templateId = templateIds.get(key) ?? this.#templateOf(recipient, scopes);
+      templateIds.set(key, templateId);
+      this.#rows.insert({ subscriptionId, templateId, firstEvent, lastEvent, events }, randomHex(), at);
     }
   }
 
@@ -279,11 +279,11 @@ class OutboxPlanner implements Planner {
    * What renders just the events that were planned, also when other scopes are open to the consumer later; and, by their
    * scopes alone, what is sent after others were taken from the subscription.
    */
-  #formOf({ known }: Recipient, of: ReadonlySet<Scope>): number {
-    const scopes = known.scopes.filter((scope) => of.has(scope));
-    const isWhole = scopes.length === known.scopes.length;
-    if (isWhole && this.#rows.hasForm(known.formId)) return known.formId;
-    return this.#rows.formFor({ ...known, subscriptionId: known.id, scopes });
+  #templateOf({ subscription }: Recipient, of: ReadonlySet<Scope>): number {
+    const scopes = subscription.scopes.filter((scope) => of.has(scope));
+    const isWhole = scopes.length === subscription.scopes.length;
+    if (isWhole && this.#rows.hasTemplate(subscription.templateId)) return subscription.templateId;
+    return this.#rows.templateFor({ ...subscription, subscriptionId: subscription.id, scopes });
   }
 
   // ---- the cursor
@@ -297,7 +297,7 @@ class OutboxPlanner implements Planner {
 
   /** Without a subscription nothing would be planned from a cursor that is behind. */
   #isSaveDue(): boolean {
-    if (this.#aheadSinceMs === undefined || this.#o.book.all().length === 0) return false;
+    if (this.#aheadSinceMs === undefined || this.#o.cache.all().length === 0) return false;
     const forMs = this.#o.clock.monoMs() - this.#aheadSinceMs;
     return this.#cursor - this.#stored >= unsavedEvents || forMs >= unsavedMs;
   }

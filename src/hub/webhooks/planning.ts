@@ -6,15 +6,15 @@ import type { Scope } from '../outbox/event.ts';
 import type { EventHead, Planned } from './parts.ts';
 
 /** Who takes events: a subscription. */
-export interface Taker {
+export interface PlanningTarget {
   readonly subscriptionId: number;
   /** Events up to this one are not for it. */
   readonly afterEvent: number;
 }
 
 /** A delivery to be, whose form is still to be found. */
-export interface Draft<T extends Taker> extends Pick<Planned, 'firstEvent' | 'lastEvent' | 'events'> {
-  readonly taker: T;
+export interface Draft<T extends PlanningTarget> extends Pick<Planned, 'firstEvent' | 'lastEvent' | 'events'> {
+  readonly recipient: T;
   /** Of its events. */
   readonly scopes: ReadonlySet<Scope>;
 }
@@ -25,7 +25,7 @@ const maxDeliveryBytes = 1024 * 1024;
 /** What a body has besides its events: a name of 128 characters may be escaped. */
 const frameBytes = 512;
 
-interface OpenDraft<T extends Taker> extends Draft<T> {
+interface OpenDraft<T extends PlanningTarget> extends Draft<T> {
   lastEvent: number;
   events: number;
   bytes: number;
@@ -33,7 +33,7 @@ interface OpenDraft<T extends Taker> extends Draft<T> {
 }
 
 /** Fed with the heads of events in the order of their ids, all of them. */
-export class Planning<T extends Taker> {
+export class Planning<T extends PlanningTarget> {
   #txTime = '';
   #seenTo: number;
   #wholeTo: number;
@@ -63,11 +63,11 @@ export class Planning<T extends Taker> {
     return this.#whole.length;
   }
 
-  add(head: EventHead, takers: readonly T[]): void {
+  add(head: EventHead, recipients: readonly T[]): void {
     if (head.txTime !== this.#txTime) this.#endTransaction();
     this.#txTime = head.txTime;
     this.#seenTo = head.id;
-    for (const taker of takers) if (head.id > taker.afterEvent) this.#put(head, taker);
+    for (const recipient of recipients) if (head.id > recipient.afterEvent) this.#put(head, recipient);
   }
 
   /** Nothing is behind the event fed last, up to `lastEvent` at least: events that were for no subscription may be gone. */
@@ -77,25 +77,25 @@ export class Planning<T extends Taker> {
   }
 
   /** The deliveries of whole transactions, up to `wholeTo`; they are handed out once. */
-  take(): readonly Draft<T>[] {
-    const taken = this.#whole;
+  claim(): readonly Draft<T>[] {
+    const claim = this.#whole;
     this.#whole = [];
-    return taken;
+    return claim;
   }
 
   #endTransaction(): void {
     const drafts = [...this.#filled.splice(0), ...this.#open.values()];
     this.#open.clear();
     // The ids of deliveries follow: no first event is before that of a delivery with a lower id.
-    drafts.sort((a, b) => a.firstEvent - b.firstEvent || a.taker.subscriptionId - b.taker.subscriptionId);
+    drafts.sort((a, b) => a.firstEvent - b.firstEvent || a.recipient.subscriptionId - b.recipient.subscriptionId);
     for (const draft of drafts) this.#whole.push(draft);
     this.#wholeTo = this.#seenTo;
   }
 
-  #put({ id, bytes, scope }: EventHead, taker: T): void {
+  #put({ id, bytes, scope }: EventHead, recipient: T): void {
     // With the comma between it and the next one.
     const added = bytes + 1;
-    const open = this.#open.get(taker);
+    const open = this.#open.get(recipient);
     if (open !== undefined && open.events < maxDeliveryEvents && open.bytes + added <= maxDeliveryBytes) {
       open.lastEvent = id;
       open.events += 1;
@@ -104,8 +104,8 @@ export class Planning<T extends Taker> {
       return;
     }
     if (open !== undefined) this.#filled.push(open);
-    this.#open.set(taker, {
-      taker,
+    this.#open.set(recipient, {
+      recipient,
       firstEvent: id,
       lastEvent: id,
       events: 1,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { type Cause, causes } from './face.ts';
 import type { Outcome } from './parts.ts';
-import { nextOf, signOf } from './policy.ts';
+import { nextOf, responseClassOf } from './policy.ts';
 
 const scheduleS = [0, 30, 120, 600];
 
@@ -67,11 +67,11 @@ test('whatever happens, a delivery ends after as many attempts as the schedule h
       for (const [n, made] of outcomes.entries()) {
         const next = nextOf({ attempts: attemptsBefore + n, attemptsBefore }, made, runMs, scheduleS);
         if (next.state !== 'retrying') {
-          assert.equal(next.state === 'delivered', signOf(made) === 'accepted');
-          assert.equal(next.state === 'rejected', signOf(made) === 'answered');
+          assert.equal(next.state === 'delivered', responseClassOf(made) === 'accepted');
+          assert.equal(next.state === 'rejected', responseClassOf(made) === 'answered');
           return;
         }
-        assert.equal(signOf(made), 'failed');
+        assert.equal(responseClassOf(made), 'failed');
         assert.equal(next.dueRunMs, runMs + (scheduleS[n + 1] ?? Number.NaN) * 1_000);
         runMs = next.dueRunMs;
       }

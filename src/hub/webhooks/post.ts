@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import type { Request } from 'got';
 import got from 'got';
 import type { Clock } from '../../shared/base/clock.ts';
-import type { AgentOptions, Lane } from './agents.ts';
+import type { AgentOptions, SubscriberAgent } from './agents.ts';
 import { ignoreError, type RequestContext } from './dial.ts';
 
 /** The journey of an attempt, with what its end depends on. */
@@ -23,7 +23,7 @@ export interface Post {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  readonly lane: Lane;
+  readonly agent: SubscriberAgent;
   readonly sendContext: SendContext;
   /** On a connection of its own, not on a kept one. */
   readonly fresh: boolean;
@@ -103,16 +103,16 @@ function letFinish(request: ClientRequest, stream: Request, clock: Clock): void 
   request.once('close', done);
 }
 
-function requestOver({ lane, sendContext, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {
-  lane.prune(sendContext.target, fresh);
-  const native: AgentOptions = { ...options, agent: lane, requestContext: sendContext };
+function requestOver({ agent, sendContext, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {
+  agent.prune(sendContext.target, fresh);
+  const native: AgentOptions = { ...options, agent: agent, requestContext: sendContext };
   const request = httpsRequest(url, native);
   request.on('error', ignoreError);
   // Node emits it before it writes the first byte.
   request.once('socket', (socket) => {
     sendContext.reused = request.reusedSocket;
     sendContext.answered = false;
-    if (!lane.leadsTo(socket, sendContext.target)) {
+    if (!agent.leadsTo(socket, sendContext.target)) {
       request.destroy(new Error('a kept connection that leads elsewhere'));
       return;
     }

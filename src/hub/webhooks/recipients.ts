@@ -1,38 +1,38 @@
 /** Who events are planned for: the active subscriptions, each by those of its scopes that are open to its consumer. */
 import type { Scope } from '../outbox/event.ts';
-import { filterOf, type Kind, Takers } from './filter.ts';
-import type { Known, SubscriptionBook } from './parts.ts';
-import type { Taker } from './planning.ts';
+import { type EventKind, filterOf, RecipientIndex } from './filter.ts';
+import type { Subscription, SubscriptionCache } from './parts.ts';
+import type { PlanningTarget } from './planning.ts';
 
-export interface Recipient extends Taker {
-  readonly known: Known;
+export interface Recipient extends PlanningTarget {
+  readonly subscription: Subscription;
   /** Of its scopes, those that are open. */
   readonly scopes: readonly Scope[];
-  readonly takes: (kind: Kind) => boolean;
+  readonly takes: (kind: EventKind) => boolean;
 }
 
 /** As they were at one moment. */
 export interface Recipients {
-  readonly takers: Takers<Recipient>;
+  readonly index: RecipientIndex<Recipient>;
 }
 
 export class RecipientList {
-  readonly #book: SubscriptionBook;
+  readonly #cache: SubscriptionCache;
   /** undefined: they have changed. */
   #current: Recipients | undefined;
 
-  constructor(book: SubscriptionBook) {
-    this.#book = book;
-    book.onChanged(() => {
+  constructor(cache: SubscriptionCache) {
+    this.#cache = cache;
+    cache.onChanged(() => {
       this.#current = undefined;
     });
   }
 
   current(): Recipients {
     if (this.#current !== undefined) return this.#current;
-    const active = this.#book.all().filter((known) => known.active);
-    const recipients = active.map((known) => recipientOf(known, this.#book));
-    this.#current = { takers: new Takers(recipients.filter(({ scopes }) => scopes.length > 0)) };
+    const active = this.#cache.all().filter((subscription) => subscription.active);
+    const recipients = active.map((subscription) => recipientOf(subscription, this.#cache));
+    this.#current = { index: new RecipientIndex(recipients.filter(({ scopes }) => scopes.length > 0)) };
     return this.#current;
   }
 
@@ -41,9 +41,9 @@ export class RecipientList {
   }
 }
 
-function recipientOf(known: Known, book: SubscriptionBook): Recipient {
-  const open = new Set(book.openScopes(known));
-  const scopes = known.scopes.filter((scope) => open.has(scope));
-  const takes = filterOf({ ...known, scopes });
-  return { subscriptionId: known.id, afterEvent: known.afterEvent, known, scopes, takes };
+function recipientOf(subscription: Subscription, cache: SubscriptionCache): Recipient {
+  const open = new Set(cache.openScopes(subscription));
+  const scopes = subscription.scopes.filter((scope) => open.has(scope));
+  const takes = filterOf({ ...subscription, scopes });
+  return { subscriptionId: subscription.id, afterEvent: subscription.afterEvent, subscription, scopes, takes };
 }

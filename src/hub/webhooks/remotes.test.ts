@@ -6,7 +6,7 @@ import { networkInterfaces } from 'node:os';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../shared/base/clock.ts';
 import { createEgress } from './egress.ts';
-import type { Known } from './parts.ts';
+import type { Subscription } from './parts.ts';
 import { type Probed, RemoteHosts } from './remotes.ts';
 
 interface Site {
@@ -18,8 +18,11 @@ interface Site {
 }
 
 function remotes({ urls = [], others = [], allow = [], names = {} }: Site): RemoteHosts {
-  const known = urls.map((url, id) => ({ id, url, active: !url.includes('paused') }) as Known);
-  const book = { all: () => known, blocked: ({ url }: Known) => (url.includes('blocked') ? 'no token' : '') };
+  const subscription = urls.map((url, id) => ({ id, url, active: !url.includes('paused') }) as Subscription);
+  const cache = {
+    all: () => subscription,
+    blocked: ({ url }: Subscription) => (url.includes('blocked') ? 'no token' : ''),
+  };
   const egress = createEgress({
     rules: { allowCidrs: allow, allowPorts: [] },
     clock: systemClock,
@@ -30,7 +33,7 @@ function remotes({ urls = [], others = [], allow = [], names = {} }: Site): Remo
       return [{ address, family: 4 }];
     },
   });
-  return new RemoteHosts({ book, egress, otherRemotes: others, clock: systemClock });
+  return new RemoteHosts({ cache, egress, otherRemotes: others, clock: systemClock });
 }
 
 async function probed(site: Site): Promise<Probed | undefined> {

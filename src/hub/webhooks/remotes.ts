@@ -6,7 +6,7 @@ import { networkInterfaces } from 'node:os';
 import type { Clock } from '../../shared/base/clock.ts';
 import { dialTcp, sameAddress } from './dial.ts';
 import type { AddressSource } from './egress.ts';
-import { type Egress, EgressRefused, type SubscriptionBook, type Target } from './parts.ts';
+import { type Egress, EgressRefused, type SubscriptionCache, type Target } from './parts.ts';
 
 export interface Remote {
   readonly hostname: string;
@@ -29,7 +29,7 @@ export interface Remotes {
 }
 
 export interface RemoteHostsOptions {
-  readonly book: Pick<SubscriptionBook, 'all' | 'blocked'>;
+  readonly cache: Pick<SubscriptionCache, 'all' | 'blocked'>;
   readonly egress: Pick<Egress, 'target' | 'mayCall'> & AddressSource;
   /** "host:port" of the Kafka brokers and of the collector. */
   readonly otherRemotes: readonly string[];
@@ -46,8 +46,8 @@ export class RemoteHosts implements Remotes {
   }
 
   all(): readonly Remote[] {
-    const { book, otherRemotes } = this.#o;
-    const called = book.all().filter((known) => known.active && book.blocked(known) === '');
+    const { cache, otherRemotes } = this.#o;
+    const called = cache.all().filter((subscription) => subscription.active && cache.blocked(subscription) === '');
     const found = new Map<string, Remote>();
     for (const { url } of called) add(found, url, true);
     for (const address of otherRemotes) add(found, `https://${address}`, false);

@@ -24,7 +24,7 @@ function auditIn({ store }: ReviewRig): readonly Record<string, unknown>[] {
 
 test('every fault of a range is told at once, and nothing is sent', async (t) => {
   const rig = reviewRig(t);
-  await rig.book.put(rig.store, 1);
+  await rig.cache.put(rig.store, 1);
   const [id = 0] = put(rig.store.connection, { state: 'failed' });
   freeze(rig.store.connection, id, '{}');
   const table: readonly [ResendRange, readonly string[]][] = [
@@ -67,7 +67,7 @@ test('only those of the subscription, the states and the time are sent again: fr
   const days: readonly string[] = ['2026-01-01', '2026-01-02', '2026-01-03'].map((day) => `${day}T00:00:00+00:00`);
   const ids: Record<string, number> = {};
   for (const subscription of [1, 2]) {
-    await rig.book.put(store, subscription);
+    await rig.cache.put(store, subscription);
     for (const state of ['rejected', 'failed', 'delivered', 'retrying'] as const) {
       for (const occurredAt of days) {
         const [id = 0] = put(store.connection, { subscription, state, occurredAt });
@@ -127,7 +127,7 @@ async function watched<T>(work: Promise<T>, onTurn: () => void): Promise<T> {
 test('many are sent again in slices of 500, each with its audit, with the loop free between them', async (t) => {
   const rig = reviewRig(t);
   const { connection } = rig.store;
-  await rig.book.put(rig.store, 1);
+  await rig.cache.put(rig.store, 1);
   const states = ['rejected', 'failed', 'delivered'] as const;
   const mine = states.flatMap((state) => put(connection, { count: 700, state }));
   freezeAll(connection, mine);
@@ -145,8 +145,8 @@ test('many are sent again in slices of 500, each with its audit, with the loop f
 test('among 200,000 deliveries those for review are found by their index, a few thousand rows a turn', async (t) => {
   const rig = reviewRig(t);
   const { connection } = rig.store;
-  await rig.book.put(rig.store, 1);
-  await rig.book.put(rig.store, 2);
+  await rig.cache.put(rig.store, 1);
+  await rig.cache.put(rig.store, 2);
   put(connection, { count: 200_000 });
   const mine = put(connection, { count: 1_400, state: 'failed' });
   put(connection, { count: 9_000, state: 'failed', subscription: 2 });
@@ -167,7 +167,7 @@ test('among 200,000 deliveries those for review are found by their index, a few 
 test('what is removed meanwhile is left out, also when all of it is, and who asks a second time is told to wait', async (t) => {
   const rig = reviewRig(t);
   const { store, review } = rig;
-  await rig.book.put(store, 1);
+  await rig.cache.put(store, 1);
   freezeAll(store.connection, put(store.connection, { count: 1_200, state: 'failed' }));
   const asked = review.resendAll(anna, '1', {}, '');
   await assert.rejects(review.resendAll(anna, '1', {}, ''), { code: 'TOO_MANY' });
@@ -183,13 +183,15 @@ test('what is removed meanwhile is left out, also when all of it is, and who ask
 
 test('of delivered ones those go again whose events are all there; few events are looked at in one transaction', async (t) => {
   const rig = reviewRig(t);
-  const { store, review, book } = rig;
-  const { formId: form } = await book.put(store, 1);
+  const { store, review, cache } = rig;
+  const { templateId: template } = await cache.put(store, 1);
   await emitEach(
     store,
     Array.from({ length: 60 }, (_, n) => `k${n}`),
   );
-  const ids = [1, 2, 3, 4].map((firstEvent) => put(store.connection, { form, firstEvent: firstEvent * 10 })[0] ?? 0);
+  const ids = [1, 2, 3, 4].map(
+    (firstEvent) => put(store.connection, { template, firstEvent: firstEvent * 10 })[0] ?? 0,
+  );
   const spans = store.connection.prepare('UPDATE webhook_deliveries SET last_event = ?, events = ? WHERE id = ?');
   // The first is whole; of the second one is gone from its middle; the third's own is there, among others' that have gone.
   spans.run(12, 3, ids[0]);
@@ -205,7 +207,7 @@ test('of delivered ones those go again whose events are all there; few events ar
   // A delivery may span a large transaction: 15,000 events each.
   store.connection.exec(`WITH RECURSIVE n(i) AS (SELECT 1001 UNION ALL SELECT i + 1 FROM n WHERE i < 16000)
     INSERT INTO outbox_events SELECT i, '', 'dict.record.*', 'PUBLIC', 'tools', 'k', 'created', '{}' FROM n`);
-  const wide = put(store.connection, { form, count: 5, firstEvent: 1_001, state: 'failed' });
+  const wide = put(store.connection, { template, count: 5, firstEvent: 1_001, state: 'failed' });
   for (const id of wide) spans.run(16_000, 15_000, id);
   assert.deepEqual(await review.resendAll(anna, '1', {}, ''), { deliveries: 5 });
   assert.deepEqual(
@@ -218,14 +220,14 @@ test('of delivered ones those go again whose events are all there; few events ar
 
 test('of a subscription deleted while this waits for its turn to write, nothing is sent again', async (t) => {
   const rig = reviewRig(t);
-  const { store, review, book } = rig;
-  await book.put(store, 1);
+  const { store, review, cache } = rig;
+  await cache.put(store, 1);
   freezeAll(store.connection, put(store.connection, { count: 700, state: 'failed' }));
   let release = (): void => {};
   const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
   const asked = review.resendAll(anna, '1', {}, '');
   for (let n = 0; n < 5; n++) await new Promise(setImmediate);
-  book.remove(1);
+  cache.remove(1);
   release();
   await held;
   assert.deepEqual(await asked, { deliveries: 0 });

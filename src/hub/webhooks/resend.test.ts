@@ -15,7 +15,7 @@ import {
   unsubscribe,
 } from './dispatcher.fixture.ts';
 import type { Caller } from './face.ts';
-import { KeptEvents } from './kept-events.ts';
+import { RetainedEvents } from './kept-events.ts';
 import { emitEach, plannerOn } from './planner.fixture.ts';
 import { createReview, type Review } from './review.ts';
 
@@ -24,7 +24,7 @@ const all = { limit: 100, cursor: undefined, state: undefined, subscription: und
 
 interface Journey extends Rig {
   readonly review: Review;
-  readonly kept: KeptEvents;
+  readonly kept: RetainedEvents;
   /** Each ends in a delivery of its own. */
   readonly changed: (...keys: readonly string[]) => Promise<void>;
   /** Until so many calls have been made and all have ended and are committed. */
@@ -34,14 +34,14 @@ interface Journey extends Rig {
 /** Planner, dispatcher and review over one store; what is sent is answered by the script. */
 async function journeyFor(t: TestContext): Promise<Journey> {
   const rig = await dispatcherRig(t);
-  const { store, book, clock, running, dispatcher, sender } = rig;
-  const planner = plannerOn(store, book, clock);
+  const { store, cache, clock, running, dispatcher, sender } = rig;
+  const planner = plannerOn(store, cache, clock);
   await planner.caughtUp();
   await subscribe(rig, 1, { name: 'erp', afterEvent: planner.cursor() });
   planner.onPlanned((ids, count) => dispatcher.planned(ids, count));
-  const kept = new KeptEvents(store.connection, () => planner.cursor());
+  const kept = new RetainedEvents(store.connection, () => planner.cursor());
   const bodies = new BodySource(store.connection);
-  const review = createReview({ store, book, bodies, running, dispatcher, needs: kept });
+  const review = createReview({ store, cache, bodies, running, dispatcher, retained: kept });
   dispatcher.start();
   t.after(() => dispatcher.stop());
   const changed = async (...keys: readonly string[]): Promise<void> => {
@@ -49,7 +49,7 @@ async function journeyFor(t: TestContext): Promise<Journey> {
     await planner.caughtUp();
   };
   const ended = (): boolean =>
-    sender.underWay === 0 && review.deliveries(all).items.every(({ state }) => state !== 'pending');
+    sender.running === 0 && review.deliveries(all).items.every(({ state }) => state !== 'pending');
   const calls = (count: number): Promise<void> =>
     clock.passUntil(`${count} calls`, () => sender.calls.length >= count && ended());
   return { ...rig, review, kept, changed, calls };
@@ -70,7 +70,7 @@ function auditOf({ store }: Rig): readonly Pick<AuditRecord, 'actor' | 'subject'
 
 test('a rejected delivery is sent again with the same id and bytes, though its events have gone and the name has changed', async (t) => {
   const rig = await journeyFor(t);
-  const { store, book, review, sender, changed, calls, clock } = rig;
+  const { store, cache, review, sender, changed, calls, clock } = rig;
   sender.answer = () => notFound;
   await changed('a');
   await calls(1);
@@ -78,7 +78,7 @@ test('a rejected delivery is sent again with the same id and bytes, though its e
   assert.equal(rejected?.attempts, 1);
   const deliveryId = rejected?.deliveryId ?? '';
   store.connection.exec('DELETE FROM outbox_waiting; DELETE FROM outbox_events');
-  await book.put(store, 1, { name: 'another', dictionaries: ['materials'] });
+  await cache.put(store, 1, { name: 'another', dictionaries: ['materials'] });
   sender.answer = () => accepted;
   clock.stepWall(1e12);
   const resent = await review.resend(anna, deliveryId, 'their table was missing');
@@ -167,7 +167,7 @@ test('what waits or is under way is not sent again, and of two who ask at once o
   await changed('a');
   const deliveryId = review.deliveries(all).items[0]?.deliveryId ?? '';
   await assert.rejects(review.resend(anna, deliveryId, ''), code('CONFLICT', /waits already/));
-  await clock.passUntil('under way', () => sender.underWay === 1);
+  await clock.passUntil('under way', () => sender.running === 1);
   await assert.rejects(review.resend(anna, deliveryId, ''), code('CONFLICT', /waits already/));
   await calls(1);
   const asked = await Promise.allSettled([review.resend(anna, deliveryId, ''), review.resend(anna, deliveryId, '')]);

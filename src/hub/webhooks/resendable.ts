@@ -17,13 +17,13 @@ export class Resendable {
     this.#connection = connection;
   }
 
-  /** `lacking`: '' when it can be, else why not. `looked`: the events that were looked at to find out. Throws SQLite's errors. */
-  judge(row: DeliveryRow): { readonly lacking: string; readonly looked: number } {
-    if (this.#rows.hasBody(row.id)) return { lacking: '', looked: 1 };
+  /** `unavailable`: '' when it can be, else why not. `looked`: the events that were looked at to find out. Throws SQLite's errors. */
+  judge(row: DeliveryRow): { readonly unavailable: string; readonly looked: number } {
+    if (this.#rows.hasBody(row.id)) return { unavailable: '', looked: 1 };
     const span = row.lastEvent - row.firstEvent + 1;
-    if (this.#rows.events(row.firstEvent, row.lastEvent) === span) return { lacking: '', looked: span };
+    if (this.#rows.events(row.firstEvent, row.lastEvent) === span) return { unavailable: '', looked: span };
     // Others' events have gone from between its own, or some of its own have.
     const made = madeBody(this.#bodies, this.#connection, row);
-    return { lacking: 'lacking' in made ? made.lacking : '', looked: span + makingEvents };
+    return { unavailable: 'unavailable' in made ? made.unavailable : '', looked: span + makingEvents };
   }
 }

@@ -31,7 +31,7 @@ function desk() {
     most = Math.max(most, open.size);
     return pending.promise;
   }, clock);
-  const take = (hostname: string): PromiseWithResolvers<readonly Found[]> => {
+  const claim = (hostname: string): PromiseWithResolvers<readonly Found[]> => {
     const pending = open.get(hostname);
     assert.ok(pending !== undefined, `${hostname} is not being looked up`);
     open.delete(hostname);
@@ -44,11 +44,11 @@ function desk() {
     most: () => most,
     running: () => [...open.keys()],
     end: async (hostname: string, found = answer) => {
-      take(hostname).resolve(found);
+      claim(hostname).resolve(found);
       await settled();
     },
     fail: async (hostname: string, code: string) => {
-      take(hostname).reject(Object.assign(new Error('no'), { code }));
+      claim(hostname).reject(Object.assign(new Error('no'), { code }));
       await settled();
     },
   };

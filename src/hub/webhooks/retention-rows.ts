@@ -39,13 +39,13 @@ export class RetentionRows {
   readonly #removable;
   readonly #answerBytes;
   readonly #remove;
-  readonly #forms;
+  readonly #templates;
   readonly #bodyBytes;
   readonly #answers;
   readonly #removeAnswers;
   readonly #deleted;
-  readonly #unusedForms;
-  readonly #removeForms;
+  readonly #unusedTemplates;
+  readonly #removeTemplates;
   readonly #removeSubscriptions;
 
   constructor(connection: Connection) {
@@ -70,7 +70,7 @@ export class RetentionRows {
       `webhook_bodies WHERE delivery_id IN (${ids})`,
       `webhook_deliveries WHERE id IN (${ids})`,
     ].map((what) => connection.prepare<[string]>(`DELETE FROM ${what}`));
-    this.#forms = connection
+    this.#templates = connection
       .prepare<[Slice], number>(
         'SELECT DISTINCT form_id FROM webhook_deliveries NOT INDEXED WHERE id > $after AND id <= $upTo',
       )
@@ -89,8 +89,8 @@ export class RetentionRows {
       .prepare<[], number>('SELECT id FROM webhook_subscriptions WHERE deleted = 1 ORDER BY id')
       .pluck();
     const unused = 'id NOT IN (SELECT form_id FROM webhook_subscriptions WHERE deleted = 0)';
-    this.#unusedForms = connection.prepare<[], number>(`SELECT id FROM webhook_forms WHERE ${unused}`).pluck();
-    this.#removeForms = connection.prepare<[string, number]>(
+    this.#unusedTemplates = connection.prepare<[], number>(`SELECT id FROM webhook_forms WHERE ${unused}`).pluck();
+    this.#removeTemplates = connection.prepare<[string, number]>(
       `DELETE FROM webhook_forms WHERE id IN (${ids}) AND ${unused}
        AND id NOT IN (SELECT form_id FROM webhook_deliveries WHERE id > ?)`,
     );
@@ -112,8 +112,8 @@ export class RetentionRows {
       attempts += row.attempts;
       return attempts >= sliceAttempts;
     });
-    const taken = last === -1 ? found : found.slice(0, last + 1);
-    return { ids: taken.map(({ id }) => id), whole: taken.length === found.length && found.length < sliceRemoved };
+    const claim = last === -1 ? found : found.slice(0, last + 1);
+    return { ids: claim.map(({ id }) => id), whole: claim.length === found.length && found.length < sliceRemoved };
   }
 
   /** In a transaction; with attempts, answers and bodies. Answers the bytes of their answers up to that id. */
@@ -125,8 +125,8 @@ export class RetentionRows {
   }
 
   /** Those that deliveries have. */
-  forms(slice: Slice): readonly number[] {
-    return this.#forms.all(slice);
+  templates(slice: Slice): readonly number[] {
+    return this.#templates.all(slice);
   }
 
   /** Of deliveries that have ended. */
@@ -149,13 +149,13 @@ export class RetentionRows {
   }
 
   /** Those that no subscription has now. */
-  unusedForms(): readonly number[] {
-    return this.#unusedForms.all();
+  unusedTemplates(): readonly number[] {
+    return this.#unusedTemplates.all();
   }
 
   /** In a transaction. Not those that a delivery behind that id has, or a subscription now. */
-  removeForms(formIds: readonly number[], behind: number): void {
-    this.#removeForms.run(JSON.stringify(formIds), behind);
+  removeTemplates(templateIds: readonly number[], behind: number): void {
+    this.#removeTemplates.run(JSON.stringify(templateIds), behind);
   }
 
   /** In a transaction. */

@@ -81,7 +81,7 @@ test('a deleted subscription goes within seconds with all that waited for it, it
   for (const id of [1, 2]) {
     subscriptionRow(connection, id);
     for (const state of ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const) {
-      for (const one of put(connection, { subscription: id, form: id, state, count: 600 }).slice(0, 3)) {
+      for (const one of put(connection, { subscription: id, template: id, state, count: 600 }).slice(0, 3)) {
         attempt(connection, one, 1, 'no');
         freeze(connection, one, '{}');
       }
@@ -89,7 +89,7 @@ test('a deleted subscription goes within seconds with all that waited for it, it
   }
   formRow(connection, 11, 1);
   formRow(connection, 12, 2);
-  put(connection, { subscription: 2, form: 12, state: 'pending' });
+  put(connection, { subscription: 2, template: 12, state: 'pending' });
   formRow(connection, 13, 2);
   rig.retention.start();
   await pass(clock, 70_000);
@@ -111,11 +111,11 @@ test('a form that comes to be used while the sweep is on its way stays', async (
   const { connection, clock } = rig;
   subscriptionRow(connection, 1);
   put(connection, { count: 20_000 });
-  for (const form of [5, 6, 7]) formRow(connection, form, 1);
+  for (const template of [5, 6, 7]) formRow(connection, template, 1);
   rig.retention.start();
   await pass(clock, 60_200);
   assert.deepEqual(formsIn(connection), [1, 5, 6, 7], 'on its way');
-  put(connection, { form: 5, state: 'pending' });
+  put(connection, { template: 5, state: 'pending' });
   connection.exec('UPDATE webhook_subscriptions SET form_id = 6');
   await pass(clock, 5_000);
   assert.deepEqual(formsIn(connection), [1, 5, 6]);
@@ -126,9 +126,9 @@ test('a form that a delivery takes after the last slice stays', async (t) => {
   const { connection, clock, store } = rig;
   subscriptionRow(connection, 1);
   put(connection, { count: 3 });
-  for (const form of [5, 6]) formRow(connection, form, 1);
+  for (const template of [5, 6]) formRow(connection, template, 1);
   // The sweep's first transaction is that which removes forms: another's comes before it.
-  beforeCommits(store, () => put(connection, { form: 5, state: 'pending' }));
+  beforeCommits(store, () => put(connection, { template: 5, state: 'pending' }));
   rig.retention.start();
   await pass(clock, 75_000);
   assert.deepEqual(formsIn(connection), [1, 5]);

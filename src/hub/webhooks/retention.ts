@@ -9,7 +9,7 @@ import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { AnswerLimit } from './answer-limit.ts';
 import type { Bodies } from './body-made.ts';
-import { LongDue } from './long-due.ts';
+import { OverdueBodies } from './long-due.ts';
 import { storeFailure } from './readable.ts';
 import { type Ages, RetentionRows, type Slice } from './retention-rows.ts';
 import type { RunningTime } from './running-time.ts';
@@ -40,7 +40,7 @@ export interface Retention {
 
 const dayMs = 86_400_000;
 /** As long as events stay in the outbox anyway, unless outbox.keep_published_days says otherwise. */
-const longDueMs = 7 * dayMs;
+const overdueMs = 7 * dayMs;
 /** Of refdata.db, for the bodies of deliveries that have ended. */
 const bodyShare = 1 / 8;
 /** Where refdata.db is fuller than that, what was delivered is not kept at all: sooner that goes than changes are refused. */
@@ -57,14 +57,14 @@ const retryMs = 60_000;
 
 /** Not started yet. */
 export function createRetention(options: RetentionOptions): Retention {
-  return new Keeper(options);
+  return new HistoryRetention(options);
 }
 
-class Keeper implements Retention {
+class HistoryRetention implements Retention {
   readonly #o: RetentionOptions;
   readonly #rows: RetentionRows;
   readonly #answers: AnswerLimit;
-  readonly #longDue: LongDue;
+  readonly #overdue: OverdueBodies;
   #sweep: Sweep | undefined;
   #sweepAtMs = 0;
   #isFull = false;
@@ -79,7 +79,7 @@ class Keeper implements Retention {
     this.#o = options;
     this.#rows = new RetentionRows(store.connection);
     this.#answers = new AnswerLimit({ store, rows: this.#rows, maxAnswerBytes });
-    this.#longDue = new LongDue(store, bodies);
+    this.#overdue = new OverdueBodies(store, bodies);
   }
 
   start(): void {
@@ -135,7 +135,7 @@ class Keeper implements Retention {
     if (nowMs < this.#sweepAtMs && this.#rows.deletedSubscriptions().length === 0) return undefined;
     const bodies = new BodyLimit(store, this.#looked());
     this.#sweepAtMs = nowMs + (this.#isFull ? sweepFullMs : sweepMs);
-    const parts = { store, rows: this.#rows, answers: this.#answers, longDue: this.#longDue, bodies };
+    const parts = { store, rows: this.#rows, answers: this.#answers, overdue: this.#overdue, bodies };
     return new Sweep({ ...parts, ages: () => this.#ages(), onRemoved });
   }
 
@@ -163,7 +163,7 @@ class Keeper implements Retention {
     return {
       deliveredBefore: this.#isFull ? runMs : runMs - keepDeliveredDays * dayMs,
       reviewBefore: runMs - keepFailedDays * dayMs,
-      dueBefore: runMs - longDueMs,
+      dueBefore: runMs - overdueMs,
     };
   }
 }
@@ -175,7 +175,7 @@ interface SweepOptions {
   readonly store: ChangeStore;
   readonly rows: RetentionRows;
   readonly answers: AnswerLimit;
-  readonly longDue: LongDue;
+  readonly overdue: OverdueBodies;
   readonly bodies: BodyLimit;
   /** Asked for each slice. */
   readonly ages: () => Ages;
@@ -186,14 +186,14 @@ interface SweepOptions {
 /** Deliveries looked at in one turn: less than 2 ms. */
 const sliceLooked = 2_000;
 /** Forms removed in one transaction. */
-const sliceForms = 500;
+const sliceTemplates = 500;
 
 class Sweep {
   readonly #o: SweepOptions;
   /** Subscriptions that were deleted when it began: behind its end they have no deliveries. */
   readonly #deleted: readonly number[];
   /** Forms that no subscription had when it began, less those of deliveries it came by: of none, when it has ended. */
-  readonly #forms: Set<number>;
+  readonly #templates: Set<number>;
   #after = 0;
   #walked = false;
   #bodyBytes = 0;
@@ -201,7 +201,7 @@ class Sweep {
   constructor(options: SweepOptions) {
     this.#o = options;
     this.#deleted = options.rows.deletedSubscriptions();
-    this.#forms = new Set(options.rows.unusedForms());
+    this.#templates = new Set(options.rows.unusedTemplates());
   }
 
   /** Of the bodies it came by. */
@@ -215,14 +215,14 @@ class Sweep {
       await this.#slice();
       return true;
     }
-    if (await this.#removeForms()) return true;
+    if (await this.#removeTemplates()) return true;
     const { store, rows } = this.#o;
     if (this.#deleted.length > 0) await store.maintain(() => rows.removeSubscriptions(this.#deleted));
     return false;
   }
 
   async #slice(): Promise<void> {
-    const { store, rows, answers, longDue, bodies, ages, onRemoved } = this.#o;
+    const { store, rows, answers, overdue, bodies, ages, onRemoved } = this.#o;
     const end = rows.sliceEnd(this.#after, sliceLooked);
     let slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
     let isWhole = true;
@@ -237,25 +237,25 @@ class Sweep {
       if (ids.length > 0) onRemoved();
       if (!whole) slice = { ...slice, upTo: ids.at(-1) ?? slice.after };
     }
-    const upTo = Math.min(await longDue.keep(slice, ages().dueBefore), await bodies.cut(slice));
+    const upTo = Math.min(await overdue.keep(slice, ages().dueBefore), await bodies.cut(slice));
     if (upTo < slice.upTo) {
       isWhole = false;
       slice = { ...slice, upTo };
     }
-    for (const form of rows.forms(slice)) this.#forms.delete(form);
+    for (const template of rows.templates(slice)) this.#templates.delete(template);
     this.#bodyBytes += rows.bodyBytes(slice);
     if (isWhole && end === undefined) this.#walked = true;
     else this.#after = slice.upTo;
   }
 
   /** Deliveries that have come since the walk's last slice may have one of these forms. */
-  async #removeForms(): Promise<boolean> {
-    if (this.#forms.size === 0) return false;
+  async #removeTemplates(): Promise<boolean> {
+    if (this.#templates.size === 0) return false;
     const { store, rows } = this.#o;
-    const some = [...this.#forms].slice(0, sliceForms);
-    await store.maintain(() => rows.removeForms(some, this.#after));
-    for (const form of some) this.#forms.delete(form);
-    return this.#forms.size > 0;
+    const some = [...this.#templates].slice(0, sliceTemplates);
+    await store.maintain(() => rows.removeTemplates(some, this.#after));
+    for (const template of some) this.#templates.delete(template);
+    return this.#templates.size > 0;
   }
 }
 

@@ -2,9 +2,9 @@
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Cause, DeliveryState } from './face.ts';
-import type { Due, RunMs } from './parts.ts';
+import type { PendingDelivery, RunMs } from './parts.ts';
 
-export interface DeliveryRow extends Due {
+export interface DeliveryRow extends PendingDelivery {
   readonly events: number;
   readonly endedAt: Instant | null;
 }
@@ -31,13 +31,13 @@ export function sourceOf(state: DeliveryState | undefined): Source {
 }
 
 /** Deliveries of these subscriptions, and in this state. */
-export interface Wanted {
+export interface DeliveryFilter {
   readonly subscriptions: readonly number[];
   readonly state: DeliveryState | undefined;
 }
 
 /** Of one subscription and state, those of a time: occurredAt at or after `from`, before `to`. */
-export interface Meant {
+export interface ResendSelection {
   readonly subscriptionId: number;
   readonly state: DeliveryState;
   readonly from: Instant | undefined;
@@ -47,7 +47,7 @@ export interface Meant {
 /** Attempts shown of a delivery, the newest: each time it is sent again may add ten with 4 KiB of answer. */
 const shownAttempts = 200;
 
-const deliveryColumns = `d.id, nonce, subscription_id AS subscriptionId, form_id AS formId, first_event AS firstEvent,
+const deliveryColumns = `d.id, nonce, subscription_id AS subscriptionId, form_id AS templateId, first_event AS firstEvent,
   last_event AS lastEvent, events, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
   due_run_ms AS dueRunMs, ended_at AS endedAt`;
 const attemptColumns = 'attempt, at, elapsed_ms AS elapsedMs, status, cause, message';
@@ -67,7 +67,7 @@ interface Range {
   readonly end: number;
 }
 type PageParameters = Range & { readonly subscriptions: string; readonly state: string | null; readonly limit: number };
-type SliceParameters = Omit<Meant, 'from' | 'to'> & {
+type SliceParameters = Omit<ResendSelection, 'from' | 'to'> & {
   readonly after: number;
   readonly end: number;
   readonly limit: number;
@@ -132,7 +132,7 @@ export class ReviewRows {
   }
 
   /** Newest first, down to `end`. */
-  page({ subscriptions, state }: Wanted, range: Range, limit: number): readonly ListedRow[] {
+  page({ subscriptions, state }: DeliveryFilter, range: Range, limit: number): readonly ListedRow[] {
     return this.#down[sourceOf(state)].page.all({
       ...range,
       subscriptions: JSON.stringify(subscriptions),
@@ -148,7 +148,7 @@ export class ReviewRows {
 
   /** Oldest first, behind `after` up to `end`. */
   slice(
-    { from, to, ...meant }: Meant,
+    { from, to, ...meant }: ResendSelection,
     range: { readonly after: number; readonly end: number },
     limit: number,
   ): readonly DeliveryRow[] {
@@ -179,7 +179,7 @@ export class ReviewRows {
   }
 
   /** In a transaction. False: it waits, or is not there any more as it was read. */
-  resend({ id, nonce, state }: Pick<Due, 'id' | 'nonce' | 'state'>, dueRunMs: RunMs): boolean {
+  resend({ id, nonce, state }: Pick<PendingDelivery, 'id' | 'nonce' | 'state'>, dueRunMs: RunMs): boolean {
     return this.#resend.run(dueRunMs, id, nonce, state).changes > 0;
   }
 }

@@ -1,16 +1,16 @@
 /** A delivery and its attempts as rows, and as they are shown. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Attempt, Delivery } from './face.ts';
-import { type Due, deliveryIdOf, type RunMs } from './parts.ts';
+import { deliveryIdOf, type PendingDelivery, type RunMs } from './parts.ts';
 import type { AttemptRow, ListedRow } from './review-rows.ts';
 
 /** undefined: no delivery was ever called so. */
-export function deliveryKeyOf(deliveryId: string): Pick<Due, 'id' | 'nonce'> | undefined {
+export function deliveryKeyOf(deliveryId: string): Pick<PendingDelivery, 'id' | 'nonce'> | undefined {
   const [, id = '', nonce = ''] = /^([1-9]\d{0,14})-([0-9a-f]{16})$/.exec(deliveryId) ?? [];
   return nonce === '' ? undefined : { id: Number(id), nonce };
 }
 
-export function shownDelivery(row: ListedRow, subscriptionName: string, runMs: RunMs): Delivery {
+export function deliveryView(row: ListedRow, subscriptionName: string, runMs: RunMs): Delivery {
   const { subscriptionId, state, occurredAt, events, attempts, dueRunMs, endedAt } = row;
   const waits = state === 'pending' || state === 'retrying';
   return {
@@ -30,10 +30,10 @@ export function shownDelivery(row: ListedRow, subscriptionName: string, runMs: R
 /** Without the answer: a list holds no bodies of any kind. */
 function lastAttempt({ attempt, at, elapsedMs, status, cause, message }: ListedRow): Attempt | null {
   if (attempt === null || at === null || elapsedMs === null || cause === null || message === null) return null;
-  return shownAttempt({ attempt, at, elapsedMs, status, cause, message, answer: null });
+  return attemptView({ attempt, at, elapsedMs, status, cause, message, answer: null });
 }
 
-export function shownAttempt({ status, cause, answer, ...attempt }: AttemptRow): Attempt {
+export function attemptView({ status, cause, answer, ...attempt }: AttemptRow): Attempt {
   return {
     ...attempt,
     statusCode: status,
@@ -59,8 +59,8 @@ export function waitsAlready(deliveryId: string): LinesideError {
   });
 }
 
-export function eventsGone(deliveryId: string, lacking: string): LinesideError {
-  return new LinesideError('CONFLICT', `delivery ${deliveryId} cannot be sent again: ${lacking}`, {
+export function eventsGone(deliveryId: string, unavailable: string): LinesideError {
+  return new LinesideError('CONFLICT', `delivery ${deliveryId} cannot be sent again: ${unavailable}`, {
     hint: 'What changed can still be read from the records and their history.',
   });
 }

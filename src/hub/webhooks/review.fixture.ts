@@ -5,12 +5,12 @@ import { type TemporaryStore, temporaryStore } from '../outbox/change-store.fixt
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { BodySource, deflateBody } from './body-rows.ts';
 import type { DeliveryState } from './face.ts';
-import { FakeBook } from './planner.fixture.ts';
+import { FakeCache } from './planner.fixture.ts';
 import { createReview, type Review } from './review.ts';
 import { createRunningTime, type RunningTime, storedRunning } from './running-time.ts';
 
 export interface ReviewRig extends TemporaryStore {
-  readonly book: FakeBook;
+  readonly cache: FakeCache;
   readonly running: RunningTime;
   readonly bodies: BodySource;
   readonly review: Review;
@@ -25,7 +25,7 @@ export interface ReviewRig extends TemporaryStore {
 export function reviewRig(t: TestContext): ReviewRig {
   const temporary = temporaryStore(t);
   const { store, clock } = temporary;
-  const book = new FakeBook();
+  const cache = new FakeCache();
   const boot = { id: 'boot', monoMs: () => clock.monoMs() };
   const running = createRunningTime({ row: storedRunning(store.connection), boot });
   const bodies = new BodySource(store.connection);
@@ -33,18 +33,18 @@ export function reviewRig(t: TestContext): ReviewRig {
   const again = (): Review =>
     createReview({
       store,
-      book,
+      cache,
       bodies,
       running,
       dispatcher: { resent: (id) => told.push(id) },
-      needs: { mayNeed: (firstEvent) => needed.push(firstEvent) },
+      retained: { retainFrom: (firstEvent) => needed.push(firstEvent) },
     });
-  return { ...temporary, book, running, bodies, review: again(), again, told, needed };
+  return { ...temporary, cache, running, bodies, review: again(), again, told, needed };
 }
 
 interface Stored {
   readonly subscription: number;
-  readonly form: number;
+  readonly template: number;
   readonly state: DeliveryState;
   readonly count: number;
   readonly occurredAt: string;
@@ -57,7 +57,7 @@ interface Stored {
 export function put(connection: ChangeStore['connection'], changes: Partial<Stored> = {}): readonly number[] {
   const row: Stored = {
     subscription: 1,
-    form: 1,
+    template: 1,
     state: 'delivered',
     count: 1,
     occurredAt: instantOfMs(1_700_000_000_000),
@@ -73,7 +73,7 @@ export function put(connection: ChangeStore['connection'], changes: Partial<Stor
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $count)
        INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at,
          state, attempts, attempts_before, due_run_ms, ended_at, ended_run_ms)
-       SELECT printf('%016x', i), $subscription, $form, $firstEvent, $firstEvent, 1, $occurredAt, $state, $attempts, 0, 0,
+       SELECT printf('%016x', i), $subscription, $template, $firstEvent, $firstEvent, 1, $occurredAt, $state, $attempts, 0, 0,
          iif($ended, $occurredAt, NULL), iif($ended, $endedRunMs, NULL) FROM n`,
     )
     .run({ ...row, ended: ended ? 1 : 0 });
@@ -117,7 +117,7 @@ export function freezeAll(connection: ChangeStore['connection'], ids: readonly n
 export function subscriptionRow(
   connection: ChangeStore['connection'],
   id: number,
-  { deleted = false, form = id }: { readonly deleted?: boolean; readonly form?: number } = {},
+  { deleted = false, template = id }: { readonly deleted?: boolean; readonly template?: number } = {},
 ): void {
   connection
     .prepare(
@@ -125,8 +125,8 @@ export function subscriptionRow(
          updated_at, form_id, after_event, secret, deleted) VALUES (?, 'erp', 'https://x', 'local', '["PUBLIC"]', 1, 1,
          '', '', ?, 0, x'00', ?)`,
     )
-    .run(id, form, deleted ? 1 : 0);
-  formRow(connection, form, id);
+    .run(id, template, deleted ? 1 : 0);
+  formRow(connection, template, id);
 }
 
 export function formRow(connection: ChangeStore['connection'], id: number, subscription: number): void {

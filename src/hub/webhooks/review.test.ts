@@ -38,8 +38,8 @@ function pagesOf(
 
 test('deliveries are listed newest first, page by page, each once, by state and subscription', async (t) => {
   const rig = reviewRig(t);
-  await rig.book.put(rig.store, 1);
-  await rig.book.put(rig.store, 2);
+  await rig.cache.put(rig.store, 1);
+  await rig.cache.put(rig.store, 2);
   const { connection } = rig.store;
   const ids: Record<string, readonly number[]> = {};
   const states = ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const;
@@ -61,7 +61,7 @@ test('deliveries are listed newest first, page by page, each once, by state and 
 
 test('a page keeps its place while deliveries come and go', async (t) => {
   const rig = reviewRig(t);
-  await rig.book.put(rig.store, 1);
+  await rig.cache.put(rig.store, 1);
   put(rig.store.connection, { count: 5 });
   const first = rig.review.deliveries({ ...all, limit: 2 });
   assert.deepEqual(idsOf(first.items), [5, 4]);
@@ -76,15 +76,15 @@ test('a wrong cursor is refused; an unknown subscription has no deliveries, a de
   for (const cursor of ['', 'x', '-1', '1.5', '1e3', '99999999999999999999', '0']) {
     assert.throws(() => rig.review.deliveries({ ...all, cursor }), is('INVALID_ARGUMENT'), cursor);
   }
-  await rig.book.put(rig.store, 1);
-  await rig.book.put(rig.store, 2);
+  await rig.cache.put(rig.store, 1);
+  await rig.cache.put(rig.store, 2);
   const [mine, theirs] = [1, 2].map((subscription) => put(rig.store.connection, { subscription, state: 'failed' })[0]);
   for (const subscription of ['3', 'x', '', '01']) {
     assert.deepEqual(rig.review.deliveries({ ...all, subscription }), { items: [], nextCursor: undefined });
   }
   const gone = deliveryIdOf(rig, theirs ?? 0);
   assert.equal(rig.review.delivery(anna, gone).state, 'failed');
-  rig.book.remove(2);
+  rig.cache.remove(2);
   assert.deepEqual(idsOf(rig.review.deliveries({ ...all, state: 'failed' }).items), [mine]);
   assert.throws(() => rig.review.delivery(anna, gone), is('NOT_FOUND'));
   await assert.rejects(rig.review.resend(anna, gone, ''), is('NOT_FOUND'));
@@ -93,8 +93,8 @@ test('a wrong cursor is refused; an unknown subscription has no deliveries, a de
 
 test('of 200,000 deliveries no page looks at more than 20,000, and short pages lead on to what is sought', async (t) => {
   const rig = reviewRig(t);
-  await rig.book.put(rig.store, 1);
-  await rig.book.put(rig.store, 2);
+  await rig.cache.put(rig.store, 1);
+  await rig.cache.put(rig.store, 2);
   const { connection } = rig.store;
   const [waiting] = put(connection, { state: 'pending', subscription: 2 });
   const [failed] = put(connection, { state: 'failed', subscription: 2 });
@@ -131,9 +131,9 @@ test('of 200,000 deliveries no page looks at more than 20,000, and short pages l
 
 test('a delivery is read with its text and every attempt, by those to whom all of its scopes are open', async (t) => {
   const rig = reviewRig(t);
-  const { store, book, review } = rig;
-  const known = await book.put(store, 1, { name: 'erp', scopes: ['PUBLIC', 'INTERNAL'] });
-  const [id = 0] = put(store.connection, { form: known.formId, state: 'failed', attempts: 2 });
+  const { store, cache, review } = rig;
+  const subscription = await cache.put(store, 1, { name: 'erp', scopes: ['PUBLIC', 'INTERNAL'] });
+  const [id = 0] = put(store.connection, { template: subscription.templateId, state: 'failed', attempts: 2 });
   attempt(store.connection, id, 1, 'no room');
   // Cut within the last character.
   store.connection
@@ -183,10 +183,10 @@ test('a delivery is read with its text and every attempt, by those to whom all o
 
 test('a delivery that waits says when its next attempt is; one whose events are gone has no text', async (t) => {
   const rig = reviewRig(t);
-  const { store, book, review, clock } = rig;
-  const { formId: form } = await book.put(store, 1);
-  const [pending = 0] = put(store.connection, { form, state: 'pending', attempts: 0 });
-  const [retrying = 0] = put(store.connection, { form, state: 'retrying' });
+  const { store, cache, review, clock } = rig;
+  const { templateId: template } = await cache.put(store, 1);
+  const [pending = 0] = put(store.connection, { template, state: 'pending', attempts: 0 });
+  const [retrying = 0] = put(store.connection, { template, state: 'retrying' });
   store.connection.prepare('UPDATE webhook_deliveries SET due_run_ms = 30_001 WHERE id = ?').run(retrying);
   const secondsOf = (): unknown => review.deliveries(all).items.map((one) => one.nextAttemptInSeconds);
   assert.deepEqual(secondsOf(), [31, 0]);
@@ -199,7 +199,7 @@ test('a delivery that waits says when its next attempt is; one whose events are 
 
 test('what is no delivery, or another of the same number, is not found', async (t) => {
   const rig = reviewRig(t);
-  await rig.book.put(rig.store, 1);
+  await rig.cache.put(rig.store, 1);
   const [id = 0] = put(rig.store.connection, { state: 'failed' });
   const right = deliveryIdOf(rig, id);
   assert.equal(rig.review.delivery(anna, right).deliveryId, right);

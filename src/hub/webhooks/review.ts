@@ -14,24 +14,31 @@ import {
   reviewStates,
   type WebhookAdmin,
 } from './face.ts';
-import type { Known, SubscriptionBook } from './parts.ts';
+import type { Subscription, SubscriptionCache } from './parts.ts';
 import { readable } from './readable.ts';
 import { Resendable } from './resendable.ts';
-import { type DeliveryRow, type ListedRow, type Meant, ReviewRows, sourceOf, type Wanted } from './review-rows.ts';
-import { deliveryKeyOf, eventsGone, noDelivery, shownAttempt, shownDelivery, waitsAlready } from './review-shown.ts';
+import {
+  type DeliveryFilter,
+  type DeliveryRow,
+  type ListedRow,
+  type ResendSelection,
+  ReviewRows,
+  sourceOf,
+} from './review-rows.ts';
+import { attemptView, deliveryKeyOf, deliveryView, eventsGone, noDelivery, waitsAlready } from './review-shown.ts';
 import { type RunningTime, saveRunning } from './running-time.ts';
 import { changeReasonFaults } from './subscription.ts';
 import { idOf, noCursor, noSubscription, refuse, subjectOf } from './subscription-refusals.ts';
 
 export interface ReviewOptions {
   readonly store: ChangeStore;
-  readonly book: SubscriptionBook;
+  readonly cache: SubscriptionCache;
   readonly bodies: Bodies;
   readonly running: RunningTime;
   /** Told after the commit. */
   readonly dispatcher: { resent(subscriptionId: number): void };
   /** Told within the transaction: no event from this one on may leave the outbox (kept-events.ts). */
-  readonly needs: { mayNeed(firstEvent: number): void };
+  readonly retained: { retainFrom(firstEvent: number): void };
 }
 
 export type Review = Pick<WebhookAdmin, 'deliveries' | 'delivery' | 'resend' | 'resendAll'>;
@@ -61,20 +68,20 @@ class Reviewer implements Review {
     this.#save = saveRunning(connection);
   }
 
-  deliveries({ limit, cursor, state, subscription }: DeliveryQuery): Page<Delivery> {
+  deliveries({ limit, cursor, state, subscription: of }: DeliveryQuery): Page<Delivery> {
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : idOf(cursor);
     if (before === undefined) throw noCursor();
-    const id = subscription === undefined ? undefined : idOf(subscription);
-    const known = this.#o.book.all().filter((one) => subscription === undefined || one.id === id);
-    if (known.length === 0) return { items: [], nextCursor: undefined };
-    const wanted = { subscriptions: known.map((one) => one.id), state };
+    const id = of === undefined ? undefined : idOf(of);
+    const listed = this.#o.cache.all().filter((one) => of === undefined || one.id === id);
+    if (listed.length === 0) return { items: [], nextCursor: undefined };
+    const wanted = { subscriptions: listed.map((one) => one.id), state };
     const { rows, next } = readable(this.#o.store, () => this.#page(wanted, before, limit));
-    return { items: rows.map((row) => this.#shown(row)), nextCursor: next === undefined ? undefined : String(next) };
+    return { items: rows.map((row) => this.#view(row)), nextCursor: next === undefined ? undefined : String(next) };
   }
 
   /** `next`: what the next page is behind; undefined: this is the last. */
   #page(
-    wanted: Wanted,
+    wanted: DeliveryFilter,
     before: number,
     limit: number,
   ): { readonly rows: readonly ListedRow[]; readonly next: number | undefined } {
@@ -91,58 +98,64 @@ class Reviewer implements Review {
     return { rows: found, next: from };
   }
 
-  #shown(row: ListedRow): Delivery {
-    const { book, running } = this.#o;
-    return shownDelivery(row, book.byId(row.subscriptionId)?.name ?? '', running.now());
+  #view(row: ListedRow): Delivery {
+    const { cache, running } = this.#o;
+    return deliveryView(row, cache.byId(row.subscriptionId)?.name ?? '', running.now());
   }
 
   delivery(caller: Caller, deliveryId: string): DeliveryDetail {
     return readable(this.#o.store, () => {
       const { row } = this.#find(deliveryId);
-      const shown = this.#shown(row);
-      const form = this.#o.bodies.formOf(row.formId);
-      const mayRead = form?.scopes.every((scope) => caller.scopes.includes(scope)) === true;
+      const view = this.#view(row);
+      const template = this.#o.bodies.templateOf(row.templateId);
+      const mayRead = template?.scopes.every((scope) => caller.scopes.includes(scope)) === true;
       // An answer may quote what was sent.
       const attemptList = this.#rows
         .attempts(row.id)
-        .map((attempt) => shownAttempt(mayRead ? attempt : { ...attempt, answer: null }));
+        .map((attempt) => attemptView(mayRead ? attempt : { ...attempt, answer: null }));
       const last = attemptList.at(-1);
       const lastAttempt = last?.attempt === row.attempts ? last : null;
-      return { ...shown, lastAttempt, body: mayRead ? this.#text(row) : null, attemptList };
+      return { ...view, lastAttempt, body: mayRead ? this.#text(row) : null, attemptList };
     });
   }
 
   #text(row: ListedRow): string | null {
     const made = madeBody(this.#o.bodies, this.#o.store.connection, row);
-    return 'lacking' in made ? null : made.body.toString('utf8');
+    return 'unavailable' in made ? null : made.body.toString('utf8');
   }
 
   /** Throws NOT_FOUND. A deleted subscription's deliveries are gone for everyone. */
-  #find(deliveryId: string): { readonly row: ListedRow; readonly known: Known } {
+  #find(deliveryId: string): { readonly row: ListedRow; readonly subscription: Subscription } {
     const key = deliveryKeyOf(deliveryId);
     const row = key === undefined ? undefined : this.#rows.one(key.id);
-    const known = row === undefined ? undefined : this.#o.book.byId(row.subscriptionId);
-    if (row === undefined || known === undefined || row.nonce !== key?.nonce) throw noDelivery();
-    return { row, known };
+    const subscription = row === undefined ? undefined : this.#o.cache.byId(row.subscriptionId);
+    if (row === undefined || subscription === undefined || row.nonce !== key?.nonce) throw noDelivery();
+    return { row, subscription };
   }
 
   async resend(caller: Caller, deliveryId: string, reason: string): Promise<Delivery> {
     refuse('the delivery cannot be sent again', changeReasonFaults(reason));
-    const { store, dispatcher, running, needs } = this.#o;
-    const { shown, subscriptionId } = await store.maintain((audit) => {
-      const { row, known } = this.#find(deliveryId);
+    const { store, dispatcher, running, retained } = this.#o;
+    const { view, subscriptionId } = await store.maintain((audit) => {
+      const { row, subscription } = this.#find(deliveryId);
       if (row.endedAt === null) throw waitsAlready(deliveryId);
-      const { lacking } = this.#resendable.judge(row);
-      if (lacking !== '') throw eventsGone(deliveryId, lacking);
+      const { unavailable } = this.#resendable.judge(row);
+      if (unavailable !== '') throw eventsGone(deliveryId, unavailable);
       this.#rows.resend(row, running.now());
-      needs.mayNeed(row.firstEvent);
+      retained.retainFrom(row.firstEvent);
       this.#save(running);
-      const about = { subscription: known.id, deliveries: 1, deliveryId, state: row.state, changeReason: reason };
-      audit(store.now(), caller.name, 'webhook.resent', subjectOf(known), about);
-      return { shown: this.#shown(this.#find(deliveryId).row), subscriptionId: known.id };
+      const about = {
+        subscription: subscription.id,
+        deliveries: 1,
+        deliveryId,
+        state: row.state,
+        changeReason: reason,
+      };
+      audit(store.now(), caller.name, 'webhook.resent', subjectOf(subscription), about);
+      return { view: this.#view(this.#find(deliveryId).row), subscriptionId: subscription.id };
     }, 'promised');
     dispatcher.resent(subscriptionId);
-    return shown;
+    return view;
   }
 
   async resendAll(
@@ -151,10 +164,10 @@ class Reviewer implements Review {
     range: ResendRange,
     reason: string,
   ): Promise<{ readonly deliveries: number }> {
-    const known = this.#o.book.byId(idOf(id) ?? 0);
-    if (known === undefined) throw noSubscription();
+    const subscription = this.#o.cache.byId(idOf(id) ?? 0);
+    if (subscription === undefined) throw noSubscription();
     refuse('the deliveries cannot be sent again', [...rangeFaults(range), ...changeReasonFaults(reason)]);
-    return { deliveries: await this.#all.run(caller, known, chosenOf(range), reason) };
+    return { deliveries: await this.#all.run(caller, subscription, chosenOf(range), reason) };
   }
 }
 
@@ -178,11 +191,11 @@ interface Chosen {
 
 interface ResendAllOptions {
   readonly store: ChangeStore;
-  readonly book: SubscriptionBook;
+  readonly cache: SubscriptionCache;
   readonly rows: ReviewRows;
   readonly resendable: Resendable;
   readonly running: RunningTime;
-  readonly needs: { mayNeed(firstEvent: number): void };
+  readonly retained: { retainFrom(firstEvent: number): void };
   readonly dispatcher: { resent(subscriptionId: number): void };
 }
 
@@ -215,7 +228,7 @@ class ResendAll {
   readonly #o: ResendAllOptions;
   readonly #save: (running: RunningTime) => void;
   /** Ids of the subscriptions for which it is under way. */
-  readonly #underWay = new Set<number>();
+  readonly #running = new Set<number>();
 
   constructor(options: ResendAllOptions) {
     this.#o = options;
@@ -223,29 +236,29 @@ class ResendAll {
   }
 
   /** Answers how many. Those that end meanwhile are not among them. */
-  async run(caller: Caller, known: Known, chosen: Chosen, reason: string): Promise<number> {
-    if (this.#underWay.has(known.id)) {
+  async run(caller: Caller, subscription: Subscription, chosen: Chosen, reason: string): Promise<number> {
+    if (this.#running.has(subscription.id)) {
       throw new LinesideError('TOO_MANY', 'deliveries of this subscription are being sent again already', {
         hint: 'Wait for that to end: webhook.resent in the audit tells how far it is.',
       });
     }
-    this.#underWay.add(known.id);
+    this.#running.add(subscription.id);
     try {
-      return await this.#walk({ caller, known, chosen, reason });
+      return await this.#walk({ caller, subscription, chosen, reason });
     } finally {
-      this.#underWay.delete(known.id);
+      this.#running.delete(subscription.id);
     }
   }
 
   async #walk(by: Request): Promise<number> {
-    const { store, book, rows } = this.#o;
-    const { id } = by.known;
+    const { store, cache, rows } = this.#o;
+    const { id } = by.subscription;
     const upTo = readable(store, () => rows.newest());
     const found: DeliveryRow[] = [];
     let count = 0;
     for (const state of by.chosen.states) {
-      const meant: Meant = { ...by.chosen, subscriptionId: id, state };
-      for (let after = 0; after < upTo && book.byId(id) !== undefined; ) {
+      const meant: ResendSelection = { ...by.chosen, subscriptionId: id, state };
+      for (let after = 0; after < upTo && cache.byId(id) !== undefined; ) {
         const slice = readable(store, () => this.#slice(meant, after, upTo));
         after = slice.end;
         found.push(...slice.rows);
@@ -257,7 +270,11 @@ class ResendAll {
     return count;
   }
 
-  #slice(meant: Meant, after: number, upTo: number): { readonly rows: readonly DeliveryRow[]; readonly end: number } {
+  #slice(
+    meant: ResendSelection,
+    after: number,
+    upTo: number,
+  ): { readonly rows: readonly DeliveryRow[]; readonly end: number } {
     const { rows } = this.#o;
     const end = Math.min(upTo, rows.endUp(sourceOf(meant.state), after, sliceLooked) ?? upTo);
     const found = rows.slice(meant, { after, end }, sliceDeliveries);
@@ -272,32 +289,41 @@ class ResendAll {
       'promised',
     );
     found.splice(0, done);
-    if (resent > 0) dispatcher.resent(by.known.id);
+    if (resent > 0) dispatcher.resent(by.subscription.id);
     if (found.length > 0) await new Promise((resolve) => setImmediate(resolve));
     return resent;
   }
 
   /** In the transaction, with its audit. */
   #write(by: Request, slice: readonly DeliveryRow[], audit: Audit): { readonly resent: number; readonly done: number } {
-    const { store, book, rows, resendable, running, needs } = this.#o;
-    const { caller, known, chosen, reason } = by;
+    const { store, cache, rows, resendable, running, retained } = this.#o;
+    const { caller, subscription, chosen, reason } = by;
     // Deleted while this waited for its turn to write.
-    if (book.byId(known.id) === undefined) return { resent: 0, done: slice.length };
+    if (cache.byId(subscription.id) === undefined) return { resent: 0, done: slice.length };
     const resent: DeliveryRow[] = [];
     let [done, looked] = [0, 0];
     for (const row of slice) {
-      const judged = resendable.judge(row);
-      if (judged.lacking === '' && rows.resend(row, running.now())) resent.push(row);
-      looked += judged.looked;
+      const checked = resendable.judge(row);
+      if (checked.unavailable === '' && rows.resend(row, running.now())) resent.push(row);
+      looked += checked.looked;
       done++;
       if (looked >= sliceEvents) break;
     }
     if (resent.length > 0) {
-      needs.mayNeed(resent.reduce((least, { firstEvent }) => Math.min(least, firstEvent), Number.POSITIVE_INFINITY));
+      retained.retainFrom(
+        resent.reduce((least, { firstEvent }) => Math.min(least, firstEvent), Number.POSITIVE_INFINITY),
+      );
       this.#save(running);
       const { from = null, to = null, states } = chosen;
-      const about = { subscription: known.id, deliveries: resent.length, from, to, states, changeReason: reason };
-      audit(store.now(), caller.name, 'webhook.resent', subjectOf(known), about);
+      const about = {
+        subscription: subscription.id,
+        deliveries: resent.length,
+        from,
+        to,
+        states,
+        changeReason: reason,
+      };
+      audit(store.now(), caller.name, 'webhook.resent', subjectOf(subscription), about);
     }
     return { resent: resent.length, done };
   }
@@ -305,7 +331,7 @@ class ResendAll {
 
 interface Request {
   readonly caller: Caller;
-  readonly known: Known;
+  readonly subscription: Subscription;
   readonly chosen: Chosen;
   readonly reason: string;
 }

@@ -236,7 +236,7 @@ describe('the key', () => {
     const blob = box.seal(1, secret);
     const { generation } = box;
     fs.rmSync(keyFile);
-    box.look();
+    box.reload();
     assert.deepEqual(box.open(1, blob), { secret });
     const another = box.seal(2, secret);
     assert.equal(box.generation, generation);

@@ -32,7 +32,7 @@ export class SecretBox {
     this.#file = new KeyFile(ofFile);
     this.#random = random;
     this.#onKeyMade = onKeyMade;
-    this.look();
+    this.reload();
   }
 
   /** Another number each time the key is another one. */
@@ -41,7 +41,7 @@ export class SecretBox {
   }
 
   /** Reads the key file again. While it cannot be read the key that was read goes on: what it has sealed is served. */
-  look(): void {
+  reload(): void {
     const found = this.#file.read();
     if ('key' in found) this.#adopt(found.key);
     else this.#fault = found.fault;
@@ -52,7 +52,7 @@ export class SecretBox {
    * after a power cut. Throws STORAGE_FULL, STORAGE_FAILED.
    */
   seal(subscriptionId: number, secret: string): Buffer {
-    const key = this.#lastingKey();
+    const key = this.#durableKey();
     const nonce = this.#random(nonceBytes);
     const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes });
     cipher.setAAD(boundTo(subscriptionId));
@@ -75,11 +75,11 @@ export class SecretBox {
     }
   }
 
-  #lastingKey(): Buffer {
+  #durableKey(): Buffer {
     const found = this.#file.read();
     if ('key' in found) {
       this.#adopt(found.key);
-      this.#file.makeLasting();
+      this.#file.makeDurable();
       return found.key;
     }
     if (!found.gone) {
@@ -127,7 +127,7 @@ class KeyFile {
   readonly path: string;
   readonly #fs: FileSystem;
   /** The file and its name have been synced: another process may have been killed before it came to that. */
-  #isLasting = false;
+  #isDurable = false;
 
   constructor({ keyFile, fs = nodeFs }: KeyFileOptions) {
     this.path = keyFile;
@@ -171,17 +171,17 @@ class KeyFile {
       this.#fs.renameSync(temporary, this.path);
       this.#syncDirectory();
     });
-    this.#isLasting = true;
+    this.#isDurable = true;
   }
 
   /** Throws STORAGE_FAILED. */
-  makeLasting(): void {
-    if (this.#isLasting) return;
+  makeDurable(): void {
+    if (this.#isDurable) return;
     this.#guarded(() => {
       this.#opened(this.path, 'r', (fd) => this.#fs.fsyncSync(fd));
       this.#syncDirectory();
     });
-    this.#isLasting = true;
+    this.#isDurable = true;
   }
 
   #syncDirectory(): void {

@@ -7,7 +7,7 @@ import { createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { type Dialling, dial, type RequestContext, sameAddress } from './dial.ts';
+import { type ConnectOptions, dial, type RequestContext, sameAddress } from './dial.ts';
 import { answer, type Certificates, makeCertificates, Subscriber } from './https-subscriber.fixture.ts';
 import { EgressRefused, type Target } from './parts.ts';
 import { senderFixture } from './sender.fixture.ts';
@@ -40,18 +40,18 @@ describe('a name', () => {
   });
 
   it('that leads elsewhere when asked again is asked once for an attempt: what was judged is dialled', async () => {
-    const judged = await Subscriber.start(certificates.good);
-    const rebound = await Subscriber.start(certificates.good, '127.0.0.2', judged.port);
+    const checked = await Subscriber.start(certificates.good);
+    const rebound = await Subscriber.start(certificates.good, '127.0.0.2', checked.port);
     let asked = 0;
     const lookup = async () => {
       asked += 1;
       return asked === 1 ? ['127.0.0.1'] : ['127.0.0.2'];
     };
     const own = senderFixture({ caFile: certificates.caFile, lookup });
-    assert.equal((await own.send(judged.url())).cause, '');
+    assert.equal((await own.send(checked.url())).cause, '');
     own.sender.close();
-    assert.deepEqual([asked, judged.received.length, rebound.connections], [1, 1, 0]);
-    await Promise.all([judged.close(), rebound.close()]);
+    assert.deepEqual([asked, checked.received.length, rebound.connections], [1, 1, 0]);
+    await Promise.all([checked.close(), rebound.close()]);
   });
 
   it('with an address that does not answer is reached at the next', async () => {
@@ -90,13 +90,13 @@ describe('a dial', () => {
   const journeyTo = (target: Target, signal = new AbortController().signal): RequestContext => {
     return { target, signal, enter: () => {} };
   };
-  const dialling = (more: Partial<Dialling>): Dialling => {
+  const connectOptions = (more: Partial<ConnectOptions>): ConnectOptions => {
     return { egress: { mayCall: () => true }, clock, trust: context(), ...more };
   };
 
   it('that arrives at an address which is none of the target is ended before a byte is written', async () => {
     const stranger = await Subscriber.start(certificates.good, '127.0.0.2');
-    const misled = dialling({ connect: () => connect(stranger.port, '127.0.0.2') });
+    const misled = connectOptions({ connect: () => connect(stranger.port, '127.0.0.2') });
     await assert.rejects(dial(journeyTo(targetOf(stranger.port, '127.0.0.1')), misled), EgressRefused);
     await stranger.drained();
     assert.equal(stranger.bytesRead, 0);
@@ -105,12 +105,12 @@ describe('a dial', () => {
 
   it('that arrives where it may not call is ended before a byte is written', async () => {
     const subscriber = await Subscriber.start(certificates.good);
-    let judged = 0;
-    const changing = dialling({
+    let checked = 0;
+    const changing = connectOptions({
       egress: {
         mayCall: () => {
-          judged += 1;
-          return judged === 1;
+          checked += 1;
+          return checked === 1;
         },
       },
     });
@@ -122,7 +122,7 @@ describe('a dial', () => {
 
   it('ends with its attempt while no address answers, and ends its sockets', async () => {
     const sockets: Socket[] = [];
-    const silent = dialling({
+    const silent = connectOptions({
       connect: () => {
         const socket = new Socket();
         sockets.push(socket);
@@ -140,7 +140,7 @@ describe('a dial', () => {
 
   it('tries six addresses of a name at most', async () => {
     let tried = 0;
-    const refused = dialling({
+    const refused = connectOptions({
       connect: () => {
         tried += 1;
         const socket = new Socket();

@@ -75,7 +75,7 @@ describe('a delivery', () => {
     subscriber.script = answer(202);
     const { body, ...rest } = message();
     const both = { current: 'the new secret, long enough', previous: 'the old secret, long enough' };
-    await own.sender.send({ url: subscriber.url(), lane: '1' }, both, { body, ...rest }, never);
+    await own.sender.send({ url: subscriber.url(), agentKey: '1' }, both, { body, ...rest }, never);
     assert.equal(subscriber.last.headers['x-service-signature'], signatureOf(both.current, body));
     assert.equal(subscriber.last.headers['x-service-signature-previous'], signatureOf(both.previous, body));
   });
@@ -83,7 +83,7 @@ describe('a delivery', () => {
   for (const subscriptionName of ['a\r\nx-admin: yes', 'a\nb', 'ä', 'a\u0000']) {
     it(`does not leave with the name ${JSON.stringify(subscriptionName)} in a header`, async () => {
       const bad = { ...message(), subscriptionName };
-      const outcome = await own.sender.send({ url: subscriber.url(), lane: '1' }, secrets, bad, never);
+      const outcome = await own.sender.send({ url: subscriber.url(), agentKey: '1' }, secrets, bad, never);
       assert.equal(outcome.cause, 'connect');
       assert.equal(subscriber.received.length, 0);
     });

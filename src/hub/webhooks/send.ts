@@ -6,9 +6,9 @@ import { createSecureContext, getCACertificates, type SecureContext } from 'node
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
-import { Lanes } from './agents.ts';
+import { SubscriberAgents } from './agents.ts';
 import type { Phase } from './dial.ts';
-import { brokenOff, type Failure, failureOf, foreseen, givenUp, lateIn, notAccepted } from './failure.ts';
+import { cancelled, type Failure, failureOf, isExpected, lateIn, notAccepted, truncated } from './failure.ts';
 import type { Egress, Message, Outcome, Secrets, Sender, Target } from './parts.ts';
 import { post, type Reply, type SendContext } from './post.ts';
 import { signatureOf } from './signature.ts';
@@ -56,16 +56,16 @@ export function createSender(options: SenderOptions): Sender {
 
 class HttpsSender implements Sender {
   readonly #options: SenderOptions;
-  readonly #lanes: Lanes;
+  readonly #agents: SubscriberAgents;
 
   constructor(options: SenderOptions) {
     this.#options = options;
     const { egress, clock, caFile } = options;
-    this.#lanes = new Lanes({ egress, clock, trust: readTrust(caFile) });
+    this.#agents = new SubscriberAgents({ egress, clock, trust: readTrust(caFile) });
   }
 
   async send(
-    to: { readonly url: string; readonly lane: string },
+    to: { readonly url: string; readonly agentKey: string },
     secrets: Secrets,
     message: Message,
     signal: AbortSignal,
@@ -85,12 +85,12 @@ class HttpsSender implements Sender {
     }
   }
 
-  close(lane?: string): void {
-    this.#lanes.close(lane);
+  close(agentKey?: string): void {
+    this.#agents.close(agentKey);
   }
 
   async #deliver(
-    { url, lane }: { readonly url: string; readonly lane: string },
+    { url, agentKey }: { readonly url: string; readonly agentKey: string },
     headers: Readonly<Record<string, string>>,
     body: Buffer,
     attempt: Attempt,
@@ -99,7 +99,7 @@ class HttpsSender implements Sender {
     attempt.signal.throwIfAborted();
     attempt.enter('connect');
     const { clock } = this.#options;
-    const call = { url, headers, body, lane: this.#lanes.lane(lane), sendContext: attempt, clock };
+    const call = { url, headers, body, agent: this.#agents.agent(agentKey), sendContext: attempt, clock };
     try {
       return await post({ ...call, fresh: false });
     } catch (error) {
@@ -125,7 +125,7 @@ class HttpsSender implements Sender {
   #tidy(attempt: Attempt, failure: Failure, error: unknown): void {
     // The name may lead elsewhere by now.
     if (attempt.phase === 'connect' || attempt.phase === 'tls') this.#options.egress.forget(attempt.target.hostname);
-    if (failure.cause !== 'connect' || failure === givenUp || foreseen(error)) return;
+    if (failure.cause !== 'connect' || failure === cancelled || isExpected(error)) return;
     const { logger = silentLogger } = this.#options;
     logger.error('an attempt to deliver ended in an unforeseen way', { host: attempt.host, error: messageOf(error) });
   }
@@ -189,7 +189,7 @@ class Attempt implements SendContext {
       // A connection that was kept stands on this side also when the network has gone.
       return this.reused && !this.answered ? { ...late, unreached: true } : late;
     }
-    return this.#caller.aborted ? givenUp : failureOf(error, this.phase, this.host);
+    return this.#caller.aborted ? cancelled : failureOf(error, this.phase, this.host);
   }
 
   end(): void {
@@ -200,7 +200,7 @@ class Attempt implements SendContext {
 
 function outcomeOf({ status, answer }: Reply, host: string, elapsedMs: number): Outcome {
   const broken = answer.end === 'broken' && status >= 200 && status < 300;
-  if (broken) return failed(brokenOff(status, host), status, elapsedMs);
+  if (broken) return failed(truncated(status, host), status, elapsedMs);
   if (!accepting.includes(status))
     return { ...failed(notAccepted(status, host), status, elapsedMs), answer: answer.kept };
   const elapsed = Math.round(elapsedMs);

@@ -18,7 +18,7 @@ export interface SenderFixture {
   addresses: readonly string[];
   /** How often a name was looked up. */
   lookups: number;
-  send(url: string, body?: string | Buffer, signal?: AbortSignal, lane?: string): Promise<Outcome>;
+  send(url: string, body?: string | Buffer, signal?: AbortSignal, agentKey?: string): Promise<Outcome>;
 }
 
 export interface SenderFixtureOptions {
@@ -51,8 +51,8 @@ export function senderFixture(options: SenderFixtureOptions): SenderFixture {
     egress,
     addresses: ['127.0.0.1'],
     lookups: 0,
-    send: (url, body, signal = new AbortController().signal, lane = '1') =>
-      sender.send({ url, lane }, secrets, message(body), signal),
+    send: (url, body, signal = new AbortController().signal, agentKey = '1') =>
+      sender.send({ url, agentKey }, secrets, message(body), signal),
   };
   return fixture;
 }

@@ -58,19 +58,19 @@ it('any request is refused with reasons that name their fields, having written n
     ownAddresses: () => [],
   });
   const rig = subscriptionsRig(t, { egress });
-  const { book } = rig;
+  const { cache } = rig;
   const count = (): unknown[] =>
     rowsOf(rig, 'SELECT (SELECT count(*) FROM webhook_subscriptions) AS s, (SELECT count(*) FROM audit) AS a');
-  const seen = { taken: 0, refused: 0, patched: 0 };
+  const seen = { claim: 0, refused: 0, patched: 0 };
   await fc.assert(
     fc.asyncProperty(anyRequest, anyPatch, reason, async (wanted, patch, why) => {
       const before = count();
       const keyBefore = existsSync(rig.keyFile);
       try {
-        const made = await book.subscribe(trusted, wanted, why);
-        seen.taken += 1;
+        const made = await cache.subscribe(trusted, wanted, why);
+        seen.claim += 1;
         assert.deepEqual([made.name, made.url, made.active], [wanted.name, wanted.url, wanted.active ?? true]);
-        assert.deepEqual(book.secrets(Number(made.id), 0), { current: wanted.secret, previous: undefined });
+        assert.deepEqual(cache.secrets(Number(made.id), 0), { current: wanted.secret, previous: undefined });
         assert.deepEqual(rig.reopen().subscription(made.id), made);
       } catch (error) {
         mustBeRefusal(error);
@@ -79,20 +79,20 @@ it('any request is refused with reasons that name their fields, having written n
         assert.equal(existsSync(rig.keyFile), keyBefore);
         return;
       }
-      const id = book.all().at(-1)?.id ?? 0;
+      const id = cache.all().at(-1)?.id ?? 0;
       try {
-        const changed = await book.update(trusted, String(id), patch, 1, why);
+        const changed = await cache.update(trusted, String(id), patch, 1, why);
         seen.patched += 1;
         assert.equal(changed.version, 2);
         assert.deepEqual(rig.reopen().subscription(String(id)), changed);
       } catch (error) {
         mustBeRefusal(error);
       } finally {
-        await book.unsubscribe(admin, String(id), '');
+        await cache.unsubscribe(admin, String(id), '');
       }
     }),
     { numRuns: 400 },
   );
   for (const [what, times] of Object.entries(seen)) assert.ok(times > 20, `${what}: ${times}`);
-  assert.equal((await book.subscribe(admin, request(), '')).version, 1, 'it serves on');
+  assert.equal((await cache.subscribe(admin, request(), '')).version, 1, 'it serves on');
 });

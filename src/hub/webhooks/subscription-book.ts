@@ -1,20 +1,20 @@
 /** The subscriptions in memory: what is committed, and whether each can be served now. */
 import type { Scope } from '../outbox/event.ts';
-import type { Consumers, Known, RunMs, Secrets, SubscriptionBook } from './parts.ts';
+import type { Consumers, RunMs, Secrets, Subscription, SubscriptionCache } from './parts.ts';
 import type { Opened, SecretBox } from './secrets.ts';
 import type { Entry } from './subscription-rows.ts';
 
 /** While a secret cannot be read the key file is looked at again so often: a restored one is found without a restart. */
-const keyLookMs = 5_000;
+const keyReloadMs = 5_000;
 
-interface BookOptions {
+interface CacheOptions {
   readonly entries: readonly Entry[];
   readonly consumers: Consumers;
   readonly box: SecretBox;
   readonly runningNow: () => RunMs;
 }
 
-export class Book implements SubscriptionBook {
+export class StoredSubscriptions implements SubscriptionCache {
   readonly #consumers: Consumers;
   readonly #box: SecretBox;
   readonly #runningNow: () => RunMs;
@@ -25,26 +25,26 @@ export class Book implements SubscriptionBook {
   /** Opened under the key of this generation; to open one takes as long as to sign with it. */
   readonly #opened = new Map<Buffer, string>();
   #generation: number;
-  #lookedAt: RunMs;
-  #all: readonly Known[] = [];
+  #reloadedAt: RunMs;
+  #all: readonly Subscription[] = [];
 
-  constructor({ entries, consumers, box, runningNow }: BookOptions) {
+  constructor({ entries, consumers, box, runningNow }: CacheOptions) {
     this.#consumers = consumers;
     this.#box = box;
     this.#runningNow = runningNow;
     this.#generation = box.generation;
-    this.#lookedAt = runningNow();
-    for (const entry of entries) this.#entries.set(entry.known.id, entry);
+    this.#reloadedAt = runningNow();
+    for (const entry of entries) this.#entries.set(entry.subscription.id, entry);
     this.#renew();
-    consumers.onChanged(() => this.#tell(undefined));
+    consumers.onChanged(() => this.#notify(undefined));
   }
 
-  all(): readonly Known[] {
+  all(): readonly Subscription[] {
     return this.#all;
   }
 
-  byId(id: number): Known | undefined {
-    return this.#entries.get(id)?.known;
+  byId(id: number): Subscription | undefined {
+    return this.#entries.get(id)?.subscription;
   }
 
   entry(id: number): Entry | undefined {
@@ -62,28 +62,30 @@ export class Book implements SubscriptionBook {
   }
 
   #open(id: number, sealed: Buffer): Opened {
-    const known = this.#opened.get(sealed);
-    if (known !== undefined) return { secret: known };
+    const subscription = this.#opened.get(sealed);
+    if (subscription !== undefined) return { secret: subscription };
     const opened = this.#box.open(id, sealed);
     if ('secret' in opened) this.#opened.set(sealed, opened.secret);
     return opened;
   }
 
-  #previous({ known, previous, previousUntil }: Entry, runMs: RunMs): string | undefined {
+  #previous({ subscription, previous, previousUntil }: Entry, runMs: RunMs): string | undefined {
     if (previous === null || previousUntil === null || runMs >= previousUntil) return undefined;
-    const opened = this.#open(known.id, previous);
+    const opened = this.#open(subscription.id, previous);
     return 'secret' in opened ? opened.secret : undefined;
   }
 
-  blocked(known: Known): string {
+  blocked(subscription: Subscription): string {
     if (this.#consumers.isKnown?.() === false) return unknownText;
-    const { consumer } = known;
+    const { consumer } = subscription;
     const open = this.#consumers.scopesOf(consumer);
-    const entry = this.#entries.get(known.id);
+    const entry = this.#entries.get(subscription.id);
     const unreadable = entry === undefined ? '' : this.#secretFault(entry);
     return [
       ...(open === undefined ? [`its consumer, the token ${consumer}, is gone`] : []),
-      ...(open !== undefined && this.openScopes(known).length === 0 ? [closedText(known, known.scopes)] : []),
+      ...(open !== undefined && this.openScopes(subscription).length === 0
+        ? [closedText(subscription, subscription.scopes)]
+        : []),
       ...(unreadable === ''
         ? []
         : [`its secret cannot be read: ${unreadable} (restore the key; or rotate the secret, then without a grace)`]),
@@ -91,12 +93,12 @@ export class Book implements SubscriptionBook {
   }
 
   /** As people see it: also what of it is not sent while the rest is. */
-  hindered(known: Known): string {
-    const closed = known.scopes.filter((scope) => !this.openScopes(known).includes(scope));
-    return this.blocked(known) || (closed.length === 0 ? '' : closedText(known, closed));
+  limitation(subscription: Subscription): string {
+    const closed = subscription.scopes.filter((scope) => !this.openScopes(subscription).includes(scope));
+    return this.blocked(subscription) || (closed.length === 0 ? '' : closedText(subscription, closed));
   }
 
-  openScopes({ consumer, scopes }: Known): readonly Scope[] {
+  openScopes({ consumer, scopes }: Subscription): readonly Scope[] {
     const open = this.#consumers.scopesOf(consumer);
     return open === undefined ? [] : scopes.filter((scope) => open.includes(scope));
   }
@@ -111,21 +113,21 @@ export class Book implements SubscriptionBook {
 
   /** Commits that waited for an import may be told of out of order: an older version does not undo a newer one, or a removal. */
   changed(entry: Entry): void {
-    const { id, version } = entry.known;
-    const before = this.#entries.get(id)?.known;
+    const { id, version } = entry.subscription;
+    const before = this.#entries.get(id)?.subscription;
     if (before !== undefined && before.version < version) this.#put(entry);
   }
 
   removed(id: number): void {
     this.#forget(id);
-    if (this.#entries.delete(id)) this.#tell(id);
+    if (this.#entries.delete(id)) this.#notify(id);
   }
 
   #put(entry: Entry): void {
-    const { id } = entry.known;
+    const { id } = entry.subscription;
     this.#forget(id);
     this.#entries.set(id, entry);
-    this.#tell(id);
+    this.#notify(id);
   }
 
   #forget(id: number): void {
@@ -134,39 +136,39 @@ export class Book implements SubscriptionBook {
     for (const sealed of [entry?.secret, entry?.previous]) if (sealed != null) this.#opened.delete(sealed);
   }
 
-  #tell(id: number | undefined): void {
+  #notify(id: number | undefined): void {
     this.#renew();
     for (const listener of this.#listeners) listener(id);
   }
 
   #renew(): void {
-    this.#all = [...this.#entries.values()].map(({ known }) => known).sort((a, b) => a.id - b.id);
+    this.#all = [...this.#entries.values()].map(({ subscription }) => subscription).sort((a, b) => a.id - b.id);
   }
 
   #secretFault(entry: Entry): string {
-    const { id } = entry.known;
-    if ((this.#faults.get(id) ?? '') !== '') this.#lookForKey();
+    const { id } = entry.subscription;
+    if ((this.#faults.get(id) ?? '') !== '') this.#reloadKey();
     if (this.#generation !== this.#box.generation) {
       this.#generation = this.#box.generation;
       this.#faults.clear();
       this.#opened.clear();
     }
-    const known = this.#faults.get(id);
-    if (known !== undefined) return known;
+    const subscription = this.#faults.get(id);
+    if (subscription !== undefined) return subscription;
     const opened = this.#box.open(id, entry.secret);
     const fault = 'unreadable' in opened ? opened.unreadable : '';
     this.#faults.set(id, fault);
     return fault;
   }
 
-  #lookForKey(): void {
+  #reloadKey(): void {
     const now = this.#runningNow();
-    if (now - this.#lookedAt < keyLookMs) return;
-    this.#lookedAt = now;
+    if (now - this.#reloadedAt < keyReloadMs) return;
+    this.#reloadedAt = now;
     const before = this.#box.generation;
-    this.#box.look();
+    this.#box.reload();
     // Later: who asks now is in the midst of what the listeners would begin again.
-    if (this.#box.generation !== before) queueMicrotask(() => this.#tell(undefined));
+    if (this.#box.generation !== before) queueMicrotask(() => this.#notify(undefined));
   }
 }
 
@@ -174,6 +176,6 @@ export class Book implements SubscriptionBook {
 const unknownText =
   'nothing is planned or sent yet: the tokens file has not been readable since the start, so who the consumers are is not known';
 
-function closedText({ consumer }: Known, closed: readonly Scope[]): string {
+function closedText({ consumer }: Subscription, closed: readonly Scope[]): string {
   return `nothing of ${closed.join(' and ')} is sent: not open to its consumer, the token ${consumer}`;
 }

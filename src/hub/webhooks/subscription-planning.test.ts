@@ -8,7 +8,7 @@ import { admin, request, type SubscriptionsRig, subscriptionsRig } from './subsc
 import type { Subscriptions } from './subscriptions.ts';
 
 interface Planned {
-  readonly book: Subscriptions;
+  readonly cache: Subscriptions;
   readonly planner: Planner;
 }
 
@@ -19,9 +19,9 @@ function again(rig: Pick<SubscriptionsRig, 'reopen' | 'store' | 'clock'>): Plann
     assert.ok(planner !== undefined);
     return planner;
   };
-  const book = rig.reopen({ planner: { caughtUp: () => made().caughtUp(), cursor: () => made().cursor() } });
-  planner = plannerOn(rig.store, book, rig.clock);
-  return { book, planner };
+  const cache = rig.reopen({ planner: { caughtUp: () => made().caughtUp(), cursor: () => made().cursor() } });
+  planner = plannerOn(rig.store, cache, rig.clock);
+  return { cache, planner };
 }
 
 function opened(t: TestContext): Omit<SubscriptionsRig, 'planner'> & Planned {
@@ -31,19 +31,19 @@ function opened(t: TestContext): Omit<SubscriptionsRig, 'planner'> & Planned {
 
 it('events before a subscription, while it is not active, or of a filter that it has no more are planned as they were committed', async (t) => {
   const rig = opened(t);
-  const { book, planner, store } = rig;
+  const { cache, planner, store } = rig;
   await emitEach(store, ['before']);
-  await book.subscribe(admin, request(), '');
+  await cache.subscribe(admin, request(), '');
   await emitEach(store, ['a']);
-  await book.update(admin, '1', { name: 'MES' }, undefined, '');
+  await cache.update(admin, '1', { name: 'MES' }, undefined, '');
   await emitEach(store, ['b']);
-  await book.update(admin, '1', { dictionaries: ['others'] }, undefined, '');
+  await cache.update(admin, '1', { dictionaries: ['others'] }, undefined, '');
   await emitEach(store, ['not its own']);
-  await book.update(admin, '1', { dictionaries: null }, undefined, '');
+  await cache.update(admin, '1', { dictionaries: null }, undefined, '');
   await emitEach(store, ['c']);
-  await book.update(admin, '1', { active: false }, undefined, '');
+  await cache.update(admin, '1', { active: false }, undefined, '');
   await emitEach(store, ['asleep']);
-  await book.update(admin, '1', { active: true }, undefined, '');
+  await cache.update(admin, '1', { active: true }, undefined, '');
   await emitEach(store, ['d']);
   await planner.caughtUp();
   assert.deepEqual(sentIn(store), ['1: a', '1: b', '1: c', '1: d']);
@@ -53,12 +53,12 @@ it('events before a subscription, while it is not active, or of a filter that it
 
 it('what an import commits while a change waits for it is planned by what the subscription was', async (t) => {
   const rig = opened(t);
-  const { book, planner, store } = rig;
-  await book.subscribe(admin, request(), '');
+  const { cache, planner, store } = rig;
+  await cache.subscribe(admin, request(), '');
   let end = (): void => {};
   const held = store.hold(() => new Promise<void>((resolve) => (end = resolve)));
   const events = emitEach(store, ['imported']);
-  const change = book.update(admin, '1', { active: false }, undefined, '');
+  const change = cache.update(admin, '1', { active: false }, undefined, '');
   end();
   await Promise.all([held, events, change]);
   await planner.caughtUp();
@@ -67,11 +67,11 @@ it('what an import commits while a change waits for it is planned by what the su
 
 it('after a kill nothing is planned again because of what a subscription became later', async (t) => {
   const rig = opened(t);
-  const { book, planner, store } = rig;
-  await book.subscribe(admin, request({ dictionaries: ['others'] }), '');
+  const { cache, planner, store } = rig;
+  await cache.subscribe(admin, request({ dictionaries: ['others'] }), '');
   await emitEach(store, ['not its own']);
   await planner.caughtUp();
-  await book.update(admin, '1', { dictionaries: null }, undefined, '');
+  await cache.update(admin, '1', { dictionaries: null }, undefined, '');
   const restarted = again(rig);
   await restarted.planner.caughtUp();
   assert.deepEqual(sentIn(store), [], 'the cursor went along with the change');
@@ -82,15 +82,15 @@ it('after a kill nothing is planned again because of what a subscription became 
 
 it('the scopes that are open to the consumer decide when an event is planned; a deleted subscription has none', async (t) => {
   const rig = opened(t);
-  const { book, planner, store, consumers } = rig;
-  await book.subscribe(admin, request(), '');
+  const { cache, planner, store, consumers } = rig;
+  await cache.subscribe(admin, request(), '');
   consumers.set('anna', undefined);
   await emitEach(store, ['nobody']);
   await planner.caughtUp();
   consumers.set('anna', ['PUBLIC']);
   await emitEach(store, ['anna']);
   await planner.caughtUp();
-  await book.unsubscribe(admin, '1', '');
+  await cache.unsubscribe(admin, '1', '');
   await emitEach(store, ['gone']);
   await planner.caughtUp();
   assert.deepEqual(sentIn(store), ['1: anna']);

@@ -1,14 +1,14 @@
 /** What is said of subscriptions, and why a request for one is refused. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type ExpectedVersion, expectedText } from '../../shared/base/expected-version.ts';
-import type { Known } from './parts.ts';
+import type { Subscription } from './parts.ts';
 
 /** undefined: no id was ever written like this. */
 export function idOf(text: string): number | undefined {
   return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
 }
 
-export function subjectOf({ id, name }: Known): string {
+export function subjectOf({ id, name }: Subscription): string {
   return `subscription ${id} (${name})`;
 }
 

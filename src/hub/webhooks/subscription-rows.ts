@@ -4,11 +4,11 @@ import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Action, Category, Scope } from '../outbox/event.ts';
 import type { Filter } from './face.ts';
-import type { Known, RunMs } from './parts.ts';
+import type { RunMs, Subscription } from './parts.ts';
 
 /** All of a subscription's row. */
 export interface Entry {
-  readonly known: Known;
+  readonly subscription: Subscription;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
   /** Sealed. */
@@ -37,7 +37,7 @@ interface Row extends FilterRow {
   readonly version: number;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
-  readonly formId: number;
+  readonly templateId: number;
   readonly afterEvent: number;
   readonly secret: Buffer;
   readonly previous: Buffer | null;
@@ -45,7 +45,7 @@ interface Row extends FilterRow {
 }
 
 const select = `SELECT id, name, url, consumer, scopes, dictionaries, actions, categories, active, version,
-  created_at AS createdAt, updated_at AS updatedAt, form_id AS formId, after_event AS afterEvent, secret,
+  created_at AS createdAt, updated_at AS updatedAt, form_id AS templateId, after_event AS afterEvent, secret,
   previous_secret AS previous, previous_until_run_ms AS previousUntil FROM webhook_subscriptions WHERE deleted = 0`;
 
 export class SubscriptionRows {
@@ -57,7 +57,7 @@ export class SubscriptionRows {
   readonly #insert;
   readonly #update;
   readonly #remove;
-  readonly #insertForm;
+  readonly #insertTemplate;
   readonly #lastEvent;
   readonly #saveCursor;
 
@@ -81,14 +81,14 @@ export class SubscriptionRows {
     this.#update = connection.prepare<[Omit<Row, 'consumer' | 'createdAt'>]>(
       `UPDATE webhook_subscriptions SET name = @name, url = @url, scopes = @scopes, dictionaries = @dictionaries,
          actions = @actions, categories = @categories, active = @active, version = @version, updated_at = @updatedAt,
-         form_id = @formId, after_event = @afterEvent, secret = @secret, previous_secret = @previous,
+         form_id = @templateId, after_event = @afterEvent, secret = @secret, previous_secret = @previous,
          previous_until_run_ms = @previousUntil WHERE id = @id`,
     );
     this.#remove = connection.prepare<[Instant, number]>(
       `UPDATE webhook_subscriptions SET deleted = 1, updated_at = ?, secret = x'', previous_secret = NULL,
          previous_until_run_ms = NULL WHERE id = ?`,
     );
-    this.#insertForm = connection.prepare<
+    this.#insertTemplate = connection.prepare<
       [number, number, string, string, string | null, string | null, string | null]
     >(
       `INSERT INTO webhook_forms (subscription_id, renderer, name, scopes, dictionaries, actions, categories)
@@ -127,9 +127,18 @@ export class SubscriptionRows {
     return Number(this.#insert.run(consumer, createdAt).lastInsertRowid);
   }
 
-  update({ known, updatedAt, secret, previous, previousUntil }: Entry): void {
-    const { id, name, url, active, version, formId, afterEvent } = known;
-    const ofKnown = { id, name, url, active: active ? 1 : 0, version, formId, afterEvent, ...filterRow(known) };
+  update({ subscription, updatedAt, secret, previous, previousUntil }: Entry): void {
+    const { id, name, url, active, version, templateId, afterEvent } = subscription;
+    const ofKnown = {
+      id,
+      name,
+      url,
+      active: active ? 1 : 0,
+      version,
+      templateId,
+      afterEvent,
+      ...filterRow(subscription),
+    };
     this.#update.run({ ...ofKnown, updatedAt, secret, previous, previousUntil });
   }
 
@@ -139,10 +148,11 @@ export class SubscriptionRows {
   }
 
   /** What deliveries of this subscription are made by from now on; answers its id. */
-  insertForm(subscriptionId: number, name: string, filter: Filter): number {
+  insertTemplate(subscriptionId: number, name: string, filter: Filter): number {
     const { scopes, dictionaries, actions, categories } = filterRow(filter);
     return Number(
-      this.#insertForm.run(subscriptionId, renderer, name, scopes, dictionaries, actions, categories).lastInsertRowid,
+      this.#insertTemplate.run(subscriptionId, renderer, name, scopes, dictionaries, actions, categories)
+        .lastInsertRowid,
     );
   }
 
@@ -168,7 +178,7 @@ function filterRow({ scopes, dictionaries, actions, categories }: Filter): Filte
 }
 
 function entryOf({ createdAt, updatedAt, secret, previous, previousUntil, ...row }: Row): Entry {
-  const known: Known = {
+  const subscription: Subscription = {
     ...row,
     active: row.active === 1,
     scopes: listIn(row, row.scopes) as Scope[],
@@ -176,7 +186,7 @@ function entryOf({ createdAt, updatedAt, secret, previous, previousUntil, ...row
     actions: row.actions === null ? null : (listIn(row, row.actions) as Action[]),
     categories: row.categories === null ? null : (listIn(row, row.categories) as Category[]),
   };
-  return { known, createdAt, updatedAt, secret, previous, previousUntil };
+  return { subscription, createdAt, updatedAt, secret, previous, previousUntil };
 }
 
 function listIn({ id }: Pick<Row, 'id'>, stored: string): string[] {

@@ -5,7 +5,7 @@ import type { SubscriptionPatch, SubscriptionRequest } from './face.ts';
 import {
   changeReasonFaults,
   changesOf,
-  isSameForm,
+  hasSameTemplate,
   patchedTerms,
   patchFaults,
   requestFaults,
@@ -168,7 +168,7 @@ describe('a patch', () => {
       const after = patchedTerms(terms, patch, open);
       assert.deepEqual(after, { ...terms, ...changed });
       assert.deepEqual(changesOf(terms, after), changed);
-      assert.equal(isSameForm(terms, after), sameForm);
+      assert.equal(hasSameTemplate(terms, after), sameForm);
     });
   }
 });

@@ -30,8 +30,8 @@ const maxListed = 1_000;
 const maxReasonCharacters = 1_000;
 
 /** It goes into a header as it is: HTTP libraries cut spaces off the ends, and know no other characters for certain. */
-const nameForm = new RegExp(SUBSCRIPTION_NAME);
-const dictionaryForm = new RegExp(DICTIONARY_NAME);
+const namePattern = new RegExp(SUBSCRIPTION_NAME);
+const dictionaryPattern = new RegExp(DICTIONARY_NAME);
 
 /** What the scopes of a subscription are bounded by. */
 export interface Bounds {
@@ -117,7 +117,7 @@ export function patchedTerms(terms: Terms, patch: SubscriptionPatch, open: reado
 }
 
 /** Whether deliveries of the one would be made otherwise than those of the other. */
-export function isSameForm(a: Terms, b: Terms): boolean {
+export function hasSameTemplate(a: Terms, b: Terms): boolean {
   return a.name === b.name && filters.every((field) => isSame(a[field], b[field]));
 }
 
@@ -154,7 +154,7 @@ function orAll<T>(list: readonly T[]): readonly T[] | null {
 
 function termsFaults(given: SubscriptionPatch, bounds: Bounds): readonly string[] {
   return [
-    ...(given.name === undefined || nameForm.test(given.name)
+    ...(given.name === undefined || namePattern.test(given.name)
       ? []
       : ['/name must be 1 to 128 printable ASCII characters with no space at either end']),
     ...scopesFaults(given, bounds),
@@ -192,7 +192,9 @@ function choiceFault(known: readonly string[]): (item: string) => string {
 }
 
 function dictionaryFault(name: string): string {
-  return dictionaryForm.test(name) ? '' : 'is no name of a dictionary: a-z, 0-9, ".", "_", "-", at most 128 characters';
+  return dictionaryPattern.test(name)
+    ? ''
+    : 'is no name of a dictionary: a-z, 0-9, ".", "_", "-", at most 128 characters';
 }
 
 function secretFaults(secret: string): readonly string[] {

@@ -90,7 +90,7 @@ export function lastEvent({ connection }: ChangeStore): number {
 }
 
 export interface SubscriptionsRig extends TemporaryStore {
-  readonly book: Subscriptions;
+  readonly cache: Subscriptions;
   readonly consumers: FakeConsumers;
   readonly egress: FakeEgress;
   readonly planner: FakePlanner;
@@ -116,7 +116,7 @@ export function subscriptionsRig(
   const options = { store, egress, consumers, keyFile, runningNow, planner, logger: silentLogger, ...changes };
   const reopen = (more: Partial<SubscriptionsOptions> = {}): Subscriptions =>
     openSubscriptions({ ...options, ...more });
-  return { ...temporary, book: reopen(), consumers, egress, planner, keyFile, running, reopen };
+  return { ...temporary, cache: reopen(), consumers, egress, planner, keyFile, running, reopen };
 }
 
 /** For assert.rejects: the code and, where given, exactly these reasons. */
@@ -139,10 +139,10 @@ export function emit(store: ChangeStore, key: string): Promise<unknown> {
 export function stateOf(rig: SubscriptionsRig): unknown {
   return {
     rows: rowsOf(rig, 'SELECT * FROM webhook_subscriptions'),
-    forms: rowsOf(rig, 'SELECT * FROM webhook_forms'),
+    templates: rowsOf(rig, 'SELECT * FROM webhook_forms'),
     progress: rowsOf(rig, 'SELECT * FROM webhook_progress'),
     audit: rowsOf(rig, 'SELECT * FROM audit'),
     key: existsSync(rig.keyFile),
-    book: rig.book.all(),
+    cache: rig.cache.all(),
   };
 }

@@ -10,10 +10,10 @@ describe('a new subscription', () => {
     const rig = subscriptionsRig(t);
     await emit(rig.store, 'before');
     const wanted = request({ consumer: 'tess', scopes: ['RESTRICTED', 'PUBLIC'], dictionaries: ['tools', 'tools'] });
-    const made = await rig.book.subscribe(trusted, wanted, 'for the ERP');
+    const made = await rig.cache.subscribe(trusted, wanted, 'for the ERP');
     const filter = { scopes: ['PUBLIC', 'RESTRICTED'], dictionaries: ['tools'], actions: null, categories: null };
-    const { createdAt, ...shown } = made;
-    assert.deepEqual(shown, {
+    const { createdAt, ...view } = made;
+    assert.deepEqual(view, {
       id: '1',
       name: 'ERP',
       url: 'https://erp.example/hook',
@@ -24,13 +24,13 @@ describe('a new subscription', () => {
       version: 1,
       blocked: '',
     });
-    assert.deepEqual(rig.book.subscription('1'), made);
-    const known = rig.book.byId(1);
-    assert.ok(known !== undefined);
-    assert.equal(known.afterEvent, 1);
+    assert.deepEqual(rig.cache.subscription('1'), made);
+    const subscription = rig.cache.byId(1);
+    assert.ok(subscription !== undefined);
+    assert.equal(subscription.afterEvent, 1);
     assert.deepEqual(rowsOf(rig, 'SELECT * FROM webhook_forms'), [
       {
-        id: known.formId,
+        id: subscription.templateId,
         subscription_id: 1,
         renderer: 1,
         name: 'ERP',
@@ -57,43 +57,43 @@ describe('a new subscription', () => {
       ...filter,
       changeReason: 'for the ERP',
     });
-    assert.deepEqual(rig.book.secrets(1, 0), { current: wanted.secret, previous: undefined });
+    assert.deepEqual(rig.cache.secrets(1, 0), { current: wanted.secret, previous: undefined });
   });
 
   it("is the caller's own by default, with every scope that is open to both", async (t) => {
-    const { book } = subscriptionsRig(t);
-    const own = await book.subscribe({ name: 'ivan', scopes: ['PUBLIC', 'INTERNAL'] }, request(), '');
+    const { cache } = subscriptionsRig(t);
+    const own = await cache.subscribe({ name: 'ivan', scopes: ['PUBLIC', 'INTERNAL'] }, request(), '');
     assert.deepEqual([own.consumer, own.scopes], ['ivan', ['PUBLIC', 'INTERNAL']]);
-    const lesser = await book.subscribe(admin, request({ name: 'MES', consumer: 'ivan' }), '');
+    const lesser = await cache.subscribe(admin, request({ name: 'MES', consumer: 'ivan' }), '');
     assert.deepEqual([lesser.consumer, lesser.scopes], ['ivan', ['PUBLIC']]);
   });
 
   it("is bounded by its consumer's scopes and by the caller's", async (t) => {
-    const { book } = subscriptionsRig(t);
+    const { cache } = subscriptionsRig(t);
     await assert.rejects(
-      book.subscribe(admin, request({ consumer: 'tess', scopes: ['RESTRICTED'] }), ''),
+      cache.subscribe(admin, request({ consumer: 'tess', scopes: ['RESTRICTED'] }), ''),
       refused('INVALID_ARGUMENT', ['/scopes/0 is not open to you, the caller']),
     );
     const caller = { name: 'tess', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const };
-    const wide = await book.subscribe(caller, request({ scopes: ['RESTRICTED'] }), '');
+    const wide = await cache.subscribe(caller, request({ scopes: ['RESTRICTED'] }), '');
     assert.deepEqual(wide.scopes, ['RESTRICTED']);
     const stolen = { url: 'https://mine.example/' };
-    await assert.rejects(book.update(admin, '1', stolen, undefined, ''), refused('INVALID_ARGUMENT'));
-    assert.equal((await book.update(admin, '1', { active: false }, undefined, '')).active, false);
-    assert.equal((await book.update(admin, '1', { ...stolen, scopes: ['PUBLIC'] }, undefined, '')).url, stolen.url);
+    await assert.rejects(cache.update(admin, '1', stolen, undefined, ''), refused('INVALID_ARGUMENT'));
+    assert.equal((await cache.update(admin, '1', { active: false }, undefined, '')).active, false);
+    assert.equal((await cache.update(admin, '1', { ...stolen, scopes: ['PUBLIC'] }, undefined, '')).url, stolen.url);
     await assert.rejects(
-      book.subscribe(caller, request({ consumer: 'anna', scopes: ['INTERNAL'] }), ''),
+      cache.subscribe(caller, request({ consumer: 'anna', scopes: ['INTERNAL'] }), ''),
       refused('INVALID_ARGUMENT', ['/scopes/0 is not open to the consumer']),
     );
   });
 
   it('has a name of its own; names that are the same already stay, and are reported', async (t) => {
     const rig = subscriptionsRig(t);
-    await rig.book.subscribe(admin, request(), '');
-    await rig.book.subscribe(admin, request({ name: 'MES' }), '');
-    await assert.rejects(rig.book.subscribe(admin, request(), ''), refused('CONFLICT'));
-    await assert.rejects(rig.book.update(admin, '2', { name: 'ERP' }, undefined, ''), refused('CONFLICT'));
-    await rig.book.update(admin, '1', { name: 'ERP', active: false }, undefined, '');
+    await rig.cache.subscribe(admin, request(), '');
+    await rig.cache.subscribe(admin, request({ name: 'MES' }), '');
+    await assert.rejects(rig.cache.subscribe(admin, request(), ''), refused('CONFLICT'));
+    await assert.rejects(rig.cache.update(admin, '2', { name: 'ERP' }, undefined, ''), refused('CONFLICT'));
+    await rig.cache.update(admin, '1', { name: 'ERP', active: false }, undefined, '');
     rig.store.connection.exec("UPDATE webhook_subscriptions SET name = 'ERP' WHERE id = 2");
     const lines: unknown[] = [];
     const again = rig.reopen({ logger: { ...silentLogger, warn: (...line) => lines.push(line) } });
@@ -110,7 +110,7 @@ describe('a new subscription', () => {
     const before = stateOf(rig);
     const bad = request({ name: '', url: 'https://forbidden/', secret: 'x', consumer: 'nobody', actions: ['y'] });
     await assert.rejects(
-      rig.book.subscribe(admin, bad, '\0'),
+      rig.cache.subscribe(admin, bad, '\0'),
       refused('INVALID_ARGUMENT', [
         '/name must be 1 to 128 printable ASCII characters with no space at either end',
         '/actions/0 must be one of created, updated, closed',
@@ -127,42 +127,42 @@ describe('a new subscription', () => {
 
   it('is refused beside 200 others, deleted ones not counted', async (t) => {
     const rig = subscriptionsRig(t);
-    for (let n = 0; n < 200; n++) await rig.book.subscribe(admin, request({ name: `n${n}` }), '');
+    for (let n = 0; n < 200; n++) await rig.cache.subscribe(admin, request({ name: `n${n}` }), '');
     const before = stateOf(rig);
-    await assert.rejects(rig.book.subscribe(admin, request(), ''), refused('CONFLICT'));
+    await assert.rejects(rig.cache.subscribe(admin, request(), ''), refused('CONFLICT'));
     assert.deepEqual(stateOf(rig), before);
-    await rig.book.unsubscribe(admin, '7', '');
+    await rig.cache.unsubscribe(admin, '7', '');
     const race = await Promise.allSettled(
-      [1, 2, 3].map((n) => rig.book.subscribe(admin, request({ name: `r${n}` }), '')),
+      [1, 2, 3].map((n) => rig.cache.subscribe(admin, request({ name: `r${n}` }), '')),
     );
     assert.deepEqual(race.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected', 'rejected']);
-    assert.equal(rig.book.all().length, 200);
-    assert.equal(rig.book.all().at(-1)?.id, 201);
+    assert.equal(rig.cache.all().length, 200);
+    assert.equal(rig.cache.all().at(-1)?.id, 201);
   });
 });
 
 describe('a list of subscriptions', () => {
   it('is read in pages, in the order of ids, whatever is deleted or added meanwhile', async (t) => {
-    const { book } = subscriptionsRig(t);
-    for (let n = 1; n <= 5; n++) await book.subscribe(admin, request({ name: `n${n}` }), '');
-    const first = book.subscriptions({ limit: 2, cursor: undefined });
+    const { cache } = subscriptionsRig(t);
+    for (let n = 1; n <= 5; n++) await cache.subscribe(admin, request({ name: `n${n}` }), '');
+    const first = cache.subscriptions({ limit: 2, cursor: undefined });
     assert.deepEqual(
       first.items.map(({ id }) => id),
       ['1', '2'],
     );
-    await book.unsubscribe(admin, '2', '');
-    await book.unsubscribe(admin, '3', '');
-    const second = book.subscriptions({ limit: 2, cursor: first.nextCursor });
-    assert.deepEqual(second, { items: [book.subscription('4'), book.subscription('5')], nextCursor: undefined });
-    await book.subscribe(admin, request(), '');
-    assert.equal(book.subscriptions({ limit: 2, cursor: first.nextCursor }).nextCursor, '5');
-    assert.deepEqual(book.subscriptions({ limit: 2, cursor: '6' }), { items: [], nextCursor: undefined });
+    await cache.unsubscribe(admin, '2', '');
+    await cache.unsubscribe(admin, '3', '');
+    const second = cache.subscriptions({ limit: 2, cursor: first.nextCursor });
+    assert.deepEqual(second, { items: [cache.subscription('4'), cache.subscription('5')], nextCursor: undefined });
+    await cache.subscribe(admin, request(), '');
+    assert.equal(cache.subscriptions({ limit: 2, cursor: first.nextCursor }).nextCursor, '5');
+    assert.deepEqual(cache.subscriptions({ limit: 2, cursor: '6' }), { items: [], nextCursor: undefined });
   });
 
   it('goes on from no cursor that was never given out', (t) => {
-    const { book } = subscriptionsRig(t);
+    const { cache } = subscriptionsRig(t);
     for (const cursor of ['', '0', '-1', '1.5', 'x', '01', '1e3', '9'.repeat(30)]) {
-      assert.throws(() => book.subscriptions({ limit: 1, cursor }), refused('INVALID_ARGUMENT'), cursor);
+      assert.throws(() => cache.subscriptions({ limit: 1, cursor }), refused('INVALID_ARGUMENT'), cursor);
     }
   });
 });
@@ -170,21 +170,21 @@ describe('a list of subscriptions', () => {
 describe('a deleted subscription', () => {
   it('is nowhere any more, and its sealed secret is gone at once', async (t) => {
     const rig = subscriptionsRig(t);
-    const { book } = rig;
-    await book.subscribe(admin, request(), '');
-    await book.rotateSecret(admin, '1', { secret: 'another secret of 16' }, '');
+    const { cache } = rig;
+    await cache.subscribe(admin, request(), '');
+    await cache.rotateSecret(admin, '1', { secret: 'another secret of 16' }, '');
     const stale = refused('STALE_VERSION');
-    await assert.rejects(book.rotateSecret(admin, '1', { secret: 's'.repeat(16) }, '', 1), stale);
-    await assert.rejects(book.unsubscribe(admin, '1', '', 1), stale);
-    assert.equal(book.subscription('1').version, 2);
-    await book.unsubscribe(admin, '1', 'not used', 2);
+    await assert.rejects(cache.rotateSecret(admin, '1', { secret: 's'.repeat(16) }, '', 1), stale);
+    await assert.rejects(cache.unsubscribe(admin, '1', '', 1), stale);
+    assert.equal(cache.subscription('1').version, 2);
+    await cache.unsubscribe(admin, '1', 'not used', 2);
     const gone = refused('NOT_FOUND');
-    assert.throws(() => book.subscription('1'), gone);
-    await assert.rejects(book.update(admin, '1', { name: 'x' }, undefined, ''), gone);
-    await assert.rejects(book.unsubscribe(admin, '1', ''), gone);
-    await assert.rejects(book.rotateSecret(admin, '1', { secret: 's'.repeat(16) }, ''), gone);
-    assert.deepEqual([book.all(), book.byId(1), book.subscriptions(all).items], [[], undefined, []]);
-    assert.ok('unreadable' in book.secrets(1, 0));
+    assert.throws(() => cache.subscription('1'), gone);
+    await assert.rejects(cache.update(admin, '1', { name: 'x' }, undefined, ''), gone);
+    await assert.rejects(cache.unsubscribe(admin, '1', ''), gone);
+    await assert.rejects(cache.rotateSecret(admin, '1', { secret: 's'.repeat(16) }, ''), gone);
+    assert.deepEqual([cache.all(), cache.byId(1), cache.subscriptions(all).items], [[], undefined, []]);
+    assert.ok('unreadable' in cache.secrets(1, 0));
     const secrets =
       'SELECT deleted, length(secret) AS sealed, previous_secret, previous_until_run_ms FROM webhook_subscriptions';
     assert.deepEqual(rowsOf(rig, secrets), [
@@ -194,29 +194,29 @@ describe('a deleted subscription', () => {
     const { changeReason, url } = JSON.parse((audit as { details: string }).details);
     assert.deepEqual([changeReason, url], ['not used', request().url]);
     assert.deepEqual(rig.reopen().all(), []);
-    assert.equal((await book.subscribe(admin, request(), '')).id, '2', 'an id is not used again');
+    assert.equal((await cache.subscribe(admin, request(), '')).id, '2', 'an id is not used again');
   });
 
   it('stays deleted for a change whose URL was still being judged', async (t) => {
     const rig = subscriptionsRig(t);
-    const { book, egress } = rig;
-    await book.subscribe(admin, request(), '');
-    let judged: (faults: readonly string[]) => void = () => {};
-    egress.faults = () => new Promise((resolve) => (judged = resolve));
-    const late = book.update(admin, '1', { url: 'https://erp.example/slow' }, undefined, '');
-    await book.unsubscribe(admin, '1', '');
+    const { cache, egress } = rig;
+    await cache.subscribe(admin, request(), '');
+    let checked: (faults: readonly string[]) => void = () => {};
+    egress.faults = () => new Promise((resolve) => (checked = resolve));
+    const late = cache.update(admin, '1', { url: 'https://erp.example/slow' }, undefined, '');
+    await cache.unsubscribe(admin, '1', '');
     const before = stateOf(rig);
-    judged([]);
+    checked([]);
     await assert.rejects(late, refused('NOT_FOUND'));
     assert.deepEqual(stateOf(rig), before);
-    assert.deepEqual(book.all(), []);
+    assert.deepEqual(cache.all(), []);
   });
 
   it('is not found by what is no id', async (t) => {
-    const { book } = subscriptionsRig(t);
-    await book.subscribe(admin, request(), '');
+    const { cache } = subscriptionsRig(t);
+    await cache.subscribe(admin, request(), '');
     for (const id of ['', '0', '2', '-1', '01', '1.0', ' 1', '1e0', '9'.repeat(40), '__proto__', "1' OR 1=1"]) {
-      assert.throws(() => book.subscription(id), refused('NOT_FOUND'), id);
+      assert.throws(() => cache.subscription(id), refused('NOT_FOUND'), id);
     }
   });
 });

@@ -8,18 +8,18 @@ import { storageError } from '../outbox/storage-errors.ts';
 import type {
   Caller,
   SecretRotation,
-  Subscription,
   SubscriptionPatch,
   SubscriptionRequest,
+  SubscriptionView,
   WebhookAdmin,
 } from './face.ts';
-import type { Consumers, Egress, Known, RunMs, SubscriptionBook } from './parts.ts';
+import type { Consumers, Egress, RunMs, Subscription, SubscriptionCache } from './parts.ts';
 import { SecretBox } from './secrets.ts';
 import {
   changeReasonFaults,
   changesOf,
   graceSecondsOf,
-  isSameForm,
+  hasSameTemplate,
   openTo,
   patchedTerms,
   patchFaults,
@@ -28,7 +28,7 @@ import {
   type Terms,
   termsOf,
 } from './subscription.ts';
-import { Book } from './subscription-book.ts';
+import { StoredSubscriptions } from './subscription-book.ts';
 import {
   idOf,
   nameTaken,
@@ -59,7 +59,7 @@ export interface SubscriptionsOptions {
   readonly logger: Logger;
 }
 
-export type Subscriptions = SubscriptionBook &
+export type Subscriptions = SubscriptionCache &
   Pick<WebhookAdmin, 'subscriptions' | 'subscription' | 'subscribe' | 'update' | 'unsubscribe' | 'rotateSecret'>;
 
 /** Each event is matched against all of them, and each may have 1,000 names in its filter. */
@@ -93,7 +93,7 @@ export function openSubscriptions(options: SubscriptionsOptions): Subscriptions 
 /** The room's own refusal inside a transaction: what was committed meanwhile is to be planned first. */
 class Unplanned extends LinesideError {}
 
-class Admin extends Book implements Subscriptions {
+class Admin extends StoredSubscriptions implements Subscriptions {
   readonly #o: SubscriptionsOptions;
   readonly #rows: SubscriptionRows;
   readonly #box: SecretBox;
@@ -108,25 +108,25 @@ class Admin extends Book implements Subscriptions {
 
   // ---- reading
 
-  subscriptions({ limit, cursor }: PageRequest): Page<Subscription> {
+  subscriptions({ limit, cursor }: PageRequest): Page<SubscriptionView> {
     const after = cursor === undefined ? 0 : idOf(cursor);
     if (after === undefined) throw noCursor();
-    const known = this.all().filter(({ id }) => id > after);
-    const shown = known.slice(0, limit);
-    const last = known.length > limit ? shown.at(-1) : undefined;
+    const subscription = this.all().filter(({ id }) => id > after);
+    const view = subscription.slice(0, limit);
+    const last = subscription.length > limit ? view.at(-1) : undefined;
     return {
-      items: shown.map(({ id }) => this.#shown(this.#entry(id))),
+      items: view.map(({ id }) => this.#view(this.#entry(id))),
       nextCursor: last === undefined ? undefined : String(last.id),
     };
   }
 
-  subscription(id: string): Subscription {
-    return this.#shown(this.#entry(idOf(id)));
+  subscription(id: string): SubscriptionView {
+    return this.#view(this.#entry(idOf(id)));
   }
 
   // ---- changing
 
-  async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<Subscription> {
+  async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView> {
     const { planner, consumers } = this.#o;
     const consumer = request.consumer ?? caller.name;
     const bounds = { consumer: consumers.scopesOf(consumer), caller: caller.scopes };
@@ -142,12 +142,26 @@ class Admin extends Book implements Subscriptions {
       this.#mustBeFree(terms.name);
       const { txTime } = change.stamp;
       const id = this.#rows.insert(consumer, txTime);
-      const formId = this.#rows.insertForm(id, terms.name, terms);
-      const known: Known = { id, consumer, ...terms, version: 1, formId, afterEvent: this.#rows.lastEvent() };
+      const templateId = this.#rows.insertTemplate(id, terms.name, terms);
+      const subscription: Subscription = {
+        id,
+        consumer,
+        ...terms,
+        version: 1,
+        templateId,
+        afterEvent: this.#rows.lastEvent(),
+      };
       const secret = this.#box.seal(id, request.secret);
-      const made: Entry = { known, createdAt: txTime, updatedAt: txTime, secret, previous: null, previousUntil: null };
+      const made: Entry = {
+        subscription,
+        createdAt: txTime,
+        updatedAt: txTime,
+        secret,
+        previous: null,
+        previousUntil: null,
+      };
       this.#rows.update(made);
-      change.audit('webhook.subscribed', subjectOf(known), {
+      change.audit('webhook.subscribed', subjectOf(subscription), {
         subscription: id,
         consumer,
         ...terms,
@@ -156,7 +170,7 @@ class Admin extends Book implements Subscriptions {
       return made;
     });
     this.added(entry);
-    return this.#shown(entry);
+    return this.#view(entry);
   }
 
   async update(
@@ -165,53 +179,55 @@ class Admin extends Book implements Subscriptions {
     patch: SubscriptionPatch,
     version: ExpectedVersion | undefined,
     reason: string,
-  ): Promise<Subscription> {
-    const { known } = this.#entry(idOf(id));
-    const bounds = { consumer: this.#o.consumers.scopesOf(known.consumer), caller: caller.scopes };
+  ): Promise<SubscriptionView> {
+    const { subscription } = this.#entry(idOf(id));
+    const bounds = { consumer: this.#o.consumers.scopesOf(subscription.consumer), caller: caller.scopes };
     refuse('the subscription cannot be changed', [
-      ...patchFaults(patch, bounds, known.scopes),
+      ...patchFaults(patch, bounds, subscription.scopes),
       ...(patch.url === undefined ? [] : await this.#urlFaults(patch.url)),
       ...changeReasonFaults(reason),
     ]);
     const entry = await this.#afterPlanning(() =>
       this.#commit(caller, reason, (change) => {
-        const stored = this.#stored(known.id, version);
+        const stored = this.#stored(subscription.id, version);
         // Another change may have come between.
-        refuse('the subscription cannot be changed', patchFaults(patch, bounds, stored.known.scopes));
-        if (patch.name !== undefined && patch.name !== stored.known.name) this.#mustBeFree(patch.name);
+        refuse('the subscription cannot be changed', patchFaults(patch, bounds, stored.subscription.scopes));
+        if (patch.name !== undefined && patch.name !== stored.subscription.name) this.#mustBeFree(patch.name);
         this.#mustBePlanned();
-        return this.#patched(change, stored, patchedTerms(stored.known, patch, openTo(bounds)));
+        return this.#patched(change, stored, patchedTerms(stored.subscription, patch, openTo(bounds)));
       }),
     );
     this.changed(entry);
-    return this.#shown(entry);
+    return this.#view(entry);
   }
 
   #patched(change: Change, stored: Entry, terms: Terms): Entry {
-    const before = stored.known;
+    const before = stored.subscription;
     const { txTime, changeReason } = change.stamp;
-    const formId = isSameForm(terms, before) ? before.formId : this.#rows.insertForm(before.id, terms.name, terms);
+    const templateId = hasSameTemplate(terms, before)
+      ? before.templateId
+      : this.#rows.insertTemplate(before.id, terms.name, terms);
     const afterEvent = terms.active && !before.active ? this.#rows.lastEvent() : before.afterEvent;
-    const known: Known = { ...before, ...terms, version: before.version + 1, formId, afterEvent };
-    const entry: Entry = { ...stored, known, updatedAt: txTime };
+    const subscription: Subscription = { ...before, ...terms, version: before.version + 1, templateId, afterEvent };
+    const entry: Entry = { ...stored, subscription, updatedAt: txTime };
     this.#rows.update(entry);
-    const { id: subscription, version } = known;
-    const details = { subscription, version, changes: changesOf(before, terms), changeReason };
-    change.audit('webhook.updated', subjectOf(known), details);
+    const { id, version } = subscription;
+    const details = { subscription: id, version, changes: changesOf(before, terms), changeReason };
+    change.audit('webhook.updated', subjectOf(subscription), details);
     return entry;
   }
 
   async unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void> {
-    const { known } = this.#entry(idOf(id));
+    const { subscription } = this.#entry(idOf(id));
     refuse('the subscription cannot be deleted', changeReasonFaults(reason));
     await this.#o.planner.caughtUp();
     await this.#commit(caller, reason, (change) => {
-      const { name, url, consumer, id: subscription } = this.#stored(known.id, version).known;
-      this.#rows.remove(known.id, change.stamp.txTime);
-      const details = { subscription, name, url, consumer, changeReason: reason };
-      change.audit('webhook.unsubscribed', subjectOf(known), details);
+      const { name, url, consumer } = this.#stored(subscription.id, version).subscription;
+      this.#rows.remove(subscription.id, change.stamp.txTime);
+      const details = { subscription: subscription.id, name, url, consumer, changeReason: reason };
+      change.audit('webhook.unsubscribed', subjectOf(subscription), details);
     });
-    this.removed(known.id);
+    this.removed(subscription.id);
   }
 
   async rotateSecret(
@@ -220,30 +236,30 @@ class Admin extends Book implements Subscriptions {
     rotation: SecretRotation,
     reason: string,
     version?: ExpectedVersion,
-  ): Promise<Subscription> {
-    const { known } = this.#entry(idOf(id));
+  ): Promise<SubscriptionView> {
+    const { subscription } = this.#entry(idOf(id));
     refuse('the secret cannot be rotated', [...rotationFaults(rotation), ...changeReasonFaults(reason)]);
     const graceSeconds = graceSecondsOf(rotation);
     const entry = await this.#commit(caller, reason, (change) => {
-      const rotated = this.#rotated(this.#stored(known.id, version), rotation.secret, graceSeconds, change);
+      const rotated = this.#rotated(this.#stored(subscription.id, version), rotation.secret, graceSeconds, change);
       this.#rows.update(rotated);
-      const { id: subscription, version: made } = rotated.known;
-      const details = { subscription, version: made, graceSeconds, changeReason: reason };
-      change.audit('webhook.secret_rotated', subjectOf(rotated.known), details);
+      const { version: made } = rotated.subscription;
+      const details = { subscription: subscription.id, version: made, graceSeconds, changeReason: reason };
+      change.audit('webhook.secret_rotated', subjectOf(rotated.subscription), details);
       return rotated;
     });
     this.changed(entry);
-    return this.#shown(entry);
+    return this.#view(entry);
   }
 
   /** A secret that cannot be read any more has no grace: nothing could be signed with it. */
   #rotated(stored: Entry, newSecret: string, graceSeconds: number, { stamp }: Change): Entry {
-    const { known, secret: before } = stored;
-    const secret = this.#box.seal(known.id, newSecret);
-    const keeps = graceSeconds > 0 && 'secret' in this.#box.open(known.id, before);
+    const { subscription, secret: before } = stored;
+    const secret = this.#box.seal(subscription.id, newSecret);
+    const keeps = graceSeconds > 0 && 'secret' in this.#box.open(subscription.id, before);
     return {
       ...stored,
-      known: { ...known, version: known.version + 1 },
+      subscription: { ...subscription, version: subscription.version + 1 },
       updatedAt: stamp.txTime,
       secret,
       previous: keeps ? before : null,
@@ -300,14 +316,14 @@ class Admin extends Book implements Subscriptions {
   #stored(id: number, version: ExpectedVersion | undefined): Entry {
     const stored = this.#rows.one(id);
     if (stored === undefined) throw noSubscription();
-    const { version: now } = stored.known;
+    const { version: now } = stored.subscription;
     if (version !== undefined && !isExpected(now, version)) throw staleVersion(now, version);
     return stored;
   }
 
-  #shown({ known, createdAt, updatedAt }: Entry): Subscription {
-    const { id, name, url, consumer, scopes, dictionaries, actions, categories, active, version } = known;
-    const blocked = active ? this.hindered(known) : '';
+  #view({ subscription, createdAt, updatedAt }: Entry): SubscriptionView {
+    const { id, name, url, consumer, scopes, dictionaries, actions, categories, active, version } = subscription;
+    const blocked = active ? this.limitation(subscription) : '';
     const filter = { scopes, dictionaries, actions, categories };
     return { id: String(id), name, url, consumer, ...filter, active, createdAt, updatedAt, version, blocked };
   }

@@ -11,9 +11,9 @@ import { BodySource } from './body-rows.ts';
 import { createDispatcher, type Dispatcher } from './dispatcher.ts';
 import { createEgress } from './egress.ts';
 import type { WebhookAdmin, WebhookStatus } from './face.ts';
-import { KeptEvents } from './kept-events.ts';
+import { RetainedEvents } from './kept-events.ts';
 import { createRouteLook } from './online.ts';
-import type { Consumers, SubscriptionBook } from './parts.ts';
+import type { Consumers, SubscriptionCache } from './parts.ts';
 import { createPinger } from './ping.ts';
 import { createPlanner, type Planner } from './planner.ts';
 import { RemoteHosts } from './remotes.ts';
@@ -78,23 +78,23 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   const running = createRunningTime({ row: storedRunning(connection), boot: machineBoot() });
   const bodies = new BodySource(connection);
 
-  const book = openSubscriptions({
+  const cache = openSubscriptions({
     ...options,
     egress,
     runningNow: () => running.now(),
     planner: { caughtUp: () => caughtUp(), cursor: () => planner.cursor() },
   });
   const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
-  const planner = createPlanner({ store, book, running, clock, logger, randomHex, firstDelayS: scheduleS[0] ?? 0 });
+  const planner = createPlanner({ store, cache, running, clock, logger, randomHex, firstDelayS: scheduleS[0] ?? 0 });
   let started = false;
   /** Before the start the consumers are not known: what a change had planned then would be planned for none of them. */
   const caughtUp = async (): Promise<void> => {
     if (!started) throw notStarted();
     return planner.caughtUp();
   };
-  const kept = new KeptEvents(connection, () => planner.cursor());
-  const remotes = new RemoteHosts({ ...options, book, egress });
-  const parts = { ...options, book, bodies, sender, running };
+  const kept = new RetainedEvents(connection, () => planner.cursor());
+  const remotes = new RemoteHosts({ ...options, cache, egress });
+  const parts = { ...options, cache, bodies, sender, running };
   const dispatcher = createDispatcher({ ...parts, remotes, online: createRouteLook() });
   planner.onPlanned((subscriptionIds, count) => dispatcher.planned(subscriptionIds, count));
   const retention = createRetention({
@@ -105,7 +105,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
 
   const status = (): WebhookStatus => {
     return {
-      ...countsOf(book),
+      ...countsOf(cache),
       unplannedEvents: planner.unplanned(),
       plannedTotal: planner.plannedTotal(),
       historyBytes: retention.historyBytes(),
@@ -116,8 +116,8 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   let stopped = false;
   return {
     admin: {
-      ...methodsOf(book, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
-      ...methodsOf(createReview({ store, book, bodies, running, dispatcher, needs: kept }), [
+      ...methodsOf(cache, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
+      ...methodsOf(createReview({ store, cache, bodies, running, dispatcher, retained: kept }), [
         'deliveries',
         'delivery',
         'resend',
@@ -147,11 +147,11 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
 }
 
 function countsOf(
-  book: SubscriptionBook,
+  cache: SubscriptionCache,
 ): Pick<WebhookStatus, 'subscriptions' | 'activeSubscriptions' | 'blockedSubscriptions'> {
-  const all = book.all();
+  const all = cache.all();
   const active = all.filter((one) => one.active);
-  const blocked = active.filter((one) => book.blocked(one) !== '');
+  const blocked = active.filter((one) => cache.blocked(one) !== '');
   return { subscriptions: all.length, activeSubscriptions: active.length, blockedSubscriptions: blocked.length };
 }
 

@@ -16,7 +16,7 @@ export const bytes: Row = {
   async run({ quick }) {
     const [drained, single] = quick ? [500, 50] : [5_000, 300];
     const backlog = await startSubscriber(drained);
-    const perDrained = (await written(backlog, drained, () => backlog.taken().then(() => undefined))) / drained;
+    const perDrained = (await written(backlog, drained, () => backlog.claim().then(() => undefined))) / drained;
     await backlog.close();
     const subscriber = await startSubscriber(single);
     const apart = async (hub: Hub): Promise<void> => {

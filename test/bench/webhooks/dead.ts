@@ -25,7 +25,7 @@ async function seconds(subscriber: Subscriber, count: number, silent: number): P
   const { url, silentUrl, caFile } = subscriber;
   const urls = [...Array.from({ length: silent }, () => silentUrl), url];
   const hub = await startHub({ subscribersCa: caFile, seed: (dir) => seedSubscriptions(dir, { events: count, urls }) });
-  const found = await subscriber.taken();
+  const found = await subscriber.claim();
   await hub.close();
   return found;
 }

@@ -27,15 +27,15 @@ export const deliveries: Row = {
 async function ownSeconds(subscriber: Subscriber, count: number): Promise<number> {
   const seed = (dir: string): void => seedSubscriptions(dir, { events: count, urls: [subscriber.url] });
   const hub = await startHub({ subscribersCa: subscriber.caFile, seed });
-  const seconds = await subscriber.taken();
+  const seconds = await subscriber.claim();
   await hub.close();
   return seconds;
 }
 
 async function bareSeconds(subscriber: Subscriber, count: number): Promise<number> {
-  const taken = subscriber.taken();
+  const claim = subscriber.claim();
   await finished(program('bare-deliveries', [subscriber.url, subscriber.caFile, count, CONCURRENCY]));
-  return taken;
+  return claim;
 }
 
 function line(own: readonly number[], bare: readonly number[], { say }: Context): Line {

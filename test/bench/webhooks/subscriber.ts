@@ -12,7 +12,7 @@ export interface Subscriber {
   readonly silentUrl: string;
   readonly caFile: string;
   /** Seconds that the next `count` requests took from the first to the last. */
-  taken(): Promise<number>;
+  claim(): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ export async function startSubscriber(count: number): Promise<Subscriber> {
     url: `https://127.0.0.1:${port}/hook`,
     silentUrl: `https://127.0.0.1:${port}/silent`,
     caFile: join(dir, 'ca.pem'),
-    taken: async () => (await told<{ seconds: number }>()).seconds,
+    claim: async () => (await told<{ seconds: number }>()).seconds,
     close: () => stop(child),
   };
 }

@@ -20,7 +20,7 @@ export const waiting: Row = {
     const resident = async (deliveries: number): Promise<number> => {
       const { caFile: subscribersCa, url } = subscriber;
       const hub = await startHub({ subscribersCa, seed: (dir) => seedDeliveries(dir, { deliveries, url }) });
-      await subscriber.taken();
+      await subscriber.claim();
       await sleep(SETTLE_MS);
       const found = residentMegabytes(hub.pid);
       await hub.close();

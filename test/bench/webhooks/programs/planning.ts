@@ -9,7 +9,7 @@ import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
 import { openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
 import { openRefdataFile } from '../../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/rows.ts';
-import type { Known, SubscriptionBook } from '../../../../src/hub/webhooks/parts.ts';
+import type { Subscription, SubscriptionCache } from '../../../../src/hub/webhooks/parts.ts';
 import { createPlanner } from '../../../../src/hub/webhooks/planner.ts';
 import { createRunningTime } from '../../../../src/hub/webhooks/running-time.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
@@ -25,10 +25,10 @@ export type PlanningSeconds = Readonly<Record<'one' | 'different' | 'everything'
 
 const dictionaryOf = (n: number): string => `bench.${n % SUBSCRIPTIONS}`;
 
-const books: Readonly<Record<keyof PlanningSeconds, SubscriptionBook>> = {
-  one: bookOf([known(1, null)]),
-  different: bookOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => known(n + 1, [dictionaryOf(n)]))),
-  everything: bookOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => known(n + 1, null))),
+const books: Readonly<Record<keyof PlanningSeconds, SubscriptionCache>> = {
+  one: cacheOf([known(1, null)]),
+  different: cacheOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => known(n + 1, [dictionaryOf(n)]))),
+  everything: cacheOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => known(n + 1, null))),
 };
 const seconds: PlanningSeconds = { one: [], different: [], everything: [] };
 for (let round = 0; round < rounds; round++)
@@ -36,11 +36,11 @@ for (let round = 0; round < rounds; round++)
 console.log(JSON.stringify(seconds));
 process.exit(0);
 
-async function secondsFor(book: SubscriptionBook): Promise<number> {
-  const place = join(dir, 'planning');
-  rmSync(place, { recursive: true, force: true });
-  mkdirSync(place);
-  const { connection } = openRefdataFile(place, hubMigrations);
+async function secondsFor(cache: SubscriptionCache): Promise<number> {
+  const endpoint = join(dir, 'planning');
+  rmSync(endpoint, { recursive: true, force: true });
+  mkdirSync(endpoint);
+  const { connection } = openRefdataFile(endpoint, hubMigrations);
   connection.transaction(() => {
     beginProgress(connection);
     const outbox = new OutboxRows(connection);
@@ -51,13 +51,13 @@ async function secondsFor(book: SubscriptionBook): Promise<number> {
     outbox.advance(instantOf(events), events);
   })();
   const maxBytes = 8 * 1024 ** 3;
-  const store = openChangeStore({ connection, dir: place, maxBytes, minFreeBytes: 0, clock, logger });
+  const store = openChangeStore({ connection, dir: endpoint, maxBytes, minFreeBytes: 0, clock, logger });
   const running = createRunningTime({
     row: { runMs: 0, bootId: '', bootMs: 0 },
     boot: { id: 'bench', monoMs: () => performance.now() },
   });
   const randomHex = (): string => randomBytes(8).toString('hex');
-  const planner = createPlanner({ store, book, running, clock, logger, randomHex });
+  const planner = createPlanner({ store, cache, running, clock, logger, randomHex });
   planner.start();
   const begin = performance.now();
   await planner.caughtUp();
@@ -67,7 +67,7 @@ async function secondsFor(book: SubscriptionBook): Promise<number> {
   return found;
 }
 
-function known(id: number, dictionaries: readonly string[] | null): Known {
+function known(id: number, dictionaries: readonly string[] | null): Subscription {
   return {
     id,
     name: `bench ${id}`,
@@ -75,7 +75,7 @@ function known(id: number, dictionaries: readonly string[] | null): Known {
     consumer: 'local',
     active: true,
     version: 1,
-    formId: id,
+    templateId: id,
     afterEvent: 0,
     scopes: ['PUBLIC'],
     dictionaries,
@@ -84,7 +84,7 @@ function known(id: number, dictionaries: readonly string[] | null): Known {
   };
 }
 
-function bookOf(all: readonly Known[]): SubscriptionBook {
+function cacheOf(all: readonly Subscription[]): SubscriptionCache {
   return {
     all: () => all,
     byId: (id) => all.find((one) => one.id === id),
