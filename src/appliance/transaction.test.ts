@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, test } from 'node:test';
-import { dispose, dyingDisk, newTrial, PlugPulled, type Trial } from './box.fixture.ts';
 import { realDisk } from './disk.ts';
+import { dispose, dyingDisk, newTrial, PlugPulled, type Trial } from './setup/box.fixture.ts';
 import { type Change, commit, finish } from './transaction.ts';
 
 const change = (place: string, content: string | undefined): Change => ({

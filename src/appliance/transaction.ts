@@ -6,8 +6,8 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
+import { type Box, etc } from './box.ts';
 import type { Disk } from './disk.ts';
-import { type Box, etc } from './places.ts';
 
 export interface Change {
   /** Absolute, below the box's root. */

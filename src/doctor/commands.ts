@@ -14,7 +14,7 @@ import {
   describeBundle,
   removeLeftover,
   targetOf,
-} from './bundle-target.ts';
+} from './bundle/bundle-target.ts';
 import { type Checked, checkLines, failed, summaryLine, worst } from './check.ts';
 
 const doctorHelp = `
@@ -71,7 +71,10 @@ function addChildren(program: Command, { io }: LocalShell, version: string): voi
     .option('--config <file>')
     .action(async ({ config }: { config?: string }) => {
       endWithParent(io.stdin);
-      const [{ checks, runChecks }, { lookAround }] = await Promise.all([import('./checks.ts'), import('./place.ts')]);
+      const [{ checks, runChecks }, { lookAround }] = await Promise.all([
+        import('./run-checks.ts'),
+        import('./check-context.ts'),
+      ]);
       say({ titles: checks.map(({ name, title }) => ({ name, title })) });
       const place = await lookAround({ named: config, env: io.env, clock: io.clock, version });
       await runChecks(place, say);
@@ -85,7 +88,7 @@ function addChildren(program: Command, { io }: LocalShell, version: string): voi
     .option('--force')
     .action(async (options: { config?: string; output: string; temporary: string; force?: boolean }) => {
       endWithParent(io.stdin);
-      const { collectBundle } = await import('./bundle.ts');
+      const { collectBundle } = await import('./bundle/support-bundle.ts');
       const { config: named, output, temporary, force = false } = options;
       const target = { output, temporary, force };
       try {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { HostFacts } from '../shared/host/host-facts.ts';
-import { type DiskFacts, isReadOnlyIn, judgeDatabase, judgeDisk } from './checks-disk.ts';
-import { judgeClock, judgeMachine, judgeSlots } from './checks-machine.ts';
+import { type DiskFacts, isReadOnlyIn, judgeDatabase, judgeDisk } from './checks/disk.ts';
+import { judgeClock, judgeMachine, judgeSlots } from './checks/machine.ts';
 import { table } from './table.fixture.ts';
 
 const clock = { nowMs: Date.UTC(2026, 10, 22), state: 'synced', builtMs: 0, uptimeS: 5_000 } as const;

@@ -1,12 +1,12 @@
 /** What the checks of the network, the broker and the journal say of what they were told: the good state, and every bad one. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { brokerPeer, judgeLogin } from './checks-broker.ts';
-import { hostsIn, judgeConnect, judgeNetwork } from './checks-net.ts';
-import { judgeJournal } from './checks-service.ts';
-import { judgeCollector } from './checks-upstream.ts';
+import { brokerPeer, judgeLogin } from './checks/broker.ts';
+import { hostsIn, judgeConnect, judgeNetwork } from './checks/network.ts';
+import { judgeJournal } from './checks/service.ts';
+import { judgeTls } from './checks/tls-peer.ts';
+import { judgeCollector } from './checks/upstream.ts';
 import { table } from './table.fixture.ts';
-import { judgeTls } from './tls-peer.ts';
 
 const nowMs = Date.UTC(2026, 10, 22);
 const broker = { key: 'kafka.bootstrap', host: 'b.example', port: 9093 };

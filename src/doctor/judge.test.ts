@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { checkLines, oneLine, summaryLine } from './check.ts';
-import { judgeConfiguration, judgeTokens, shownFault } from './checks-config.ts';
-import { judgeRights, type RightsFact } from './checks-rights.ts';
-import { judgeService, type ServiceFacts } from './checks-service.ts';
-import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts } from './checks-uart.ts';
+import { judgeConfiguration, judgeTokens, shownFault } from './checks/configuration.ts';
+import { judgeRights, type RightsFact } from './checks/permissions.ts';
+import { judgeService, type ServiceFacts } from './checks/service.ts';
+import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts } from './checks/uart.ts';
 import { Redactor } from './redactor.ts';
 import { table } from './table.fixture.ts';
 

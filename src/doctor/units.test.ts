@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { it, type TestContext } from 'node:test';
 import { systemClock } from '../shared/base/clock.ts';
 import type { Finding } from './check.ts';
-import { checkRights } from './checks-rights.ts';
-import { checkService } from './checks-service.ts';
-import { checkCertificates } from './checks-tls.ts';
-import { lookAround, machineRoots, type Place } from './place.ts';
+import { lookAround, machineRoots, type Place } from './check-context.ts';
+import { checkCertificates } from './checks/certificates.ts';
+import { checkRights } from './checks/permissions.ts';
+import { checkService } from './checks/service.ts';
 
 function put(root: string, path: string, text: string): void {
   mkdirSync(join(root, path, '..'), { recursive: true });

@@ -20,8 +20,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { type BackupList, keyBytes, listHashName, listName, sha256 } from '../../src/appliance/backup-archive.ts';
-import { finishRestore, writeJournal } from '../../src/appliance/restore-swap.ts';
+import {
+  type BackupList,
+  keyBytes,
+  listHashName,
+  listName,
+  sha256,
+} from '../../src/appliance/backup/backup-archive.ts';
+import { finishRestore, writeJournal } from '../../src/appliance/backup/restore-swap.ts';
 import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
 import { keyBytes as usedKeyBytes } from '../../src/hub/webhooks/secrets.ts';
 import { type ErrorCode, LinesideError } from '../../src/shared/base/errors.ts';

@@ -1,0 +1,174 @@
+/**
+ * What a backup file holds: a tar of etc/ (configuration, tokens, identity, secrets), line/ and hub/ (the databases and what
+ * belongs to them), and last a list of all of it with hashes. The hashes detect damage. They do not authenticate the file:
+ * its author decides every content, so nothing else is left to the file (names, sizes, modes, owners, places).
+ */
+import { createHash } from 'node:crypto';
+import { fstatSync } from 'node:fs';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { isDeviceId } from '../../shared/config/device-id.ts';
+import { isPlainPath, type TarEntry } from '../tar.ts';
+import { Cursor, tarEntries } from '../tar-file.ts';
+
+export interface BackupList {
+  /** backupFormat of the lineside that made it. */
+  readonly format: string;
+  /** Of the lineside that made it. */
+  readonly version: string;
+  /** RFC 3339. */
+  readonly createdAt: string;
+  readonly deviceId: string;
+  /** Versions of the databases that are in it. */
+  readonly schema: { readonly log?: number; readonly refdata?: number };
+  /** In the order of the file; directories have no hash. */
+  readonly files: readonly ListedFile[];
+}
+
+export interface ListedFile {
+  readonly path: string;
+  readonly bytes: number;
+  /** Lower-case hex; '' of a directory. */
+  readonly sha256: string;
+}
+
+export const listName = 'manifest.json';
+/** The list cannot contain its own hash. */
+export const listHashName = 'manifest.sha256';
+export const backupFormat = 'lineside-backup 1';
+/** In each directory whose files a restore replaces: what comes, what goes, and the journal. Never in a backup. */
+export const restoreDirName = '.restore';
+/** What the set-up remembers of the card that is in this box: a restored one goes on with its own. */
+export const setupDirName = 'setup';
+/** A list of a hundred files has 10 KiB. */
+const maxListBytes = 1024 * 1024;
+const maxFiles = 1_000;
+/** Of a file below etc/: sixteen times a bundle of all public certificate authorities. */
+export const maxEtcFileBytes = 4 * 1024 * 1024;
+/** The line's state is one JSON object of some hundred bytes. */
+const maxLineStateBytes = 1024 * 1024;
+/** AES-256; a test holds it to the length that the webhooks use. */
+export const keyBytes = 32;
+
+/** Besides etc/: all that there can be. */
+export const dataFiles = {
+  log: 'line/log.db',
+  lineState: 'line/line-state.json',
+  refdata: 'hub/refdata.db',
+  key: 'hub/webhooks.key',
+} as const;
+const allowed: readonly string[] = Object.values(dataFiles);
+
+export interface Verified {
+  readonly list: BackupList;
+  readonly entries: readonly TarEntry[];
+}
+
+/** Reads the file from its first byte to its last. Throws MALFORMED for anything that is not as it was written. */
+export function verifyBackup(fd: number, onPiece: (bytes: number) => void): Verified {
+  const { size } = fstatSync(fd);
+  const entries = new Entries();
+  const found: ListedFile[] = [];
+  const texts = new Map<string, string>();
+  for (const { entry, content } of tarEntries(new Cursor(fd, 0, size))) {
+    const isList = entry.path === listName || entry.path === listHashName;
+    if (isList && entry.bytes > maxListBytes) throw malformed('its list is too long');
+    if (!isList && texts.size > 0) throw malformed(`${entry.path} follows its list`);
+    if (!isList) entries.add(entry);
+    const hash = createHash('sha256');
+    let text = '';
+    for (const piece of content) {
+      hash.update(piece);
+      if (isList) text += piece.toString('latin1');
+      onPiece(piece.length);
+    }
+    if (isList) texts.set(entry.path, text);
+    else found.push({ path: entry.path, bytes: entry.bytes, sha256: entry.isDirectory ? '' : hash.digest('hex') });
+  }
+  const list = readList(texts.get(listName) ?? '', texts.get(listHashName) ?? '');
+  if (JSON.stringify(list.files) !== JSON.stringify(found)) throw malformed('its files are not those of its list');
+  return { list, entries: entries.all };
+}
+
+/** The entries of a backup, each a file or a directory with a place of its own. */
+class Entries {
+  readonly #byPath = new Map<string, TarEntry>();
+
+  get all(): readonly TarEntry[] {
+    return [...this.#byPath.values()];
+  }
+
+  /** Throws MALFORMED, with the name. */
+  add(entry: TarEntry): void {
+    const { path } = entry;
+    if (this.#byPath.size >= maxFiles) throw malformed(`it has more than ${maxFiles} files`);
+    if (!isBackedUp(entry)) throw malformed(`${path} does not belong in it`);
+    if (this.#byPath.has(path)) throw malformed(`${path} is in it twice`);
+    this.#checkAbove(path);
+    const fault = sizeFault(entry);
+    if (fault !== '') throw malformed(`${path} has ${entry.bytes} bytes: ${fault}`);
+    this.#byPath.set(path, entry);
+  }
+
+  /** A directory comes before what is in it. */
+  #checkAbove(path: string): void {
+    const above = path.slice(0, path.lastIndexOf('/'));
+    if (!above.includes('/')) return;
+    const entry = this.#byPath.get(above);
+    if (entry === undefined) throw malformed(`${above} is missing, and ${path} lies below it`);
+    if (!entry.isDirectory) throw malformed(`${above} is a file, and ${path} lies below it`);
+  }
+}
+
+function isBackedUp({ path, isDirectory }: TarEntry): boolean {
+  const [top, first = ''] = path.split('/');
+  if (!isPlainPath(path) || path.split('/').includes(restoreDirName)) return false;
+  return top === 'etc' ? first !== '' && first !== setupDirName : !isDirectory && allowed.includes(path);
+}
+
+/** Of a backup and of a restore alike; '' is none. */
+function sizeFault({ path, bytes }: TarEntry): string {
+  if (path === dataFiles.key) return bytes === keyBytes ? '' : `a key has ${keyBytes}`;
+  if (path === dataFiles.lineState && bytes > maxLineStateBytes) return `at most ${maxLineStateBytes} are allowed`;
+  return path.startsWith('etc/') && bytes > maxEtcFileBytes ? `at most ${maxEtcFileBytes} are allowed` : '';
+}
+
+function readList(text: string, hash: string): BackupList {
+  if (text === '') throw malformed('it has no list of its files');
+  const bytes = Buffer.from(text, 'latin1');
+  if (hash !== `${sha256(bytes)}\n`) throw malformed('its list is damaged');
+  const list = parsed(bytes);
+  if (list.format !== backupFormat) {
+    throw new LinesideError('UNSUPPORTED', `the backup is of format ${JSON.stringify(list.format)}`, {
+      hint: 'It was made by a newer lineside: install that version first.',
+    });
+  }
+  const { version, createdAt, deviceId } = list;
+  if (typeof deviceId !== 'string' || !isDeviceId(deviceId)) throw malformed('the device id in its list is not valid');
+  for (const one of [version, createdAt])
+    if (typeof one !== 'string' || !plainWord.test(one)) throw malformed('its list is not valid');
+  return list;
+}
+
+/** A version and a time. */
+const plainWord = /^[A-Za-z0-9.:+_-]{1,64}$/;
+
+/** Throws MALFORMED. Its fields may still have any type. */
+function parsed(bytes: Buffer): BackupList {
+  try {
+    const list: unknown = JSON.parse(bytes.toString('utf8'));
+    if (typeof list === 'object' && list !== null) return list as BackupList;
+  } catch {
+    // It is refused below.
+  }
+  throw malformed('its list is not valid');
+}
+
+export function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+function malformed(what: string): LinesideError {
+  return new LinesideError('MALFORMED', `the backup cannot be used: ${what}`, {
+    hint: 'Nothing was changed. Copy it again from where it was kept.',
+  });
+}

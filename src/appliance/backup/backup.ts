@@ -1,0 +1,303 @@
+/** Makes a backup beside the running service: consistent, verified, and there whole or not at all. */
+import { createHash } from 'node:crypto';
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statfsSync,
+  statSync,
+} from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { instantOfMs } from '../../shared/base/instant.ts';
+import { dropPages } from '../../shared/base/libc.ts';
+import { versionOf } from '../../shared/storage/migrate.ts';
+import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../../shared/storage/open.ts';
+import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../tar.ts';
+import { filePieces, writeWhole } from '../tar-file.ts';
+import { asOwnerOf } from './as-owner.ts';
+import {
+  type BackupList,
+  backupFormat,
+  dataFiles,
+  type ListedFile,
+  listHashName,
+  listName,
+  sha256,
+  verifyBackup,
+} from './backup-archive.ts';
+import { etcEntries, type SourceFile } from './backup-etc.ts';
+import type { BackupPlace } from './data-paths.ts';
+
+export interface BackupOptions {
+  readonly out: string;
+  readonly place: BackupPlace;
+  readonly withLog: boolean;
+  readonly version: string;
+  readonly nowMs: number;
+  readonly onProgress: (what: string, doneBytes: number, ofBytes: number) => void;
+}
+
+/** Headers, the list, and what the databases grow by meanwhile. */
+const slackBytes = 16 * 1024 * 1024;
+const fileMode = 0o600;
+
+/** A list of what it holds; `out` is replaced where it is there already. Throws STORAGE_FULL, STORAGE_DAMAGED, STORAGE_FAILED. */
+export async function makeBackup(options: BackupOptions): Promise<BackupList> {
+  const out = resolve(options.out);
+  // On the target's medium: the box itself may have no room for a second log.
+  const work = join(dirname(out), `.${basename(out)}.new`);
+  const databases = databasesIn(options);
+  const small = [...etcEntries(options.place.etcDir), ...smallFiles(options.place)];
+  // Of a backup that was cut short.
+  rmSync(work, { recursive: true, force: true });
+  checkSpace(out, databases, small);
+  mkdirSync(work, { mode: 0o700 });
+  try {
+    const path = join(work, 'backup');
+    const list = await write(path, databases, small, options);
+    verify(path, options);
+    renameSync(path, out);
+    syncDirectory(dirname(out));
+    return list;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+interface SourceDatabase {
+  readonly name: 'log' | 'refdata';
+  readonly source: string;
+}
+
+function databasesIn({ place, withLog }: BackupOptions): SourceDatabase[] {
+  const log = { name: 'log', source: join(place.lineDir, 'log.db') } as const;
+  const refdata = { name: 'refdata', source: join(place.hubDir, 'refdata.db') } as const;
+  return [...(withLog ? [log] : []), refdata].filter(({ source }) => statOf(source) !== undefined);
+}
+
+async function write(
+  path: string,
+  databases: readonly SourceDatabase[],
+  small: readonly SourceFile[],
+  options: BackupOptions,
+): Promise<BackupList> {
+  const { version, nowMs, place, onProgress } = options;
+  const mtimeS = Math.floor(nowMs / 1000);
+  const archive = new ArchiveWriter(path, mtimeS);
+  try {
+    for (const file of small) asOwnerOf(dirname(file.source), () => archive.add(file));
+    const schema: { log?: number; refdata?: number } = {};
+    for (const { name, source } of databases) {
+      const copy = join(dirname(path), `${name}.db`);
+      const copied = await copyDatabase(source, copy, (done, of) => onProgress(`reading ${name}.db`, done, of));
+      archive.add({ ...plain(dataFiles[name], statSync(copy).size, mtimeS), source: copy });
+      rmSync(copy);
+      schema[name] = copied.version;
+    }
+    const createdAt = instantOfMs(nowMs);
+    return archive.end({ format: backupFormat, version, createdAt, deviceId: place.deviceId, schema });
+  } finally {
+    archive.close();
+  }
+}
+
+/** A file whose owner is that of the directory it is restored to. */
+function plain(path: string, bytes: number, mtimeS: number): TarEntry {
+  return { path, isDirectory: false, bytes, mode: fileMode, mtimeS, owner: '', group: '' };
+}
+
+/** From the medium, not from memory. */
+function verify(path: string, { onProgress }: BackupOptions): void {
+  const fd = openSync(path, 'r');
+  try {
+    dropPages(fd);
+    const { size } = statSync(path);
+    let done = 0;
+    verifyBackup(fd, (bytes) => onProgress('reading the backup back', (done += bytes), size));
+  } catch (error) {
+    throw new LinesideError('STORAGE_FAILED', `the backup does not read as it was written: ${messageOf(error)}`, {
+      cause: error,
+      hint: 'The medium that it was written to is failing: take another one.',
+    });
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The tar file as it grows, and the list of what is in it. */
+class ArchiveWriter {
+  readonly #fd: number;
+  readonly #files: ListedFile[] = [];
+  readonly #mtimeS: number;
+
+  constructor(path: string, mtimeS: number) {
+    this.#fd = openSync(path, 'wx', fileMode);
+    this.#mtimeS = mtimeS;
+  }
+
+  add(file: SourceFile): void {
+    const hash = createHash('sha256');
+    writeWhole(this.#fd, tarHeader(file));
+    if (!file.isDirectory) {
+      for (const piece of filePieces(file.source, file.bytes)) {
+        hash.update(piece);
+        writeWhole(this.#fd, piece);
+      }
+    }
+    writeWhole(this.#fd, Buffer.alloc(tarPadding(file.bytes)));
+    const { path, bytes } = file;
+    this.#files.push({ path, bytes, sha256: file.isDirectory ? '' : hash.digest('hex') });
+  }
+
+  end(head: Omit<BackupList, 'files'>): BackupList {
+    const list = { ...head, files: this.#files };
+    const text = Buffer.from(`${JSON.stringify(list, null, 1)}\n`);
+    this.#addText(listName, text);
+    this.#addText(listHashName, Buffer.from(`${sha256(text)}\n`));
+    writeWhole(this.#fd, Buffer.alloc(tarEndBytes));
+    fsyncSync(this.#fd);
+    return list;
+  }
+
+  #addText(path: string, text: Buffer): void {
+    writeWhole(this.#fd, tarHeader(plain(path, text.length, this.#mtimeS)));
+    writeWhole(this.#fd, text);
+    writeWhole(this.#fd, Buffer.alloc(tarPadding(text.length)));
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+}
+
+function smallFiles({ lineDir, keyFile, etcDir }: BackupPlace): SourceFile[] {
+  const places: [string, string][] = [[dataFiles.lineState, join(lineDir, 'line-state.json')]];
+  // In etc/ already where the configuration puts it there.
+  if (!keyFile.startsWith(`${etcDir}/`)) places.push([dataFiles.key, keyFile]);
+  return places.flatMap(([path, source]) => {
+    const stat = statOf(source);
+    return stat === undefined ? [] : [{ ...plain(path, stat.size, Math.floor(stat.mtimeMs / 1000)), source }];
+  });
+}
+
+/** undefined: there is none. Throws UNSUPPORTED for a pipe and the like, which would be waited for. */
+function statOf(source: string): Stats | undefined {
+  const stat = asOwnerOf(dirname(source), () => statSync(source, { throwIfNoEntry: false }));
+  if (stat === undefined || stat.isFile()) return stat;
+  throw new LinesideError('UNSUPPORTED', `${source} is no file: it cannot be kept`, { hint: 'Look who put it there.' });
+}
+
+function checkSpace(out: string, databases: readonly SourceDatabase[], small: readonly SourceFile[]): void {
+  const sizes = databases.map(({ source }) => sizeOf(source));
+  const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
+  // One database at a time lies there twice.
+  const needed = sum(sizes) + Math.max(0, ...sizes) + sum(small.map(({ bytes }) => bytes)) + slackBytes;
+  const { bavail, bsize } = statfsSync(dirname(out));
+  if (bavail * bsize >= needed) return;
+  throw new LinesideError(
+    'STORAGE_FULL',
+    `${dirname(out)} has ${bavail * bsize} bytes free, the backup needs ${needed}`,
+    {
+      hint: 'Name a file on a larger medium; --no-log leaves the serial log out.',
+    },
+  );
+}
+
+/** With what its write-ahead log holds beyond. */
+function sizeOf(database: string): number {
+  return [database, `${database}-wal`].reduce(
+    (all, path) => all + (statSync(path, { throwIfNoEntry: false })?.size ?? 0),
+    0,
+  );
+}
+
+function syncDirectory(path: string): void {
+  const fd = openSync(path, 'r');
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+// One database of a running service into a file of its own, as it was at one moment.
+
+/** Of a slice. */
+const sliceBytes = 1024 * 1024;
+/**
+ * While the copy is made the service's write-ahead log cannot be begun again: it grows by what is written. The line stops
+ * storing entries when it has grown by a quarter of the log (at least 12 MiB): the copy is abandoned well before.
+ */
+const minWalGrowthBytes = 8 * 1024 * 1024;
+const walGrowthDivisor = 8;
+
+/**
+ * One read transaction for all slices: SQLite would begin the copy again after each commit of another process, and beside a
+ * busy line never end. Writers are not held up by a reader. Throws STORAGE_DAMAGED where the copy is not sound.
+ */
+async function copyDatabase(
+  source: string,
+  target: string,
+  onProgress: (doneBytes: number, ofBytes: number) => void,
+): Promise<{ readonly version: number }> {
+  // SQLite opens what lies beside the file, and makes it where it is missing: all of that before the copy begins.
+  const connection = asOwnerOf(dirname(source), () => openForCopy(source));
+  try {
+    const pageSize = Number(connection.pragma('page_size', { simple: true }));
+    const pages = Math.max(1, Math.floor(sliceBytes / pageSize));
+    const version = versionOf(connection);
+    const started = walBytes(source);
+    const mostGrowth = Math.max(minWalGrowthBytes, statSync(source).size / walGrowthDivisor);
+    await connection.backup(target, {
+      progress({ totalPages, remainingPages }) {
+        onProgress((totalPages - remainingPages) * pageSize, totalPages * pageSize);
+        if (walBytes(source) - started > mostGrowth) throw tooBusy(source);
+        return pages;
+      },
+    });
+    check(source, target);
+    return { version };
+  } finally {
+    asOwnerOf(dirname(source), () => closeQuietly(connection));
+  }
+}
+
+function openForCopy(source: string): Connection {
+  const connection = openReadOnly(source);
+  try {
+    connection.exec('BEGIN');
+    connection.prepare('SELECT count(*) FROM sqlite_schema').get();
+    return connection;
+  } catch (error) {
+    closeQuietly(connection);
+    throw error;
+  }
+}
+
+function check(source: string, target: string): void {
+  const copy = openReadOnly(target);
+  try {
+    const found = quickCheck(copy);
+    if (found === '') return;
+    throw new LinesideError('STORAGE_DAMAGED', `${source} is damaged: ${found}`, {
+      hint: 'A copy of it would be damaged too. --no-log leaves a damaged log out.',
+    });
+  } finally {
+    closeQuietly(copy);
+  }
+}
+
+function walBytes(source: string): number {
+  return statSync(`${source}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+function tooBusy(source: string): LinesideError {
+  return new LinesideError('STORAGE_FAILED', `${source} is written to faster than it can be copied`, {
+    hint: 'Take a faster medium, or a quieter hour; --no-log leaves the serial log out.',
+  });
+}

@@ -1,0 +1,78 @@
+/** Where on this machine lie the things that a backup holds. */
+import { existsSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { type Loaded, loadText, look } from '../../shared/config/load.ts';
+
+export interface BackupPlace {
+  /** Configuration, tokens, identity, secrets: all of the directory. */
+  readonly etcDir: string;
+  /** log.db, line-state.json. */
+  readonly lineDir: string;
+  /** refdata.db. */
+  readonly hubDir: string;
+  readonly keyFile: string;
+  readonly deviceId: string;
+}
+
+/** systemd gives the hub a directory of its own beside the line's; without systemd they share data.dir. */
+const hubSuffix = '-hub';
+
+/** What a backup needs of the configuration. */
+const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
+
+/** `warn`: told of faults that a backup does not depend on. */
+export function placeOf(
+  configFile: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+  warn: (warning: string) => void,
+): BackupPlace {
+  const looked = look(configFile, env, neededKeys);
+  if (looked.warning !== '') warn(looked.warning);
+  return placeIn(looked, dirname(configFileOf(configFile, env)));
+}
+
+/**
+ * Where a restore may write: the places of this box, by its own configuration and without one. Never by the backup's: the person who
+ * made the file would choose which files root replaces.
+ */
+export function knownPlaces(configFile: string, env: Readonly<Record<string, string | undefined>>): BackupPlace[] {
+  const etcDir = dirname(configFile);
+  const usual = placeIn(loadText({ file: configFile, text: undefined }, env, 'look'), etcDir);
+  try {
+    return [placeOf(configFile, env, () => undefined), usual];
+  } catch {
+    // No configuration, or a fault in a key that says where the data is: the usual place remains.
+    return [usual];
+  }
+}
+
+/** Which file load() reads, whether it is there or not. */
+export function configFileOf(named: string | undefined, env: Readonly<Record<string, string | undefined>>): string {
+  return resolve(named ?? env['LINESIDE_CONFIG'] ?? '/etc/lineside/lineside.toml');
+}
+
+/** `etcDir`: the directory that the configuration file is, or will be, in. */
+export function placeIn({ config, settings }: Pick<Loaded, 'config' | 'settings'>, etcDir: string): BackupPlace {
+  const lineDir = config.data.dir;
+  const ownDir = `${lineDir}${hubSuffix}`;
+  const hubDir = settings.get('data.dir')?.source === 'default' && existsSync(ownDir) ? ownDir : lineDir;
+  const { keyFile } = config.webhooks;
+  for (const dir of [lineDir, hubDir]) {
+    if (!`${resolve(dir)}/`.startsWith(`${resolve(etcDir)}/`)) continue;
+    throw new LinesideError(
+      'CONFIG_INVALID',
+      `the data (${dir}) lies in the directory of the configuration (${etcDir})`,
+      {
+        hint: 'Backups keep all of the one and some of the other: let data.dir name another place.',
+      },
+    );
+  }
+  return {
+    etcDir,
+    lineDir,
+    hubDir,
+    keyFile: settings.get('webhooks.key_file')?.source === 'default' ? join(hubDir, 'webhooks.key') : keyFile,
+    deviceId: config.device.id,
+  };
+}

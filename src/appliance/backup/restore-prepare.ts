@@ -1,0 +1,301 @@
+/** A restore up to the moment: every file of the backup lies beside what it is to replace, checked, and nothing is replaced. */
+
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { isTokenLock } from '../../shared/auth/token-file.ts';
+import { FILE_MODE } from '../../shared/auth/tokens.ts';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { loadText } from '../../shared/config/load.ts';
+import { checkReadable } from '../../shared/storage/migrate.ts';
+import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../../shared/storage/open.ts';
+import { etc, SERVICE_GROUP } from '../box.ts';
+import type { TarEntry } from '../tar.ts';
+import { Cursor, tarEntries, writeWhole } from '../tar-file.ts';
+import { asOwnerOf } from './as-owner.ts';
+import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
+import { Names } from './backup-etc.ts';
+import { type BackupPlace, knownPlaces, placeIn } from './data-paths.ts';
+import { pinDeviceId } from './device-pin.ts';
+import { type Move, preparedPath, syncPath } from './restore-swap.ts';
+
+/** Page cache while a database is checked. */
+const cacheKib = 4_096;
+const walLimitBytes = 4 * 1024 * 1024;
+
+/** What this program can open, and how a database that goes on from an earlier state gets a new identity. */
+export interface KnownDatabase {
+  readonly migrations: Migrations;
+  readonly renew: (connection: Connection) => void;
+}
+
+export interface PrepareOptions {
+  /** The backup, open for reading. */
+  readonly fd: number;
+  readonly verified: Verified;
+  readonly configFile: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly databases: Readonly<Record<'log' | 'refdata', KnownDatabase>>;
+  readonly onStep: (step: string) => void;
+}
+
+export interface Prepared {
+  readonly place: BackupPlace;
+  readonly moves: readonly Move[];
+}
+
+/** Throws MALFORMED, CONFIG_INVALID, STORAGE_FULL, STORAGE_DAMAGED, INTERNAL (a newer schema), and has changed nothing then. */
+export function prepareRestore(options: PrepareOptions): Prepared {
+  const begun: string[] = [];
+  try {
+    return prepare(options, begun);
+  } catch (error) {
+    for (const dir of begun) removeWork(dir);
+    throw error;
+  }
+}
+
+/** `begun`: told of each directory before anything is put into it. */
+function prepare(options: PrepareOptions, begun: string[]): Prepared {
+  const { fd, verified, configFile, env, onStep } = options;
+  const etcDir = dirname(configFile);
+  const begin = (dir: string, entries: readonly TarEntry[]): void => {
+    begun.push(dir);
+    beginIn(dir, entries);
+  };
+  begin(etcDir, verified.entries.filter(isEtc));
+  onStep('etc');
+  copyOut(fd, verified, isEtc, ({ path }) => join(preparedPath(etcDir), path.slice('etc/'.length)));
+  const place = placeOfPrepared(options, etcDir);
+
+  const data = verified.entries.filter((entry) => !isEtc(entry));
+  checkPlaces(data, place, knownPlaces(configFile, env));
+  const dirs = new Set(data.map(({ path }) => dirOf(path, place)));
+  for (const dir of dirs) {
+    begin(
+      dir,
+      data.filter(({ path }) => dirOf(path, place) === dir),
+    );
+  }
+  onStep('data');
+  const preparedAt = (path: string): string => join(preparedPath(dirOf(path, place)), nameOf(path, place));
+  for (const dir of dirs) {
+    const isHere = (entry: TarEntry): boolean => !isEtc(entry) && dirOf(entry.path, place) === dir;
+    asOwnerOf(dir, () => copyOut(fd, verified, isHere, ({ path }) => preparedAt(path)));
+  }
+  const { log, refdata } = options.databases;
+  const has = (path: string): boolean => data.some((entry) => entry.path === path);
+  const checkIn = (path: string, database: KnownDatabase): void => {
+    if (has(path)) asOwnerOf(dirOf(path, place), () => prepareDatabase(preparedAt(path), database));
+  };
+  checkIn(dataFiles.log, log);
+  checkIn(dataFiles.refdata, refdata);
+  for (const dir of begun) asOwnerOf(dir, () => syncTree(join(dir, restoreDirName)));
+  onStep('prepared');
+  return { place, moves: [...dataMoves(data, place), ...etcMoves(etcDir)] };
+}
+
+/** The configuration that comes says where the data goes, and keeps the name that the box had. */
+function placeOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: string): BackupPlace {
+  const path = join(preparedPath(etcDir), basename(configFile));
+  const { deviceId } = verified.list;
+  const text = (): string | undefined => (existsSync(path) ? readFileSync(path, 'utf8') : undefined);
+  const read = (): BackupPlace => placeIn(loadText({ file: path, text: text() }, env, 'look'), etcDir);
+  let place = read();
+  if (place.deviceId !== deviceId) {
+    // Made from the machine's own id where the file names none, and this is another machine or another card.
+    writeFileSync(path, pinDeviceId(text() ?? '', deviceId), { flush: true });
+    place = read();
+    if (place.deviceId !== deviceId) {
+      throw new LinesideError('CONFIG_INVALID', `the name of the box, ${deviceId}, cannot be kept`, {
+        hint: 'Does LINESIDE_DEVICE_ID say another one?',
+      });
+    }
+  }
+  return place;
+}
+
+/** Throws CONFIG_INVALID, with the first entry that the backup's configuration would put anywhere else than this box's own. */
+function checkPlaces(data: readonly TarEntry[], place: BackupPlace, known: readonly BackupPlace[]): void {
+  const dirs = known.flatMap(({ lineDir, hubDir }) => [lineDir, hubDir]).map((dir) => resolve(dir));
+  const keys = [...known.map(({ keyFile }) => keyFile), ...dirs.map((dir) => join(dir, 'webhooks.key'))];
+  for (const { path } of data) {
+    const target = join(dirOf(path, place), nameOf(path, place));
+    const isKnown =
+      path === dataFiles.key
+        ? isAbsolute(target) && keys.some((key) => resolve(key) === resolve(target))
+        : dirs.includes(resolve(dirname(target)));
+    // A key in the directory of the configuration is kept below etc/.
+    if (isKnown && !resolve(target).startsWith(`${resolve(place.etcDir)}/`)) continue;
+    const key = path === dataFiles.key ? 'webhooks.key_file' : 'data.dir';
+    throw new LinesideError(
+      'CONFIG_INVALID',
+      `cannot restore ${path}: the backup's configuration puts it at ${target}`,
+      {
+        hint: `This box keeps its data in ${[...new Set(dirs)].join(', ')}. If the place is right, set ${key} in the configuration of this box first.`,
+      },
+    );
+  }
+}
+
+/** Sound, of a version that this program can open, and under a new identity. Its write-ahead log is part of it afterwards. */
+function prepareDatabase(path: string, { migrations, renew }: KnownDatabase): void {
+  let connection: Connection | undefined;
+  try {
+    connection = openExisting({ path, cacheKib, walLimitBytes });
+    const found = quickCheck(connection);
+    if (found !== '') throw new LinesideError('STORAGE_DAMAGED', `the backup's ${basename(path)} is damaged: ${found}`);
+    checkReadable(connection, migrations);
+    renew(connection);
+    connection.pragma('wal_checkpoint(TRUNCATE)');
+  } catch (error) {
+    if (error instanceof LinesideError) throw error;
+    throw new LinesideError('STORAGE_DAMAGED', `the backup's ${basename(path)} cannot be opened: ${messageOf(error)}`, {
+      cause: error,
+    });
+  } finally {
+    if (connection !== undefined) closeQuietly(connection);
+  }
+}
+
+/** What was made ready and is not wanted after all. */
+export function removeWork(dir: string): void {
+  asOwnerOf(dir, () => rmSync(join(dir, restoreDirName), { recursive: true, force: true }));
+}
+
+/** The companions of a database first: an old write-ahead log beside a new file would be checkpointed into it. */
+function dataMoves(data: readonly TarEntry[], place: BackupPlace): Move[] {
+  const moves = data.map(({ path }) => ({ dir: dirOf(path, place), name: nameOf(path, place), hasNew: true }));
+  const companions = moves
+    .filter(({ name }) => name.endsWith('.db'))
+    .flatMap(({ dir, name }) => ['-wal', '-shm'].map((suffix) => ({ dir, name: name + suffix, hasNew: false })));
+  return [...companions, ...moves];
+}
+
+/** The directory becomes what it was: what it has gained since goes. */
+function etcMoves(etcDir: string): Move[] {
+  const prepared = readdirSync(preparedPath(etcDir));
+  const names = new Set([...readdirSync(etcDir), ...prepared]);
+  names.delete(restoreDirName);
+  names.delete(setupDirName);
+  // A command may be waiting for it.
+  return [...names]
+    .filter((name) => !isTokenLock(name))
+    .map((name) => ({ dir: etcDir, name, hasNew: prepared.includes(name) }));
+}
+
+function syncTree(dir: string): void {
+  for (const path of ['.', ...readdirSync(dir, { recursive: true, encoding: 'utf8' })]) syncPath(join(dir, path));
+}
+
+function dirOf(path: string, place: BackupPlace): string {
+  if (path === dataFiles.key) return dirname(place.keyFile);
+  return path.startsWith('line/') ? place.lineDir : place.hubDir;
+}
+
+function nameOf(path: string, place: BackupPlace): string {
+  return path === dataFiles.key ? basename(place.keyFile) : basename(path);
+}
+
+// The files of a backup into the directories that stand beside what they are to replace.
+
+/** A directory of the service that is not there yet; systemd makes its own mode of it. */
+const dirMode = 0o700;
+const slackBytes = 16 * 1024 * 1024;
+
+/** What an earlier try left is removed; it had no journal, so nothing of it is in use. */
+function beginIn(dir: string, entries: readonly TarEntry[]): void {
+  mkdirSync(dir, { recursive: true, mode: dirMode });
+  const work = join(dir, restoreDirName);
+  asOwnerOf(dir, () => rmSync(work, { recursive: true, force: true }));
+  const needed = entries.reduce((all, { bytes }) => all + bytes, slackBytes);
+  const { bavail, bsize } = statfsSync(dir);
+  if (bavail * bsize < needed) {
+    throw new LinesideError('STORAGE_FULL', `${dir} has ${bavail * bsize} bytes free, the restore needs ${needed}`, {
+      hint: 'What is there now is kept until the end. Where it is not wanted: lineside factory-reset, then restore.',
+    });
+  }
+  asOwnerOf(dir, () => {
+    // Not recursive: what the service's user may have put there is not followed.
+    mkdirSync(work, { mode: 0o700 });
+    mkdirSync(join(work, 'old'), { mode: 0o700 });
+    mkdirSync(join(work, 'new'), { mode: 0o700 });
+  });
+}
+
+/** The wanted files; their hashes again, since a medium may read differently the second time. Throws MALFORMED. */
+function copyOut(
+  fd: number,
+  { list }: Verified,
+  wanted: (entry: TarEntry) => boolean,
+  target: (entry: TarEntry) => string,
+): void {
+  const names = new Names();
+  const hashes = new Map(list.files.map(({ path, sha256 }) => [path, sha256]));
+  for (const { entry, content } of tarEntries(new Cursor(fd, 0, fstatSync(fd).size))) {
+    const hash = hashes.get(entry.path);
+    if (hash === undefined || !wanted(entry)) continue;
+    const path = target(entry);
+    if (entry.isDirectory) mkdirSync(path);
+    else writeFile(path, content, hash);
+    // As root only: other users cannot give files away. What belongs to the service's users is written as they.
+    if (process.geteuid?.() === 0 && isEtc(entry)) chownSync(path, 0, groupOf(entry, names));
+    chmodSync(path, modeOf(entry));
+  }
+}
+
+function isEtc({ path }: TarEntry): boolean {
+  return path.startsWith('etc/');
+}
+
+const tokensFile = `etc/${basename(etc.tokens)}`;
+const privateDirs = ['etc/ca', 'etc/secrets'];
+
+/** The group is kept if it is one of the service's: the archive could name any. Root owns all of /etc/lineside. */
+function groupOf({ path, group }: TarEntry, names: Names): number {
+  const wanted = path === tokensFile ? SERVICE_GROUP : group;
+  return serviceGroups.includes(wanted) ? names.groupId(wanted) : 0;
+}
+
+const serviceGroups = [SERVICE_GROUP, 'lineside-hub'];
+
+/** Never setuid, executable, or writable for other users; secrets are for root alone, whatever the archive says. */
+function modeOf(entry: TarEntry): number {
+  const { path, isDirectory, mode } = entry;
+  const isPrivate = privateDirs.some((dir) => `${path}/`.startsWith(`${dir}/`));
+  if (isDirectory) return isPrivate ? 0o700 : (mode & 0o755) | 0o700;
+  if (isPrivate || !isEtc(entry)) return 0o600;
+  return path === tokensFile ? FILE_MODE : (mode & 0o644) | 0o600;
+}
+
+function writeFile(path: string, content: Iterable<Buffer>, sha256: string): void {
+  const hash = createHash('sha256');
+  const fd = openSync(path, 'wx', 0o600);
+  try {
+    for (const piece of content) {
+      hash.update(piece);
+      writeWhole(fd, piece);
+    }
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  if (hash.digest('hex') === sha256) return;
+  throw new LinesideError('MALFORMED', 'the backup was read differently than before: nothing was replaced', {
+    hint: 'The medium that it lies on is failing: copy it elsewhere.',
+  });
+}

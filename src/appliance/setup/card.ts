@@ -1,0 +1,108 @@
+/** The technician's files on the boot partition, as whatever editor left them. */
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse, TomlError } from 'smol-toml';
+import { messageOf, systemCode } from '../../shared/base/errors.ts';
+import type { Fault } from '../../shared/config/settings.ts';
+import { tomlPlaces } from './toml-positions.ts';
+
+export type CardName = 'setup.toml' | 'lineside.toml';
+
+export interface CardFile {
+  /** As it is spelled on the card: FAT knows no case, other file systems do. */
+  readonly path: string;
+  readonly bytes: Buffer;
+}
+
+/** Bytes: far more than either file can need, and no burden to read. */
+const MAX_CARD_FILE_BYTES = 256 * 1024;
+
+export type OnCard =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'fault'; readonly message: string }
+  | ({ readonly kind: 'file' } & CardFile);
+
+export function findOnCard(boot: string, name: CardName): OnCard {
+  const names = namesIn(boot);
+  const found = names.filter((one) => one.toLowerCase() === name);
+  const [first] = found;
+  // Windows hides the ending and adds one.
+  const twin = names.find((one) => one.toLowerCase() === `${name}.txt`);
+  if (twin !== undefined)
+    return { kind: 'fault', message: `there is a file "${twin}": its name must be ${name}, without ".txt"` };
+  if (first === undefined) return { kind: 'none' };
+  if (found.length > 1) return { kind: 'fault', message: `is there twice: ${found.join(', ')}` };
+  const path = join(boot, first);
+  const status = statSync(path);
+  if (!status.isFile()) return { kind: 'fault', message: 'is no file' };
+  if (status.size > MAX_CARD_FILE_BYTES)
+    return { kind: 'fault', message: `has ${status.size} bytes: at most ${MAX_CARD_FILE_BYTES} are read` };
+  return { kind: 'file', path, bytes: readFileSync(path) };
+}
+
+function namesIn(boot: string): string[] {
+  try {
+    return readdirSync(boot);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+/** undefined: the bytes are not UTF-8, and `message` says what they seem to be. */
+export function decode(bytes: Buffer): { readonly text: string } | { readonly message: string } {
+  const first = bytes.subarray(0, 2).toString('hex');
+  if (first === 'fffe' || first === 'feff' || bytes.includes(0)) {
+    return { message: 'is not UTF-8 but UTF-16, it seems: save it as UTF-8' };
+  }
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes) };
+  } catch {
+    const line = bytes.subarray(0, firstInvalid(bytes)).filter((byte) => byte === 0x0a).length + 1;
+    return { message: `line ${line}: has characters that are not UTF-8: save it as UTF-8` };
+  }
+}
+
+function firstInvalid(bytes: Buffer): number {
+  // A replacement character stands for what could not be decoded.
+  return Buffer.from(bytes.toString('utf8').split('\uFFFD')[0] ?? '').length;
+}
+
+/** As the box keeps it: without byte order mark, lines ending as everywhere else. */
+export function unixText(text: string): string {
+  return text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n');
+}
+
+export interface Document {
+  readonly table: Readonly<Record<string, unknown>>;
+  /** "NAME:LINE: path: message", as far as the line is known. */
+  readonly locate: (fault: Fault) => string;
+}
+
+/** The parser's own message shows the line it stumbled over, which may hold a secret: only its first sentence is kept. */
+export function readDocument(name: CardName, text: string): Document | { readonly message: string } {
+  const bare = text.replace(/^\uFEFF/, '');
+  try {
+    const table = parse(bare);
+    const places = tomlPlaces(bare);
+    return { table, locate: ({ path, message }) => `${name}${lineOf(places, path)}: ${path}: ${message}` };
+  } catch (error) {
+    const line = error instanceof TomlError ? error.line : 0;
+    const what = (messageOf(error).split('\n')[0] ?? '').replace('Invalid TOML document: ', '');
+    const curly = /[“”„‘’]/.test(bare.split('\n')[line - 1] ?? '') ? ' (quotes must be straight: ")' : '';
+    return { message: `${name}${line === 0 ? '' : `:${line}`}: ${what}${curly}` };
+  }
+}
+
+/** Of the value, or of the table around it where that is not there. */
+function lineOf(places: ReturnType<typeof tomlPlaces>, path: string): string {
+  for (let wanted = path; wanted !== ''; wanted = wanted.replace(/[.[]?[^.[]*$/, '')) {
+    const place = places.find((one) => written(one.path) === wanted);
+    if (place !== undefined) return `:${place.line}`;
+  }
+  return '';
+}
+
+function written(path: readonly (string | number)[]): string {
+  return path.map((part, i) => (typeof part === 'number' ? `[${part}]` : i === 0 ? part : `.${part}`)).join('');
+}

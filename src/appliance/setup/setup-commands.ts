@@ -1,0 +1,35 @@
+/** `lineside setup`: the files that a technician edits on the card, put into effect at the start of the box. */
+import type { Command } from 'commander';
+import type { LocalShell } from '../../cli/cli.ts';
+import { messageOf } from '../../shared/base/errors.ts';
+import { Box } from '../box.ts';
+import { realDisk } from '../disk.ts';
+import { settleErrors } from './card-writes.ts';
+import { applySetup } from './setup.ts';
+import { setupExample } from './setup-example.ts';
+
+export function addSetupCommands(program: Command, { io }: LocalShell): void {
+  const setup = program.command('setup').description('set the box up from the files on its card');
+  setup
+    .command('apply')
+    .description('put setup.toml and lineside.toml into effect where they changed; faults go to setup-errors.txt there')
+    .requiredOption('--boot <dir>', 'where the boot partition is mounted')
+    .option('--root <dir>', 'where the file system of the box is mounted', '/')
+    .action((options: { boot: string; root: string }) => {
+      const log = (line: string): void => void io.stdout.write(`setup: ${line}\n`);
+      const parts = { boot: options.boot, box: new Box(options.root), disk: realDisk, clock: io.clock, log };
+      try {
+        applySetup(parts);
+      } catch (error) {
+        // A box may have no other way to tell.
+        settleErrors(parts, [messageOf(error)]);
+        throw error;
+      }
+    });
+  setup
+    .command('example')
+    .description('print a commented setup.toml with every key')
+    .action(() => {
+      io.stdout.write(setupExample());
+    });
+}

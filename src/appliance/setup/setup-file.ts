@@ -1,0 +1,194 @@
+/** setup.toml as a whole, judged: what is wished for, or every fault at once. No fault shows a secret. Pure. */
+import type { Fault } from '../../shared/config/settings.ts';
+import { judge, nearest } from '../../shared/config/values.ts';
+import { addressFault, familyOf, gatewayFault } from './address.ts';
+import { type SetupKey, setupKeys, TAKEN, tokenKeys } from './setup-keys.ts';
+import { sshKeyFault } from './ssh-key.ts';
+import { type TokenSpec, tokenFaults } from './token-specs.ts';
+
+export interface Setup {
+  readonly hostname: string;
+  readonly timeServers: readonly string[];
+  readonly network: Network;
+  readonly sshKeys: readonly string[];
+  readonly tokens: readonly TokenSpec[];
+  /** Files for the hub, by name; '' removes one, "*" keeps what is there. */
+  readonly secrets: ReadonlyMap<string, string>;
+}
+
+export interface Network {
+  readonly method: 'dhcp' | 'static';
+  readonly address: string;
+  readonly gateway: string;
+  readonly dns: readonly string[];
+  readonly wifi: Wifi | undefined;
+}
+
+export interface Wifi {
+  readonly ssid: string;
+  /** '' where it is open; "*": the one that is on the box. */
+  readonly psk: string;
+  readonly country: string;
+}
+
+type Table = Readonly<Record<string, unknown>>;
+type Values = ReadonlyMap<string, unknown>;
+
+const SECRET_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
+/** Of the certificate, which the setup file does not bring along. */
+const OWN_SECRET = 'tls.key';
+/** Names and addresses of time servers. */
+const SERVER = /^[A-Za-z0-9]([A-Za-z0-9.:-]{0,252})$/;
+const SECTIONS = ['box', 'network', 'network.wifi', 'ssh'];
+
+export interface Judged {
+  /** Complete also where there are faults: what is faulty has its default. */
+  readonly setup: Setup;
+  readonly faults: readonly Fault[];
+}
+
+export function judgeSetup(document: Table): Judged {
+  const faults: Fault[] = [];
+  const { token, secrets, ...rest } = document;
+  const values = new Map<string, unknown>(setupKeys.map(({ key }) => [key.path, key.schema.default]));
+  readSections(rest, '', values, faults);
+  const network = networkOf(values, 'network' in rest && isTable(rest.network) && 'wifi' in rest.network, faults);
+  const sshKeys = values.get('ssh.keys') as readonly string[];
+  sshKeys.forEach((key, i) => {
+    const fault = sshKeyFault(key);
+    if (fault !== undefined) faults.push({ path: `ssh.keys[${i}]`, message: fault });
+  });
+  const timeServers = values.get('box.time_servers') as readonly string[];
+  const odd = timeServers.find((server) => !SERVER.test(server));
+  if (odd !== undefined)
+    faults.push({ path: 'box.time_servers', message: `${JSON.stringify(odd)} is no name or address` });
+  const hostname = values.get('box.hostname') as string;
+  if (hostname === 'localhost')
+    faults.push({ path: 'box.hostname', message: '"localhost" is every machine to itself' });
+  const tokens = readTokens(token, faults);
+  faults.push(...tokenFaults(tokens));
+  return { setup: { hostname, timeServers, network, sshKeys, tokens, secrets: readSecrets(secrets, faults) }, faults };
+}
+
+function readSections(table: Table, prefix: string, into: Map<string, unknown>, faults: Fault[]): void {
+  const known = [...SECTIONS, 'token', 'secrets'];
+  for (const [name, value] of Object.entries(table)) {
+    const path = prefix + name;
+    const found = setupKeys.find(({ key }) => key.path === path);
+    if (SECTIONS.includes(path)) {
+      if (isTable(value)) readSections(value, `${path}.`, into, faults);
+      else faults.push({ path, message: `is a section: write [${path}]` });
+    } else if (found !== undefined) readValue(found, value, path, into, faults);
+    else faults.push(unknownKey(path, value, isTable(value) ? known : setupKeys.map(({ key }) => key.path)));
+  }
+}
+
+function unknownKey(path: string, value: unknown, known: readonly string[]): Fault {
+  const meant = nearest(path, known);
+  const what = isTable(value) ? 'no such section' : 'no such key';
+  return { path, message: meant === undefined ? what : `${what}; did you mean ${meant}?` };
+}
+
+function readValue(
+  { key, secret }: SetupKey,
+  raw: unknown,
+  path: string,
+  into: Map<string, unknown>,
+  faults: Fault[],
+): void {
+  const judged = judge(key, raw);
+  if ('value' in judged) into.set(key.path, judged.value);
+  // What the judge says shows the value.
+  else faults.push({ path, message: secret === true ? 'must be a text in quotes' : judged.fault });
+}
+
+function networkOf(values: Values, hasWifi: boolean, faults: Fault[]): Network {
+  const text = (key: string): string => values.get(`network.${key}`) as string;
+  const [method, address, gateway] = [text('method') as Network['method'], text('address'), text('gateway')];
+  const dns = values.get('network.dns') as readonly string[];
+  const fault = (key: string, message: string | undefined): void => {
+    if (message !== undefined) faults.push({ path: `network.${key}`, message });
+  };
+  if (method === 'static') {
+    fault('address', address === '' ? 'is missing: method "static" needs it' : addressFault(address));
+    if (gateway !== '') fault('gateway', gatewayFault(gateway, address));
+  } else {
+    for (const key of ['address', 'gateway']) if (text(key) !== '') fault(key, 'is for method = "static" only');
+  }
+  const odd = dns.find((server) => familyOf(server) === undefined);
+  if (odd !== undefined) fault('dns', `must hold addresses, not ${JSON.stringify(odd)}`);
+  return { method, address, gateway, dns, wifi: hasWifi ? wifiOf(values, faults) : undefined };
+}
+
+/** IEEE 802.11: a network's name has 1 to 32 bytes. WPA: a password is 8 to 63 characters of ASCII, or 64 digits. */
+const SSID_BYTES = 32;
+const PSK = /^([ -~]{8,63}|[0-9A-Fa-f]{64})$/;
+
+function wifiOf(values: Values, faults: Fault[]): Wifi {
+  const text = (key: string): string => values.get(`network.wifi.${key}`) as string;
+  const [ssid, psk, country] = [text('ssid'), text('psk'), text('country')];
+  const open = values.get('network.wifi.open') === true;
+  const fault = (key: string, message: string): void => void faults.push({ path: `network.wifi.${key}`, message });
+  const bytes = new TextEncoder().encode(ssid).length;
+  if (bytes === 0) fault('ssid', 'is missing');
+  if (bytes > SSID_BYTES) fault('ssid', `has ${bytes} bytes: the name of a network has ${SSID_BYTES} at most`);
+  if (country === '') fault('country', 'is missing: Wi-Fi needs to know whose rules hold here, such as "DE"');
+  if (open && psk !== '') fault('psk', 'a network with a password is not open: remove one of the two');
+  if (!open && psk === '') fault('psk', 'is missing (a network without one: open = true)');
+  if (!open && psk !== '' && psk !== TAKEN && !PSK.test(psk)) {
+    fault('psk', 'must be 8 to 63 characters without umlauts and the like, or 64 hexadecimal digits');
+  }
+  return { ssid, psk: open ? '' : psk, country };
+}
+
+function readTokens(raw: unknown, faults: Fault[]): TokenSpec[] {
+  if (raw === undefined) return [];
+  if (!Array.isArray(raw) || !raw.every(isTable)) {
+    faults.push({ path: 'token', message: 'is a list of sections: write [[token]]' });
+    return [];
+  }
+  return raw.map((table: Table, i) => {
+    const values = new Map<string, unknown>(tokenKeys.map(({ key }) => [key.path, key.schema.default]));
+    for (const [name, value] of Object.entries(table)) {
+      const found = tokenKeys.find(({ key }) => key.path === name);
+      const path = `token[${i}].${name}`;
+      if (found === undefined)
+        faults.push({
+          ...unknownKey(
+            name,
+            value,
+            tokenKeys.map(({ key }) => key.path),
+          ),
+          path,
+        });
+      else readValue(found, value, path, values, faults);
+    }
+    return Object.fromEntries(values) as unknown as TokenSpec;
+  });
+}
+
+/** `kafka.password = "..."` without quotes around the name is a table in TOML: the same is meant. */
+function readSecrets(raw: unknown, faults: Fault[]): Map<string, string> {
+  const found = new Map<string, string>();
+  const visit = (table: Table, prefix: string): void => {
+    for (const [key, value] of Object.entries(table)) {
+      const name = prefix + key;
+      const path = `secrets.${name}`;
+      if (isTable(value)) visit(value, `${name}.`);
+      else if (typeof value !== 'string') faults.push({ path, message: 'must be a text in quotes' });
+      else if (found.has(name)) faults.push({ path, message: 'is there twice' });
+      else if (!SECRET_NAME.test(name))
+        faults.push({ path, message: 'its name must be 1 to 64 of a-z, 0-9, ".", "_", "-"' });
+      else if (name === OWN_SECRET)
+        faults.push({ path, message: 'is the key of the certificate, which the box makes' });
+      else found.set(name, value);
+    }
+  };
+  if (isTable(raw)) visit(raw, '');
+  else if (raw !== undefined) faults.push({ path: 'secrets', message: 'is a section: write [secrets]' });
+  return found;
+}
+
+function isTable(value: unknown): value is Table {
+  return typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value));
+}

@@ -1,0 +1,88 @@
+/** What the set-up remembers from one start to the next, in files of root's alone. */
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import type { Clock } from '../../shared/base/clock.ts';
+import { type Box, etc } from '../box.ts';
+import type { Disk } from '../disk.ts';
+import type { Change } from '../transaction.ts';
+import type { CardName } from './card.ts';
+
+export interface SetupParts {
+  /** Where the boot partition is mounted. */
+  readonly boot: string;
+  readonly box: Box;
+  readonly disk: Disk;
+  readonly clock: Clock;
+  /** A line for the journal: never with a secret in it. */
+  readonly log: (line: string) => void;
+}
+
+export const kept = {
+  applied: join(etc.setup, 'applied.json'),
+  /** The claim token, until it is revoked: the console shows it. */
+  claim: join(etc.setup, 'claim'),
+  /** There once claim.txt was written to the card: who removes it there does not want it back. */
+  claimOnCard: join(etc.setup, 'claim-on-card'),
+  issue: join(etc.setup, 'issue'),
+  /** The card's file before and after its secrets were taken out, while that is not done. */
+  taking: join(etc.setup, 'taking.json'),
+} as const;
+
+export interface Applied {
+  /** SHA-256 of each file that was applied, as it is on the card without its secrets. */
+  readonly files: Readonly<Partial<Record<CardName, string>>>;
+  /** A claim token was made, or was not wanted: there is never a second one. */
+  readonly claimed: boolean;
+  /** Fixed addresses, for the certificate. */
+  readonly addresses: readonly string[];
+  /** Tokens that setup.toml gave by their hashes: what of them is not on the box any more was revoked there. */
+  readonly granted: readonly string[];
+}
+
+const nothing: Applied = { files: {}, claimed: false, addresses: [], granted: [] };
+
+export function readApplied(box: Box): Applied {
+  return { ...nothing, ...(own(box, kept.applied) as Partial<Applied> | undefined) };
+}
+
+export function appliedChange(applied: Applied): Change {
+  return closed(kept.applied, `${JSON.stringify(applied)}\n`);
+}
+
+export interface Taking {
+  readonly before: Buffer;
+  readonly after: Buffer;
+}
+
+export function readTaking(box: Box): Taking | undefined {
+  const stored = own(box, kept.taking) as { before: string; after: string } | undefined;
+  if (stored === undefined) return undefined;
+  return { before: Buffer.from(stored.before, 'base64'), after: Buffer.from(stored.after, 'base64') };
+}
+
+/** One that a damaged file system left counts as none; the parser's message would show what is in it. */
+function own(box: Box, place: string): unknown {
+  try {
+    return JSON.parse(box.text(place) ?? '');
+  } catch {
+    return undefined;
+  }
+}
+
+export function takingChange({ before, after }: Taking): Change {
+  return closed(kept.taking, JSON.stringify({ before: before.toString('base64'), after: after.toString('base64') }));
+}
+
+/** Whether the file is what an interrupted overwriting leaves: every byte that of before, or of after. */
+export function isBetween({ before, after }: Taking, bytes: Buffer): boolean {
+  if (bytes.length !== after.length || before.length !== after.length) return false;
+  return bytes.every((byte, i) => byte === after[i] || byte === before[i]);
+}
+
+export function closed(place: string, content: string | Buffer | undefined): Change {
+  return { place, content, mode: 0o600, dirMode: 0o700 };
+}
+
+export function sha256(bytes: Buffer | string): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}

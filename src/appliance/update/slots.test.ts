@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { readSlots, writeSlots } from './slot-file.ts';
+import { onTrial, parseSlots, renderSlots, type Slot, type SlotState, settled, startOf } from './slots.ts';
+
+interface Row {
+  readonly name: string;
+  readonly own: Slot;
+  readonly text: string;
+  readonly go: 'on' | 'reboot';
+  readonly trying: boolean;
+  readonly after: string;
+}
+
+const table = join(import.meta.dirname, '../../../test/appliance/slot-states.json');
+const { states } = JSON.parse(readFileSync(table, 'utf8')) as { readonly states: readonly Row[] };
+
+function bootDir(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-slots-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+function every(): SlotState[] {
+  const trials = (['a', 'b'] as const).flatMap((good) =>
+    Array.from({ length: 10 }, (_, left) => ({ ...onTrial(good), left })),
+  );
+  return [settled('a'), settled('b'), { ...settled('a'), failed: 'b' }, { ...settled('b'), failed: 'a' }, ...trials];
+}
+
+for (const { name, own, text, go, trying, after } of states) {
+  test(`a start, ${name} (${own} runs): ${go}, ${trying ? 'a trial' : 'no trial'}`, () => {
+    const start = startOf(own, parseSlots(text));
+    assert.deepEqual([start.go, start.isTrial], [go, trying]);
+    assert.equal(start.write === undefined ? text : renderSlots(start.write), after);
+  });
+}
+
+test('every state that is written is 64 bytes, is read back, and ends in a line of its own', () => {
+  for (const state of every()) {
+    const text = renderSlots(state);
+    assert.equal(Buffer.byteLength(text), 64);
+    assert.deepEqual(parseSlots(text), state);
+    assert.match(text, new RegExp(`^os_prefix=${state.trying ?? state.good}/$`, 'm'));
+  }
+});
+
+test('a file with one byte changed is another state or none, and never one that starts a slot nobody named', () => {
+  const whole = renderSlots(onTrial('a'));
+  for (let at = 0; at < whole.length; at++) {
+    for (const byte of ['\0', ' ', 'a', 'b', '-', '0', '9', '\n', 'x']) {
+      const read = parseSlots(whole.slice(0, at) + byte + whole.slice(at + 1));
+      // The tries left may be another number: all else holds together.
+      if (read !== undefined) assert.deepEqual({ ...read, left: 3 }, onTrial('a'), `${JSON.stringify(byte)} at ${at}`);
+    }
+  }
+});
+
+test('a trial that is never marked good is over after three starts, and ends with the good slot', () => {
+  let state = onTrial('b');
+  const seen: string[] = [];
+  for (;;) {
+    const start = startOf('a', state);
+    seen.push(start.go);
+    state = start.write ?? state;
+    if (start.go === 'reboot') break;
+  }
+  assert.deepEqual(seen, ['on', 'on', 'on', 'reboot']);
+  assert.deepEqual(state, { ...settled('b'), failed: 'a' });
+});
+
+test('slot.txt is overwritten where it lies', (t) => {
+  const dir = bootDir(t);
+  const path = join(dir, 'slot.txt');
+  writeFileSync(path, renderSlots(settled('a')));
+  const { ino } = statSync(path);
+  writeSlots(dir, onTrial('a'));
+  assert.equal(statSync(path).ino, ino);
+  assert.deepEqual(readSlots(dir), onTrial('a'));
+});
+
+test('a machine without slots, and a file that says nothing, are said', (t) => {
+  const dir = bootDir(t);
+  const refused = (about: RegExp): void =>
+    assert.throws(
+      () => readSlots(dir),
+      (error) => error instanceof LinesideError && error.code === 'NOT_READY' && about.test(error.message),
+    );
+  refused(/has no slots/);
+  writeFileSync(join(dir, 'slot.txt'), '\0'.repeat(64));
+  refused(/does not say/);
+});

@@ -1,0 +1,168 @@
+/**
+ * An update bundle: "lineside-update 1 <bytes of the manifest>\n", the manifest's Ed25519 signature (64 bytes), the manifest,
+ * and the parts it lists with their hashes, one behind the other and nothing after them. What is not signed is not read.
+ */
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
+import { fstatSync, readFileSync, readSync } from 'node:fs';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { Cursor } from '../tar-file.ts';
+import { parseVersion } from './release.ts';
+
+export interface Part {
+  readonly name: 'boot' | 'root';
+  readonly bytes: number;
+  /** Lower-case hex. */
+  readonly sha256: string;
+}
+
+export interface Manifest {
+  readonly version: string;
+  /** What it runs on: "raspberry-pi-arm64". */
+  readonly board: string;
+  /** RFC 3339. */
+  readonly builtAt: string;
+  /** boot: a tar file of the slot's directory on the boot partition; root: the image of its root partition. */
+  readonly parts: readonly [Part & { readonly name: 'boot' }, Part & { readonly name: 'root' }];
+}
+
+export interface Bundle {
+  readonly manifest: Manifest;
+  /** A cursor over a part; `onRead`: told of every byte in its order. */
+  part(name: Part['name'], onRead?: (piece: Buffer) => void): Cursor;
+}
+
+const magic = 'lineside-update 1';
+const signatureBytes = 64;
+/** A manifest has some 400. */
+const maxManifestBytes = 65_536;
+/** The magic, a number of up to 5 digits, a blank and a newline. */
+const maxFirstLineBytes = magic.length + 7;
+
+/** Reads and checks all but the parts' contents. Throws MALFORMED, PERMISSION_DENIED (the signature). */
+export function openBundle(fd: number, publicKey: KeyObject): Bundle {
+  const { size } = fstatSync(fd);
+  const first = readAt(fd, 0, Math.min(size, maxFirstLineBytes)).toString('latin1');
+  const found = /^lineside-update (\d+) ([1-9]\d{0,4})\n/.exec(first);
+  if (found === null) throw malformed('it does not begin as a bundle does');
+  if (found[1] !== '1') throw malformed(`it is of format ${found[1]}, this lineside knows 1`);
+  const manifestBytes = Number(found[2]);
+  if (manifestBytes > maxManifestBytes) throw malformed('its list of contents is too long');
+  const signatureAt = found[0].length;
+  const partsAt = signatureAt + signatureBytes + manifestBytes;
+  if (size < partsAt) throw malformed('it is cut short');
+  const text = readAt(fd, signatureAt + signatureBytes, manifestBytes);
+  if (!verify(null, text, publicKey, readAt(fd, signatureAt, signatureBytes))) {
+    throw new LinesideError('PERMISSION_DENIED', 'the bundle is not signed with the key that this box trusts', {
+      hint: 'Get it again from where it came from; a bundle for boxes of another owner does not fit.',
+    });
+  }
+  const manifest = readManifest(text);
+  const [boot, root] = manifest.parts;
+  const expected = partsAt + boot.bytes + root.bytes;
+  if (size !== expected) {
+    throw malformed(size < expected ? `it is cut short: ${size} of ${expected} bytes` : 'something follows its end');
+  }
+  return {
+    manifest,
+    part: (name, onRead) =>
+      name === 'boot'
+        ? new Cursor(fd, partsAt, boot.bytes, onRead)
+        : new Cursor(fd, partsAt + boot.bytes, root.bytes, onRead),
+  };
+}
+
+/** The bytes before the parts. */
+export function bundleHead(manifest: Manifest, privateKey: KeyObject): Buffer {
+  const text = Buffer.from(`${JSON.stringify(manifest)}\n`);
+  readManifest(text);
+  return Buffer.concat([Buffer.from(`${magic} ${text.length}\n`), sign(null, text, privateKey), text]);
+}
+
+/** Throws CONFIG_INVALID. */
+export function readPublicKey(file: string): KeyObject {
+  return ed25519(file, () => createPublicKey(readFileSync(file)));
+}
+
+/** Throws CONFIG_INVALID. */
+export function readPrivateKey(file: string): KeyObject {
+  return ed25519(file, () => createPrivateKey(readFileSync(file)));
+}
+
+function ed25519(file: string, read: () => KeyObject): KeyObject {
+  let key: KeyObject;
+  try {
+    key = read();
+  } catch (error) {
+    throw new LinesideError('CONFIG_INVALID', `the key ${file} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+      hint: 'An image that was built without --update-key takes no updates.',
+    });
+  }
+  if (key.asymmetricKeyType !== 'ed25519') {
+    throw new LinesideError('CONFIG_INVALID', `the key ${file} is of type ${key.asymmetricKeyType}, not Ed25519`, {
+      hint: 'openssl genpkey -algorithm ed25519 -out update.key; openssl pkey -in update.key -pubout -out update.pub',
+    });
+  }
+  return key;
+}
+
+function readManifest(text: Buffer): Manifest {
+  let read: unknown;
+  try {
+    read = JSON.parse(text.toString('utf8'));
+  } catch {
+    throw malformed('its list of contents cannot be read');
+  }
+  const { version, board, builtAt, parts } = fields(read);
+  if (!isText(version) || parseVersion(version) === undefined) throw malformed('it does not say its version');
+  if (!isText(board) || !isText(builtAt)) throw malformed('it does not say what it is for');
+  if (!Array.isArray(parts) || parts.length !== 2) throw malformed('it does not have the two parts');
+  return { version, board, builtAt, parts: [readPart(parts[0], 'boot'), readPart(parts[1], 'root')] };
+}
+
+function readPart<Name extends Part['name']>(read: unknown, name: Name): Part & { readonly name: Name } {
+  const { name: said, bytes, sha256 } = fields(read);
+  if (said !== name || typeof bytes !== 'number' || !Number.isSafeInteger(bytes) || bytes <= 0) {
+    throw malformed(`its part "${name}" is not described`);
+  }
+  if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/.test(sha256)) throw malformed(`its part "${name}" has no hash`);
+  return { name, bytes, sha256 };
+}
+
+function fields(read: unknown): Readonly<Record<string, unknown>> {
+  return typeof read === 'object' && read !== null ? { ...read } : {};
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && /^[ -~]{1,200}$/.test(value);
+}
+
+/** Throws MALFORMED where the content is not what was signed. */
+export function checkPart(bundle: Bundle, part: Part, onPiece: (bytes: number) => void): void {
+  const hash = createHash('sha256');
+  for (const piece of bundle.part(part.name).pieces(part.bytes)) {
+    hash.update(piece);
+    onPiece(piece.length);
+  }
+  if (hash.digest('hex') !== part.sha256) throw malformed(`its part "${part.name}" is not what was signed`);
+}
+
+/** A medium may read differently the second time, by age or on purpose: what is put in place is what was signed, or nothing. */
+export function readDifferently(): LinesideError {
+  return new LinesideError('MALFORMED', 'the bundle was read differently than before: nothing was switched', {
+    hint: 'The medium that it lies on is failing: copy it elsewhere.',
+  });
+}
+
+function readAt(fd: number, at: number, bytes: number): Buffer {
+  const buffer = Buffer.alloc(bytes);
+  const read = readSync(fd, buffer, 0, bytes, at);
+  if (read !== bytes) throw malformed('it is cut short');
+  return buffer;
+}
+
+function malformed(what: string): LinesideError {
+  return new LinesideError('MALFORMED', `the file is no bundle that can be used: ${what}`, {
+    hint: 'Get it again from where it came from.',
+  });
+}

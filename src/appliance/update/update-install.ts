@@ -1,0 +1,243 @@
+/**
+ * Puts an update into the slot that does not run, and has it tried at the next start. The order is the promise: everything
+ * is verified before anything is written, nothing of the running slot is ever touched, and slot.txt comes last, so that a
+ * plug pulled at any step leaves the running slot as it is, and an install is simply run again.
+ */
+import { createHash } from 'node:crypto';
+import { closeSync, constants, fsyncSync, openSync, readFileSync, statfsSync } from 'node:fs';
+import { join } from 'node:path';
+import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
+import { dropPages } from '../../shared/base/libc.ts';
+import { Cursor, writeWhole } from '../tar-file.ts';
+import { bytesIn, checkBootPart, compareBoot, unpackBoot } from './boot-files.ts';
+import { type BootFacts, readBootFacts, sizeOfDevice, type UpdatePlace, withBoot } from './boot-partition.ts';
+import { compareVersions } from './release.ts';
+import { readSlots, writeSlots } from './slot-file.ts';
+import { onTrial, otherSlot, type Slot, type SlotState, settled } from './slots.ts';
+import {
+  type Bundle,
+  checkPart,
+  type Manifest,
+  openBundle,
+  type Part,
+  readDifferently,
+  readPublicKey,
+} from './update-bundle.ts';
+
+export interface InstallOptions {
+  readonly file: string;
+  readonly place: UpdatePlace;
+  readonly allowDowngrade: boolean;
+  /** Told of each piece: what is being done, and how much of it. */
+  readonly onProgress: (what: string, doneBytes: number, ofBytes: number) => void;
+  /** Before each step that writes; tests end the process here. */
+  readonly onStep?: (step: string) => void;
+}
+
+export interface Installed {
+  readonly slot: Slot;
+  readonly manifest: Manifest;
+}
+
+export function installUpdate(options: InstallOptions): Installed {
+  const { place, file } = options;
+  const key = readPublicKey(place.keyFile);
+  const fd = openSync(file, 'r');
+  try {
+    const bundle = openBundle(fd, key);
+    checkFits(bundle.manifest, options);
+    const facts = readBootFacts(place);
+    const state = readSlots(place.bootDir);
+    checkState(state, facts);
+    const slot = otherSlot(facts.slot);
+    const device = openRoot(place.rootDevice(facts, slot));
+    try {
+      checkRoom(bundle, place, facts, slot);
+      verifyParts(bundle, options);
+      write({ bundle, device, slot, state, options });
+    } finally {
+      closeRoot(device);
+    }
+    return { slot, manifest: bundle.manifest };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function checkFits({ board, version }: Manifest, { place, allowDowngrade }: InstallOptions): void {
+  const own = readFileSync(place.boardFile, 'utf8').trim();
+  if (board !== own) {
+    throw new LinesideError('CONFLICT', `the bundle is for ${board}, this box is ${own}`, {
+      hint: 'Take the bundle that was made for this kind of box.',
+    });
+  }
+  if (allowDowngrade || compareVersions(version, place.version) >= 0) return;
+  throw new LinesideError('CONFLICT', `the bundle has version ${version}, older than the ${place.version} that runs`, {
+    hint: 'With --allow-downgrade it is installed all the same; databases that it cannot read stay as they are, and it does not start with them.',
+  });
+}
+
+/** Only a slot that is known to be good is what an update can fall back to. */
+function checkState({ good, trying }: SlotState, { slot }: BootFacts): void {
+  if (trying === slot) {
+    throw new LinesideError('CONFLICT', `slot ${slot} is on trial`, {
+      hint: 'The health check marks it good within minutes, or the box goes back to the other slot; "lineside update mark-good" does it now.',
+    });
+  }
+  if (good === slot) return;
+  throw new LinesideError('CONFLICT', `slot ${slot} runs, but ${good} is the one that is known to be good`, {
+    hint: 'Restart the box; where it comes up with the same slot, "lineside update mark-good" makes that the good one.',
+  });
+}
+
+function checkRoom({ manifest }: Bundle, place: UpdatePlace, facts: BootFacts, slot: Slot): void {
+  const [boot, root] = manifest.parts;
+  const room = sizeOfDevice(place.rootDevice(facts, slot));
+  if (root.bytes > room) {
+    throw new LinesideError('TOO_LARGE', `the root of the bundle has ${root.bytes} bytes, slot ${slot} takes ${room}`, {
+      hint: 'It is for a card with another layout: write a new card.',
+    });
+  }
+  const { bavail, bsize } = statfsSync(place.bootDir);
+  const free = bavail * bsize + bytesIn(join(place.bootDir, slot));
+  if (boot.bytes > free) {
+    throw new LinesideError('STORAGE_FULL', `the boot files have ${boot.bytes} bytes, the boot partition has ${free}`, {
+      hint: "Remove from it what is not lineside's.",
+    });
+  }
+}
+
+function verifyParts(bundle: Bundle, { onProgress }: InstallOptions): void {
+  const [boot, root] = bundle.manifest.parts;
+  const all = boot.bytes + root.bytes;
+  let done = 0;
+  const onPiece = (bytes: number): void => onProgress('verifying the bundle', (done += bytes), all);
+  checkPart(bundle, boot, onPiece);
+  checkPart(bundle, root, onPiece);
+  checkBootPart(bundle.part('boot'));
+}
+
+interface Write {
+  readonly bundle: Bundle;
+  readonly device: number;
+  readonly slot: Slot;
+  readonly state: SlotState;
+  readonly options: InstallOptions;
+}
+
+function write({ bundle, device, slot, state, options }: Write): void {
+  const { place, onProgress, onStep } = options;
+  const [boot, root] = bundle.manifest.parts;
+  const step = (name: string): void => onStep?.(name);
+  const counted = (what: string): ((bytes: number) => void) => {
+    let done = 0;
+    return (bytes) => {
+      step(what);
+      onProgress(what, (done += bytes), root.bytes);
+    };
+  };
+  // Installed and never started: it must not be started half overwritten.
+  if (state.trying !== undefined) withBoot(place, () => writeSlots(place.bootDir, settled(state.good)));
+  step('root');
+  writeRoot(device, root, bundle.part('root'), counted('writing the root'));
+  compareRoot(device, root, counted('reading it back'));
+  withBoot(place, () => {
+    step('boot');
+    const hash = createHash('sha256');
+    const content = bundle.part('boot', (piece) => hash.update(piece));
+    unpackBoot(content, slotDir(place, slot), slot, slotDir(place, otherSlot(slot)));
+    if (hash.digest('hex') !== boot.sha256) throw readDifferently();
+    compareBoot(bundle.part('boot'), slotDir(place, slot));
+    step('slot.txt');
+    writeSlots(place.bootDir, onTrial(state.good));
+    step('done');
+  });
+}
+
+/** Makes a trial that came up the good slot. Answers the slot; there was nothing to do where it was good already. */
+export function markGood(place: UpdatePlace): { readonly slot: Slot; readonly wasGood: boolean } {
+  const { slot } = readBootFacts(place);
+  const { good, trying } = readSlots(place.bootDir);
+  // Where the other slot waits to be tried, it goes on waiting.
+  if (good === slot && trying !== slot) return { slot, wasGood: true };
+  withBoot(place, () => writeSlots(place.bootDir, settled(slot)));
+  return { slot, wasGood: false };
+}
+
+function slotDir(place: UpdatePlace, slot: Slot): string {
+  return join(place.bootDir, slot);
+}
+
+// The root part of a bundle onto a slot's partition, and read back from the medium.
+
+/** Written and not yet synced: what the kernel holds in memory of it, and how far the shown progress may be ahead. */
+const syncEveryBytes = 16 * 1024 * 1024;
+
+/**
+ * O_EXCL on a block device: refused where it is mounted, or open like this elsewhere (two updates at once). The caller keeps
+ * it open until the update is through.
+ */
+function openRoot(device: string): number {
+  try {
+    return openSync(device, constants.O_RDWR | constants.O_EXCL);
+  } catch (error) {
+    const isBusy = systemCode(error) === 'EBUSY';
+    throw new LinesideError(isBusy ? 'CONFLICT' : 'STORAGE_FAILED', `${device} cannot be opened: ${messageOf(error)}`, {
+      cause: error,
+      hint: isBusy ? 'It is mounted, or another update is at work on it.' : 'Are you root?',
+    });
+  }
+}
+
+function closeRoot(fd: number): void {
+  closeSync(fd);
+}
+
+/**
+ * The first piece holds what makes it a file system: it is zeros until all else is on the medium, so that a root that was cut
+ * short is none. Throws MALFORMED where the content is not what was signed.
+ */
+function writeRoot(fd: number, part: Part, content: Cursor, onPiece: (bytes: number) => void): void {
+  const hash = createHash('sha256');
+  let first: Buffer | undefined;
+  let at = 0;
+  let unsynced = 0;
+  for (const piece of content.pieces(part.bytes)) {
+    hash.update(piece);
+    if (first === undefined) {
+      first = Buffer.from(piece);
+      writeWhole(fd, Buffer.alloc(piece.length), 0);
+      fsyncSync(fd);
+    } else writeWhole(fd, piece, at);
+    at += piece.length;
+    unsynced += piece.length;
+    if (unsynced >= syncEveryBytes) {
+      fsyncSync(fd);
+      dropPages(fd);
+      unsynced = 0;
+    }
+    onPiece(piece.length);
+  }
+  if (hash.digest('hex') !== part.sha256) throw readDifferently();
+  fsyncSync(fd);
+  if (first !== undefined) writeWhole(fd, first, 0);
+  fsyncSync(fd);
+}
+
+/** From the medium: the pages that the kernel keeps of it are dropped first. Throws STORAGE_FAILED. */
+function compareRoot(fd: number, part: Part, onPiece: (bytes: number) => void): void {
+  dropPages(fd);
+  const hash = createHash('sha256');
+  for (const piece of new Cursor(fd, 0, part.bytes).pieces(part.bytes)) {
+    hash.update(piece);
+    onPiece(piece.length);
+  }
+  if (hash.digest('hex') === part.sha256) return;
+  throw new LinesideError(
+    'STORAGE_FAILED',
+    'the partition does not hold what was written to it: nothing was switched',
+    {
+      hint: 'The card is failing: make a backup and write a new card.',
+    },
+  );
+}

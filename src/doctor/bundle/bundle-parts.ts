@@ -1,0 +1,301 @@
+/** What goes into a support bundle, piece by piece. Each piece is a text that still has to pass the redactor. */
+import { constants } from 'node:fs';
+import { open, readdir } from 'node:fs/promises';
+import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { createInventory } from '../../line/port/inventory.ts';
+import { keys, reservedVariables, variableOf } from '../../shared/config/keys.ts';
+import { describeConfig } from '../../shared/config/load.ts';
+import type { Checked } from '../check.ts';
+import { checkLines, summaryLine } from '../check.ts';
+import { type Place, usualConfigFile } from '../check-context.ts';
+import { databaseFacts } from '../checks/disk.ts';
+import { machineFacts } from '../checks/machine.ts';
+import { ask, lineStatus, serviceFacts, socketOf } from '../checks/service.ts';
+import { isSecretName, REMOVED, shownFile } from '../redactor.ts';
+import { runChecks, titleWidth } from '../run-checks.ts';
+import { isThere, namesIn, textOf } from '../safe-files.ts';
+import { runTool } from '../tool.ts';
+
+export interface Part {
+  readonly name: string;
+  /** A text, or a value for JSON. */
+  readonly content: string | object;
+}
+
+export interface LeftOut {
+  readonly what: string;
+  readonly why: string;
+}
+
+type Piece = readonly (Part | LeftOut)[];
+
+export function isPart(one: Part | LeftOut): one is Part {
+  return 'name' in one;
+}
+
+export interface Collector {
+  /** "the journal", where it fails as a whole. */
+  readonly what: string;
+  readonly limitMs: number;
+  readonly collect: (place: Place) => Promise<Piece>;
+}
+
+const mib = 1024 * 1024;
+const journalLines = 20_000;
+const journalLimitBytes = 8 * mib;
+const kernelLimitBytes = 256 * 1024;
+
+/** The journal last: of it there is as much as there is room. */
+export const collectors: readonly Collector[] = [
+  { what: "the doctor's findings", limitMs: 50_000, collect: doctorPart },
+  { what: 'configuration', limitMs: 5_000, collect: configurationPart },
+  { what: 'versions', limitMs: 10_000, collect: versionsPart },
+  { what: 'answers of the service', limitMs: 20_000, collect: answersPart },
+  { what: 'units', limitMs: 10_000, collect: unitsPart },
+  { what: 'the machine', limitMs: 10_000, collect: machinePart },
+  { what: 'ports and USB', limitMs: 10_000, collect: portsPart },
+  { what: 'databases', limitMs: 15_000, collect: databasesPart },
+  { what: 'the kernel log', limitMs: 5_000, collect: kernelPart },
+  { what: 'the saved journal', limitMs: 5_000, collect: savedJournalPart },
+  { what: 'the journal', limitMs: 20_000, collect: journalPart },
+];
+
+async function doctorPart(place: Place): Promise<Piece> {
+  const checked: Checked[] = await runChecks(place);
+  const text = checked.map((one) => checkLines(one, titleWidth)).join('') + summaryLine(checked);
+  return [
+    { name: 'doctor.txt', content: text },
+    { name: 'doctor.json', content: { checks: checked } },
+  ];
+}
+
+/** Keys that are known, as they were understood: comments, unknown keys and what does not parse may be anything. */
+async function configurationPart({ reading, config, env }: Place): Promise<Piece> {
+  const known = Object.entries(env).filter(([name]) => knownVariables.has(name));
+  const others = Object.keys(env).filter(isUnknownVariable).length;
+  const variables =
+    known.map(([name, value]) => `${name}=${shownVariable(name, value ?? '')}\n`).join('') +
+    (others === 0 ? '' : `# ${others} more, which lineside does not know\n`);
+  const environment: Piece = variables === '' ? [] : [{ name: 'environment.txt', content: variables }];
+  if (config === undefined) return [...environment, { what: 'configuration', why: `${reading.kind} (see doctor.txt)` }];
+  const loaded = { config, settings: reading.settings, file: reading.file, unused: [], unserved: [] };
+  const lines = describeConfig(loaded).map((line) => {
+    const [, key = '', value = '', rest = ''] = /^(\S+) = (.*)( {2}\(from .*)$/.exec(line) ?? [];
+    const written = reading.settings.get(key)?.value;
+    const isFile = /(?:_file|_dir|\.dir)$/.test(key) && typeof written === 'string' && written !== '';
+    return `${key} = ${isFile ? JSON.stringify(shownFile(written)) : value}${rest}\n`;
+  });
+  return [{ name: 'configuration.txt', content: `# ${reading.kind}\n${lines.join('')}` }, ...environment];
+}
+
+/** What another one holds may be anything. */
+const knownVariables = new Set([...keys.map(variableOf), ...reservedVariables]);
+
+export function isUnknownVariable(name: string): boolean {
+  return name.startsWith('LINESIDE_') && !knownVariables.has(name);
+}
+
+function shownVariable(name: string, value: string): string {
+  if (/_(?:FILE|DIR)$/.test(name)) return shownFile(value);
+  return isSecretName(name) ? REMOVED : value;
+}
+
+async function versionsPart({ version, roots }: Place): Promise<Piece> {
+  const { versions } = process;
+  const [os, board, model, tree] = await Promise.all([
+    textOf(join(roots.etc, 'os-release')),
+    textOf('/usr/lib/lineside/board'),
+    textOf(join(roots.proc, 'device-tree/model')),
+    textOf(join(roots.proc, 'version')),
+  ]);
+  const named = Object.fromEntries(
+    os.split('\n').flatMap((line) => {
+      const [, name = '', value = ''] = /^([A-Z_]+)="?([^"]*)"?$/.exec(line) ?? [];
+      return /^(?:PRETTY_NAME|VERSION_ID|IMAGE_ID|IMAGE_VERSION|BUILD_ID)$/.test(name) ? [[name, value]] : [];
+    }),
+  );
+  const machine = {
+    kernel: release(),
+    kernelVersion: tree,
+    architecture: arch(),
+    model: model.replaceAll('\0', ''),
+    board,
+  };
+  return [
+    {
+      name: 'versions.json',
+      content: { lineside: version, node: versions.node, libraries: { ...versions }, os: named, ...machine },
+    },
+  ];
+}
+
+async function answersPart({ clock, config, isUnits, ...place }: Place): Promise<Piece> {
+  if (config === undefined) return [{ what: 'answers of the service', why: 'the configuration cannot be read' }];
+  const facts = await serviceFacts({ clock, config, isUnits, ...place }, config);
+  const piece: (Part | LeftOut)[] = [{ name: 'service.json', content: { ...facts } }];
+  if (facts.line.kind === 'answered') {
+    const status = await lineStatus(clock, socketOf(config.grpc.listen));
+    if (status.kind === 'status') piece.push({ name: 'line-status.json', content: { status: status.json } });
+  } else piece.push({ what: "the line's status", why: `the line: ${facts.line.kind}` });
+  const socket = socketOf(config.http.listen);
+  const wanted = [
+    ['/metrics', 'metrics.txt'],
+    ['/readyz', 'readyz.json'],
+    ['/api/v1/admin/host', 'host-as-told.json'],
+  ] as const;
+  for (const [path, name] of wanted) {
+    const answer = facts.hub.kind === 'answered' ? await ask(clock, socket, path) : facts.hub.kind;
+    if (typeof answer === 'string') piece.push({ what: path, why: `the hub: ${answer}` });
+    else piece.push({ name, content: name.endsWith('.json') ? asJson(answer.body) : answer.body });
+  }
+  return piece;
+}
+
+function asJson(body: string): string | object {
+  try {
+    const value: unknown = JSON.parse(body);
+    return typeof value === 'object' && value !== null ? value : body;
+  } catch {
+    return body;
+  }
+}
+
+const unitPatterns = ['lineside*.service', 'lineside*.socket', 'lineside*.timer'];
+const properties =
+  'Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainStartTimestamp,ActiveEnterTimestamp,StatusText,MemoryCurrent,MemoryPeak,TasksCurrent,FragmentPath,DropInPaths';
+
+async function unitsPart({ clock, roots }: Place): Promise<Piece> {
+  if (!(await isThere(join(roots.run, 'systemd/system'))))
+    return [{ what: 'unit states', why: 'systemd does not run here' }];
+  const args = ['show', '--no-pager', `--property=${properties}`, ...unitPatterns];
+  const { kind, stdout } = await runTool(clock, 'systemctl', args, { limitMs: 8_000, limitBytes: mib });
+  return kind === 'done'
+    ? [{ name: 'units.txt', content: stdout }]
+    : [{ what: 'unit states', why: `systemctl: ${kind}` }];
+}
+
+async function machinePart(place: Place): Promise<Piece> {
+  const { proc } = place.roots;
+  const [meminfo, mounts, cmdline, consoles] = await Promise.all([
+    textOf(join(proc, 'meminfo')),
+    textOf(join(proc, 'self/mountinfo')),
+    textOf(join(proc, 'cmdline')),
+    textOf(join(proc, 'consoles')),
+  ]);
+  const addresses = Object.entries(networkInterfaces()).flatMap(([name, all]) =>
+    (all ?? []).map(({ address, family }) => ({ name, family, address })),
+  );
+  const facts = await machineFacts(place);
+  const known = {
+    hostname: hostname(),
+    processors: cpus().length,
+    memoryBytes: totalmem(),
+    addresses,
+    cmdline,
+    consoles,
+  };
+  return [
+    { name: 'machine.json', content: { ...known, facts, mounts: mounts.split('\n').map(mountOf) } },
+    { name: 'meminfo.txt', content: `${meminfo}\n` },
+  ];
+}
+
+/** Options beyond these may hold the password of a share. */
+function mountOf(line: string): string {
+  const [before = '', after = ''] = line.split(' - ');
+  const [type = '', source = ''] = after.split(' ');
+  const [, , , , at = '', options = ''] = before.split(' ');
+  return `${at} ${type} ${source.startsWith('/dev/') ? source : ''} ${options.split(',').includes('ro') ? 'ro' : 'rw'}`;
+}
+
+async function portsPart({ roots, config }: Place): Promise<Piece> {
+  const { sys, dev, proc } = roots;
+  const inventory = createInventory({
+    sysRoot: sys,
+    devRoot: dev,
+    procRoot: proc,
+    extraPorts: config?.serial.extraPorts ?? [],
+  });
+  const ports = await inventory.list();
+  const usb = join(sys, 'bus/usb/devices');
+  const devices = await Promise.all(
+    (await namesIn(usb))
+      .filter((name) => !name.includes(':'))
+      .map(async (name) => ({
+        at: name,
+        id: `${await textOf(join(usb, name, 'idVendor'))}:${await textOf(join(usb, name, 'idProduct'))}`,
+        manufacturer: await textOf(join(usb, name, 'manufacturer')),
+        product: await textOf(join(usb, name, 'product')),
+        speed: await textOf(join(usb, name, 'speed')),
+      })),
+  );
+  const drivers = await textOf(join(proc, 'tty/drivers'));
+  return [{ name: 'ports.json', content: { ports, usb: devices, drivers: drivers.split('\n') } }];
+}
+
+/** Sizes, counts and positions: no record, no event, no byte of the line. */
+async function databasesPart(place: Place): Promise<Piece> {
+  const dirs = [...new Set([place.config?.data.dir ?? '', place.hubDir])].filter(Boolean);
+  const files = await Promise.all(dirs.map(async (dir) => ({ dir, names: await readdir(dir).catch(() => []) })));
+  return [{ name: 'databases.json', content: { databases: await databaseFacts(place), files } }];
+}
+
+const ofInterest =
+  /tty|serial|uart|usb|ftdi|cp210|ch34|pl2303|cdc_acm|voltage|throttl|mmc|ext4|I\/O error|oom|out of memory|watchdog/i;
+
+/** Read without waiting for what is still to come. */
+async function kernelPart({ roots }: Place): Promise<Piece> {
+  const path = join(roots.dev, 'kmsg');
+  const lines: string[] = [];
+  let bytes = 0;
+  try {
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const record = Buffer.alloc(16 * 1024);
+      for (let count = 0; count < 100_000; count++) {
+        const { bytesRead } = await file.read(record, 0, record.length, null);
+        if (bytesRead === 0) break;
+        const text = record.toString('utf8', 0, bytesRead).split('\n')[0] ?? '';
+        if (!ofInterest.test(text)) continue;
+        lines.push(text);
+        bytes += text.length + 1;
+        while (bytes > kernelLimitBytes) bytes -= (lines.shift()?.length ?? 0) + 1;
+      }
+    } catch (error) {
+      // EAGAIN: that was the last one. EPIPE: some were overwritten meanwhile.
+      if (lines.length === 0) throw error;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN'))
+      return [{ what: 'the kernel log', why: 'it cannot be read by this user' }];
+  }
+  return [{ name: 'kernel.txt', content: `${lines.join('\n')}\n` }];
+}
+
+/** The image keeps its journal in memory, and saves warnings and worse from time to time. */
+const savedJournal = '/var/lib/lineside-journal';
+const savedLimitBytes = 4 * mib;
+
+async function savedJournalPart({ isUnits }: Place): Promise<Piece> {
+  if (!isUnits || !(await isThere(savedJournal))) return [];
+  const names = ['previous.log', 'current.log'];
+  const texts = await Promise.all(names.map((name) => textOf(join(savedJournal, name), savedLimitBytes)));
+  return [{ name: 'journal-saved.txt', content: texts.map((text) => `${text}\n`).join('') }];
+}
+
+async function journalPart({ clock, isUnits, reading }: Place): Promise<Piece> {
+  if (!isUnits) {
+    const why =
+      reading.file === usualConfigFile ? 'systemd does not run here' : 'this configuration is not that of the units';
+    return [{ what: 'the journal', why }];
+  }
+  const args = ['-u', 'lineside*', '-n', String(journalLines), '-o', 'short-iso-precise', '--no-pager', '-q'];
+  const limits = { limitMs: 18_000, limitBytes: journalLimitBytes };
+  const { kind, stdout, cut } = await runTool(clock, 'journalctl', args, limits);
+  if (kind !== 'done' && stdout === '') return [{ what: 'the journal', why: `journalctl: ${kind}` }];
+  const older = cut ? [{ what: 'older lines of the journal', why: `more than ${journalLimitBytes / mib} MiB` }] : [];
+  return [{ name: 'journal.txt', content: stdout }, ...older];
+}

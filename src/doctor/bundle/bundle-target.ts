@@ -1,0 +1,109 @@
+/** Where a support bundle goes: a file that is there whole, for its owner alone, or not at all. */
+import { closeSync, existsSync, fsyncSync, linkSync, lstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { writeWhole } from '../../appliance/tar-file.ts';
+import { LinesideError, systemCode } from '../../shared/base/errors.ts';
+import { instantOfMs } from '../../shared/base/instant.ts';
+
+/** The doctor's own limit, the journal's, and time to write on a slow card. */
+export const bundleLimitMs = 120_000;
+
+export interface BundleTarget {
+  readonly output: string;
+  /** Beside it. */
+  readonly temporary: string;
+  readonly force: boolean;
+}
+
+export interface BundleReport {
+  readonly output: string;
+  readonly bytes: number;
+  readonly files: readonly { readonly name: string; readonly bytes: number }[];
+  readonly leftOut: readonly { readonly what: string; readonly why: string }[];
+}
+
+export function targetOf(named: string | undefined, force: boolean, nowMs: number): BundleTarget {
+  const time = instantOfMs(nowMs).slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
+  const output = resolve(named ?? `lineside-support-${time}Z.tar.gz`);
+  return { output, temporary: join(dirname(output), `.lineside-support-${process.pid}.part`), force };
+}
+
+/** Said at once, and not after a minute of collecting. */
+export function checkTarget({ output, force }: BundleTarget): void {
+  const there = lstatSync(output, { throwIfNoEntry: false });
+  if (there !== undefined && !there.isFile())
+    throw new LinesideError('CONFLICT', `${output} is there, and is no file`, { hint: 'Take another name.' });
+  if (there !== undefined && !force) throw taken(output);
+  const directory = statSync(dirname(output), { throwIfNoEntry: false });
+  if (directory?.isDirectory() !== true)
+    throw new LinesideError('NOT_FOUND', `there is no directory ${dirname(output)}`, {
+      hint: 'Make it, or name another place by --output.',
+    });
+}
+
+function taken(output: string): LinesideError {
+  return new LinesideError('CONFLICT', `${output} is there already`, {
+    hint: 'Take another name, or --force to replace it.',
+  });
+}
+
+/** All of it, or nothing: neither a part nor the temporary file stays. */
+export function writeBundle({ output, temporary, force }: BundleTarget, content: Uint8Array): void {
+  try {
+    const fd = openSync(temporary, 'wx', 0o600);
+    try {
+      writeWhole(fd, content);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    put(temporary, output, force);
+    const directory = openSync(dirname(output), 'r');
+    try {
+      fsyncSync(directory);
+    } finally {
+      closeSync(directory);
+    }
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error instanceof LinesideError ? error : unwritten(output, systemCode(error));
+  }
+}
+
+/** A link refuses a name that was taken meanwhile; file systems of sticks know no links. */
+function put(temporary: string, output: string, force: boolean): void {
+  if (force) return renameSync(temporary, output);
+  try {
+    linkSync(temporary, output);
+    rmSync(temporary);
+  } catch (error) {
+    if (systemCode(error) === 'EEXIST' || existsSync(output)) throw taken(output);
+    renameSync(temporary, output);
+  }
+}
+
+function unwritten(output: string, code: string): LinesideError {
+  const words: Readonly<Record<string, string>> = {
+    ENOSPC: 'the disk is full',
+    EDQUOT: 'the disk is full (quota)',
+    EROFS: 'it is mounted read-only',
+    EACCES: 'this user may not write there',
+    EPERM: 'this user may not write there',
+  };
+  return new LinesideError(
+    code === 'ENOSPC' ? 'STORAGE_FULL' : 'STORAGE_FAILED',
+    `${output} cannot be written: ${words[code] ?? code}`,
+    {
+      hint: 'Name another place by --output, such as a stick or /tmp.',
+    },
+  );
+}
+
+export function removeLeftover({ temporary }: BundleTarget): void {
+  rmSync(temporary, { force: true });
+}
+
+export function describeBundle({ output, bytes, files, leftOut }: BundleReport): string {
+  const left = leftOut.map(({ what, why }) => `  left out: ${what} (${why})\n`).join('');
+  return `${output}: ${Math.ceil(bytes / 1024)} KiB, ${files.length} files\n${left}Look through it before you send it: tar xzf ${output}\n`;
+}

@@ -1,0 +1,161 @@
+/** Puts a support bundle together: pieces, each within its limit, through the redactor, into one archive of a bounded size. */
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { tarEndBytes, tarHeader, tarPadding } from '../../appliance/tar.ts';
+import { endsWithin } from '../../shared/base/clock.ts';
+import { messageOf, systemCode } from '../../shared/base/errors.ts';
+import { instantOfMs } from '../../shared/base/instant.ts';
+import { lookAround, namedFiles, type Place, type PlaceOptions } from '../check-context.ts';
+import { isSecretName, Redactor } from '../redactor.ts';
+import { namesIn, readSafely } from '../safe-files.ts';
+import { type Collector, collectors, isPart, isUnknownVariable, type LeftOut, type Part } from './bundle-parts.ts';
+import { type BundleReport, type BundleTarget, writeBundle } from './bundle-target.ts';
+
+/** Of all files together, before they are packed: what a mail still takes, packed to a tenth. */
+const limitBytes = 10 * 1024 * 1024;
+/** Of any file but the journal, which has what is left. */
+const fileLimitBytes = 2 * 1024 * 1024;
+const secretDirs = ['/etc/lineside/secrets/line', '/etc/lineside/secrets/hub'];
+
+export interface CollectOptions extends PlaceOptions {
+  readonly target: BundleTarget;
+  readonly all?: readonly Collector[];
+}
+
+export async function collectBundle(options: CollectOptions): Promise<BundleReport> {
+  const { clock, target, all = collectors } = options;
+  const place = await lookAround(options);
+  const redactor = new Redactor(await knownSecrets(place));
+  const parts: Part[] = [];
+  const leftOut: LeftOut[] = [];
+  for (const one of await Promise.all(all.map((collector) => collected(place, collector)))) {
+    for (const piece of one) {
+      if (isPart(piece)) parts.push(piece);
+      else leftOut.push({ what: redactor.text(piece.what), why: redactor.text(piece.why) });
+    }
+  }
+  const { files, cut } = fitted(
+    parts.map((part) => ({ name: part.name, content: Buffer.from(rendered(part, redactor)) })),
+  );
+  leftOut.push(...cut);
+  const nowMs = clock.wallMs();
+  const manifest = manifestOf({ version: options.version, nowMs, files, leftOut });
+  const whole = [{ name: 'manifest.json', content: Buffer.from(manifest) }, ...files];
+  const packed = await promisify(gzip)(tarOf(whole, Math.floor(nowMs / 1000)));
+  writeBundle(target, packed);
+  return {
+    output: target.output,
+    bytes: packed.length,
+    files: whole.map(({ name, content }) => ({ name, bytes: content.length })),
+    leftOut,
+  };
+}
+
+async function collected(place: Place, { what, limitMs, collect }: Collector): Promise<readonly (Part | LeftOut)[]> {
+  let found: readonly (Part | LeftOut)[] = [{ what, why: `it did not end within ${limitMs / 1000} s` }];
+  try {
+    await endsWithin(
+      place.clock,
+      limitMs,
+      collect(place).then((pieces) => (found = pieces)),
+    );
+  } catch (error) {
+    found = [{ what, why: systemCode(error) || (messageOf(error).split('\n')[0] ?? '') }];
+  }
+  return found;
+}
+
+function rendered({ content }: Part, redactor: Redactor): string {
+  return typeof content === 'string' ? redactor.text(content) : `${JSON.stringify(redactor.json(content), null, 2)}\n`;
+}
+
+interface File {
+  readonly name: string;
+  readonly content: Buffer;
+}
+
+/** What is too large loses its beginning: of a log that is the oldest. */
+export function fitted(
+  files: readonly File[],
+  limit = limitBytes,
+  each = fileLimitBytes,
+): { files: File[]; cut: LeftOut[] } {
+  const cut: LeftOut[] = [];
+  let left = limit;
+  const kept = files.map(({ name, content }, index) => {
+    const room = Math.min(left, index === files.length - 1 ? left : each);
+    const end = content.length <= room ? content : lastLines(content, room);
+    if (end !== content)
+      cut.push({ what: `the first ${content.length - end.length} bytes of ${name}`, why: `more than ${room} bytes` });
+    left -= end.length;
+    return { name, content: end };
+  });
+  return { files: kept, cut };
+}
+
+function lastLines(content: Buffer, bytes: number): Buffer {
+  if (bytes <= 0) return Buffer.alloc(0);
+  const tail = content.subarray(content.length - bytes);
+  return tail.subarray(tail.indexOf(0x0a) + 1);
+}
+
+const never = [
+  'passwords, tokens (nor their hashes), private keys, secrets of subscribers',
+  'bytes of the serial line, in or out',
+  'reference data: records, dictionaries, drafts, events, deliveries',
+  'the configuration file as it is written: its comments, and keys that are not known',
+];
+
+function manifestOf(of: {
+  version: string;
+  nowMs: number;
+  files: readonly File[];
+  leftOut: readonly LeftOut[];
+}): string {
+  const listed = of.files.map(({ name, content }) => ({ name, bytes: content.length }));
+  const made = instantOfMs(of.nowMs);
+  return `${JSON.stringify({ made, lineside: of.version, limitBytes, files: listed, leftOut: of.leftOut, never }, null, 2)}\n`;
+}
+
+const directory = 'lineside-support';
+
+function tarOf(files: readonly File[], mtimeS: number): Buffer {
+  const common = { mtimeS: Math.max(0, mtimeS), owner: '', group: '' };
+  const top = tarHeader({ ...common, path: directory, isDirectory: true, bytes: 0, mode: 0o700 });
+  const rest = files.flatMap(({ name, content }) => [
+    tarHeader({ ...common, path: `${directory}/${name}`, isDirectory: false, bytes: content.length, mode: 0o600 }),
+    content,
+    Buffer.alloc(tarPadding(content.length)),
+  ]);
+  return Buffer.concat([top, ...rest, Buffer.alloc(tarEndBytes)]);
+}
+
+/** What is secret on this box, as far as this user may read it: wherever it stands, it goes. */
+async function knownSecrets(place: Place): Promise<string[]> {
+  const { env, tokens, hubDir } = place;
+  const files = namedFiles(place)
+    .filter(({ key }) => /key_file|password|token|secret/.test(key))
+    .map(({ file }) => file);
+  for (const dir of secretDirs) files.push(...(await namesIn(dir)).map((name) => `${dir}/${name}`));
+  if (hubDir !== '') files.push(`${hubDir}/webhooks.key`);
+  const secrets = tokens.tokens.map(({ sha256 }) => sha256);
+  for (const file of files) {
+    const read = await readSafely(file, 64 * 1024);
+    if (read.kind === 'text') secrets.push(...formsOf(read.bytes));
+  }
+  // PWD is where the caller stands, and that may be the data's own directory.
+  const named = Object.entries(env).filter(
+    ([name]) =>
+      (isSecretName(name) || isUnknownVariable(name)) && name !== 'PWD' && !/_(?:FILE|DIR|PATH|SOCK)$/i.test(name),
+  );
+  // Short ones are words like "true".
+  secrets.push(...named.map(([, value]) => value ?? '').filter((value) => value.length >= 8));
+  return secrets;
+}
+
+/** A text with its lines, and what is no text as it is mostly written. */
+function formsOf(bytes: Buffer): string[] {
+  const text = bytes.toString('utf8');
+  const binary = [bytes.toString('base64'), bytes.toString('base64url'), bytes.toString('hex')];
+  return text.includes('\ufffd') ? binary : [text, ...text.split('\n').filter((line) => line.length >= 8), ...binary];
+}

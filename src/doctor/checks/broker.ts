@@ -1,0 +1,167 @@
+/** Check of the way to the broker, step by step, so that the first one that fails is the one that is named: connection, TLS, login, topics. */
+
+import type { BrokerState, KafkaOptions } from '../../hub/kafka/face.ts';
+import { type Clock, pause } from '../../shared/base/clock.ts';
+import { type Logger, silentLogger } from '../../shared/base/logger.ts';
+import type { Config } from '../../shared/config/config.ts';
+import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import { fileBehind, type Place } from '../check-context.ts';
+import { readSafely } from '../safe-files.ts';
+import { wordsOf } from './certificates.ts';
+import { calledHosts } from './network.ts';
+import { authoritiesOf, type Peer, reach, speaksTls } from './tls-peer.ts';
+
+/** A handshake, a login, the metadata of three topics, on a slow line. */
+const loginLimitMs = 12_000;
+/** librdkafka's first word may be "disconnected"; what was wrong follows within this. */
+const afterwordMs = 1_500;
+const lookMs = 50;
+
+export const brokerPeer: Peer = {
+  who: 'the broker',
+  address: 'kafka.bootstrap',
+  authorities: 'kafka.ca_file',
+  protocol: 'kafka.bootstrap and kafka.security_protocol',
+};
+
+/** What a broker does at words that it does not understand, as librdkafka's are. */
+const isHangUp = /closed the connection|hangs up|does not answer a Kafka client|does not speak TLS/;
+
+export async function checkBroker(place: Place): Promise<Finding[]> {
+  const { config } = place;
+  if (config === undefined) return [];
+  if (config.kafka.bootstrap === '') return [skipped('no broker is configured (kafka.bootstrap)')];
+  const isTls = config.kafka.securityProtocol.endsWith('ssl');
+  const authorities = isTls ? await authoritiesOf(place, brokerPeer, config.kafka.caFile) : undefined;
+  if (authorities !== undefined && !Buffer.isBuffer(authorities)) return [authorities];
+  const hosts = calledHosts(place).filter(({ key }) => key === 'kafka.bootstrap');
+  const reached = await Promise.all(hosts.map((host) => reach(place, brokerPeer, host, authorities)));
+  const findings = reached.flat();
+  // With one broker of several the hub gets along.
+  const isReached = reached.some((one) => one.every(({ state }) => state === 'ok' || state === 'warning'));
+  if (!isReached) return findings;
+  const softened = findings.map((one) => (one.state === 'failed' ? { ...one, state: 'warning' as const } : one));
+  const answers = await login(place, config);
+  const isShut = !isTls && answers.some(({ state, found }) => state === 'failed' && isHangUp.test(found));
+  const [first] = hosts;
+  if (!isShut || first === undefined || !(await speaksTls(place, first))) return [...softened, ...answers];
+  const { securityProtocol } = config.kafka;
+  const shut = `${first.host}:${first.port} speaks TLS, and kafka.security_protocol is "${securityProtocol}"`;
+  return [...softened, failed(shut, 'Set it to "ssl", or with a password to "sasl_ssl".')];
+}
+
+async function login(place: Place, config: Config): Promise<Finding[]> {
+  const { kafka } = config;
+  let password = '';
+  if (kafka.passwordFile !== '') {
+    const read = await readSafely(fileBehind('kafka.password_file', kafka.passwordFile));
+    if (read.kind === 'denied') return [needsRoot("the broker's password, and so the login,")];
+    if (read.kind !== 'text')
+      return [failed(`the file of kafka.password_file cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
+    password = read.bytes.toString('utf8').replace(/\r?\n$/, '');
+    if (password === '')
+      return [failed('the file of kafka.password_file is empty', 'Put the password there, and nothing else.')];
+  }
+  try {
+    await import('node-rdkafka');
+  } catch {
+    return [skipped('login and topics: the Kafka client cannot be loaded here')];
+  }
+  const { createKafkaBroker } = await import('../../hub/kafka/broker.ts');
+  const said: string[] = [];
+  const logger: Logger = {
+    ...silentLogger,
+    warn: (_message, fields) => void said.push(String(fields?.['reason'] ?? '')),
+  };
+  const broker = createKafkaBroker(optionsOf(config, password), place.clock, logger);
+  broker.start();
+  const state = await settled(place.clock, () => broker.state(), said);
+  await broker.stop(0);
+  return judgeLogin(state, said, kafka);
+}
+
+function optionsOf(config: Config, password: string): KafkaOptions {
+  const { kafka, outbox, device } = config;
+  const { bootstrap, securityProtocol, username, caFile, compression, messageTimeoutMs, maxMessageBytes } = kafka;
+  const ofLog = config.upstream.to === 'kafka' ? [config.upstream.topic] : [];
+  const ofEvents = ['public', 'internal', 'restricted'].map((scope) => `${kafka.topicPrefix}.${scope}`);
+  const topics = [...ofEvents, ...ofLog].map((name) => ({
+    name,
+    partitions: kafka.partitions,
+    replicationFactor: -1,
+    config: {},
+  }));
+  const login = { bootstrap, securityProtocol, username, password, caFile, compression };
+  const limits = { messageTimeoutMs, maxMessageBytes, queueBytes: outbox.inFlightBytes };
+  // Missing topics are reported, never created: a doctor changes nothing.
+  return { ...login, ...limits, clientId: `${device.id}-doctor`, topics, createTopics: false };
+}
+
+/** Until it is connected, or says what is wrong. */
+async function settled(clock: Clock, state: () => BrokerState, said: readonly string[]): Promise<BrokerState> {
+  const end = clock.monoMs() + loginLimitMs;
+  let spokenMs = Number.POSITIVE_INFINITY;
+  while (clock.monoMs() < end && clock.monoMs() - spokenMs < afterwordMs) {
+    if (state().connected) return state();
+    if (said.length > 0 && spokenMs === Number.POSITIVE_INFINITY) spokenMs = clock.monoMs();
+    await pause(clock, lookMs);
+  }
+  return state();
+}
+
+/** What says most, first. */
+const telling = [/user name or password/, /SCRAM|mechanism/, /certificate/, /ACL/, /TLS/, /./];
+
+export function judgeLogin(
+  state: Pick<BrokerState, 'connected' | 'topics'>,
+  said: readonly string[],
+  kafka: Pick<Config['kafka'], 'createTopics' | 'securityProtocol'>,
+): Finding[] {
+  if (!state.connected) {
+    const reason = telling.map((pattern) => said.find((one) => pattern.test(one))).find((one) => one !== undefined);
+    if (reason === undefined)
+      return [
+        failed(
+          'the broker does not answer a Kafka client',
+          'Is it a broker? Check kafka.bootstrap and kafka.security_protocol.',
+        ),
+      ];
+    // The handshake went well before.
+    if (kafka.securityProtocol === 'ssl' && isHangUp.test(reason))
+      return [
+        failed(
+          'the broker speaks TLS and hangs up at the first word: it seems to want a login',
+          'Set kafka.security_protocol to "sasl_ssl", with kafka.username and kafka.password_file.',
+        ),
+      ];
+    return [failed(reason, todoOf(reason))];
+  }
+  const how = kafka.securityProtocol.startsWith('sasl_') ? 'login accepted' : 'the broker answers';
+  return [ok(how), ...state.topics.map((topic) => judgeTopic(topic, kafka.createTopics))];
+}
+
+function todoOf(reason: string): string {
+  if (/user name or password/.test(reason))
+    return 'Check kafka.username and the file of kafka.password_file with who runs the broker.';
+  if (/ACL/.test(reason)) return 'Let who runs the broker give this user the rights (write, describe) on the topics.';
+  return 'Check kafka.bootstrap, kafka.security_protocol and kafka.ca_file.';
+}
+
+function judgeTopic({ name, partitions, lacks }: BrokerState['topics'][number], creates: boolean): Finding {
+  const all = lacks.join('; ');
+  if (/may not|authorization|ACL/.test(all))
+    return failed(
+      `topic ${name}: this user is not authorised to see it`,
+      'Let who runs the broker give this user the rights (write, describe).',
+    );
+  if (partitions === 0 && /does not exist/.test(all))
+    return creates
+      ? warning(
+          `topic ${name} is missing`,
+          'The service creates it when it connects, if this user may (kafka.create_topics).',
+        )
+      : failed(`topic ${name} is missing`, 'Create it, or set kafka.create_topics.');
+  return lacks.length === 0
+    ? ok(`topic ${name}: ${partitions} partitions`)
+    : warning(`topic ${name}: ${all}`, 'Tell who runs the broker.');
+}

@@ -1,0 +1,166 @@
+/** Checks of certificates: the service's own with its key, and the authorities that it trusts. */
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { hostname, networkInterfaces } from 'node:os';
+import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import { fileBehind, isOnNetwork, type Place } from '../check-context.ts';
+import { readSafely } from '../safe-files.ts';
+
+const dayMs = 86_400_000;
+/** Time to see to it. */
+const soonDays = 30;
+
+interface OwnCertificate {
+  readonly cert: X509Certificate;
+  /** undefined: it cannot be seen. */
+  readonly key: KeyObject | undefined;
+  readonly nowMs: number;
+  /** Names and addresses by which this machine is called. */
+  readonly names: readonly string[];
+  readonly addresses: readonly string[];
+}
+
+function judgeOwn({ cert, key, nowMs, names, addresses }: OwnCertificate): Finding[] {
+  const what = 'the certificate of tls.cert_file';
+  const again = 'Make a new one ("lineside identity renew" makes the box\'s own), then systemctl restart lineside.';
+  const findings = judgeDates(what, cert, nowMs, again);
+  if (key !== undefined && !cert.checkPrivateKey(key))
+    findings.push(
+      failed(
+        'tls.key_file holds the key of another certificate',
+        'Name the key and the certificate that belong together.',
+      ),
+    );
+  const uncovered = [
+    ...names.filter((name) => cert.checkHost(name) === undefined),
+    ...addresses.filter((address) => cert.checkIP(address) === undefined),
+  ];
+  const all = names.length + addresses.length;
+  if (all > 0 && uncovered.length === all)
+    findings.push(
+      warning(
+        `${what} is for no name and no address of this machine (${uncovered.slice(0, 4).join(', ')})`,
+        `${again} Clients otherwise need --server-name or --fingerprint.`,
+      ),
+    );
+  if (findings.length > 0) return findings;
+  const rest = uncovered.length === 0 ? '' : `; not for ${uncovered.slice(0, 4).join(', ')}`;
+  return [ok(`${what} is valid until ${dayOf(cert.validToDate)}${key === undefined ? '' : ', its key fits'}${rest}`)];
+}
+
+function judgeDates(what: string, cert: X509Certificate, nowMs: number, again: string): Finding[] {
+  const [from, to] = [cert.validFromDate, cert.validToDate];
+  if (nowMs < from.getTime())
+    return [
+      failed(
+        `${what} is not valid before ${dayOf(from)}`,
+        "Mostly this machine's clock is wrong: see the check of the clock.",
+      ),
+    ];
+  if (nowMs > to.getTime()) return [failed(`${what} has expired on ${dayOf(to)}`, again)];
+  const days = Math.floor((to.getTime() - nowMs) / dayMs);
+  return days < soonDays ? [warning(`${what} ends in ${days} days, on ${dayOf(to)}`, again)] : [];
+}
+
+function dayOf(date: Date): string {
+  return date.toISOString().slice(0, 10);
+}
+
+/** Authorities: those that have expired, or are none. `all`: how many certificates the file has. */
+function judgeAuthorities(key: string, certs: readonly X509Certificate[], nowMs: number): Finding[] {
+  const what = `the file of ${key}`;
+  if (certs.length === 0) return [failed(`${what} holds no certificate`, 'Put PEM certificates of authorities there.')];
+  const dead = certs.filter((cert) => nowMs > cert.validToDate.getTime());
+  const early = certs.filter((cert) => nowMs < cert.validFromDate.getTime());
+  if (dead.length === certs.length)
+    return [failed(`${what} holds expired certificates alone`, "Get the authority's new certificate.")];
+  if (early.length === certs.length)
+    return [failed(`${what} holds certificates that are not valid yet`, "Mostly this machine's clock is wrong.")];
+  if (!certs.some((cert) => cert.ca))
+    return [warning(`${what} holds no certificate of an authority`, 'A server certificate trusts nothing but itself.')];
+  const soon = certs.filter((cert) => cert.validToDate.getTime() - nowMs < soonDays * dayMs && !dead.includes(cert));
+  if (soon.length > 0)
+    return [
+      warning(
+        `${what}: ${soon.length} of ${certs.length} certificates end within ${soonDays} days`,
+        "Get the authority's new certificate.",
+      ),
+    ];
+  return [ok(`${what}: ${certs.length} ${certs.length === 1 ? 'authority' : 'authorities'}`)];
+}
+
+/** undefined: one of them is none. */
+function certificatesIn(pem: string): X509Certificate[] | undefined {
+  try {
+    return (pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(
+      (one) => new X509Certificate(one),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+export async function checkCertificates(place: Place): Promise<Finding[]> {
+  const { config, reading } = place;
+  if (config === undefined) return [];
+  const findings = config.tls.certFile === '' ? [] : await ownFindings(place, config.tls.certFile);
+  for (const [key, { value }] of reading.settings) {
+    if (!key.endsWith('ca_file') || typeof value !== 'string' || value === '') continue;
+    findings.push(...(await authorityFindings(place, key, value)));
+  }
+  return findings.length > 0 ? findings : [skipped('no certificate is configured: the service is not on the network')];
+}
+
+async function authorityFindings({ clock }: Place, key: string, file: string): Promise<Finding[]> {
+  const read = await readSafely(file);
+  if (read.kind === 'denied') return [needsRoot(`the file of ${key}`)];
+  if (read.kind !== 'text') return [failed(`the file of ${key} cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
+  const certs = certificatesIn(read.bytes.toString('latin1'));
+  if (certs === undefined) return [failed(`the file of ${key} holds a damaged certificate`, 'Put it there again.')];
+  return judgeAuthorities(key, certs, clock.wallMs());
+}
+
+async function ownFindings({ config, clock }: Place, file: string): Promise<Finding[]> {
+  const read = await readSafely(file);
+  if (read.kind === 'denied') return [needsRoot('the file of tls.cert_file')];
+  if (read.kind === 'missing' && !isOnNetwork(config))
+    return [
+      skipped('tls.cert_file names no file yet: the box has no identity', '"lineside identity create" makes one.'),
+    ];
+  if (read.kind !== 'text')
+    return [failed(`the file of tls.cert_file cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
+  const [cert] = certificatesIn(read.bytes.toString('latin1')) ?? [];
+  if (cert === undefined)
+    return [failed('the file of tls.cert_file holds no certificate that can be read', 'Put a PEM chain there.')];
+  const keyFile = await readSafely(fileBehind('tls.key_file', config?.tls.keyFile ?? ''));
+  const findings: Finding[] = [];
+  let key: KeyObject | undefined;
+  if (keyFile.kind === 'text') {
+    try {
+      key = createPrivateKey(keyFile.bytes);
+    } catch {
+      findings.push(
+        failed(
+          'the file of tls.key_file holds no private key that can be used',
+          'Put the PEM key there, without a passphrase.',
+        ),
+      );
+    }
+  } else if (keyFile.kind === 'denied') findings.push(needsRoot('the file of tls.key_file'));
+  else findings.push(failed(`the file of tls.key_file cannot be read: ${wordsOf(keyFile)}`, 'Correct the path.'));
+  return [...judgeOwn({ cert, key, nowMs: clock.wallMs(), ...ownNames() }), ...findings];
+}
+
+export function wordsOf(read: { readonly kind: string; readonly what?: string; readonly code?: string }): string {
+  return read.what ?? read.code ?? (read.kind === 'missing' ? 'there is no such file' : read.kind);
+}
+
+function ownNames(): Pick<OwnCertificate, 'names' | 'addresses'> {
+  const name = hostname();
+  const names = name.includes('.') ? [name] : [name, `${name}.local`];
+  const addresses = Object.values(networkInterfaces()).flatMap((all) =>
+    (all ?? [])
+      .filter(({ internal, address }) => !internal && !address.startsWith('fe80'))
+      .map(({ address }) => address),
+  );
+  return { names, addresses };
+}

@@ -1,0 +1,344 @@
+/** Checks of where the data are: room, rights to write, and a sign that writes reach the medium; and of the two databases. */
+import { constants, rmSync } from 'node:fs';
+import { access, open, realpath, stat, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+import { messageOf, systemCode } from '../../shared/base/errors.ts';
+import { holdersOf } from '../../shared/base/processes.ts';
+import { closeQuietly, openReadOnly } from '../../shared/storage/open.ts';
+import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import type { Place } from '../check-context.ts';
+import { textOf } from '../safe-files.ts';
+
+const mib = (bytes: number): string => `${Math.floor(bytes / 1_048_576)} MiB`;
+
+export interface DiskFacts {
+  readonly dir: string;
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+  /** 0 where the file system has no such limit. */
+  readonly inodes: number;
+  readonly freeInodes: number;
+  readonly isReadOnly: boolean;
+  /** 'done', or the code of the error; 'denied': not for this user. */
+  readonly write: string;
+  /** Of the databases now, and what they may become. */
+  readonly usedBytes: number;
+  readonly budgetBytes: number;
+  /** Below it changes are refused; 0: no such limit here. */
+  readonly minFreeBytes: number;
+}
+
+/** A file system wants some inodes to work with. */
+const fewInodes = 100;
+
+export function judgeDisk(facts: DiskFacts): Finding[] {
+  const { dir, freeBytes, totalBytes, inodes, freeInodes, isReadOnly, write } = facts;
+  if (isReadOnly)
+    return [
+      failed(
+        `${dir} is mounted read-only: nothing can be stored`,
+        'After an error of the card Linux does that by itself: see the kernel log, make a backup, replace the card.',
+      ),
+    ];
+  const findings: Finding[] = [];
+  const { usedBytes, budgetBytes, minFreeBytes } = facts;
+  if (minFreeBytes > 0 && freeBytes < minFreeBytes)
+    findings.push(
+      failed(
+        `${mib(freeBytes)} are free in ${dir}, less than outbox.min_free_bytes (${mib(minFreeBytes)}): changes are refused`,
+        'Lower log.max_bytes, remove what else is on the disk, or take a larger card.',
+      ),
+    );
+  else if (freeBytes + usedBytes < budgetBytes)
+    findings.push(
+      warning(
+        `${mib(freeBytes)} are free in ${dir}, and what is kept there may still grow by ${mib(budgetBytes - usedBytes)}`,
+        'Lower log.max_bytes or outbox.max_bytes so that both fit, or take a larger card.',
+      ),
+    );
+  if (inodes > 0 && freeInodes < fewInodes)
+    findings.push(failed(`${dir} has ${freeInodes} inodes left`, 'Remove small files: something has made very many.'));
+  findings.push(...judgeWrite(dir, write));
+  return findings.length > 0
+    ? findings
+    : [ok(`${mib(freeBytes)} of ${mib(totalBytes)} free in ${dir}, a file was written and synced`)];
+}
+
+function judgeWrite(dir: string, write: string): Finding[] {
+  switch (write) {
+    case 'done':
+      return [];
+    case 'denied':
+      return [needsRoot(`whether ${dir} takes a file`)];
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return [failed(`${dir} is full`, 'Make room: the line goes on, and what it says is not kept.')];
+    case 'EROFS':
+      return [failed(`${dir} is read-only`, 'See the kernel log; replace the card.')];
+    default:
+      return [
+        failed(`a file in ${dir} could not be written and synced (${write})`, 'See the kernel log; replace the card.'),
+      ];
+  }
+}
+
+export async function checkDisk(place: Place): Promise<Finding[]> {
+  const { config } = place;
+  if (config === undefined) return [];
+  const { log, outbox, data } = config;
+  const [logBytes, hubBytes] = await Promise.all([
+    sizeOf(join(data.dir, 'log.db')),
+    sizeOf(join(place.hubDir, 'refdata.db')),
+  ]);
+  const isSame = place.hubDir === data.dir;
+  const line = { usedBytes: logBytes, budgetBytes: log.maxBytes };
+  const hub = { usedBytes: hubBytes, budgetBytes: outbox.maxBytes };
+  const both = { usedBytes: logBytes + hubBytes, budgetBytes: log.maxBytes + outbox.maxBytes };
+  const findings = await lookAtDir(place, data.dir, isSame ? both : line, isSame ? outbox.minFreeBytes : 0);
+  return isSame ? findings : [...findings, ...(await lookAtDir(place, place.hubDir, hub, outbox.minFreeBytes))];
+}
+
+async function lookAtDir(
+  { roots, isRoot }: Place,
+  dir: string,
+  budget: Pick<DiskFacts, 'usedBytes' | 'budgetBytes'>,
+  minFreeBytes: number,
+): Promise<Finding[]> {
+  const found = await stat(dir).catch((error: unknown) => systemCode(error));
+  if (found === 'ENOENT')
+    return [warning('the data directory (data.dir) is not there yet', 'The service makes it at its first start.')];
+  if (typeof found === 'string')
+    return [isRoot ? failed(`data.dir cannot be looked at (${found})`, 'See the disk.') : needsRoot('data.dir')];
+  if (!found.isDirectory()) return [failed('data.dir names no directory', 'Let it name a directory of its own.')];
+  const space = await statfs(dir);
+  return judgeDisk({
+    dir,
+    freeBytes: space.bavail * space.bsize,
+    totalBytes: space.blocks * space.bsize,
+    inodes: space.files,
+    freeInodes: space.ffree,
+    isReadOnly: isReadOnlyIn(await textOf(join(roots.proc, 'self/mountinfo')), await realpath(dir)),
+    write: await writeTest(dir),
+    ...budget,
+    minFreeBytes,
+  });
+}
+
+/** By the mount that the directory is in: the longest, and of those the last. */
+export function isReadOnlyIn(mountinfo: string, dir: string): boolean {
+  let best = { length: -1, options: '' };
+  for (const line of mountinfo.split('\n')) {
+    const [before = '', after = ''] = line.split(' - ');
+    const parts = before.split(' ');
+    const at = (parts[4] ?? '').replaceAll(/\\([0-7]{3})/g, (_, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 8)),
+    );
+    const isIn = at === '/' || dir === at || dir.startsWith(`${at}/`);
+    if (!isIn || at === '' || at.length < best.length) continue;
+    best = { length: at.length, options: `${parts[5] ?? ''},${after.split(' ')[2] ?? ''}` };
+  }
+  return best.options.split(',').includes('ro');
+}
+
+/** Of Linux, on every architecture that Node runs on but a few that have no serial box: a file without a name. */
+const O_TMPFILE = constants.O_DIRECTORY | 0o20000000;
+const testBytes = Buffer.alloc(4096, 0x6c);
+
+/** Nothing stays behind, killed or not: the file has no name, where the file system can do that. */
+async function writeTest(dir: string): Promise<string> {
+  const canWrite = await access(dir, constants.W_OK).then(
+    () => 'yes',
+    (error: unknown) => systemCode(error),
+  );
+  if (canWrite !== 'yes') return canWrite === 'EACCES' ? 'denied' : canWrite;
+  const nameless = await written(dir, constants.O_RDWR | O_TMPFILE);
+  if (!['EOPNOTSUPP', 'EISDIR', 'EINVAL', 'ENOENT'].includes(nameless)) return nameless;
+  const path = join(dir, `.doctor-${process.pid}`);
+  try {
+    return await written(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL);
+  } finally {
+    rmSync(path, { force: true });
+  }
+}
+
+async function written(path: string, flags: number): Promise<string> {
+  try {
+    const file = await open(path, flags, 0o600);
+    try {
+      await file.write(testBytes);
+      await file.sync();
+      return 'done';
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    const code = systemCode(error);
+    return code === '' ? messageOf(error) : code;
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  return stat(path).then(
+    ({ size }) => size,
+    () => 0,
+  );
+}
+
+export interface DatabaseFacts {
+  readonly name: string;
+  readonly state: 'missing' | 'denied' | 'odd' | 'no database' | 'damaged' | 'busy' | 'sound' | 'left';
+  readonly detail: string;
+  readonly bytes: number;
+  readonly walBytes: number;
+  /** Numbers of it: positions, counts; no content. */
+  readonly figures: Readonly<Record<string, number | string>>;
+}
+
+/** The service restarts its write-ahead log below this (log 8 MiB, reference data 64 MiB), unless a reader holds it up. */
+const largeWalBytes = 256 * 1024 * 1024;
+
+export function judgeDatabase({ name, state, detail, bytes, walBytes }: DatabaseFacts): Finding {
+  const aside =
+    'Stop the service, keep a copy of the file, restore a backup; at its start the service sets a damaged log aside.';
+  switch (state) {
+    case 'missing':
+      return skipped(`there is no ${name} yet`);
+    case 'denied':
+      return needsRoot(name);
+    case 'odd':
+      return failed(`${name} is ${detail}`, aside);
+    case 'no database':
+      return failed(`${name} is no SQLite database (${detail})`, aside);
+    case 'damaged':
+      return failed(`${name} cannot be read: ${detail}`, aside);
+    case 'busy':
+      return warning(`${name} is locked by another process`, 'End whatever holds it (a backup, the sqlite3 shell).');
+    case 'left':
+      return ok(`${name}: ${mib(bytes)}; ${mib(walBytes)} of its write-ahead log are taken in at the next start`);
+    case 'sound':
+      return walBytes > largeWalBytes
+        ? warning(
+            `${name}: its write-ahead log has ${mib(walBytes)}`,
+            'A reader holds it up (a backup?); restart the service.',
+          )
+        : ok(`${name}: ${mib(bytes)}, readable, write-ahead log ${mib(walBytes)}`);
+  }
+}
+
+export async function checkDatabases(place: Place): Promise<Finding[]> {
+  return (await databaseFacts(place)).map(judgeDatabase);
+}
+
+export async function databaseFacts(place: Place): Promise<DatabaseFacts[]> {
+  const { config, hubDir, roots } = place;
+  if (config === undefined) return [];
+  return [
+    await lookAtDatabase(roots.proc, 'log.db', join(config.data.dir, 'log.db'), logFigures),
+    await lookAtDatabase(roots.proc, 'refdata.db', join(hubDir, 'refdata.db'), hubFigures),
+  ];
+}
+
+/** Counts and positions. Of the log's blocks the ends alone: a count would read all of a large file. */
+const logFigures = [
+  'SELECT min(first_id) AS first_block, max(first_id) AS last_block FROM blocks',
+  'SELECT count(*) AS gaps, coalesce(sum(entries), 0) AS lost_entries FROM gaps',
+  "SELECT key, value FROM meta WHERE key IN ('ceiling_id', 'removed_to', 'ran_ms', 'lost_entries', 'lost_bytes')",
+];
+const hubFigures = [
+  'SELECT last_outbox_id FROM progress',
+  'SELECT count(*) AS waiting FROM outbox_waiting',
+  'SELECT count(*) AS dead_letters FROM dead_letters',
+];
+
+const headerBytes = 100;
+
+async function lookAtDatabase(
+  proc: string,
+  name: string,
+  path: string,
+  queries: readonly string[],
+): Promise<DatabaseFacts> {
+  const facts = { name, detail: '', bytes: 0, walBytes: 0, figures: {} };
+  const stats = await stat(path).catch((error: unknown) => systemCode(error));
+  if (typeof stats === 'string') return { ...facts, state: stats === 'ENOENT' ? 'missing' : 'denied' };
+  if (!stats.isFile()) return { ...facts, state: 'odd', detail: 'no file' };
+  const header = await headerOf(path);
+  const walBytes = await sizeOf(`${path}-wal`);
+  const known = { ...facts, bytes: stats.size, walBytes };
+  if (typeof header === 'string')
+    return { ...known, state: header === 'EACCES' ? 'denied' : 'damaged', detail: header };
+  const { holders } = await holdersOf(proc, await realpath(path));
+  const isOpen = holders.some(({ isLineside }) => isLineside);
+  // SQLite makes what is missing beside a file, also for a reader: it is let in only where the service has made all of that.
+  if (!isOpen && walBytes > 0)
+    return { ...known, state: headerFault(header) === '' ? 'left' : 'no database', detail: headerFault(header) };
+  if (stats.size === 0) return { ...known, state: 'no database', detail: 'it is empty' };
+  const fault = headerFault(header);
+  if (fault !== '') return { ...known, state: 'no database', detail: fault };
+  try {
+    const figures = isOpen ? liveFigures(path, queries) : stillFigures(path, queries);
+    return { ...known, state: 'sound', figures };
+  } catch (error) {
+    const code = systemCode(error);
+    if (/BUSY|locked/.test(`${code} ${messageOf(error)}`)) return { ...known, state: 'busy' };
+    return { ...known, state: 'damaged', detail: code === '' ? messageOf(error) : `${code}, ${messageOf(error)}` };
+  }
+}
+
+async function headerOf(path: string): Promise<Buffer | string> {
+  try {
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const header = Buffer.alloc(headerBytes);
+      const { bytesRead } = await file.read(header, 0, headerBytes, 0);
+      return header.subarray(0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    return systemCode(error) || 'unreadable';
+  }
+}
+
+/** '' where it begins as SQLite's files do. */
+function headerFault(header: Buffer): string {
+  if (header.length < headerBytes) return `it has ${header.length} bytes`;
+  return header.toString('latin1', 0, 16) === 'SQLite format 3\0' ? '' : 'its first bytes are others';
+}
+
+function liveFigures(path: string, queries: readonly string[]): DatabaseFacts['figures'] {
+  const connection = openReadOnly(path);
+  try {
+    return figuresOf((sql) => connection.prepare(sql).all() as Row[], queries);
+  } finally {
+    closeQuietly(connection);
+  }
+}
+
+/** No process has it open: read without locks, so that nothing is made beside it. */
+function stillFigures(path: string, queries: readonly string[]): DatabaseFacts['figures'] {
+  const url = pathToFileURL(path);
+  url.searchParams.set('immutable', '1');
+  const connection = new DatabaseSync(url, { readOnly: true });
+  try {
+    return figuresOf((sql) => connection.prepare(sql).all(), queries);
+  } finally {
+    connection.close();
+  }
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+function figuresOf(all: (sql: string) => Row[], queries: readonly string[]): DatabaseFacts['figures'] {
+  const figures: Record<string, number | string> = {};
+  const own = all('PRAGMA user_version')[0] ?? {};
+  for (const row of [own, ...queries.flatMap((sql) => all(sql))]) {
+    const named = 'key' in row && 'value' in row ? { [String(row['key'])]: row['value'] } : row;
+    for (const [name, value] of Object.entries(named)) {
+      if (typeof value === 'number' || typeof value === 'bigint') figures[name] = Number(value);
+    }
+  }
+  return figures;
+}

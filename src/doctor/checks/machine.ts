@@ -1,0 +1,166 @@
+/** Checks of the machine: its clock, its memory, heat and supply, and which of the two systems of the image runs. */
+import { stat, statfs } from 'node:fs/promises';
+import { availableParallelism, loadavg, uptime } from 'node:os';
+import { join } from 'node:path';
+import { parseSlots } from '../../appliance/update/slots.ts';
+import { instantOfMs } from '../../shared/base/instant.ts';
+import type { HostFacts } from '../../shared/host/host-facts.ts';
+import { hostRules } from '../../shared/host/host-rules.ts';
+import { deviceOf, power, slot, temperature, wear } from '../../shared/host/sensors.ts';
+import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import type { Place } from '../check-context.ts';
+import { isThere, textOf } from '../safe-files.ts';
+
+/** 2026-01-01, when this was written: no clock that is right says less. */
+const floorMs = 1_767_225_600_000;
+/** 2100-01-01: no box lives so long; a clock that was typed in wrong says so. */
+const ceilingMs = 4_102_444_800_000;
+
+function shownTime(nowMs: number): string {
+  return `${instantOfMs(nowMs).slice(0, 19)}Z`;
+}
+
+export interface ClockFacts {
+  readonly nowMs: number;
+  readonly state: HostFacts['clock'];
+  /** The moment that the system was built at, where it says so. */
+  readonly builtMs: number;
+  readonly uptimeS: number;
+}
+
+/** Time sync needs a network and some patience after a boot. */
+const graceS = 600;
+
+export function judgeClock({ nowMs, state, builtMs, uptimeS }: ClockFacts): Finding[] {
+  const shown = shownTime(nowMs);
+  const set =
+    'Let the box reach a time server (UDP 123), or set its clock; stamps are corrected once the time is known.';
+  if (nowMs < Math.max(floorMs, builtMs))
+    return [
+      failed(`the clock says ${shown}, which is before this was built`, `${set} Certificates look not yet valid.`),
+    ];
+  if (nowMs > ceilingMs) return [failed(`the clock says ${shown}`, `${set} Certificates look expired.`)];
+  if (state === 'synced') return [ok(`${shown}, set by time sync`)];
+  if (state === 'unknown') return [ok(`${shown}; no time sync tells whether it is right`)];
+  return uptimeS < graceS
+    ? [ok(`${shown}, not yet set by time sync; the machine runs for ${Math.floor(uptimeS)} s`)]
+    : [warning(`${shown}, and time sync has not set it`, set)];
+}
+
+export async function checkClock({ clock, config, roots }: Place): Promise<Finding[]> {
+  const epoch = await stat(join(roots.etc, '../usr/lib/clock-epoch')).catch(() => undefined);
+  return judgeClock({
+    nowMs: clock.wallMs(),
+    state: await clockState(config?.device.timeSyncFile ?? ''),
+    builtMs: epoch?.mtimeMs ?? 0,
+    uptimeS: uptime(),
+  });
+}
+
+async function clockState(file: string): Promise<HostFacts['clock']> {
+  if (file === '') return 'unknown';
+  if (await isThere(file)) return 'synced';
+  return (await isThere(join(file, '..'))) ? 'unsynced' : 'unknown';
+}
+
+/** What can be done about what the device's own alerts tell. */
+const remedies: Readonly<Record<string, string>> = {
+  HostTemperatureHigh: 'Give it air, or shade; a Raspberry Pi slows itself down from 80 degrees on.',
+  HostUnderVoltage: 'Take a better power supply and a shorter, thicker cable: writes to the card may fail.',
+  HostThrottled: 'See temperature and supply.',
+  HostMemoryLow: 'See what else runs on the box; restart what grows.',
+  HostDiskLow: 'Lower log.max_bytes, remove what else is on the disk, or take a larger card.',
+  HostCardWorn: 'Make a backup and write a new card.',
+  HostDataLost: 'Make no more of it: replace the card, and restore a backup.',
+  HostUpdateFailed: 'See "lineside update status"; install a corrected bundle.',
+};
+/** The checks of clock, disk and slots speak of these. */
+const elsewhere = new Set(['HostClockNotSynced', 'HostDiskLow', 'HostPowerLoss', 'HostDataLost', 'HostUpdateFailed']);
+
+export function judgeMachine(facts: HostFacts): Finding[] {
+  const findings = hostRules.flatMap((rule): Finding[] => {
+    if (elsewhere.has(rule.name) || rule.value(facts) <= 0) return [];
+    const say = rule.severity === 'critical' ? failed : warning;
+    return [say(rule.summary(facts), remedies[rule.name] ?? 'See the README, Alerts.')];
+  });
+  if (findings.length > 0) return findings;
+  const { temperatureCelsius: heat, memory, underVoltage } = facts;
+  const free = memory.availableBytes === null ? 'unknown' : `${Math.floor(memory.availableBytes / 1_048_576)} MiB`;
+  const volts = { yes: 'too low', no: 'good', unknown: 'unknown' }[underVoltage];
+  return [ok(`${heat === null ? 'temperature unknown' : `${heat} °C`}, ${free} of memory available, supply ${volts}`)];
+}
+
+export async function checkMachine(place: Place): Promise<Finding[]> {
+  return judgeMachine(await machineFacts(place));
+}
+
+export async function machineFacts({ roots, config }: Place): Promise<HostFacts> {
+  const sensors = { sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') };
+  const memory = await textOf(join(roots.proc, 'meminfo'));
+  const kib = (name: string): number | null => {
+    const found = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(memory)?.[1];
+    return found === undefined ? null : Number(found) * 1024;
+  };
+  const dir = config?.data.dir ?? '/';
+  const space = await statfs(dir).catch(() => undefined);
+  const disk = {
+    totalBytes: space === undefined ? null : space.blocks * space.bsize,
+    freeBytes: space === undefined ? null : space.bavail * space.bsize,
+    ...(space === undefined ? wear(sensors, { major: 0, minor: 0 }) : wear(sensors, deviceOf(dir))),
+  };
+  return {
+    bootId: await textOf(join(roots.proc, 'sys/kernel/random/boot_id')),
+    uptimeSeconds: uptime(),
+    ageSeconds: 0,
+    temperatureCelsius: temperature(sensors),
+    ...power(sensors),
+    memory: { totalBytes: kib('MemTotal'), availableBytes: kib('MemAvailable') },
+    load: { averages: loadavg(), processors: availableParallelism(), usedPercent: null },
+    disk,
+    clock: await clockState(config?.device.timeSyncFile ?? ''),
+    boots: { count: null, powerLosses: null, afterPowerLoss: false },
+    slot: slot(sensors),
+  };
+}
+
+export interface SlotsFacts {
+  readonly slot: HostFacts['slot'];
+  /** slot.txt of the boot partition; ''. */
+  readonly slotFile: string;
+}
+
+export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
+  if (running === null) return [skipped("this is no appliance's image")];
+  const findings: Finding[] = [];
+  if (running.dataLost)
+    findings.push(
+      failed(
+        'the data partition cannot be mounted: all that is kept now is lost with the power',
+        'Replace the card, and restore a backup.',
+      ),
+    );
+  if (running.updateFailed)
+    findings.push(
+      warning(
+        `an update did not become healthy: slot ${running.name} was gone back to`,
+        'See "lineside update status"; install a corrected bundle.',
+      ),
+    );
+  if (running.trying)
+    findings.push(
+      warning(
+        `slot ${running.name} is on trial: without a word from the service the next start goes back`,
+        'Wait until the service is healthy; it marks the slot good by itself.',
+      ),
+    );
+  if (slotFile === '') findings.push(skipped('slot.txt cannot be read', 'Run it as root.'));
+  else if (parseSlots(slotFile) === undefined)
+    findings.push(failed('slot.txt is damaged', 'Install an update, which rewrites it; the running slot stays.'));
+  return findings.some(({ state }) => state !== 'skipped') ? findings : [ok(`slot ${running.name}, known to be good`)];
+}
+
+export async function checkSlots({ roots }: Place): Promise<Finding[]> {
+  const running = slot({ sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') });
+  const files = await Promise.all(roots.boot.map((dir) => textOf(join(dir, 'slot.txt'))));
+  return judgeSlots({ slot: running, slotFile: files.find(Boolean) ?? '' });
+}

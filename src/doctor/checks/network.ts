@@ -1,0 +1,167 @@
+/** Checks of the network: a way out, the names of the hosts that are called, and a connection to each. */
+import { lookup } from 'node:dns/promises';
+import { connect, isIP, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { systemCode } from '../../shared/base/errors.ts';
+import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import type { Place } from '../check-context.ts';
+import { textOf } from '../safe-files.ts';
+
+/** A resolver asks each server for 5 s, twice; who waits longer than one round has no working DNS. */
+const nameLimitMs = 6_000;
+const connectLimitMs = 5_000;
+/** Of brokers; more are a pasted list. */
+const hostsLimit = 8;
+
+export interface Host {
+  /** The key that names it. */
+  readonly key: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Those that the hub calls: a collector only where the log goes there. */
+export function calledHosts({ config }: Pick<Place, 'config'>): Host[] {
+  if (config === undefined) return [];
+  const { to, collector } = config.upstream;
+  const brokers = hostsIn('kafka.bootstrap', config.kafka.bootstrap, 9092);
+  return to === 'collector' ? [...brokers, ...hostsIn('upstream.collector', collector, 50051)] : brokers;
+}
+
+/** "host:port,[v6]:port" */
+export function hostsIn(key: string, text: string, defaultPort: number): Host[] {
+  return text
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '')
+    .slice(0, hostsLimit)
+    .map((one) => {
+      const bare = one.replace(/^[a-z0-9_+]+:\/\//i, '').replace(/\/.*$/, '');
+      const [, v6, name, port] = /^(?:\[([^\]]+)\]|([^:]*))(?::(\d+))?$/.exec(bare) ?? [];
+      return { key, host: v6 ?? name ?? bare, port: Number(port ?? defaultPort) };
+    });
+}
+
+export interface NetworkFacts {
+  /** A default route of IPv4 or IPv6. */
+  readonly hasRoute: boolean;
+  readonly hosts: readonly (Host & { readonly resolved: Resolved })[];
+}
+
+export type Resolved =
+  | { readonly kind: 'address'; readonly addresses: readonly string[] }
+  | { readonly kind: 'failed'; readonly code: string }
+  | { readonly kind: 'late' };
+
+export function judgeNetwork({ hasRoute, hosts }: NetworkFacts): Finding[] {
+  const findings = hosts.flatMap(({ key, host, resolved }) => judgeName(key, host, resolved, hasRoute));
+  if (hasRoute)
+    return findings.some(({ state }) => state !== 'ok') || hosts.length > 0
+      ? findings
+      : [ok('there is a way out; no host is configured to be called')];
+  const none = 'there is no default route';
+  return hosts.length === 0
+    ? [ok(`${none}, and none is needed`)]
+    : [warning(none, 'Fine where all hosts are on this network; else check cable, Wi-Fi and DHCP.'), ...findings];
+}
+
+function judgeName(key: string, host: string, resolved: Resolved, hasRoute: boolean): Finding[] {
+  const dns = `Check the name in ${key}, and the DNS server (resolvectl status, /etc/resolv.conf).`;
+  if (resolved.kind === 'address') {
+    const said = isIP(host) === 0 ? `${host} is ${resolved.addresses.slice(0, 3).join(', ')}` : `${host} needs no DNS`;
+    return [ok(`${key}: ${said}`)];
+  }
+  if (resolved.kind === 'late')
+    return [
+      failed(
+        `DNS does not answer about ${host} (${key}) within ${nameLimitMs / 1000} s`,
+        hasRoute ? dns : 'There is no network.',
+      ),
+    ];
+  const words: Readonly<Record<string, string>> = {
+    ENOTFOUND: 'there is no such name',
+    EAI_AGAIN: 'no DNS server answers',
+    EAI_NODATA: 'the name has no address',
+  };
+  return [failed(`DNS: ${host} (${key}) cannot be resolved: ${words[resolved.code] ?? resolved.code}`, dns)];
+}
+
+export async function checkNetwork(place: Place): Promise<Finding[]> {
+  const hosts = await Promise.all(
+    calledHosts(place).map(async (one) => ({ ...one, resolved: await resolveName(place.clock, one.host) })),
+  );
+  return judgeNetwork({ hasRoute: await hasDefaultRoute(place), hosts });
+}
+
+async function hasDefaultRoute({ roots }: Place): Promise<boolean> {
+  const [v4, v6] = await Promise.all([
+    textOf(join(roots.proc, 'net/route')),
+    textOf(join(roots.proc, 'net/ipv6_route')),
+  ]);
+  const isV4 = v4.split('\n').some((line) => /^(?!lo\s)\S+\s+00000000\s/.test(line));
+  return isV4 || v6.split('\n').some((line) => /^0{32} 00 /.test(line) && !/\slo$/.test(line));
+}
+
+export async function resolveName(clock: Clock, host: string): Promise<Resolved> {
+  if (isIP(host) !== 0) return { kind: 'address', addresses: [host] };
+  let result: Resolved = { kind: 'late' };
+  const asked = lookup(host, { all: true }).then(
+    (all) => {
+      result = { kind: 'address', addresses: all.map(({ address }) => address) };
+    },
+    (error: unknown) => {
+      result = { kind: 'failed', code: systemCode(error) || 'unknown' };
+    },
+  );
+  await endsWithin(clock, nameLimitMs, asked);
+  return result;
+}
+
+export type Connected =
+  | { readonly kind: 'open'; readonly socket: Socket }
+  | { readonly kind: 'failed'; readonly code: string };
+
+/** A connection, closed by who asked; code ETIMEDOUT where no answer comes within the limit. */
+export function connectTo(clock: Clock, host: string, port: number): Promise<Connected> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, autoSelectFamily: true });
+    const give = (result: Connected): void => {
+      limit.cancel();
+      if (result.kind === 'failed') socket.destroy();
+      resolve(result);
+    };
+    const limit = clock.timer(connectLimitMs, () => give({ kind: 'failed', code: 'ETIMEDOUT' }));
+    socket.once('connect', () => give({ kind: 'open', socket }));
+    socket.on('error', (error) => give({ kind: 'failed', code: codeOf(error) }));
+  });
+}
+
+/** Of several addresses that were tried the first one's. */
+function codeOf(error: unknown): string {
+  const own = systemCode(error);
+  if (own !== '') return own;
+  return error instanceof AggregateError ? systemCode(error.errors[0]) || 'unknown' : 'unknown';
+}
+
+/** A connection that failed, in words. */
+export function judgeConnect(of: Host, code: string): Finding {
+  const at = `${of.host}:${of.port}`;
+  switch (code) {
+    case 'ECONNREFUSED':
+      return failed(
+        `${at}: nothing listens there (connection refused)`,
+        `The other side is down, or the port in ${of.key} is wrong.`,
+      );
+    case 'ETIMEDOUT':
+      return failed(`${at} does not answer (timed out)`, `A firewall, or the address in ${of.key} is wrong.`);
+    case 'ENETUNREACH':
+    case 'EHOSTUNREACH':
+      return failed(`${at}: there is no route to it`, 'Check cable, Wi-Fi and gateway.');
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return skipped(`${at}: its name cannot be resolved`, 'See network.');
+    default:
+      return failed(`${at}: no connection (${code})`, `Check the network and ${of.key}.`);
+  }
+}

@@ -1,0 +1,181 @@
+/** Check of who may do what: the service's directories and sockets, the port's group, and files that hold secrets. */
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInventory } from '../../line/port/inventory.ts';
+import { systemCode } from '../../shared/base/errors.ts';
+import { pidsOfUnit, runningOf } from '../../shared/base/processes.ts';
+import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import { namedFiles, type Place } from '../check-context.ts';
+import { kindOf, modeOf, textOf } from '../safe-files.ts';
+
+export interface RightsFact {
+  /** "data.dir", "the file of tls.key_file". */
+  readonly what: string;
+  readonly is: 'there' | 'missing' | 'unseen' | 'odd';
+  readonly kind: string;
+  readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
+  readonly rule: 'directory' | 'secret' | 'tokens' | 'public' | 'port';
+  /** Who uses it; undefined: not known. */
+  readonly user: { readonly uid: number; readonly gids: readonly number[] } | undefined;
+}
+
+const othersMayRead = 0o004;
+const othersMayWrite = 0o002;
+const groupMayWrite = 0o020;
+
+interface Rule {
+  readonly mayBeMissing: boolean;
+  readonly isSecret: boolean;
+  /** Bits that who uses it needs, and what they are for. */
+  readonly needs: number;
+  readonly verb: string;
+  readonly todo: string;
+}
+
+const giveIt = 'Give it to the user or the group of the service.';
+const plain: Rule = { mayBeMissing: false, isSecret: false, needs: 0o4, verb: 'read', todo: giveIt };
+const rules: Readonly<Record<RightsFact['rule'], Rule>> = {
+  directory: { ...plain, mayBeMissing: true, needs: 0o7, verb: 'write in' },
+  secret: { ...plain, isSecret: true },
+  tokens: { ...plain, isSecret: true, mayBeMissing: true },
+  public: plain,
+  port: { ...plain, needs: 0o6, verb: 'open', todo: 'Add its user to the group of the port, mostly dialout.' },
+};
+
+export function judgeRights(fact: RightsFact): Finding[] {
+  const { what, is, kind, user } = fact;
+  const rule = rules[fact.rule];
+  switch (is) {
+    case 'unseen':
+      return [needsRoot(what)];
+    case 'missing':
+      return rule.mayBeMissing
+        ? []
+        : [
+            failed(
+              `${what} is missing: there is no file of the name that is configured`,
+              'Put the file there, or correct the key.',
+            ),
+          ];
+    case 'odd':
+      return [failed(`${what} is ${kind}`, 'Let it name what it is for.')];
+    case 'there':
+      break;
+  }
+  const findings = judgeMode(fact, rule);
+  if (user === undefined || may(fact, user, rule.needs)) return findings;
+  const owner = `owner ${fact.uid}, group ${fact.gid}, mode ${modeOf(fact)}`;
+  const found = `the service (user ${user.uid}) may not ${rule.verb} ${what} (${owner})`;
+  return [...findings, failed(found, rule.todo)];
+}
+
+/** Of a port the rights are udev's. */
+function judgeMode({ what, mode, rule: name }: RightsFact, { isSecret }: Rule): Finding[] {
+  const shown = modeOf({ mode });
+  const findings: Finding[] = [];
+  if (isSecret && (mode & othersMayRead) !== 0)
+    findings.push(
+      warning(
+        `${what} may be read by everybody (mode ${shown})`,
+        'chmod o-rwx it; if it was so for long, replace the secret.',
+      ),
+    );
+  if ((mode & othersMayWrite) !== 0 && name !== 'port')
+    findings.push(failed(`${what} may be changed by everybody (mode ${shown})`, 'chmod o-w it.'));
+  else if (name === 'secret' && (mode & groupMayWrite) !== 0)
+    findings.push(warning(`${what} may be changed by its group (mode ${shown})`, 'chmod g-w it.'));
+  return findings;
+}
+
+function may({ mode, uid, gid }: RightsFact, user: { uid: number; gids: readonly number[] }, needs: number): boolean {
+  if (user.uid === 0) return true;
+  const bits = user.uid === uid ? mode >> 6 : user.gids.includes(gid) ? mode >> 3 : mode;
+  return (bits & needs) === needs;
+}
+
+type User = { readonly uid: number; readonly gids: readonly number[] };
+
+export async function checkRights(place: Place): Promise<Finding[]> {
+  const { config, hubDir } = place;
+  if (config === undefined) return [];
+  const [line, hub] = await serviceUsers(place);
+  const facts = [
+    await factOf('data.dir', config.data.dir, 'directory', line),
+    await factOf("the hub's data directory", hubDir, 'directory', hub ?? line),
+    await factOf('data.runtime_dir', config.data.runtimeDir, 'directory', line),
+    await factOf('the tokens file', config.auth.tokensFile, 'tokens', line),
+  ];
+  for (const { key, file } of namedFiles(place)) {
+    const isSecret = /key_file|password|token|secret/.test(key);
+    // A credential's is root's alone: systemd reads it.
+    const isCredential = file.startsWith('/etc/lineside/secrets/');
+    const user = isCredential ? undefined : /^(?:kafka|webhooks|upstream)\./.test(key) ? (hub ?? line) : line;
+    const fact = await factOf(`the file of ${key}`, file, isSecret ? 'secret' : 'public', user);
+    // The service makes this one; certificates are looked at by a check of their own.
+    if (fact.is !== 'missing' || !/^(?:tls\.|webhooks\.key_file$)/.test(key)) facts.push(fact);
+  }
+  const findings = [...facts.flatMap(judgeRights), ...(await portRights(place, line))];
+  return findings.length > 0 ? findings : [ok(`${facts.length} files and directories are as they should be`)];
+}
+
+async function factOf(
+  what: string,
+  path: string,
+  rule: RightsFact['rule'],
+  user: User | undefined,
+): Promise<RightsFact> {
+  const nothing = { what, rule, user, kind: '', mode: 0, uid: 0, gid: 0 };
+  const stats = await stat(path).catch((error: unknown) => systemCode(error));
+  if (typeof stats === 'string') {
+    const isMissing = stats === 'ENOENT' || stats === 'ENOTDIR';
+    return { ...nothing, is: isMissing ? 'missing' : 'unseen' };
+  }
+  const { mode, uid, gid } = stats;
+  const fits = { directory: stats.isDirectory(), port: stats.isCharacterDevice() }[rule as string] ?? stats.isFile();
+  return { ...nothing, is: fits ? 'there' : 'odd', kind: kindOf(stats), mode, uid, gid };
+}
+
+async function portRights({ roots, config, isRoot }: Place, line: User | undefined): Promise<Finding[]> {
+  const ports = await createInventory({
+    sysRoot: roots.sys,
+    devRoot: roots.dev,
+    procRoot: roots.proc,
+    extraPorts: config?.serial.extraPorts ?? [],
+  }).list();
+  if (line === undefined)
+    return isRoot || ports.length === 0 ? [] : [skipped('whether the service may open the ports: it does not run')];
+  const facts = await Promise.all(ports.map((port) => factOf(port.portName, port.devicePath, 'port', line)));
+  return facts.flatMap(judgeRights);
+}
+
+/** Of the line and the hub: of the processes that run, else of the units' own users. */
+async function serviceUsers(place: Place): Promise<[User | undefined, User | undefined]> {
+  if (!place.isUnits) return [undefined, undefined];
+  return [
+    await unitUser(place, 'lineside.service', 'lineside'),
+    await unitUser(place, 'lineside-hub.service', 'lineside-hub'),
+  ];
+}
+
+async function unitUser({ roots }: Place, unit: string, name: string): Promise<User | undefined> {
+  const [pid] = await pidsOfUnit(roots.sys, unit);
+  if (pid !== undefined) {
+    const status = await textOf(join(roots.proc, String(pid), 'status'));
+    const numbers = (field: string): number[] =>
+      (new RegExp(`^${field}:\\s+(.*)$`, 'm').exec(status)?.[1] ?? '').split(/\s+/).filter(Boolean).map(Number);
+    const { uid } = await runningOf(roots.proc, pid);
+    if (uid >= 0) return { uid, gids: [...numbers('Gid'), ...numbers('Groups')] };
+  }
+  const entry = (await textOf(join(roots.etc, 'passwd')))
+    .split('\n')
+    .find((line) => line.startsWith(`${name}:`))
+    ?.split(':');
+  if (entry === undefined) return undefined;
+  const groups = (await textOf(join(roots.etc, 'group'))).split('\n').map((line) => line.split(':'));
+  // The units give these whatever /etc/group says.
+  const given = ['dialout', 'lineside'].flatMap((group) => groups.find(([one]) => one === group)?.[2] ?? []);
+  const listed = groups.filter(([, , , members]) => members?.split(',').includes(name)).map(([, , gid]) => gid ?? '');
+  return { uid: Number(entry[2]), gids: [Number(entry[3]), ...[...given, ...listed].map(Number)] };
+}

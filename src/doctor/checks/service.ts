@@ -1,0 +1,371 @@
+/** Checks of the running service: its units, whether line and hub answer on their own sockets, and what the journal says. */
+
+import { stat } from 'node:fs/promises';
+import { request } from 'node:http';
+import { connect } from 'node:net';
+import { dirname, join } from 'node:path';
+import { ClientError, Status } from 'nice-grpc';
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { systemCode } from '../../shared/base/errors.ts';
+import { pidsOfUnit } from '../../shared/base/processes.ts';
+import type { Config, ListenAddress } from '../../shared/config/config.ts';
+import { showListen } from '../../shared/config/listen.ts';
+import { lineside } from '../../shared/gen/proto.js';
+import { promisedSockets } from '../../shared/host/listeners.ts';
+import { connectLine } from '../../shared/line-client/line-client.ts';
+import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import type { Place } from '../check-context.ts';
+import { Redactor } from '../redactor.ts';
+import { isThere } from '../safe-files.ts';
+import { runTool } from '../tool.ts';
+
+const answerLimitMs = 4_000;
+/** /metrics of a box with many dictionaries has some 100 KB. */
+const answerLimitBytes = 2 * 1024 * 1024;
+
+type Answer =
+  | {
+      readonly kind: 'answered';
+      readonly version: string;
+      readonly detail: string;
+      /** Why the line does not store its log; '': it does. */
+      readonly notStored?: string;
+    }
+  /** No socket there; no process behind it; a connection, and no word; not for this user; turned away; not configured. */
+  | { readonly kind: 'absent' | 'refused' | 'late' | 'denied' | 'none' }
+  | { readonly kind: 'failed'; readonly detail: string };
+
+export interface ServiceFacts {
+  /** undefined: not systemd's. */
+  readonly units: Readonly<Record<string, 'active' | 'inactive'>> | undefined;
+  readonly line: Answer;
+  readonly hub: Answer;
+  /** Of this command. */
+  readonly version: string;
+}
+
+const startIt = 'Start it: systemctl start lineside (without systemd: lineside serve).';
+
+export function judgeService({ units, line, hub, version }: ServiceFacts): Finding[] {
+  const findings: Finding[] = [];
+  const stopped = Object.entries(units ?? {}).filter(([, state]) => state === 'inactive');
+  for (const [unit] of stopped)
+    findings.push(failed(`${unit} does not run`, `systemctl status ${unit} says why. ${startIt}`));
+  if (units !== undefined && stopped.length === 0) findings.push(ok(`${Object.keys(units).join(' and ')} run`));
+  findings.push(
+    ...judgeAnswer('the line', line, stopped.length > 0),
+    ...judgeAnswer('the hub', hub, stopped.length > 0),
+  );
+  const versions = [line, hub].flatMap((one) => (one.kind === 'answered' ? [one.version] : []));
+  if (new Set([...versions, version]).size > 1)
+    findings.push(
+      warning(
+        `versions differ: line ${versionOf(line)}, hub ${versionOf(hub)}, installed ${version}`,
+        'Restart the service: systemctl restart lineside.',
+      ),
+    );
+  return findings;
+}
+
+function versionOf(answer: Answer): string {
+  return answer.kind === 'answered' ? answer.version : 'unknown';
+}
+
+function judgeAnswer(who: string, answer: Answer, isStopped: boolean): Finding[] {
+  switch (answer.kind) {
+    case 'answered':
+      return [
+        answer.detail === ''
+          ? ok(`${who} answers, version ${answer.version}`)
+          : warning(`${who} answers: ${answer.detail}`, 'See lineside status and lineside alerts.'),
+        ...(answer.notStored
+          ? [failed(answer.notStored, 'See lineside status, and df for the disk of data.dir.')]
+          : []),
+      ];
+    case 'none':
+      return [skipped(`${who} listens on no Unix socket`)];
+    case 'denied':
+      return [skipped(`${who}: its socket is not for this user`, 'Run it as root, or as a member of group lineside.')];
+    case 'absent':
+    case 'refused':
+      return isStopped ? [] : [failed(`${who} does not run: no process listens on its socket`, startIt)];
+    case 'late':
+      return [
+        failed(
+          `${who} takes a connection and does not answer within ${answerLimitMs / 1000} s`,
+          'systemctl restart lineside; keep a support bundle before.',
+        ),
+      ];
+    case 'failed':
+      return [failed(`${who} answers with a failure: ${answer.detail}`, 'See lineside status; the journal says more.')];
+  }
+}
+
+export async function checkService(place: Place): Promise<Finding[]> {
+  const { config } = place;
+  if (config === undefined) return [];
+  return judgeService(await serviceFacts(place, config));
+}
+
+const unitNames = ['lineside.service', 'lineside-hub.service'];
+
+export async function serviceFacts(place: Place, config: Config): Promise<ServiceFacts> {
+  const units = await unitStates(place);
+  // Where systemd holds the sockets a connection would start what was stopped.
+  const isStopped = units?.['lineside.service'] === 'inactive';
+  const isHubStopped = isStopped || units?.['lineside-hub.service'] === 'inactive';
+  const [line, hub] = await Promise.all([
+    isStopped ? ({ kind: 'absent' } as const) : askLine(place.clock, config),
+    isHubStopped ? ({ kind: 'absent' } as const) : askHub(place.clock, config),
+  ]);
+  return { units, line, hub, version: place.version };
+}
+
+async function unitStates({ isUnits, roots }: Place): Promise<ServiceFacts['units']> {
+  // Without control groups of version 2 nothing is known of units.
+  if (!isUnits || !(await isThere(join(roots.sys, 'fs/cgroup/system.slice')))) return undefined;
+  const states = await Promise.all(
+    unitNames.map(async (unit) => [unit, (await pidsOfUnit(roots.sys, unit)).length > 0] as const),
+  );
+  return Object.fromEntries(states.map(([unit, runs]) => [unit, runs ? 'active' : 'inactive'] as const));
+}
+
+/** '' where none is listened on. */
+export function socketOf(listen: readonly ListenAddress[]): string {
+  for (const one of listen) if (one.kind === 'unix') return one.path;
+  return '';
+}
+
+async function socketTrouble(path: string): Promise<Answer | undefined> {
+  if (path === '') return { kind: 'none' };
+  const found = await stat(path).catch((error: unknown) => systemCode(error));
+  if (found === 'EACCES') return { kind: 'denied' };
+  if (typeof found === 'string') return { kind: 'absent' };
+  return found.isSocket() ? undefined : { kind: 'failed', detail: 'there is something else in place of its socket' };
+}
+
+async function askLine(clock: Clock, config: Config): Promise<Answer> {
+  const path = socketOf(config.grpc.listen);
+  const trouble = await socketTrouble(path);
+  if (trouble !== undefined) return trouble;
+  const status = await lineStatus(clock, path);
+  if (status.kind !== 'status') return status;
+  const { version, detail, notStored } = status;
+  return { kind: 'answered', version, detail, notStored };
+}
+
+type LineAnswer =
+  | Exclude<Answer, { kind: 'answered' }>
+  | {
+      readonly kind: 'status';
+      readonly version: string;
+      readonly detail: string;
+      readonly notStored: string;
+      /** As protobuf's JSON. */
+      readonly json: unknown;
+    };
+
+/** GetStatus over the Unix socket. */
+export async function lineStatus(
+  clock: Clock,
+  path: string,
+): Promise<LineAnswer | { readonly kind: 'absent' | 'none' }> {
+  const client = connectLine(path);
+  const over = new AbortController();
+  const limit = clock.timer(answerLimitMs, () => over.abort());
+  try {
+    const status = await client.line.getStatus({}, { signal: over.signal });
+    const json: unknown = lineside.v1.LineStatus.fromObject(status).toJSON();
+    const { version, portError, log } = status;
+    return { kind: 'status', version, detail: portError, notStored: log?.error ?? '', json };
+  } catch (error) {
+    if (over.signal.aborted) return { kind: 'late' };
+    if (!(error instanceof ClientError)) return { kind: 'failed', detail: 'no answer that can be understood' };
+    if (error.code === Status.PERMISSION_DENIED || /EACCES/.test(error.details)) return { kind: 'denied' };
+    if (error.code === Status.UNAVAILABLE) return { kind: 'refused' };
+    return { kind: 'failed', detail: Status[error.code] ?? 'an error' };
+  } finally {
+    limit.cancel();
+    client.close();
+  }
+}
+
+async function askHub(clock: Clock, config: Config): Promise<Answer> {
+  const path = socketOf(config.http.listen);
+  const trouble = await socketTrouble(path);
+  if (trouble !== undefined) return trouble;
+  const health = await ask(clock, path, '/healthz');
+  if (typeof health === 'string') return { kind: health };
+  const ready = await ask(clock, path, '/readyz');
+  const version = /"version":"([\w.+-]{1,40})"/.exec(health.body)?.[1] ?? 'unknown';
+  if (typeof ready === 'string') return { kind: ready };
+  if (health.status !== 200) return { kind: 'failed', detail: `status ${health.status}` };
+  return { kind: 'answered', version, detail: ready.status === 200 ? '' : `it is not ready: ${reasonsIn(ready.body)}` };
+}
+
+function reasonsIn(body: string): string {
+  try {
+    const { reasons, detail } = JSON.parse(body) as { reasons?: unknown; detail?: unknown };
+    const all = Array.isArray(reasons) ? reasons.join('; ') : typeof detail === 'string' ? detail : '';
+    return new Redactor().text(all.slice(0, 500));
+  } catch {
+    return 'it does not say why';
+  }
+}
+
+/** A GET over the Unix socket. */
+export async function ask(
+  clock: Clock,
+  socketPath: string,
+  path: string,
+): Promise<{ readonly status: number; readonly body: string } | 'late' | 'refused' | 'denied'> {
+  let result: Awaited<ReturnType<typeof ask>> = 'late';
+  const sent = request({ socketPath, path, agent: false });
+  const done = new Promise<void>((resolve) => {
+    sent.once('error', (error) => {
+      result = systemCode(error) === 'EACCES' ? 'denied' : 'refused';
+      resolve();
+    });
+    sent.once('response', (response) => {
+      const parts: Buffer[] = [];
+      let bytes = 0;
+      const end = (): void => {
+        result = { status: response.statusCode ?? 0, body: Buffer.concat(parts).toString('utf8') };
+        resolve();
+      };
+      response.on('data', (part: Buffer) => {
+        bytes += part.length;
+        if (bytes <= answerLimitBytes) parts.push(part);
+        else response.destroy();
+      });
+      response.once('close', end);
+    });
+    sent.end();
+  });
+  await endsWithin(clock, answerLimitMs, done);
+  sent.destroy();
+  return result;
+}
+
+/** What should listen, and whether the kernel takes a connection there: asked from outside the processes. */
+interface ListenerFacts {
+  /** The socket unit; '' where the configuration names the address. */
+  readonly unit: string;
+  readonly isOpen: boolean;
+  /** Each address, and what is wrong there; '': nothing is. */
+  readonly addresses: readonly (readonly [address: string, trouble: string])[];
+}
+
+function judgeListeners(listeners: readonly ListenerFacts[]): Finding[] {
+  const findings = listeners.flatMap(({ unit, isOpen, addresses }): Finding[] => {
+    const what = addresses.map(([address]) => address).join(', ');
+    if (!isOpen)
+      return [failed(`${unit} is not open (${what})`, `systemctl restart lineside; systemctl status ${unit}.`)];
+    return addresses
+      .filter(([, trouble]) => trouble !== '')
+      .map(([address, trouble]) =>
+        failed(`${address}${unit && ` (${unit})`}: ${trouble}`, 'systemctl restart lineside'),
+      );
+  });
+  const all = listeners.flatMap(({ addresses }) => addresses.map(([address]) => address));
+  if (all.length === 0) return [skipped('no address is promised besides the Unix sockets')];
+  return findings.length > 0 ? findings : [ok(`connections are taken on ${all.join(', ')}`)];
+}
+
+export async function checkListeners(place: Place): Promise<Finding[]> {
+  const { config, clock } = place;
+  if (config === undefined) return [];
+  // Port 0 is another one each time; without systemd, the Unix sockets are those on which line and hub are asked.
+  const listen = [...config.grpc.listen, ...config.http.listen].filter((one) => one.kind === 'tcp' && one.port !== 0);
+  const promised = place.isUnits
+    ? await promisedSockets()
+    : [{ unit: '', isOpen: true, addresses: listen.map(showListen) }];
+  if (promised === undefined) return [skipped('systemd does not answer (systemctl)')];
+  if (place.isUnits && (await unitStates(place))?.['lineside.service'] === 'inactive')
+    return [skipped('the service does not run')];
+  const facts = promised.map(async ({ unit, isOpen, addresses }): Promise<ListenerFacts> => {
+    const asked = addresses.map(async (address) => [address, isOpen ? await troubleAt(clock, address) : ''] as const);
+    return { unit, isOpen, addresses: await Promise.all(asked) };
+  });
+  return judgeListeners(await Promise.all(facts));
+}
+
+/** An address as systemd or the configuration writes it. Wildcards are asked on this machine's own address. */
+async function troubleAt(clock: Clock, address: string): Promise<string> {
+  if (address.startsWith('/')) {
+    const socket = await stat(address).catch(() => undefined);
+    if (socket === undefined) return 'there is no such socket';
+    // The directory has the group that may use it.
+    if (socket.gid !== (await stat(dirname(address))).gid) return `it belongs to another group (${socket.gid})`;
+  }
+  const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(address) ?? [];
+  const own = host === '[::]' ? '::1' : host === '0.0.0.0' ? '127.0.0.1' : host.replace(/^\[|\]$/g, '');
+  const socket = connect(address.startsWith('/') ? { path: address } : { host: own, port: Number(port) });
+  let trouble = `no connection within ${answerLimitMs / 1000} s`;
+  const done = new Promise<void>((resolve) => {
+    socket.once('connect', () => {
+      trouble = '';
+      resolve();
+    });
+    socket.once('error', (error) => {
+      trouble = systemCode(error) === 'EACCES' ? '' : `no connection is accepted (${systemCode(error)})`;
+      resolve();
+    });
+  });
+  await endsWithin(clock, answerLimitMs, done);
+  socket.destroy();
+  return trouble;
+}
+
+/** Lines of warnings and worse in the last day that are shown as the newest. */
+const journalLimitMs = 8_000;
+const journalLines = 200;
+
+export interface JournalFacts {
+  readonly kind: 'read' | 'missing' | 'denied' | 'late' | 'failed';
+  readonly lines: readonly string[];
+}
+
+export function judgeJournal({ kind, lines }: JournalFacts): Finding[] {
+  if (kind === 'missing') return [skipped('there is no journal here (journalctl)')];
+  if (kind === 'denied') return [needsRoot('the journal')];
+  if (kind === 'late') return [skipped(`journalctl did not end within ${journalLimitMs / 1000} s`)];
+  if (kind === 'failed') return [skipped('journalctl failed')];
+  if (lines.length === 0) return [ok('no error of the last 24 hours')];
+  const many = lines.length >= journalLines ? `${lines.length} or more` : String(lines.length);
+  const last = new Redactor().text(lines.at(-1) ?? '').slice(0, 300);
+  return [
+    warning(
+      `${many} errors in the last 24 hours, the newest: ${last}`,
+      'journalctl -u lineside -u lineside-hub -p err',
+    ),
+  ];
+}
+
+export async function checkJournal(place: Place): Promise<Finding[]> {
+  if (!place.isUnits) return [skipped('the service is not run by systemd: its log is where it was started')];
+  const args = [
+    '-u',
+    'lineside',
+    '-u',
+    'lineside-hub',
+    '-p',
+    'err',
+    '--since',
+    '-24h',
+    '-n',
+    String(journalLines),
+    '-o',
+    'cat',
+    '--no-pager',
+    '-q',
+  ];
+  const { kind, stdout, stderr } = await runTool(place.clock, 'journalctl', args, {
+    limitMs: journalLimitMs,
+    limitBytes: 256 * 1024,
+  });
+  if (kind === 'done' && /not seeing messages|insufficient permissions/i.test(stderr))
+    return judgeJournal({ kind: 'denied', lines: [] });
+  const lines = stdout.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('-- '));
+  return judgeJournal({ kind: kind === 'done' ? 'read' : kind, lines: kind === 'done' ? lines : [] });
+}

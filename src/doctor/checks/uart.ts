@@ -1,0 +1,234 @@
+/**
+ * Checks of the port: is it there, may it be opened, who has it open already, and is a console on it. The port is never
+ * opened for it: that alone moves the modem lines, and takes bytes from the process that reads.
+ */
+import { constants } from 'node:fs';
+import { access, realpath } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { createInventory } from '../../line/port/inventory.ts';
+import type { Port } from '../../line/port/ports.ts';
+import { type Holders, holdersOf, processIds, runningOf } from '../../shared/base/processes.ts';
+import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import type { Place } from '../check-context.ts';
+import { isThere, namesIn, textOf } from '../safe-files.ts';
+
+/** Every port with who holds it. */
+export interface PortFacts {
+  readonly name: string;
+  readonly device: string;
+  readonly description: string;
+  readonly isWanted: boolean;
+  readonly holders: Holders;
+  /** By this user. */
+  readonly openable: boolean;
+}
+
+export interface UartFacts {
+  readonly ports: readonly PortFacts[];
+  /** What the service is to open; '' where nothing is named. */
+  readonly wanted: string;
+  readonly wantedIs: 'listed' | 'unlisted' | 'missing' | 'none';
+  readonly simulate: boolean;
+}
+
+export function judgeUart({ ports, wanted, wantedIs, simulate }: UartFacts): Finding[] {
+  const findings: Finding[] = [];
+  const names = ports.map(({ name }) => name).join(', ');
+  if (ports.length === 0 && !simulate)
+    findings.push(
+      warning('there is no serial port', 'Plug the adapter in; on a Raspberry Pi let config.txt switch the UART on.'),
+    );
+  else
+    findings.push(
+      ok(
+        ports.length === 0
+          ? 'no port but the simulated line'
+          : `${ports.length === 1 ? 'one port' : `${ports.length} ports`}: ${names}`,
+      ),
+    );
+  if (wantedIs === 'missing')
+    findings.push(
+      failed(
+        `${wanted}, which is to be opened, is not there`,
+        'Plug it in, or name another port (lineside devices lists them).',
+      ),
+    );
+  if (wantedIs === 'unlisted')
+    findings.push(
+      failed(
+        `${wanted} is there and is no port of the service`,
+        'Name a listed port, or add it to serial.extra_ports.',
+      ),
+    );
+  for (const port of ports) findings.push(...judgePort(port));
+  return findings;
+}
+
+function judgePort({ name, isWanted, holders: { holders, unseen }, openable }: PortFacts): Finding[] {
+  const findings: Finding[] = [];
+  const strangers = holders.filter(({ isLineside }) => !isLineside);
+  const say = isWanted ? failed : warning;
+  for (const { name: program, pid } of strangers)
+    findings.push(
+      say(
+        `${name} is held open by ${program} (process ${pid})`,
+        `End that program (a getty: systemctl disable --now serial-getty@${basename(name)}): two readers share the bytes.`,
+      ),
+    );
+  const ours = holders.find(({ isLineside }) => isLineside);
+  if (ours !== undefined) findings.push(ok(`${name} is open in lineside (process ${ours.pid})`));
+  if (ours === undefined && unseen > 0 && isWanted)
+    findings.push(skipped(`who holds ${name}: ${unseen} processes are other users'`, 'Run it as root.'));
+  if (!openable && isWanted && ours === undefined)
+    findings.push(
+      skipped(
+        `${name} may not be opened by this user`,
+        'The service has group dialout; for yourself: adduser USER dialout.',
+      ),
+    );
+  return findings;
+}
+
+export async function checkUart(place: Place): Promise<Finding[]> {
+  return judgeUart(await uartFacts(place));
+}
+
+async function listed({ config, roots }: Place): Promise<readonly Port[]> {
+  const options = { sysRoot: roots.sys, devRoot: roots.dev, procRoot: roots.proc };
+  return createInventory({ ...options, extraPorts: config?.serial.extraPorts ?? [] }).list();
+}
+
+async function uartFacts(place: Place): Promise<UartFacts> {
+  const { config, roots } = place;
+  const ports = await listed(place);
+  const wanted = await wantedPort(place);
+  const found = ports.find((port) => port.portName === wanted || port.links.includes(wanted));
+  const facts: PortFacts[] = [];
+  for (const port of ports) {
+    const device = await realpath(port.devicePath).catch(() => port.devicePath);
+    facts.push({
+      name: port.portName,
+      device,
+      description: port.description,
+      isWanted: port === found,
+      holders: await holdersOf(roots.proc, device),
+      openable: await access(device, constants.R_OK | constants.W_OK).then(
+        () => true,
+        () => false,
+      ),
+    });
+  }
+  const isElsewhere = wanted !== '' && found === undefined && (await isThere(wanted));
+  const missing = isElsewhere ? 'unlisted' : 'missing';
+  const simulate = config?.serial.simulate === true;
+  const isSimulated = simulate && wanted.startsWith(config?.data.runtimeDir ?? '/dev/null');
+  const wantedIs = wanted === '' || isSimulated ? 'none' : found === undefined ? missing : 'listed';
+  return { ports: facts, wanted, wantedIs, simulate };
+}
+
+/** By the configuration, or what the service had open when it last ran. */
+async function wantedPort({ config }: Place): Promise<string> {
+  if (config === undefined) return '';
+  const { atStart, line } = config.serial;
+  if (atStart === 'open') return line?.portName ?? '';
+  if (atStart === 'closed') return '';
+  const text = await textOf(join(config.data.dir, 'line-state.json'));
+  try {
+    const state = JSON.parse(text) as { open?: { portName?: unknown } | null } | null;
+    const name = state?.open?.portName;
+    return typeof name === 'string' ? name : '';
+  } catch {
+    return '';
+  }
+}
+
+export interface ConsoleFacts {
+  /** The kernel's command line. */
+  readonly cmdline: string;
+  /** /proc/consoles: what is one now. */
+  readonly consoles: string;
+  /** Terminals on which a login waits. */
+  readonly gettys: readonly string[];
+  /** config.txt of the firmware; '' where there is none. */
+  readonly firmware: string;
+  /** What links such as /dev/serial0 mean: "serial0" to "ttyAMA0". */
+  readonly links: Readonly<Record<string, string>>;
+  /** Kernel names of the ports. */
+  readonly ports: readonly string[];
+  /** Of the port that is to be open; ''. */
+  readonly wanted: string;
+}
+
+export function judgeConsole(facts: ConsoleFacts): Finding[] {
+  const { cmdline, consoles, gettys, firmware, links, ports, wanted } = facts;
+  const real = (name: string): string => links[name] ?? name;
+  const told = [...cmdline.matchAll(/(?:^|\s)(?:console|kgdboc)=([A-Za-z]+\d+)/g)].map((found) => real(found[1] ?? ''));
+  const now = consoles.split('\n').flatMap((line) => /^(\S+)/.exec(line)?.[1] ?? []);
+  const findings: Finding[] = [];
+  for (const port of new Set([...told, ...now].filter((name) => ports.includes(name)))) {
+    const say = port === wanted ? failed : warning;
+    findings.push(
+      say(
+        `the kernel has its console on ${port}: its messages go out on the line`,
+        `Take console=${port} (or console=serial0) out of cmdline.txt and restart; on a Raspberry Pi: raspi-config, Serial Port, no login shell.`,
+      ),
+    );
+  }
+  for (const port of new Set(gettys.map(real).filter((name) => ports.includes(name)))) {
+    const say = port === wanted ? failed : warning;
+    findings.push(say(`a login waits on ${port}`, `systemctl disable --now serial-getty@${port}.service`));
+  }
+  findings.push(...judgeFirmware(firmware, ports));
+  return findings.length > 0 ? findings : [ok('no console and no login on a serial port')];
+}
+
+function judgeFirmware(firmware: string, ports: readonly string[]): Finding[] {
+  if (firmware === '') return [];
+  const lines = firmware.split('\n').map((line) => line.replace(/#.*/, '').trim());
+  const has = (pattern: RegExp): boolean => lines.some((line) => pattern.test(line));
+  if (has(/^dtoverlay=(?:disable-bt|miniuart-bt|pi3-disable-bt|pi3-miniuart-bt|lineside-uart)/)) return [];
+  if (ports.includes('ttyAMA0') && !has(/^enable_uart=1/)) return [];
+  if (has(/^enable_uart=1/))
+    return [
+      warning(
+        'config.txt switches on the UART and leaves the good one (PL011) to Bluetooth',
+        'Add dtoverlay=disable-bt to config.txt and restart: the mini-UART has no parity, and its speed wanders.',
+      ),
+    ];
+  return ports.some((name) => /^tty(?:AMA|S)\d/.test(name))
+    ? []
+    : [skipped('the UART on the header is off', 'To use it: enable_uart=1 and dtoverlay=disable-bt in config.txt.')];
+}
+
+export async function checkConsole(place: Place): Promise<Finding[]> {
+  const { roots } = place;
+  const ports = (await listed(place)).map(({ devicePath }) => basename(devicePath));
+  const links: Record<string, string> = {};
+  for (const name of ['serial0', 'serial1']) {
+    const target = await realpath(join(roots.dev, name)).catch(() => '');
+    if (target !== '') links[name] = basename(target);
+  }
+  const wanted = await realpath((await wantedPort(place)) || '/nothing').catch(() => '');
+  const firmware = (await Promise.all(roots.boot.map((dir) => textOf(join(dir, 'config.txt'))))).find(Boolean) ?? '';
+  const [cmdline, consoles] = await Promise.all([
+    textOf(join(roots.proc, 'cmdline')),
+    textOf(join(roots.proc, 'consoles')),
+  ]);
+  const gettys = await gettysOf(place);
+  return judgeConsole({ cmdline, consoles, gettys, firmware, links, ports, wanted: basename(wanted) });
+}
+
+/** By the units' control groups, and by the programs that run. */
+async function gettysOf({ roots }: Place): Promise<string[]> {
+  const slice = join(roots.sys, 'fs/cgroup/system.slice/system-serial\\x2dgetty.slice');
+  const units = (await namesIn(slice)).flatMap((name) => /^serial-getty@(.+)\.service$/.exec(name)?.[1] ?? []);
+  const found = new Set(units);
+  for (const pid of await processIds(roots.proc)) {
+    const { name } = await runningOf(roots.proc, pid);
+    if (!name.endsWith('getty')) continue;
+    for (const word of (await textOf(join(roots.proc, String(pid), 'cmdline'))).split('\0')) {
+      if (/^(?:\/dev\/)?tty[A-Z]+\d+$/.test(word)) found.add(basename(word));
+    }
+  }
+  return [...found];
+}
