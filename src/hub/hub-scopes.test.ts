@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { type JsonObject, narrowest, type Scope, scopes } from './outbox/event.ts';
 import type { Dictionary } from './refdata/face.ts';
 import { outboxRows, type TemporaryRefdata, temporaryRefdata, trusted } from './refdata/refdata.fixture.ts';
-import { deliveriesIn, FakeCache, plannerOn, sentOf } from './webhooks/planner.fixture.ts';
+import { deliveriesIn, FakeCache, plannerOn, sentOf } from './webhooks/delivery/planner.fixture.ts';
 
 const key = fc.constantFrom('a', 'b');
 const scope = fc.constantFrom(...scopes);

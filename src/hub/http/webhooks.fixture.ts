@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type ExpectedVersion, isExpected } from '../../shared/base/expected-version.ts';
 import type { Alert, Page, PageRequest } from '../outbox/face.ts';
-import { parseUrl } from '../webhooks/egress-url.ts';
+import { parseUrl } from '../webhooks/egress/url.ts';
 import type {
   Attempt,
   Caller,
@@ -23,7 +23,7 @@ import type {
   WebhookAdmin,
   WebhookStatus,
 } from '../webhooks/face.ts';
-import { changeReasonFaults, patchFaults, requestFaults, rotationFaults } from '../webhooks/subscription.ts';
+import { changeReasonFaults, patchFaults, requestFaults, rotationFaults } from '../webhooks/subscriptions/rules.ts';
 
 const at = '2026-03-01T09:30:00+00:00';
 

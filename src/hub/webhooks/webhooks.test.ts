@@ -4,7 +4,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { author, recordEvent, temporaryStore } from '../outbox/change-store.fixture.ts';
 import { type Scope, scopes } from '../outbox/event.ts';
-import { deliveriesIn, turnsUntil } from './planner.fixture.ts';
+import { deliveriesIn, turnsUntil } from './delivery/planner.fixture.ts';
 import { openWebhooks } from './webhooks.ts';
 
 const local = { name: 'local', scopes };

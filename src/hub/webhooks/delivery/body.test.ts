@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { parseExactJson } from '../../../shared/base/exact-json.ts';
+import { recordEvent } from '../../outbox/change-store.fixture.ts';
+import { categoryOf, envelopeOf } from '../../outbox/envelope.ts';
+import type { JsonObject, OutboxEvent } from '../../outbox/event.ts';
+import type { BodyTemplate } from '../parts.ts';
+import { renderBody, type StoredEvent } from './body.ts';
+
+const template: BodyTemplate = {
+  id: 1,
+  subscriptionId: 1,
+  renderer: 1,
+  name: 'Line 4 "north" \\ é',
+  scopes: ['PUBLIC'],
+  dictionaries: null,
+  actions: null,
+  categories: null,
+};
+const delivery = { deliveryId: '17-00ff00ff00ff00ff', occurredAt: '2026-03-01T09:30:00.250000+00:00' };
+
+function stored(event: OutboxEvent, changedBy = 'anna'): StoredEvent {
+  const at = '2026-03-01T09:29:59.000001+00:00';
+  const stamp = { txTime: at, occurredAt: at, changedBy, changeReason: 'it says "data":{' };
+  return { category: categoryOf(event), body: envelopeOf(event, stamp) };
+}
+
+function dataOf(text: string): JsonObject {
+  const { value, fault } = parseExactJson(text);
+  assert.equal(fault, undefined);
+  return value as JsonObject;
+}
+
+function rendered(...events: readonly StoredEvent[]): string {
+  return renderBody(template, delivery, events).toString();
+}
+
+test('the bytes of renderer 1, which never change', () => {
+  const data = dataOf(
+    '{"z":[1.50,-0,1e21,1e-7,9007199254740991],"10":"ten","9":null,"data":{"a\\"b\\\\":"}],{\\\\"},"text":"\\u2028é\\n\\ud83d\\ude00/"}',
+  );
+  const validFrom = '2026-03-01T00:00:00+00:00';
+  const bytes = rendered(
+    stored(recordEvent('key "1" \\', 3, { data, validFrom, action: 'closed', before: { previous: true } })),
+    stored(recordEvent('k2', 1, { eventType: 'dictionary.bulk_imported', dictionary: 'parts', data: {} })),
+    stored({
+      kind: 'definition',
+      eventType: 'DefinitionUpdated',
+      scope: 'PUBLIC',
+      dictionary: 'tools',
+      data: { a: 1 },
+    }),
+    stored({ kind: 'definition', eventType: 'SchemaDraftDecided', scope: 'PUBLIC', dictionary: 'tools', data: {} }),
+  );
+  const expected = [
+    '{"deliveryId":"17-00ff00ff00ff00ff","subscriptionName":"Line 4 \\"north\\" \\\\ é",',
+    '"occurredAt":"2026-03-01T09:30:00.250000+00:00","events":[',
+    '{"schemaVersion":"1.0.0","eventType":"dictionary.changed","dictionary":"tools","businessKey":"key \\"1\\" \\\\",',
+    '"action":"closed","version":3,"validFrom":"2026-03-01T00:00:00+00:00",',
+    '"data":{"9":null,"10":"ten","z":[1.5,0,1e+21,1e-7,9007199254740991],"data":{"a\\"b\\\\":"}],{\\\\"},"text":"\u2028é\\n😀/"}},',
+    '{"schemaVersion":"1.0.0","eventType":"dictionary.changed","dictionary":"parts","businessKey":"k2",',
+    '"action":"created","version":1,"validFrom":"2026-01-01T00:00:00+00:00","data":{}},',
+    '{"schemaVersion":"1.0.0","eventType":"DefinitionUpdated","category":"dict.definition.*","dictionary":"tools",',
+    '"occurredAt":"2026-03-01T09:29:59.000001+00:00","changedBy":"anna","data":{"a":1}},',
+    '{"schemaVersion":"1.0.0","eventType":"SchemaDraftDecided","category":"dict.draft.*","dictionary":"tools",',
+    '"occurredAt":"2026-03-01T09:29:59.000001+00:00","changedBy":"anna","data":{}}',
+    ']}',
+  ];
+  assert.equal(bytes, expected.join(''));
+});
+
+test('whatever a record holds, its element has the text of the envelope, and is no longer than it', () => {
+  const anyText = fc.string({ unit: 'binary' });
+  fc.assert(
+    fc.property(
+      fc.dictionary(anyText, fc.jsonValue({ stringUnit: 'binary' })),
+      anyText,
+      anyText,
+      fc.integer({ min: 1 }),
+      (json, businessKey, changedBy, version) => {
+        const data = JSON.parse(JSON.stringify(json)) as JsonObject;
+        const event = stored(recordEvent(businessKey, version, { data }), changedBy);
+        const envelope = JSON.parse(event.body) as JsonObject;
+        const { schemaVersion, dictionary, action, validFrom } = envelope;
+        const fields = { schemaVersion, eventType: 'dictionary.changed', dictionary, businessKey, action, version };
+        const text = `${JSON.stringify({ ...fields, validFrom }).slice(0, -1)},"data":${JSON.stringify(data)}}`;
+        assert.ok(event.body.includes(`"data":${JSON.stringify(data)},"previousData":`));
+        assert.ok(rendered(event).endsWith(`"events":[${text}]}`));
+        assert.ok(Buffer.byteLength(text) <= Buffer.byteLength(event.body));
+      },
+    ),
+  );
+});
+
+test('a name that objects have by nature is a field like any other', () => {
+  const data = JSON.parse('{"__proto__":{"a":1},"constructor":2}') as JsonObject;
+  assert.ok(rendered(stored(recordEvent('k', 1, { data }))).includes('"data":{"__proto__":{"a":1},"constructor":2}'));
+});
+
+test('a stored text that is no envelope, or lacks a field, is damage and not sent', () => {
+  const { body } = stored(recordEvent('k'));
+  const isDamage = (error: unknown): boolean => error instanceof LinesideError && error.code === 'STORAGE_DAMAGED';
+  const damagedTexts = [
+    '',
+    '[]',
+    '{}',
+    '{"version"',
+    body.replace('"version"', '"Version"'),
+    body.replaceAll('"', "'"),
+  ];
+  for (let end = 0; end < body.indexOf(',"previousData"'); end += 7) damagedTexts.push(body.slice(0, end));
+  for (const text of damagedTexts) {
+    assert.throws(() => rendered({ category: 'dict.record.*', body: text }), isDamage, text);
+  }
+});
+
+test('a form of another renderer is not rendered by this one', () => {
+  const isInternal = (error: unknown): boolean => error instanceof LinesideError && error.code === 'INTERNAL';
+  assert.throws(() => renderBody({ ...template, renderer: 2 }, delivery, []), isInternal);
+});

@@ -1,0 +1,419 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inflateBody } from './body-source.ts';
+import {
+  accepted,
+  attemptsIn,
+  broken,
+  type Call,
+  dispatcherRig,
+  hourMs,
+  notFound,
+  plan,
+  type Rig,
+  rowsIn,
+  scheduleS,
+  settled,
+  silent,
+  statesIn,
+  subscribe,
+  unsubscribe,
+} from './dispatcher.fixture.ts';
+
+const forEver = 1_000 * hourMs;
+
+function idsOf(calls: readonly Call[]): readonly string[] {
+  return calls.map(({ deliveryId }) => deliveryId);
+}
+
+async function startedWith(rig: Rig, ...ids: readonly number[]): Promise<void> {
+  for (const id of ids) await subscribe(rig, id);
+  rig.dispatcher.start();
+}
+
+test('a delivery is sent at once, and is delivered when its acceptance is committed', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.answer = () => ({ ...accepted, answer: Buffer.from('thank you') });
+  await startedWith(rig, 1);
+  await plan(rig, 1);
+  await settled();
+  const [call] = rig.sender.calls;
+  assert.equal(call?.deliveryId, `1-${rowsIn(rig)[0]?.nonce}`);
+  assert.equal(call?.subscriptionName, 'subscription 1');
+  assert.match(call?.body ?? '', /"businessKey":"k"/);
+  await rig.clock.pass(20);
+  assert.equal(rowsIn(rig)[0]?.state, 'pending');
+  assert.equal(rig.dispatcher.status().deliveredTotal, 0, 'an acceptance alone is none');
+  await rig.clock.pass(50);
+  const [row] = rowsIn(rig);
+  assert.deepEqual([row?.state, row?.attempts, row?.ended_run_ms], ['delivered', 1, 20]);
+  assert.notEqual(row?.ended_at, null);
+  assert.deepEqual(attemptsIn(rig), [
+    { delivery_id: 1, attempt: 1, elapsed_ms: 20, status: 202, cause: '', message: '', answer: null },
+  ]);
+  const { waiting, deliveredTotal, attemptsTotal, inFlight } = rig.dispatcher.status();
+  assert.deepEqual([waiting, deliveredTotal, attemptsTotal[''], inFlight], [0, 1, 1, 0]);
+  await rig.clock.pass(hourMs);
+  assert.equal(rig.sender.calls.length, 1);
+});
+
+test('the schedule, to the millisecond from the end of each attempt: ten, and it is failed, for review with its body', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.answer = ({ atMs }) => (atMs < 200_000 ? silent : broken);
+  await startedWith(rig, 1);
+  await plan(rig, 1);
+  const ends: number[] = [];
+  for (let n = 1; n <= 10; n++) {
+    await rig.clock.passUntil(`attempt ${n} has ended`, () => attemptsIn(rig).length === n);
+    const took = attemptsIn(rig)[n - 1]?.elapsed_ms ?? 0;
+    ends.push((rig.sender.calls[n - 1]?.atMs ?? Number.NaN) + took);
+  }
+  const waits = rig.sender.calls.slice(1).map(({ atMs }, n) => (atMs - (ends[n] ?? 0)) / 1_000);
+  assert.deepEqual(waits, scheduleS.slice(1));
+  assert.equal(rig.sender.calls[0]?.atMs, 0);
+  const [row] = rowsIn(rig);
+  assert.deepEqual([row?.state, row?.attempts, row?.ended_run_ms], ['failed', 10, ends[9]]);
+  await rig.clock.pass(50 * hourMs);
+  assert.equal(rig.sender.calls.length, 10);
+  assert.equal(new Set(idsOf(rig.sender.calls)).size, 1);
+  const bodies = new Set(rig.sender.calls.map(({ body }) => body));
+  assert.equal(bodies.size, 1);
+  const kept = rig.store.connection.prepare<[], { body: Buffer }>('SELECT body FROM webhook_bodies').all();
+  assert.deepEqual(
+    kept.map(({ body }) => inflateBody(body).toString()),
+    [...bodies],
+  );
+  const { waiting, rejected, failed, attemptsTotal } = rig.dispatcher.status();
+  assert.deepEqual([waiting, rejected, failed], [0, 0, 1]);
+  assert.deepEqual([attemptsTotal.timeout, attemptsTotal.http], [3, 7]);
+  const attempts = attemptsIn(rig);
+  assert.deepEqual([attempts[0]?.status, attempts[0]?.cause, attempts[0]?.answer], [null, 'timeout', null]);
+  assert.deepEqual([attempts[9]?.status, attempts[9]?.cause, attempts[9]?.answer], [503, 'http', 'sorry']);
+});
+
+test('any 4xx is final, and keeps the answer and the body', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.answer = () => notFound;
+  await startedWith(rig, 1);
+  await plan(rig, 1);
+  await rig.clock.pass(50 * hourMs);
+  assert.deepEqual(statesIn(rig), { rejected: 1 });
+  assert.equal(rig.sender.calls.length, 1);
+  assert.equal(attemptsIn(rig)[0]?.answer, 'no');
+  assert.equal(rig.store.connection.prepare('SELECT count(*) FROM webhook_bodies').pluck().get(), 1);
+  assert.equal(rig.dispatcher.status().rejected, 1);
+});
+
+test('steps of the wall clock by years, either way, change no due time', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.answer = () => broken;
+  await startedWith(rig, 1);
+  await plan(rig, 1);
+  const year = 8_766 * hourMs;
+  for (const step of [30 * year, -40 * year, 10 * year, -year]) {
+    rig.clock.stepWall(step);
+    const before = rig.sender.calls.length;
+    await rig.clock.passUntil('the next attempt', () => rig.sender.calls.length > before);
+  }
+  const waits = rig.sender.calls.slice(1).map(({ atMs }, n) => atMs - (rig.sender.calls[n]?.atMs ?? 0) - 20);
+  assert.deepEqual(
+    waits,
+    scheduleS.slice(1, waits.length + 1).map((s) => s * 1_000),
+  );
+});
+
+test('the next attempt takes the URL and the secret that are there then, and the same bytes', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.answer = () => broken;
+  await startedWith(rig, 1);
+  await plan(rig, 1);
+  await rig.clock.pass(1_000);
+  await rig.cache.put(rig.store, 1, { url: 'https://example.org/other', name: 'renamed' });
+  rig.cache.current = 'another secret of 16 bytes';
+  rig.sender.answer = () => accepted;
+  await rig.clock.pass(60_000);
+  const [first, second] = rig.sender.calls;
+  assert.equal(second?.url, 'https://example.org/other');
+  assert.equal(second?.secrets.current, 'another secret of 16 bytes');
+  assert.equal(second?.body, first?.body);
+  assert.equal(second?.subscriptionName, 'subscription 1', 'the name is in the bytes, which never change');
+  assert.deepEqual(statesIn(rig), { delivered: 1 });
+  await plan(rig, 1);
+  await settled();
+  assert.equal(rig.sender.calls[2]?.subscriptionName, 'renamed');
+});
+
+test('an attempt under way ends when its subscription is deleted, and is not recorded; nothing of it is sent or counted any more', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.answer = () => silent;
+  await startedWith(rig, 1, 2);
+  await plan(rig, 1, 3);
+  await plan(rig, 2);
+  await rig.clock.pass(1_000);
+  assert.equal(rig.dispatcher.status().inFlight, 2);
+  await unsubscribe(rig, 1);
+  await settled();
+  assert.equal(rig.sender.calls[0]?.signal.aborted, true);
+  assert.equal(rig.sender.calls[1]?.signal.aborted, false);
+  assert.deepEqual(rig.sender.closed, ['1']);
+  const { inFlight, waiting } = rig.dispatcher.status();
+  assert.deepEqual([inFlight, waiting], [1, 1]);
+  await rig.clock.pass(20_000);
+  assert.deepEqual(
+    attemptsIn(rig).map(({ delivery_id }) => delivery_id),
+    [4],
+  );
+  assert.deepEqual(
+    rowsIn(rig)
+      .slice(0, 3)
+      .map(({ state, attempts }) => [state, attempts]),
+    [
+      ['pending', 0],
+      ['pending', 0],
+      ['pending', 0],
+    ],
+  );
+  assert.deepEqual(
+    rig.sender.calls.map(({ subscriptionId }) => subscriptionId),
+    [1, 2],
+  );
+  assert.equal(rig.sender.running, 0);
+});
+
+for (const [what, off, on] of [
+  [
+    'inactive',
+    (rig: Rig) => rig.cache.put(rig.store, 1, { active: false }),
+    (rig: Rig) => rig.cache.put(rig.store, 1, { active: true }),
+  ],
+  ['blocked', (rig: Rig) => rig.cache.block(1, 'its consumer is gone'), (rig: Rig) => rig.cache.block(1, '')],
+] as const) {
+  test(`what waits for a subscription that is made ${what} stays due, and is sent when that is undone`, async (t) => {
+    const rig = await dispatcherRig(t);
+    rig.sender.answer = () => silent;
+    await startedWith(rig, 1);
+    await plan(rig, 1, 2);
+    await rig.clock.pass(1_000);
+    await off(rig);
+    await rig.clock.pass(50 * hourMs);
+    assert.equal(rig.sender.calls.length, 1);
+    assert.deepEqual(attemptsIn(rig), []);
+    assert.equal(rig.dispatcher.status().waiting, 2);
+    assert.equal(rig.dispatcher.status().oldestDueSeconds > 0, what === 'blocked', 'who is inactive is not late');
+    rig.sender.answer = () => accepted;
+    await on(rig);
+    await rig.clock.pass(1_000);
+    assert.deepEqual(statesIn(rig), { delivered: 2 });
+    assert.equal(rig.sender.calls.length, 3);
+  });
+}
+
+test('switched off and on again while an attempt ends, the delivery is sent again once', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.answer = () => silent;
+  await startedWith(rig, 1);
+  await plan(rig, 1);
+  await settled();
+  rig.sender.answer = () => accepted;
+  await rig.cache.put(rig.store, 1, { active: false });
+  await rig.cache.put(rig.store, 1, { active: true });
+  await rig.clock.pass(30_000);
+  assert.equal(rig.sender.calls.length, 2);
+  assert.deepEqual(statesIn(rig), { delivered: 1 });
+});
+
+test('what was planned with a scope that is closed to the consumer now is not sent, and is for review', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  await plan(rig, 1);
+  await rig.cache.put(rig.store, 1, { scopes: ['PUBLIC'] });
+  await plan(rig, 1);
+  rig.cache.open(['PUBLIC']);
+  rig.dispatcher.start();
+  await rig.clock.pass(1_000);
+  assert.equal(rig.sender.calls.length, 1);
+  assert.deepEqual(
+    rowsIn(rig).map(({ state }) => state),
+    ['failed', 'delivered'],
+  );
+  assert.equal(
+    attemptsIn(rig)[0]?.message,
+    'nothing was sent: it was planned with INTERNAL and RESTRICTED, not in its scopes or not open to its consumer any more',
+  );
+});
+
+test('of a subscription that lost a scope, what was planned with it is not sent, wherever its URL leads now', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  await plan(rig, 1);
+  await rig.cache.put(rig.store, 1, { scopes: ['INTERNAL'], url: 'https://other.example/' });
+  rig.dispatcher.start();
+  await rig.clock.pass(1_000);
+  assert.deepEqual(statesIn(rig), { failed: 1 });
+  assert.equal(rig.sender.calls.length, 0);
+});
+
+test('a delivery whose events are gone is failed and says so, without an attempt, and the others go on', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  const [gone] = await plan(rig, 1, 2);
+  await rig.store.maintain(() =>
+    rig.store.connection
+      .prepare('UPDATE webhook_deliveries SET first_event = 7, last_event = 7 WHERE id = ?')
+      .run(gone),
+  );
+  rig.dispatcher.start();
+  await rig.clock.pass(hourMs);
+  assert.deepEqual(
+    rowsIn(rig).map(({ state }) => state),
+    ['failed', 'delivered'],
+  );
+  assert.equal(rig.sender.calls.length, 1);
+  const [told] = attemptsIn(rig);
+  assert.equal(told?.message, 'nothing was sent: the events of this delivery are not kept any more');
+  assert.deepEqual([told?.cause, told?.status, told?.elapsed_ms], ['connect', null, 0]);
+  const { failed, waiting, attemptsTotal } = rig.dispatcher.status();
+  assert.deepEqual([failed, waiting, attemptsTotal.connect], [1, 0, 0]);
+});
+
+test('a delivery whose body cannot be made is failed with the reason, once', async (t) => {
+  const rig = await dispatcherRig(t);
+  await subscribe(rig, 1);
+  await plan(rig, 1);
+  await rig.store.maintain(() => rig.store.connection.prepare("UPDATE outbox_events SET body = 'x'").run());
+  rig.dispatcher.start();
+  await rig.clock.pass(hourMs);
+  assert.deepEqual(statesIn(rig), { failed: 1 });
+  assert.match(attemptsIn(rig)[0]?.message ?? '', /cannot be made: a stored outbox event is no envelope/);
+  assert.equal(rig.sender.calls.length, 0);
+});
+
+test('sent again by hand: the schedule from its beginning, attempts counted on, the kept body kept', async (t) => {
+  const rig = await dispatcherRig(t, { scheduleS: [0, 30] });
+  rig.sender.answer = () => broken;
+  await startedWith(rig, 1);
+  const [id] = await plan(rig, 1);
+  await rig.clock.pass(60_000);
+  assert.equal(rig.dispatcher.status().failed, 1);
+  const { connection } = rig.store;
+  await rig.store.maintain(() => {
+    connection.exec('DELETE FROM outbox_events');
+    connection
+      .prepare(
+        "UPDATE webhook_deliveries SET state = 'pending', attempts_before = attempts, due_run_ms = ?, ended_at = NULL",
+      )
+      .run(rig.running.now());
+  });
+  rig.dispatcher.resent(1);
+  await settled();
+  const { waiting, failed } = rig.dispatcher.status();
+  assert.deepEqual([waiting, failed], [1, 0]);
+  await rig.clock.pass(60_000);
+  assert.deepEqual(
+    attemptsIn(rig).map(({ attempt }) => attempt),
+    [1, 2, 3, 4],
+  );
+  assert.deepEqual(
+    rowsIn(rig).map(({ state, attempts }) => [state, attempts]),
+    [['failed', 4]],
+  );
+  assert.equal(new Set(rig.sender.calls.map(({ body, deliveryId }) => deliveryId + body)).size, 1);
+  assert.deepEqual(connection.prepare('SELECT delivery_id FROM webhook_bodies').pluck().all(), [id]);
+});
+
+test('a sender that rejects has made an attempt that failed', async (t) => {
+  const rig = await dispatcherRig(t, { scheduleS: [0, 30] });
+  rig.sender.send = () => Promise.reject(new Error('a fault in the sender'));
+  await startedWith(rig, 1);
+  await plan(rig, 1);
+  await rig.clock.pass(40_000);
+  assert.deepEqual(
+    attemptsIn(rig).map(({ cause, message }) => [cause, message]),
+    [
+      ['connect', 'the attempt broke off: a fault in the sender'],
+      ['connect', 'the attempt broke off: a fault in the sender'],
+    ],
+  );
+  assert.deepEqual(statesIn(rig), { failed: 1 });
+});
+
+test('stop gives up what is under way, which stays due, and commits what has ended', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? silent : accepted);
+  await startedWith(rig, 1, 2);
+  await plan(rig, 1);
+  await plan(rig, 2);
+  await rig.clock.pass(30);
+  assert.deepEqual(statesIn(rig), { pending: 2 });
+  await rig.dispatcher.stop();
+  assert.deepEqual(
+    rowsIn(rig).map(({ state, attempts }) => [state, attempts]),
+    [
+      ['pending', 0],
+      ['delivered', 1],
+    ],
+  );
+  assert.equal(rig.sender.running, 0);
+  assert.equal(rig.store.connection.prepare('SELECT run_ms FROM webhook_progress').pluck().get(), 30);
+  await rig.clock.pass(hourMs);
+  assert.equal(rig.sender.calls.length, 2);
+  assert.equal(rig.clock.pendingTimers, 0);
+});
+
+test('stop waits 5 s at most, for a sender or a disk that hangs', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.sender.send = () => new Promise(() => {});
+  await startedWith(rig, 1);
+  await plan(rig, 1);
+  await settled();
+  rig.store.maintain = () => new Promise(() => {});
+  let stopped = false;
+  const stopping = rig.dispatcher.stop().then(() => {
+    stopped = true;
+  });
+  await rig.clock.pass(4_999);
+  assert.equal(stopped, false);
+  rig.clock.advance(1);
+  await stopping;
+});
+
+test('the running time is stored every ten minutes while something waits, and not for nothing', async (t) => {
+  const rig = await dispatcherRig(t);
+  const saved = (): unknown => rig.store.connection.prepare('SELECT run_ms FROM webhook_progress').pluck().get();
+  rig.sender.answer = () => broken;
+  await startedWith(rig, 1);
+  await rig.clock.pass(hourMs);
+  assert.equal(saved(), 0);
+  await plan(rig, 1);
+  let before = rig.running.now();
+  const gaps: number[] = [];
+  await rig.clock.passUntil('the last attempt', () => {
+    const now = Number(saved());
+    if (now > before) gaps.push(now - before);
+    before = Math.max(now, before);
+    return statesIn(rig)['failed'] === 1;
+  });
+  assert.ok(Math.max(...gaps) <= 11 * 60_000, `${Math.max(...gaps)}`);
+});
+
+test('what was looked at in vain is looked at again within a minute, and when it is due', async (t) => {
+  const rig = await dispatcherRig(t);
+  await startedWith(rig, 1);
+  await rig.clock.pass(1_000);
+  const { dispatcher } = rig;
+  // Nobody tells it.
+  await plan({ ...rig, dispatcher: { ...dispatcher, planned() {} } }, 1);
+  await rig.clock.pass(60_100);
+  assert.deepEqual(statesIn(rig), { delivered: 1 });
+});
+
+test('how long the oldest is due is told in seconds of running time', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.cache.block(1, 'blocked');
+  await startedWith(rig, 1, 2);
+  assert.equal(rig.dispatcher.status().oldestDueSeconds, 0);
+  await plan(rig, 1);
+  await rig.clock.pass(90_000);
+  rig.clock.stepWall(forEver);
+  assert.equal(rig.dispatcher.status().oldestDueSeconds, 90);
+});

@@ -1,0 +1,314 @@
+/**
+ * Takes what is due to its subscribers: the loop around policy and turns, with the SQL and the sender. Wakes when deliveries
+ * were planned or sent again, when an attempt has ended, when the earliest is due, and each minute. An outcome counts when
+ * it is committed; a process that ends before makes the attempt again, with the same deliveryId and bytes.
+ */
+import { type Clock, endsWithin, type Timer } from '../../../shared/base/clock.ts';
+import { Heartbeat } from '../../../shared/base/heartbeat.ts';
+import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
+import type { Logger } from '../../../shared/base/logger.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
+import { needsNoRoute, type Remotes } from '../egress/remotes.ts';
+import type { WebhookStatus } from '../face.ts';
+import type { Outcome, PendingDelivery, RunMs, Sender, SubscriptionCache } from '../parts.ts';
+import type { RunningTime } from '../running-time.ts';
+import { type AttemptResult, attemptResultOf, type Moment, undeliverable } from './attempt-result.ts';
+import { Attempts } from './attempts.ts';
+import { Backlog, type Claim } from './backlog.ts';
+import type { Bodies } from './body-made.ts';
+import { DispatchCounts } from './delivery-counts.ts';
+import { DispatchLog } from './delivery-log.ts';
+import { DispatchRows } from './delivery-rows.ts';
+import { FairScheduler } from './fair-scheduler.ts';
+import { InFlightDeliveries } from './in-flight.ts';
+import { Offline, type OfflineReason } from './offline.ts';
+import { Outcomes, type Written } from './outcomes.ts';
+import { responseClassOf } from './policy.ts';
+
+export interface DispatcherOptions {
+  readonly store: ChangeStore;
+  readonly cache: SubscriptionCache;
+  readonly bodies: Bodies;
+  readonly sender: Sender;
+  readonly running: RunningTime;
+  /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. */
+  readonly scheduleS: readonly number[];
+  /** Whether there is a route to anywhere. Asked when something could not be reached, and then until there is one. */
+  readonly online: () => boolean;
+  /** The remote endpoints: with a route, but none of them reachable, the device is offline, too. */
+  readonly remotes: Remotes;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+type DispatcherStatus = Pick<
+  WebhookStatus,
+  'waiting' | 'oldestDueSeconds' | 'inFlight' | 'rejected' | 'failed' | 'offline' | 'deliveredTotal' | 'attemptsTotal'
+>;
+
+export interface Dispatcher {
+  start(): void;
+  /** Attempts under way are given up and stay due; what has ended is committed. At most 5 s. */
+  stop(): Promise<void>;
+  /** Committed: so many deliveries in all, to these. To be said in the turn of the loop in which it was committed. */
+  planned(subscriptionIds: ReadonlySet<number>, count: number): void;
+  /** Committed: deliveries of this one that had ended wait again. */
+  resent(subscriptionId: number): void;
+  /** Committed: deliveries were removed. */
+  dropped(): void;
+  /** Throws if its loop has stalled. */
+  assertAlive(): void;
+  /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
+  status(): DispatcherStatus;
+}
+
+interface Began {
+  readonly at: Instant;
+  readonly monoMs: number;
+}
+
+/** Attempts under way and outcomes to be committed: while nothing can be stored, so many are sent again after a kill. */
+const inFlightLimit = 256;
+/** How long starting attempts, with their bodies of up to some MiB, may hold the loop. */
+const turnMs = 5;
+/** It looks at everything though nothing told it to. */
+const refreshMs = 60_000;
+/** Without a look for so long it stands. */
+const stallMs = refreshMs + 30_000;
+const stopLimitMs = 5_000;
+
+/** Not started yet. */
+export function createDispatcher(options: DispatcherOptions): Dispatcher {
+  return new Loop(options);
+}
+
+class Loop implements Dispatcher {
+  readonly #o: DispatcherOptions;
+  readonly #scheduler = new FairScheduler();
+  readonly #backlog: Backlog;
+  readonly #outcomes: Outcomes;
+  readonly #counts: DispatchCounts;
+  readonly #attempts: Attempts;
+  readonly #inFlight = new InFlightDeliveries();
+  readonly #offline: Offline;
+  readonly #log: DispatchLog;
+  readonly #heartbeat: Heartbeat;
+  #state: 'new' | 'running' | 'stopped' = 'new';
+  #turnAsked = false;
+  #timer: Timer | undefined;
+  #refreshTimer: Timer | undefined;
+
+  constructor(options: DispatcherOptions) {
+    this.#o = options;
+    this.#heartbeat = new Heartbeat(options.clock, stallMs);
+    const rows = new DispatchRows(options.store.connection);
+    this.#backlog = new Backlog({ ...options, rows });
+    this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
+    this.#counts = new DispatchCounts({ ...options, rows, onUnreadable: (error) => this.#backlog.couldNotRead(error) });
+    this.#attempts = new Attempts(options.clock);
+    this.#log = new DispatchLog(options.logger, options.clock);
+    this.#offline = new Offline({ ...options, onChanged: (reason) => this.#offlineChanged(reason) });
+    options.cache.onChanged(() => this.#subscriptionsChanged());
+  }
+
+  start(): void {
+    if (this.#state !== 'new') return;
+    this.#state = 'running';
+    this.#counts.count();
+    this.#heartbeat.beat();
+    this.#refreshTimer = this.#o.clock.timer(refreshMs, () => this.#refreshPeriodically());
+    this.#wake();
+  }
+
+  async stop(): Promise<void> {
+    if (this.#state !== 'running') return;
+    this.#state = 'stopped';
+    this.#heartbeat.rest();
+    for (const timer of [this.#timer, this.#refreshTimer]) timer?.cancel();
+    this.#offline.stop();
+    this.#counts.stop();
+    this.#attempts.cancel(() => true);
+    await endsWithin(this.#o.clock, stopLimitMs, Promise.all([this.#outcomes.stop(), this.#attempts.end()]));
+  }
+
+  planned(subscriptionIds: ReadonlySet<number>, count: number): void {
+    this.#counts.planned(count);
+    for (const id of subscriptionIds) this.#backlog.refresh(id);
+    this.#wake();
+  }
+
+  resent(subscriptionId: number): void {
+    this.#counts.stale();
+    this.#backlog.refresh(subscriptionId);
+    this.#wake();
+  }
+
+  dropped(): void {
+    this.#counts.stale();
+  }
+
+  assertAlive(): void {
+    this.#heartbeat.check();
+  }
+
+  status(): DispatcherStatus {
+    const { waiting, rejected, failed } = this.#counts.now;
+    return {
+      waiting,
+      rejected,
+      failed,
+      oldestDueSeconds: this.#backlog.oldestDueSeconds(this.#o.running.now()),
+      inFlight: this.#attempts.size,
+      offline: this.#offline.is,
+      deliveredTotal: this.#counts.deliveredTotal,
+      attemptsTotal: { ...this.#counts.attemptsTotal },
+    };
+  }
+
+  /** One turn soon, however many ask. */
+  #wake(): void {
+    if (this.#turnAsked || this.#state !== 'running') return;
+    this.#turnAsked = true;
+    setImmediate(() => {
+      this.#turnAsked = false;
+      if (this.#state === 'running') this.#turn();
+    });
+  }
+
+  #turn(): void {
+    const { clock, running } = this.#o;
+    const endMs = clock.monoMs() + turnMs;
+    this.#followSubscriptions();
+    while (this.#inFlight.size < inFlightLimit) {
+      if (clock.monoMs() >= endMs) return this.#wake();
+      const runMs = running.now();
+      const id = this.#scheduler.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
+      if (id === undefined) break;
+      const claim = this.#backlog.claim(id, runMs, this.#inFlight.of(id));
+      if (claim !== undefined) this.#begin(claim);
+    }
+    this.#arm();
+  }
+
+  #isReachable(id: number): boolean {
+    return !this.#offline.is || this.#needsNoRoute(id);
+  }
+
+  #needsNoRoute(id: number): boolean {
+    return needsNoRoute(this.#o.cache.byId(id)?.url ?? '');
+  }
+
+  /** At the earliest of what is not due yet; what is due and has no place is looked at when an attempt ends. */
+  #arm(): void {
+    const { clock, running } = this.#o;
+    this.#timer?.cancel();
+    const runMs = running.now();
+    const delayMs = this.#backlog.nextAfter(runMs) - runMs;
+    if (delayMs < refreshMs) this.#timer = clock.timer(delayMs, () => this.#wake());
+  }
+
+  #refreshPeriodically(): void {
+    this.#heartbeat.beat();
+    this.#refreshTimer = this.#o.clock.timer(refreshMs, () => this.#refreshPeriodically());
+    this.#backlog.refreshAll();
+    this.#counts.repair();
+    if (this.#counts.now.waiting > 0) this.#outcomes.saveSometimes();
+    this.#wake();
+  }
+
+  #subscriptionsChanged(): void {
+    if (this.#state !== 'running') return;
+    this.#counts.stale();
+    this.#backlog.refreshAll();
+    // At once: what is under way for one that was switched off ends here.
+    this.#followSubscriptions();
+    this.#wake();
+  }
+
+  #followSubscriptions(): void {
+    const change = this.#backlog.change();
+    if (change === undefined) return;
+    this.#log.update(this.#o.cache);
+    this.#scheduler.keep(change.ids);
+    for (const id of change.halfOpen) this.#scheduler.markHalfOpen(id);
+    this.#attempts.cancel((delivery) => !this.#backlog.serves(delivery));
+    for (const id of change.left) this.#o.sender.close(String(id));
+  }
+
+  #begin(claim: Claim): void {
+    const { delivery } = claim;
+    this.#inFlight.add(delivery);
+    if ('unavailable' in claim) return this.#outcomes.add(undeliverable(delivery, claim.unavailable, this.#moment()));
+    const { secrets, message } = claim;
+    const target = { url: claim.subscription.url, agentKey: String(delivery.subscriptionId) };
+    const began = { at: this.#moment().at, monoMs: this.#o.clock.monoMs() };
+    this.#scheduler.started(delivery.subscriptionId);
+    this.#attempts.begin(
+      delivery,
+      (signal) => this.#o.sender.send(target, secrets, message, signal),
+      (outcome) => this.#ended(delivery, began, outcome),
+    );
+  }
+
+  #moment(): Moment {
+    return { at: instantOfMs(this.#o.clock.wallMs()), runMs: this.#o.running.now() };
+  }
+
+  #ended(delivery: PendingDelivery, began: Began, outcome: Outcome | undefined): void {
+    if (outcome === undefined) return this.#void(delivery);
+    const isHere = this.#needsNoRoute(delivery.subscriptionId);
+    if (!isHere && establishedBy(outcome)) this.#offline.reached();
+    const attemptResult = attemptResultOf(delivery, outcome, began.at, this.#moment(), this.#o.scheduleS);
+    if (isHere || !outcome.unreached) return this.#counted(delivery, outcome, attemptResult);
+    void this.#offline.ask(began.monoMs).then((isOffline) => {
+      if (isOffline || this.#state !== 'running') this.#void(delivery);
+      else this.#counted(delivery, outcome, attemptResult);
+    });
+  }
+
+  #counted(delivery: PendingDelivery, outcome: Outcome, attemptResult: AttemptResult): void {
+    this.#scheduler.ended(delivery.subscriptionId, responseClassOf(outcome));
+    this.#outcomes.add(attemptResult);
+    this.#wake();
+  }
+
+  /** It was no attempt: given up by lineside, or the device is offline. */
+  #void(delivery: PendingDelivery): void {
+    this.#scheduler.ended(delivery.subscriptionId, 'void');
+    this.#release(delivery, delivery.dueRunMs);
+    this.#wake();
+  }
+
+  /** `dueRunMs`: when it is to be taken again. */
+  #release(delivery: PendingDelivery, dueRunMs: RunMs): void {
+    this.#inFlight.remove(delivery);
+    this.#backlog.refresh(delivery.subscriptionId, dueRunMs);
+  }
+
+  #written(written: readonly Written[]): void {
+    const { cache } = this.#o;
+    for (const { attemptResult, kept } of written) {
+      const { delivery, after } = attemptResult;
+      // One that had gone, or was changed by others, is looked at as it is now.
+      this.#release(delivery, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
+      if (!kept) continue;
+      const subscription = cache.byId(delivery.subscriptionId);
+      this.#counts.ended(attemptResult, subscription === undefined);
+      if (subscription !== undefined) this.#log.ended(attemptResult, subscription);
+    }
+    this.#wake();
+  }
+
+  #offlineChanged(reason: OfflineReason | undefined): void {
+    const { logger } = this.#o;
+    if (reason !== undefined) return logger.warn('offline: webhook deliveries wait and use up no attempts', { reason });
+    logger.info('online again: webhook deliveries resume');
+    this.#scheduler.restart();
+    this.#wake();
+  }
+}
+
+/** A connection was established: an answer came, or TLS failed. */
+function establishedBy({ status, cause }: Outcome): boolean {
+  return status !== undefined || cause === 'tls';
+}

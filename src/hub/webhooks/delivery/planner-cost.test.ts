@@ -1,0 +1,120 @@
+/** What planning and rendering read: it grows with the events, not with the subscriptions. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { Statement } from 'better-sqlite3';
+import { recordEvent } from '../../outbox/change-store.fixture.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
+import { filterOf, RecipientIndex } from '../subscriptions/filter.ts';
+import { BodySource } from './body-source.ts';
+import { deliveriesIn, emit, plannerOn, plannerRig } from './planner.fixture.ts';
+
+interface Reads {
+  rows: number;
+  statements: number;
+}
+
+/** The same store; what its statements answer from now on is counted. */
+function counting(store: ChangeStore, reads: Reads): ChangeStore {
+  const count = (rows: number): void => {
+    reads.rows += rows;
+    reads.statements += 1;
+  };
+  const connection = proxy(store.connection, {
+    prepare: (sql: string) => countingStatement(store.connection.prepare(sql), count),
+  });
+  return proxy(store, { connection });
+}
+
+function countingStatement(statement: Statement, count: (rows: number) => void) {
+  const counted = proxy(statement, {
+    all(...values: unknown[]) {
+      const rows = statement.all(...values);
+      count(rows.length);
+      return rows;
+    },
+    get(...values: unknown[]) {
+      const row = statement.get(...values);
+      count(row === undefined ? 0 : 1);
+      return row;
+    },
+    pluck() {
+      statement.pluck();
+      return counted;
+    },
+  });
+  return counted;
+}
+
+function proxy<T extends object>(real: T, others: object): T {
+  return new Proxy(real, {
+    get(target, name): unknown {
+      if (Object.hasOwn(others, name)) return Reflect.get(others, name);
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+async function readsOf(t: TestContext, subscriptions: number): Promise<Reads & { readonly deliveries: number }> {
+  const { store, cache, clock } = plannerRig(t);
+  for (let id = 1; id <= subscriptions; id++)
+    await cache.put(store, id, { dictionaries: ['tools', `of ${id}`], scopes: ['PUBLIC'] });
+  await emit(store, ...Array.from({ length: 4_400 }, (_, n) => recordEvent(`k${n}`, 1, { dictionary: `d${n % 7}` })));
+  await emit(store, recordEvent('k'));
+  const reads = { rows: 0, statements: 0 };
+  await plannerOn(counting(store, reads), cache, clock).caughtUp();
+  return { ...reads, deliveries: deliveriesIn(store).length };
+}
+
+test('a hundred subscriptions read the events once, as one does, and each only looks for its form', async (t) => {
+  const one = await readsOf(t, 1);
+  const hundred = await readsOf(t, 100);
+  assert.deepEqual([one.deliveries, hundred.deliveries], [1, 100]);
+  assert.deepEqual(
+    { rows: hundred.rows - one.rows, statements: hundred.statements - one.statements },
+    { rows: 99, statements: 99 },
+  );
+  // The heads themselves, and a few for the cursor and the newest event.
+  assert.ok(one.rows >= 4_401 && one.rows < 4_420, `${one.rows} rows`);
+  assert.ok(one.statements < 20, `${one.statements} statements`);
+});
+
+test('of a large transaction that is mostly for others, rendering has only its own events answered', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { dictionaries: ['parts'] });
+  await cache.put(store, 2, { actions: ['closed'], categories: ['dict.record.*'] });
+  const events = Array.from({ length: 3_000 }, (_, n) =>
+    recordEvent(`k${n}`, 2, n % 1_000 === 1 ? { dictionary: 'parts', action: 'closed' } : {}),
+  );
+  await emit(store, ...events);
+  await planner.caughtUp();
+  const reads = { rows: 0, statements: 0 };
+  const bodies = new BodySource(counting(store, reads).connection);
+  for (const delivery of deliveriesIn(store)) {
+    assert.equal(delivery.events, 3);
+    assert.notEqual(bodies.bodyOf(delivery), undefined);
+  }
+  // Each: its form, its row, the heads and the texts of its events.
+  assert.deepEqual(reads, { rows: 2 * (2 + 3 + 3), statements: 2 * (2 + 1 + 3) });
+});
+
+test('a filter is asked once for each kind of event, and what is remembered of kinds is bounded', () => {
+  let asked = 0;
+  const takes = filterOf({ scopes: ['PUBLIC'], dictionaries: ['d1', 'd12000'], actions: null, categories: null });
+  const recipients = new RecipientIndex([
+    {
+      takes: (kind: Parameters<typeof takes>[0]) => {
+        asked += 1;
+        return takes(kind);
+      },
+    },
+  ]);
+  const kind = (dictionary: string) =>
+    ({ scope: 'PUBLIC', dictionary, category: 'dict.record.*', action: 'created' }) as const;
+  for (let n = 0; n < 1_000; n++) assert.equal(recipients.of(kind(`d${n % 2}`)).length, n % 2);
+  assert.equal(asked, 2);
+  for (let n = 0; n < 15_000; n++) assert.equal(recipients.of(kind(`d${n}`)).length, n === 1 || n === 12_000 ? 1 : 0);
+  assert.equal(asked, 15_000);
+  recipients.of(kind('d3'));
+  assert.equal(asked, 15_001);
+});

@@ -1,0 +1,172 @@
+/** The planner with a store that fails or is killed at any of its transactions. */
+import assert from 'node:assert/strict';
+import { cpSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import type { Logger } from '../../../shared/base/logger.ts';
+import { openStoreIn, recordEvent, temporaryDir, temporaryStore } from '../../outbox/change-store.fixture.ts';
+import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
+import type { Subscription } from '../parts.ts';
+import { emit, emitEach, FakeCache, plannerOn, sentIn, turns, turnsUntil } from './planner.fixture.ts';
+
+type Maintain = ChangeStore['maintain'];
+
+/** The store with another maintain(); everything else is the real one's. */
+function withMaintain(store: ChangeStore, maintain: Maintain): ChangeStore {
+  return new Proxy(store, {
+    get(target, name): unknown {
+      if (name === 'maintain') return maintain;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+type Fate = 'refused' | 'lost' | 'unheard';
+
+/** From the nth on each transaction is refused, or the process is gone: before it commits (lost), or before it is told of it. */
+function failing(store: ChangeStore, nth: number, fate: Fate, called = (): void => {}): ChangeStore {
+  let calls = 0;
+  return withMaintain(store, <T>(work: (audit: Audit) => T): Promise<T> => {
+    calls += 1;
+    called();
+    if (calls < nth) return store.maintain(work);
+    const dead = new Promise<never>(() => {});
+    if (fate === 'refused') return Promise.reject(new LinesideError('STORAGE_FAILED', 'no'));
+    return fate === 'lost' || calls > nth ? dead : store.maintain(work).then(() => dead);
+  });
+}
+
+const expected = ['1: a b', '2: b', '1: c', '1: d e f', '2: e', '1: g'];
+
+async function emitAll(store: ChangeStore): Promise<void> {
+  const internal = { scope: 'INTERNAL' } as const;
+  await emit(store, recordEvent('a'), recordEvent('b', 1, internal));
+  await emitEach(store, ['c']);
+  await emit(store, recordEvent('d'), recordEvent('e', 1, internal), recordEvent('f'));
+  await emitEach(store, ['g']);
+}
+
+async function cacheOf(store: ChangeStore): Promise<FakeCache> {
+  const cache = new FakeCache();
+  for (const id of [1, 2]) await cache.put(store, id, idFilters(id));
+  return cache;
+}
+
+/** Four recipients and 300 transactions: some 1,200 deliveries, so two commits in one pass. */
+async function prepared(t: TestContext): Promise<string> {
+  const { store, dir } = temporaryStore(t);
+  const cache = await cacheOf(store);
+  for (const id of [3, 4, 5]) await cache.put(store, id, idFilters(id));
+  await emitAll(store);
+  for (let n = 0; n < 300; n++) await emit(store, recordEvent(`k${n}`));
+  await store.close();
+  return dir;
+}
+
+/** Whoever plans what is in `dir`, is killed, and is followed by another: what is planned in the end. */
+async function plannedIn(
+  t: TestContext,
+  dir: string,
+  nth: number,
+  fate: Fate,
+  called?: () => void,
+): Promise<readonly string[]> {
+  const copy = temporaryDir(t);
+  cpSync(dir, copy, { recursive: true });
+  const clock = new FakeClock();
+  const cache = new FakeCache();
+  const store = openStoreIn(t, copy, { clock });
+  for (const id of [1, 2, 3, 4, 5]) await cache.put(store, id, idFilters(id));
+  const planner = plannerOn(failing(store, nth, fate, called), cache, clock);
+  planner.start();
+  clock.advance(0);
+  await turns();
+  await emit(store, recordEvent('late'), recordEvent('together'));
+  clock.advance(1_000);
+  await turns();
+  await emitEach(store, ['later']);
+  clock.advance(1_000);
+  await turns();
+  await store.close();
+  const again = openStoreIn(t, copy, { clock });
+  const next = plannerOn(again, cache, clock);
+  await next.caughtUp();
+  assert.equal(next.unplanned(), 0);
+  return sentIn(again);
+}
+
+function idFilters(id: number): Partial<Subscription> {
+  if (id === 2) return { scopes: ['INTERNAL'] };
+  return id < 3 ? {} : { dictionaries: ['tools', `only of ${id}`] };
+}
+
+test('a process killed in or after any of its transactions loses no delivery and plans none twice', async (t) => {
+  const dir = await prepared(t);
+  let commits = 0;
+  const whole = await plannedIn(t, dir, 1_000, 'refused', () => commits++);
+  assert.equal(commits, 4);
+  assert.deepEqual(
+    whole.filter((sent) => sent.startsWith('1: ')),
+    ['a b', 'c', 'd e f', 'g', ...Array.from({ length: 300 }, (_, n) => `k${n}`), 'late together', 'later'].map(
+      (keys) => `1: ${keys}`,
+    ),
+  );
+  assert.equal(whole.length, 4 * 306 + 2);
+  for (const fate of ['refused', 'lost', 'unheard'] as const) {
+    for (let nth = 1; nth <= commits; nth++)
+      assert.deepEqual(await plannedIn(t, dir, nth, fate), whole, `${fate} ${nth}`);
+  }
+});
+
+test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s, and then nothing is missing', async (t) => {
+  const { store, clock } = temporaryStore(t);
+  const cache = await cacheOf(store);
+  const said: string[] = [];
+  const logger = {
+    info: (message: string) => said.push(message),
+    warn: (message: string) => said.push(message),
+    error: (message: string) => said.push(message),
+  } as unknown as Logger;
+  const calls: number[] = [];
+  let isFull = true;
+  const flaky = withMaintain(store, (work) => {
+    calls.push(clock.monoMs());
+    return isFull ? Promise.reject(new LinesideError('STORAGE_FULL', 'full')) : store.maintain(work);
+  });
+  const planner = plannerOn(flaky, cache, clock, logger);
+  await emitAll(store);
+  planner.start();
+  clock.advance(0);
+  await turns();
+  for (let second = 1; second <= 190; second++) {
+    clock.advance(1_000);
+    await turns();
+    // Nor does a commit bring the next try nearer.
+    if (second === 5) await emitEach(store, ['h']);
+  }
+  const gaps = calls.slice(1).map((at, n) => (at - (calls[n] ?? 0)) / 1_000);
+  assert.deepEqual(gaps, [1, 2, 4, 8, 16, 32, 60, 60]);
+  assert.equal(planner.cursor(), 0);
+  await assert.rejects(planner.caughtUp(), (error) => error instanceof LinesideError && error.code === 'STORAGE_FULL');
+  isFull = false;
+  clock.advance(60_000);
+  await turnsUntil('planned', () => planner.unplanned() === 0);
+  assert.deepEqual(sentIn(store), [...expected, '1: h']);
+  await turns();
+  assert.deepEqual(said, ['webhook deliveries could not be planned', 'webhook deliveries can be planned again']);
+  await emitEach(store, ['i']);
+  clock.advance(20);
+  await turnsUntil('planned at once again', () => planner.unplanned() === 0);
+});
+
+test('a stop that cannot store its cursor says so and ends', async (t) => {
+  const { store, clock } = temporaryStore(t);
+  const said: string[] = [];
+  const logger = { warn: (message: string) => said.push(message) } as unknown as Logger;
+  const planner = plannerOn(failing(store, 1, 'refused'), new FakeCache(), clock, logger);
+  planner.start();
+  await planner.stop();
+  assert.deepEqual(said, ['the cursor of webhook deliveries could not be stored']);
+});

@@ -1,0 +1,178 @@
+/** What is planned is what is rendered, whatever the events, the filters, and the scopes that are open then and later. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import fc from 'fast-check';
+import { recordEvent } from '../../outbox/change-store.fixture.ts';
+import { categoryOf } from '../../outbox/envelope.ts';
+import { type Action, type OutboxEvent, type Scope, scopes } from '../../outbox/event.ts';
+import { actions, categories, type Filter } from '../face.ts';
+import { BodySource, deflateBody } from './body-source.ts';
+import { deliveriesIn, emit, emitEach, plannerRig, sentIn, sentOf } from './planner.fixture.ts';
+
+const anyScope = fc.constantFrom(...scopes);
+const anyDictionary = fc.constantFrom('a', 'b', 'c');
+const anyEvent: fc.Arbitrary<OutboxEvent> = fc.oneof(
+  fc
+    .tuple(anyScope, anyDictionary, fc.constantFrom(...actions))
+    .map(([scope, dictionary, action]: readonly [Scope, string, Action]) =>
+      recordEvent('', 2, { scope, dictionary, action }),
+    ),
+  fc
+    .tuple(anyScope, anyDictionary, fc.constantFrom('DefinitionCreated' as const, 'SchemaDraftPublished' as const))
+    .map(([scope, dictionary, eventType]) => ({ kind: 'definition' as const, eventType, scope, dictionary, data: {} })),
+);
+const listOf = <T>(all: readonly T[]): fc.Arbitrary<readonly T[] | null> =>
+  fc.option(fc.uniqueArray(fc.constantFrom(...all), { minLength: 1 }));
+const anyFilter: fc.Arbitrary<Filter> = fc.record({
+  scopes: fc.uniqueArray(anyScope, { minLength: 1 }),
+  dictionaries: listOf(['a', 'b', 'other']),
+  actions: listOf(actions),
+  categories: listOf(categories),
+});
+const anyStep = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ emits: fc.array(anyEvent, { minLength: 1, maxLength: 8 }) }) },
+  fc.record({ opens: fc.uniqueArray(anyScope) }),
+  fc.record({ plans: fc.constant(true) }),
+);
+
+type Step = typeof anyStep extends fc.Arbitrary<infer S> ? S : never;
+
+/** The rule in other words than the room's. */
+function isFor(event: OutboxEvent, filter: Filter, open: readonly Scope[]): boolean {
+  if (!filter.scopes.includes(event.scope) || !open.includes(event.scope)) return false;
+  if (filter.dictionaries !== null && !filter.dictionaries.includes(event.dictionary)) return false;
+  if (filter.categories !== null && !filter.categories.includes(categoryOf(event))) return false;
+  return event.kind !== 'record' || filter.actions === null || filter.actions.includes(event.action);
+}
+
+async function holds(t: TestContext, filters: readonly Filter[], steps: readonly Step[]): Promise<void> {
+  const { store, cache, planner } = plannerRig(t);
+  for (const [n, filter] of filters.entries()) await cache.put(store, n + 1, filter);
+  let open: readonly Scope[] = scopes;
+  let emitted: OutboxEvent[][] = [];
+  const expected: string[] = [];
+  const plan = async (): Promise<void> => {
+    await planner.caughtUp();
+    for (const transaction of emitted) {
+      const sent = filters.map((filter, n) => {
+        const claim = transaction.filter((event) => isFor(event, filter, open));
+        const first = claim[0] === undefined ? 0 : transaction.indexOf(claim[0]);
+        return { first, keys: claim.length === 0 ? '' : `${n + 1}: ${claim.map(nameOf).join(' ')}` };
+      });
+      expected.push(...sent.toSorted((a, b) => a.first - b.first).flatMap(({ keys }) => (keys === '' ? [] : [keys])));
+    }
+    emitted = [];
+  };
+  let key = 0;
+  for (const step of [...steps, { plans: true }]) {
+    if ('emits' in step) {
+      const events = step.emits.map((event) =>
+        event.kind === 'record' ? { ...event, businessKey: `k${++key}`, before: { n: 1 } } : event,
+      );
+      await emit(store, ...events);
+      emitted.push(events);
+    }
+    if ('opens' in step) {
+      await plan();
+      open = step.opens;
+      cache.open(open);
+    }
+    if ('plans' in step) await plan();
+  }
+  assert.deepEqual(sentIn(store), expected);
+  for (const delivery of deliveriesIn(store)) assert.equal(sentOf(store, delivery)?.events.length, delivery.events);
+  await store.close();
+}
+
+function nameOf(event: OutboxEvent): string {
+  return event.kind === 'record' ? event.businessKey : event.eventType;
+}
+
+test('each delivery renders just the events that were planned for it, and all that are for it are in one', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(anyFilter, { minLength: 1, maxLength: 4 }),
+      fc.array(anyStep, { maxLength: 12 }),
+      (filters, steps) => holds(t, filters, steps),
+    ),
+    { numRuns: 60 },
+  );
+});
+
+test('a scope that is opened or closed later does not change the bytes of what was planned before', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  const { templateId } = await cache.put(store, 1);
+  const all = [
+    recordEvent('a'),
+    recordEvent('b', 1, { scope: 'INTERNAL' }),
+    recordEvent('c', 1, { scope: 'RESTRICTED' }),
+  ];
+  await emit(store, ...all);
+  await planner.caughtUp();
+  cache.open(['PUBLIC', 'RESTRICTED']);
+  await emit(store, ...all);
+  await emit(store, ...all);
+  await planner.caughtUp();
+  cache.open([]);
+  await emit(store, ...all);
+  await planner.caughtUp();
+  cache.open(scopes);
+  await emit(store, ...all);
+  await planner.caughtUp();
+  assert.deepEqual(sentIn(store), ['1: a b c', '1: a c', '1: a c', '1: a b c']);
+  const templates = deliveriesIn(store).map((delivery) => delivery.templateId);
+  assert.deepEqual([templates[0], templates[3]], [templateId, templateId]);
+  // One form serves all that was planned with the same scopes, also after it was let go of and is needed again.
+  assert.equal(templates[1], templates[2]);
+  assert.deepEqual(new BodySource(store.connection).templateOf(templates[1] ?? 0)?.scopes, ['PUBLIC', 'RESTRICTED']);
+});
+
+test('a form that was removed while nobody needed it is made again, and no other form ever has its id', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  cache.open(['PUBLIC']);
+  await emitEach(store, ['a']);
+  await planner.caughtUp();
+  const remove = 'DELETE FROM webhook_deliveries; DELETE FROM webhook_forms';
+  const before = deliveriesIn(store)[0]?.templateId;
+  await store.maintain(() => store.connection.exec(remove));
+  await emitEach(store, ['b']);
+  await planner.caughtUp();
+  cache.open(scopes);
+  await emit(store, recordEvent('c', 1, { scope: 'INTERNAL' }));
+  await planner.caughtUp();
+  assert.deepEqual(sentIn(store), ['1: b', '1: c']);
+  const ids = deliveriesIn(store).map(({ templateId }) => templateId);
+  assert.equal(new Set([before, ...ids]).size, 3);
+});
+
+test('a body of which an event is gone is not sent in part; one that was kept is the same', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  await emit(store, recordEvent('a'), recordEvent('b'), recordEvent('c'));
+  await planner.caughtUp();
+  const [delivery] = deliveriesIn(store);
+  assert.ok(delivery);
+  const source = new BodySource(store.connection);
+  const whole = source.bodyOf(delivery);
+  assert.equal(whole?.subscriptionName, 'subscription 1');
+  await store.maintain(() => store.connection.exec('DELETE FROM outbox_events WHERE id = 2'));
+  assert.equal(source.bodyOf(delivery), undefined);
+  const keep = store.connection.prepare('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)');
+  await store.maintain(() => keep.run(delivery.id, deflateBody(whole.body)));
+  assert.deepEqual(source.bodyOf(delivery), whole);
+  assert.equal(source.bodyOf({ ...delivery, id: 2 }), undefined);
+  assert.equal(source.bodyOf({ ...delivery, templateId: 99 }), undefined);
+});
+
+test('a delivery is of the scopes of its own events, not of all that its subscription takes', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  await emitEach(store, ['a']);
+  const both = ['PUBLIC', 'RESTRICTED'] as const;
+  await emit(store, ...both.map((scope) => recordEvent(scope, 1, { scope })));
+  await planner.caughtUp();
+  const bodies = new BodySource(store.connection);
+  const scopesIn = deliveriesIn(store).map(({ templateId }) => bodies.templateOf(templateId)?.scopes);
+  assert.deepEqual(scopesIn, [['PUBLIC'], [...both]]);
+});

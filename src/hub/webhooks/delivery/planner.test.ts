@@ -1,0 +1,330 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { author, recordEvent } from '../../outbox/change-store.fixture.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
+import type { DefinitionEvent, RecordEvent } from '../../outbox/event.ts';
+import { ImportConnection } from '../../outbox/import-connection.ts';
+import { storedRunning } from '../running-time.ts';
+import { BodySource } from './body-source.ts';
+import { deliveriesIn, emit, emitEach, plannerOn, plannerRig, sentIn, turns, turnsUntil } from './planner.fixture.ts';
+import { PlannerRows } from './planner-rows.ts';
+
+const minuteMs = 60_000;
+
+function storedCursor(store: ChangeStore): number {
+  return new PlannerRows(store.connection).cursor();
+}
+
+test('each transaction is one delivery for each subscription that takes something of it', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  await cache.put(store, 2, { scopes: ['INTERNAL'] });
+  await emit(store, recordEvent('a'), recordEvent('b', 1, { scope: 'INTERNAL' }), recordEvent('c'));
+  await emit(store, recordEvent('d'));
+  clock.advance(5_000);
+  await planner.caughtUp();
+  assert.deepEqual(sentIn(store), ['1: a b c', '2: b', '1: d']);
+  const [first] = deliveriesIn(store);
+  assert.deepEqual(
+    { ...first, templateId: 0 },
+    {
+      id: 1,
+      nonce: '0000000000000001',
+      subscriptionId: 1,
+      templateId: 0,
+      firstEvent: 1,
+      lastEvent: 3,
+      events: 3,
+      occurredAt: store.now(),
+      state: 'pending',
+      attempts: 0,
+      attemptsBefore: 0,
+      dueRunMs: 5_000,
+    },
+  );
+  assert.equal(planner.cursor(), 4);
+  assert.equal(storedCursor(store), 4);
+  assert.equal(storedRunning(store.connection).runMs, 5_000);
+});
+
+test('wakes on a commit, plans a burst in one transaction, and tells whose deliveries there are', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  await cache.put(store, 7);
+  planner.start();
+  clock.advance(0);
+  await turns();
+  const told: string[] = [];
+  planner.onPlanned((ids, count) => told.push(`${[...ids].join(' ')}: ${count}`));
+  await emitEach(store, ['a', 'b', 'c']);
+  clock.advance(19);
+  await turns();
+  assert.deepEqual([told, planner.unplanned()], [[], 3]);
+  clock.advance(1);
+  await turnsUntil('planned', () => told.length > 0);
+  assert.deepEqual([told, planner.unplanned(), planner.plannedTotal()], [['1 7: 6'], 0, 6]);
+});
+
+test('looks each second, though nobody woke it', async (t) => {
+  const { store, clock, cache, planner, path } = plannerRig(t);
+  await cache.put(store, 1);
+  planner.start();
+  clock.advance(0);
+  await turns();
+  const other = new ImportConnection({ path, maxBytes: 1e9, cacheKib: 1_024, clock });
+  other.change(author, (tx) => tx.emit(recordEvent('unheard of')));
+  other.close();
+  clock.advance(1_000);
+  await turnsUntil('planned', () => planner.cursor() === 1);
+  assert.deepEqual(sentIn(store), ['1: unheard of']);
+});
+
+const definition: DefinitionEvent = {
+  kind: 'definition',
+  eventType: 'DefinitionUpdated',
+  scope: 'PUBLIC',
+  dictionary: 'tools',
+  data: { name: 'tools' },
+};
+
+test('filters by scope, dictionary, action and category; actions are those of records alone', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { actions: ['closed'] });
+  await cache.put(store, 2, { dictionaries: ['parts', 'pumps'] });
+  await cache.put(store, 3, { categories: ['dict.draft.*'] });
+  await cache.put(store, 4, { categories: ['dict.record.*'], actions: ['updated'], scopes: ['PUBLIC'] });
+  await emit(
+    store,
+    recordEvent('created'),
+    recordEvent('updated', 2),
+    recordEvent('closed', 3, { action: 'closed', before: {} }),
+    recordEvent('internal', 2, { scope: 'INTERNAL' }),
+    recordEvent('part', 1, { dictionary: 'parts' }),
+    definition,
+    { ...definition, eventType: 'SchemaDraftDecided', dictionary: 'pumps' },
+  );
+  await planner.caughtUp();
+  assert.deepEqual(sentIn(store), [
+    '4: updated',
+    '1: closed DefinitionUpdated SchemaDraftDecided',
+    '2: part SchemaDraftDecided',
+    '3: SchemaDraftDecided',
+  ]);
+});
+
+test('what was before a subscription, and what comes while it is not active, is not for it', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await emitEach(store, ['before']);
+  await cache.put(store, 1, { afterEvent: 1 });
+  await cache.put(store, 2);
+  await emitEach(store, ['b']);
+  await planner.caughtUp();
+  await cache.put(store, 1, { active: false });
+  await emitEach(store, ['c']);
+  await planner.caughtUp();
+  await cache.put(store, 1, { active: true, afterEvent: 3 });
+  await emitEach(store, ['d']);
+  await planner.caughtUp();
+  assert.deepEqual(sentIn(store), ['2: before', '1: b', '2: b', '2: c', '1: d', '2: d']);
+});
+
+test('a transaction that takes many slices is split at 500 events, and first events never fall', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  await cache.put(store, 2, { dictionaries: ['every hundredth'] });
+  await cache.put(store, 3, { dictionaries: ['every hundredth', 'every third'] });
+  const events = Array.from({ length: 50_000 }, (_, n): RecordEvent => {
+    const dictionary = n % 100 === 0 ? 'every hundredth' : n % 3 === 0 ? 'every third' : 'tools';
+    return recordEvent(`k${n}`, 1, { dictionary, eventType: 'dictionary.bulk_imported' });
+  });
+  await emit(store, recordEvent('first'), recordEvent('of two'));
+  await emit(store, ...events);
+  await emit(store, recordEvent('last'));
+  planner.start();
+  clock.advance(0);
+  await turnsUntil('planned', () => planner.unplanned() === 0);
+
+  const deliveries = deliveriesIn(store);
+  const all = sentIn(store);
+  const of = (id: number): string[] => all.filter((sent) => sent.startsWith(`${id}: `)).map((sent) => sent.slice(3));
+  const expected = (takes: (event: RecordEvent) => boolean): string[] => {
+    const keys = events.filter(takes).map(({ businessKey }) => businessKey);
+    const chunks = Array.from({ length: Math.ceil(keys.length / 500) }, (_, n) => keys.slice(n * 500, n * 500 + 500));
+    return chunks.map((chunk) => chunk.join(' '));
+  };
+  assert.deepEqual(of(1), ['first of two', ...expected(() => true), 'last']);
+  assert.deepEqual(
+    of(2),
+    expected(({ dictionary }) => dictionary === 'every hundredth'),
+  );
+  assert.deepEqual(
+    of(3),
+    expected(({ dictionary }) => dictionary !== 'tools'),
+  );
+  assert.deepEqual(
+    deliveries.map(({ firstEvent }) => firstEvent),
+    deliveries.map(({ firstEvent }) => firstEvent).toSorted((a, b) => a - b),
+  );
+  assert.equal(planner.plannedTotal(), 2 + 100 + 1 + 34);
+});
+
+test('a delivery is split before its body is more than a mebibyte; a larger event goes alone', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { name: '"'.repeat(128) });
+  const data = { text: 'x'.repeat(340_000) };
+  const step = (name: string, text = data.text): DefinitionEvent => ({ ...definition, data: { name, text } });
+  await emit(store, step('a'), step('b'), step('c'), step('d'), step('e', 'y'.repeat(1_200_000)), step('f'));
+  await planner.caughtUp();
+  assert.deepEqual(
+    deliveriesIn(store).map(({ events }) => events),
+    [3, 1, 1, 1],
+  );
+  const bodies = new BodySource(store.connection);
+  const sizes = deliveriesIn(store).map((delivery) => bodies.bodyOf(delivery)?.body.length ?? 0);
+  assert.deepEqual(
+    sizes.map((size) => size > 0 && size <= 1024 * 1024),
+    [true, true, false, true],
+  );
+});
+
+test('with no subscription nothing is written, and the cursor is there when one comes', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  const begun = store.connection.prepare('SELECT total_changes()').pluck();
+  planner.start();
+  await emitEach(store, ['a', 'b']);
+  const before = begun.get();
+  clock.advance(11 * minuteMs);
+  await turnsUntil('passed over', () => planner.cursor() === 2);
+  clock.advance(11 * minuteMs);
+  await turns();
+  assert.equal(begun.get(), before);
+  await cache.put(store, 1, { afterEvent: 2 });
+  await emitEach(store, ['c']);
+  clock.advance(1_000);
+  await turnsUntil('planned', () => planner.cursor() === 3);
+  assert.deepEqual(sentIn(store), ['1: c']);
+});
+
+test('a cursor that passes over what is for nobody is stored after 1,000 events, or 10 minutes', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { dictionaries: ['other'] });
+  planner.start();
+  clock.advance(0);
+  await turns();
+  await emit(store, ...Array.from({ length: 999 }, (_, n) => recordEvent(`k${n}`)));
+  clock.advance(20);
+  await turnsUntil('passed over', () => planner.cursor() === 999);
+  await turns();
+  assert.equal(storedCursor(store), 0);
+  await emitEach(store, ['one more']);
+  clock.advance(20);
+  await turnsUntil('stored', () => storedCursor(store) === 1_000);
+  await emitEach(store, ['and one']);
+  clock.advance(1_000);
+  await turnsUntil('passed over', () => planner.cursor() === 1_001);
+  clock.advance(9 * minuteMs);
+  await turns();
+  assert.equal(storedCursor(store), 1_000);
+  for (let n = 0; n < 3; n++) {
+    clock.advance(minuteMs);
+    await turns();
+  }
+  assert.equal(storedCursor(store), 1_001);
+});
+
+test('a stop stores the cursor and the running time; what is committed later is planned by the next one', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { dictionaries: ['other'] });
+  planner.start();
+  await emitEach(store, ['a', 'b']);
+  clock.advance(1_000);
+  await turnsUntil('passed over', () => planner.cursor() === 2);
+  clock.advance(500);
+  await planner.stop();
+  assert.deepEqual([storedCursor(store), storedRunning(store.connection).runMs], [2, 1_500]);
+  await emit(store, recordEvent('c', 1, { dictionary: 'other' }));
+  clock.advance(10_000);
+  await turns();
+  assert.deepEqual([sentIn(store), clock.pendingTimers], [[], 0]);
+  await assert.rejects(planner.caughtUp(), (error) => error instanceof LinesideError && error.code === 'SHUTTING_DOWN');
+  await plannerOn(store, cache, clock).caughtUp();
+  assert.deepEqual(sentIn(store), ['1: c']);
+});
+
+test('while an import holds the file planning waits, and then plans what it brought', async (t) => {
+  const { store, clock, cache, planner, path } = plannerRig(t);
+  await cache.put(store, 1);
+  planner.start();
+  await emitEach(store, ['a']);
+  let release = (): void => {};
+  const held = store.hold(async () => {
+    const connection = new ImportConnection({ path, maxBytes: 1e9, cacheKib: 1_024, clock });
+    connection.change(author, (tx) => {
+      tx.emit(recordEvent('imported'));
+      tx.emit(recordEvent('with it'));
+    });
+    connection.close();
+    await new Promise<void>((resolve) => {
+      release = resolve;
+    });
+  });
+  clock.advance(1_000);
+  const caughtUp = planner.caughtUp();
+  await turns();
+  assert.equal(planner.cursor(), 0);
+  release();
+  await held;
+  await caughtUp;
+  assert.deepEqual(sentIn(store), ['1: a', '1: imported with it']);
+});
+
+test('subscriptions that change while a commit waits: the events are planned for those there are then', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  const other = await cache.put(store, 2);
+  cache.remove(2);
+  await emitEach(store, ['a', 'b']);
+  let release = (): void => {};
+  const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  const caughtUp = planner.caughtUp();
+  await turns();
+  cache.remove(1);
+  await cache.put(store, 2, other);
+  release();
+  await held;
+  await caughtUp;
+  assert.deepEqual(sentIn(store), ['2: a', '2: b']);
+});
+
+test('events behind the cursor that are for nobody and were removed do not stop it', async (t) => {
+  const { store, cache, planner } = plannerRig(t);
+  await cache.put(store, 1, { dictionaries: ['other'] });
+  await emitEach(store, ['a', 'b', 'c']);
+  await store.maintain(() => store.connection.exec('DELETE FROM outbox_events WHERE id > 1'));
+  await planner.caughtUp();
+  assert.deepEqual([planner.cursor(), planner.unplanned()], [3, 0]);
+});
+
+test('many deliveries are committed in parts, with turns for others between them; a stop ends after the part at hand', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  for (let id = 1; id <= 150; id++) await cache.put(store, id);
+  const keys = Array.from({ length: 30 }, (_, n) => `k${n}`);
+  await emitEach(store, keys);
+  planner.start();
+  const seen: number[] = [];
+  let ended = false;
+  const reload = (): void => {
+    seen.push(planner.cursor());
+    if (!ended) setImmediate(reload);
+  };
+  reload();
+  planner.onPlanned(() => {
+    if (planner.cursor() === 21) void planner.stop().then(() => (ended = true));
+  });
+  clock.advance(0);
+  await turnsUntil('stopped', () => ended);
+  assert.deepEqual([...new Set(seen)], [0, 7, 14, 21]);
+  await plannerOn(store, cache, clock).caughtUp();
+  assert.equal(deliveriesIn(store).length, 150 * 30);
+});

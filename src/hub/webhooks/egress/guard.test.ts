@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict';
+import { networkInterfaces } from 'node:os';
+import { describe, it } from 'node:test';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { forever, otherPublic, publicAddress, refusal, site } from './guard.fixture.ts';
+import { createEgress } from './guard.ts';
+
+describe('the egress guard, of a URL whose host is an address,', () => {
+  const loopbacks = [
+    ...'2130706433 0x7f000001 017700000001 0177.0.0.1 127.1 127.0.1 0x7f.1 127.0.0.1.'.split(' '),
+    ...'127.0.0.1 0177.0.0.01 127.000.000.001 0x7F.0x0.0x0.0x1 %31%32%37.0.0.1 127%2E0%2E0%2E1'.split(' '),
+    '\uFF11\uFF12\uFF17.\uFF10.\uFF10.\uFF11',
+    '\u2460\u2461\u2466.\u24EA.\u24EA.\u2460',
+    '127\u30020\u30020\u30021',
+    '127\uFF0E0\uFF0E0\uFF0E1',
+    '127\uFF610\uFF610\uFF611',
+    '127.0.\u00AD0.1',
+    '127.0.\t0.1',
+    'user:word@127.0.0.1',
+    'hooks.example@127.0.0.1',
+    '127.0.0.1#@hooks.example',
+    '127.0.0.1\\@hooks.example',
+    '127.0.0.1:8443',
+  ];
+  for (const url of [...loopbacks.map((host) => `https://${host}/`), 'https:127.0.0.1', 'https:///127.0.0.1/']) {
+    it(`sees 127.0.0.1 in ${JSON.stringify(url)}`, async () => {
+      const { egress, asked } = site({ ports: [8443] });
+      const reasons = await egress.faults(url);
+      assert.ok(
+        reasons.includes('the address 127.0.0.1 is not public (loopback) and not in webhooks.allow_cidrs'),
+        reasons.join('; '),
+      );
+      assert.deepEqual(await refusal(egress.target(url, forever)), reasons);
+      assert.deepEqual(asked, []);
+    });
+  }
+
+  for (const [host, reason] of [
+    ['0', 'the address 0.0.0.0 is never called (this host)'],
+    ['0.0.0.0', 'the address 0.0.0.0 is never called (this host)'],
+    ['10.0.0.1', 'the address 10.0.0.1 is not public (private network) and not in webhooks.allow_cidrs'],
+    [
+      '169.254.169.254',
+      'the address 169.254.169.254 is not public (link-local, cloud metadata) and not in webhooks.allow_cidrs',
+    ],
+    ['168.63.129.16', 'the address 168.63.129.16 is not public (cloud platform) and not in webhooks.allow_cidrs'],
+    ['[::]', 'the address :: is never called (this host)'],
+    ['[::1]', 'the address ::1 is not public (loopback) and not in webhooks.allow_cidrs'],
+    ['[::ffff:127.0.0.1]', 'the address ::ffff:7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
+    ['[::127.0.0.1]', 'the address ::7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
+    ['[::ffff:0:7f00:1]', 'the address ::ffff:0:7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
+    ['[64:ff9b::7f00:1]', 'the address 64:ff9b::7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
+    ['[64:ff9b:1::1]', 'the address 64:ff9b:1::1 is never called (an IPv4 address inside an IPv6 address)'],
+    ['[2002:7f00:1::]', 'the address 2002:7f00:1:: is never called (an IPv4 address inside an IPv6 address)'],
+    ['[2600::5efe:7f00:1]', 'the address 2600::5efe:7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
+    ['[fe80::1]', 'the address fe80::1 is not public (link-local) and not in webhooks.allow_cidrs'],
+    [
+      '[4000::1]',
+      'the address 4000::1 is not public (outside the public IPv6 range 2000::/3) and not in webhooks.allow_cidrs',
+    ],
+  ] as const) {
+    it(`refuses ${host}`, async () => {
+      const { egress } = site();
+      assert.deepEqual(await egress.faults(`https://${host}/`), [reason]);
+      assert.deepEqual(await refusal(egress.target(`https://${host}/`, forever)), [reason]);
+    });
+  }
+
+  it('takes public ones, without asking the resolver', async () => {
+    const { egress, asked } = site();
+    for (const [url, address, family] of [
+      ['https://93.184.216.34/in', '93.184.216.34', 4],
+      ['https://0x5db8d822/in', '93.184.216.34', 4],
+      ['https://[2600:1::34]/in', '2600:1::34', 6],
+    ] as const) {
+      assert.deepEqual(await egress.faults(url), []);
+      assert.deepEqual(await egress.target(url, forever), {
+        hostname: address,
+        port: 443,
+        addresses: [{ address, family }],
+      });
+    }
+    assert.deepEqual(asked, []);
+  });
+
+  it('opens the ranges of allow_cidrs at any port, and not their mapped form', async () => {
+    const { egress } = site({ allow: ['192.168.7.0/24', 'fd00:1::/64'] });
+    for (const url of ['https://192.168.7.9:8443/', 'https://192.168.7.9/', 'https://[fd00:1::9]:9/']) {
+      assert.deepEqual(await egress.faults(url), [], url);
+      assert.equal((await egress.target(url, forever)).addresses.length, 1);
+    }
+    for (const host of ['192.168.8.9', '[::ffff:192.168.7.9]', '[::192.168.7.9]', '[fd00:1:0:1::9]', '127.0.0.1']) {
+      assert.equal((await egress.faults(`https://${host}/`)).length, 1, host);
+    }
+  });
+
+  it('refuses the device itself, inside an allowed range too unless it is named alone', async () => {
+    const own = ['127.0.0.1', '192.168.7.1', '93.184.216.34', 'fe80::7'];
+    const wide = site({ own, allow: ['192.168.7.0/24'] }).egress;
+    assert.deepEqual(await wide.faults('https://192.168.7.1/'), [
+      "the address 192.168.7.1 is the device's own: only 192.168.7.1 itself in webhooks.allow_cidrs opens it",
+    ]);
+    assert.equal((await wide.faults('https://93.184.216.34/')).length, 1);
+    assert.equal(wide.mayCall('192.168.7.1', 443), false);
+    assert.equal(wide.mayCall('192.168.7.2', 443), true);
+    const named = site({ own, allow: ['192.168.7.0/24', '192.168.7.1/32'] }).egress;
+    assert.deepEqual(await named.faults('https://192.168.7.1/'), []);
+  });
+
+  it('calls nothing while the device cannot list its own addresses', async () => {
+    const egress = createEgress({
+      rules: { allowCidrs: [], allowPorts: [] },
+      clock: new FakeClock(),
+      ownAddresses() {
+        throw new Error('EAFNOSUPPORT');
+      },
+    });
+    const url = 'https://93.184.216.34/';
+    assert.match((await egress.faults(url))[0] ?? '', /own addresses cannot be listed: EAFNOSUPPORT/);
+    assert.match((await refusal(egress.target(url, forever)))[0] ?? '', /cannot be listed/);
+    assert.equal(egress.mayCall('93.184.216.34', 443), false);
+  });
+});
+
+describe('the egress guard, of ports,', () => {
+  for (const [url, site_, expected] of [
+    ['https://93.184.216.34:8443/', {}, 1],
+    ['https://93.184.216.34:8443/', { ports: [8443] }, 0],
+    ['https://93.184.216.34:8444/', { ports: [8443] }, 1],
+    ['https://93.184.216.34/', { ports: [8443] }, 0],
+    ['https://93.184.216.34:80/', {}, 1],
+    ['https://93.184.216.34:8443/', { allow: ['93.184.216.0/24'] }, 0],
+    ['https://93.184.216.34:8443/', { allow: ['10.0.0.0/8'] }, 1],
+    ['https://gone.example:8443/', {}, 1],
+    ['https://gone.example:8443/', { ports: [8443] }, 0],
+    ['https://gone.example:8443/', { allow: ['10.0.0.0/8'] }, 0],
+    ['https://site.example:8443/', { allow: ['10.0.0.0/8'], names: { 'site.example': ['10.0.0.1'] } }, 0],
+    ['https://site.example:8443/', { allow: ['10.0.0.0/8'], names: { 'site.example': [publicAddress] } }, 1],
+    [
+      'https://site.example:8443/',
+      { allow: ['10.0.0.0/8'], names: { 'site.example': ['10.0.0.1', publicAddress] } },
+      1,
+    ],
+  ] as const) {
+    it(`${expected === 0 ? 'takes' : 'refuses'} ${url} with ${JSON.stringify(site_)}`, async () => {
+      const port = URL.parse(url)?.port;
+      const reason = `port ${port} is not open for public addresses: only 443 and webhooks.allow_ports are`;
+      assert.deepEqual(await site(site_).egress.faults(url), expected === 0 ? [] : [reason]);
+    });
+  }
+
+  it('never calls port 0', async () => {
+    const { egress } = site({ allow: ['10.0.0.0/8'] });
+    assert.deepEqual(await egress.faults('https://10.0.0.1:0/'), ['port 0 cannot be called']);
+    assert.equal(egress.mayCall('10.0.0.1', 0), false);
+  });
+});
+
+describe('the egress guard, of the address of a socket,', () => {
+  const { egress } = site({ allow: ['10.0.0.0/8'], ports: [8443], own: ['10.0.0.1', '93.184.216.1'] });
+  for (const [address, port, may] of [
+    [publicAddress, 443, true],
+    [publicAddress, 8443, true],
+    [publicAddress, 80, false],
+    [otherPublic, 443, true],
+    ['10.0.0.2', 12_345, true],
+    ['10.0.0.1', 443, false],
+    ['93.184.216.1', 443, false],
+    ['127.0.0.1', 443, false],
+    ['::ffff:10.0.0.2', 443, false],
+    ['fe80::1%eth0', 443, false],
+    ['', 443, false],
+    ['hooks.example', 443, false],
+  ] as const) {
+    it(`${may ? 'allows' : 'forbids'} ${JSON.stringify(address)} at ${port}`, () =>
+      assert.equal(egress.mayCall(address, port), may));
+  }
+});
+
+describe('the egress guard, of itself,', () => {
+  it('is not made of ranges that cannot be read', () => {
+    const rules = { allowCidrs: ['10.0.0.0/8', '10.0.0.0', 'lan'], allowPorts: [] };
+    assert.throws(
+      () => createEgress({ rules, clock: new FakeClock() }),
+      (error) => error instanceof LinesideError && error.code === 'CONFIG_INVALID' && error.reasons.length === 2,
+    );
+  });
+
+  it("asks the system's resolver and interfaces by default", async () => {
+    const closed = createEgress({ rules: { allowCidrs: ['10.255.255.255/32'], allowPorts: [] }, clock: systemClock });
+    assert.deepEqual(await closed.faults('https://localhost/'), [
+      'the name localhost leads to an address that is neither public nor in webhooks.allow_cidrs',
+    ]);
+    const open = createEgress({
+      rules: { allowCidrs: ['127.0.0.0/8', '::1/128'], allowPorts: [] },
+      clock: systemClock,
+    });
+    const { addresses } = await open.target('https://localhost:9443/', forever);
+    assert.ok(addresses.some(({ address }) => address === '127.0.0.1' || address === '::1'));
+    const all = createEgress({ rules: { allowCidrs: ['0.0.0.0/0'], allowPorts: [] }, clock: systemClock });
+    const own = Object.values(networkInterfaces()).flatMap((list = []) => list);
+    assert.ok(own.length > 0);
+    for (const { address, internal, family } of own) {
+      assert.equal(all.mayCall(address, 443), internal && family === 'IPv4', address);
+    }
+  });
+});

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, it } from 'node:test';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import type { PingRequest } from '../face.ts';
+import type { Egress } from '../parts.ts';
+import { answer, type Certificates, makeCertificates, readBody, Subscriber } from './https-subscriber.fixture.ts';
+import { createPinger } from './ping.ts';
+import { senderFixture } from './sender.fixture.ts';
+import { signatureOf } from './signature.ts';
+
+const now = '2026-03-01T09:30:00+00:00';
+const secret = 'sixteen bytes at least';
+let certificates: Certificates;
+let subscriber: Subscriber;
+
+before(() => {
+  certificates = makeCertificates();
+});
+before(async () => {
+  subscriber = await Subscriber.start(certificates.good);
+});
+afterEach(async () => {
+  await subscriber.drained();
+  subscriber.received.length = 0;
+});
+after(async () => {
+  await subscriber.close();
+  certificates.remove();
+});
+
+function pinger(egress?: Pick<Egress, 'faults'>) {
+  const own = senderFixture({ caFile: certificates.caFile });
+  return createPinger({
+    sender: own.sender,
+    egress: egress ?? own.egress,
+    timeoutMs: 10_000,
+    clock: systemClock,
+    now: () => now,
+    randomHex: (bytes) => 'a1'.repeat(bytes),
+  });
+}
+
+describe('a test-ping', () => {
+  it('is a signed delivery with one test.ping event', async () => {
+    subscriber.script = answer(202, {}, 'thanks');
+    const result = await pinger()({ url: subscriber.url(), secret });
+    assert.deepEqual(
+      { ...result, elapsedMs: 0 },
+      { success: true, statusCode: 202, responseBody: 'thanks', elapsedMs: 0 },
+    );
+    const { body, headers } = subscriber.last;
+    assert.deepEqual(JSON.parse(body.toString()), {
+      deliveryId: 'ping-a1a1a1a1a1a1a1a1',
+      subscriptionName: 'test-ping',
+      occurredAt: now,
+      events: [{ schemaVersion: '1.0.0', eventType: 'test.ping', occurredAt: now, data: {} }],
+    });
+    assert.equal(headers['x-service-signature'], signatureOf(secret, body));
+    assert.equal(headers['x-service-delivery'], 'ping-a1a1a1a1a1a1a1a1');
+    assert.equal(headers['x-service-subscription'], 'test-ping');
+  });
+
+  it('tells what a URL answers that does not accept', async () => {
+    subscriber.script = answer(403, {}, 'bad signature');
+    const { error, ...result } = await pinger()({ url: subscriber.url(), secret });
+    assert.deepEqual(
+      { ...result, elapsedMs: 0 },
+      {
+        success: false,
+        statusCode: 403,
+        responseBody: 'bad signature',
+        elapsedMs: 0,
+      },
+    );
+    assert.deepEqual(error, { kind: 'http', message: `subscriber.test:${subscriber.port} answered 403` });
+  });
+
+  it('looks at name, connection and certificate again each time', async () => {
+    subscriber.script = answer(202);
+    const ping = pinger();
+    for (let count = 0; count < 2; count += 1) await ping({ url: subscriber.url(), secret });
+    assert.equal(new Set(subscriber.received.map(({ connection }) => connection)).size, 2);
+  });
+
+  it('to a forbidden URL is a result with every reason, and calls nobody', async () => {
+    const connections = subscriber.connections;
+    const result = await pinger()({ url: 'https://user:pass@10.0.0.1/', secret });
+    assert.deepEqual([result.success, result.statusCode, result.responseBody], [false, null, '']);
+    assert.equal(result.error?.kind, 'ssrf');
+    assert.ok((result.error?.reasons?.length ?? 0) >= 2, JSON.stringify(result.error));
+    assert.equal(subscriber.connections, connections);
+  });
+
+  for (const [kind, url] of [
+    ['connect', 'https://subscriber.test:1/'],
+    ['tls', ''],
+    ['dns', 'https://unknown.test/'],
+  ] as const) {
+    it(`that fails by ${kind} says so`, async () => {
+      const untrusted = await Subscriber.start(certificates.selfSigned);
+      const lookup = async (hostname: string) => {
+        if (hostname === 'subscriber.test') return ['127.0.0.1'];
+        throw Object.assign(new Error('no'), { code: 'ENOTFOUND' });
+      };
+      const own = senderFixture({ caFile: certificates.caFile, lookup });
+      const options = { timeoutMs: 10_000, clock: systemClock, now: () => now, randomHex: () => '00' };
+      const ping = createPinger({ sender: own.sender, egress: own.egress, ...options });
+      const result = await ping({ url: url === '' ? untrusted.url() : url, secret });
+      assert.deepEqual([result.success, result.statusCode, result.error?.kind], [false, null, kind]);
+      assert.notEqual(result.error?.message, '');
+      await untrusted.close();
+    });
+  }
+
+  it('ends in time although the URL is judged without end', async () => {
+    const clock = new FakeClock();
+    const ping = createPinger({
+      sender: senderFixture({ caFile: certificates.caFile, clock }).sender,
+      egress: { faults: () => new Promise(() => {}) },
+      timeoutMs: 10_000,
+      clock,
+      now: () => now,
+      randomHex: () => '00',
+    });
+    const pinging = ping({ url: subscriber.url(), secret });
+    clock.advance(10_000);
+    const result = await pinging;
+    assert.deepEqual([result.error?.kind, result.elapsedMs, clock.pendingTimers], ['timeout', 10_000, 0]);
+  });
+});
+
+describe('a request for a test-ping', () => {
+  const wrong: readonly [string, unknown, number][] = [
+    ['without texts', { url: 7, secret: null }, 2],
+    ['with a secret of 15 bytes', { url: 'https://a.test/', secret: 'x'.repeat(15) }, 1],
+    ['with a secret of 1,025 bytes', { url: 'https://a.test/', secret: 'x'.repeat(1_025) }, 1],
+    ['with a URL that cannot be parsed', { url: '0', secret }, 1],
+    ['with an empty URL', { url: '', secret }, 1],
+    ['with a URL of 2,049 characters', { url: `https://a.test/${'x'.repeat(2_034)}`, secret }, 1],
+  ];
+  for (const [what, request, reasons] of wrong) {
+    it(`${what} is refused`, async () => {
+      await assert.rejects(pinger()(request as PingRequest), (error) => {
+        assert.ok(error instanceof LinesideError);
+        assert.deepEqual([error.code, error.reasons.length], ['INVALID_ARGUMENT', reasons]);
+        return true;
+      });
+    });
+  }
+
+  it('is refused while four are under way, and taken again afterwards', async () => {
+    const answers: (() => void)[] = [];
+    subscriber.script = async (exchange) => {
+      await readBody(exchange);
+      answers.push(() => exchange.response.writeHead(202).end());
+      if (answers.length === 4) allThere();
+    };
+    let allThere: () => void = () => {};
+    const there = new Promise<void>((resolve) => {
+      allThere = resolve;
+    });
+    const ping = pinger();
+    const running = Array.from({ length: 4 }, () => ping({ url: subscriber.url(), secret }));
+    await there;
+    await assert.rejects(ping({ url: subscriber.url(), secret }), { code: 'TOO_MANY' });
+    for (const call of answers) call();
+    assert.ok((await Promise.all(running)).every(({ success }) => success));
+    subscriber.script = answer(202);
+    assert.ok((await ping({ url: subscriber.url(), secret })).success);
+  });
+});

@@ -1,0 +1,193 @@
+/** Where the sender's connections lead: to an address that was judged for this attempt, and nowhere else. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { connect, createServer, Socket } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { createSecureContext } from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { EgressRefused, type Target } from '../parts.ts';
+import { type ConnectOptions, dial, type RequestContext, sameAddress } from './dial.ts';
+import { answer, type Certificates, makeCertificates, Subscriber } from './https-subscriber.fixture.ts';
+import { senderFixture } from './sender.fixture.ts';
+
+let certificates: Certificates;
+before(() => {
+  certificates = makeCertificates();
+});
+after(() => certificates.remove());
+
+describe('a name', () => {
+  it('that leads to a forbidden address is not called, and the address is not told', async () => {
+    for (const address of ['10.1.2.3', '169.254.169.254', '::ffff:10.1.2.3', 'fd00::1']) {
+      const own = senderFixture({ caFile: certificates.caFile });
+      own.addresses = [address];
+      const outcome = await own.send('https://subscriber.test/');
+      assert.deepEqual([outcome.cause, outcome.status, outcome.unreached], ['ssrf', undefined, false]);
+      assert.ok(outcome.reasons.length > 0);
+      assert.ok(!JSON.stringify({ ...outcome, answer: '' }).includes(address), outcome.reasons.join());
+    }
+  });
+
+  it('with one forbidden address among others is not called at all', async () => {
+    const subscriber = await Subscriber.start(certificates.good);
+    const own = senderFixture({ caFile: certificates.caFile });
+    own.addresses = ['127.0.0.1', '10.1.2.3'];
+    assert.equal((await own.send(subscriber.url())).cause, 'ssrf');
+    assert.equal(subscriber.connections, 0);
+    await subscriber.close();
+  });
+
+  it('that leads elsewhere when asked again is asked once for an attempt: what was judged is dialled', async () => {
+    const checked = await Subscriber.start(certificates.good);
+    const rebound = await Subscriber.start(certificates.good, '127.0.0.2', checked.port);
+    let asked = 0;
+    const lookup = async () => {
+      asked += 1;
+      return asked === 1 ? ['127.0.0.1'] : ['127.0.0.2'];
+    };
+    const own = senderFixture({ caFile: certificates.caFile, lookup });
+    assert.equal((await own.send(checked.url())).cause, '');
+    own.sender.close();
+    assert.deepEqual([asked, checked.received.length, rebound.connections], [1, 1, 0]);
+    await Promise.all([checked.close(), rebound.close()]);
+  });
+
+  it('with an address that does not answer is reached at the next', async () => {
+    const subscriber = await Subscriber.start(certificates.good, '127.0.0.2');
+    const own = senderFixture({ caFile: certificates.caFile });
+    own.addresses = ['127.0.0.1', '127.0.0.2'];
+    assert.equal((await own.send(subscriber.url())).cause, '');
+    own.sender.close();
+    await subscriber.close();
+  });
+});
+
+describe('a URL', () => {
+  for (const url of [
+    'http://subscriber.test/',
+    'https://[::1]/',
+    'https://169.254.169.254/',
+    'no URL',
+    'https://localhost/',
+  ]) {
+    it(`like ${url} is not called`, async () => {
+      const own = senderFixture({ caFile: certificates.caFile, allowCidrs: [] });
+      const outcome = await own.send(url);
+      assert.equal(outcome.cause, 'ssrf');
+      assert.ok(outcome.reasons.length > 0);
+    });
+  }
+});
+
+describe('a dial', () => {
+  const clock = new FakeClock();
+  const context = () => createSecureContext({});
+  const targetOf = (port: number, ...addresses: string[]): Target => {
+    return { hostname: 'subscriber.test', port, addresses: addresses.map((address) => ({ address, family: 4 })) };
+  };
+  const journeyTo = (target: Target, signal = new AbortController().signal): RequestContext => {
+    return { target, signal, enter: () => {} };
+  };
+  const connectOptions = (more: Partial<ConnectOptions>): ConnectOptions => {
+    return { egress: { mayCall: () => true }, clock, trust: context(), ...more };
+  };
+
+  it('that arrives at an address which is none of the target is ended before a byte is written', async () => {
+    const stranger = await Subscriber.start(certificates.good, '127.0.0.2');
+    const misled = connectOptions({ connect: () => connect(stranger.port, '127.0.0.2') });
+    await assert.rejects(dial(journeyTo(targetOf(stranger.port, '127.0.0.1')), misled), EgressRefused);
+    await stranger.drained();
+    assert.equal(stranger.bytesRead, 0);
+    await stranger.close();
+  });
+
+  it('that arrives where it may not call is ended before a byte is written', async () => {
+    const subscriber = await Subscriber.start(certificates.good);
+    let checked = 0;
+    const changing = connectOptions({
+      egress: {
+        mayCall: () => {
+          checked += 1;
+          return checked === 1;
+        },
+      },
+    });
+    await assert.rejects(dial(journeyTo(targetOf(subscriber.port, '127.0.0.1')), changing), EgressRefused);
+    await subscriber.drained();
+    assert.equal(subscriber.bytesRead, 0);
+    await subscriber.close();
+  });
+
+  it('ends with its attempt while no address answers, and ends its sockets', async () => {
+    const sockets: Socket[] = [];
+    const silent = connectOptions({
+      connect: () => {
+        const socket = new Socket();
+        sockets.push(socket);
+        return socket;
+      },
+    });
+    const caller = new AbortController();
+    const dialled = dial(journeyTo(targetOf(443, '127.0.0.1', '127.0.0.2', '127.0.0.3'), caller.signal), silent);
+    clock.advance(300);
+    assert.equal(sockets.length, 2, 'the second address is tried beside the first');
+    caller.abort();
+    await assert.rejects(dialled);
+    assert.deepEqual([sockets.every(({ destroyed }) => destroyed), clock.pendingTimers], [true, 0]);
+  });
+
+  it('tries six addresses of a name at most', async () => {
+    let tried = 0;
+    const refused = connectOptions({
+      connect: () => {
+        tried += 1;
+        const socket = new Socket();
+        socket.destroy(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }));
+        return socket;
+      },
+    });
+    const many = targetOf(443, ...Array.from({ length: 50 }, (_, index) => `127.0.0.${index + 1}`));
+    await assert.rejects(dial(journeyTo(many), refused), { code: 'ECONNREFUSED' });
+    assert.equal(tried, 6);
+  });
+
+  it('takes one address for itself however it is written', () => {
+    assert.ok(sameAddress('2001:DB8:0::1', '2001:db8::1'));
+    assert.ok(!sameAddress('127.0.0.1', '127.0.0.2'));
+    assert.ok(!sameAddress('nonsense', 'other nonsense'));
+  });
+});
+
+describe('proxies of the environment', () => {
+  it('see no connection', async () => {
+    const subscriber = await Subscriber.start(certificates.good);
+    subscriber.script = answer(202);
+    let asked = 0;
+    const proxy = createServer((socket) => {
+      asked += 1;
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    const address = proxy.address();
+    const url = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
+    const names = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy'];
+    const variables = {
+      ...Object.fromEntries(names.map((name) => [name, url])),
+      NODE_USE_ENV_PROXY: '1',
+      NO_PROXY: '',
+    };
+    const child = fileURLToPath(new URL('./proxy-child.fixture.ts', import.meta.url));
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--import', 'tsx', child, subscriber.url(), certificates.caFile],
+      { env: { ...process.env, ...variables, no_proxy: '' } },
+    );
+    assert.deepEqual(JSON.parse(stdout), { status: 202, cause: '' });
+    assert.equal(asked, 1, "Node's own agent asked it, and the sender did not");
+    assert.equal(subscriber.received.length, 1);
+    await new Promise((resolve) => proxy.close(resolve));
+    await subscriber.close();
+  });
+});

@@ -1,0 +1,58 @@
+/** A sender with real connections to subscribers on this machine: what resolves a name, and the clock, are the test's. */
+import type { Clock } from '../../../shared/base/clock.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import type { Egress, Message, Outcome, Secrets, Sender } from '../parts.ts';
+import { createEgress } from './guard.ts';
+import { createSender } from './sender.ts';
+
+export const secrets: Secrets = { current: 'the secret of these tests', previous: undefined };
+
+export function message(body: string | Buffer = '{"deliveryId":"7-ab","events":[]}'): Message {
+  return { deliveryId: '7-ab', subscriptionName: 'MES of hall 3', body: Buffer.from(body) };
+}
+
+export interface SenderFixture {
+  readonly sender: Sender;
+  readonly egress: Egress;
+  /** Where names lead; may be changed at any time. */
+  addresses: readonly string[];
+  /** How often a name was looked up. */
+  lookups: number;
+  send(url: string, body?: string | Buffer, signal?: AbortSignal, agentKey?: string): Promise<Outcome>;
+}
+
+export interface SenderFixtureOptions {
+  readonly caFile: string;
+  readonly clock?: Clock;
+  readonly timeoutMs?: number;
+  /** Default: all of 127.0.0.0/8. */
+  readonly allowCidrs?: readonly string[];
+  /** The device's own. Default: none. */
+  readonly ownAddresses?: () => readonly string[];
+  /** Instead of answering with `addresses`. */
+  readonly lookup?: (hostname: string) => Promise<readonly string[]>;
+}
+
+export function senderFixture(options: SenderFixtureOptions): SenderFixture {
+  const { caFile, clock = systemClock, timeoutMs = 10_000, allowCidrs = ['127.0.0.0/8'] } = options;
+  const egress = createEgress({
+    rules: { allowCidrs, allowPorts: [] },
+    clock,
+    ownAddresses: options.ownAddresses ?? (() => []),
+    lookup: async (hostname: string) => {
+      fixture.lookups += 1;
+      const found = options.lookup === undefined ? fixture.addresses : await options.lookup(hostname);
+      return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+    },
+  });
+  const sender = createSender({ egress, timeoutMs, caFile, version: '1.2.3', clock });
+  const fixture: SenderFixture = {
+    sender,
+    egress,
+    addresses: ['127.0.0.1'],
+    lookups: 0,
+    send: (url, body, signal = new AbortController().signal, agentKey = '1') =>
+      sender.send({ url, agentKey }, secrets, message(body), signal),
+  };
+  return fixture;
+}

@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { emitEach } from '../delivery/planner.fixture.ts';
+import type { Caller, ResendRange } from '../face.ts';
+import { count, countLooks, freeze, freezeAll, put, type ReviewRig, reviewRig } from './review.fixture.ts';
+
+const anna: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
+
+function pendingIn({ store }: ReviewRig): readonly number[] {
+  return store.connection
+    .prepare<[], number>("SELECT id FROM webhook_deliveries WHERE state = 'pending' ORDER BY id")
+    .pluck()
+    .all();
+}
+
+function auditIn({ store }: ReviewRig): readonly Record<string, unknown>[] {
+  return store.connection
+    .prepare<[], string>("SELECT details FROM audit WHERE action = 'webhook.resent' ORDER BY id")
+    .pluck()
+    .all()
+    .map((details) => JSON.parse(details));
+}
+
+test('every fault of a range is told at once, and nothing is sent', async (t) => {
+  const rig = reviewRig(t);
+  await rig.cache.put(rig.store, 1);
+  const [id = 0] = put(rig.store.connection, { state: 'failed' });
+  freeze(rig.store.connection, id, '{}');
+  const table: readonly [ResendRange, readonly string[]][] = [
+    [
+      { from: 'yesterday', to: '2026-02-30T00:00:00Z', states: ['pending', 'failed', 'x'] as never },
+      [
+        '/from must be an RFC 3339 date-time with an offset',
+        '/to must be an RFC 3339 date-time with an offset',
+        '/states/0 must be one of rejected, failed, delivered',
+        '/states/2 must be one of rejected, failed, delivered',
+      ],
+    ],
+    [
+      { from: '2026-01-01T00:00:00', states: [] },
+      ['/from must be an RFC 3339 date-time with an offset', '/states must not be empty'],
+    ],
+    [{ from: '2026-01-01T01:00:00+01:00', to: '2026-01-01T00:00:00Z' }, ['/to must be after /from']],
+    [
+      { from: '2026-01-01T00:00:01Z', to: '2026-01-01T00:00:00Z', states: [] },
+      ['/states must not be empty', '/to must be after /from'],
+    ],
+  ];
+  for (const [range, reasons] of table) {
+    await assert.rejects(rig.review.resendAll(anna, '1', range, ''), (error) => {
+      assert.ok(error instanceof LinesideError);
+      assert.deepEqual([error.code, error.reasons], ['INVALID_ARGUMENT', reasons]);
+      return true;
+    });
+  }
+  await assert.rejects(rig.review.resendAll(anna, '1', {}, 'x'.repeat(100_000)), { code: 'INVALID_ARGUMENT' });
+  for (const unknown of ['2', '0', '', 'x', '1 ']) {
+    await assert.rejects(rig.review.resendAll(anna, unknown, {}, ''), { code: 'NOT_FOUND' });
+  }
+  assert.deepEqual([pendingIn(rig), auditIn(rig)], [[], []]);
+});
+
+test('only those of the subscription, the states and the time are sent again: from its first moment, before its last', async (t) => {
+  const rig = reviewRig(t);
+  const { store, review } = rig;
+  const days: readonly string[] = ['2026-01-01', '2026-01-02', '2026-01-03'].map((day) => `${day}T00:00:00+00:00`);
+  const ids: Record<string, number> = {};
+  for (const subscription of [1, 2]) {
+    await rig.cache.put(store, subscription);
+    for (const state of ['rejected', 'failed', 'delivered', 'retrying'] as const) {
+      for (const occurredAt of days) {
+        const [id = 0] = put(store.connection, { subscription, state, occurredAt });
+        freeze(store.connection, id, '{}');
+        ids[`${subscription} ${state} ${occurredAt.slice(8, 10)}`] = id;
+      }
+    }
+  }
+  const before = store.connection.prepare('SELECT * FROM webhook_deliveries').all();
+  const table: readonly [ResendRange, readonly string[]][] = [
+    [{}, ['1 rejected 01', '1 rejected 02', '1 rejected 03', '1 failed 01', '1 failed 02', '1 failed 03']],
+    [{ from: '2026-01-02T00:00:00Z' }, ['1 rejected 02', '1 rejected 03', '1 failed 02', '1 failed 03']],
+    [{ from: '2026-01-02T00:00:00.000001Z' }, ['1 rejected 03', '1 failed 03']],
+    [{ to: '2026-01-02T00:00:00Z' }, ['1 rejected 01', '1 failed 01']],
+    [{ from: '2026-01-02T01:00:00+01:00', to: '2026-01-02T17:00:00-07:00' }, ['1 rejected 02', '1 failed 02']],
+    [{ states: ['delivered', 'delivered'] }, ['1 delivered 01', '1 delivered 02', '1 delivered 03']],
+    [{ states: ['failed'], from: '2027-01-01T00:00:00Z' }, []],
+  ];
+  for (const [range, expected] of table) {
+    const wanted = expected.map((key) => ids[key]);
+    assert.deepEqual(await review.resendAll(anna, '1', range, ''), { deliveries: wanted.length });
+    assert.deepEqual(pendingIn(rig), wanted, JSON.stringify(range));
+    // As before, for the next row of the table.
+    const undo = store.connection.prepare<[object]>(
+      `UPDATE webhook_deliveries SET state = $state, attempts_before = $attempts_before, due_run_ms = $due_run_ms,
+         ended_at = $ended_at, ended_run_ms = $ended_run_ms WHERE id = $id`,
+    );
+    for (const row of before) undo.run(row as object);
+  }
+  assert.equal(auditIn(rig).length, 6, 'one for each that found any');
+  assert.deepEqual(auditIn(rig)[2], {
+    subscription: 1,
+    deliveries: 2,
+    from: '2026-01-02T00:00:00.000001+00:00',
+    to: null,
+    states: ['rejected', 'failed'],
+    changeReason: '',
+  });
+});
+
+/** Calls back once in each turn of the loop until `work` has ended. */
+async function watched<T>(work: Promise<T>, onTurn: () => void): Promise<T> {
+  let isDone = false;
+  const watch = (): void => {
+    if (isDone) return;
+    onTurn();
+    setImmediate(watch);
+  };
+  setImmediate(watch);
+  try {
+    return await work;
+  } finally {
+    isDone = true;
+  }
+}
+
+test('many are sent again in slices of 500, each with its audit, with the loop free between them', async (t) => {
+  const rig = reviewRig(t);
+  const { connection } = rig.store;
+  await rig.cache.put(rig.store, 1);
+  const states = ['rejected', 'failed', 'delivered'] as const;
+  const mine = states.flatMap((state) => put(connection, { count: 700, state }));
+  freezeAll(connection, mine);
+  const between: number[] = [];
+  const asked = watched(rig.review.resendAll(anna, '1', { states }, ''), () => between.push(pendingIn(rig).length));
+  assert.deepEqual(await asked, { deliveries: 2_100 });
+  for (const pending of [500, 1_000, 1_500]) assert.ok(between.includes(pending), between.join(' '));
+  assert.deepEqual(
+    auditIn(rig).map(({ deliveries }) => deliveries),
+    [500, 500, 500, 500, 100],
+  );
+  assert.deepEqual(rig.told, [1, 1, 1, 1, 1]);
+});
+
+test('among 200,000 deliveries those for review are found by their index, a few thousand rows a turn', async (t) => {
+  const rig = reviewRig(t);
+  const { connection } = rig.store;
+  await rig.cache.put(rig.store, 1);
+  await rig.cache.put(rig.store, 2);
+  put(connection, { count: 200_000 });
+  const mine = put(connection, { count: 1_400, state: 'failed' });
+  put(connection, { count: 9_000, state: 'failed', subscription: 2 });
+  freezeAll(connection, mine);
+  const counted = countLooks(connection);
+  let [most, sum] = [0, 0];
+  await watched(rig.again().resendAll(anna, '1', {}, ''), () => {
+    most = Math.max(most, counted.looks);
+    sum += counted.looks;
+    counted.looks = 0;
+  });
+  assert.deepEqual(pendingIn(rig), mine);
+  // Of a step: where it ends, its rows, and the update of each.
+  assert.ok(most <= 2 * 5_000 + 3 * 500, `${most} rows in one turn`);
+  assert.ok(sum < 40_000, `${sum} rows in all`);
+});
+
+test('what is removed meanwhile is left out, also when all of it is, and who asks a second time is told to wait', async (t) => {
+  const rig = reviewRig(t);
+  const { store, review } = rig;
+  await rig.cache.put(store, 1);
+  freezeAll(store.connection, put(store.connection, { count: 1_200, state: 'failed' }));
+  const asked = review.resendAll(anna, '1', {}, '');
+  await assert.rejects(review.resendAll(anna, '1', {}, ''), { code: 'TOO_MANY' });
+  await new Promise(setImmediate);
+  store.connection.exec("DELETE FROM webhook_deliveries WHERE state = 'failed' AND id % 2 = 0");
+  const { deliveries } = await asked;
+  assert.equal(deliveries, pendingIn(rig).length);
+  assert.ok(deliveries < 1_200);
+  assert.equal(count(store.connection, "webhook_deliveries WHERE state = 'failed'"), 0);
+  store.connection.exec('DELETE FROM webhook_deliveries');
+  assert.deepEqual(await review.resendAll(anna, '1', {}, ''), { deliveries: 0 });
+});
+
+test('of delivered ones those go again whose events are all there; few events are looked at in one transaction', async (t) => {
+  const rig = reviewRig(t);
+  const { store, review, cache } = rig;
+  const { templateId: template } = await cache.put(store, 1);
+  await emitEach(
+    store,
+    Array.from({ length: 60 }, (_, n) => `k${n}`),
+  );
+  const ids = [1, 2, 3, 4].map(
+    (firstEvent) => put(store.connection, { template, firstEvent: firstEvent * 10 })[0] ?? 0,
+  );
+  const spans = store.connection.prepare('UPDATE webhook_deliveries SET last_event = ?, events = ? WHERE id = ?');
+  // The first is whole; of the second one is gone from its middle; the third's own is there, among others' that have gone.
+  spans.run(12, 3, ids[0]);
+  spans.run(22, 3, ids[1]);
+  spans.run(32, 1, ids[2]);
+  const dictionaryOf = store.connection.prepare('UPDATE outbox_events SET dictionary = ? WHERE id = ?');
+  for (const id of [31, 32]) dictionaryOf.run('others', id);
+  store.connection.prepare('UPDATE webhook_forms SET dictionaries = \'["tools"]\'').run();
+  store.connection.exec('DELETE FROM outbox_waiting; DELETE FROM outbox_events WHERE id IN (21, 31, 40)');
+  assert.deepEqual(await review.resendAll(anna, '1', { states: ['delivered'] }, ''), { deliveries: 2 });
+  assert.deepEqual(pendingIn(rig), [ids[0], ids[2]]);
+  assert.deepEqual(rig.needed, [10], 'the first event of all of them');
+  // A delivery may span a large transaction: 15,000 events each.
+  store.connection.exec(`WITH RECURSIVE n(i) AS (SELECT 1001 UNION ALL SELECT i + 1 FROM n WHERE i < 16000)
+    INSERT INTO outbox_events SELECT i, '', 'dict.record.*', 'PUBLIC', 'tools', 'k', 'created', '{}' FROM n`);
+  const wide = put(store.connection, { template, count: 5, firstEvent: 1_001, state: 'failed' });
+  for (const id of wide) spans.run(16_000, 15_000, id);
+  assert.deepEqual(await review.resendAll(anna, '1', {}, ''), { deliveries: 5 });
+  assert.deepEqual(
+    auditIn(rig)
+      .slice(1)
+      .map(({ deliveries }) => deliveries),
+    [2, 2, 1],
+  );
+});
+
+test('of a subscription deleted while this waits for its turn to write, nothing is sent again', async (t) => {
+  const rig = reviewRig(t);
+  const { store, review, cache } = rig;
+  await cache.put(store, 1);
+  freezeAll(store.connection, put(store.connection, { count: 700, state: 'failed' }));
+  let release = (): void => {};
+  const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  const asked = review.resendAll(anna, '1', {}, '');
+  for (let n = 0; n < 5; n++) await new Promise(setImmediate);
+  cache.remove(1);
+  release();
+  await held;
+  assert.deepEqual(await asked, { deliveries: 0 });
+  assert.deepEqual([pendingIn(rig), auditIn(rig), rig.told], [[], [], []]);
+});

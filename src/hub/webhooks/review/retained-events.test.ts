@@ -1,0 +1,210 @@
+/** Which events stay in the outbox for webhooks, with the real pruner. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import fc from 'fast-check';
+import { silentLogger } from '../../../shared/base/logger.ts';
+import { recordEvent } from '../../outbox/change-store.fixture.ts';
+import { Pruner } from '../../outbox/publisher/pruner.ts';
+import { WaitingRows } from '../../outbox/publisher/waiting-rows.ts';
+import { deflateBody } from '../delivery/body-source.ts';
+import {
+  deliveriesIn,
+  emit,
+  emitEach,
+  type PlannerRig,
+  plannerRig,
+  sentIn,
+  turns,
+} from '../delivery/planner.fixture.ts';
+import { RetainedEvents } from './retained-events.ts';
+
+const hourMs = 3_600_000;
+const weekMs = 7 * 24 * hourMs;
+
+interface Rig extends PlannerRig {
+  readonly kept: RetainedEvents;
+}
+
+function rigFor(t: TestContext): Rig {
+  const rig = plannerRig(t);
+  const kept = new RetainedEvents(rig.store.connection, () => rig.planner.cursor());
+  return { ...rig, kept };
+}
+
+/** Everything is published, long ago; an hour passes, and the pruner sweeps. */
+async function swept({ store, clock, kept }: Rig): Promise<readonly number[]> {
+  const at = '2000-01-01T00:00:00+00:00';
+  const rows = new WaitingRows(store.connection);
+  const ids = store.connection.prepare<[], number>('SELECT id FROM outbox_waiting').pluck().all();
+  await store.maintain(() => rows.markPublished(ids, at));
+  const keepAbove = (): number => kept.keepAbove();
+  const pruner = new Pruner({ store, rows, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
+  pruner.start();
+  for (let slice = 0; slice < 10; slice++) {
+    clock.advance(50);
+    await turns();
+  }
+  pruner.stop();
+  return store.connection.prepare<[], number>('SELECT id FROM outbox_events ORDER BY id').pluck().all();
+}
+
+function ended({ store }: PlannerRig, id: number, state: 'delivered' | 'pending' | 'rejected'): Promise<void> {
+  const update = store.connection.prepare('UPDATE webhook_deliveries SET state = ? WHERE id = ?');
+  return store.maintain(() => void update.run(state, id));
+}
+
+test('events that are not planned yet stay, and then those of the oldest delivery that waits', async (t) => {
+  const rig = rigFor(t);
+  const { store, cache, planner, clock } = rig;
+  await cache.put(store, 1, { afterEvent: 1 });
+  await cache.put(store, 2, { dictionaries: ['parts'] });
+  await emitEach(store, ['a', 'b']);
+  await emit(store, recordEvent('c'), recordEvent('d', 1, { dictionary: 'parts' }));
+  await emitEach(store, ['e', 'f']);
+  assert.deepEqual(await swept(rig), [1, 2, 3, 4, 5, 6]);
+  await planner.caughtUp();
+  assert.deepEqual(sentIn(store), ['1: b', '1: c d', '2: d', '1: e', '1: f']);
+  assert.deepEqual(await swept(rig), [2, 3, 4, 5, 6]);
+  for (const id of [1, 2, 4]) await ended(rig, id, 'delivered');
+  assert.deepEqual(await swept(rig), [4, 5, 6]);
+  await ended(rig, 3, 'rejected');
+  assert.deepEqual(await swept(rig), [6]);
+  await ended(rig, 5, 'delivered');
+  assert.deepEqual(await swept(rig), []);
+  clock.advance(weekMs);
+  await emitEach(store, ['g']);
+  await planner.caughtUp();
+  assert.deepEqual(await swept(rig), [7]);
+  assert.equal(sentIn(store).at(-1), '1: g');
+});
+
+test('events of a delivery that is sent again stay, unless its body was kept', async (t) => {
+  const rig = rigFor(t);
+  const { store, cache, planner, kept } = rig;
+  await cache.put(store, 1);
+  for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) await emit(store, recordEvent(key));
+  await planner.caughtUp();
+  const keep = store.connection.prepare('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)');
+  for (const id of [1, 2, 4, 5, 6]) await ended(rig, id, 'delivered');
+  await ended(rig, 3, 'rejected');
+  await store.maintain(() => keep.run(3, deflateBody(Buffer.from('{}'))));
+  assert.equal(kept.keepAbove(), 6);
+
+  await ended(rig, 3, 'pending');
+  kept.retainFrom(3);
+  assert.equal(kept.keepAbove(), 6);
+  await ended(rig, 2, 'pending');
+  kept.retainFrom(2);
+  assert.deepEqual(await swept(rig), [2, 3, 4, 5, 6]);
+  await ended(rig, 2, 'delivered');
+  assert.deepEqual(await swept(rig), []);
+});
+
+test('one that waits for its turn to remove heeds what has come to be needed meanwhile', async (t) => {
+  const rig = rigFor(t);
+  const { store, cache, planner, clock, kept } = rig;
+  await cache.put(store, 1);
+  await emitEach(store, ['a', 'b', 'c']);
+  await planner.caughtUp();
+  for (const { id } of deliveriesIn(store)) await ended(rig, id, 'delivered');
+  const rows = new WaitingRows(store.connection);
+  await store.maintain(() => rows.markPublished([1, 2, 3], '2000-01-01T00:00:00+00:00'));
+  let release = (): void => {};
+  const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  const again = store.connection.prepare("UPDATE webhook_deliveries SET state = 'pending' WHERE id = 2");
+  const resent = store.maintain(() => {
+    again.run();
+    kept.retainFrom(2);
+  });
+  const keepAbove = (): number => kept.keepAbove();
+  const pruner = new Pruner({ store, rows, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
+  pruner.start();
+  clock.advance(50);
+  await turns();
+  release();
+  await Promise.all([held, resent]);
+  await turns();
+  pruner.stop();
+  assert.deepEqual(store.connection.prepare('SELECT id FROM outbox_events').pluck().all(), [2, 3]);
+});
+
+test('of many deliveries that ended a part is passed at a time, and nothing is let go of too soon', async (t) => {
+  const { store, planner, cache } = plannerRig(t);
+  await cache.put(store, 1);
+  const insert = store.connection.prepare(
+    `INSERT INTO webhook_deliveries (id, nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
+       attempts, attempts_before, due_run_ms) VALUES (?, '', 1, 1, ?, ?, 1, '', ?, 0, 0, 0)`,
+  );
+  await store.maintain(() => {
+    for (let id = 1; id <= 50_000; id++) insert.run(id, id * 2, id * 2, id === 45_000 ? 'retrying' : 'delivered');
+  });
+  const kept = new RetainedEvents(store.connection, () => 200_000);
+  assert.deepEqual(
+    [1, 2, 3, 4].map(() => kept.keepAbove()),
+    [40_001, 80_001, 89_999, 89_999],
+  );
+  await store.maintain(() => store.connection.exec("UPDATE webhook_deliveries SET state = 'delivered'"));
+  assert.deepEqual([kept.keepAbove(), kept.keepAbove()], [200_000, 200_000]);
+  assert.equal(planner.cursor(), 0);
+});
+
+test('after a start one sweep removes what is old, however many deliveries have ended since', async (t) => {
+  const rig = rigFor(t);
+  const { store, cache, planner } = rig;
+  await cache.put(store, 1, { active: false });
+  await emit(store, ...Array.from({ length: 1_000 }, (_, n) => recordEvent(`k${n}`)));
+  await planner.caughtUp();
+  const insert = store.connection.prepare(
+    `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
+       attempts, attempts_before, due_run_ms) VALUES ('', 1, 1, ?, ?, 1, '', 'delivered', 0, 0, 0)`,
+  );
+  // As of 90 subscriptions.
+  await store.maintain(() => {
+    for (let event = 1; event <= 1_000; event++) for (let n = 0; n < 90; n++) insert.run(event, event);
+  });
+  assert.deepEqual(await swept(rig), []);
+});
+
+test('whatever waits, ends, is sent again and is removed: no event that a waiting delivery needs is free', (t) => {
+  const step = fc.oneof(
+    fc.record({ kind: fc.constantFrom('insert', 'look'), n: fc.nat(3) }),
+    fc.record({ kind: fc.constantFrom('end', 'again', 'remove'), n: fc.nat(60) }),
+  );
+  const { store } = plannerRig(t);
+  const { connection } = store;
+  const insert = connection.prepare(
+    `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
+       attempts, attempts_before, due_run_ms) VALUES ('', 1, 1, ?, ?, 1, '', 'pending', 0, 0, 0)`,
+  );
+  const nth = connection.prepare<[number], { id: number; firstEvent: number }>(
+    'SELECT id, first_event AS firstEvent FROM webhook_deliveries ORDER BY id LIMIT 1 OFFSET ?',
+  );
+  const setState = connection.prepare('UPDATE webhook_deliveries SET state = ? WHERE id = ?');
+  const remove = connection.prepare("DELETE FROM webhook_deliveries WHERE id = ? AND state = 'delivered'");
+  const oldest = connection
+    .prepare<[], number | null>("SELECT min(first_event) FROM webhook_deliveries WHERE state = 'pending'")
+    .pluck();
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      connection.exec('DELETE FROM webhook_deliveries');
+      let cursor = 0;
+      const kept = new RetainedEvents(connection, () => cursor);
+      for (const { kind, n } of steps) {
+        const row = nth.get(n);
+        if (kind === 'insert') {
+          // Several of one transaction may begin with the same event.
+          cursor += n;
+          if (cursor > 0) insert.run(cursor, cursor);
+        }
+        if (kind === 'end' && row !== undefined) setState.run('delivered', row.id);
+        if (kind === 'again' && row !== undefined) {
+          setState.run('pending', row.id);
+          kept.retainFrom(row.firstEvent);
+        }
+        if (kind === 'remove' && row !== undefined) remove.run(row.id);
+        const needed = oldest.get() ?? null;
+        assert.equal(kept.keepAbove(), needed === null ? cursor : Math.min(cursor, needed - 1));
+      }
+    }),
+  );
+});

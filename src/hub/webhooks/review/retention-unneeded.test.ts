@@ -1,0 +1,135 @@
+/** Retention: what is too much, and what belongs to nobody any more. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ChangeStore } from '../../outbox/change-store.ts';
+import { beforeCommits, mib, pass, passUntil, rigFor } from './retention.fixture.ts';
+import { attempt, count, formRow, freeze, put, subscriptionRow } from './review.fixture.ts';
+
+function formsIn(connection: ChangeStore['connection']): unknown {
+  return connection.prepare('SELECT id FROM webhook_forms ORDER BY id').pluck().all();
+}
+
+test('answers beyond the limit go, the oldest first; their attempts stay, and a new answer is nobody else’s', async (t) => {
+  const rig = rigFor(t, { maxAnswerBytes: 10_000 });
+  const { connection, clock, retention } = rig;
+  subscriptionRow(connection, 1);
+  const ids = put(connection, { count: 30, state: 'failed' });
+  for (const id of ids.slice(0, 10)) attempt(connection, id, 1, 'x'.repeat(1_000));
+  retention.start();
+  await pass(clock, 100);
+  assert.deepEqual([count(connection, 'webhook_answers'), retention.historyBytes()], [10, 10_000], 'to the byte');
+  for (const id of ids.slice(10)) attempt(connection, id, 1, 'y'.repeat(1_000));
+  await pass(clock, 11_000);
+  assert.deepEqual([count(connection, 'webhook_answers'), retention.historyBytes()], [10, 10_000]);
+  assert.equal(count(connection, "webhook_answers WHERE body LIKE 'x%'"), 0);
+  assert.equal(count(connection, 'webhook_attempts'), 30);
+  const kept = connection
+    .prepare('SELECT delivery_id FROM webhook_attempts JOIN webhook_answers ON id = answer_id')
+    .pluck()
+    .all();
+  assert.deepEqual(kept, ids.slice(20));
+  // Those that have answers are removed with them, and then another attempt is answered.
+  connection.prepare('UPDATE webhook_deliveries SET subscription_id = 2 WHERE id >= ?').run(ids[20]);
+  subscriptionRow(connection, 2, { deleted: true });
+  await pass(clock, 11_000);
+  assert.deepEqual([count(connection, 'webhook_answers'), retention.historyBytes()], [0, 0]);
+  const [late = 0] = put(connection, { state: 'rejected' });
+  attempt(connection, late, 1, 'z');
+  const named = connection
+    .prepare('SELECT delivery_id FROM webhook_attempts JOIN webhook_answers ON id = answer_id')
+    .pluck()
+    .all();
+  assert.deepEqual(named, [late]);
+  await pass(clock, 11_000);
+  assert.equal(retention.historyBytes(), 1);
+});
+
+test('many MiB of answers are brought within the limit in slices', async (t) => {
+  const rig = rigFor(t, { maxAnswerBytes: 2 * mib });
+  const { connection, clock, retention } = rig;
+  connection.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+    INSERT INTO webhook_answers (body) SELECT randomblob(4096) FROM n`);
+  retention.start();
+  let [before, most] = [5_000, 0];
+  await passUntil('within the limit', clock, () => {
+    const now = count(connection, 'webhook_answers');
+    most = Math.max(most, before - now);
+    before = now;
+    return retention.historyBytes() === 2 * mib;
+  });
+  assert.deepEqual([before, most], [512, 500]);
+  assert.equal(count(connection, 'webhook_answers WHERE id <= 4488'), 0, 'the newest stay');
+});
+
+test('the history counts the bodies that are kept for review, as of the last sweep', async (t) => {
+  const rig = rigFor(t);
+  const { connection, clock, retention } = rig;
+  subscriptionRow(connection, 1);
+  for (const id of put(connection, { count: 5_000, state: 'failed' }))
+    if (id % 1_000 === 0) freeze(connection, id, '{}'.repeat(id));
+  const bytes = Number(connection.prepare('SELECT sum(length(body)) FROM webhook_bodies').pluck().get());
+  retention.start();
+  await pass(clock, 50_000);
+  assert.equal(retention.historyBytes(), 0);
+  await pass(clock, 30_000);
+  assert.equal(retention.historyBytes(), bytes);
+});
+
+test('a deleted subscription goes within seconds with all that waited for it, its history and its forms; others keep theirs', async (t) => {
+  const rig = rigFor(t);
+  const { connection, clock } = rig;
+  for (const id of [1, 2]) {
+    subscriptionRow(connection, id);
+    for (const state of ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const) {
+      for (const one of put(connection, { subscription: id, template: id, state, count: 600 }).slice(0, 3)) {
+        attempt(connection, one, 1, 'no');
+        freeze(connection, one, '{}');
+      }
+    }
+  }
+  formRow(connection, 11, 1);
+  formRow(connection, 12, 2);
+  put(connection, { subscription: 2, template: 12, state: 'pending' });
+  formRow(connection, 13, 2);
+  rig.retention.start();
+  await pass(clock, 70_000);
+  assert.equal(count(connection, 'webhook_deliveries'), 6_001);
+  assert.deepEqual(formsIn(connection), [1, 2, 12], 'those that nothing is made by are gone');
+  subscriptionRow(connection, 2, { deleted: true });
+  await pass(clock, 15_000);
+  assert.equal(count(connection, 'webhook_deliveries WHERE subscription_id = 2'), 0);
+  assert.equal(count(connection, 'webhook_deliveries WHERE subscription_id = 1'), 3_000);
+  for (const table of ['webhook_attempts', 'webhook_answers', 'webhook_bodies'])
+    assert.equal(count(connection, table), 15);
+  assert.deepEqual(formsIn(connection), [1]);
+  assert.deepEqual(connection.prepare('SELECT id FROM webhook_subscriptions').pluck().all(), [1]);
+  assert.ok(rig.removed() >= 7, 'in slices');
+});
+
+test('a form that comes to be used while the sweep is on its way stays', async (t) => {
+  const rig = rigFor(t);
+  const { connection, clock } = rig;
+  subscriptionRow(connection, 1);
+  put(connection, { count: 20_000 });
+  for (const template of [5, 6, 7]) formRow(connection, template, 1);
+  rig.retention.start();
+  await pass(clock, 60_200);
+  assert.deepEqual(formsIn(connection), [1, 5, 6, 7], 'on its way');
+  put(connection, { template: 5, state: 'pending' });
+  connection.exec('UPDATE webhook_subscriptions SET form_id = 6');
+  await pass(clock, 5_000);
+  assert.deepEqual(formsIn(connection), [1, 5, 6]);
+});
+
+test('a form that a delivery takes after the last slice stays', async (t) => {
+  const rig = rigFor(t);
+  const { connection, clock, store } = rig;
+  subscriptionRow(connection, 1);
+  put(connection, { count: 3 });
+  for (const template of [5, 6]) formRow(connection, template, 1);
+  // The sweep's first transaction is that which removes forms: another's comes before it.
+  beforeCommits(store, () => put(connection, { template: 5, state: 'pending' }));
+  rig.retention.start();
+  await pass(clock, 75_000);
+  assert.deepEqual(formsIn(connection), [1, 5]);
+});

@@ -1,0 +1,73 @@
+/** Retention over a real refdata.db, at a running time that the test says. */
+import type { TestContext } from 'node:test';
+import type { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../../shared/base/logger.ts';
+import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
+import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
+import { BodySource } from '../delivery/body-source.ts';
+import { createRetention, type Retention, type RetentionOptions } from './retention.ts';
+
+export const dayMs = 86_400_000;
+export const mib = 1024 * 1024;
+
+export interface Rig extends TemporaryStore {
+  readonly connection: ChangeStore['connection'];
+  readonly retention: Retention;
+  /** Commits that removed deliveries. */
+  readonly removed: () => number;
+  runMs: number;
+}
+
+export function rigFor(t: TestContext, changes: Partial<RetentionOptions> = {}): Rig {
+  const temporary = temporaryStore(t);
+  let removed = 0;
+  const rig: Rig = {
+    ...temporary,
+    connection: temporary.store.connection,
+    retention: createRetention({
+      ...temporary,
+      bodies: new BodySource(temporary.store.connection),
+      running: { now: () => rig.runMs },
+      keepDeliveredDays: 7,
+      keepFailedDays: 30,
+      maxAnswerBytes: 64 * mib,
+      maxBytes: 1024 * mib,
+      logger: silentLogger,
+      onRemoved: () => removed++,
+      ...changes,
+    }),
+    removed: () => removed,
+    runMs: 0,
+  };
+  t.after(() => rig.retention.stop());
+  return rig;
+}
+
+/** Lets `ms` pass in steps of a slice, with the loop's turns between. */
+export async function pass(clock: FakeClock, ms: number, onTurn = (): void => {}): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 50) {
+    clock.advance(50);
+    await new Promise(setImmediate);
+    onTurn();
+  }
+}
+
+export async function passUntil(what: string, clock: FakeClock, isSo: () => boolean): Promise<void> {
+  for (let slices = 0; !isSo(); slices++) {
+    if (slices > 200_000) throw new Error(`never: ${what}`);
+    clock.advance(50);
+    await new Promise(setImmediate);
+  }
+}
+
+export function beforeCommits(store: ChangeStore, call: () => void): void {
+  const maintain = store.maintain.bind(store);
+  store.maintain = <T>(work: (audit: Audit) => T): Promise<T> => {
+    call();
+    return maintain(work);
+  };
+}
+
+export function left({ connection }: Rig): readonly number[] {
+  return connection.prepare<[], number>('SELECT id FROM webhook_deliveries ORDER BY id').pluck().all();
+}

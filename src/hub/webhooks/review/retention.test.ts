@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
+import { BodySource } from '../delivery/body-source.ts';
+import { failCommits } from '../delivery/dispatcher.fixture.ts';
+import { beforeCommits, dayMs, left, mib, pass, passUntil, rigFor } from './retention.fixture.ts';
+import { createRetention } from './retention.ts';
+import { attempt, count, countLooks, freeze, put, subscriptionRow } from './review.fixture.ts';
+
+test('delivered ones go after 7 days of running time, rejected and failed after 30, and what waits never', async (t) => {
+  const rig = rigFor(t);
+  const { connection, clock } = rig;
+  subscriptionRow(connection, 1);
+  const states = ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const;
+  const ids = Object.fromEntries(states.map((state) => [state, put(connection, { state, endedRunMs: 1_000 })[0] ?? 0]));
+  const [fresh = 0] = put(connection, { endedRunMs: 7 * dayMs });
+  for (const id of left(rig)) {
+    attempt(connection, id, 1, `answer of ${id}`);
+    freeze(connection, id, '{}');
+  }
+  rig.runMs = 7 * dayMs + 1_000;
+  rig.retention.start();
+  await pass(clock, 70_000);
+  assert.equal(left(rig).length, 6, 'to the millisecond');
+  rig.runMs++;
+  await pass(clock, 3_600_000);
+  assert.deepEqual(left(rig), [ids['pending'], ids['retrying'], ids['rejected'], ids['failed'], fresh]);
+  rig.runMs = 30 * dayMs + 1_001;
+  await pass(clock, 3_600_000);
+  assert.deepEqual(left(rig), [ids['pending'], ids['retrying']]);
+  for (const table of ['webhook_attempts', 'webhook_answers', 'webhook_bodies'])
+    assert.equal(count(connection, table), 2);
+  assert.equal(rig.removed(), 2, 'told of each commit that removed any');
+});
+
+test('a wall clock that jumps by years removes nothing', async (t) => {
+  const rig = rigFor(t);
+  subscriptionRow(rig.connection, 1);
+  put(rig.connection, { count: 10 });
+  put(rig.connection, { count: 10, state: 'failed' });
+  rig.retention.start();
+  for (const years of [30, -60, 100]) {
+    rig.clock.stepWall(years * 365 * dayMs);
+    await pass(rig.clock, 3_700_000);
+    assert.equal(left(rig).length, 20);
+  }
+});
+
+test('it begins a minute after the start, and comes again each hour', async (t) => {
+  const rig = rigFor(t);
+  subscriptionRow(rig.connection, 1);
+  rig.runMs = 8 * dayMs;
+  put(rig.connection);
+  rig.retention.start();
+  await pass(rig.clock, 55_000);
+  assert.equal(left(rig).length, 1);
+  await pass(rig.clock, 20_000);
+  assert.equal(left(rig).length, 0);
+  put(rig.connection);
+  await pass(rig.clock, 3_500_000);
+  assert.equal(left(rig).length, 1);
+  await pass(rig.clock, 120_000);
+  assert.equal(left(rig).length, 0);
+  put(rig.connection);
+  rig.retention.stop();
+  await pass(rig.clock, 7_200_000);
+  assert.deepEqual([left(rig).length, rig.clock.pendingTimers], [1, 0]);
+});
+
+test('200,000 old deliveries go in slices of 500, a few thousand rows looked at in a turn, and a sweep that finds nothing writes nothing', async (t) => {
+  const rig = rigFor(t);
+  const { connection, clock, store } = rig;
+  subscriptionRow(connection, 1);
+  put(connection, { count: 150_000, endedRunMs: 8 * dayMs });
+  put(connection, { count: 50_000 });
+  rig.runMs = 8 * dayMs;
+  let commits = 0;
+  beforeCommits(store, () => commits++);
+  const counted = countLooks(connection);
+  const retention = createRetention({
+    store,
+    bodies: new BodySource(connection),
+    running: { now: () => rig.runMs },
+    keepDeliveredDays: 7,
+    keepFailedDays: 30,
+    maxAnswerBytes: 64 * mib,
+    maxBytes: 1024 * mib,
+    clock,
+    logger: silentLogger,
+  });
+  t.after(() => retention.stop());
+  let most = 0;
+  let mostRemoved = 0;
+  let before = 200_000;
+  const turn = (): void => {
+    if (counted.looks === 0) return;
+    most = Math.max(most, counted.looks);
+    const now = count(connection, 'stored_deliveries');
+    mostRemoved = Math.max(mostRemoved, before - now);
+    before = now;
+    counted.looks = 0;
+  };
+  retention.start();
+  await passUntil('the old ones are gone', clock, () => {
+    turn();
+    return before === 150_000;
+  });
+  assert.equal(mostRemoved, 500);
+  // Where the slice ends; what of it is old, before the transaction and in it; each that is removed; and the forms.
+  assert.ok(most <= 4 * 2_000 + 2 * 500, `${most} rows in one turn`);
+  assert.equal(commits, 100);
+  let sum = 0;
+  await pass(clock, 3_700_000, () => {
+    sum += counted.looks;
+    turn();
+  });
+  assert.deepEqual([before, commits], [150_000, 100]);
+  assert.ok(sum >= 3 * 150_000, `it has looked at all of them: ${sum} rows`);
+  assert.ok(most <= 9_000, `${most} rows in one turn`);
+});
+
+test('deliveries with many attempts go fewer at a time', async (t) => {
+  const rig = rigFor(t);
+  const { connection, clock } = rig;
+  subscriptionRow(connection, 1);
+  rig.runMs = 31 * dayMs;
+  for (const id of put(connection, { count: 30, state: 'failed', attempts: 200 })) attempt(connection, id, 1, 'x');
+  rig.retention.start();
+  const seen = new Set<number>();
+  await passUntil('gone', clock, () => {
+    seen.add(left(rig).length);
+    return left(rig).length === 0;
+  });
+  assert.deepEqual([...seen], [30, 25, 20, 15, 10, 5, 0]);
+});
+
+test('one that is sent again while its removal waits to be written stays', async (t) => {
+  const rig = rigFor(t);
+  const { connection, clock, store } = rig;
+  subscriptionRow(connection, 1);
+  const ids = put(connection, { count: 3, state: 'failed' });
+  rig.runMs = 31 * dayMs;
+  let release = (): void => {};
+  const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  rig.retention.start();
+  await pass(clock, 75_000);
+  connection.prepare("UPDATE webhook_deliveries SET state = 'pending', ended_run_ms = NULL WHERE id = ?").run(ids[1]);
+  release();
+  await held;
+  await pass(clock, 5_000);
+  assert.deepEqual(left(rig), [ids[1]]);
+});
+
+test('while nothing can be stored that is logged once, nothing is lost count of, and later it goes on', async (t) => {
+  const logged: string[] = [];
+  const note = (message: string): void => void logged.push(message);
+  const logger: Logger = { ...silentLogger, warn: note, info: note };
+  const rig = rigFor(t, { logger, maxAnswerBytes: 100 });
+  const { connection, clock, store, retention } = rig;
+  subscriptionRow(connection, 1);
+  rig.runMs = 8 * dayMs;
+  for (const id of put(connection, { count: 10 })) attempt(connection, id, 1, 'a'.repeat(5));
+  const repair = failCommits(store);
+  retention.start();
+  await pass(clock, 400_000);
+  assert.deepEqual([left(rig).length, retention.historyBytes()], [10, 50]);
+  assert.deepEqual(logged, ['old webhook deliveries could not be removed']);
+  repair();
+  await pass(clock, 120_000);
+  assert.deepEqual([left(rig).length, retention.historyBytes()], [0, 0]);
+  assert.deepEqual(logged, [
+    'old webhook deliveries could not be removed',
+    'old webhook deliveries can be removed again',
+  ]);
+});
+
+test('the store may be closed under it: it ends without a word', async (t) => {
+  const logged: string[] = [];
+  const rig = rigFor(t, { logger: { ...silentLogger, warn: (message) => void logged.push(message) } });
+  subscriptionRow(rig.connection, 1);
+  rig.runMs = 8 * dayMs;
+  put(rig.connection, { count: 2_000 });
+  rig.retention.start();
+  await pass(rig.clock, 60_050);
+  rig.retention.stop();
+  await rig.store.close();
+  await pass(rig.clock, 200_000);
+  assert.deepEqual([logged, rig.clock.pendingTimers], [[], 0]);
+});

@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { SubscriptionPatch } from '../face.ts';
+import { admin, emit, refused, request, rowsOf, stateOf, subscriptionsRig, trusted } from './subscriptions.fixture.ts';
+
+const all = { limit: 1_000, cursor: undefined };
+
+describe('a changed subscription', () => {
+  it('has the next version, and a new form just where deliveries are made otherwise', async (t) => {
+    const rig = subscriptionsRig(t);
+    const { cache, clock } = rig;
+    await cache.subscribe(trusted, request({ consumer: 'tess' }), '');
+    const templates = new Set([cache.byId(1)?.templateId]);
+    const patches: readonly [SubscriptionPatch, boolean][] = [
+      [{ url: 'https://erp.example/other' }, false],
+      [{ active: false }, false],
+      [{ name: 'MES' }, true],
+      [{ name: 'MES', dictionaries: [] }, false],
+      [{ dictionaries: ['tools'] }, true],
+      [{ scopes: ['PUBLIC'] }, true],
+      [{ actions: ['closed'] }, true],
+      [{ categories: ['dict.record.*'] }, true],
+      [{ scopes: null }, true],
+    ];
+    for (const [at, [patch, isNew]] of patches.entries()) {
+      clock.advance(1_000);
+      const changed = await cache.update(trusted, '1', patch, at + 1, 'why');
+      assert.equal(changed.version, at + 2);
+      assert.ok(changed.updatedAt > changed.createdAt);
+      assert.equal(templates.has(cache.byId(1)?.templateId), !isNew, JSON.stringify(patch));
+      templates.add(cache.byId(1)?.templateId);
+    }
+    assert.deepEqual(cache.subscription('1').scopes, ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
+    assert.equal(rowsOf(rig, 'SELECT * FROM webhook_forms').length, templates.size);
+    const [audit] = rowsOf(rig, "SELECT subject, details FROM audit WHERE action = 'webhook.updated' LIMIT 1 OFFSET 2");
+    assert.deepEqual(audit, {
+      subject: 'subscription 1 (MES)',
+      details: JSON.stringify({ subscription: 1, version: 4, changes: { name: 'MES' }, changeReason: 'why' }),
+    });
+    assert.deepEqual(rig.reopen().subscriptions(all), cache.subscriptions(all), 'the same after a restart');
+    assert.deepEqual(rig.reopen().all(), cache.all());
+  });
+
+  it('keeps its secret and its consumer, whatever else the patch holds', async (t) => {
+    const { cache } = subscriptionsRig(t);
+    const made = await cache.subscribe(admin, request(), '');
+    const more = { name: 'MES', secret: 'another secret of 16', consumer: 'tess', version: 7, id: '9' };
+    const changed = await cache.update(admin, '1', more, undefined, '');
+    assert.deepEqual(changed, { ...made, name: 'MES', version: 2, updatedAt: changed.updatedAt });
+    assert.deepEqual(cache.secrets(1, 0), { current: request().secret, previous: undefined });
+    const hidden = { secret: 'another secret of 16' } as SubscriptionPatch;
+    await assert.rejects(cache.update(admin, '1', hidden, undefined, ''), refused('INVALID_ARGUMENT'));
+  });
+
+  it('takes no events of the time in which it was not active', async (t) => {
+    const { cache, store } = subscriptionsRig(t);
+    await cache.subscribe(admin, request(), '');
+    await emit(store, 'a');
+    await cache.update(admin, '1', { active: true }, undefined, '');
+    assert.equal(cache.byId(1)?.afterEvent, 0, 'it was active all the time');
+    await cache.update(admin, '1', { active: false }, undefined, '');
+    assert.equal(cache.byId(1)?.afterEvent, 0);
+    await emit(store, 'b');
+    await cache.update(admin, '1', { active: false, name: 'MES' }, undefined, '');
+    await emit(store, 'c');
+    await cache.update(admin, '1', { active: true }, undefined, '');
+    assert.equal(cache.byId(1)?.afterEvent, 3);
+  });
+
+  it('is refused with every reason, and stays', async (t) => {
+    const rig = subscriptionsRig(t);
+    const { cache, egress } = rig;
+    await cache.subscribe(admin, request(), '');
+    const before = stateOf(rig);
+    await assert.rejects(
+      cache.update(admin, '1', { name: ' ', url: 'https://forbidden/', scopes: ['INTERNAL'] }, undefined, ''),
+      refused('INVALID_ARGUMENT', [
+        '/name must be 1 to 128 printable ASCII characters with no space at either end',
+        '/scopes/0 is not open to the consumer',
+        '/url: the address is not public',
+        '/url: port 22 is not open',
+      ]),
+    );
+    await assert.rejects(cache.update(admin, '1', {}, undefined, ''), refused('INVALID_ARGUMENT'));
+    await assert.rejects(cache.update(admin, '1', { active: false }, 2, ''), refused('STALE_VERSION'));
+    assert.deepEqual(stateOf(rig), before);
+    await cache.update(admin, '1', { active: false }, 1, '');
+    assert.equal(egress.asked.length, 2, 'a URL that stays is not judged again');
+  });
+
+  it('holds what both of two patches at a time have said; of two for one version the second is stale', async (t) => {
+    const { cache } = subscriptionsRig(t);
+    await cache.subscribe(admin, request(), '');
+    await Promise.all([
+      cache.update(admin, '1', { name: 'MES' }, undefined, ''),
+      cache.update(admin, '1', { active: false }, undefined, ''),
+    ]);
+    const { name, active, version } = cache.subscription('1');
+    assert.deepEqual([name, active, version], ['MES', false, 3]);
+    const both = await Promise.allSettled([
+      cache.update(admin, '1', { name: 'A' }, 3, ''),
+      cache.update(admin, '1', { name: 'B' }, 3, ''),
+    ]);
+    assert.deepEqual(
+      both.map(({ status }) => status),
+      ['fulfilled', 'rejected'],
+    );
+    assert.ok(both[1]?.status === 'rejected' && refused('STALE_VERSION')(both[1].reason));
+    assert.equal(cache.subscription('1').name, 'A');
+  });
+
+  it('is what was committed last, also when changes and its deletion have waited for an import together', async (t) => {
+    const rig = subscriptionsRig(t);
+    const { cache, store } = rig;
+    await cache.subscribe(admin, request(), '');
+    await cache.subscribe(admin, request({ name: 'MES' }), '');
+    let end = (): void => {};
+    const held = store.hold(() => new Promise<void>((resolve) => (end = resolve)));
+    const changes: Promise<unknown>[] = [];
+    for (let n = 0; n < 20; n++) changes.push(cache.update(admin, '1', { name: `n${n}` }, undefined, ''));
+    changes.push(cache.update(admin, '2', { name: 'late' }, undefined, ''), cache.unsubscribe(admin, '2', ''));
+    assert.equal(cache.subscription('1').version, 1, 'nothing is shown before it is committed');
+    end();
+    await Promise.all([held, ...changes]);
+    assert.deepEqual(cache.subscriptions(all), rig.reopen().subscriptions(all));
+    assert.equal(cache.subscription('1').version, 21);
+  });
+
+  it('is in memory what was committed last, whichever of two changes hears of its commit first', async (t) => {
+    const rig = subscriptionsRig(t);
+    const { cache, planner } = rig;
+    const ticks = async (count: number): Promise<void> => {
+      for (let n = 0; n < count; n++) await Promise.resolve();
+    };
+    const after = async (count: number, work: () => Promise<unknown>): Promise<void> => {
+      await ticks(count);
+      await work();
+    };
+    planner.caughtUp = () => Promise.resolve();
+    for (let count = 0; count < 12; count++) {
+      const [first, second] = [
+        await cache.subscribe(admin, request({ name: `first ${count}` }), ''),
+        await cache.subscribe(admin, request({ name: `second ${count}` }), ''),
+      ];
+      await Promise.allSettled([
+        cache.update(admin, first.id, { name: `renamed ${count}` }, undefined, ''),
+        after(count, () => cache.rotateSecret(admin, first.id, { secret: 'another secret of 16' }, '')),
+        cache.update(admin, second.id, { name: `also renamed ${count}` }, undefined, ''),
+        after(count, () => cache.unsubscribe(admin, second.id, '')),
+      ]);
+      const again = rig.reopen();
+      assert.deepEqual(cache.all(), again.all(), `${count} turns apart`);
+      assert.deepEqual(cache.secrets(Number(first.id), 0), again.secrets(Number(first.id), 0));
+    }
+  });
+});

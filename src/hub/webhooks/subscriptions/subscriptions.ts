@@ -1,0 +1,330 @@
+/** Subscriptions as they are made, read, changed and deleted: each change in one transaction with its audit, and then in memory. */
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { type ExpectedVersion, isExpected } from '../../../shared/base/expected-version.ts';
+import type { Logger } from '../../../shared/base/logger.ts';
+import type { Change, ChangeStore } from '../../outbox/change-store.ts';
+import type { Page, PageRequest } from '../../outbox/face.ts';
+import { storageError } from '../../outbox/storage-errors.ts';
+import type {
+  Caller,
+  SecretRotation,
+  SubscriptionPatch,
+  SubscriptionRequest,
+  SubscriptionView,
+  WebhookAdmin,
+} from '../face.ts';
+import type { Consumers, Egress, RunMs, Subscription, SubscriptionCache } from '../parts.ts';
+import { StoredSubscriptions } from './cache.ts';
+import {
+  idOf,
+  nameTaken,
+  noCursor,
+  noSubscription,
+  refuse,
+  staleVersion,
+  subjectOf,
+  tooManySubscriptions,
+} from './refusals.ts';
+import { type Entry, SubscriptionRows } from './rows.ts';
+import {
+  changeReasonFaults,
+  changesOf,
+  graceSecondsOf,
+  hasSameTemplate,
+  openTo,
+  patchedTerms,
+  patchFaults,
+  requestFaults,
+  rotationFaults,
+  type Terms,
+  termsOf,
+} from './rules.ts';
+import { SecretBox } from './secrets.ts';
+
+export interface SubscriptionsOptions {
+  readonly store: ChangeStore;
+  readonly egress: Egress;
+  readonly consumers: Consumers;
+  /** Of the key that seals the secrets; made when the first secret is stored. */
+  readonly keyFile: string;
+  readonly runningNow: () => RunMs;
+  /** Called when subscriptions change, not before: the planner itself is made of the book. */
+  readonly planner: {
+    /** Resolves when everything that was committed when it was called is planned. */
+    caughtUp(): Promise<void>;
+    /** Events up to this one are planned, and that is committed or lost nothing by not being. */
+    cursor(): number;
+  };
+  readonly random?: (bytes: number) => Buffer;
+  readonly logger: Logger;
+}
+
+export type Subscriptions = SubscriptionCache &
+  Pick<WebhookAdmin, 'subscriptions' | 'subscription' | 'subscribe' | 'update' | 'unsubscribe' | 'rotateSecret'>;
+
+/** Each event is matched against all of them, and each may have 1,000 names in its filter. */
+const maxSubscriptions = 200;
+/**
+ * Times that a change lets the planner catch up with what was committed while it waited for its turn to write. The device's
+ * own facts and other writers come between by chance, each time by one commit: fifty in a row is a writer that never ends.
+ */
+const maxCatchUps = 50;
+
+/** Throws STORAGE_FAILED, STORAGE_DAMAGED. */
+export function openSubscriptions(options: SubscriptionsOptions): Subscriptions {
+  const { store, keyFile, random, logger } = options;
+  const onKeyMade = (): void =>
+    logger.info('a key for the secrets of webhook subscriptions was made: back it up with refdata.db', {
+      file: keyFile,
+    });
+  try {
+    const box = new SecretBox({ keyFile, onKeyMade, ...(random === undefined ? {} : { random }) });
+    const rows = new SubscriptionRows(store.connection);
+    // From before names had to be different.
+    for (const { name, ids } of rows.sameNames()) {
+      logger.warn('webhook subscriptions have the same name: rename all but one', { name, ids });
+    }
+    return new Admin(options, rows, box);
+  } catch (error) {
+    throw storageError(error);
+  }
+}
+
+/** The room's own refusal inside a transaction: what was committed meanwhile is to be planned first. */
+class Unplanned extends LinesideError {}
+
+class Admin extends StoredSubscriptions implements Subscriptions {
+  readonly #o: SubscriptionsOptions;
+  readonly #rows: SubscriptionRows;
+  readonly #box: SecretBox;
+
+  constructor(options: SubscriptionsOptions, rows: SubscriptionRows, box: SecretBox) {
+    const { consumers, runningNow } = options;
+    super({ entries: rows.all(), consumers, box, runningNow });
+    this.#o = options;
+    this.#rows = rows;
+    this.#box = box;
+  }
+
+  // ---- reading
+
+  subscriptions({ limit, cursor }: PageRequest): Page<SubscriptionView> {
+    const after = cursor === undefined ? 0 : idOf(cursor);
+    if (after === undefined) throw noCursor();
+    const subscription = this.all().filter(({ id }) => id > after);
+    const view = subscription.slice(0, limit);
+    const last = subscription.length > limit ? view.at(-1) : undefined;
+    return {
+      items: view.map(({ id }) => this.#view(this.#entry(id))),
+      nextCursor: last === undefined ? undefined : String(last.id),
+    };
+  }
+
+  subscription(id: string): SubscriptionView {
+    return this.#view(this.#entry(idOf(id)));
+  }
+
+  // ---- changing
+
+  async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView> {
+    const { planner, consumers } = this.#o;
+    const consumer = request.consumer ?? caller.name;
+    const bounds = { consumer: consumers.scopesOf(consumer), caller: caller.scopes };
+    refuse('the subscription cannot be made', [
+      ...requestFaults(request, bounds),
+      ...(await this.#urlFaults(request.url)),
+      ...changeReasonFaults(reason),
+    ]);
+    const terms = termsOf(request, openTo(bounds));
+    await planner.caughtUp();
+    const entry = await this.#commit(caller, reason, (change) => {
+      if (this.#rows.count() >= maxSubscriptions) throw tooManySubscriptions(maxSubscriptions);
+      this.#mustBeFree(terms.name);
+      const { txTime } = change.stamp;
+      const id = this.#rows.insert(consumer, txTime);
+      const templateId = this.#rows.insertTemplate(id, terms.name, terms);
+      const subscription: Subscription = {
+        id,
+        consumer,
+        ...terms,
+        version: 1,
+        templateId,
+        afterEvent: this.#rows.lastEvent(),
+      };
+      const secret = this.#box.seal(id, request.secret);
+      const made: Entry = {
+        subscription,
+        createdAt: txTime,
+        updatedAt: txTime,
+        secret,
+        previous: null,
+        previousUntil: null,
+      };
+      this.#rows.update(made);
+      change.audit('webhook.subscribed', subjectOf(subscription), {
+        subscription: id,
+        consumer,
+        ...terms,
+        changeReason: reason,
+      });
+      return made;
+    });
+    this.added(entry);
+    return this.#view(entry);
+  }
+
+  async update(
+    caller: Caller,
+    id: string,
+    patch: SubscriptionPatch,
+    version: ExpectedVersion | undefined,
+    reason: string,
+  ): Promise<SubscriptionView> {
+    const { subscription } = this.#entry(idOf(id));
+    const bounds = { consumer: this.#o.consumers.scopesOf(subscription.consumer), caller: caller.scopes };
+    refuse('the subscription cannot be changed', [
+      ...patchFaults(patch, bounds, subscription.scopes),
+      ...(patch.url === undefined ? [] : await this.#urlFaults(patch.url)),
+      ...changeReasonFaults(reason),
+    ]);
+    const entry = await this.#afterPlanning(() =>
+      this.#commit(caller, reason, (change) => {
+        const stored = this.#stored(subscription.id, version);
+        // Another change may have come between.
+        refuse('the subscription cannot be changed', patchFaults(patch, bounds, stored.subscription.scopes));
+        if (patch.name !== undefined && patch.name !== stored.subscription.name) this.#mustBeFree(patch.name);
+        this.#mustBePlanned();
+        return this.#patched(change, stored, patchedTerms(stored.subscription, patch, openTo(bounds)));
+      }),
+    );
+    this.changed(entry);
+    return this.#view(entry);
+  }
+
+  #patched(change: Change, stored: Entry, terms: Terms): Entry {
+    const before = stored.subscription;
+    const { txTime, changeReason } = change.stamp;
+    const templateId = hasSameTemplate(terms, before)
+      ? before.templateId
+      : this.#rows.insertTemplate(before.id, terms.name, terms);
+    const afterEvent = terms.active && !before.active ? this.#rows.lastEvent() : before.afterEvent;
+    const subscription: Subscription = { ...before, ...terms, version: before.version + 1, templateId, afterEvent };
+    const entry: Entry = { ...stored, subscription, updatedAt: txTime };
+    this.#rows.update(entry);
+    const { id, version } = subscription;
+    const details = { subscription: id, version, changes: changesOf(before, terms), changeReason };
+    change.audit('webhook.updated', subjectOf(subscription), details);
+    return entry;
+  }
+
+  async unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void> {
+    const { subscription } = this.#entry(idOf(id));
+    refuse('the subscription cannot be deleted', changeReasonFaults(reason));
+    await this.#o.planner.caughtUp();
+    await this.#commit(caller, reason, (change) => {
+      const { name, url, consumer } = this.#stored(subscription.id, version).subscription;
+      this.#rows.remove(subscription.id, change.stamp.txTime);
+      const details = { subscription: subscription.id, name, url, consumer, changeReason: reason };
+      change.audit('webhook.unsubscribed', subjectOf(subscription), details);
+    });
+    this.removed(subscription.id);
+  }
+
+  async rotateSecret(
+    caller: Caller,
+    id: string,
+    rotation: SecretRotation,
+    reason: string,
+    version?: ExpectedVersion,
+  ): Promise<SubscriptionView> {
+    const { subscription } = this.#entry(idOf(id));
+    refuse('the secret cannot be rotated', [...rotationFaults(rotation), ...changeReasonFaults(reason)]);
+    const graceSeconds = graceSecondsOf(rotation);
+    const entry = await this.#commit(caller, reason, (change) => {
+      const rotated = this.#rotated(this.#stored(subscription.id, version), rotation.secret, graceSeconds, change);
+      this.#rows.update(rotated);
+      const { version: made } = rotated.subscription;
+      const details = { subscription: subscription.id, version: made, graceSeconds, changeReason: reason };
+      change.audit('webhook.secret_rotated', subjectOf(rotated.subscription), details);
+      return rotated;
+    });
+    this.changed(entry);
+    return this.#view(entry);
+  }
+
+  /** A secret that cannot be read any more has no grace: nothing could be signed with it. */
+  #rotated(stored: Entry, newSecret: string, graceSeconds: number, { stamp }: Change): Entry {
+    const { subscription, secret: before } = stored;
+    const secret = this.#box.seal(subscription.id, newSecret);
+    const keeps = graceSeconds > 0 && 'secret' in this.#box.open(subscription.id, before);
+    return {
+      ...stored,
+      subscription: { ...subscription, version: subscription.version + 1 },
+      updatedAt: stamp.txTime,
+      secret,
+      previous: keeps ? before : null,
+      previousUntil: keeps ? this.#o.runningNow() + graceSeconds * 1_000 : null,
+    };
+  }
+
+  /** The planner's cursor goes along: what it has passed over for the subscriptions as they were is not planned again for others. */
+  #commit<T>(caller: Caller, changeReason: string, work: (change: Change) => T): Promise<T> {
+    return this.#o.store.commit({ changedBy: caller.name, changeReason }, (change) => {
+      const done = work(change);
+      this.#rows.saveCursor(this.#o.planner.cursor());
+      return done;
+    });
+  }
+
+  async #afterPlanning<T>(commit: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      await this.#o.planner.caughtUp();
+      try {
+        return await commit();
+      } catch (error) {
+        if (!(error instanceof Unplanned) || tries === maxCatchUps) throw error;
+      }
+    }
+  }
+
+  /** An import may have held the write slot since: its events are for the subscription as it was. */
+  #mustBePlanned(): void {
+    if (this.#o.planner.cursor() >= this.#rows.lastEvent()) return;
+    throw new Unplanned('TOO_MANY', 'changes come faster than webhook deliveries are planned', {
+      hint: 'Try again when the imports have ended.',
+    });
+  }
+
+  /** Throws CONFLICT. */
+  #mustBeFree(name: string): void {
+    const id = this.#rows.idOf(name);
+    if (id !== undefined) throw nameTaken(name, id);
+  }
+
+  async #urlFaults(url: string): Promise<readonly string[]> {
+    const faults = await this.#o.egress.faults(url);
+    return faults.map((fault) => `/url: ${fault}`);
+  }
+
+  #entry(id: number | undefined): Entry {
+    const entry = id === undefined ? undefined : this.entry(id);
+    if (entry === undefined) throw noSubscription();
+    return entry;
+  }
+
+  /** As it is committed. Throws NOT_FOUND, STALE_VERSION. */
+  #stored(id: number, version: ExpectedVersion | undefined): Entry {
+    const stored = this.#rows.one(id);
+    if (stored === undefined) throw noSubscription();
+    const { version: now } = stored.subscription;
+    if (version !== undefined && !isExpected(now, version)) throw staleVersion(now, version);
+    return stored;
+  }
+
+  #view({ subscription, createdAt, updatedAt }: Entry): SubscriptionView {
+    const { id, name, url, consumer, scopes, dictionaries, actions, categories, active, version } = subscription;
+    const blocked = active ? this.limitation(subscription) : '';
+    const filter = { scopes, dictionaries, actions, categories };
+    return { id: String(id), name, url, consumer, ...filter, active, createdAt, updatedAt, version, blocked };
+  }
+}
