@@ -54,7 +54,7 @@ export function addLocalCommands(program: Command, shell: LocalShell): void {
 
 /** What the service's rooms know of their databases, for a restore; loaded by that command alone. */
 async function databases(): ReturnType<LoadDatabases> {
-  const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreIdentity }] = await Promise.all([
+  const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreId }] = await Promise.all([
     import('./line/log/schema.ts'),
     import('./line/log/new-identity.ts'),
     import('./hub/hub-migrations.ts'),
@@ -62,7 +62,7 @@ async function databases(): ReturnType<LoadDatabases> {
   ]);
   return {
     log: { migrations, renew: renewLogIdentity },
-    refdata: { migrations: hubMigrations, renew: renewStoreIdentity },
+    refdata: { migrations: hubMigrations, renew: renewStoreId },
   };
 }
 

@@ -154,7 +154,7 @@ function healthReportOf({ store, outbox, admin, refdata, publisher, loops, http,
   const checks: Check[] = [
     { name: 'the publisher', answers: () => publisher.assertAlive() },
     ...loops.map(({ name, check }) => ({ name, answers: check })),
-    { name: 'the import', answers: () => refdata.importAnswers() },
+    { name: 'the import', answers: () => refdata.assertImportAlive() },
   ];
   if (upstream !== undefined)
     checks.push({ name: 'the shipper of the serial log', answers: () => upstream.assertAlive() });

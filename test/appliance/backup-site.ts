@@ -10,7 +10,7 @@ import type { KnownDatabase } from '../../src/appliance/backup/restore-prepare.t
 import type { OnStep } from '../../src/appliance/backup/restore-swap.ts';
 import type { Services } from '../../src/appliance/backup/services.ts';
 import { hubMigrations } from '../../src/hub/hub-migrations.ts';
-import { renewStoreIdentity } from '../../src/hub/outbox/new-identity.ts';
+import { renewStoreId } from '../../src/hub/outbox/new-identity.ts';
 import { renewLogIdentity } from '../../src/line/log/new-identity.ts';
 import { migrations } from '../../src/line/log/schema.ts';
 import { openDatabase } from '../../src/shared/storage/open.ts';
@@ -25,7 +25,7 @@ export interface Site {
 
 export const known: Readonly<Record<'log' | 'refdata', KnownDatabase>> = {
   log: { migrations, renew: renewLogIdentity },
-  refdata: { migrations: hubMigrations, renew: renewStoreIdentity },
+  refdata: { migrations: hubMigrations, renew: renewStoreId },
 };
 
 export function siteIn(dir: string): Site {

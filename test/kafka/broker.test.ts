@@ -106,8 +106,8 @@ describe('a broker at work', { skip: brokerMissing }, () => {
       await send({ id: 1, topic: small.name, value: 'x'.repeat(1_000_001) }),
       await send({ id: 2, topic: small.name, value: 'x'.repeat(300_000) }),
     ];
-    assert.equal(own.kind === 'refused' && own.forever && /kafka.max_message_bytes/.test(own.reason), true);
-    assert.equal(theirs.kind === 'refused' && theirs.forever && /200000/.test(theirs.reason), true);
+    assert.equal(own.kind === 'refused' && own.permanent && /kafka.max_message_bytes/.test(own.reason), true);
+    assert.equal(theirs.kind === 'refused' && theirs.permanent && /200000/.test(theirs.reason), true);
     assert.match(broker.state().reason, /too large/);
     assert.equal((await send({ id: 3, topic: small.name })).kind, 'acknowledged');
     assert.equal(broker.state().reason, '');
@@ -122,7 +122,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     await until('all are settled', () => outcomes.size === 20);
     const first = [...outcomes.values()].map(([outcome]) => outcome);
     assert.ok(first.some((outcome) => outcome?.kind === 'refused'));
-    assert.ok(first.every((outcome) => outcome?.kind !== 'refused' || !outcome.forever));
+    assert.ok(first.every((outcome) => outcome?.kind !== 'refused' || !outcome.permanent));
   });
 
   it('says what an existing topic lacks, once, and changes nothing of it', async () => {
@@ -151,7 +151,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
       { name: absent.name, partitions: 0, lacks: ['does not exist, and kafka.create_topics is false'] },
     ]);
     const outcome = await send({ id: 1, topic: absent.name });
-    assert.equal(outcome.kind === 'refused' && !outcome.forever && /does not exist/.test(outcome.reason), true);
+    assert.equal(outcome.kind === 'refused' && !outcome.permanent && /does not exist/.test(outcome.reason), true);
   });
 
   it('creates a topic again that was deleted meanwhile', async () => {

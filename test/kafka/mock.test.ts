@@ -50,7 +50,7 @@ describe('a mock cluster', { skip: mockMissing }, () => {
     await send({ id: 1, topic: 't' });
     await mock.say(`err ${PRODUCE} ${INVALID_RECORD} 1`);
     const outcome = await send({ id: 2, topic: 't' });
-    assert.ok(outcome.kind === 'refused' && !outcome.forever);
+    assert.ok(outcome.kind === 'refused' && !outcome.permanent);
     assert.equal((await send({ id: 3, topic: 't' })).kind, 'acknowledged');
   });
 

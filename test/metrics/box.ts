@@ -184,7 +184,7 @@ export class Box {
       damage,
       full,
       topicsLacking: topics.filter(({ lacks }) => lacks.length > 0).map(({ name }) => name),
-      brokerAway: configured && !connected ? 'away' : '',
+      brokerUnreachable: configured && !connected ? 'away' : '',
     };
     const left = certificates.map(({ key, endsAtSeconds }) => ({
       key,

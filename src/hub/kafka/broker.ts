@@ -7,7 +7,7 @@ import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { Absence } from './connection-fault.ts';
+import { ConnectionFault } from './connection-fault.ts';
 import type {
   Broker,
   BrokerListener,
@@ -23,17 +23,17 @@ import {
   fatalReason,
   isAllDown,
   isFatal,
+  isLimitOutdated,
+  isTopicMissing,
   outcomeOf,
-  type Sent,
-  saysLimitOutdated,
-  saysTopicMissing,
+  type SentMessage,
   thrownOutcome,
 } from './librdkafka-errors.ts';
 import { Outstanding } from './outstanding.ts';
 import { Window } from './send-window.ts';
 import type { Session, SessionListener } from './session.ts';
 import { QUEUE_MESSAGES } from './settings.ts';
-import { TopicKeeper } from './topic-keeper.ts';
+import { TopicChecker } from './topic-keeper.ts';
 
 /** A producer that could not be made, or that had to be replaced, is followed by another after a pause that doubles between these. */
 const RETRY_FIRST_MS = 1_000;
@@ -41,12 +41,12 @@ const RETRY_MAX_MS = 60_000;
 /** A broker that has not been heard of for this long is asked for a sign of life, */
 const SILENCE_MS = 10_000;
 /** which it has to give within this. */
-const SIGN_OF_LIFE_MS = 3_000;
+const PROBE_LIMIT_MS = 3_000;
 /** While it is away it is asked this often whether librdkafka has reached it again. */
-const AWAY_PAUSE_MS = 500;
+const UNREACHABLE_PAUSE_MS = 500;
 /** stop() resolves at the latest this long after its limit. */
 const CLOSE_LIMIT_MS = 900;
-const DRAIN_LOOK_MS = 10;
+const DRAIN_POLL_MS = 10;
 
 export function createKafkaBroker(options: KafkaOptions, clock: Clock, logger: Logger): Broker {
   return new KafkaBroker(options, clock, logger);
@@ -56,8 +56,8 @@ class KafkaBroker implements Broker {
   readonly #options: KafkaOptions;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #absence: Absence;
-  readonly #topics: TopicKeeper;
+  readonly #fault: ConnectionFault;
+  readonly #topics: TopicChecker;
   readonly #outstanding = new Outstanding();
   readonly #window: Window;
   readonly #stopping = new AbortController();
@@ -70,22 +70,22 @@ class KafkaBroker implements Broker {
   #sinceMs: number;
   #heardMs = 0;
   /** The last refusal, until its topic takes a message again. */
-  #trouble: { readonly topic: string; readonly reason: string } | undefined;
+  #lastRefusal: { readonly topic: string; readonly reason: string } | undefined;
   #fatal = false;
   #fatalReason = '';
   #failures = 0;
   #producersReplaced = 0;
   #settled: Settled[] = [];
-  #saidFull = false;
-  #nudge = new AbortController();
+  #wasFull = false;
+  #wakeUp = new AbortController();
   #closing: Promise<void> = Promise.resolve();
 
   constructor(options: KafkaOptions, clock: Clock, logger: Logger) {
     this.#options = options;
     this.#clock = clock;
     this.#logger = logger;
-    this.#absence = new Absence(options, clock, logger);
-    this.#topics = new TopicKeeper(options, clock, logger);
+    this.#fault = new ConnectionFault(options, clock, logger);
+    this.#topics = new TopicChecker(options, clock, logger);
     this.#window = new Window(options.queueBytes, options.messageTimeoutMs);
     this.#sinceMs = clock.monoMs();
   }
@@ -95,7 +95,7 @@ class KafkaBroker implements Broker {
   }
 
   start(): void {
-    this.#absence.begin();
+    this.#fault.connecting();
     this.#running ??= this.#run(this.#stopping.signal);
   }
 
@@ -103,7 +103,7 @@ class KafkaBroker implements Broker {
     const { size, bytes } = this.#outstanding;
     return {
       connected: this.#connected,
-      reason: this.#connected ? (this.#trouble?.reason ?? '') : this.#absence.reason,
+      reason: this.#connected ? (this.#lastRefusal?.reason ?? '') : this.#fault.reason,
       forMs: this.#clock.monoMs() - this.#sinceMs,
       topics: this.#topics.reports(),
       outstanding: size,
@@ -119,7 +119,7 @@ class KafkaBroker implements Broker {
     const outstanding = this.#outstanding;
     if (bytes > this.#options.maxMessageBytes) {
       const reason = `${bytes} bytes are more than kafka.max_message_bytes (${this.#options.maxMessageBytes}) allows`;
-      return this.#refuseUnsent(message, bytes, { kind: 'refused', reason, forever: true });
+      return this.#refuseUnsent(message, bytes, { kind: 'refused', reason, permanent: true });
     }
     // A message larger than the whole window goes when nothing else is on its way.
     const full =
@@ -129,7 +129,7 @@ class KafkaBroker implements Broker {
       session.produce(message);
     } catch (error) {
       const fault: Fault = { code: codeOf(error), text: messageOf(error).toLowerCase() };
-      const outcome = thrownOutcome(fault, this.#sent(message.topic, bytes));
+      const outcome = thrownOutcome(fault, this.#sentMessage(message.topic, bytes));
       if (outcome === 'full') return this.#full();
       // Its line in the log, which says why, usually comes first.
       if (isFatal(fault) && !this.#fatal) this.#fatallyFailed(this.#fatalReason);
@@ -143,10 +143,10 @@ class KafkaBroker implements Broker {
     this.#draining = true;
     const end = this.#clock.monoMs() + limitMs;
     while (this.#outstanding.size > 0 && this.#connected && this.#clock.monoMs() < end) {
-      await pause(this.#clock, Math.min(DRAIN_LOOK_MS, Math.max(0, end - this.#clock.monoMs())));
+      await pause(this.#clock, Math.min(DRAIN_POLL_MS, Math.max(0, end - this.#clock.monoMs())));
     }
     this.#stopping.abort();
-    this.#absence.stop();
+    this.#fault.stop();
     this.#disconnected('stopped');
     this.#abandon('the service is stopping');
     this.#deliver();
@@ -182,7 +182,7 @@ class KafkaBroker implements Broker {
     this.#session = session;
     try {
       await session.open();
-      await this.#keep(session, signal);
+      await this.#watch(session, signal);
     } finally {
       if (this.#session === session) this.#session = undefined;
       // Not waited for: a broker that hangs would hold up the next one.
@@ -191,32 +191,32 @@ class KafkaBroker implements Broker {
   }
 
   /** While librdkafka keeps this producer usable: watches whether a broker is there, and looks after the topics. */
-  async #keep(session: Session, signal: AbortSignal): Promise<void> {
+  async #watch(session: Session, signal: AbortSignal): Promise<void> {
     const over = (): boolean => signal.aborted || this.#fatal;
     while (!over()) {
-      const fault = await session.look(SIGN_OF_LIFE_MS);
+      const fault = await session.probe(PROBE_LIMIT_MS);
       if (over()) break;
       if (fault === undefined) {
         this.#heardMs = this.#clock.monoMs();
-        if (!this.#connected) this.#topics.found();
+        if (!this.#connected) this.#topics.reconnected();
         if (this.#clock.monoMs() >= this.#topics.dueMs(!this.#connected)) {
-          await this.#topics.tend();
+          await this.#topics.check();
           // That may have taken half a minute: whether the broker is still there is asked again.
           continue;
         }
         this.#reached();
-        await this.#rest(over, signal);
+        await this.#idle(over, signal);
       } else {
         if (this.#connected) this.#disconnected(`the broker gives no sign of life (${fault.text})`);
-        else this.#absence.unanswered(fault.text);
-        await pause(this.#clock, AWAY_PAUSE_MS, signal);
+        else this.#fault.noAnswer(fault.text);
+        await pause(this.#clock, UNREACHABLE_PAUSE_MS, signal);
       }
     }
     if (!signal.aborted) this.#replace();
   }
 
   /** As long as acknowledgements come and nothing else happens. */
-  async #rest(over: () => boolean, signal: AbortSignal): Promise<void> {
+  async #idle(over: () => boolean, signal: AbortSignal): Promise<void> {
     while (this.#connected && !over()) {
       // A sign of life would wait behind a large message: that one has a time limit of its own.
       const isCarrying = this.#options.oneAtATime === true && this.#outstanding.size > 0;
@@ -224,8 +224,8 @@ class KafkaBroker implements Broker {
         ? SILENCE_MS
         : Math.min(this.#topics.dueMs(), this.#heardMs + SILENCE_MS) - this.#clock.monoMs();
       if (wait <= 0) return;
-      this.#nudge = new AbortController();
-      await pause(this.#clock, wait, AbortSignal.any([signal, this.#nudge.signal]));
+      this.#wakeUp = new AbortController();
+      await pause(this.#clock, wait, AbortSignal.any([signal, this.#wakeUp.signal]));
     }
   }
 
@@ -248,10 +248,10 @@ class KafkaBroker implements Broker {
           this.#disconnected('the connection to the broker is lost');
         }
       },
-      trouble: (line) => {
+      logLine: (line) => {
         if (!current()) return;
         const fatal = fatalReason(line);
-        if (fatal === undefined) this.#absence.trouble(line);
+        if (fatal === undefined) this.#fault.logLine(line);
         else this.#fatallyFailed(fatal);
       },
     };
@@ -272,20 +272,20 @@ class KafkaBroker implements Broker {
       this.#window.acknowledged(taken.bytes, taken.takenMs, now);
       this.#heardMs = now;
       this.#failures = 0;
-      if (this.#trouble?.topic === taken.topic) this.#trouble = undefined;
+      if (this.#lastRefusal?.topic === taken.topic) this.#lastRefusal = undefined;
       this.#settle(id, { kind: 'acknowledged' });
       return;
     }
-    const sent = this.#sent(taken.topic, taken.bytes);
+    const sent = this.#sentMessage(taken.topic, taken.bytes);
     const outcome = outcomeOf(fault, sent);
-    if (outcome.kind === 'refused') this.#trouble = { topic: taken.topic, reason: outcome.reason };
+    if (outcome.kind === 'refused') this.#lastRefusal = { topic: taken.topic, reason: outcome.reason };
     if (outcome.kind === 'unreached') {
       this.#window.timedOut(taken.takenMs, now);
       // While a broker answers: a partition without a leader, or a line too slow for this message.
-      this.#trouble = { topic: taken.topic, reason: `${taken.topic}: ${outcome.reason}` };
+      this.#lastRefusal = { topic: taken.topic, reason: `${taken.topic}: ${outcome.reason}` };
     }
-    const isNews = saysTopicMissing(fault.text) || saysLimitOutdated(fault, sent);
-    if (isNews && this.#topics.missed()) this.#wake();
+    const isNews = isTopicMissing(fault.text) || isLimitOutdated(fault, sent);
+    if (isNews && this.#topics.topicMissing()) this.#wake();
     this.#settle(id, outcome);
   }
 
@@ -294,23 +294,23 @@ class KafkaBroker implements Broker {
     this.#connected = true;
     this.#sinceMs = this.#clock.monoMs();
     this.#heardMs = this.#sinceMs;
-    this.#absence.end();
+    this.#fault.connected();
     this.#logger.info('kafka connected', { bootstrap: this.#options.bootstrap });
     this.#listener.changed();
   }
 
   #disconnected(reason: string): void {
-    this.#absence.because(reason);
+    this.#fault.setReason(reason);
     if (!this.#connected) return;
     this.#connected = false;
     this.#sinceMs = this.#clock.monoMs();
-    this.#topics.lost();
+    this.#topics.disconnected();
     this.#wake();
     this.#listener.changed();
   }
 
   #wake(): void {
-    this.#nudge.abort();
+    this.#wakeUp.abort();
   }
 
   #abandon(reason: string): void {
@@ -323,7 +323,7 @@ class KafkaBroker implements Broker {
   #refuseUnsent(message: OutgoingMessage, bytes: number, outcome: Outcome): Offered {
     // Settled after offer() has returned, like all others.
     this.#outstanding.take(message.id, { topic: message.topic, bytes, takenMs: this.#clock.monoMs() });
-    if (outcome.kind === 'refused') this.#trouble = { topic: message.topic, reason: outcome.reason };
+    if (outcome.kind === 'refused') this.#lastRefusal = { topic: message.topic, reason: outcome.reason };
     this.#outstanding.settle(message.id);
     this.#settle(message.id, outcome);
     return 'taken';
@@ -340,17 +340,17 @@ class KafkaBroker implements Broker {
     if (batch.length === 0) return;
     this.#settled = [];
     this.#listener.settled(batch);
-    if (!this.#saidFull) return;
-    this.#saidFull = false;
+    if (!this.#wasFull) return;
+    this.#wasFull = false;
     this.#listener.changed();
   }
 
   #full(): Offered {
-    this.#saidFull = true;
+    this.#wasFull = true;
     return 'full';
   }
 
-  #sent(topic: string, bytes: number): Sent {
+  #sentMessage(topic: string, bytes: number): SentMessage {
     return { topic, bytes, topicLimit: this.#topics.limitOf(topic), alone: this.#options.oneAtATime === true };
   }
 }

@@ -10,7 +10,7 @@ const CONNECTING = 'connecting';
 /** Lines in the log about one absence, each with another reason. */
 const REASONS_LOGGED = 20;
 
-export class Absence {
+export class ConnectionFault {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #of: { readonly bootstrap: string; readonly caFile: string };
@@ -18,8 +18,8 @@ export class Absence {
   /** Reasons of this absence: librdkafka's words may alternate for weeks. */
   readonly #logged = new Set<string>();
   #connected = false;
-  #over = false;
-  #looking = false;
+  #stopped = false;
+  #isDiagnosing = false;
   /** What is wrong with the certificate, while that is what is wrong. */
   #certificate = '';
 
@@ -33,53 +33,53 @@ export class Absence {
     return this.#reason;
   }
 
-  begin(): void {
+  connecting(): void {
     this.#reason = CONNECTING;
   }
 
   /** Connected: whatever comes now is another story. */
-  end(): void {
+  connected(): void {
     this.#connected = true;
     this.#certificate = '';
     this.#logged.clear();
   }
 
-  because(reason: string): void {
+  setReason(reason: string): void {
     this.#connected = false;
     this.#reason = reason;
-    if (this.#over || this.#logged.has(reason) || this.#logged.size >= REASONS_LOGGED) return;
+    if (this.#stopped || this.#logged.has(reason) || this.#logged.size >= REASONS_LOGGED) return;
     this.#logged.add(reason);
     this.#logger.warn('kafka not connected', { reason });
   }
 
   /** No broker answered; librdkafka's log may have said more. */
-  unanswered(text: string): void {
-    if (this.#reason === CONNECTING) this.because(`no broker answers at ${this.#of.bootstrap} (${text})`);
+  noAnswer(text: string): void {
+    if (this.#reason === CONNECTING) this.setReason(`no broker answers at ${this.#of.bootstrap} (${text})`);
   }
 
   /** The last reason: nothing is logged or looked up any more. */
   stop(): void {
-    this.#over = true;
-    this.because('stopped');
+    this.#stopped = true;
+    this.setReason('stopped');
   }
 
   /** A line of librdkafka's log. */
-  trouble(line: string): void {
-    if (this.#connected || this.#over) return;
+  logLine(line: string): void {
+    if (this.#connected || this.#stopped) return;
     const { reason, certificate } = troubleOf(line);
     if (!certificate) this.#certificate = '';
-    this.because(this.#certificate === '' ? reason : this.#certificate);
-    if (certificate && !this.#looking && this.#certificate === '') void this.#lookAtCertificate(reason);
+    this.setReason(this.#certificate === '' ? reason : this.#certificate);
+    if (certificate && !this.#isDiagnosing && this.#certificate === '') void this.#diagnoseCertificate(reason);
   }
 
-  async #lookAtCertificate(reason: string): Promise<void> {
-    this.#looking = true;
+  async #diagnoseCertificate(reason: string): Promise<void> {
+    this.#isDiagnosing = true;
     const { diagnoseTls } = await import('./diagnose-tls.ts');
     const address = /^\S+:\d+(?=: )/.exec(reason)?.[0] ?? this.#of.bootstrap.split(',')[0] ?? '';
     const found = await diagnoseTls(address, this.#of.caFile, this.#clock);
-    this.#looking = false;
-    if (found === undefined || this.#connected || this.#over) return;
+    this.#isDiagnosing = false;
+    if (found === undefined || this.#connected || this.#stopped) return;
     this.#certificate = `${address}: ${found}`;
-    this.because(this.#certificate);
+    this.setReason(this.#certificate);
   }
 }

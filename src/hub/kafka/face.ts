@@ -16,8 +16,8 @@ export interface OutgoingMessage {
 export type Outcome =
   /** All in-sync replicas have it (acks=all). */
   | { readonly kind: 'acknowledged' }
-  /** A broker was reached and refused it. `forever`: it can never go as it is (too large). */
-  | { readonly kind: 'refused'; readonly reason: string; readonly forever: boolean }
+  /** A broker was reached and refused it. `permanent`: it can never go as it is (too large). */
+  | { readonly kind: 'refused'; readonly reason: string; readonly permanent: boolean }
   /** It may or may not have arrived: no broker reached, timed out, the producer was replaced or stopped. Costs no attempt. */
   | { readonly kind: 'unreached'; readonly reason: string };
 

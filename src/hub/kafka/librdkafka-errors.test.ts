@@ -4,9 +4,9 @@ import {
   fatalReason,
   isAllDown,
   isFatal,
+  isLimitOutdated,
+  isTopicMissing,
   outcomeOf,
-  saysLimitOutdated,
-  saysTopicMissing,
   thrownOutcome,
   troubleOf,
 } from './librdkafka-errors.ts';
@@ -34,22 +34,22 @@ describe('what a report means', () => {
     it(`${text}: ${kind}`, () => {
       const outcome = reported(text);
       assert.equal(outcome.kind, kind);
-      if (outcome.kind === 'refused') assert.equal(outcome.forever, false);
+      if (outcome.kind === 'refused') assert.equal(outcome.permanent, false);
     });
   }
 
   it('too large: for ever only for what travelled alone or is above the limit of its topic', () => {
-    const forever = (
+    const permanent = (
       more: Partial<typeof sent> | { topicLimit: number; bytes: number } | { alone: true; bytes: number },
     ): boolean => {
       const outcome = reported('broker: message size too large', more);
-      return outcome.kind === 'refused' && outcome.forever;
+      return outcome.kind === 'refused' && outcome.permanent;
     };
-    assert.equal(forever({ bytes: BATCH_BYTES }), false);
-    assert.equal(forever({ bytes: BATCH_BYTES + 1 }), true);
-    assert.equal(forever({ bytes: 6_000, topicLimit: 5_000 }), true);
-    assert.equal(forever({ bytes: 4_000, topicLimit: 5_000 }), false);
-    assert.equal(forever({ bytes: 6_000, alone: true }), true);
+    assert.equal(permanent({ bytes: BATCH_BYTES }), false);
+    assert.equal(permanent({ bytes: BATCH_BYTES + 1 }), true);
+    assert.equal(permanent({ bytes: 6_000, topicLimit: 5_000 }), true);
+    assert.equal(permanent({ bytes: 4_000, topicLimit: 5_000 }), false);
+    assert.equal(permanent({ bytes: 6_000, alone: true }), true);
   });
 });
 
@@ -61,12 +61,12 @@ describe('what produce() throws', () => {
     assert.deepEqual(thrownOutcome({ code: 10, text: 'broker: message size too large' }, sent), {
       kind: 'refused',
       reason: 'too large for t',
-      forever: true,
+      permanent: true,
     });
     // 29: what the broker said of the topic before, TOPIC_AUTHORIZATION_FAILED.
     for (const code of [-188, -190, -186, 29]) {
       const outcome = thrownOutcome({ code, text: 'local: unknown topic' }, sent);
-      assert.ok(typeof outcome === 'object' && outcome.kind === 'refused' && !outcome.forever);
+      assert.ok(typeof outcome === 'object' && outcome.kind === 'refused' && !outcome.permanent);
     }
   });
 });
@@ -108,7 +108,7 @@ describe('why there is no connection', () => {
     );
     assert.equal(fatalReason('h:1/bootstrap: Disconnected'), undefined);
     assert.ok(isAllDown('local: all broker connections are down') && !isAllDown('local: timed out'));
-    assert.ok(saysTopicMissing('local: unknown topic') && !saysTopicMissing('local: timed out'));
+    assert.ok(isTopicMissing('local: unknown topic') && !isTopicMissing('local: timed out'));
   });
 });
 
@@ -120,9 +120,9 @@ it('a limit that does not explain a refusal is out of date: it is not told, and 
     [500, false],
   ] as const) {
     const sent = { topic: 't', bytes: 900, topicLimit };
-    assert.equal(saysLimitOutdated(fault, sent), isOutdated, String(topicLimit));
+    assert.equal(isLimitOutdated(fault, sent), isOutdated, String(topicLimit));
     const outcome = outcomeOf(fault, sent);
     assert.equal(outcome.kind === 'refused' && /takes up to/.test(outcome.reason), !isOutdated);
   }
-  assert.equal(saysLimitOutdated({ code: -1, text: 'broker: other' }, { topic: 't', bytes: 9, topicLimit: 99 }), false);
+  assert.equal(isLimitOutdated({ code: -1, text: 'broker: other' }, { topic: 't', bytes: 9, topicLimit: 99 }), false);
 });

@@ -19,7 +19,7 @@ export interface Fault {
   readonly text: string;
 }
 
-export interface Sent {
+export interface SentMessage {
   readonly topic: string;
   readonly bytes: number;
   /** Bytes that the topic takes, where that is known. */
@@ -29,54 +29,56 @@ export interface Sent {
 }
 
 /** The outcome of a message whose report carries a fault. */
-export function outcomeOf(fault: Fault, sent: Sent): Outcome {
+export function outcomeOf(fault: Fault, sent: SentMessage): Outcome {
   const { text } = fault;
   if (text === 'broker: message size too large') return tooLarge(sent);
   if (text.startsWith('broker: ') || text === 'local: unknown topic' || text === 'local: unknown partition') {
-    return { kind: 'refused', reason: plainly(text, sent.topic), forever: false };
+    return { kind: 'refused', reason: explained(text, sent.topic), permanent: false };
   }
-  return { kind: 'unreached', reason: plainly(text, sent.topic) };
+  return { kind: 'unreached', reason: explained(text, sent.topic) };
 }
 
 /** What produce() threw: 'full' and 'offline' mean that the message was not taken. */
-export function thrownOutcome(fault: Fault, sent: Sent): Outcome | 'full' | 'offline' {
+export function thrownOutcome(fault: Fault, sent: SentMessage): Outcome | 'full' | 'offline' {
   switch (fault.code) {
     case QUEUE_FULL:
       return 'full';
     case MESSAGE_TOO_LARGE:
-      return { kind: 'refused', reason: plainly('broker: message size too large', sent.topic), forever: true };
+      return { kind: 'refused', reason: explained('broker: message size too large', sent.topic), permanent: true };
     case UNKNOWN_TOPIC:
     case UNKNOWN_PARTITION:
     case INVALID_ARGUMENT:
-      return { kind: 'refused', reason: plainly(fault.text, sent.topic), forever: false };
+      return { kind: 'refused', reason: explained(fault.text, sent.topic), permanent: false };
     default:
       // Broker's own codes are positive: librdkafka remembers what it said of a topic, and repeats it at once.
-      return fault.code > 0 ? { kind: 'refused', reason: plainly(fault.text, sent.topic), forever: false } : 'offline';
+      return fault.code > 0
+        ? { kind: 'refused', reason: explained(fault.text, sent.topic), permanent: false }
+        : 'offline';
   }
 }
 
 /** A message that travelled alone, or that is above the topic's limit by itself, will never fit. Others may have been in bad company. */
-function tooLarge(sent: Sent): Outcome {
-  const forever =
+function tooLarge(sent: SentMessage): Outcome {
+  const permanent =
     sent.alone === true || sent.bytes > BATCH_BYTES || (sent.topicLimit !== undefined && sent.bytes > sent.topicLimit);
   // A limit that does not explain the refusal is out of date.
   const limit =
-    sent.topicLimit === undefined || isLimitOutdated(sent)
+    sent.topicLimit === undefined || exceedsKnownLimit(sent)
       ? ''
       : `, which takes up to ${sent.topicLimit} bytes (max.message.bytes)`;
   return {
     kind: 'refused',
     reason: `the broker finds ${sent.bytes} bytes too large for ${sent.topic}${limit}`,
-    forever,
+    permanent,
   };
 }
 
 /** The broker refuses what the topic's known limit allows: it has another limit by now. */
-export function saysLimitOutdated({ text }: Fault, sent: Sent): boolean {
-  return text === 'broker: message size too large' && isLimitOutdated(sent);
+export function isLimitOutdated({ text }: Fault, sent: SentMessage): boolean {
+  return text === 'broker: message size too large' && exceedsKnownLimit(sent);
 }
 
-function isLimitOutdated({ bytes, topicLimit }: Sent): boolean {
+function exceedsKnownLimit({ bytes, topicLimit }: SentMessage): boolean {
   return topicLimit === undefined || bytes <= topicLimit;
 }
 
@@ -99,11 +101,11 @@ export function isAllDown(text: string): boolean {
 }
 
 /** A refusal that a missing topic explains. */
-export function saysTopicMissing(text: string): boolean {
+export function isTopicMissing(text: string): boolean {
   return /unknown topic|unknown partition/.test(text);
 }
 
-function plainly(text: string, topic: string): string {
+function explained(text: string, topic: string): string {
   switch (text) {
     case 'broker: topic authorization failed':
       return `the broker does not let this user write to ${topic}: it lacks the ACL (${text})`;
@@ -150,14 +152,14 @@ const troubles: readonly (readonly [RegExp, string])[] = [
   [/Disconnected|Connection reset|Broken pipe/i, 'the broker closed the connection'],
 ];
 
-export interface Trouble {
+export interface ConnectionTrouble {
   readonly reason: string;
   /** The certificate was refused: which fault it has can be looked up. */
   readonly certificate: boolean;
 }
 
 /** "[thrd:...]: host:9093/bootstrap: Connect to ipv4#... failed: Connection refused (after 0ms in state CONNECT, ...)" */
-export function troubleOf(line: string): Trouble {
+export function troubleOf(line: string): ConnectionTrouble {
   const what = line.replace(/^\[thrd:[^\]]*\]: /, '').replace(/ \(after \d+ms in state [^)]*\)/, '');
   const broker = /^(?:\w+:\/\/)?([^\s/]+)(?:\/[^:]*)?: /.exec(what)?.[1] ?? '';
   const found = troubles.find(([pattern]) => pattern.test(what));

@@ -14,7 +14,7 @@ const POLL_BUSY_MS = 5;
 const POLL_IDLE_MS = 200;
 
 /** Facilities of librdkafka's log that say what is wrong. */
-const TROUBLE = new Set(['FAIL', 'ERROR', 'FATAL']);
+const FAULT_FACILITIES = new Set(['FAIL', 'ERROR', 'FATAL']);
 
 export interface SessionListener {
   /** Of a message that produce() took; `fault` undefined: acknowledged. Never after close(). */
@@ -22,14 +22,14 @@ export interface SessionListener {
   /** An error of librdkafka that belongs to no message. */
   error(fault: Fault): void;
   /** A line of librdkafka's log that says why a connection fails. */
-  trouble(line: string): void;
+  logLine(line: string): void;
 }
 
 export interface Session {
   /** Makes the client, which begins to connect and goes on trying. Rejects when the settings are refused. */
   open(): Promise<void>;
   /** Asks for a sign of life: undefined when a broker answered within the limit, else why not. */
-  look(limitMs: number): Promise<Fault | undefined>;
+  probe(limitMs: number): Promise<Fault | undefined>;
   /** Throws what librdkafka throws: see faultOf. */
   produce(message: OutgoingMessage): void;
   /** Nothing is reported any more from now on; resolves when librdkafka has let go of everything. */
@@ -46,9 +46,9 @@ class PatientProducer extends kafka.Producer {
 }
 
 export function newSession(options: KafkaOptions, clock: Clock, listener: SessionListener): Session {
-  const told = { ...producerSettings(options), dr_cb: true, event_cb: true };
-  const producer = new PatientProducer(told, topicSettings(options));
-  let over = false;
+  const settings = { ...producerSettings(options), dr_cb: true, event_cb: true };
+  const producer = new PatientProducer(settings, topicSettings(options));
+  let closed = false;
   let opening: Promise<Fault | undefined> = Promise.resolve({ code: 0, text: 'never opened' });
   let unreported = 0;
   let poll: Timer | undefined;
@@ -56,7 +56,7 @@ export function newSession(options: KafkaOptions, clock: Clock, listener: Sessio
 
   const pollWithin = (ms: number): void => {
     const at = clock.monoMs() + ms;
-    if (over || at >= pollAt) return;
+    if (closed || at >= pollAt) return;
     poll?.cancel();
     pollAt = at;
     poll = clock.timer(ms, () => {
@@ -68,13 +68,13 @@ export function newSession(options: KafkaOptions, clock: Clock, listener: Sessio
 
   producer.on('delivery-report', (error: unknown, report) => {
     unreported--;
-    if (!over) listener.report(Number(report.opaque), error == null ? undefined : faultOf(error));
+    if (!closed) listener.report(Number(report.opaque), error == null ? undefined : faultOf(error));
   });
   producer.on('event.error', (error) => {
-    if (!over) listener.error(faultOf(error));
+    if (!closed) listener.error(faultOf(error));
   });
   producer.on('event.log', (event: { fac?: string; message?: string }) => {
-    if (!over && TROUBLE.has(event.fac ?? '')) listener.trouble(event.message ?? '');
+    if (!closed && FAULT_FACILITIES.has(event.fac ?? '')) listener.logLine(event.message ?? '');
   });
 
   const answered = (ask: (done: (error: unknown) => void) => void): Promise<Fault | undefined> =>
@@ -89,7 +89,7 @@ export function newSession(options: KafkaOptions, clock: Clock, listener: Sessio
       producer.opened = true;
       pollWithin(POLL_IDLE_MS);
     },
-    look: (limitMs) => answered((done) => producer.getMetadata(asked(limitMs), done)),
+    probe: (limitMs) => answered((done) => producer.getMetadata(asked(limitMs), done)),
     produce(message) {
       const headers = Object.entries(message.headers).map(([name, value]) => ({ [name]: value }));
       const [value, key] = [Buffer.from(message.value), Buffer.from(message.key)];
@@ -98,8 +98,8 @@ export function newSession(options: KafkaOptions, clock: Clock, listener: Sessio
       pollWithin(POLL_BUSY_MS);
     },
     async close() {
-      if (over) return;
-      over = true;
+      if (closed) return;
+      closed = true;
       // Polling a producer that another thread is taking apart would touch freed memory.
       poll?.cancel();
       // A client that is just being made cannot be taken apart yet.

@@ -24,26 +24,26 @@ import { type FoundTopic, lacksOf, limitOf } from './topic-spec.ts';
 /** Each question to the broker waits this long at most. */
 const ANSWER_LIMIT_MS = 5_000;
 
-export interface TendedTopic extends TopicReport {
+export interface CheckedTopic extends TopicReport {
   readonly created: boolean;
   /** Bytes of the largest message that it takes; undefined: not known. */
   readonly limitBytes: number | undefined;
 }
 
 /** One report for each wish; a topic that could not be looked at has its reason among what it lacks. Never rejects for a broker. */
-export async function tendTopics(options: KafkaOptions, clock: Clock): Promise<TendedTopic[]> {
+export async function checkTopics(options: KafkaOptions, clock: Clock): Promise<CheckedTopic[]> {
   const handle = openHandle(clientSettings(options), clock, ANSWER_LIMIT_MS);
   try {
-    const tended: TendedTopic[] = [];
-    for (const wish of options.topics) tended.push(await tend(handle, wish, options));
+    const tended: CheckedTopic[] = [];
+    for (const wish of options.topics) tended.push(await checkTopic(handle, wish, options));
     return tended;
   } finally {
     await handle.close();
   }
 }
 
-async function tend(handle: Handle, wish: TopicSpec, options: KafkaOptions): Promise<TendedTopic> {
-  const report = (found: FoundTopic, lacks: readonly string[], created = false): TendedTopic => ({
+async function checkTopic(handle: Handle, wish: TopicSpec, options: KafkaOptions): Promise<CheckedTopic> {
+  const report = (found: FoundTopic, lacks: readonly string[], created = false): CheckedTopic => ({
     name: wish.name,
     partitions: found.partitions,
     lacks,

@@ -3,15 +3,15 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { KafkaOptions, TopicReport } from './face.ts';
-import type { TendedTopic } from './tend-topics.ts';
+import type { CheckedTopic } from './tend-topics.ts';
 
 /**
  * Topics are looked after this often: it takes two connections of its own, which a hundred thousand boxes would make 700
  * times a second if each did so every five minutes,
  */
-const TEND_EVERY_MS = 3_600_000;
+const CHECK_EVERY_MS = 3_600_000;
 /** and after a connection, or when a report says that one is missing, but not more often than this. */
-const TEND_AGAIN_MS = 5_000;
+const CHECK_AGAIN_MS = 5_000;
 /**
  * A broker that was unreachable for less than this is taken for the one it was, with the topics it had: they are looked at some
  * time later, so that a fleet that comes back makes one connection each at first, and not three.
@@ -19,12 +19,12 @@ const TEND_AGAIN_MS = 5_000;
 const BRIEF_MS = 300_000;
 const LATER_MS = 30_000;
 
-export class TopicKeeper {
+export class TopicChecker {
   readonly #options: KafkaOptions;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  #topics: readonly TendedTopic[] = [];
-  #tendedMs = Number.NEGATIVE_INFINITY;
+  #topics: readonly CheckedTopic[] = [];
+  #checkedMs = Number.NEGATIVE_INFINITY;
   #soon = false;
   #lostMs: number | undefined;
   /** After a brief absence: when they are looked at. */
@@ -48,19 +48,19 @@ export class TopicKeeper {
   }
 
   /** True: that is news. */
-  missed(): boolean {
+  topicMissing(): boolean {
     const before = this.#soon;
     this.#soon = true;
     return !before;
   }
 
   /** The broker is gone: what comes back may be another. */
-  lost(): void {
+  disconnected(): void {
     this.#lostMs = this.#clock.monoMs();
   }
 
   /** A broker answers again. */
-  found(): void {
+  reconnected(): void {
     const now = this.#clock.monoMs();
     if (this.#lostMs === undefined) return;
     const wereRight = this.#topics.length > 0 && this.#topics.every(({ lacks }) => lacks.length === 0);
@@ -73,33 +73,33 @@ export class TopicKeeper {
   /** Monotonic milliseconds of the next look. */
   dueMs(connecting = false): number {
     if (this.#laterMs !== undefined && !this.#soon) return this.#laterMs;
-    return this.#tendedMs + (this.#soon || connecting ? TEND_AGAIN_MS : TEND_EVERY_MS);
+    return this.#checkedMs + (this.#soon || connecting ? CHECK_AGAIN_MS : CHECK_EVERY_MS);
   }
 
   /** Never rejects: a topic that could not be looked at says so. */
-  async tend(): Promise<void> {
+  async check(): Promise<void> {
     this.#soon = false;
     this.#laterMs = undefined;
-    let found: readonly TendedTopic[];
+    let found: readonly CheckedTopic[];
     try {
-      const { tendTopics } = await import('./tend-topics.ts');
-      found = await tendTopics(this.#options, this.#clock);
+      const { checkTopics } = await import('./tend-topics.ts');
+      found = await checkTopics(this.#options, this.#clock);
     } catch (error) {
       const unknown = { partitions: 0, lacks: [messageOf(error)], created: false, limitBytes: undefined };
       found = this.#options.topics.map(({ name }) => ({ name, ...unknown }));
     }
-    this.#tendedMs = this.#clock.monoMs();
-    for (const topic of found) this.#say(topic);
+    this.#checkedMs = this.#clock.monoMs();
+    for (const topic of found) this.#log(topic);
     this.#topics = found;
     // Not every broker of a cluster knows at once of a topic that was just created.
     if (found.some(({ created, limitBytes }) => created && limitBytes === undefined)) this.#soon = true;
   }
 
   /** Once for each change. */
-  #say(topic: TendedTopic): void {
+  #log(topic: CheckedTopic): void {
     if (topic.created) this.#logger.info('kafka topic created', { topic: topic.name, partitions: topic.partitions });
     const last = this.#topics.find((one) => one.name === topic.name);
-    this.#sayPartitions(topic, last?.partitions ?? 0);
+    this.#logPartitions(topic, last?.partitions ?? 0);
     const before = last?.lacks.join('; ') ?? '';
     const lacks = topic.lacks.join('; ');
     if (lacks === before) return;
@@ -107,7 +107,7 @@ export class TopicKeeper {
     else this.#logger.warn('kafka topic is not as asked for', { topic: topic.name, lacks });
   }
   /** A key's place is its hash by the number of partitions: its events before and after are in two of them. */
-  #sayPartitions({ name, partitions, created }: TendedTopic, before: number): void {
+  #logPartitions({ name, partitions, created }: CheckedTopic, before: number): void {
     if (created || before === 0 || partitions === 0 || partitions === before) return;
     const what = 'kafka topic has another number of partitions: the order of a key does not hold across the change';
     this.#logger.warn(what, { topic: name, before, now: partitions });

@@ -144,7 +144,7 @@ class Admin implements OutboxAdmin {
       topicsLacking: topics
         .filter(({ lacks }) => lacks.length > 0)
         .map(({ name, lacks }) => `${name}: ${lacks.join(', ')}`),
-      brokerAway: state === undefined || state.connected ? '' : state.reason || 'not connected',
+      brokerUnreachable: state === undefined || state.connected ? '' : state.reason || 'not connected',
     };
     return this.#alerts.look(healthReport, clock.monoMs());
   }

@@ -3,7 +3,14 @@ import { test } from 'node:test';
 import { Alerts } from '../../shared/base/alerts.ts';
 import { type HealthReport, outboxRules } from './alerts.ts';
 
-const well: HealthReport = { waiting: 0, deadLetters: 0, damage: '', full: '', topicsLacking: [], brokerAway: '' };
+const well: HealthReport = {
+  waiting: 0,
+  deadLetters: 0,
+  damage: '',
+  full: '',
+  topicsLacking: [],
+  brokerUnreachable: '',
+};
 
 test('each rule fires at its own condition and not before', () => {
   const table: readonly [Partial<HealthReport>, readonly (readonly [string, string, number])[]][] = [
@@ -34,8 +41,8 @@ test('each rule fires at its own condition and not before', () => {
 
 test('a broker that is away is told of after an hour', () => {
   const alerts = new Alerts(outboxRules);
-  const names = (brokerAway: string, seconds: number): string[] =>
-    alerts.look({ ...well, brokerAway }, seconds * 1_000).map(({ name, summary }) => `${name}: ${summary}`);
+  const names = (brokerUnreachable: string, seconds: number): string[] =>
+    alerts.look({ ...well, brokerUnreachable }, seconds * 1_000).map(({ name, summary }) => `${name}: ${summary}`);
   assert.deepEqual(names('no route', 0), []);
   assert.deepEqual(names('refused', 3_599), []);
   assert.match(String(names('refused', 3_600)), /^KafkaNotConnected: .*refused/);

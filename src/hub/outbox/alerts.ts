@@ -12,13 +12,13 @@ export interface HealthReport {
   /** Topics of the broker that lack something, each in words. */
   readonly topicsLacking: readonly string[];
   /** '' while there is a connection, or no broker is configured; else why there is none. */
-  readonly brokerAway: string;
+  readonly brokerUnreachable: string;
 }
 
 /** RefdataOutboxLagHigh fires above this, by the specification. */
 const lagRows = 100;
 /** A box on a mobile link is without its broker for minutes every day. */
-const brokerAwayS = 3_600;
+const brokerUnreachableS = 3_600;
 
 export const outboxRules: readonly Rule<HealthReport>[] = [
   {
@@ -54,8 +54,9 @@ export const outboxRules: readonly Rule<HealthReport>[] = [
   {
     name: 'KafkaNotConnected',
     severity: 'warning',
-    forS: brokerAwayS,
-    value: ({ brokerAway }) => Number(brokerAway !== ''),
-    summary: ({ brokerAway }) => `there is no connection to the broker: ${brokerAway}; events wait, nothing is lost`,
+    forS: brokerUnreachableS,
+    value: ({ brokerUnreachable }) => Number(brokerUnreachable !== ''),
+    summary: ({ brokerUnreachable }) =>
+      `there is no connection to the broker: ${brokerUnreachable}; events wait, nothing is lost`,
   },
 ];

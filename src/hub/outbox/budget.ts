@@ -19,10 +19,10 @@ export interface BudgetOptions {
 }
 
 /** A change writes some 24 KiB; 64 of them move neither figure by more than 2 MiB. */
-const lookCommits = 64;
-const lookBytes = 1024 * 1024;
+const measureEveryCommits = 64;
+const measureEveryBytes = 1024 * 1024;
 /** Other programs fill the disk too. */
-const lookMs = 1_000;
+const measureEveryMs = 1_000;
 /**
  * What the publisher's marks may take beyond the budget: a mark lengthens its row by 32 bytes, so a page in ten may
  * split, and the index of waiting rows gives pages back meanwhile.
@@ -47,7 +47,7 @@ export class Budget {
   readonly #freeCount;
   #commitsLeft = 0;
   #bytesLeft = 0;
-  #lookedMs = 0;
+  #measuredMs = 0;
   /** '' while there is room, else what is lacking. */
   #lack = '';
 
@@ -61,7 +61,7 @@ export class Budget {
   /** '' while there is room for changes, else what is lacking, in words. */
   lack(): string {
     const due = this.#commitsLeft <= 0 || this.#bytesLeft <= 0;
-    if (due || this.#lack !== '' || this.#o.clock.monoMs() - this.#lookedMs >= lookMs) this.#look();
+    if (due || this.#lack !== '' || this.#o.clock.monoMs() - this.#measuredMs >= measureEveryMs) this.#measure();
     return this.#lack;
   }
 
@@ -92,7 +92,7 @@ export class Budget {
   }
 
   /** Something large came or went: look before the next change. */
-  lookSoon(): void {
+  measureSoon(): void {
     this.#commitsLeft = 0;
   }
 
@@ -100,14 +100,14 @@ export class Budget {
     return ((this.#pageCount.get() ?? 0) - (this.#freeCount.get() ?? 0)) * this.#pageSize;
   }
 
-  #look(): void {
-    this.#commitsLeft = lookCommits;
-    this.#bytesLeft = lookBytes;
-    this.#lookedMs = this.#o.clock.monoMs();
-    this.#lack = this.#judge();
+  #measure(): void {
+    this.#commitsLeft = measureEveryCommits;
+    this.#bytesLeft = measureEveryBytes;
+    this.#measuredMs = this.#o.clock.monoMs();
+    this.#lack = this.#measuredLack();
   }
 
-  #judge(): string {
+  #measuredLack(): string {
     const { dir, maxBytes, minFreeBytes } = this.#o;
     const used = this.usedBytes();
     if (used >= maxBytes) return `refdata.db holds ${used} bytes, outbox.max_bytes is ${maxBytes}`;

@@ -189,7 +189,7 @@ class OpenStore implements ChangeStore {
     this.#full = '';
     this.#budget.spent(size);
     this.#checkpoints.committed(size);
-    if (rows > 0) this.#tell(waiting);
+    if (rows > 0) this.#notify(waiting);
   }
 
   makeRoomBy(prune: Prune): void {
@@ -228,13 +228,13 @@ class OpenStore implements ChangeStore {
         this.#guarded(() => this.#files.verify());
         return result;
       } finally {
-        this.#lookAgain();
+        this.#reread();
       }
     });
   }
 
   /** Another connection has written. */
-  #lookAgain(): void {
+  #reread(): void {
     let waiting: number | undefined;
     try {
       this.#guarded(() => {
@@ -246,8 +246,8 @@ class OpenStore implements ChangeStore {
     } catch {
       // The import's own outcome is what counts; the next change meets the same failure and reports it.
     }
-    this.#budget.lookSoon();
-    this.#tell(waiting);
+    this.#budget.measureSoon();
+    this.#notify(waiting);
   }
 
   /** SQLite's failures as the callers know them, and remembered. */
@@ -285,7 +285,7 @@ class OpenStore implements ChangeStore {
     this.connection.pragma(`busy_timeout = ${ms}`);
   }
 
-  #tell(waiting: number | undefined): void {
+  #notify(waiting: number | undefined): void {
     for (const listener of this.#listeners) listener(waiting);
   }
 

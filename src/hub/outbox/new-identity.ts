@@ -5,6 +5,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Connection } from '../../shared/storage/open.ts';
 
-export function renewStoreIdentity(connection: Connection): void {
+export function renewStoreId(connection: Connection): void {
   connection.prepare('UPDATE progress SET store_id = ?').run(randomUUID());
 }

@@ -47,17 +47,17 @@ export class Transactions {
 
   /** A write transaction without a stamp. Throws what `work` throws and SQLite's own errors, after rolling back. */
   run<T>(work: () => T): T {
-    let whole = false;
+    let isComplete = false;
     this.#begin.run();
     try {
       const result = work();
-      whole = true;
+      isComplete = true;
       this.#commit.run();
       return result;
     } catch (error) {
       // SQLite has rolled back by itself after some failures (a full disk, an I/O error).
       if (this.#connection.inTransaction) this.#rollback.run();
-      if (whole) this.#writeOver();
+      if (isComplete) this.#overwriteFailedCommit();
       throw error;
     }
   }
@@ -67,7 +67,7 @@ export class Transactions {
    * kill would take it for committed. The next transaction's pages take its place, here one that only moves the last time
    * on by a microsecond (SQLite writes nothing where nothing changes).
    */
-  #writeOver(): void {
+  #overwriteFailedCommit(): void {
     try {
       this.#begin.run();
       const last = this.rows.progress();

@@ -12,8 +12,8 @@ function* cut(text: string | Uint8Array, size: number): Generator<Uint8Array> {
 }
 
 function split(format: BundleFormat, text: string, size = 7): readonly (readonly [string, string])[] {
-  return [...entriesOf(format, cut(text, size))].map(({ place, bytes }) => [
-    place,
+  return [...entriesOf(format, cut(text, size))].map(({ label, bytes }) => [
+    label,
     bytes === undefined ? 'too long' : Buffer.from(bytes).toString(),
   ]);
 }

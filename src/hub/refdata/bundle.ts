@@ -7,7 +7,7 @@ import type { BundleFormat } from './face.ts';
 
 export interface Entry {
   /** "line 3", "item 3"; from 1. */
-  readonly place: string;
+  readonly label: string;
   /** undefined: longer than the limit. */
   readonly bytes: Uint8Array | undefined;
 }
@@ -33,18 +33,18 @@ export function entriesOf(format: BundleFormat, blocks: Iterable<Uint8Array>): G
 
 /** Also the last line where no line feed ends it. Blank ones are entries: they count. */
 function* linesOf(blocks: Iterable<Uint8Array>): Generator<Entry> {
-  const line = new Parts();
+  const line = new EntryBytes();
   let number = 1;
   for (const block of blocks) {
     let from = 0;
     for (let at = block.indexOf(LF); at >= 0; at = block.indexOf(LF, from)) {
       line.add(block.subarray(from, at));
-      yield { place: `line ${number++}`, bytes: line.take() };
+      yield { label: `line ${number++}`, bytes: line.take() };
       from = at + 1;
     }
     line.add(block.subarray(from));
   }
-  if (!line.empty) yield { place: `line ${number}`, bytes: line.take() };
+  if (!line.empty) yield { label: `line ${number}`, bytes: line.take() };
 }
 
 function* itemsOf(cursor: Cursor): Generator<Entry> {
@@ -61,7 +61,7 @@ function* itemsOf(cursor: Cursor): Generator<Entry> {
     if (cursor.byte !== COMMA && cursor.byte !== BRACKET_END) throw malformed(`it breaks off in item ${number}`);
     more = cursor.byte === COMMA;
     cursor.step();
-    yield { place: `item ${number++}`, bytes };
+    yield { label: `item ${number++}`, bytes };
   }
   cursor.expect(BRACE_END);
   cursor.skipBlanks();
@@ -73,7 +73,7 @@ function malformed(why: string): LinesideError {
 }
 
 /** The pieces of one entry, which may lie across blocks. */
-class Parts {
+class EntryBytes {
   #parts: Uint8Array[] = [];
   #length = 0;
 
@@ -136,7 +136,7 @@ class Cursor {
 
   /** Up to the comma or bracket that ends it, which may be missing: the caller looks. */
   element(number: number): Uint8Array | undefined {
-    const parts = new Parts();
+    const parts = new EntryBytes();
     let from = this.#at;
     const flush = (): void => parts.add(this.#block.subarray(from, this.#at));
     const step = (): void => {

@@ -5,7 +5,7 @@ import type { Instant } from '../../shared/base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
 import { type DefinitionEventType, isWider, type JsonObject, narrowest, type Scope, scopes } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/face.ts';
-import { isOpen, mustBeOpen, noDictionary, openScopes } from './access.ts';
+import { dictionaryNotFound, isVisible, requireVisible, visibleScopes } from './access.ts';
 import { cursorAfter, positionOf } from './cursor.ts';
 import {
   type DictionaryHead,
@@ -18,7 +18,7 @@ import type { Actor, Dictionary, DictionaryPatch, DictionaryUpdate, NewDictionar
 import { compileSchema } from './json-schema.ts';
 import { dictionaryNameFault, titleFault } from './names.ts';
 import { takePage } from './page.ts';
-import { faultAt, mustMatch, reasonFaults, refuseFaults } from './refusals.ts';
+import { faultAt, reasonFaults, refuseFaults, requireVersion } from './refusals.ts';
 
 const listName = 'dictionaries';
 
@@ -34,19 +34,19 @@ export class Dictionaries {
   /** Throws NOT_FOUND where there is none, or none that the actor may see. */
   head(actor: Actor, name: string): DictionaryHead {
     const head = this.#rows.head(name);
-    if (head === undefined || !isOpen(actor, head.scope)) throw noDictionary(name);
+    if (head === undefined || !isVisible(actor, head.scope)) throw dictionaryNotFound(name);
     return head;
   }
 
   whole(actor: Actor, name: string): StoredDictionary {
     const stored = this.#rows.whole(name);
-    if (stored === undefined || !isOpen(actor, stored.scope)) throw noDictionary(name);
+    if (stored === undefined || !isVisible(actor, stored.scope)) throw dictionaryNotFound(name);
     return stored;
   }
 
   page(actor: Actor, page: PageRequest): Page<Dictionary> {
     const [after] = positionOf(listName, page, ['']) ?? [''];
-    const rows = this.#rows.page(after ?? '', openScopes(actor), page.limit + 1);
+    const rows = this.#rows.page(after ?? '', visibleScopes(actor), page.limit + 1);
     const { taken, more } = takePage(rows, page.limit, ({ schema }) => schema);
     const items = taken.map(dictionaryOf);
     const last = items.at(-1);
@@ -63,7 +63,7 @@ export class Dictionaries {
       ...definitionFaults({ title, scope, schema }),
       ...reasonFaults(changeReason),
     ]);
-    mustBeOpen(actor, scope);
+    requireVisible(actor, scope);
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
       if (this.#rows.head(name) !== undefined) {
         throw new LinesideError('CONFLICT', `there is a dictionary ${name} already`);
@@ -80,7 +80,7 @@ export class Dictionaries {
         changedBy: actor.name,
       };
       this.#rows.insert(dictionary);
-      tell(change, 'DefinitionCreated', 'dictionary.created', dictionary, scope);
+      emitDefinition(change, 'DefinitionCreated', 'dictionary.created', dictionary, scope);
       return dictionary;
     });
   }
@@ -100,13 +100,13 @@ export class Dictionaries {
     ]);
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
       const stored = this.whole(actor, name);
-      if (version !== undefined) mustMatch(`the dictionary ${name}`, stored.version, version);
+      if (version !== undefined) requireVersion(`the dictionary ${name}`, stored.version, version);
       if (patch.scope !== undefined) {
-        mustBeOpen(actor, patch.scope);
+        requireVisible(actor, patch.scope);
         if (isWider(patch.scope, stored.scope)) this.#widen(change, stored, patch.scope, confirmWidening);
       }
       const { dictionary, texts } = this.write(change, stored, patch);
-      tell(change, 'DefinitionUpdated', 'dictionary.updated', dictionary, texts);
+      emitDefinition(change, 'DefinitionUpdated', 'dictionary.updated', dictionary, texts);
       return dictionary;
     });
   }
@@ -162,7 +162,7 @@ export class Dictionaries {
 }
 
 /** `texts`: the event holds the title and the schema, and goes to those who may see both as they were written. */
-function tell(
+function emitDefinition(
   change: Change,
   eventType: DefinitionEventType,
   audit: string,

@@ -26,7 +26,9 @@ export function actOf(step: DraftStep, decision: 'approved' | 'rejected' | undef
   return decision === 'approved' ? 'approve' : 'reject';
 }
 
-export const toldAs: Readonly<Record<DraftAct, { readonly event: DefinitionEventType; readonly audit: string }>> = {
+export const eventsOfSteps: Readonly<
+  Record<DraftAct, { readonly event: DefinitionEventType; readonly audit: string }>
+> = {
   'request-review': { event: 'SchemaDraftReviewRequested', audit: 'draft.reviewRequested' },
   approve: { event: 'SchemaDraftDecided', audit: 'draft.approved' },
   reject: { event: 'SchemaDraftDecided', audit: 'draft.rejected' },

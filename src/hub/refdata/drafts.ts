@@ -6,7 +6,7 @@ import { type DefinitionEventType, type JsonObject, narrowest, type Scope } from
 import type { Page, PageRequest } from '../outbox/face.ts';
 import { cursorAfter, positionOf } from './cursor.ts';
 import { type Dictionaries, schemaFaults } from './dictionaries.ts';
-import { actOf, stateAfter, toldAs } from './draft-state.ts';
+import { actOf, eventsOfSteps, stateAfter } from './draft-state.ts';
 import type { Actor, Draft, DraftState, DraftStep } from './face.ts';
 import { takePage } from './page.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
@@ -70,7 +70,7 @@ export class Drafts {
         updatedBy: by,
         updatedAt: at,
       };
-      tell(change, scope, 'SchemaDraftCreated', 'draft.created', draft);
+      emitDraft(change, scope, 'SchemaDraftCreated', 'draft.created', draft);
       return draft;
     });
   }
@@ -121,7 +121,7 @@ export class Drafts {
       const { txTime } = change.stamp;
       this.#update.run(state, actor.name, txTime, id);
       const after: Draft = { ...draft, state, updatedBy: actor.name, updatedAt: txTime };
-      tell(change, scope, toldAs[act].event, toldAs[act].audit, after);
+      emitDraft(change, scope, eventsOfSteps[act].event, eventsOfSteps[act].audit, after);
       return after;
     });
   }
@@ -141,7 +141,7 @@ export class Drafts {
   }
 }
 
-function tell(change: Change, scope: Scope, eventType: DefinitionEventType, audit: string, draft: Draft): void {
+function emitDraft(change: Change, scope: Scope, eventType: DefinitionEventType, audit: string, draft: Draft): void {
   change.emit({ kind: 'definition', eventType, scope, dictionary: draft.dictionary, data: { ...draft } });
   change.audit(audit, `${draft.dictionary} draft ${draft.id}`, {
     state: draft.state,

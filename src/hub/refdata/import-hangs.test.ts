@@ -12,7 +12,7 @@ const large = Buffer.alloc(16 * 1024 + 1, '\n');
 
 test('no import, and one whose body comes slowly, are well: its worker answers', async (t) => {
   const { refdata } = temporaryRefdata(t);
-  await refdata.importAnswers();
+  await refdata.assertImportAlive();
   const rest = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
   const body = async function* (): AsyncGenerator<Uint8Array> {
@@ -22,7 +22,7 @@ test('no import, and one whose body comes slowly, are well: its worker answers',
   };
   const imported = refdata.importBundle(everyone, 'ndjson', '', body());
   await begun.promise;
-  await refdata.importAnswers();
+  await refdata.assertImportAlive();
   rest.resolve();
   assert.equal((await imported).created, 0);
 });
@@ -45,10 +45,10 @@ test('one that keeps all changes waiting for longer than it may is told, and no 
   };
   const imported = assert.rejects(refdata.importBundle(everyone, 'ndjson', '', body()), { code: 'TOO_LARGE' });
   await holds.promise;
-  await refdata.importAnswers();
+  await refdata.assertImportAlive();
   clock.advance(limitMs + 1_000);
-  await assert.rejects(refdata.importAnswers(), /it has kept all changes waiting for 141 s/);
+  await assert.rejects(refdata.assertImportAlive(), /it has kept all changes waiting for 141 s/);
   other.exec('ROLLBACK');
   await imported;
-  await refdata.importAnswers();
+  await refdata.assertImportAlive();
 });

@@ -5,7 +5,7 @@ import { type Instant, parseInstant } from '../../shared/base/instant.ts';
 import { sameJson } from '../../shared/base/same-json.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { isWider, type JsonObject } from '../outbox/event.ts';
-import { isOpen, shownName } from './access.ts';
+import { isVisible, quotedName } from './access.ts';
 import { entriesOf, maxEntryBytes } from './bundle.ts';
 import { type DictionaryHead, DictionaryRows } from './dictionary-rows.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
@@ -24,8 +24,8 @@ const maxItems = 100_000;
 interface Target {
   readonly head: DictionaryHead;
   readonly check: DataCheck;
-  /** Business keys so far, with their places. */
-  readonly places: Map<string, string>;
+  /** Business keys so far, with their labels. */
+  readonly labels: Map<string, string>;
 }
 
 export class ImportRun {
@@ -53,8 +53,8 @@ export class ImportRun {
   /** Throws INVALID_ARGUMENT with the faults, TOO_LARGE, MALFORMED. */
   run(format: BundleFormat, blocks: Iterable<Uint8Array>): ImportResult {
     let items = 0;
-    for (const { place, bytes } of entriesOf(format, blocks)) {
-      const blank = this.#entry(place, bytes, format === 'ndjson');
+    for (const { label, bytes } of entriesOf(format, blocks)) {
+      const blank = this.#entry(label, bytes, format === 'ndjson');
       this.#inTime?.();
       if (!blank && ++items > maxItems) {
         throw new LinesideError('TOO_LARGE', `a bundle has at most ${maxItems} items`, { hint: 'Cut it in two.' });
@@ -93,10 +93,10 @@ export class ImportRun {
 
   #item(place: string, item: BundleItem): readonly string[] {
     const target = this.#target(item.dictionary);
-    if (target === undefined) return [`there is no dictionary ${shownName(item.dictionary)}`];
-    const first = target.places.get(item.businessKey);
-    if (first !== undefined) return [`${shownName(item.businessKey)} is in ${first} already`];
-    target.places.set(item.businessKey, place);
+    if (target === undefined) return [`there is no dictionary ${quotedName(item.dictionary)}`];
+    const first = target.labels.get(item.businessKey);
+    if (first !== undefined) return [`${quotedName(item.businessKey)} is in ${first} already`];
+    target.labels.set(item.businessKey, place);
     return item.action === 'close' ? this.#close(target, item.businessKey) : this.#upsert(target, item);
   }
 
@@ -104,9 +104,9 @@ export class ImportRun {
     if (this.#targets.has(name)) return this.#targets.get(name);
     const head = this.#dictionaries.head(name);
     const target =
-      head === undefined || !isOpen(this.#actor, head.scope)
+      head === undefined || !isVisible(this.#actor, head.scope)
         ? undefined
-        : { head, check: this.#validators.of(head.id, head.version), places: new Map<string, string>() };
+        : { head, check: this.#validators.of(head.id, head.version), labels: new Map<string, string>() };
     this.#targets.set(name, target);
     return target;
   }
@@ -132,8 +132,8 @@ export class ImportRun {
 
   #close({ head }: Target, businessKey: string): readonly string[] {
     const newest = this.#writer.newest(head, businessKey);
-    if (newest === undefined) return [`there is no record ${shownName(businessKey)} in ${head.name} to close`];
-    if (newest.closed === 1) return [`the record ${shownName(businessKey)} of ${head.name} is closed already`];
+    if (newest === undefined) return [`there is no record ${quotedName(businessKey)} in ${head.name} to close`];
+    if (newest.closed === 1) return [`the record ${quotedName(businessKey)} of ${head.name} is closed already`];
     if (this.#faults.count > 0) return [];
     this.#writer.close(this.#change, head, businessKey, newest);
     this.#counts.closed++;

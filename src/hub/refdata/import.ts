@@ -93,7 +93,7 @@ export class Imports {
    * Resolves where no import is at work, or its worker comes to it; rejects where it keeps the write slot for longer than its
    * own limits allow. A worker that writes looks at no message.
    */
-  async answers(): Promise<void> {
+  async assertAlive(): Promise<void> {
     if (this.#heldSinceMs === undefined) return this.#worker?.answers();
     const heldMs = this.#o.clock.monoMs() - this.#heldSinceMs;
     if (heldMs > heldLimitMs) throw new Error(`it has kept all changes waiting for ${Math.round(heldMs / 1_000)} s`);
@@ -117,8 +117,8 @@ export class Imports {
     }
     const chunks = body[Symbol.asyncIterator]();
     const { head, ended } = await this.#head(chunks);
-    const here = ended ? await this.#importHere(wanted, head) : undefined;
-    return here ?? this.#withWorker((worker) => this.#importThere(worker, wanted, joined(head, chunks)));
+    const here = ended ? await this.#importOnMainThread(wanted, head) : undefined;
+    return here ?? this.#withWorker((worker) => this.#importInWorker(worker, wanted, joined(head, chunks)));
   }
 
   /** The beginning of a body: somewhat more than a small bundle, or all of it. */
@@ -137,7 +137,7 @@ export class Imports {
   }
 
   /** undefined: it took too long, and nothing is written. */
-  async #importHere(
+  async #importOnMainThread(
     { actor, format, changeReason }: Wanted,
     blocks: readonly Uint8Array[],
   ): Promise<ImportResult | undefined> {
@@ -168,7 +168,7 @@ export class Imports {
     }
   }
 
-  async #importThere(
+  async #importInWorker(
     worker: WorkerHost<ImportCalls>,
     { actor, format, changeReason }: Wanted,
     body: AsyncIterable<Uint8Array>,

@@ -63,7 +63,7 @@ const options: Options = { strict: false, logger: false, allErrors: true };
 const metaCheckers = new Map<Dialect, Ajv>();
 
 /** `at`: the pointer that leads to the schema in what the caller sent. `unhurried`: off the main thread, no time limit. */
-export function compileSchema(schema: JsonObject, at: string, unhurried = false): CompiledSchema {
+export function compileSchema(schema: JsonObject, at: string, noTimeLimit = false): CompiledSchema {
   const shape = shapeFault(schema, at);
   if (shape !== '') return { faults: [shape] };
   const text = JSON.stringify(schema);
@@ -77,8 +77,8 @@ export function compileSchema(schema: JsonObject, at: string, unhurried = false)
     return { faults: [`${at}/$schema is not known; known are ${Object.keys(dialects).join(' and ')}`] };
   const meta = metaFaults(dialect, own, at);
   if (meta.length > 0) return { faults: meta };
-  const compile = (): CompiledSchema => compileOwn(own, dialect, text.length, at, unhurried);
-  const compiled = unhurried ? compile() : withinMs(compileLimitMs, compile);
+  const compile = (): CompiledSchema => compileOwn(own, dialect, text.length, at, noTimeLimit);
+  const compiled = noTimeLimit ? compile() : withinMs(compileLimitMs, compile);
   return compiled ?? { faults: [`${at} takes too long to compile`] };
 }
 

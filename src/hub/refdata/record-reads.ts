@@ -5,7 +5,7 @@ import type { Connection } from '../../shared/storage/open.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/face.ts';
-import { shownName } from './access.ts';
+import { quotedName } from './access.ts';
 import { cursorAfter, positionOf } from './cursor.ts';
 import type { Dictionaries } from './dictionaries.ts';
 import type { Actor, RecordVersion } from './face.ts';
@@ -83,8 +83,8 @@ export class RecordReads {
     const row = this.#at.get({ dictionary: id, key: businessKey, at: time });
     if (row !== undefined) return versionOf(dictionary, row);
     throw this.#known.get(id, businessKey) === undefined
-      ? noRecord(dictionary, businessKey)
-      : new LinesideError('NOT_FOUND', `${shownName(businessKey)} of ${dictionary} is not valid at ${time}`, {
+      ? recordNotFound(dictionary, businessKey)
+      : new LinesideError('NOT_FOUND', `${quotedName(businessKey)} of ${dictionary} is not valid at ${time}`, {
           hint: 'Its history shows when it is.',
         });
   }
@@ -107,7 +107,7 @@ export class RecordReads {
     const { id } = this.#dictionaries.head(actor, dictionary);
     const [before] = positionOf('history', page, [0]) ?? [Number.MAX_SAFE_INTEGER];
     const record = this.#known.get(id, businessKey);
-    if (record === undefined) throw noRecord(dictionary, businessKey);
+    if (record === undefined) throw recordNotFound(dictionary, businessKey);
     const rows = this.#history.iterate(record, before ?? 0, page.limit + 1);
     const { taken, more } = takePage(rows, page.limit, ({ data }) => data);
     const items = taken.map((row) => versionOf(dictionary, row));
@@ -126,8 +126,8 @@ export class RecordReads {
   }
 }
 
-export function noRecord(dictionary: string, businessKey: string): LinesideError {
-  return new LinesideError('NOT_FOUND', `there is no record ${shownName(businessKey)} in ${dictionary}`);
+export function recordNotFound(dictionary: string, businessKey: string): LinesideError {
+  return new LinesideError('NOT_FOUND', `there is no record ${quotedName(businessKey)} in ${dictionary}`);
 }
 
 function versionOf(dictionary: string, row: StoredVersion): RecordVersion {

@@ -3,16 +3,16 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
-import { shownName } from './access.ts';
+import { quotedName } from './access.ts';
 import type { Dictionaries } from './dictionaries.ts';
 import type { DictionaryHead } from './dictionary-rows.ts';
 import type { Actor, RecordChange, RecordVersion } from './face.ts';
 import { Faults } from './faults.ts';
 import { businessKeyFault } from './names.ts';
 import { checkData } from './record-data.ts';
-import { noRecord } from './record-reads.ts';
+import { recordNotFound } from './record-reads.ts';
 import { type Newest, RecordWriter } from './record-writer.ts';
-import { faultAt, mustMatch, reasonFaults, refuseFaults } from './refusals.ts';
+import { faultAt, reasonFaults, refuseFaults, requireVersion } from './refusals.ts';
 import { Validators } from './validators.ts';
 import { openFrom } from './validity.ts';
 
@@ -36,7 +36,7 @@ export class Records {
     const keyFaults = faultAt('/businessKey', businessKeyFault(businessKey));
     return this.#put(actor, dictionary, businessKey, wanted, keyFaults, (newest) => {
       if (newest === undefined || newest.closed === 1) return;
-      throw new LinesideError('CONFLICT', `there is a record ${shownName(businessKey)} in ${dictionary} already`, {
+      throw new LinesideError('CONFLICT', `there is a record ${quotedName(businessKey)} in ${dictionary} already`, {
         hint: `It has version ${newest.version}: update it, or close it first.`,
       });
     });
@@ -50,7 +50,7 @@ export class Records {
     version: ExpectedVersion | undefined,
   ): Promise<RecordVersion> {
     return this.#put(actor, dictionary, businessKey, wanted, [], (newest, now) => {
-      mustBeOpenAt(dictionary, businessKey, newest, version, now);
+      requireOpen(dictionary, businessKey, newest, version, now);
     });
   }
 
@@ -95,7 +95,7 @@ export class Records {
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
       const head = this.#dictionaries.head(actor, dictionary);
       const found = this.#writer.newest(head, businessKey);
-      const newest = mustBeOpenAt(dictionary, businessKey, found, version, change.stamp.txTime);
+      const newest = requireOpen(dictionary, businessKey, found, version, change.stamp.txTime);
       return this.#writer.close(change, head, businessKey, newest);
     });
   }
@@ -127,8 +127,9 @@ export class Records {
       const first = places.get(key);
       const newest = this.#writer.newest(head, key);
       if (first !== undefined) faults.add(`/businessKeys/${place} is there already at /businessKeys/${first}`);
-      else if (newest === undefined) faults.add(`/businessKeys/${place} there is no record ${shownName(key)}`);
-      else if (newest.closed === 1) faults.add(`/businessKeys/${place} the record ${shownName(key)} is closed already`);
+      else if (newest === undefined) faults.add(`/businessKeys/${place} there is no record ${quotedName(key)}`);
+      else if (newest.closed === 1)
+        faults.add(`/businessKeys/${place} the record ${quotedName(key)} is closed already`);
       else if (faults.count === 0) this.#writer.close(change, head, key, newest);
       if (first === undefined) places.set(key, place);
     });
@@ -137,18 +138,18 @@ export class Records {
 }
 
 /** Throws NOT_FOUND, VERSION_REQUIRED, STALE_VERSION, and CONFLICT for a closed record, in this order. */
-function mustBeOpenAt(
+function requireOpen(
   dictionary: string,
   businessKey: string,
   newest: Newest | undefined,
   version: ExpectedVersion | undefined,
   now: Instant,
 ): Newest {
-  if (newest === undefined) throw noRecord(dictionary, businessKey);
-  const what = `the record ${shownName(businessKey)} of ${dictionary}`;
+  if (newest === undefined) throw recordNotFound(dictionary, businessKey);
+  const what = `the record ${quotedName(businessKey)} of ${dictionary}`;
   // Reading it now gives the version before, again and again.
   const ahead = newest.closed === 0 && newest.validFrom > now;
-  mustMatch(
+  requireVersion(
     what,
     newest.version,
     version,

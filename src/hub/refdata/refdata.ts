@@ -13,7 +13,7 @@ import { Records } from './records.ts';
 /** The reference data as its owner has it. */
 export interface OwnedRefdata extends Refdata {
   /** Resolves while no import hangs. */
-  importAnswers(): Promise<void>;
+  assertImportAlive(): Promise<void>;
 }
 
 /** The store stays its owner's: close() ends the import that runs, and closes no file. */
@@ -41,7 +41,7 @@ export function openRefdata(options: ImportOptions): OwnedRefdata {
     history: (...call) => reading(store, () => reads.history(...call)),
     bulkClose: (...call) => records.bulkClose(...call),
     importBundle: (...call) => imports.run(...call),
-    importAnswers: () => imports.answers(),
+    assertImportAlive: () => imports.assertAlive(),
     close: () => imports.close(),
   };
 }

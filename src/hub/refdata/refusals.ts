@@ -25,7 +25,7 @@ export function reasonFaults(changeReason: string | undefined): readonly string[
 }
 
 /** `hint`: where the version that is there is found. VERSION_REQUIRED, or STALE_VERSION: another one is expected. */
-export function mustMatch(
+export function requireVersion(
   what: string,
   version: number,
   expected: ExpectedVersion | undefined,

@@ -11,14 +11,14 @@ const anyObject: DataCheck = () => [];
 
 export class Validators {
   readonly #schema;
-  readonly #unhurried: boolean;
+  readonly #noTimeLimit: boolean;
   /** By id and version; in the order of their last use. */
   readonly #kept = new Map<string, DataCheck>();
 
   /** `unhurried`: off the main thread, where a check may take its time. */
-  constructor(connection: Connection, unhurried: boolean) {
+  constructor(connection: Connection, noTimeLimit: boolean) {
     this.#schema = connection.prepare<[number], string | null>('SELECT schema FROM dictionaries WHERE id = ?').pluck();
-    this.#unhurried = unhurried;
+    this.#noTimeLimit = noTimeLimit;
   }
 
   /** Of a committed dictionary: what is kept here must not be rolled back. */
@@ -35,7 +35,7 @@ export class Validators {
   #compiled(id: number): DataCheck {
     const text = this.#schema.get(id);
     if (text === undefined || text === null) return anyObject;
-    const compiled = compileSchema(JSON.parse(text) as JsonObject, '/schema', this.#unhurried);
+    const compiled = compileSchema(JSON.parse(text) as JsonObject, '/schema', this.#noTimeLimit);
     if ('check' in compiled) return compiled.check;
     // It was taken once, by an older lineside or on an idler machine: data that cannot be checked is not taken.
     return () => [`/data cannot be checked: the schema of its dictionary does not compile: ${compiled.faults[0]}`];

@@ -122,12 +122,12 @@ describe('the way to a collector', () => {
     const { port } = await collector(t);
     const to = transport(t, port);
     const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).about, never);
-    assert.deepEqual([faulty.kind, faulty.kind === 'refused' && faulty.forever], ['refused', false]);
+    assert.deepEqual([faulty.kind, faulty.kind === 'refused' && faulty.permanent], ['refused', false]);
     assert.match(faulty.kind === 'refused' ? faulty.reason : '', /INVALID_ARGUMENT: device_id: has 129 characters/);
     const large = await send(to, batch(0, 1, 5 * 1024 * 1024));
-    assert.deepEqual([large.kind, large.kind === 'refused' && large.forever], ['refused', true]);
+    assert.deepEqual([large.kind, large.kind === 'refused' && large.permanent], ['refused', true]);
     const ahead = await send(to, batch(5, 10));
-    assert.deepEqual([ahead.kind, ahead.kind === 'refused' && ahead.forever], ['refused', false]);
+    assert.deepEqual([ahead.kind, ahead.kind === 'refused' && ahead.permanent], ['refused', false]);
     assert.match(ahead.kind === 'refused' ? ahead.reason : '', /OUT_OF_RANGE: after_id: 5 is above the position 0/);
     assert.equal(to.state().connected, true);
     assert.equal((await send(to, batch(0, 10))).kind, 'stored');

@@ -143,9 +143,9 @@ class CollectorTransport implements Transport {
       const reason = `the collector took it, and says that it has the log only up to ${String(throughId)}`;
       return { kind: 'unreached', reason, wireBytes: cost };
     } catch (error) {
-      const { reason, isReached, isForever } = this.#failed(error);
+      const { reason, isReached, isPermanent } = this.#failed(error);
       if (!isReached) return { kind: 'unreached', reason, wireBytes: wentOut() ? cost : 0 };
-      return { kind: 'refused', reason, forever: isForever, wireBytes: cost };
+      return { kind: 'refused', reason, permanent: isPermanent, wireBytes: cost };
     }
   }
 
@@ -224,7 +224,7 @@ class CollectorTransport implements Transport {
     this.#overheadBytes += pings * PING_BYTES;
   }
 
-  #failed(error: unknown): { reason: string; isReached: boolean; isForever: boolean } {
+  #failed(error: unknown): { reason: string; isReached: boolean; isPermanent: boolean } {
     const code = error instanceof ClientError ? error.code : undefined;
     // Go's servers unpack only what they were built with.
     if (code === Status.UNIMPLEMENTED && this.#compresses) {
@@ -232,14 +232,14 @@ class CollectorTransport implements Transport {
       this.#logger.info('upstream goes uncompressed: the collector may not unpack gzip', {
         collector: this.#options.address,
       });
-      return { reason: this.#reasonOf(error), isReached: false, isForever: false };
+      return { reason: this.#reasonOf(error), isReached: false, isPermanent: false };
     }
     const isReached = code !== undefined && !unreached.has(code);
     const reason = this.#reasonOf(error);
     // A handshake that fails has cost what one costs.
     if (/certificate|tls|ssl|handshake/i.test(reason)) this.#overheadBytes += connectionCost(false);
     this.#set({ connected: isReached, reason });
-    return { reason, isReached, isForever: code !== undefined && isTooLarge(code, reason) };
+    return { reason, isReached, isPermanent: code !== undefined && isTooLarge(code, reason) };
   }
 
   /** Never with the token in it. */

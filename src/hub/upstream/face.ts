@@ -14,8 +14,8 @@ export interface About {
 export type SendOutcome =
   /** Durably with the other side. `wireBytes`: what it cost on the link, or a little more. */
   | { readonly kind: 'stored'; readonly wireBytes: number }
-  /** The other side was reached and refused it. `forever`: it can never go as it is (too large, malformed). */
-  | { readonly kind: 'refused'; readonly reason: string; readonly forever: boolean; readonly wireBytes?: number }
+  /** The other side was reached and refused it. `permanent`: it can never go as it is (too large, malformed). */
+  | { readonly kind: 'refused'; readonly reason: string; readonly permanent: boolean; readonly wireBytes?: number }
   /** It may or may not have arrived. */
   | { readonly kind: 'unreached'; readonly reason: string; readonly wireBytes?: number };
 

@@ -151,9 +151,9 @@ describe('the way over Kafka', () => {
     const { transport, connected } = setUp(t);
     const broker = await connected();
     const refused = transport.send(Buffer.from('x'), about, never);
-    broker.settle({ kind: 'refused', reason: 'too large', forever: true });
+    broker.settle({ kind: 'refused', reason: 'too large', permanent: true });
     const outcome = await refused;
-    assert.ok(outcome.kind === 'refused' && outcome.forever && !broker.stopped);
+    assert.ok(outcome.kind === 'refused' && outcome.permanent && !broker.stopped);
     broker.answer = 'offline';
     const offline = await transport.send(Buffer.from('x'), about, never);
     assert.deepEqual([offline.kind, offline.wireBytes], ['unreached', 0]);

@@ -144,7 +144,7 @@ describe('the shipper', () => {
   it('a refusal is no end: it says so, and tries again in growing steps', async (t) => {
     const box = new Box(t);
     box.line.lastId = 10;
-    const no = { kind: 'refused', reason: 'the topic is read-only', forever: false } as const;
+    const no = { kind: 'refused', reason: 'the topic is read-only', permanent: false } as const;
     box.transport.outcomes = [no, no, no];
     box.shipper.start();
     await box.until('it is refused', () => box.shipper.status().state === 'refused');

@@ -294,12 +294,12 @@ export class Shipper {
 
   #notStored(outcome: Exclude<SendOutcome, { kind: 'stored' }>, { packed, bytes, correctsTo }: Held): void {
     this.#journal.repeatedBatches += 1;
-    const tooLarge = outcome.kind === 'refused' && outcome.forever && packed.entries.length > 0;
+    const tooLarge = outcome.kind === 'refused' && outcome.permanent && packed.entries.length > 0;
     if (tooLarge) {
       this.#held = undefined;
       this.#mostBytes = Math.max(LEAST_BYTES, Math.min(this.#mostBytes, Math.floor(bytes.length / 2)));
       this.#reading.cut(packed, outcome.reason);
-    } else if (outcome.kind === 'refused' && outcome.forever && correctsTo > 0) {
+    } else if (outcome.kind === 'refused' && outcome.permanent && correctsTo > 0) {
       // No entry waits for a correction that can never go.
       this.#held = undefined;
       this.#persistedState.unset = unsetAfter(this.#persistedState.unset, correctsTo);

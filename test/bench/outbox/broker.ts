@@ -1,7 +1,7 @@
 /** A real broker for a row: Apache Kafka, as the tests start it, in a directory of its own. */
 import { join } from 'node:path';
 import type { KafkaOptions } from '../../../src/hub/kafka/face.ts';
-import { tendTopics } from '../../../src/hub/kafka/tend-topics.ts';
+import { checkTopics } from '../../../src/hub/kafka/tend-topics.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { kafkaJars, Missing } from '../../kafka/jars.ts';
 import { startKafka } from '../../kafka/kafka.ts';
@@ -34,7 +34,7 @@ export async function startBroker(): Promise<BenchBroker> {
     bootstrap,
     async createTopic(name) {
       const options: KafkaOptions = kafkaOptions(bootstrap, [name]);
-      const [report] = await tendTopics(options, systemClock);
+      const [report] = await checkTopics(options, systemClock);
       if (report === undefined || report.lacks.length > 0) throw new Error(report?.lacks.join('; ') ?? 'no topic');
     },
     async close() {

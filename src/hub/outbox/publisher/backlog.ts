@@ -1,27 +1,27 @@
 /**
- * How far the waiting rows were looked at, and what is to be found again. Pure.
+ * How far the waiting rows were scanned, and which are to be found again. Pure.
  *
- * The scan meets each row once, in the order of the ids. A row that can neither go nor be held is passed over, and of all
- * the rows that were passed over for a key or a topic only the lowest id is kept: its gap. A pass goes once more over what
- * the scan has seen, from the lowest gap on, and finds them again. So what is kept is bounded by keys and topics, not rows.
+ * The scan meets each row once, in the order of the ids. A row that can be neither offered nor held is passed over, and of
+ * all the rows that were passed over for a key or a topic only the lowest id is kept: its gap. A pass reads once more what
+ * the scan has seen, from the lowest gap on, and finds them again. So memory is bounded by keys and topics, not by rows.
  *
- * Lowering a gap is always safe: rows are looked at again for nothing. It is raised only by a pass that has met, in order,
+ * Lowering a gap is always safe: rows are read again for nothing. A gap is raised only by a pass that has met, in order,
  * every row from there on.
  */
-const nowhere = Number.POSITIVE_INFINITY;
+const noRow = Number.POSITIVE_INFINITY;
 
 /** Rows passed over: none below `from`. */
 export class Gap {
-  from = nowhere;
+  from = noRow;
   /** The pass that has passed over a row of it last: that pass cannot close it. */
   skippedIn = 0;
 
   get isEmpty(): boolean {
-    return this.from === nowhere;
+    return this.from === noRow;
   }
 }
 
-/** A pass that is no longer needed goes on for so many rows to fill up what is held. */
+/** A pass that is no longer needed continues for so many rows to fill up what is held. */
 const idlePassRows = 1_000;
 
 interface Pass {
@@ -39,7 +39,7 @@ export class Backlog {
   #pass: Pass | undefined;
   #isSought = false;
 
-  /** Where reading goes on: rows behind `after`. `pass` (0: the scan) changes whenever rows read before are to be dropped. */
+  /** Where reading resumes: rows behind `after`. `pass` (0: the scan) changes whenever rows read before are to be dropped. */
   get position(): { readonly after: number; readonly pass: number } {
     const pass = this.#pass;
     return pass === undefined ? { after: this.#seenTo, pass: 0 } : { after: pass.at, pass: pass.number };
@@ -49,7 +49,7 @@ export class Backlog {
     return this.#pass !== undefined;
   }
 
-  /** A pass is to begin: there is a gap whose rows may go. */
+  /** A pass is to begin: there is a gap whose rows may be sent. */
   get isSought(): boolean {
     return this.#isSought;
   }
@@ -62,27 +62,27 @@ export class Backlog {
     return id <= this.#seenTo;
   }
 
-  /** Instead of the pass that is on its way, if one is. */
+  /** Replaces the pass that runs, if one does. */
   beginPass(gaps: Iterable<Gap>): void {
     this.#isSought = false;
-    let from = nowhere;
+    let from = noRow;
     for (const gap of gaps) from = Math.min(from, gap.from);
-    if (from === nowhere) return;
+    if (from === noRow) return;
     this.#pass = { number: ++this.#passes, start: from - 1, at: from - 1, idle: 0 };
   }
 
-  /** Given up; what it has met need not be met again by the next one. */
+  /** Abandoned; what it has met need not be met again by the next one. */
   leavePass(): void {
     this.#pass = undefined;
   }
 
   /** It has met all that the scan has seen: a gap that it did not add to is none any more. */
   endPass(all: Iterable<{ readonly gap: Gap }>): void {
-    for (const { gap } of all) if (this.isWhole(gap)) gap.from = nowhere;
+    for (const { gap } of all) if (this.isWhole(gap)) gap.from = noRow;
     this.#pass = undefined;
   }
 
-  /** Looked at, and accounted for. */
+  /** The row was scanned, and is accounted for. */
   advance(id: number): void {
     if (this.#pass === undefined) {
       this.#seenTo = id;
@@ -106,7 +106,7 @@ export class Backlog {
     gap.skippedIn = this.#passes;
   }
 
-  /** The row is in hand; every row of the gap before it has been met. */
+  /** The row is a head or held; every row of the gap before it has been met. */
   met(gap: Gap, id: number): void {
     if (!gap.isEmpty) gap.from = id + 1;
   }

@@ -1,7 +1,7 @@
 /** What the broker refuses, in the operator's log: a line for each kind of reason, not one for each row or attempt. */
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
-import type { Write } from './publish-scheduler.ts';
+import type { RowUpdate } from './publish-scheduler.ts';
 
 /** A reason that did not occur for so long is logged again. */
 const QUIET_MS = 3_600_000;
@@ -20,7 +20,7 @@ export class BrokerRejectLog {
   }
 
   /** The row by its id only: keys of records are not for the journal. */
-  note(write: Write): void {
+  note(write: RowUpdate): void {
     if (write.kind === 'published') return;
     const { kind, id, attempts, reason } = write;
     const nowMs = this.#clock.monoMs();

@@ -93,7 +93,7 @@ export class FakeBroker implements Broker {
         return { kind: 'acknowledged' };
       case 'refuse':
       case 'refuse for ever':
-        return { kind: 'refused', reason: 'not allowed', forever: answer === 'refuse for ever' };
+        return { kind: 'refused', reason: 'not allowed', permanent: answer === 'refuse for ever' };
       case 'lost':
       case 'time out':
         return { kind: 'unreached', reason: 'timed out' };

@@ -1,8 +1,8 @@
-/** Rows kept in memory until the row of their key before them has gone: bounded in rows and bytes. Pure. */
-export class HeldRows<Lane, R extends { readonly id: number; readonly bytes: number }> {
+/** Rows kept in memory until the row of their key before them is done with: bounded in rows and bytes. Pure. */
+export class HeldRows<Queue, R extends { readonly id: number; readonly bytes: number }> {
   readonly #maxRows: number;
   readonly #maxBytes: number;
-  readonly #byLane = new Map<Lane, R[]>();
+  readonly #byQueue = new Map<Queue, R[]>();
   readonly #ids = new Set<number>();
   #bytes = 0;
 
@@ -23,36 +23,36 @@ export class HeldRows<Lane, R extends { readonly id: number; readonly bytes: num
     return this.#ids.has(id);
   }
 
-  /** Lanes for which rows are held. */
-  lanes(): Iterable<Lane> {
-    return this.#byLane.keys();
+  /** Queues for which rows are held. */
+  queues(): Iterable<Queue> {
+    return this.#byQueue.keys();
   }
 
-  /** Behind those held for the lane already. False: there is no room. */
-  hold(lane: Lane, row: R): boolean {
+  /** Behind those held for the queue already. False: there is no room. */
+  hold(queue: Queue, row: R): boolean {
     if (this.#ids.size >= this.#maxRows || this.#bytes + row.bytes > this.#maxBytes) return false;
-    const rows = this.#byLane.get(lane);
-    if (rows === undefined) this.#byLane.set(lane, [row]);
+    const rows = this.#byQueue.get(queue);
+    if (rows === undefined) this.#byQueue.set(queue, [row]);
     else rows.push(row);
     this.#ids.add(row.id);
     this.#bytes += row.bytes;
     return true;
   }
 
-  /** The next row of the lane, which is no longer held. */
-  takeNext(lane: Lane): R | undefined {
-    const rows = this.#byLane.get(lane);
+  /** The next row of the queue, which is no longer held. */
+  takeNext(queue: Queue): R | undefined {
+    const rows = this.#byQueue.get(queue);
     const row = rows?.shift();
     if (row !== undefined) this.#forget(row);
-    if (rows?.length === 0) this.#byLane.delete(lane);
+    if (rows?.length === 0) this.#byQueue.delete(queue);
     return row;
   }
 
-  /** Holds nothing more for the lane; answers the first row that was held. */
-  letGo(lane: Lane): R | undefined {
-    const rows = this.#byLane.get(lane) ?? [];
+  /** Holds nothing more for the queue; returns the first row that was held. */
+  drop(queue: Queue): R | undefined {
+    const rows = this.#byQueue.get(queue) ?? [];
     for (const row of rows) this.#forget(row);
-    this.#byLane.delete(lane);
+    this.#byQueue.delete(queue);
     return rows[0];
   }
 

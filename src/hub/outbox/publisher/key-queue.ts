@@ -1,6 +1,6 @@
-/** A lane: a key that has a row in hand, and what becomes of that row. Pure. */
+/** The queue of a key: its head row, and the state of that row. Pure. */
 import { Gap } from './backlog.ts';
-import type { Slice, Topic } from './topic-state.ts';
+import type { Slice, TopicState } from './topic-state.ts';
 
 export interface RowHead {
   readonly id: number;
@@ -11,13 +11,13 @@ export interface RowHead {
   readonly bytes: number;
 }
 
-/** The row in hand. */
+/** The first row of a key. */
 export type Head<R> =
-  /** It may be offered. row undefined: to be read again by its id. */
+  /** It may be offered. row undefined: to be re-read by its id. */
   | { readonly kind: 'ready'; readonly id: number; readonly row: R | undefined }
   /** The broker has it. */
   | {
-      readonly kind: 'flying';
+      readonly kind: 'inFlight';
       readonly id: number;
       readonly bytes: number;
       readonly attempts: number;
@@ -25,20 +25,20 @@ export type Head<R> =
     }
   /** Its outcome is being written. */
   | { readonly kind: 'settled'; readonly id: number; readonly sinceMs: number }
-  /** To be tried again later. `refused`: it counts as blocked. */
-  | { readonly kind: 'parked'; readonly id: number; readonly refused: boolean; readonly retryAtMs: number }
+  /** To be retried later. `refused`: it counts as blocked. */
+  | { readonly kind: 'backoff'; readonly id: number; readonly refused: boolean; readonly retryAtMs: number }
   /** None: the next row is among those passed over. */
-  | { readonly kind: 'hungry' };
+  | { readonly kind: 'idle' };
 
-export class Lane<R> {
+export class KeyQueue<R> {
   /** Of its key: hashed once. */
   readonly name: string;
   readonly topicName: string;
   readonly key: string;
   readonly slice: Slice;
-  readonly topic: Topic;
+  readonly topic: TopicState;
   /** Set by LaneTable.move() only. */
-  head: Head<R> = { kind: 'hungry' };
+  head: Head<R> = { kind: 'idle' };
   /** Its rows that were passed over. */
   readonly gap = new Gap();
   /** Retries of the head, for the backoff. */
@@ -55,71 +55,71 @@ export class Lane<R> {
   }
 }
 
-/** All lanes: by their key, by the id of their head, by what becomes of it. */
-export class LaneTable<R extends RowHead> {
-  readonly #byKey = new Map<string, Lane<R>>();
-  readonly #byHead = new Map<number, Lane<R>>();
-  /** Each in the order in which the lanes came to it. */
-  readonly #in: Readonly<Record<Head<R>['kind'], Set<Lane<R>>>> = {
+/** All queues: by their key, by the id of their head, by what becomes of it. */
+export class KeyQueues<R extends RowHead> {
+  readonly #byKey = new Map<string, KeyQueue<R>>();
+  readonly #byHead = new Map<number, KeyQueue<R>>();
+  /** Each in the order in which the queues came to it. */
+  readonly #in: Readonly<Record<Head<R>['kind'], Set<KeyQueue<R>>>> = {
     ready: new Set(),
-    flying: new Set(),
+    inFlight: new Set(),
     settled: new Set(),
-    parked: new Set(),
-    hungry: new Set(),
+    backoff: new Set(),
+    idle: new Set(),
   };
 
   get size(): number {
     return this.#byKey.size;
   }
 
-  /** Rows in hand. */
+  /** Head rows. */
   get heads(): number {
     return this.#byHead.size;
   }
 
-  all(): Iterable<Lane<R>> {
+  all(): Iterable<KeyQueue<R>> {
     return this.#byKey.values();
   }
 
-  in(kind: Head<R>['kind']): ReadonlySet<Lane<R>> {
+  in(kind: Head<R>['kind']): ReadonlySet<KeyQueue<R>> {
     return this.#in[kind];
   }
 
-  of(row: RowHead): Lane<R> | undefined {
+  of(row: RowHead): KeyQueue<R> | undefined {
     return this.#byKey.get(nameOf(row));
   }
 
-  withHead(id: number): Lane<R> | undefined {
+  withHead(id: number): KeyQueue<R> | undefined {
     return this.#byHead.get(id);
   }
 
-  open(row: RowHead, slice: Slice): Lane<R> {
+  open(row: RowHead, slice: Slice): KeyQueue<R> {
     const name = nameOf(row);
-    const lane = new Lane<R>(name, row, slice);
-    this.#byKey.set(name, lane);
-    this.#in.hungry.add(lane);
-    return lane;
+    const queue = new KeyQueue<R>(name, row, slice);
+    this.#byKey.set(name, queue);
+    this.#in.idle.add(queue);
+    return queue;
   }
 
-  move(lane: Lane<R>, head: Head<R>): void {
-    const [before, after] = [idOf(lane.head), idOf(head)];
-    this.#in[lane.head.kind].delete(lane);
-    this.#in[head.kind].add(lane);
-    lane.head = head;
+  move(queue: KeyQueue<R>, head: Head<R>): void {
+    const [before, after] = [idOf(queue.head), idOf(head)];
+    this.#in[queue.head.kind].delete(queue);
+    this.#in[head.kind].add(queue);
+    queue.head = head;
     if (before === after) return;
     if (before !== undefined) this.#byHead.delete(before);
-    if (after !== undefined) this.#byHead.set(after, lane);
+    if (after !== undefined) this.#byHead.set(after, queue);
   }
 
-  close(lane: Lane<R>): void {
-    this.#in[lane.head.kind].delete(lane);
-    if (lane.head.kind !== 'hungry') this.#byHead.delete(lane.head.id);
-    this.#byKey.delete(lane.name);
+  close(queue: KeyQueue<R>): void {
+    this.#in[queue.head.kind].delete(queue);
+    if (queue.head.kind !== 'idle') this.#byHead.delete(queue.head.id);
+    this.#byKey.delete(queue.name);
   }
 }
 
 function idOf(head: Head<unknown>): number | undefined {
-  return head.kind === 'hungry' ? undefined : head.id;
+  return head.kind === 'idle' ? undefined : head.id;
 }
 
 /** No topic's name has a space. */

@@ -3,18 +3,18 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Outcome } from '../../kafka/face.ts';
 import type { RowHead } from './key-queue.ts';
-import { Lanes } from './publish-scheduler.ts';
+import { PublishScheduler } from './publish-scheduler.ts';
 import { ReadAhead } from './read-ahead.ts';
-import type { LaneLimits } from './scheduler-state.ts';
+import type { SchedulerLimits } from './scheduler-state.ts';
 
 const ack: Outcome = { kind: 'acknowledged' };
-const refused: Outcome = { kind: 'refused', reason: 'no', forever: false };
-const tooLarge: Outcome = { kind: 'refused', reason: 'too large', forever: true };
+const refused: Outcome = { kind: 'refused', reason: 'no', permanent: false };
+const tooLarge: Outcome = { kind: 'refused', reason: 'too large', permanent: true };
 const unreached: Outcome = { kind: 'unreached', reason: 'timed out' };
 
-const limits: LaneLimits = {
+const limits: SchedulerLimits = {
   inFlightBytes: 1_000,
-  lanes: 100,
+  keys: 100,
   heldRows: 4,
   heldBytes: 1_000,
   blockedKeys: 3,
@@ -23,7 +23,7 @@ const limits: LaneLimits = {
 
 /** The outbox and the loop in a few lines: rows wait in a map, and are offered as the publisher does it. */
 class Rig {
-  readonly lanes: Lanes<RowHead>;
+  readonly scheduler: PublishScheduler<RowHead>;
   readonly waiting = new Map<number, RowHead>();
   /** Every id that was taken, in order. */
   readonly taken: number[] = [];
@@ -33,17 +33,17 @@ class Rig {
   #nextId = 1;
   readonly #ahead: ReadAhead<RowHead>;
 
-  constructor(changes: Partial<LaneLimits> = {}) {
-    this.lanes = new Lanes({ ...limits, ...changes });
+  constructor(changes: Partial<SchedulerLimits> = {}) {
+    this.scheduler = new PublishScheduler({ ...limits, ...changes });
     this.#ahead = new ReadAhead((after) => {
       const rows: RowHead[] = [];
       for (const row of this.waiting.values()) {
-        if (row.id <= after || this.lanes.isInHand(row.id)) continue;
-        if (rows.length === 7) return { rows, lookedTo: rows.at(-1)?.id ?? after, ended: false };
+        if (row.id <= after || this.scheduler.isLoaded(row.id)) continue;
+        if (rows.length === 7) return { rows, readTo: rows.at(-1)?.id ?? after, ended: false };
         rows.push(row);
         this.looked++;
       }
-      return { rows, lookedTo: rows.at(-1)?.id ?? after, ended: true };
+      return { rows, readTo: rows.at(-1)?.id ?? after, ended: true };
     });
   }
 
@@ -59,22 +59,22 @@ class Rig {
   /** Offers all that may go; answers what was taken. */
   pump(room = Number.POSITIVE_INFINITY): number[] {
     const from = this.taken.length;
-    this.lanes.wake(this.now);
-    for (const { id, row } of this.lanes.readyRows()) {
+    this.scheduler.timePassed(this.now);
+    for (const { id, row } of this.scheduler.readyRows()) {
       const again = row ?? this.waiting.get(id);
-      if (again === undefined) this.lanes.gone(id);
-      else if (!this.lanes.hasRoomFor(again) || !this.#take(again, room, from)) return this.taken.slice(from);
+      if (again === undefined) this.scheduler.removed(id);
+      else if (!this.scheduler.hasRoomFor(again) || !this.#take(again, room, from)) return this.taken.slice(from);
     }
     for (let looks = 0; ; looks++) {
       assert.ok(looks < 20_000, 'looks for ever');
-      const position = this.lanes.position();
+      const position = this.scheduler.position();
       const row = this.#ahead.peek(position);
       if (row === undefined) {
         if (position.pass === 0) break;
-        this.lanes.exhausted();
+        this.scheduler.exhausted();
         continue;
       }
-      const verdict = this.lanes.judge(row, this.now);
+      const verdict = this.scheduler.decide(row, this.now);
       if (verdict === 'wait' || (verdict === 'offer' && !this.#take(row, room, from))) break;
       this.#ahead.consumed();
     }
@@ -84,13 +84,13 @@ class Rig {
   #take(row: RowHead, room: number, from: number): boolean {
     if (this.taken.length - from >= room) return false;
     this.taken.push(row.id);
-    this.lanes.taken(row, this.now);
+    this.scheduler.taken(row, this.now);
     return true;
   }
 
   /** The outcome, and the commit of what it says unless `uncommitted`. */
   settle(id: number, outcome: Outcome, uncommitted = false): void {
-    const write = this.lanes.settled(id, outcome, this.now);
+    const write = this.scheduler.settled(id, outcome, this.now);
     if (write === undefined || uncommitted) return;
     const row = this.waiting.get(id);
     assert.ok(row, `${id} was settled twice`);
@@ -100,7 +100,7 @@ class Rig {
     }
     if (write.kind === 'dead') this.dead.push(id);
     this.waiting.delete(id);
-    this.lanes.written(id);
+    this.scheduler.written(id);
   }
 
   requeue(row: RowHead): void {
@@ -109,18 +109,18 @@ class Rig {
     this.waiting.clear();
     for (const [id, each] of sorted) this.waiting.set(id, each);
     this.#ahead.drop();
-    this.lanes.waitsAgain(row.topic, row.id);
+    this.scheduler.requeued(row.topic, row.id);
   }
 }
 
-describe('lanes', () => {
+describe('the publish scheduler', () => {
   test('of each key one row is on its way, the next when the one before is written', () => {
     const rig = new Rig();
     rig.add('a a b a c');
     assert.deepEqual(rig.pump(), [1, 3, 5]);
     rig.settle(1, ack, true);
     assert.deepEqual(rig.pump(), [], 'acknowledged is not enough');
-    rig.lanes.written(1);
+    rig.scheduler.written(1);
     rig.waiting.delete(1);
     assert.deepEqual(rig.pump(), [2]);
     rig.settle(2, ack);
@@ -140,13 +140,13 @@ describe('lanes', () => {
     assert.deepEqual(rig.pump(), [1]);
     rig.settle(1, ack);
     assert.deepEqual(rig.pump(), [2, 3]);
-    assert.deepEqual([rig.lanes.inFlight, rig.lanes.inFlightBytes], [2, 800]);
+    assert.deepEqual([rig.scheduler.inFlight, rig.scheduler.inFlightBytes], [2, 800]);
     rig.settle(3, ack);
     assert.deepEqual(rig.pump(), [4]);
   });
 
-  test('keys with a row in hand are bounded', () => {
-    const rig = new Rig({ lanes: 2 });
+  test('keys with a queue are bounded', () => {
+    const rig = new Rig({ keys: 2 });
     rig.add('a b c a');
     assert.deepEqual(rig.pump(), [1, 2]);
     rig.settle(1, ack);
@@ -171,7 +171,7 @@ describe('lanes', () => {
       order,
       order.toSorted((x, y) => x - y),
     );
-    assert.equal(rig.lanes.inMemory, 0);
+    assert.equal(rig.scheduler.inMemory, 0);
   });
 
   test('a refused key waits, doubling from 1 s, and blocks no other; then it goes on', () => {
@@ -182,7 +182,7 @@ describe('lanes', () => {
     rig.settle(3, ack);
     rig.add('b c');
     assert.deepEqual(rig.pump(), [4, 5]);
-    assert.deepEqual(rig.lanes.blocked(0), [
+    assert.deepEqual(rig.scheduler.blocked(0), [
       { topic: 't', key: 'a', id: 1, attempts: 1, reason: 'no', retryInMs: 1_000 },
     ]);
     for (const [afterMs, taken] of [
@@ -199,7 +199,7 @@ describe('lanes', () => {
     assert.deepEqual(rig.pump(), [1]);
     rig.settle(1, ack);
     assert.deepEqual(rig.pump(), [2]);
-    assert.deepEqual(rig.lanes.blocked(0), []);
+    assert.deepEqual(rig.scheduler.blocked(0), []);
   });
 
   test('backoff ends at 60 s; more refusals than allowed make a dead letter, and the key goes on', () => {
@@ -234,13 +234,13 @@ describe('lanes', () => {
       assert.deepEqual(rig.pump(), [1]);
     }
     rig.settle(1, unreached);
-    rig.lanes.reconnected();
+    rig.scheduler.reconnected();
     assert.deepEqual(rig.pump(), [1]);
     assert.equal(rig.waiting.get(1)?.attempts, 0);
-    assert.deepEqual(rig.lanes.blocked(rig.now), []);
+    assert.deepEqual(rig.scheduler.blocked(rig.now), []);
   });
 
-  test('more unreached keys than lanes hold up no other, and go at once when the broker is back', () => {
+  test('more unreached keys than queues hold up no other, and go at once when the broker is back', () => {
     const rig = new Rig();
     const stuck = Array.from({ length: 150 }, (_, n) => `stuck${n}`).join(' ');
     const good = Array.from({ length: 50 }, (_, n) => `good${n} u/good${n}`).join(' ');
@@ -249,10 +249,10 @@ describe('lanes', () => {
     for (let second = 0; rig.waiting.size > 300; second++) {
       assert.ok(second < 300, `${rig.waiting.size - 300} good rows never go`);
       for (const id of rig.pump()) rig.settle(id, isStuck(id) ? unreached : ack);
-      assert.ok(rig.lanes.inMemory <= 2 * limits.lanes + limits.heldRows);
+      assert.ok(rig.scheduler.inMemory <= 2 * limits.keys + limits.heldRows);
       rig.now += 1_000;
     }
-    rig.lanes.reconnected();
+    rig.scheduler.reconnected();
     for (let turn = 0; rig.waiting.size > 0; turn++) {
       assert.ok(turn < 10, `${rig.waiting.size} rows do not go`);
       for (const id of rig.pump()) rig.settle(id, ack);
@@ -266,7 +266,7 @@ describe('lanes', () => {
     for (const id of rig.taken) rig.settle(id, id <= 8 ? refused : ack);
     rig.add('i u/c');
     assert.deepEqual(rig.pump(), [12]);
-    assert.equal(rig.lanes.blocked(0).length, 3);
+    assert.equal(rig.scheduler.blocked(0).length, 3);
     for (let minute = 0; minute < 4; minute++) {
       rig.now += 60_000;
       assert.deepEqual(rig.pump(), [1, 2, 3]);
@@ -308,11 +308,11 @@ describe('lanes', () => {
     rig.now += 60_000;
     assert.deepEqual(rig.pump(), []);
     rig.settle(1, ack);
-    assert.equal(rig.lanes.inMemory, 0);
+    assert.equal(rig.scheduler.inMemory, 0);
   });
 
   test('many busy keys are read about once, not once a row', () => {
-    const rig = new Rig({ heldRows: 100, lanes: 1_000, inFlightBytes: 1e9 });
+    const rig = new Rig({ heldRows: 100, keys: 1_000, inFlightBytes: 1e9 });
     const keys = Array.from({ length: 20 }, (_, n) => `k${n}`).join(' ');
     for (let n = 0; n < 100; n++) rig.add(keys);
     while (rig.waiting.size > 0) for (const id of rig.pump()) rig.settle(id, ack);
@@ -322,9 +322,9 @@ describe('lanes', () => {
 
   test('the answer of a row that is not on its way is nothing', () => {
     const rig = new Rig();
-    assert.equal(rig.lanes.settled(7, ack, 0), undefined);
-    rig.lanes.written(7);
-    rig.lanes.gone(7);
+    assert.equal(rig.scheduler.settled(7, ack, 0), undefined);
+    rig.scheduler.written(7);
+    rig.scheduler.removed(7);
   });
 });
 
@@ -363,26 +363,26 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
 );
 
 /** Of the rows on their way none may be behind a waiting row of its key, and what is in memory stays within the limits. */
-function checkStep(rig: Rig, flying: ReadonlySet<number>, inMemory: number): void {
+function checkStep(rig: Rig, inFlight: ReadonlySet<number>, inMemory: number): void {
   const first = new Map<string, number>();
   for (const { id, topic, key } of rig.waiting.values()) {
     const name = `${topic} ${key}`;
     if (!first.has(name)) first.set(name, id);
-    if (flying.has(id)) assert.equal(first.get(name), id, `${id} overtook ${first.get(name)}`);
+    if (inFlight.has(id)) assert.equal(first.get(name), id, `${id} overtook ${first.get(name)}`);
   }
-  assert.ok(rig.lanes.inMemory <= inMemory, `${rig.lanes.inMemory} in memory`);
+  assert.ok(rig.scheduler.inMemory <= inMemory, `${rig.scheduler.inMemory} in memory`);
 }
 
 /** A rig, the rows on their way, and the keys that nothing reaches. */
 class Model {
   readonly rig: Rig;
-  readonly flying = new Set<number>();
+  readonly inFlight = new Set<number>();
   readonly #inMemory: number;
   stuck: ReadonlySet<string> = new Set();
 
-  constructor(lanes: number) {
-    this.#inMemory = 2 * lanes + 3;
-    this.rig = new Rig({ heldRows: 3, lanes, blockedKeys: 2, inFlightBytes: 60, maxAttempts: 4 });
+  constructor(keys: number) {
+    this.#inMemory = 2 * keys + 3;
+    this.rig = new Rig({ heldRows: 3, keys, blockedKeys: 2, inFlightBytes: 60, maxAttempts: 4 });
   }
 
   #isStuck({ topic, key }: RowHead): boolean {
@@ -396,47 +396,47 @@ class Model {
   pump(room?: number): void {
     for (const id of this.rig.pump(room)) {
       assert.ok(
-        !this.flying.has(id) && this.rig.waiting.has(id),
+        !this.inFlight.has(id) && this.rig.waiting.has(id),
         `${id} was sent while it was on its way, or after it had gone`,
       );
-      this.flying.add(id);
+      this.inFlight.add(id);
     }
   }
 
   settle(id: number, outcome: Outcome): void {
-    this.flying.delete(id);
+    this.inFlight.delete(id);
     const row = this.rig.waiting.get(id);
     this.rig.settle(id, row !== undefined && this.#isStuck(row) ? unreached : outcome);
   }
 
   second(): void {
     this.pump();
-    for (const id of this.flying) this.settle(id, ack);
+    for (const id of this.inFlight) this.settle(id, ack);
     this.check();
     this.rig.now += 1_000;
   }
 
   do(step: Step): void {
-    const { rig, flying } = this;
+    const { rig, inFlight } = this;
     if (step.do === 'add') rig.add(step.keys.join(' '));
     else if (step.do === 'pump') this.pump(step.room);
     else if (step.do === 'pass time') rig.now += step.ms;
-    else if (step.do === 'reconnect') rig.lanes.reconnected();
+    else if (step.do === 'reconnect') rig.scheduler.reconnected();
     else if (step.do === 'stick') this.stuck = new Set(step.names);
     else if (step.do === 'run') for (let n = 0; n < step.seconds; n++) this.second();
-    else if (flying.size > 0) this.settle([...flying][step.which % flying.size] ?? 0, step.outcome);
+    else if (inFlight.size > 0) this.settle([...inFlight][step.which % inFlight.size] ?? 0, step.outcome);
     this.check();
   }
 
   check(): void {
-    checkStep(this.rig, this.flying, this.#inMemory);
+    checkStep(this.rig, this.inFlight, this.#inMemory);
   }
 }
 
 test('whatever the broker answers, no row overtakes one of its key, and every row that may go goes in the end', () => {
   fc.assert(
-    fc.property(fc.constantFrom(4, 8), fc.array(steps, { maxLength: 120, size: 'max' }), (lanes, script) => {
-      const model = new Model(lanes);
+    fc.property(fc.constantFrom(4, 8), fc.array(steps, { maxLength: 120, size: 'max' }), (keys, script) => {
+      const model = new Model(keys);
       const { rig } = model;
       for (const step of script) model.do(step);
       for (let second = 0; model.mayGo > 0; second++) {
@@ -449,8 +449,8 @@ test('whatever the broker answers, no row overtakes one of its key, and every ro
         model.second();
       }
       model.pump();
-      assert.equal(rig.lanes.inMemory, 0);
-      assert.equal(rig.lanes.inFlightBytes, 0);
+      assert.equal(rig.scheduler.inMemory, 0);
+      assert.equal(rig.scheduler.inFlightBytes, 0);
     }),
     { numRuns: 2_000 },
   );

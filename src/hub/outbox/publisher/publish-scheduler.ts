@@ -1,21 +1,21 @@
 /**
  * Which waiting row may go to the broker next. Pure: rows, outcomes and times come in, decisions go out.
  *
- * Of each key one row is in hand (lane.ts); a few rows behind it are held in memory (held-rows.ts); others are passed over,
- * and found again by another pass over the backlog (backlog.ts); a topic that refuses everything is closed (topics.ts).
- * What is done with a row as it is read is in reading.ts; what becomes of it afterwards, here. So memory is bounded by
- * lanes and held rows, whatever waits.
+ * Each key has a queue with one head row (key-queue.ts). A few rows behind the head are held in memory (scheduler-state.ts);
+ * others are passed over, and found again by another pass over the backlog (backlog.ts). A topic that refuses everything is
+ * closed (topic-state.ts). scan-policy.ts decides what is done with a row as it is read; this file decides what becomes of
+ * the row afterwards. So memory is bounded by queues and held rows, however many rows wait.
  *
- * What holds at every moment: each waiting row the scan has seen is in hand, held, or not below the gap of its lane or slice.
+ * Invariant: each waiting row the scan has seen is a head, is held, or is not below the gap of its queue or slice.
  */
 import { backoffMs } from '../../../shared/base/backoff.ts';
 import type { Outcome } from '../../kafka/face.ts';
-import type { Lane, RowHead } from './key-queue.ts';
-import { Reading, type Verdict } from './scan-policy.ts';
-import { InFlight, type LaneLimits } from './scheduler-state.ts';
+import type { KeyQueue, RowHead } from './key-queue.ts';
+import { type ScanDecision, ScanPolicy } from './scan-policy.ts';
+import { type SchedulerLimits, SchedulerState } from './scheduler-state.ts';
 
-/** To be written to the row before its lane goes on; `attempt` while it waits. */
-export type Write =
+/** To be written to the row before its queue advances; `attempt` while the row waits. */
+export type RowUpdate =
   | { readonly kind: 'published'; readonly id: number }
   | {
       readonly kind: 'dead';
@@ -27,7 +27,7 @@ export type Write =
     }
   | { readonly kind: 'attempt'; readonly id: number; readonly attempts: number; readonly reason: string };
 
-export interface BlockedLane {
+export interface BlockedRow {
   readonly topic: string;
   readonly key: string;
   readonly id: number;
@@ -40,230 +40,230 @@ export interface BlockedLane {
 const firstRetryMs = 1_000;
 const lastRetryMs = 60_000;
 
-/** Between two slices that were put off: each costs a pass over the backlog, and the scan is to go on in between. */
-const takeUpMs = 1_000;
-/** Instead of a pass that is on its way only after so long: it begins again. */
+/** Between two deferred slices: each costs a pass over the backlog, and the scan is to continue in between. */
+const resumePauseMs = 1_000;
+/** A pass that runs is replaced only after this long: it begins again. */
 const longPassMs = 60_000;
 
 /**
- * A key without a lane is free: its next row is offered as the scan meets it, and opens the lane by being taken. Then the
- * row in hand is
+ * A key without a queue is free: its next row is offered when the scan meets it, and opens the queue when the broker takes
+ * it. Then the head of the queue is
  *
- *     flying    until its outcome comes: acknowledged, or permanently refused (a dead letter) -> settled;
- *               refused, or unreached -> parked; refused by a topic that has its fill of blocked keys -> the lane is given up
- *     parked    until its time, or until the broker is there again after it was unreached -> ready
- *     ready     until there is room: taken -> flying; it does not wait any more -> the lane goes on, as after settled
- *     settled   until its outcome is written. Then the lane goes on: the next held row -> ready; none held, but some passed
- *               over -> hungry; neither -> the lane is closed, and the key is free
- *     hungry    (no row in hand) until a pass meets the next row: taken -> flying; there was none -> the lane is closed
+ *     inFlight  until its outcome comes: acknowledged, or permanently refused (a dead letter) -> settled;
+ *               refused, or unreached -> backoff; refused by a topic that has its limit of blocked keys -> evicted
+ *     backoff   until its time, or after `unreached` until the broker is connected again -> ready
+ *     ready     until there is room: taken -> inFlight; the row no longer waits -> the queue advances, as after settled
+ *     settled   until its outcome is written. Then the queue advances: the next held row -> ready; none held, but some
+ *               passed over -> idle; neither -> the queue is closed, and the key is free
+ *     idle      (no head) until a pass meets the next row: taken -> inFlight; there was none -> the queue is closed
  *
- * A lane is given up by making its gap one of its slice, which is the keys of its topic with the same hash: then the key has
- * no lane, and no row of the slice behind that gap goes until a pass has met all of it. So are hungry lanes where others need
- * the room, and lanes with nothing but rows to come where their topic closes.
+ * A queue is closed into its slice, the keys of its topic with the same hash, by adding its gap to the gap of the slice:
+ * then the key has no queue, and no row of the slice behind that gap is offered until a pass has met all of it. This is done
+ * to idle queues when others need the room, and to queues without a head when their topic closes.
  *
- * Where there is no hungry lane, those parked unreached make room: rows of a partition without a leader come back again and
- * again while all else goes. They are given up a slice at a time, and the slice is put off: it is not sought before their
- * time has come, and then one slice after the other. So the keys beside them wait for their slice's turn, other slices and
- * topics for nothing; only where one slice alone has more such keys than half the lanes may keys of it not be come to.
+ * If there is no idle queue, those in backoff after `unreached` make room: rows of a partition without a leader come back
+ * again and again while all others pass. They are evicted a slice at a time, and the slice is deferred: it is not sought
+ * before their time has come, and then one slice after the other. So the other keys of the slice wait for its turn, other
+ * slices and topics do not wait. Only a slice that alone has more such keys than half the queues may never reach all of them.
  */
-export class Lanes<R extends RowHead> {
-  readonly #limits: LaneLimits;
-  readonly #hand: InFlight<R>;
-  readonly #reading: Reading<R>;
-  #tookUpAtMs = Number.NEGATIVE_INFINITY;
+export class PublishScheduler<R extends RowHead> {
+  readonly #limits: SchedulerLimits;
+  readonly #state: SchedulerState<R>;
+  readonly #scan: ScanPolicy<R>;
+  #resumedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(limits: LaneLimits) {
+  constructor(limits: SchedulerLimits) {
     this.#limits = limits;
-    this.#hand = new InFlight(limits);
-    this.#reading = new Reading(this.#hand);
+    this.#state = new SchedulerState(limits);
+    this.#scan = new ScanPolicy(this.#state);
   }
 
   // ---- rows as they are read
 
   /** Where reading goes on: rows behind `after`. `pass` changes whenever rows read before are to be dropped. */
   position(): { readonly after: number; readonly pass: number } {
-    return this.#reading.position();
+    return this.#scan.position();
   }
 
-  /** A row that is in hand or held already is left out when rows are read. */
-  isInHand(id: number): boolean {
-    return this.#hand.has(id);
+  /** A row that is a head or held already is left out when rows are read. */
+  isLoaded(id: number): boolean {
+    return this.#state.has(id);
   }
 
   /** About the next row behind position(). */
-  judge(row: R, nowMs: number): Verdict {
-    return this.#reading.judge(row, nowMs);
+  decide(row: R, nowMs: number): ScanDecision {
+    return this.#scan.decide(row, nowMs);
   }
 
   /** No row waits behind position(). */
   exhausted(): void {
-    this.#reading.exhausted();
+    this.#scan.exhausted();
   }
 
-  // ---- what goes
+  // ---- rows that are sent
 
-  /** Lanes with a row that may go before anything is scanned: retries, and rows that were held. */
+  /** Heads that may be sent before anything is scanned: retries, and rows that were held. */
   *readyRows(): Generator<{ readonly id: number; readonly row: R | undefined }> {
-    for (const lane of this.#hand.lanes.in('ready')) {
-      if (lane.head.kind !== 'ready') continue;
-      if (lane.head.row !== undefined && !lane.topic.isOpen) this.#hand.evict(lane, lane.head.id);
-      else yield lane.head;
+    for (const queue of this.#state.queues.in('ready')) {
+      if (queue.head.kind !== 'ready') continue;
+      if (queue.head.row !== undefined && !queue.topic.isOpen) this.#state.evict(queue, queue.head.id);
+      else yield queue.head;
     }
   }
 
   hasRoomFor(row: R): boolean {
-    return this.#hand.hasRoomFor(row);
+    return this.#state.hasRoomFor(row);
   }
 
   /** The broker has it. */
   taken(row: R, nowMs: number): void {
-    const lane = this.#hand.lanes.of(row) ?? this.#open(row);
-    if (lane.head.kind !== 'ready') {
-      this.#hand.backlog.met(lane.gap, row.id);
-      this.#hand.backlog.advance(row.id);
-      this.#hand.backlog.found();
+    const queue = this.#state.queues.of(row) ?? this.#open(row);
+    if (queue.head.kind !== 'ready') {
+      this.#state.backlog.met(queue.gap, row.id);
+      this.#state.backlog.advance(row.id);
+      this.#state.backlog.found();
     }
     // Its last refusal may not have been written yet.
-    const attempts = Math.max(row.attempts, lane.refusal?.attempts ?? 0);
-    this.#hand.lanes.move(lane, { kind: 'flying', id: row.id, bytes: row.bytes, attempts, sinceMs: nowMs });
-    lane.topic.flying++;
-    this.#hand.flyingBytes += row.bytes;
+    const attempts = Math.max(row.attempts, queue.refusal?.attempts ?? 0);
+    this.#state.queues.move(queue, { kind: 'inFlight', id: row.id, bytes: row.bytes, attempts, sinceMs: nowMs });
+    queue.topic.inFlight++;
+    this.#state.inFlightBytes += row.bytes;
   }
 
-  #open(row: R): Lane<R> {
-    const slice = this.#hand.topics.sliceOf(row);
-    this.#hand.backlog.met(slice.gap, row.id);
-    return this.#hand.lanes.open(row, slice);
+  #open(row: R): KeyQueue<R> {
+    const slice = this.#state.topics.sliceOf(row);
+    this.#state.backlog.met(slice.gap, row.id);
+    return this.#state.queues.open(row, slice);
   }
 
-  /** A row that was to be read again does not wait any more. */
-  gone(id: number): void {
-    const lane = this.#hand.lanes.withHead(id);
-    if (lane?.head.kind === 'ready') this.#goOn(lane);
+  /** A row that was to be re-read no longer waits. */
+  removed(id: number): void {
+    const queue = this.#state.queues.withHead(id);
+    if (queue?.head.kind === 'ready') this.#advance(queue);
   }
 
-  // ---- what comes back
+  // ---- outcomes
 
   /** undefined: nothing is to be written. */
-  settled(id: number, outcome: Outcome, nowMs: number): Write | undefined {
-    const lane = this.#hand.lanes.withHead(id);
-    if (lane?.head.kind !== 'flying') return undefined;
-    const { bytes } = lane.head;
-    const attempts = lane.head.attempts + 1;
-    this.#hand.flyingBytes -= bytes;
-    lane.topic.flying--;
+  settled(id: number, outcome: Outcome, nowMs: number): RowUpdate | undefined {
+    const queue = this.#state.queues.withHead(id);
+    if (queue?.head.kind !== 'inFlight') return undefined;
+    const { bytes } = queue.head;
+    const attempts = queue.head.attempts + 1;
+    this.#state.inFlightBytes -= bytes;
+    queue.topic.inFlight--;
     switch (outcome.kind) {
       case 'acknowledged':
-        lane.topic.suspect = false;
-        this.#hand.lanes.move(lane, { kind: 'settled', id, sinceMs: nowMs });
+        queue.topic.lastWasRefused = false;
+        this.#state.queues.move(queue, { kind: 'settled', id, sinceMs: nowMs });
         return { kind: 'published', id };
       case 'unreached':
-        // It does not refuse everything; rows that nothing reaches are not to keep it closed.
-        lane.topic.suspect = false;
-        this.#park(lane, id, false, nowMs);
+        // The topic does not refuse everything; unreachable rows must not keep it closed.
+        queue.topic.lastWasRefused = false;
+        this.#backOff(queue, id, false, nowMs);
         return undefined;
       case 'refused': {
-        const { reason, forever } = outcome;
-        if (forever || attempts > this.#limits.maxAttempts) {
-          this.#hand.lanes.move(lane, { kind: 'settled', id, sinceMs: nowMs });
-          return { kind: 'dead', id, attempts, reason, topic: lane.topicName, key: lane.key };
+        const { reason, permanent } = outcome;
+        if (permanent || attempts > this.#limits.maxAttempts) {
+          this.#state.queues.move(queue, { kind: 'settled', id, sinceMs: nowMs });
+          return { kind: 'dead', id, attempts, reason, topic: queue.topicName, key: queue.key };
         }
-        lane.topic.suspect = true;
-        lane.refusal = { reason, attempts };
-        if (lane.topic.isFullOfBlocked) this.#hand.evict(lane, id);
-        else this.#park(lane, id, true, nowMs);
+        queue.topic.lastWasRefused = true;
+        queue.refusal = { reason, attempts };
+        if (queue.topic.isFullOfBlocked) this.#state.evict(queue, id);
+        else this.#backOff(queue, id, true, nowMs);
         return { kind: 'attempt', id, attempts, reason };
       }
     }
   }
 
-  #park(lane: Lane<R>, id: number, refused: boolean, nowMs: number): void {
-    this.#hand.letGo(lane);
-    const retryAtMs = nowMs + backoffMs(lane.retries++, firstRetryMs, lastRetryMs);
-    this.#hand.lanes.move(lane, { kind: 'parked', id, refused, retryAtMs });
-    if (refused) lane.topic.blocked++;
+  #backOff(queue: KeyQueue<R>, id: number, refused: boolean, nowMs: number): void {
+    this.#state.dropHeld(queue);
+    const retryAtMs = nowMs + backoffMs(queue.retries++, firstRetryMs, lastRetryMs);
+    this.#state.queues.move(queue, { kind: 'backoff', id, refused, retryAtMs });
+    if (refused) queue.topic.blocked++;
   }
 
   /** What settled() wanted written is committed. */
   written(id: number): void {
-    const lane = this.#hand.lanes.withHead(id);
-    if (lane?.head.kind === 'settled') this.#goOn(lane);
+    const queue = this.#state.queues.withHead(id);
+    if (queue?.head.kind === 'settled') this.#advance(queue);
   }
 
-  /** The row in hand has gone. */
-  #goOn(lane: Lane<R>): void {
-    lane.retries = 0;
-    lane.refusal = undefined;
-    const next = this.#hand.held.takeNext(lane);
+  /** The head is done with. */
+  #advance(queue: KeyQueue<R>): void {
+    queue.retries = 0;
+    queue.refusal = undefined;
+    const next = this.#state.held.takeNext(queue);
     if (next !== undefined) {
-      this.#hand.lanes.move(lane, { kind: 'ready', id: next.id, row: next });
-    } else if (lane.gap.isEmpty) {
-      this.#hand.lanes.close(lane);
-    } else if (lane.slice.isOpen) {
-      this.#hand.lanes.move(lane, { kind: 'hungry' });
-      // The pass on its way may still come to its next row.
-      if (!this.#hand.isInTurn(lane)) this.#hand.backlog.seek();
+      this.#state.queues.move(queue, { kind: 'ready', id: next.id, row: next });
+    } else if (queue.gap.isEmpty) {
+      this.#state.queues.close(queue);
+    } else if (queue.slice.isOpen) {
+      this.#state.queues.move(queue, { kind: 'idle' });
+      // The running pass may still meet its next row.
+      if (!this.#state.isInTurn(queue)) this.#state.backlog.seek();
     } else {
-      this.#hand.giveUp(lane);
+      this.#state.closeIntoSlice(queue);
     }
   }
 
-  /** Parked rows whose time has come are ready; what was passed over while a topic was closed or a slice put off is sought. */
-  wake(nowMs: number): void {
-    for (const lane of this.#hand.lanes.in('parked')) {
-      if (lane.head.kind === 'parked' && lane.head.retryAtMs <= nowMs) this.#unpark(lane);
+  /** Heads whose backoff is over are ready; rows passed over while a topic was closed or a slice deferred are sought. */
+  timePassed(nowMs: number): void {
+    for (const queue of this.#state.queues.in('backoff')) {
+      if (queue.head.kind === 'backoff' && queue.head.retryAtMs <= nowMs) this.#retry(queue);
     }
-    const { backlog, topics } = this.#hand;
-    const pauseMs = backlog.isPassing ? longPassMs : takeUpMs;
-    if (nowMs - this.#tookUpAtMs >= pauseMs && topics.takeUpOne(nowMs)) this.#tookUpAtMs = nowMs;
+    const { backlog, topics } = this.#state;
+    const pauseMs = backlog.isPassing ? longPassMs : resumePauseMs;
+    if (nowMs - this.#resumedAtMs >= pauseMs && topics.resumeOne(nowMs)) this.#resumedAtMs = nowMs;
     if (topics.sought().some(({ gap }) => !backlog.isWhole(gap))) backlog.seek();
   }
 
-  /** The broker is there again: what was unreached need not wait for its time. */
+  /** The broker is connected again: unreached rows need not wait for their time. */
   reconnected(): void {
-    this.#hand.topics.takeUpAll();
-    for (const lane of this.#hand.lanes.in('parked')) {
-      if (lane.head.kind !== 'parked' || lane.head.refused) continue;
-      lane.retries = 0;
-      this.#unpark(lane);
+    this.#state.topics.resumeAll();
+    for (const queue of this.#state.queues.in('backoff')) {
+      if (queue.head.kind !== 'backoff' || queue.head.refused) continue;
+      queue.retries = 0;
+      this.#retry(queue);
     }
   }
 
-  #unpark(lane: Lane<R>): void {
-    if (lane.head.kind !== 'parked') return;
-    if (lane.head.refused) lane.topic.blocked--;
-    this.#hand.lanes.move(lane, { kind: 'ready', id: lane.head.id, row: undefined });
+  #retry(queue: KeyQueue<R>): void {
+    if (queue.head.kind !== 'backoff') return;
+    if (queue.head.refused) queue.topic.blocked--;
+    this.#state.queues.move(queue, { kind: 'ready', id: queue.head.id, row: undefined });
   }
 
-  /** A row of the past waits again: a dead letter was requeued. */
-  waitsAgain(topic: string, id: number): void {
-    if (!this.#hand.backlog.isSeen(id)) return;
-    for (const { gap } of this.#hand.topics.get(topic).slices) this.#hand.backlog.passOver(gap, id);
-    this.#hand.backlog.seek();
+  /** A row that was scanned before waits again: it was a dead letter. */
+  requeued(topic: string, id: number): void {
+    if (!this.#state.backlog.isSeen(id)) return;
+    for (const { gap } of this.#state.topics.get(topic).slices) this.#state.backlog.passOver(gap, id);
+    this.#state.backlog.seek();
   }
 
-  // ---- what is shown
+  // ---- status
 
   get inFlight(): number {
-    return this.#hand.inFlight;
+    return this.#state.inFlight;
   }
 
   get inFlightBytes(): number {
-    return this.#hand.flyingBytes;
+    return this.#state.inFlightBytes;
   }
 
-  /** Rows and lanes in memory: what the limits bound. */
+  /** Rows and queues in memory: what the limits bound. */
   get inMemory(): number {
-    const { lanes, held } = this.#hand;
-    return lanes.size + lanes.heads + held.size;
+    const { queues, held } = this.#state;
+    return queues.size + queues.heads + held.size;
   }
 
-  /** Lanes whose head was refused, also while it is being tried again. */
-  blocked(nowMs: number): readonly BlockedLane[] {
-    const blocked: BlockedLane[] = [];
-    for (const { topicName: topic, key, refusal, head } of this.#hand.lanes.all()) {
-      if (refusal === undefined || head.kind === 'hungry') continue;
-      const retryInMs = head.kind === 'parked' ? Math.max(0, head.retryAtMs - nowMs) : 0;
+  /** Queues whose head was refused, also while it is being retried. */
+  blocked(nowMs: number): readonly BlockedRow[] {
+    const blocked: BlockedRow[] = [];
+    for (const { topicName: topic, key, refusal, head } of this.#state.queues.all()) {
+      if (refusal === undefined || head.kind === 'idle') continue;
+      const retryInMs = head.kind === 'backoff' ? Math.max(0, head.retryAtMs - nowMs) : 0;
       blocked.push({ topic, key, id: head.id, ...refusal, retryInMs });
     }
     return blocked;

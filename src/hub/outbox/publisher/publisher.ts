@@ -1,7 +1,7 @@
 /**
- * Takes waiting rows to the broker: the loop around the lanes' policy, with the SQL and the broker. Wakes on commit, when
- * the broker has something to say, and each second. A row counts as published when the broker has acknowledged it and that
- * is committed; a process that ends in between sends it again.
+ * Publishes waiting rows: the loop around the scheduler, with the SQL and the broker. Wakes on commit, on each report of the
+ * broker, and each second. A row counts as published when the broker has acknowledged it and that is committed; a process
+ * that stops in between sends it again.
  */
 import type { Clock, Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
@@ -14,9 +14,9 @@ import { storageError } from '../storage-errors.ts';
 import { BrokerRejectLog } from './broker-reject-log.ts';
 import type { RowHead } from './key-queue.ts';
 import { Pruner } from './pruner.ts';
-import { type BlockedLane, Lanes } from './publish-scheduler.ts';
+import { type BlockedRow, PublishScheduler } from './publish-scheduler.ts';
 import { type Read, ReadAhead } from './read-ahead.ts';
-import { Writes } from './result-writer.ts';
+import { ResultWriter } from './result-writer.ts';
 import { type StoredRow, WaitingRows } from './waiting-rows.ts';
 
 export interface PublisherOptions {
@@ -27,7 +27,7 @@ export interface PublisherOptions {
   readonly deviceId: string;
   /** Refusals after which a row is a dead letter. */
   readonly maxAttempts: number;
-  /** Bytes that may be on their way, unacknowledged. */
+  /** Bytes that may be in flight, unacknowledged. */
   readonly inFlightBytes: number;
   readonly keepPublishedDays: number;
   /** No row above this is removed, however long ago it was published. Default: none is kept longer. */
@@ -45,22 +45,22 @@ export interface PublisherStatus {
   readonly unreachedTotal: number;
   /** Events removed before they were published, for want of room and of a broker, since the start. */
   readonly prunedTotal: number;
-  readonly blocked: readonly BlockedLane[];
+  readonly blocked: readonly BlockedRow[];
 }
 
-/** How often the publisher looks without being woken. */
+/** How often the publisher runs without being woken. */
 const tickMs = 1_000;
-/** Without a turn for so long it stands: the tick alone is one each second. */
-const stillMs = 30_000;
-/** Rows looked at in one turn of the loop, */
-const turnRows = 500;
-/** and how long it goes on with those at most: then changes, requests and the broker's reports have their turn. */
-const turnMs = 5;
-/** Keys with a row in hand; some 300 bytes each. With the smallest rows, 4 MiB on their way are about as many. */
-const maxLanes = 10_000;
+/** Without a tick for this long the loop has stalled. */
+const stalledMs = 30_000;
+/** Rows handled in one pass of the loop, */
+const passRows = 500;
+/** and the longest time for them: then changes, requests and the broker's reports have their turn. */
+const passMs = 5;
+/** Keys with a queue; some 300 bytes each. With the smallest rows, 4 MiB in flight are about as many. */
+const maxKeys = 10_000;
 const heldRows = 1_000;
 const heldBytes = 1024 * 1024;
-/** On their way: more than a broker acknowledges while one transaction collects what is to be marked. */
+/** In flight: more than a broker acknowledges while one transaction collects what is to be marked. */
 const busyRows = 1_000;
 /** Above this a refusal is the topic's rather than the key's. */
 const blockedKeys = 100;
@@ -69,12 +69,12 @@ interface Row extends RowHead {
   readonly body: string;
 }
 
-interface Turn {
+interface PassBudget {
   rowsLeft: number;
   readonly endMs: number;
 }
 
-/** Not started yet. Throws where refdata.db cannot be read. */
+/** Not started yet. Throws if refdata.db cannot be read. */
 export function createPublisher(options: PublisherOptions): Publisher {
   return new Publisher(options);
 }
@@ -82,19 +82,19 @@ export function createPublisher(options: PublisherOptions): Publisher {
 export class Publisher {
   readonly #o: PublisherOptions;
   readonly #rows: WaitingRows;
-  readonly #lanes: Lanes<Row>;
-  readonly #writes: Writes;
+  readonly #scheduler: PublishScheduler<Row>;
+  readonly #results: ResultWriter;
   readonly #pruner: Pruner;
   #waiting: number;
-  readonly #ahead: ReadAhead<Row>;
+  readonly #readAhead: ReadAhead<Row>;
   readonly #heartbeat: Heartbeat;
   readonly #refusals: BrokerRejectLog;
   #connected = false;
-  /** The broker said so when it was offered a row; until it changes, or the next tick. */
+  /** The broker reported it for an offered row; until the next change of the broker, or the next tick. */
   #offline = false;
   #timer: Timer | undefined;
-  #turnAsked = false;
-  /** The file could not be read, and that was said. */
+  #passAsked = false;
+  /** The file could not be read, and that was logged. */
   #unreadable = false;
   #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new';
   #refusedTotal = 0;
@@ -105,17 +105,24 @@ export class Publisher {
   constructor(options: PublisherOptions) {
     const { store, maxAttempts, inFlightBytes } = options;
     this.#o = options;
-    this.#heartbeat = new Heartbeat(options.clock, stillMs);
+    this.#heartbeat = new Heartbeat(options.clock, stalledMs);
     this.#refusals = new BrokerRejectLog(options.clock, options.logger);
     this.#rows = new WaitingRows(store.connection);
-    this.#lanes = new Lanes({ inFlightBytes, maxAttempts, lanes: maxLanes, heldRows, heldBytes, blockedKeys });
-    this.#writes = new Writes({
+    this.#scheduler = new PublishScheduler({
+      inFlightBytes,
+      maxAttempts,
+      keys: maxKeys,
+      heldRows,
+      heldBytes,
+      blockedKeys,
+    });
+    this.#results = new ResultWriter({
       ...options,
       rows: this.#rows,
-      isBusy: () => this.#lanes.inFlight >= busyRows,
+      isBusy: () => this.#scheduler.inFlight >= busyRows,
       onWritten: (ids, left) => this.#written(ids, left),
     });
-    this.#ahead = new ReadAhead((after) => this.#read(after));
+    this.#readAhead = new ReadAhead((after) => this.#read(after));
     this.#pruner = new Pruner({ ...options, rows: this.#rows });
     this.#waiting = this.#rows.count();
     store.onCommitted((waiting) => this.#committed(waiting));
@@ -133,7 +140,7 @@ export class Publisher {
     this.#tick();
   }
 
-  /** Nothing more is offered; waits up to limitMs for what is on its way, and writes what was acknowledged. */
+  /** Nothing more is offered; waits up to limitMs for what is in flight, and writes what was acknowledged. */
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopping';
@@ -141,7 +148,7 @@ export class Publisher {
     this.#timer?.cancel();
     this.#pruner.stop();
     await this.#o.broker?.stop(limitMs);
-    await this.#writes.stop();
+    await this.#results.stop();
     this.#state = 'stopped';
   }
 
@@ -153,13 +160,13 @@ export class Publisher {
   status(): PublisherStatus {
     return {
       waiting: this.#waiting,
-      inFlight: this.#lanes.inFlight,
-      inFlightBytes: this.#lanes.inFlightBytes,
-      publishedTotal: this.#writes.publishedTotal,
+      inFlight: this.#scheduler.inFlight,
+      inFlightBytes: this.#scheduler.inFlightBytes,
+      publishedTotal: this.#results.publishedTotal,
       refusedTotal: this.#refusedTotal,
       unreachedTotal: this.#unreachedTotal,
       prunedTotal: this.#prunedTotal,
-      blocked: this.#lanes.blocked(this.#o.clock.monoMs()),
+      blocked: this.#scheduler.blocked(this.#o.clock.monoMs()),
     };
   }
 
@@ -173,14 +180,14 @@ export class Publisher {
 
   /** Rows and keys held in memory: bounded, whatever waits. */
   get inMemory(): number {
-    return this.#lanes.inMemory + this.#writes.kept;
+    return this.#scheduler.inMemory + this.#results.kept;
   }
 
   /** A dead letter waits again; that is committed. */
   requeued(id: number, scope: Scope): void {
     this.#waiting++;
-    this.#ahead.drop();
-    this.#lanes.waitsAgain(this.#o.topicOf(scope), id);
+    this.#readAhead.drop();
+    this.#scheduler.requeued(this.#o.topicOf(scope), id);
     this.#wake();
   }
 
@@ -190,7 +197,7 @@ export class Publisher {
     this.#wake();
   }
 
-  /** Within a transaction. Without a broker no row is in hand. What webhooks still need stays. */
+  /** Within a transaction. Without a broker no row has a queue. What webhooks still need stays. */
   #prune(audit: Audit): (() => void) | undefined {
     const { store, keepAbove } = this.#o;
     const pruned = this.#rows.prune(keepAbove?.() ?? Number.MAX_SAFE_INTEGER);
@@ -210,7 +217,7 @@ export class Publisher {
 
   #changed(): void {
     const connected = this.#o.broker?.state().connected ?? false;
-    if (connected && !this.#connected) this.#lanes.reconnected();
+    if (connected && !this.#connected) this.#scheduler.reconnected();
     this.#connected = connected;
     this.#offline = false;
     this.#wake();
@@ -220,7 +227,7 @@ export class Publisher {
     this.#heartbeat.beat();
     this.#timer = this.#o.clock.timer(tickMs, () => this.#tick());
     this.#offline = false;
-    this.#writes.retry();
+    this.#results.retry();
     this.#wake();
   }
 
@@ -229,9 +236,9 @@ export class Publisher {
     for (const { id, outcome } of batch) {
       if (outcome.kind === 'refused') this.#refusedTotal++;
       if (outcome.kind === 'unreached') this.#unreachedTotal++;
-      const write = this.#lanes.settled(id, outcome, now);
+      const write = this.#scheduler.settled(id, outcome, now);
       if (write === undefined) continue;
-      this.#writes.add(write);
+      this.#results.add(write);
       this.#refusals.note(write);
     }
     this.#wake();
@@ -239,89 +246,89 @@ export class Publisher {
 
   #written(ids: readonly number[], left: number): void {
     this.#waiting = Math.max(0, this.#waiting - left);
-    for (const id of ids) this.#lanes.written(id);
+    for (const id of ids) this.#scheduler.written(id);
     this.#wake();
   }
 
-  /** One turn soon, however many ask. */
+  /** One pass soon, however many ask. */
   #wake(): void {
-    if (this.#turnAsked || this.#offline || this.#state !== 'running' || this.#o.broker === undefined) return;
-    this.#turnAsked = true;
+    if (this.#passAsked || this.#offline || this.#state !== 'running' || this.#o.broker === undefined) return;
+    this.#passAsked = true;
     setImmediate(() => {
-      this.#turnAsked = false;
-      if (this.#state === 'running') this.#turn();
+      this.#passAsked = false;
+      if (this.#state === 'running') this.#pass();
     });
   }
 
-  #turn(): void {
+  #pass(): void {
     try {
       const now = this.#o.clock.monoMs();
-      const turn = { rowsLeft: turnRows, endMs: now + turnMs };
-      this.#lanes.wake(now);
+      const turn = { rowsLeft: passRows, endMs: now + passMs };
+      this.#scheduler.timePassed(now);
       if (this.#offerReady(turn) && this.#scan(turn)) this.#wake();
       this.#unreadable = false;
     } catch (error) {
-      // The file cannot be read for the moment; the next tick tries again.
-      this.#ahead.drop();
-      this.#couldNotRead('waiting rows could not be read', error);
+      // The next tick retries.
+      this.#readAhead.drop();
+      this.#readFailed('waiting rows could not be read', error);
     }
   }
 
-  /** Said once, until it can be read again; damage is the store's to know. */
-  #couldNotRead(what: string, thrown: unknown): void {
+  /** Logged once, until the file can be read again; damage is reported to the store. */
+  #readFailed(what: string, thrown: unknown): void {
     const error = storageError(thrown);
     if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') this.#o.store.reportDamage(error.message);
     if (!this.#unreadable) this.#o.logger.warn(what, { error: messageOf(error) });
     this.#unreadable = true;
   }
 
-  #isOver(turn: Turn): boolean {
+  #isSpent(turn: PassBudget): boolean {
     return turn.rowsLeft-- <= 0 || this.#o.clock.monoMs() >= turn.endMs;
   }
 
   /** False: the broker takes nothing more for now. */
-  #offerReady(turn: Turn): boolean {
-    for (const { id, row } of this.#lanes.readyRows()) {
-      // Nothing is left of the turn for the scan either, which asks for the next one.
-      if (this.#isOver(turn)) break;
-      const again = row ?? this.#again(id);
-      if (again === undefined) this.#lanes.gone(id);
-      else if (!this.#lanes.hasRoomFor(again) || !this.#offer(again)) return false;
+  #offerReady(turn: PassBudget): boolean {
+    for (const { id, row } of this.#scheduler.readyRows()) {
+      // Nothing is left of the pass for the scan either, which asks for the next one.
+      if (this.#isSpent(turn)) break;
+      const again = row ?? this.#reread(id);
+      if (again === undefined) this.#scheduler.removed(id);
+      else if (!this.#scheduler.hasRoomFor(again) || !this.#offer(again)) return false;
     }
     return true;
   }
 
   #read(after: number): Read<Row> {
-    const { rows, lookedTo, ended } = this.#rows.read(after, (id) => this.#lanes.isInHand(id));
-    return { rows: rows.map((row) => this.#rowOf(row)), lookedTo, ended };
+    const { rows, readTo, ended } = this.#rows.read(after, (id) => this.#scheduler.isLoaded(id));
+    return { rows: rows.map((row) => this.#rowOf(row)), readTo, ended };
   }
 
-  #again(id: number): Row | undefined {
+  #reread(id: number): Row | undefined {
     const stored = this.#rows.one(id);
     return stored === undefined ? undefined : this.#rowOf(stored);
   }
 
-  /** True: there is more to look at. */
-  #scan(turn: Turn): boolean {
+  /** True: there are more rows to scan. */
+  #scan(turn: PassBudget): boolean {
     const now = this.#o.clock.monoMs();
-    while (!this.#isOver(turn)) {
-      const position = this.#lanes.position();
-      const row = this.#ahead.peek(position);
+    while (!this.#isSpent(turn)) {
+      const position = this.#scheduler.position();
+      const row = this.#readAhead.peek(position);
       if (row === undefined) {
-        if (position.pass === 0) return this.#allSeen();
-        this.#lanes.exhausted();
+        if (position.pass === 0) return this.#scanCompleted();
+        this.#scheduler.exhausted();
         continue;
       }
-      const verdict = this.#lanes.judge(row, now);
+      const verdict = this.#scheduler.decide(row, now);
       if (verdict === 'wait' || (verdict === 'offer' && !this.#offer(row))) return false;
-      this.#ahead.consumed();
+      this.#readAhead.consumed();
     }
     return true;
   }
 
-  /** With nothing in hand and nothing behind nothing waits: a count that went astray (a failed one) is corrected. */
-  #allSeen(): false {
-    if (this.#waiting !== 0 && this.#lanes.inMemory === 0) this.#recount();
+  /** With no row in memory and none behind the scan nothing waits: a wrong count (after a failed one) is corrected. */
+  #scanCompleted(): false {
+    if (this.#waiting !== 0 && this.#scheduler.inMemory === 0) this.#recount();
     return false;
   }
 
@@ -329,7 +336,7 @@ export class Publisher {
     try {
       this.#waiting = this.#rows.count();
     } catch (error) {
-      this.#couldNotRead('waiting rows could not be counted', error);
+      this.#readFailed('waiting rows could not be counted', error);
     }
   }
 
@@ -343,7 +350,7 @@ export class Publisher {
       'content-type': 'application/json',
     };
     const offered = broker?.offer({ id, topic, key, value: body, headers }) ?? 'offline';
-    if (offered === 'taken') this.#lanes.taken(row, clock.monoMs());
+    if (offered === 'taken') this.#scheduler.taken(row, clock.monoMs());
     if (offered === 'offline') this.#offline = true;
     return offered === 'taken';
   }

@@ -1,8 +1,8 @@
-/** Rows read a few hundred at a time and looked at one by one. Pure but for the reading it is given. */
+/** Rows read a few hundred at a time and handled one by one. Pure but for the reading it is given. */
 export interface Read<R> {
   readonly rows: readonly R[];
-  /** Every row up to here was looked at, those left out included. */
-  readonly lookedTo: number;
+  /** Every row up to here was read, those left out included. */
+  readonly readTo: number;
   /** None waits behind. */
   readonly ended: boolean;
 }
@@ -10,8 +10,8 @@ export interface Read<R> {
 export class ReadAhead<R> {
   readonly #read: (after: number) => Read<R>;
   #rows: readonly R[] = [];
-  #at = 0;
-  #lookedTo = 0;
+  #index = 0;
+  #readTo = 0;
   /** The pass the rows were read for; undefined: none were. */
   #pass: number | undefined;
 
@@ -24,25 +24,25 @@ export class ReadAhead<R> {
     if (pass !== this.#pass) {
       this.drop();
       this.#pass = pass;
-      this.#lookedTo = after;
+      this.#readTo = after;
     }
-    while (this.#at >= this.#rows.length) {
-      const { rows, lookedTo, ended } = this.#read(this.#lookedTo);
+    while (this.#index >= this.#rows.length) {
+      const { rows, readTo, ended } = this.#read(this.#readTo);
       this.#rows = rows;
-      this.#at = 0;
-      this.#lookedTo = lookedTo;
+      this.#index = 0;
+      this.#readTo = readTo;
       if (ended) break;
     }
-    return this.#rows[this.#at];
+    return this.#rows[this.#index];
   }
 
   consumed(): void {
-    this.#at++;
+    this.#index++;
   }
 
   drop(): void {
     this.#rows = [];
-    this.#at = 0;
+    this.#index = 0;
     this.#pass = undefined;
   }
 }

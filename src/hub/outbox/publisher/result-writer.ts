@@ -7,10 +7,10 @@ import { messageOf } from '../../../shared/base/errors.ts';
 import { instantOfMs } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import type { Audit, ChangeStore } from '../change-store.ts';
-import type { Write } from './publish-scheduler.ts';
+import type { RowUpdate } from './publish-scheduler.ts';
 import type { WaitingRows } from './waiting-rows.ts';
 
-export interface WritesOptions {
+export interface ResultWriterOptions {
   readonly store: ChangeStore;
   readonly rows: WaitingRows;
   readonly clock: Clock;
@@ -22,27 +22,27 @@ export interface WritesOptions {
 }
 
 /** A transaction holds the loop: 2,000 marks are some 10 ms. */
-const batchWrites = 2_000;
+const batchUpdates = 2_000;
 /** On a slow card the next batch waits as long as the last one took, but never longer. */
 const longestRestMs = 250;
 /** With much on its way nothing waits for a mark, and each transaction is an fsync: so long the next one collects. */
 const busyRestMs = 20;
 
-export class Writes {
-  readonly #o: WritesOptions;
+export class ResultWriter {
+  readonly #o: ResultWriterOptions;
   /** By row, the newest word about it: while nothing can be stored a refused row is refused again each minute. */
-  readonly #pending = new Map<number, Write>();
+  readonly #pending = new Map<number, RowUpdate>();
   #running: Promise<void> | undefined;
   #asked = false;
   #restUntilMs = 0;
   #failing = false;
   publishedTotal = 0;
 
-  constructor(options: WritesOptions) {
+  constructor(options: ResultWriterOptions) {
     this.#o = options;
   }
 
-  add(write: Write): void {
+  add(write: RowUpdate): void {
     this.#pending.set(write.id, write);
     if (!this.#failing) this.#ask();
   }
@@ -103,22 +103,22 @@ export class Writes {
     }
   }
 
-  #take(): Write[] {
-    const batch: Write[] = [];
+  #take(): RowUpdate[] {
+    const batch: RowUpdate[] = [];
     for (const [id, write] of this.#pending) {
-      if (batch.length >= batchWrites) break;
+      if (batch.length >= batchUpdates) break;
       batch.push(write);
       this.#pending.delete(id);
     }
     return batch;
   }
 
-  /** What is kept to be stored: bounded by the rows in hand. */
+  /** Updates that are still to be stored: bounded by the head rows. */
   get kept(): number {
     return this.#pending.size;
   }
 
-  #write(batch: readonly Write[], audit: Audit): number {
+  #write(batch: readonly RowUpdate[], audit: Audit): number {
     const { rows, clock, store } = this.#o;
     const published = batch.filter(({ kind }) => kind === 'published').map(({ id }) => id);
     let left = rows.markPublished(published, instantOfMs(clock.wallMs()));

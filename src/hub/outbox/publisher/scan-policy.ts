@@ -3,37 +3,37 @@
  * a pass over the backlog begins and ends. Pure.
  */
 import type { Gap } from './backlog.ts';
-import type { Head, Lane, RowHead } from './key-queue.ts';
-import type { InFlight } from './scheduler-state.ts';
+import type { Head, KeyQueue, RowHead } from './key-queue.ts';
+import type { SchedulerState } from './scheduler-state.ts';
 
-/** 'offer': now, and tell taken(). 'next': it is accounted for, look at the next row. 'wait': no room, ask again later. */
-export type Verdict = 'offer' | 'next' | 'wait';
+/** 'offer': now, then call taken(). 'next': it is accounted for, go to the next row. 'wait': no room, ask again later. */
+export type ScanDecision = 'offer' | 'next' | 'wait';
 
-/** A lane whose row has been on its way for longer is not waited for by the scan. */
+/** The scan does not wait for a queue whose row has been in flight for longer. */
 const promptMs = 1_000;
-/** With so many prompt rows on their way the line to the broker is busy, and the scan need not run ahead. */
-const busyLanes = 64;
+/** With so many prompt rows in flight the connection to the broker is busy, and the scan need not run ahead. */
+const busyRows = 64;
 
-export class Reading<R extends RowHead> {
-  readonly #hand: InFlight<R>;
+export class ScanPolicy<R extends RowHead> {
+  readonly #state: SchedulerState<R>;
 
-  constructor(hand: InFlight<R>) {
-    this.#hand = hand;
+  constructor(hand: SchedulerState<R>) {
+    this.#state = hand;
   }
 
   position(): { readonly after: number; readonly pass: number } {
-    if (this.#hand.backlog.isSought) this.#beginPass();
-    return this.#hand.backlog.position;
+    if (this.#state.backlog.isSought) this.#beginPass();
+    return this.#state.backlog.position;
   }
 
-  judge(row: R, nowMs: number): Verdict {
-    const { backlog, lanes } = this.#hand;
+  decide(row: R, nowMs: number): ScanDecision {
+    const { backlog, queues } = this.#state;
     if (backlog.isPassing && !backlog.isSeen(row.id)) {
       this.#endPass();
       return 'next';
     }
-    const lane = lanes.of(row);
-    const verdict = lane === undefined ? this.#judgeFree(row) : this.#judgeLane(lane, row, nowMs);
+    const queue = queues.of(row);
+    const verdict = queue === undefined ? this.#decideForFreeKey(row) : this.#decideForQueue(queue, row, nowMs);
     if (verdict === 'next') {
       backlog.advance(row.id);
       this.#leavePassIfIdle();
@@ -42,80 +42,80 @@ export class Reading<R extends RowHead> {
   }
 
   exhausted(): void {
-    if (this.#hand.backlog.isPassing) this.#endPass();
+    if (this.#state.backlog.isPassing) this.#endPass();
   }
 
-  #judgeFree(row: R): Verdict {
-    const { backlog, lanes, limits, topics } = this.#hand;
+  #decideForFreeKey(row: R): ScanDecision {
+    const { backlog, queues, limits, topics } = this.#state;
     const slice = topics.sliceOf(row);
     const { gap, isOpen } = slice;
     // In the first scan too: an earlier row of this key may be among those passed over.
     if (!backlog.isWhole(gap) || !isOpen) return this.#passOver(gap, row.id);
-    if (lanes.size < limits.lanes) return this.#hand.hasRoomFor(row) ? 'offer' : 'wait';
-    const hungry = lanes.in('hungry');
-    if (hungry.size === 0) {
-      const defer = this.#hand.putOffUnreached(slice);
+    if (queues.size < limits.keys) return this.#state.hasRoomFor(row) ? 'offer' : 'wait';
+    const idle = queues.in('idle');
+    if (idle.size === 0) {
+      const defer = this.#state.deferUnreached(slice);
       if (defer === slice) return this.#passOver(gap, row.id);
-      return defer !== undefined && this.#hand.hasRoomFor(row) ? 'offer' : 'wait';
+      return defer !== undefined && this.#state.hasRoomFor(row) ? 'offer' : 'wait';
     }
-    // Lanes that may have no row left make room: what they seek is sought for their slices.
-    for (const lane of hungry) this.#hand.giveUp(lane);
+    // Queues that may have no row left make room: their gaps become gaps of their slices.
+    for (const queue of idle) this.#state.closeIntoSlice(queue);
     backlog.seek();
     return this.#passOver(gap, row.id);
   }
 
-  #judgeLane(lane: Lane<R>, row: R, nowMs: number): Verdict {
-    const hand = this.#hand;
-    const { kind } = lane.head;
-    if (kind === 'hungry' && !lane.slice.isOpen) {
-      this.#passOver(lane.gap, row.id);
-      hand.giveUp(lane);
+  #decideForQueue(queue: KeyQueue<R>, row: R, nowMs: number): ScanDecision {
+    const hand = this.#state;
+    const { kind } = queue.head;
+    if (kind === 'idle' && !queue.slice.isOpen) {
+      this.#passOver(queue.gap, row.id);
+      hand.closeIntoSlice(queue);
       return 'next';
     }
-    if (kind === 'parked' || !hand.isInTurn(lane)) return this.#passOver(lane.gap, row.id);
-    if (kind === 'hungry') return hand.hasRoomFor(row) ? 'offer' : 'wait';
-    if (this.#hold(lane, row)) return 'next';
+    if (kind === 'backoff' || !hand.isInTurn(queue)) return this.#passOver(queue.gap, row.id);
+    if (kind === 'idle') return hand.hasRoomFor(row) ? 'offer' : 'wait';
+    if (this.#hold(queue, row)) return 'next';
     if (!hand.backlog.isPassing) {
-      if (this.#promptLanes(nowMs) >= busyLanes) return 'wait';
-      for (const each of hand.held.lanes()) if (!isPrompt(each.head, nowMs)) hand.letGo(each);
-      // Unless this lane was itself slow: its earlier rows were passed over just now.
-      if (lane.gap.isEmpty && this.#hold(lane, row)) return 'next';
+      if (this.#promptRows(nowMs) >= busyRows) return 'wait';
+      for (const each of hand.held.queues()) if (!isPrompt(each.head, nowMs)) hand.dropHeld(each);
+      // Unless this queue was itself slow: its earlier rows were passed over just now.
+      if (queue.gap.isEmpty && this.#hold(queue, row)) return 'next';
     }
-    return this.#passOver(lane.gap, row.id);
+    return this.#passOver(queue.gap, row.id);
   }
 
-  #hold(lane: Lane<R>, row: R): boolean {
-    const { backlog, held } = this.#hand;
-    if (!held.hold(lane, row)) return false;
-    backlog.met(lane.gap, row.id);
+  #hold(queue: KeyQueue<R>, row: R): boolean {
+    const { backlog, held } = this.#state;
+    if (!held.hold(queue, row)) return false;
+    backlog.met(queue.gap, row.id);
     backlog.found();
     return true;
   }
 
   #passOver(gap: Gap, id: number): 'next' {
-    this.#hand.backlog.passOver(gap, id);
+    this.#state.backlog.passOver(gap, id);
     return 'next';
   }
 
-  #promptLanes(nowMs: number): number {
-    const flying = this.#hand.lanes.in('flying');
+  #promptRows(nowMs: number): number {
+    const inFlight = this.#state.queues.in('inFlight');
     let slow = 0;
     // In the order in which they were taken.
-    for (const { head } of flying) {
+    for (const { head } of inFlight) {
       if (isPrompt(head, nowMs)) break;
       slow++;
     }
-    return flying.size - slow;
+    return inFlight.size - slow;
   }
 
   // ---- passes
 
   #beginPass(): void {
-    const { backlog, lanes, topics } = this.#hand;
+    const { backlog, queues, topics } = this.#state;
     const gaps: Gap[] = [];
-    for (const lane of lanes.in('hungry')) {
-      if (lane.slice.isOpen) gaps.push(lane.gap);
-      else this.#hand.giveUp(lane);
+    for (const queue of queues.in('idle')) {
+      if (queue.slice.isOpen) gaps.push(queue.gap);
+      else this.#state.closeIntoSlice(queue);
     }
     for (const { gap } of topics.sought()) gaps.push(gap);
     backlog.beginPass(gaps);
@@ -123,23 +123,23 @@ export class Reading<R extends RowHead> {
 
   /** Nothing is sought any more, and it does not fill up what is held either. */
   #leavePassIfIdle(): void {
-    const { backlog, lanes, held, topics } = this.#hand;
-    if (!backlog.isPassing || lanes.in('hungry').size > 0) return;
+    const { backlog, queues, held, topics } = this.#state;
+    if (!backlog.isPassing || queues.in('idle').size > 0) return;
     if (!backlog.isIdle && !held.isFull) return;
     if (!topics.sought().some(({ gap }) => backlog.hasNotSkipped(gap))) backlog.leavePass();
   }
 
   #endPass(): void {
-    const { backlog, lanes, topics } = this.#hand;
-    backlog.endPass([...topics.all(), ...lanes.all()]);
-    const hungry = lanes.in('hungry');
-    for (const lane of hungry) if (lane.gap.isEmpty) lanes.close(lane);
-    if (hungry.size > 0 || topics.sought().length > 0) backlog.seek();
+    const { backlog, queues, topics } = this.#state;
+    backlog.endPass([...topics.all(), ...queues.all()]);
+    const idle = queues.in('idle');
+    for (const queue of idle) if (queue.gap.isEmpty) queues.close(queue);
+    if (idle.size > 0 || topics.sought().length > 0) backlog.seek();
   }
 }
 
 function isPrompt(head: Head<unknown>, nowMs: number): boolean {
   return (
-    head.kind === 'ready' || ((head.kind === 'flying' || head.kind === 'settled') && nowMs - head.sinceMs < promptMs)
+    head.kind === 'ready' || ((head.kind === 'inFlight' || head.kind === 'settled') && nowMs - head.sinceMs < promptMs)
   );
 }

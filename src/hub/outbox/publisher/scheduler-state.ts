@@ -1,98 +1,98 @@
-/** All rows in hand and held, the topics and the backlog they came from, and how any of it is let go again. Pure. */
+/** All queues and held rows, the topics and the backlog they came from, and how any of it is dropped again. Pure. */
 import { Backlog } from './backlog.ts';
 import { HeldRows } from './held-rows.ts';
-import { type Lane, LaneTable, type RowHead } from './key-queue.ts';
-import { type Slice, Topics } from './topic-state.ts';
+import { type KeyQueue, KeyQueues, type RowHead } from './key-queue.ts';
+import { type Slice, TopicStates } from './topic-state.ts';
 
-export interface LaneLimits {
-  /** Bytes on their way, unacknowledged; one row always may. */
+export interface SchedulerLimits {
+  /** Bytes in flight, unacknowledged; one row always may be. */
   readonly inFlightBytes: number;
-  /** Keys with a row in hand. */
-  readonly lanes: number;
-  /** Rows and bytes held back for their lane. */
+  /** Keys with a queue. */
+  readonly keys: number;
+  /** Rows and bytes held for their queues. */
   readonly heldRows: number;
   readonly heldBytes: number;
-  /** Keys of a topic that may stand refused before nothing more of it is offered. */
+  /** Keys of a topic that may be refused before nothing more of it is offered. */
   readonly blockedKeys: number;
   /** Refusals after which a row is a dead letter. */
   readonly maxAttempts: number;
 }
 
-export class InFlight<R extends RowHead> {
-  readonly limits: LaneLimits;
+export class SchedulerState<R extends RowHead> {
+  readonly limits: SchedulerLimits;
   readonly backlog = new Backlog();
-  readonly topics: Topics;
-  readonly lanes = new LaneTable<R>();
-  readonly held: HeldRows<Lane<R>, R>;
-  flyingBytes = 0;
+  readonly topics: TopicStates;
+  readonly queues = new KeyQueues<R>();
+  readonly held: HeldRows<KeyQueue<R>, R>;
+  inFlightBytes = 0;
 
-  constructor(limits: LaneLimits) {
+  constructor(limits: SchedulerLimits) {
     this.limits = limits;
-    this.topics = new Topics(limits.blockedKeys);
+    this.topics = new TopicStates(limits.blockedKeys);
     this.held = new HeldRows(limits.heldRows, limits.heldBytes);
   }
 
   get inFlight(): number {
-    return this.lanes.in('flying').size;
+    return this.queues.in('inFlight').size;
   }
 
   has(id: number): boolean {
-    return this.lanes.withHead(id) !== undefined || this.held.has(id);
+    return this.queues.withHead(id) !== undefined || this.held.has(id);
   }
 
   hasRoomFor({ bytes }: R): boolean {
-    return this.inFlight === 0 || this.flyingBytes + bytes <= this.limits.inFlightBytes;
+    return this.inFlight === 0 || this.inFlightBytes + bytes <= this.limits.inFlightBytes;
   }
 
   /** No earlier row of the key is missing. */
-  isInTurn({ gap, slice }: Lane<R>): boolean {
+  isInTurn({ gap, slice }: KeyQueue<R>): boolean {
     return this.backlog.isWhole(gap) && this.backlog.isWhole(slice.gap);
   }
 
-  /** What is held for a lane is passed over instead. */
-  letGo(lane: Lane<R>): void {
-    const first = this.held.letGo(lane);
-    if (first !== undefined) this.backlog.passOver(lane.gap, first.id);
+  /** What is held for a queue is passed over instead. */
+  dropHeld(queue: KeyQueue<R>): void {
+    const first = this.held.drop(queue);
+    if (first !== undefined) this.backlog.passOver(queue.gap, first.id);
   }
 
-  /** A lane with nothing in hand is closed; what was passed over for it is now passed over for its slice. */
-  giveUp(lane: Lane<R>): void {
-    this.backlog.passOver(lane.slice.gap, lane.gap.from);
-    this.lanes.close(lane);
+  /** A queue without a head is closed; what was passed over for it is now passed over for its slice. */
+  closeIntoSlice(queue: KeyQueue<R>): void {
+    this.backlog.passOver(queue.slice.gap, queue.gap.from);
+    this.queues.close(queue);
   }
 
-  /** The row in hand and those held are passed over too. */
-  evict(lane: Lane<R>, id: number): void {
-    this.letGo(lane);
-    this.backlog.passOver(lane.gap, id);
-    this.giveUp(lane);
+  /** The head and the held rows are passed over too. */
+  evict(queue: KeyQueue<R>, id: number): void {
+    this.dropHeld(queue);
+    this.backlog.passOver(queue.gap, id);
+    this.closeIntoSlice(queue);
   }
 
   /**
-   * Lanes whose row was not reached make room for `needy`: all such of the other slice that waits longest. Where there is
-   * none: its own, if they take more than half of all lanes; if not, those on their way are soon back. The slice is put off
-   * until the first of its rows would have been tried again. Answers it; undefined: none made room.
+   * Queues whose head was unreached make room for `needy`: all such of the other slice that waits longest. If there is none:
+   * those of `needy`, if they take more than half of all queues; if not, rows in flight are soon back. The slice is deferred
+   * until the first of its rows would have been retried. Returns it; undefined: none made room.
    */
-  putOffUnreached(needy: Slice): Slice | undefined {
-    const slice = this.#sliceToPutOff(needy);
+  deferUnreached(needy: Slice): Slice | undefined {
+    const slice = this.#sliceToDefer(needy);
     if (slice === undefined) return undefined;
     let toMs = Number.POSITIVE_INFINITY;
-    for (const lane of this.lanes.in('parked')) {
-      if (lane.slice !== slice || lane.head.kind !== 'parked' || lane.head.refused) continue;
-      toMs = Math.min(toMs, lane.head.retryAtMs);
-      this.evict(lane, lane.head.id);
+    for (const queue of this.queues.in('backoff')) {
+      if (queue.slice !== slice || queue.head.kind !== 'backoff' || queue.head.refused) continue;
+      toMs = Math.min(toMs, queue.head.retryAtMs);
+      this.evict(queue, queue.head.id);
     }
     this.topics.defer(slice, toMs);
     return slice;
   }
 
-  #sliceToPutOff(needy: Slice): Slice | undefined {
+  #sliceToDefer(needy: Slice): Slice | undefined {
     let own = 0;
-    for (const { head, slice } of this.lanes.in('parked')) {
-      if (head.kind !== 'parked' || head.refused) continue;
+    for (const { head, slice } of this.queues.in('backoff')) {
+      if (head.kind !== 'backoff' || head.refused) continue;
       if (slice !== needy) return slice;
       own++;
     }
-    return own > this.limits.lanes / 2 ? needy : undefined;
+    return own > this.limits.keys / 2 ? needy : undefined;
   }
 }

@@ -2,19 +2,19 @@
 import { Gap } from './backlog.ts';
 
 /**
- * Each topic's keys are shared out among so many slices. Keys that nothing reaches are given up by the slice, and one slice
- * is tried at a time; so keys go past `lanes` x this many of a topic that do not, and no more is kept than a gap a slice.
+ * Each topic's keys are divided among so many slices. Unreached keys are evicted by the slice, and one slice is tried at a
+ * time; so keys pass `keys` x this many of a topic that are stuck, and no more than one gap a slice is kept.
  */
 const slicesPerTopic = 64;
 
-export class Topic {
+export class TopicState {
   readonly slices: readonly Slice[] = Array.from({ length: slicesPerTopic }, () => new Slice(this));
-  /** Keys that stand refused, waiting to be tried again. */
+  /** Refused keys that wait to be retried. */
   blocked = 0;
-  /** Rows on their way. */
-  flying = 0;
-  /** Its last answer was a refusal: what is on its way may be refused as well, and counts as if it was. */
-  suspect = false;
+  /** Rows in flight. */
+  inFlight = 0;
+  /** Its last outcome was a refusal: rows in flight may be refused as well, and count as if they were. */
+  lastWasRefused = false;
   readonly #blockedKeys: number;
 
   constructor(blockedKeys: number) {
@@ -25,48 +25,48 @@ export class Topic {
     return this.blocked >= this.#blockedKeys;
   }
 
-  /** It may be offered rows other than those it has refused. */
+  /** Rows other than those it has refused may be offered. */
   get isOpen(): boolean {
-    return this.blocked + (this.suspect ? this.flying : 0) < this.#blockedKeys;
+    return this.blocked + (this.lastWasRefused ? this.inFlight : 0) < this.#blockedKeys;
   }
 }
 
 /** The keys of a topic with the same hash. */
 export class Slice {
-  readonly topic: Topic;
-  /** Rows of its keys without a lane that were passed over: while it was not open, or for want of lanes. */
+  readonly topic: TopicState;
+  /** Rows of its keys without a queue that were passed over: while it was not open, or because all queues were in use. */
   readonly gap = new Gap();
-  /** Its keys that nothing reached have made room for others, and none of its rows is sought before. */
-  putOffToMs: number | undefined;
+  /** Its unreached keys have made room for others, and none of its rows is sought before. */
+  deferredToMs: number | undefined;
 
-  constructor(topic: Topic) {
+  constructor(topic: TopicState) {
     this.topic = topic;
   }
 
   get isOpen(): boolean {
-    return this.putOffToMs === undefined && this.topic.isOpen;
+    return this.deferredToMs === undefined && this.topic.isOpen;
   }
 
-  /** Rows were passed over, and may go now. */
+  /** Rows were passed over, and may be sent now. */
   get isSought(): boolean {
     return !this.gap.isEmpty && this.isOpen;
   }
 }
 
-export class Topics {
+export class TopicStates {
   readonly #blockedKeys: number;
-  readonly #byName = new Map<string, Topic>();
-  /** In the order in which they were put off. */
-  readonly #defer = new Set<Slice>();
+  readonly #byName = new Map<string, TopicState>();
+  /** In the order in which they were deferred. */
+  readonly #deferred = new Set<Slice>();
 
-  /** Keys of a topic that may stand refused before nothing more of it is offered. */
+  /** Keys of a topic that may be refused before nothing more of it is offered. */
   constructor(blockedKeys: number) {
     this.#blockedKeys = blockedKeys;
   }
 
-  get(name: string): Topic {
+  get(name: string): TopicState {
     let topic = this.#byName.get(name);
-    if (topic === undefined) this.#byName.set(name, (topic = new Topic(this.#blockedKeys)));
+    if (topic === undefined) this.#byName.set(name, (topic = new TopicState(this.#blockedKeys)));
     return topic;
   }
 
@@ -88,28 +88,28 @@ export class Topics {
   }
 
   defer(slice: Slice, toMs: number): void {
-    slice.putOffToMs = toMs;
-    this.#defer.delete(slice);
-    this.#defer.add(slice);
+    slice.deferredToMs = toMs;
+    this.#deferred.delete(slice);
+    this.#deferred.add(slice);
   }
 
-  /** The first slice put off whose time has come is open again. False: there is none. */
-  takeUpOne(nowMs: number): boolean {
-    for (const slice of this.#defer) {
-      if ((slice.putOffToMs ?? 0) > nowMs) continue;
+  /** The first deferred slice whose time has come is open again. False: there is none. */
+  resumeOne(nowMs: number): boolean {
+    for (const slice of this.#deferred) {
+      if ((slice.deferredToMs ?? 0) > nowMs) continue;
       this.#resume(slice);
       return true;
     }
     return false;
   }
 
-  takeUpAll(): void {
-    for (const slice of this.#defer) this.#resume(slice);
+  resumeAll(): void {
+    for (const slice of this.#deferred) this.#resume(slice);
   }
 
   #resume(slice: Slice): void {
-    slice.putOffToMs = undefined;
-    this.#defer.delete(slice);
+    slice.deferredToMs = undefined;
+    this.#deferred.delete(slice);
   }
 }
 

@@ -16,8 +16,8 @@ export interface StoredRow {
 /** What one read brings at most, so that neither memory nor the loop is held: some 3 ms. */
 const readRows = 500;
 const readChars = 512 * 1024;
-/** Rows looked at to find them, those in hand included. */
-const lookedRows = 5_000;
+/** Rows read to find them, those in memory included. */
+const scannedRows = 5_000;
 /** A slice of removal: 10 ms on this machine. */
 const pruneRows = 1_000;
 
@@ -99,17 +99,17 @@ export class WaitingRows {
   read(after: number, skip: (id: number) => boolean): Read<StoredRow> {
     const rows: StoredRow[] = [];
     let chars = 0;
-    let looked = 0;
+    let scanned = 0;
     for (const row of this.#after.iterate(after)) {
       if (!skip(row.id)) {
         rows.push(row);
         chars += row.body.length;
       }
-      if (rows.length >= readRows || chars >= readChars || ++looked >= lookedRows) {
-        return { rows, lookedTo: row.id, ended: false };
+      if (rows.length >= readRows || chars >= readChars || ++scanned >= scannedRows) {
+        return { rows, readTo: row.id, ended: false };
       }
     }
-    return { rows, lookedTo: rows.at(-1)?.id ?? after, ended: true };
+    return { rows, readTo: rows.at(-1)?.id ?? after, ended: true };
   }
 
   /** undefined: it does not wait any more. */
