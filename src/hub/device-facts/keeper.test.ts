@@ -144,7 +144,7 @@ test('a line that is away changes nothing for 30 s, then its state is unknown; s
   assert.match(kept.logged[0] ?? '', /not up to date.*does not answer: nobody there/);
   await kept.say({ devices: [usb], status: opened }, 2_000);
   assert.equal(kept.line().data['state'], 'open');
-  assert.match(kept.logged[1] ?? '', /kept again/);
+  assert.match(kept.logged[1] ?? '', /up to date again/);
 });
 
 test('a line that was never there is unknown too', async (t) => {

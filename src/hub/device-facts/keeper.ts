@@ -1,7 +1,8 @@
 /** Keeps the device's own dictionaries at what the line says of itself: asks, compares with what is stored, writes what differs. */
-import { type Clock, pause } from '../../shared/base/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import { type JsonObject, scopes } from '../outbox/event.ts';
 import type { Actor, Refdata } from '../refdata/face.ts';
 import { changesTo, type FactChange, type Known } from './changes.ts';
@@ -57,68 +58,57 @@ export interface KeeperOptions {
 
 export class Keeper {
   readonly #o: KeeperOptions;
-  readonly #stopping = new AbortController();
-  readonly #running: Promise<void>;
+  readonly #loop: Loop;
   #answeredMs: number;
   /** Since when a record may be written again, by dictionary and key. */
   readonly #paced = new Map<string, number>();
-  /** Logged when it changes, not each round. */
   #trouble = '';
 
   constructor(options: KeeperOptions) {
+    const { clock, logger } = options;
     this.#o = options;
-    this.#answeredMs = options.clock.monoMs();
-    this.#running = this.#run();
+    this.#answeredMs = clock.monoMs();
+    const failures = new FailureLog(
+      logger,
+      "the device's own facts are not up to date",
+      "the device's own facts are up to date again",
+    );
+    const retry = { retryFirstMs: POLL_MS, retryMaxMs: POLL_MS };
+    this.#loop = new Loop({ pass: (signal) => this.#pass(signal), failures, clock, ...retry });
+    this.#loop.start();
   }
 
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await this.#running;
+  stop(): Promise<void> {
+    return this.#loop.stop();
   }
 
-  async #run(): Promise<void> {
-    while (!this.#stopping.signal.aborted) {
-      let trouble = '';
-      try {
-        trouble = await this.#round();
-      } catch (error) {
-        trouble = messageOf(error);
-      }
-      this.#report(trouble);
-      await pause(this.#o.clock, POLL_MS, this.#stopping.signal);
-    }
-  }
-
-  #report(trouble: string): void {
-    // The same trouble tells other numbers each time.
-    const isNews = trouble.replaceAll(/\d+/g, '') !== this.#trouble.replaceAll(/\d+/g, '');
-    this.#trouble = trouble;
-    if (!isNews || this.#stopping.signal.aborted) return;
-    if (trouble === '') this.#o.logger.info("the device's own facts are kept again");
-    else this.#o.logger.warn("the device's own facts are not up to date", { why: trouble });
+  async #pass(signal: AbortSignal): Promise<number> {
+    this.#trouble = await this.#update(signal);
+    if (this.#trouble !== '') throw new Error(this.#trouble);
+    return POLL_MS;
   }
 
   /** '' or what is in the way. */
-  async #round(): Promise<string> {
+  async #update(signal: AbortSignal): Promise<string> {
     const { deviceId, clock } = this.#o;
-    const answer = await this.#ask();
-    if (this.#stopping.signal.aborted) return '';
+    const answer = await this.#ask(signal);
+    if (signal.aborted) return '';
     if (typeof answer === 'string') {
       if (clock.monoMs() - this.#answeredMs < AWAY_MS) return this.#trouble;
-      return (await this.#keepLine((known) => unknownLine(known, deviceId))) || answer;
+      return (await this.#writeLine((known) => unknownLine(known, deviceId))) || answer;
     }
     this.#answeredMs = clock.monoMs();
-    const ports = await this.#keep(PORTS, portRecords(answer.devices, deviceId));
-    const line = await this.#keepLine((known) => steady(lineRecord(answer.status, deviceId), known));
+    const ports = await this.#write(PORTS, () => portRecords(answer.devices, deviceId));
+    const line = await this.#writeLine((known) => steady(lineRecord(answer.status, deviceId), known));
     return ports || line;
   }
 
   /** What the line says, or why it says nothing. */
-  async #ask(): Promise<LineFacts | string> {
+  async #ask(stopping: AbortSignal): Promise<LineFacts | string> {
     const limit = new AbortController();
     const timer = this.#o.clock.timer(ANSWER_LIMIT_MS, () => limit.abort());
     try {
-      return await this.#o.source.look(AbortSignal.any([limit.signal, this.#stopping.signal]));
+      return await this.#o.source.look(AbortSignal.any([limit.signal, stopping]));
     } catch (error) {
       return `the line does not answer: ${messageOf(error)}`;
     } finally {
@@ -126,22 +116,18 @@ export class Keeper {
     }
   }
 
-  #keepLine(wanted: (known: JsonObject | undefined) => JsonObject): Promise<string> {
-    const known = this.#known(LINE);
-    return this.#write(LINE, new Map([[LINE_KEY, wanted(known?.get(LINE_KEY)?.data)]]), known);
-  }
-
-  #keep(dictionary: string, wanted: Wanted): Promise<string> {
-    return this.#write(dictionary, wanted, this.#known(dictionary));
+  #writeLine(wanted: (known: JsonObject | undefined) => JsonObject): Promise<string> {
+    return this.#write(LINE, (known) => new Map([[LINE_KEY, wanted(known?.get(LINE_KEY)?.data)]]));
   }
 
   /** '' or why something could not be written; the rest is tried all the same. */
-  async #write(dictionary: string, wanted: Wanted, known: ReadonlyMap<string, Known> | undefined): Promise<string> {
+  async #write(dictionary: string, wanted: (known: ReadonlyMap<string, Known> | undefined) => Wanted): Promise<string> {
     const { clock, refdata } = this.#o;
     let trouble = '';
     try {
+      const known = this.#known(dictionary);
       if (known === undefined) await this.#createDictionary(dictionary);
-      for (const change of changesTo(wanted, known ?? new Map())) {
+      for (const change of changesTo(wanted(known), known ?? new Map())) {
         const name = `${dictionary}:${change.key}`;
         if ((this.#paced.get(name) ?? Number.NEGATIVE_INFINITY) > clock.monoMs()) continue;
         try {

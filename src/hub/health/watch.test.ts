@@ -87,7 +87,7 @@ test('a line that does not answer is an alert of its own, told like the others',
   await rig.watch.stop();
 });
 
-test('alerts that cannot be looked at are told of once, stand as they were, and take no others with them', async () => {
+test('alerts that cannot be checked are logged once, stand as they were, and take no others with them', async () => {
   const rig = new Rig();
   rig.alerts = () => [alert];
   rig.getStatus = () => Promise.reject(new Error('UNAVAILABLE'));
@@ -96,11 +96,11 @@ test('alerts that cannot be looked at are told of once, stand as they were, and 
     throw new Error('the file is gone');
   };
   const said = await rig.pass(200);
-  assert.equal(said[0], 'alerts could not be looked at the file is gone');
+  assert.equal(said[0], 'alerts could not be checked the file is gone');
   assert.match(said[1] ?? '', /^alert fired LinesideLineDown/);
   assert.equal(said.length, 2);
   rig.alerts = () => [];
-  assert.match((await rig.pass(80)).join(), /^alert ended A/);
+  assert.match((await rig.pass(80)).join(), /^alerts can be checked again,alert ended A/);
   await rig.watch.stop();
   assert.equal(rig.clock.pendingTimers, 0);
 });

@@ -1,8 +1,9 @@
 /** The loop that looks at the line, the certificates and everybody's alerts, and tells the operator's log of those. */
 import { type Alert, type AlertSource, Alerts } from '../../shared/base/alerts.ts';
-import { type Clock, pause } from '../../shared/base/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { statusNumbers } from '../../shared/proto/line-status.ts';
 import { AlertJournal } from './alert-journal.ts';
@@ -48,51 +49,45 @@ export function startWatch(options: WatchOptions): Watch {
     ...socketAlerts.look(closedSockets, clock.monoMs()),
   ];
   const journal = new AlertJournal(clock, logger);
-  const stopping = new AbortController();
-  const looked = sources.map((source) => new LastKnown(source, logger));
-  const look = (): void => journal.look([...looked.flatMap((source) => source.alerts()), ...alerts()]);
-  const run = async (): Promise<void> => {
-    for (let round = 0; !stopping.signal.aborted; round += 1) {
-      if (round % LOOKS_PER_CERTIFICATES === 0) await certificates.look();
-      if (round % LOOKS_PER_SOCKETS === 0) closedSockets = await findClosedSockets();
-      await line?.look();
-      if (stopping.signal.aborted) return;
-      look();
-      await pause(clock, PERIOD_MS, stopping.signal);
-    }
+  const lastKnown = sources.map((source) => new LastKnown(source, logger));
+  let round = 0;
+  const pass = async (signal: AbortSignal): Promise<number> => {
+    if (round % LOOKS_PER_CERTIFICATES === 0) await certificates.look();
+    if (round % LOOKS_PER_SOCKETS === 0) closedSockets = await findClosedSockets();
+    round += 1;
+    await line?.look();
+    if (!signal.aborted) journal.look([...lastKnown.flatMap((source) => source.alerts()), ...alerts()]);
+    return PERIOD_MS;
   };
-  const running = run();
+  const failures = new FailureLog(logger, 'the watch of the hub failed', 'the watch of the hub works again');
+  const loop = new Loop({ pass, failures, clock, retryFirstMs: PERIOD_MS });
+  loop.start();
   return {
     askLine: async () => line?.look(),
     certificates: () => certificates.ends(),
     closedSockets: () => closedSockets,
     alerts,
-    async stop() {
-      stopping.abort();
-      await running;
-    },
+    stop: () => loop.stop(),
   };
 }
 
 /** A source that cannot report its alerts (a file that cannot be read) keeps those that it had, and takes no others with it. */
 class LastKnown implements AlertSource {
   readonly #source: AlertSource;
-  readonly #logger: Logger;
+  readonly #failures: FailureLog;
   #last: readonly Alert[] = [];
-  #isFailing = false;
 
   constructor(source: AlertSource, logger: Logger) {
     this.#source = source;
-    this.#logger = logger;
+    this.#failures = new FailureLog(logger, 'alerts could not be checked', 'alerts can be checked again');
   }
 
   alerts(): readonly Alert[] {
     try {
       this.#last = this.#source.alerts();
-      this.#isFailing = false;
+      this.#failures.recovered();
     } catch (error) {
-      if (!this.#isFailing) this.#logger.warn('alerts could not be looked at', { error: messageOf(error) });
-      this.#isFailing = true;
+      this.#failures.failed(messageOf(error));
     }
     return this.#last;
   }
