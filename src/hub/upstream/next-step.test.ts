@@ -33,7 +33,7 @@ const rows: readonly [what: string, Partial<Situation>, does: string][] = [
   ['a batch is made', { packed: true }, 'send'],
   ['a batch is made, and the line is away', { packed: true, lineAnswers: false }, 'send'],
   ['it was not asked where to go on', { packed: true, asked: false }, 'ask'],
-  ['the other side has just failed', { packed: true, retryMs: 10, asked: false }, 'waiting for the way'],
+  ['the other side has just failed', { packed: true, retryMs: 10, asked: false }, 'waiting for the transport'],
   ['change events wait', { packed: true, busy: true, asked: false }, 'waiting for change events'],
   [
     'the budget is used up: not even a connection',

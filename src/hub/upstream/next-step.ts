@@ -28,9 +28,15 @@ export interface Situation {
   readonly paceMs: number;
 }
 
-export type Step =
-  | { readonly do: 'look' | 'read' | 'correct' | 'pack' | 'ask' | 'send' }
-  | { readonly do: 'wait'; readonly ms: number; readonly state: UpstreamState | 'waiting for the way' };
+export type Action = 'look' | 'read' | 'correct' | 'pack' | 'ask' | 'send';
+
+export interface Waiting {
+  readonly do: 'wait';
+  readonly ms: number;
+  readonly state: UpstreamState | 'waiting for the transport';
+}
+
+export type Step = { readonly do: Action } | Waiting;
 
 /** How often it is looked whether change events still wait, and whether the budget has room. */
 const BUSY_LOOK_MS = 100;
@@ -43,7 +49,7 @@ export function nextStep(now: Situation): Step {
 }
 
 function withBatch(now: Situation): Step {
-  if (now.retryMs > 0) return { do: 'wait', ms: now.retryMs, state: 'waiting for the way' };
+  if (now.retryMs > 0) return { do: 'wait', ms: now.retryMs, state: 'waiting for the transport' };
   if (now.busy) return { do: 'wait', ms: BUSY_LOOK_MS, state: 'waiting for change events' };
   if (!now.affordable) return { do: 'wait', ms: BUDGET_LOOK_MS, state: 'waiting for the budget' };
   if (!now.asked) return { do: 'ask' };

@@ -3,10 +3,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import { Budget } from './budget.ts';
-import type { Journal } from './journal.ts';
 import type { Positions } from './position-file.ts';
 import type { Reading } from './reading.ts';
 import { nothingUnset, type SentUnset, sentUnset } from './unset-ranges.ts';
+import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The position goes to the card this often at most: 4 KiB each. */
 const SAVE_MS = 5_000;
@@ -19,7 +19,7 @@ export interface KeepingOptions {
   readonly file: Positions;
   readonly reading: Reading;
   readonly maxBytesPerDay: number;
-  readonly journal: Journal;
+  readonly stats: UpstreamStats;
   readonly clock: Clock;
 }
 
@@ -42,7 +42,7 @@ export class PersistedState {
 
   /** Once. False: it could not be read, and that was said. */
   async load(): Promise<boolean> {
-    const { file, reading, maxBytesPerDay, journal, clock } = this.#o;
+    const { file, reading, maxBytesPerDay, stats, clock } = this.#o;
     try {
       const saved = await file.load();
       this.#budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
@@ -50,7 +50,7 @@ export class PersistedState {
       reading.from(saved?.places ?? []);
       this.#isLoaded = true;
     } catch (error) {
-      journal.saved(messageOf(error));
+      stats.positionFile.failed(messageOf(error));
     }
     return this.#isLoaded;
   }
@@ -88,17 +88,17 @@ export class PersistedState {
   }
 
   async #save(): Promise<void> {
-    const { file, reading, journal, clock } = this.#o;
+    const { file, reading, stats, clock } = this.#o;
     reading.takeMoved();
     this.#savedMs = clock.monoMs();
     this.#unsavedBytes = 0;
     try {
       const budget = this.#budget.save(this.#savedMs);
       await file.save({ places: reading.places.all, budget, unset: this.unset });
-      journal.saved('');
+      stats.positionFile.recovered();
     } catch (error) {
       reading.unsaved();
-      journal.saved(messageOf(error));
+      stats.positionFile.failed(messageOf(error));
     }
   }
 }

@@ -5,12 +5,12 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Transport } from './face.ts';
-import type { Journal } from './journal.ts';
 import { Lag } from './lag.ts';
 import type { LineLog, LineNow } from './line-log.ts';
 import type { Situation } from './next-step.ts';
 import { Cause, halves, type Packed, Packer, withoutEntry } from './packer.ts';
 import { type Place, Places } from './places.ts';
+import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The line is on the same machine; asking costs a call of a millisecond. */
 const LOOK_MS = 1_000;
@@ -22,7 +22,7 @@ export interface ReadingOptions {
   readonly transport: Pick<Transport, 'name'>;
   readonly line: LineLog;
   readonly lingerMs: number;
-  readonly journal: Journal;
+  readonly stats: UpstreamStats;
   readonly clock: Clock;
 }
 
@@ -122,7 +122,7 @@ export class Reading {
   }
 
   async look(signal: AbortSignal): Promise<void> {
-    const { line, lingerMs, clock, journal } = this.#o;
+    const { line, lingerMs, clock, stats } = this.#o;
     try {
       const now = await line.now(signal);
       this.#trouble = '';
@@ -131,7 +131,7 @@ export class Reading {
       this.#dry = false;
       const seen = this.#places.seen(now);
       if (seen !== 'known') this.#moved = true;
-      if (seen === 'another') journal.replaced(now.logId);
+      if (seen === 'another') stats.replaced(now.logId);
       if (now.firstId > 0) this.#lag.looked(now.logId, now.lastId, clock.monoMs());
       this.#goBack(now);
       this.#follow();
@@ -206,7 +206,7 @@ export class Reading {
     const { current } = this.#places;
     const at = this.#out?.afterId ?? this.#parts[0]?.afterId ?? current?.afterId;
     if (current === undefined || at === undefined || position === at) return false;
-    this.#o.journal.moved(at, position);
+    this.#o.stats.moved(at, position);
     this.#places.moved(position);
     this.#moved = true;
     this.#begin(current.logId, position);
@@ -215,11 +215,13 @@ export class Reading {
   }
 
   #tell(signal: AbortSignal): void {
-    const { clock, journal } = this.#o;
+    const { clock, stats } = this.#o;
     const nowMs = clock.monoMs();
     const trouble = this.#trouble || this.#unread;
-    if (trouble === '') this.#answeredMs = nowMs;
-    if (trouble === '' || (nowMs - this.#answeredMs >= AWAY_MS && !signal.aborted)) journal.line(trouble);
+    if (trouble === '') {
+      this.#answeredMs = nowMs;
+      stats.line.recovered();
+    } else if (nowMs - this.#answeredMs >= AWAY_MS && !signal.aborted) stats.line.failed(trouble);
   }
 
   /**
@@ -230,7 +232,7 @@ export class Reading {
     const places = this.#places;
     const { current } = places;
     if (current?.logId !== logId || places.isReplaced || current.afterId <= headId || this.#out !== undefined) return;
-    if (this.#wentBack !== logId) this.#o.journal.wentBack(logId, headId, current.afterId);
+    if (this.#wentBack !== logId) this.#o.stats.wentBack(logId, headId, current.afterId);
     this.#wentBack = logId;
     if (this.#o.transport.name === 'collector') return;
     places.wentBack(headId);

@@ -4,21 +4,21 @@
  * takes; what is held in memory is one batch and what was read for the next.
  */
 import { backoffMs } from '../../shared/base/backoff.ts';
-import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import { Heartbeat } from '../../shared/base/heartbeat.ts';
 import type { Logger } from '../../shared/base/logger.ts';
+import { Loop } from '../../shared/base/loop.ts';
 import { correctionsOf } from './corrections.ts';
 import type { SendOutcome, Transport, UpstreamState, UpstreamStatus } from './face.ts';
-import { Journal } from './journal.ts';
 import { isUnset, type LineLog, timeAt } from './line-log.ts';
-import { nextStep, type Situation, type Step } from './next-step.ts';
+import { type Action, nextStep, type Situation, type Waiting } from './next-step.ts';
 import { LEAST_BYTES, Pace } from './pace.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
 import { PersistedState } from './persisted-state.ts';
 import type { Positions } from './position-file.ts';
 import { Reading } from './reading.ts';
 import { nothingUnset, unsetAfter } from './unset-ranges.ts';
+import { UpstreamStats } from './upstream-stats.ts';
 
 export interface ShipperOptions {
   readonly transport: Transport;
@@ -46,8 +46,8 @@ const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
 /** Nothing to send for so long: a connection that is kept costs more than one that is made again (56 KiB at 100 bytes a second). */
 const REST_MS = 600_000;
-/** After what was not foreseen, and where the position cannot be read. */
-const TROUBLE_MS = 1_000;
+/** After an unexpected failure, and while the position file cannot be read. */
+const FAILED_PASS_MS = 1_000;
 /** Beyond the limits of asking and sending. */
 const STILL_MS = 90_000;
 
@@ -61,14 +61,12 @@ interface Held {
 
 export class Shipper {
   readonly #o: ShipperOptions;
-  readonly #journal: Journal;
+  readonly #stats: UpstreamStats;
   readonly #reading: Reading;
   readonly #persistedState: PersistedState;
   readonly #pace: Pace;
-  readonly #heartbeat: Heartbeat;
-  readonly #stopping = new AbortController();
-  #isStopping = false;
-  #running: Promise<void> | undefined;
+  readonly #loop: Loop;
+  #isLoaded = false;
   #held: Held | undefined;
   /** Bytes of a batch, where the other side has found a larger one too large. */
   #mostBytes: number;
@@ -79,46 +77,43 @@ export class Shipper {
   #refusal = '';
   #idleSinceMs: number | undefined;
   #state: UpstreamState = 'waiting for the line';
-  #nudge = new AbortController();
 
   constructor(options: ShipperOptions) {
     this.#o = options;
     const { clock, batchBytes, maxKbitPerS, transport, logger, sendLimitMs } = options;
     this.#mostBytes = Math.min(batchBytes, transport.maxBytes - FRAME_BYTES);
     this.#pace = new Pace(maxKbitPerS, this.#mostBytes, clock.monoMs());
-    this.#journal = new Journal(logger, transport.name);
-    this.#reading = new Reading({ ...options, journal: this.#journal });
-    this.#persistedState = new PersistedState({ ...options, journal: this.#journal, reading: this.#reading });
-    this.#heartbeat = new Heartbeat(clock, sendLimitMs + STILL_MS);
+    this.#stats = new UpstreamStats(logger, transport.name);
+    this.#reading = new Reading({ ...options, stats: this.#stats });
+    this.#persistedState = new PersistedState({ ...options, stats: this.#stats, reading: this.#reading });
+    // An entry that cannot be sent does not keep the other passes from succeeding.
+    const failures = { failed: (error: string) => this.#stats.unexpected.failed(error), recovered: () => undefined };
+    const limits = { retryFirstMs: FAILED_PASS_MS, retryMaxMs: FAILED_PASS_MS, stalledMs: sendLimitMs + STILL_MS };
+    this.#loop = new Loop({ pass: (signal) => this.#pass(signal), failures, clock, ...limits });
   }
 
   start(): void {
-    this.#o.transport.start(() => this.#wayChanged());
-    this.#running ??= this.#run();
+    this.#o.transport.start(() => this.#transportChanged());
+    this.#loop.start();
   }
 
-  /** A batch under way gets up to limitMs to arrive. */
+  /** A batch in flight gets up to limitMs to arrive. */
   async stop(limitMs: number): Promise<void> {
-    this.#isStopping = true;
-    this.#heartbeat.rest();
-    this.#nudge.abort();
-    if (this.#running !== undefined) await endsWithin(this.#o.clock, limitMs, this.#running);
-    this.#stopping.abort();
-    await this.#running;
+    await this.#loop.stop(limitMs);
     await this.#o.transport.stop(0);
     await this.#persistedState.close();
   }
 
   /** Throws if its loop has stalled. */
   assertAlive(): void {
-    this.#heartbeat.check();
+    this.#loop.assertAlive();
   }
 
   status(): UpstreamStatus {
     const { transport, clock } = this.#o;
     const nowMs = clock.monoMs();
     const { current, all } = this.#reading.places;
-    const { sentEntries, sentBytes, wireBytes, batches, repeatedBatches, gapsSent, entriesLost } = this.#journal;
+    const { sentEntries, sentBytes, wireBytes, batches, repeatedBatches, gapsSent, entriesLost } = this.#stats;
     return {
       to: transport.name,
       state: this.#state,
@@ -140,43 +135,32 @@ export class Shipper {
     };
   }
 
-  async #run(): Promise<void> {
-    while (!this.#isStopping && !(await this.#persistedState.load())) {
-      this.#heartbeat.beat();
-      await this.#wait(TROUBLE_MS);
-    }
-    while (!this.#isStopping) {
-      this.#heartbeat.beat();
-      try {
-        this.#overhead();
-        await this.#turn(nextStep(this.#situation()));
-        await this.#persistedState.saveIfDue();
-      } catch (error) {
-        if (this.#isStopping) return;
-        this.#journal.trouble(messageOf(error));
-        await this.#wait(TROUBLE_MS);
-      }
-    }
+  async #pass(signal: AbortSignal): Promise<number> {
+    if (!this.#isLoaded) this.#isLoaded = await this.#persistedState.load();
+    if (!this.#isLoaded) return FAILED_PASS_MS;
+    this.#overhead();
+    const step = nextStep(this.#situation());
+    if (step.do !== 'wait' && step.do !== 'look') this.#idleSinceMs = undefined;
+    if (step.do === 'wait') this.#idle(step.state);
+    else await this.#act(step.do, signal);
+    await this.#persistedState.saveIfDue();
+    return step.do === 'wait' ? step.ms : 0;
   }
 
-  async #turn(step: Step): Promise<void> {
-    const { signal } = this.#stopping;
-    if (step.do !== 'wait' && step.do !== 'look') this.#idleSinceMs = undefined;
-    switch (step.do) {
+  async #act(action: Action, signal: AbortSignal): Promise<void> {
+    switch (action) {
       case 'look':
         return this.#reading.look(signal);
       case 'read':
         return this.#reading.read(this.#wantedBytes(), signal);
       case 'correct':
-        return this.#correct();
+        return this.#correct(signal);
       case 'pack':
         return this.#pack();
       case 'ask':
-        return this.#ask();
+        return this.#ask(signal);
       case 'send':
-        return this.#send();
-      case 'wait':
-        return this.#idle(step.ms, step.state);
+        return this.#send(signal);
     }
   }
 
@@ -204,7 +188,7 @@ export class Shipper {
 
   #affordable(bytes: number, nowMs: number): boolean {
     const affordable = this.#persistedState.budget.left(nowMs) >= bytes;
-    this.#journal.budget(affordable, this.#persistedState.budget.used(nowMs), this.#persistedState.budget.limit);
+    this.#stats.budget(affordable, this.#persistedState.budget.used(nowMs), this.#persistedState.budget.limit);
     return affordable;
   }
 
@@ -215,14 +199,13 @@ export class Shipper {
   }
 
   /** Told at once, in a batch of its own: the next entry may be long in coming. */
-  async #correct(): Promise<void> {
+  async #correct(signal: AbortSignal): Promise<void> {
     const { line } = this.#o;
-    const { signal } = this.#stopping;
     const { logId, ranges } = this.#persistedState.unset;
     const corrections = await this.#reading.asked(signal, () =>
       correctionsOf(ranges, (id) => {
         // Many questions, each with a time limit of its own.
-        this.#heartbeat.beat();
+        this.#loop.beat();
         return timeAt(line, logId, id, signal);
       }),
     );
@@ -250,20 +233,20 @@ export class Shipper {
     else this.#held = { packed, bytes, cost, correctsTo: corrections.at(-1)?.lastId ?? 0 };
   }
 
-  async #ask(): Promise<void> {
+  async #ask(signal: AbortSignal): Promise<void> {
     const { current } = this.#reading.places;
     if (current === undefined) return;
     try {
-      const position = await this.#o.transport.position(current.logId, this.#stopping.signal);
+      const position = await this.#o.transport.position(current.logId, signal);
       this.#asked = current.logId;
-      this.#journal.reached();
+      this.#stats.reached();
       if (position !== undefined && this.#reading.goOnAt(position)) this.#held = undefined;
     } catch (error) {
-      if (!this.#isStopping) this.#failed(messageOf(error));
+      if (!signal.aborted) this.#failed(messageOf(error));
     }
   }
 
-  async #send(): Promise<void> {
+  async #send(signal: AbortSignal): Promise<void> {
     const held = this.#held;
     if (held === undefined) return;
     const { clock } = this.#o;
@@ -275,7 +258,7 @@ export class Shipper {
     );
     const fromMs = clock.monoMs();
     this.#pace.spent(cost, fromMs);
-    const outcome = await this.#underWay(held);
+    const outcome = await this.#sendWithin(held, signal);
     const nowMs = clock.monoMs();
     const onLink = outcome.wireBytes ?? cost;
     this.#pace.spent(onLink - cost, nowMs);
@@ -285,15 +268,15 @@ export class Shipper {
       this.#failures = 0;
       this.#refusal = '';
       this.#pace.arrived(bytes.length, cost, nowMs - fromMs);
-      this.#journal.connected();
-      this.#journal.sent(packed);
+      this.#stats.connected();
+      this.#stats.sent(packed);
       this.#reading.arrived(packed);
       if (held.correctsTo > 0) this.#persistedState.unset = unsetAfter(this.#persistedState.unset, held.correctsTo);
-    } else if (!this.#isStopping) this.#notStored(outcome, held);
+    } else if (!signal.aborted) this.#notStored(outcome, held);
   }
 
   #notStored(outcome: Exclude<SendOutcome, { kind: 'stored' }>, { packed, bytes, correctsTo }: Held): void {
-    this.#journal.repeatedBatches += 1;
+    this.#stats.repeatedBatches += 1;
     const tooLarge = outcome.kind === 'refused' && outcome.permanent && packed.entries.length > 0;
     if (tooLarge) {
       this.#held = undefined;
@@ -308,26 +291,25 @@ export class Shipper {
     this.#failed(outcome.reason, outcome.kind === 'refused' && !tooLarge);
   }
 
-  /** With a limit, so that a way that hangs does not hang the loop. */
-  async #underWay({ packed, bytes }: Held): Promise<SendOutcome> {
+  /** With a limit, so that a transport that hangs does not hang the loop. */
+  async #sendWithin({ packed, bytes }: Held, signal: AbortSignal): Promise<SendOutcome> {
     const { transport, clock, sendLimitMs } = this.#o;
     const over = new AbortController();
     const timer = clock.timer(sendLimitMs, () => over.abort());
     try {
-      return await transport.send(bytes, packed, AbortSignal.any([over.signal, this.#stopping.signal]));
+      return await transport.send(bytes, packed, AbortSignal.any([over.signal, signal]));
     } finally {
       timer.cancel();
     }
   }
 
   #failed(reason: string, refused = false): void {
-    const { clock, random = Math.random } = this.#o;
     this.#refusal = refused ? reason : '';
-    if (refused) this.#journal.refused(reason);
-    else this.#journal.disconnected(reason);
+    if (refused) this.#stats.refused(reason);
+    else this.#stats.disconnected(reason);
     this.#asked = '';
-    const delayMs = backoffMs(this.#failures++, RETRY_FIRST_MS, RETRY_MAX_MS);
-    this.#retryAtMs = clock.monoMs() + delayMs * (0.5 + random() / 2);
+    const { clock, random = Math.random } = this.#o;
+    this.#retryAtMs = clock.monoMs() + backoffMs(this.#failures++, RETRY_FIRST_MS, RETRY_MAX_MS, random);
   }
 
   /** What the link has carried beside the batches. */
@@ -340,16 +322,16 @@ export class Shipper {
 
   #charge(bytes: number, nowMs: number): void {
     this.#persistedState.charge(bytes, nowMs);
-    this.#journal.wireBytes += bytes;
+    this.#stats.wireBytes += bytes;
   }
 
-  #wayChanged(): void {
+  #transportChanged(): void {
     if (this.#o.transport.state().connected) this.#retryAtMs = 0;
-    this.#nudge.abort();
+    this.#loop.wake();
   }
 
-  async #idle(ms: number, state: Extract<Step, { do: 'wait' }>['state']): Promise<void> {
-    this.#state = state === 'waiting for the way' ? this.#waitingForWay() : state;
+  #idle(state: Waiting['state']): void {
+    this.#state = state === 'waiting for the transport' ? this.#waitingForTransport() : state;
     const nowMs = this.#o.clock.monoMs();
     if (state === 'up to date') this.#idleSinceMs ??= nowMs;
     // Without room in the budget not even for a connection that is kept.
@@ -358,10 +340,9 @@ export class Shipper {
       this.#o.transport.rest();
       this.#asked = '';
     }
-    await this.#wait(ms);
   }
 
-  #waitingForWay(): UpstreamState {
+  #waitingForTransport(): UpstreamState {
     if (this.#refusal !== '') return 'refused';
     return this.#o.transport.name === 'kafka' ? 'waiting for the broker' : 'waiting for the collector';
   }
@@ -378,11 +359,5 @@ export class Shipper {
       default:
         return '';
     }
-  }
-
-  async #wait(ms: number): Promise<void> {
-    if (this.#isStopping) return;
-    this.#nudge = new AbortController();
-    await pause(this.#o.clock, ms, AbortSignal.any([this.#nudge.signal, this.#stopping.signal]));
   }
 }

@@ -18,7 +18,7 @@ const MAX_REASONS = 20;
 export interface LoopOptions {
   /** Answers the milliseconds until the next pass; a failure is reported and followed by the backoff. The signal fires at the end of stop()'s grace. */
   readonly pass: (signal: AbortSignal) => number | Promise<number>;
-  readonly failures: FailureLog;
+  readonly failures: Pick<FailureLog, 'failed' | 'recovered'>;
   readonly clock: Clock;
   /** From 0 to below 1: boxes that lost the same peer do not come back all at once. Default: the backoff is exact. */
   readonly random?: (() => number) | undefined;

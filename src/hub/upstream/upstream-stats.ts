@@ -1,5 +1,6 @@
-/** What the shipper counts, and the few things of which it makes a line in the log. */
+/** What the shipper counts, and the few events of which it writes a line in the operator's log. */
 import type { Logger } from '../../shared/base/logger.ts';
+import { FailureLog } from '../../shared/base/loop.ts';
 import type { Transport } from './face.ts';
 import type { Gap, Packed } from './packer.ts';
 import { Cause } from './packer.ts';
@@ -11,7 +12,7 @@ const causes: Readonly<Record<number, string>> = {
   [Cause.TOO_LARGE]: 'too large',
 };
 
-export class Journal {
+export class UpstreamStats {
   readonly #logger: Logger;
   readonly #transport: Transport['name'];
   sentEntries = 0;
@@ -21,20 +22,30 @@ export class Journal {
   repeatedBatches = 0;
   gapsSent = 0;
   entriesLost = 0;
+  readonly line: FailureLog;
+  readonly positionFile: FailureLog;
+  /** Ends when something is stored. */
+  readonly unexpected: FailureLog;
+  readonly #budget: FailureLog;
   /** undefined: not tried yet. */
   #connected: boolean | undefined;
   #refused = false;
-  #lineAnswers = true;
-  #affordable = true;
-  #saves = true;
-  #trouble = '';
 
   constructor(logger: Logger, transport: Transport['name']) {
     this.#logger = logger;
     this.#transport = transport;
+    const outage = (failed: string, recovered: string): FailureLog =>
+      new FailureLog(logger, `upstream: ${failed}`, `upstream: ${recovered}`);
+    this.line = outage('the line does not answer', 'the line answers again');
+    this.positionFile = outage(
+      'the position could not be saved: after a restart some batches are sent again',
+      'the position can be saved again',
+    );
+    this.unexpected = outage('unexpected failure, retrying', 'the serial log is sent again');
+    this.#budget = outage('the data budget of 24 h is used up, the serial log waits', 'the data budget has room again');
   }
 
-  /** It answers; of one that has refused a batch that says nothing. */
+  /** The remote answers; after a refusal that does not mean that it takes batches again. */
   reached(): void {
     if (!this.#refused) this.connected();
   }
@@ -52,32 +63,16 @@ export class Journal {
     this.#connected = false;
   }
 
-  /** Told once, until something is stored again. */
+  /** Logged once, until something is stored again. */
   refused(reason: string): void {
-    if (!this.#refused) this.#logger.warn('upstream: the other side refuses the serial log, which waits', { reason });
+    if (!this.#refused) this.#logger.warn('upstream: the remote refuses the serial log, which waits', { reason });
     this.#refused = true;
     this.#connected = false;
   }
 
-  line(reason: string): void {
-    const answers = reason === '';
-    if (!answers && this.#lineAnswers) this.#logger.warn('upstream: the line does not answer', { reason });
-    if (answers && !this.#lineAnswers) this.#logger.info('upstream: the line answers again');
-    this.#lineAnswers = answers;
-  }
-
-  budget(affordable: boolean, used: number, limit: number): void {
-    if (affordable === this.#affordable) return;
-    this.#affordable = affordable;
-    if (affordable) this.#logger.info('upstream: the data budget has room again');
-    else this.#logger.warn('upstream: the data budget of 24 h is used up, the serial log waits', { used, limit });
-  }
-
-  saved(error: string): void {
-    if (error !== '' && this.#saves) {
-      this.#logger.warn('upstream: the position could not be saved: after a restart some batches go again', { error });
-    }
-    this.#saves = error === '';
+  budget(isAffordable: boolean, used: number, limit: number): void {
+    if (isAffordable) this.#budget.recovered();
+    else this.#budget.failed(`${used} of ${limit} bytes are used`);
   }
 
   replaced(logId: string): void {
@@ -86,24 +81,17 @@ export class Journal {
 
   wentBack(logId: string, endsAt: number, sent: number): void {
     this.#logger.warn(
-      'upstream: the log ends before what was sent of it (was an earlier copy put back?): its next entries bear ids that were used',
+      'upstream: the log ends before what was sent of it (was an earlier copy restored?): its next entries reuse ids',
       { log: logId, ends_at: endsAt, sent },
     );
   }
 
   moved(from: number, to: number): void {
-    this.#logger.warn('upstream: the other side is not where this one left it, and is followed', { from, to });
-  }
-
-  /** Told once, until something is stored. */
-  trouble(error: string): void {
-    if (error === this.#trouble) return;
-    this.#trouble = error;
-    this.#logger.error('upstream: unexpected failure, it is tried again', { error });
+    this.#logger.warn('upstream: the remote has another position than expected, resuming there', { from, to });
   }
 
   sent({ entries, lineBytes, gaps }: Packed): void {
-    this.#trouble = '';
+    this.unexpected.recovered();
     this.batches += 1;
     this.sentEntries += entries.length;
     this.sentBytes += lineBytes;
@@ -113,7 +101,7 @@ export class Journal {
   #lost({ cause, firstId, lastId, entries, reason }: Gap): void {
     this.gapsSent += 1;
     this.entriesLost += entries;
-    this.#logger.warn('upstream: the central side was told of entries that it will not get', {
+    this.#logger.warn('upstream: a gap was sent: the remote will never get these entries', {
       cause: causes[cause] ?? String(cause),
       first: firstId,
       last: lastId,
