@@ -1,34 +1,21 @@
 /** A box in memory, every figure set by the test: what its hub shows on /metrics, and the alerts that it finds itself. */
 
-import { certificateRules } from '../../src/hub/health/certificate-rules.ts';
+import { certificateRules, socketRules } from '../../src/hub/health/alerts.ts';
 import type { CertificateEnd } from '../../src/hub/health/face.ts';
-import { lineRules } from '../../src/hub/health/line-rules.ts';
 import { LineWatch } from '../../src/hub/health/line-watch.ts';
-import { socketRules } from '../../src/hub/health/socket-rules.ts';
 import { anyStatus } from '../../src/hub/health/status.fixture.ts';
 import { Metrics } from '../../src/hub/http/metrics.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
 import type { OutboxStatus } from '../../src/hub/outbox/face.ts';
-import { UpstreamAlerts, upstreamRules } from '../../src/hub/upstream/alerts.ts';
+import { UpstreamAlerts } from '../../src/hub/upstream/alerts.ts';
 import type { UpstreamStatus } from '../../src/hub/upstream/face.ts';
 import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
 import type { WebhookStatus } from '../../src/hub/webhooks/face.ts';
-import { Alerts, type Rule } from '../../src/shared/base/alerts.ts';
+import { Alerts } from '../../src/shared/base/alerts.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import type { HostFacts } from '../../src/shared/host/host-facts.ts';
 import { hostRules } from '../../src/shared/host/host-rules.ts';
 import type { LineNumbers } from '../../src/shared/proto/line-status.ts';
-
-/** Of every room: none may be missing here. */
-export const ownRules: readonly Pick<Rule<never>, 'name' | 'severity' | 'forS'>[] = [
-  ...outboxRules,
-  ...webhookRules,
-  ...lineRules,
-  ...upstreamRules,
-  ...certificateRules,
-  ...socketRules,
-  ...hostRules,
-];
 
 export interface Facts {
   readonly outbox: OutboxStatus;

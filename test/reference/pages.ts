@@ -1,4 +1,5 @@
 /** The pages of the reference, by the file that holds each. */
+import { prometheusRules } from './alerts-page.ts';
 import { cliPage } from './cli-page.ts';
 import { configPage } from './config-page.ts';
 import { grpcPage } from './grpc-page.ts';
@@ -12,4 +13,5 @@ export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
   'src/shared/config/reference.md': configPage,
   'src/cli/reference.md': cliPage,
   'systemd/reference.md': metricsPage,
+  'systemd/monitoring/prometheus-rules.yml': prometheusRules,
 };

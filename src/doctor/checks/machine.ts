@@ -33,8 +33,7 @@ const graceS = 600;
 
 export function judgeClock({ nowMs, state, builtMs, uptimeS }: ClockFacts): Finding[] {
   const shown = shownTime(nowMs);
-  const set =
-    'Let the box reach a time server (UDP 123), or set its clock; stamps are corrected once the time is known.';
+  const set = remedyOf('HostClockNotSynced');
   if (nowMs < Math.max(floorMs, builtMs))
     return [
       failed(`the clock says ${shown}, which is before this was built`, `${set} Certificates look not yet valid.`),
@@ -63,17 +62,11 @@ async function clockState(file: string): Promise<HostFacts['clock']> {
   return (await isThere(join(file, '..'))) ? 'unsynced' : 'unknown';
 }
 
-/** What can be done about what the device's own alerts tell. */
-const remedies: Readonly<Record<string, string>> = {
-  HostTemperatureHigh: 'Give it air, or shade; a Raspberry Pi slows itself down from 80 degrees on.',
-  HostUnderVoltage: 'Take a better power supply and a shorter, thicker cable: writes to the card may fail.',
-  HostThrottled: 'See temperature and supply.',
-  HostMemoryLow: 'See what else runs on the box; restart what grows.',
-  HostDiskLow: 'Lower log.max_bytes, remove what else is on the disk, or take a larger card.',
-  HostCardWorn: 'Make a backup and write a new card.',
-  HostDataLost: 'Make no more of it: replace the card, and restore a backup.',
-  HostUpdateFailed: 'See "lineside update status"; install a corrected bundle.',
-};
+/** What an alert says can be done. */
+function remedyOf(alert: string): string {
+  return (hostRules.find(({ name }) => name === alert)?.remedy ?? '').replaceAll('`', '"');
+}
+
 /** The checks of clock, disk and slots speak of these. */
 const elsewhere = new Set(['HostClockNotSynced', 'HostDiskLow', 'HostPowerLoss', 'HostDataLost', 'HostUpdateFailed']);
 
@@ -81,7 +74,7 @@ export function judgeMachine(facts: HostFacts): Finding[] {
   const findings = hostRules.flatMap((rule): Finding[] => {
     if (elsewhere.has(rule.name) || rule.value(facts) <= 0) return [];
     const say = rule.severity === 'critical' ? failed : warning;
-    return [say(rule.summary(facts), remedies[rule.name] ?? 'See the README, Alerts.')];
+    return [say(rule.summary(facts), remedyOf(rule.name))];
   });
   if (findings.length > 0) return findings;
   const { temperatureCelsius: heat, memory, underVoltage } = facts;
@@ -136,15 +129,12 @@ export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
     findings.push(
       failed(
         'the data partition cannot be mounted: all that is kept now is lost with the power',
-        'Replace the card, and restore a backup.',
+        remedyOf('HostDataLost'),
       ),
     );
   if (running.updateFailed)
     findings.push(
-      warning(
-        `an update did not become healthy: slot ${running.name} was gone back to`,
-        'See "lineside update status"; install a corrected bundle.',
-      ),
+      warning(`an update did not become healthy: slot ${running.name} was gone back to`, remedyOf('HostUpdateFailed')),
     );
   if (running.trying)
     findings.push(

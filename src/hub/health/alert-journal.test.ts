@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Alert } from '../../shared/base/alerts.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { createLogger } from '../../shared/base/logger.ts';
-import { AlertJournal } from './alert-journal.ts';
+import { AlertJournal } from './watch.ts';
 
 function journal() {
   const clock = new FakeClock();

@@ -1,12 +1,12 @@
-/** Asks the line how it is: for a scrape at once, for the alerts every ten seconds. */
+/** Asks the line for its status, at once for a scrape and every ten seconds for the alerts. */
 import { type Alert, Alerts } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { endsWithin } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import { RollingIncrease } from '../../shared/base/rolling-increase.ts';
 import type { LineNumbers } from '../../shared/proto/line-status.ts';
+import { lineRules, RISE_WINDOW_S } from './alerts.ts';
 import type { LineView } from './face.ts';
-import { lineRules, RISE_WINDOW_S } from './line-rules.ts';
 
 /** The line answers in milliseconds, or something is wrong with it: a scrape must not wait for it. */
 const ANSWER_LIMIT_MS = 2_000;

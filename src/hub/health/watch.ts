@@ -6,11 +6,10 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { statusNumbers } from '../../shared/proto/line-status.ts';
-import { AlertJournal } from './alert-journal.ts';
+import { socketRules } from './alerts.ts';
 import { type CertificateFile, Certificates } from './certificates.ts';
 import type { WatchAdmin } from './face.ts';
 import { LineWatch } from './line-watch.ts';
-import { socketRules } from './socket-rules.ts';
 
 /** An alert is reported within this, and the shortest `for` of one is six of these. */
 const PERIOD_MS = 10_000;
@@ -90,5 +89,53 @@ class LastKnown implements AlertSource {
       this.#failures.failed(messageOf(error));
     }
     return this.#last;
+  }
+}
+
+/** One that wavers about its limit is reported as one: at most two lines in so long, whatever it does. */
+const QUIET_MS = 60_000;
+
+interface Told {
+  readonly firedMs: number;
+  /** When it was seen last. */
+  seenMs: number;
+}
+
+/** Alerts in the operator's log: one line when one fires, one when it has ended, however often they are read. */
+export class AlertJournal {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  /** By name: as many as there are rules at most. */
+  readonly #told = new Map<string, Told>();
+
+  constructor(clock: Clock, logger: Logger) {
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  /** What fires now. */
+  look(alerts: readonly Alert[]): void {
+    const nowMs = this.#clock.monoMs();
+    for (const alert of alerts) {
+      const told = this.#told.get(alert.name);
+      if (told !== undefined) {
+        told.seenMs = nowMs;
+        continue;
+      }
+      this.#told.set(alert.name, { firedMs: nowMs - alert.forSeconds * 1_000, seenMs: nowMs });
+      this.#fired(alert);
+    }
+    for (const [name, { firedMs, seenMs }] of this.#told) {
+      if (nowMs - seenMs < QUIET_MS) continue;
+      this.#told.delete(name);
+      this.#logger.info('alert ended', { alert: name, lasted_s: Math.floor((seenMs - firedMs) / 1_000) });
+    }
+  }
+
+  #fired({ name, severity, summary }: Alert): void {
+    const fields = { alert: name, severity, summary };
+    if (severity === 'critical') this.#logger.error('alert fired', fields);
+    else if (severity === 'warning') this.#logger.warn('alert fired', fields);
+    else this.#logger.info('alert fired', fields);
   }
 }

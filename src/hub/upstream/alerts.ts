@@ -1,4 +1,4 @@
-/** What is wrong with the way of the serial log to the central side, as the device's own alerts: a rule table. systemd/monitoring/prometheus-rules.yml says the same. Pure. */
+/** What is wrong with the way of the serial log to the central side, as the device's own alerts: a rule table. Pure. */
 import { type Alert, Alerts, type Rule } from '../../shared/base/alerts.ts';
 import { RollingIncrease } from '../../shared/base/rolling-increase.ts';
 import type { UpstreamStatus } from './face.ts';
@@ -21,12 +21,22 @@ export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
     summary: ({ oldestUnsentAgeS, lagEntries, reason, state }) =>
       `the serial log has waited for ${Math.floor(oldestUnsentAgeS / 60)} minutes to be sent, more than ${lagS / 60}; ` +
       `up to ${lagEntries} entries wait (${reason || state})`,
+    expr: `lineside_upstream_on == 1 and lineside_upstream_oldest_unsent_seconds > ${lagS}`,
+    title: 'The serial log of BOX has waited for more than an hour to be sent',
+    means:
+      'The serial log has waited for more than an hour to be sent to the central side. It is safe on the device as long as log.max_bytes and log.max_age_days keep it.',
+    remedy: '`lineside alerts` shows what it waits for: the broker, the collector, the daily budget, the line.',
   },
   {
     name: 'UpstreamStopped',
     severity: 'critical',
     value: ({ state }) => Number(state === 'refused'),
     summary: ({ reason }) => `the other side refuses the serial log, and nothing more is sent: ${reason}`,
+    expr: 'lineside_upstream_state{state="refused"} == 1',
+    title: 'The central side refuses the serial log of BOX',
+    means: 'The central side was reached and refuses the serial log permanently. Nothing more is sent.',
+    remedy:
+      "The alert and the journal of lineside-hub give the reason: no right to the topic, a batch too large for the broker, a revoked token or another box's. Correct it there; sending is retried automatically.",
   },
   {
     name: 'UpstreamBudgetUsed',
@@ -34,6 +44,12 @@ export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
     value: ({ state }) => Number(state === 'waiting for the budget'),
     summary: ({ budgetUsedBytes, budgetLimitBytes }) =>
       `${budgetUsedBytes} of the ${budgetLimitBytes} bytes that may be sent in 24 hours are used: the serial log waits`,
+    expr: 'lineside_upstream_state{state="waiting_budget"} == 1',
+    title: 'BOX has used up its data budget',
+    means:
+      'upstream.max_bytes_per_day is used up. The serial log waits until bytes of the last 24 hours are free again; change events are sent.',
+    remedy:
+      'Nothing, if this was intended; else raise the budget. If it lasts too long, retention removes entries before they are sent.',
   },
   {
     name: 'UpstreamEntriesLost',
@@ -41,6 +57,12 @@ export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
     value: ({ recentlyLost }) => recentlyLost,
     summary: ({ recentlyLost }) =>
       `the central side was told of up to ${recentlyLost} entries of the serial log that it will never have`,
+    expr: `increase(lineside_upstream_lost_entries_total[${TELL_LOST_S / 86_400}d]) > 0`,
+    title: 'The central side will never have {{ $value | humanize }} entries of the serial log of BOX',
+    means:
+      'Within the last day, a gap was reported to the central side: its entries could not be stored on the device, or retention removed them before they were sent.',
+    remedy:
+      'A larger log (log.max_bytes, log.max_age_days) outlasts longer outages. If entries were not stored, check the card.',
   },
 ];
 

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Alerts, type Rule } from './alerts.ts';
+import { Alerts, type Condition } from './alerts.ts';
 
 interface HealthReport {
   readonly heat: number;
   readonly leaks: number;
 }
 
-const rules: readonly Rule<HealthReport>[] = [
+const rules: readonly Condition<HealthReport>[] = [
   {
     name: 'Hot',
     severity: 'warning',

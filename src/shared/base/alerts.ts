@@ -1,4 +1,7 @@
-/** The device's own alerts, from a table of rules over what a room says of itself. Pure. */
+/**
+ * Alerts: each is registered once, as a rule. The device's own alerts, the Prometheus rules, the doctor's remedies and the
+ * table in systemd/reference.md come from it (scripts/reference). Pure.
+ */
 
 export interface Alert {
   /** "RefdataOutboxLagHigh", "RefdataOutboxDLQNonEmpty": the names of the Prometheus rules. */
@@ -11,7 +14,7 @@ export interface Alert {
   readonly value: number;
 }
 
-export interface Rule<HealthReport> {
+export interface Condition<HealthReport> {
   readonly name: string;
   readonly severity: Alert['severity'];
   /** It has to last so many seconds, from look to look, before it fires: `for` of the Prometheus rule. Default 0. */
@@ -21,17 +24,27 @@ export interface Rule<HealthReport> {
   readonly summary: (healthReport: HealthReport) => string;
 }
 
-/** Who has alerts to tell. */
+export interface Rule<HealthReport> extends Condition<HealthReport> {
+  /** The same condition on the metrics, in PromQL. */
+  readonly expr: string;
+  /** One line of Prometheus: BOX and VALUE stand for its instance and figure. */
+  readonly title: string;
+  /** The condition and its effect, in sentences. */
+  readonly means: string;
+  /** What the operator can do. */
+  readonly remedy: string;
+}
+
 export interface AlertSource {
   alerts(): readonly Alert[];
 }
 
 export class Alerts<HealthReport> {
-  readonly #rules: readonly Rule<HealthReport>[];
+  readonly #rules: readonly Condition<HealthReport>[];
   /** By name, the monotonic milliseconds at which its value rose above 0. */
   readonly #since = new Map<string, number>();
 
-  constructor(rules: readonly Rule<HealthReport>[]) {
+  constructor(rules: readonly Condition<HealthReport>[]) {
     this.#rules = rules;
   }
 

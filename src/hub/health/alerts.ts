@@ -1,0 +1,160 @@
+/** What is wrong with the line, the sockets and the certificates, as the device's own alerts: rule tables. Pure. */
+import type { Rule } from '../../shared/base/alerts.ts';
+import type { CertificateEnd, LineView } from './face.ts';
+
+/** It tells of a line that is bad now, and ends soon after the repair. */
+export const RISE_WINDOW_S = 300;
+/** Errors in the window: a plug that is pulled or a speed that is changed in the midst of a byte makes a few. */
+const manyErrors = 10;
+/** A restart of the line takes seconds, a full log is read in at start within a minute. */
+const awayS = 60;
+/** A device that is switched off and on again, an adapter that is moved to another socket. */
+const lostS = 300;
+
+export interface LineHealth extends LineView {
+  /** Framing, parity and overrun errors within the window. */
+  readonly recentErrors: number;
+  /** Packets dropped, and packets fetched, within the window. */
+  readonly recentDropped: number;
+  readonly recentFetched: number;
+}
+
+export const lineRules: readonly Rule<LineHealth>[] = [
+  {
+    name: 'LinesideLineDown',
+    severity: 'critical',
+    forS: awayS,
+    value: ({ status }) => Number(status === undefined),
+    summary: ({ reason }) => `the line process does not answer the hub: ${reason}`,
+    expr: 'lineside_line_up == 0',
+    title: 'The line process of BOX does not answer its hub',
+    means:
+      'The hub has had no answer from the line for a minute: the process is down, hangs or restarts repeatedly. The serial port may not be read.',
+    remedy:
+      '`systemctl status lineside`, then `journalctl -u lineside -n 50`: the last line before its end gives the reason. `lineside config check` finds a faulty configuration.',
+  },
+  {
+    name: 'LinePortLost',
+    severity: 'critical',
+    forS: lostS,
+    value: ({ status }) => Number(isLost(status)),
+    summary: ({ status }) => `the serial port is lost: ${status?.portError ?? ''}`,
+    expr: 'lineside_line_port_lost == 1',
+    title: 'The serial port of BOX has been lost for five minutes',
+    means: 'The port that should be open has been missing for 5 minutes. It is reopened automatically when it returns.',
+    remedy:
+      'Check plug, cable, adapter and supply; `lineside devices` lists the ports. If the port is no longer wanted: `lineside close`.',
+  },
+  {
+    name: 'LineLogFailing',
+    severity: 'critical',
+    value: ({ status }) => Number(status?.log.state === 'failing'),
+    summary: ({ status }) =>
+      `the serial log is not being stored (${status?.log.lostEntries ?? 0} entries are lost so far): ${status?.log.error ?? ''}`,
+    expr: 'lineside_line_log_failing == 1',
+    title: 'BOX does not store its serial log',
+    means:
+      'Bytes pass and are not stored. Entries that do not fit into log.queue_bytes are lost, and counted. Storing is retried automatically.',
+    remedy: '`lineside status` shows the reason: the disk is full, or the card fails (`dmesg`).',
+  },
+  {
+    name: 'ConfigurationRefused',
+    severity: 'warning',
+    value: ({ status }) => Number((status?.configurationRefused ?? '') !== ''),
+    summary: ({ status }) =>
+      `the last reload refused the configuration file, and the service uses the one of before: ${status?.configurationRefused ?? ''}`,
+    expr: 'lineside_line_configuration_refused == 1',
+    title: 'BOX refused its configuration file at the last reload',
+    means:
+      'The last reload found a fault in the configuration file. The service uses the previous configuration, and would not start with the file.',
+    remedy: '`lineside config check` names the faults. Correct them, then `systemctl reload lineside`.',
+  },
+  {
+    name: 'LineRxDropped',
+    severity: 'warning',
+    // Where no client fetches, as on a box that only logs, a full buffer is as it has to be.
+    value: ({ recentDropped, recentFetched }) => (recentFetched > 0 ? recentDropped : 0),
+    summary: ({ recentDropped }) =>
+      `${recentDropped} received packets were dropped within ${RISE_WINDOW_S / 60} minutes: ReceivePacket fetches them too slowly; they are in the log`,
+    expr: `increase(lineside_line_rx_dropped_packets_total[${RISE_WINDOW_S / 60}m]) > 0 and increase(lineside_line_rx_fetched_packets_total[${RISE_WINDOW_S / 60}m]) > 0`,
+    title: 'BOX dropped {{ $value | humanize }} received packets within five minutes',
+    means:
+      'A client fetches packets with ReceivePacket too slowly: packets fell out of its buffer within the last 5 minutes. They are in the log. (On a box that only logs, a full buffer is normal.)',
+    remedy:
+      'The client must fetch more often, or read with StreamLog or ReadLog. A larger serial.rx_buffer_bytes helps with bursts.',
+  },
+  {
+    name: 'LineErrors',
+    severity: 'warning',
+    value: ({ recentErrors }) => (recentErrors > manyErrors ? recentErrors : 0),
+    summary: ({ recentErrors }) =>
+      `${recentErrors} framing, parity or overrun errors within ${RISE_WINDOW_S / 60} minutes, more than ${manyErrors}`,
+    expr: `sum without (kind) (increase(lineside_line_kernel_errors_total{kind!="break"}[${RISE_WINDOW_S / 60}m])) > ${manyErrors}`,
+    title: '{{ $value | humanize }} framing, parity or overrun errors on the line of BOX within five minutes',
+    means: `More than ${manyErrors} framing, parity or overrun errors within 5 minutes.`,
+    remedy:
+      'Framing and parity: check speed, parity, levels, termination, ground. Overrun: the machine is too busy for the speed.',
+  },
+];
+
+/** Asked for, and not there: it is being tried again and again. */
+function isLost(status: LineView['status']): boolean {
+  return status?.portState === 'lost' || status?.portState === 'reopening';
+}
+
+export const socketRules: readonly Rule<readonly string[]>[] = [
+  {
+    name: 'LinesideSocketClosed',
+    severity: 'critical',
+    value: (units) => units.length,
+    summary: (units) =>
+      `not open: ${units.join(', ')}; clients are refused there, or met by a process that listens in its place ("systemctl restart lineside" opens them)`,
+    expr: 'lineside_sockets_closed > 0',
+    title: 'VALUE socket units of BOX are not open',
+    means:
+      'A socket unit that should be open is not: clients are refused there, or reach a process that listens in its place.',
+    remedy:
+      '`systemctl restart lineside` opens them. `lineside alerts` names the units; `systemctl status` of a unit shows whether another program uses the address.',
+  },
+];
+
+const DAY_S = 86_400;
+/** Time to make a new one and to visit the box. */
+const soonDays = 30;
+
+/** Seconds that each is still valid for; negative: it has ended. */
+export interface CertificatesLeft {
+  readonly left: readonly { readonly key: CertificateEnd['key']; readonly seconds: number }[];
+}
+
+export const certificateRules: readonly Rule<CertificatesLeft>[] = [
+  {
+    name: 'CertificateExpiresSoon',
+    severity: 'warning',
+    value: (all) => soon(all).length,
+    summary: (all) => `certificates end within ${soonDays} days: ${soon(all).map(worded).join(', ')}`,
+    expr: `lineside_certificate_end_timestamp_seconds - time() < ${soonDays * DAY_S} and lineside_certificate_end_timestamp_seconds - time() > 0`,
+    title: 'The certificate in {{ $labels.key }} of BOX expires in {{ $value | humanizeDuration }}',
+    means: `A certificate that the configuration names expires within ${soonDays} days.`,
+    remedy:
+      "The box's own: `lineside identity renew`, then `systemctl restart lineside`. Another: replace the file, then `systemctl reload lineside`.",
+  },
+  {
+    name: 'CertificateExpired',
+    severity: 'critical',
+    value: (all) => ended(all).length,
+    summary: (all) => `certificates have ended: ${ended(all).map(worded).join(', ')}`,
+    expr: 'lineside_certificate_end_timestamp_seconds - time() <= 0',
+    title: 'The certificate in {{ $labels.key }} of BOX has expired',
+    means: 'A certificate has expired: clients refuse the box, or the box refuses its broker or subscribers.',
+    remedy: 'Replace it now, as for CertificateExpiresSoon. Is the clock right?',
+  },
+];
+
+const soon = ({ left }: CertificatesLeft) => left.filter(({ seconds }) => seconds > 0 && seconds < soonDays * DAY_S);
+const ended = ({ left }: CertificatesLeft) => left.filter(({ seconds }) => seconds <= 0);
+
+function worded({ key, seconds }: CertificatesLeft['left'][number]): string {
+  const days = Math.floor(Math.abs(seconds) / DAY_S);
+  return seconds > 0 ? `${key} in ${days} days` : `${key} ${days} days ago`;
+}
