@@ -433,7 +433,6 @@ const pure = [
   'hub/device-facts/mapping.ts',
   'doctor/check.ts',
   'doctor/redactor.ts',
-  'hub/device-facts/changes.ts',
   'appliance/setup/address.ts',
   'appliance/setup/network-files.ts',
   'appliance/setup/setup-example.ts',

@@ -1,6 +1,197 @@
-/** The device's own dictionaries, device.ports and device.line: the hub asks the line for its facts, and tells the centre through its own outbox. */
+/**
+ * The device's own dictionaries, device.ports and device.line: the hub asks the line for its facts, compares them with what is
+ * stored, writes what differs, and so reports it to the central side through its own outbox.
+ */
+import type { Clock } from '../../shared/base/clock.ts';
+import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
-import { Keeper, type KeeperOptions, type LineSource } from './keeper.ts';
+import { type JsonObject, scopes } from '../outbox/event.ts';
+import type { Actor, Refdata } from '../refdata/face.ts';
+import {
+  changesTo,
+  type DeviceFields,
+  type FactChange,
+  type Known,
+  LINE,
+  LINE_KEY,
+  lineRecord,
+  PORTS,
+  portRecords,
+  type StatusFields,
+  steady,
+  unknownLine,
+  type Wanted,
+} from './mapping.ts';
+
+/** What a technician who plugs something in waits for, at two small calls a round. */
+const POLL_MS = 2_000;
+/** The line answers in milliseconds, or something is wrong with it. */
+const ANSWER_LIMIT_MS = 5_000;
+/** A restart of the line is no news. */
+const AWAY_MS = 30_000;
+/** A connector that bounces, a client that opens and closes: at most so many changes go to the card and the broker. */
+const PACE_MS = 10_000;
+/** More than any device has ports. */
+const PAGE_LIMIT = 1_000;
+
+const actor: Actor = { name: 'device', scopes };
+const CHANGE_REASON = 'noticed by the device';
+
+const titles: Readonly<Record<string, string>> = {
+  [PORTS]: 'Serial ports of the devices',
+  [LINE]: "State of the devices' serial line",
+};
+
+export interface LineFacts {
+  readonly devices: readonly DeviceFields[];
+  readonly status: StatusFields;
+}
+
+interface LineSource {
+  /** Rejects where the line does not answer. */
+  look(signal: AbortSignal): Promise<LineFacts>;
+}
+
+export interface KeeperOptions {
+  readonly source: LineSource;
+  readonly refdata: Refdata;
+  readonly deviceId: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export class Keeper {
+  readonly #o: KeeperOptions;
+  readonly #loop: Loop;
+  #answeredMs: number;
+  /** Since when a record may be written again, by dictionary and key. */
+  readonly #paced = new Map<string, number>();
+  #trouble = '';
+
+  constructor(options: KeeperOptions) {
+    const { clock, logger } = options;
+    this.#o = options;
+    this.#answeredMs = clock.monoMs();
+    const failures = new FailureLog(
+      logger,
+      "the device's own facts are not up to date",
+      "the device's own facts are up to date again",
+    );
+    const retry = { retryFirstMs: POLL_MS, retryMaxMs: POLL_MS };
+    this.#loop = new Loop({ pass: (signal) => this.#pass(signal), failures, clock, ...retry });
+    this.#loop.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#loop.stop();
+  }
+
+  async #pass(signal: AbortSignal): Promise<number> {
+    this.#trouble = await this.#update(signal);
+    if (this.#trouble !== '') throw new Error(this.#trouble);
+    return POLL_MS;
+  }
+
+  /** '' or what is in the way. */
+  async #update(signal: AbortSignal): Promise<string> {
+    const { deviceId, clock } = this.#o;
+    const answer = await this.#ask(signal);
+    if (signal.aborted) return '';
+    if (typeof answer === 'string') {
+      if (clock.monoMs() - this.#answeredMs < AWAY_MS) return this.#trouble;
+      return (await this.#writeLine((known) => unknownLine(known, deviceId))) || answer;
+    }
+    this.#answeredMs = clock.monoMs();
+    const ports = await this.#write(PORTS, () => portRecords(answer.devices, deviceId));
+    const line = await this.#writeLine((known) => steady(lineRecord(answer.status, deviceId), known));
+    return ports || line;
+  }
+
+  /** What the line says, or why it says nothing. */
+  async #ask(stopping: AbortSignal): Promise<LineFacts | string> {
+    const limit = new AbortController();
+    const timer = this.#o.clock.timer(ANSWER_LIMIT_MS, () => limit.abort());
+    try {
+      return await this.#o.source.look(AbortSignal.any([limit.signal, stopping]));
+    } catch (error) {
+      return `the line does not answer: ${messageOf(error)}`;
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #writeLine(wanted: (known: JsonObject | undefined) => JsonObject): Promise<string> {
+    return this.#write(LINE, (known) => new Map([[LINE_KEY, wanted(known?.get(LINE_KEY)?.data)]]));
+  }
+
+  /** '' or why something could not be written; the rest is tried all the same. */
+  async #write(dictionary: string, wanted: (known: ReadonlyMap<string, Known> | undefined) => Wanted): Promise<string> {
+    const { clock, refdata } = this.#o;
+    let trouble = '';
+    try {
+      const known = this.#known(dictionary);
+      if (known === undefined) await this.#createDictionary(dictionary);
+      for (const change of changesTo(wanted(known), known ?? new Map())) {
+        const name = `${dictionary}:${change.key}`;
+        if ((this.#paced.get(name) ?? Number.NEGATIVE_INFINITY) > clock.monoMs()) continue;
+        try {
+          await apply(refdata, dictionary, change);
+          this.#pace(name);
+        } catch (error) {
+          const { message, retryable } = asLinesideError(error);
+          trouble ||= `${name}: ${message}`;
+          if (retryable) break;
+        }
+      }
+    } catch (error) {
+      trouble ||= `${dictionary}: ${messageOf(error)}`;
+    }
+    return trouble;
+  }
+
+  /** The open records; undefined: there is no such dictionary yet. */
+  #known(dictionary: string): ReadonlyMap<string, Known> | undefined {
+    const { refdata } = this.#o;
+    const found = new Map<string, Known>();
+    let cursor: string | undefined;
+    try {
+      do {
+        const page = refdata.records(actor, dictionary, undefined, { limit: PAGE_LIMIT, cursor });
+        for (const { businessKey, data, version } of page.items) found.set(businessKey, { data, version });
+        cursor = page.nextCursor;
+      } while (cursor !== undefined);
+      return found;
+    } catch (error) {
+      if (asLinesideError(error).code === 'NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+
+  async #createDictionary(name: string): Promise<void> {
+    const title = titles[name] ?? name;
+    await this.#o.refdata.createDictionary(actor, { name, title, scope: 'INTERNAL' }, CHANGE_REASON);
+  }
+
+  #pace(name: string): void {
+    const nowMs = this.#o.clock.monoMs();
+    for (const [other, untilMs] of this.#paced) if (untilMs <= nowMs) this.#paced.delete(other);
+    this.#paced.set(name, nowMs + PACE_MS);
+  }
+}
+
+async function apply(refdata: Refdata, dictionary: string, change: FactChange): Promise<void> {
+  const { key } = change;
+  if (change.kind === 'close') {
+    await refdata.closeRecord(actor, dictionary, key, CHANGE_REASON, change.version);
+  } else if (change.kind === 'create') {
+    await refdata.createRecord(actor, dictionary, key, { data: change.data, changeReason: CHANGE_REASON });
+  } else {
+    const { data, version } = change;
+    await refdata.updateRecord(actor, dictionary, key, { data, changeReason: CHANGE_REASON }, version);
+  }
+}
 
 export interface DeviceFactsOptions extends Omit<KeeperOptions, 'source'> {
   /** Whose it is closes it, after stop(). */

@@ -7,7 +7,7 @@ import { temporaryStore } from '../outbox/change-store.fixture.ts';
 import type { ChangeStoreOptions } from '../outbox/change-store.ts';
 import { scopes } from '../outbox/event.ts';
 import { openRefdata } from '../refdata/refdata.ts';
-import { Keeper, type LineFacts } from './keeper.ts';
+import { Keeper, type LineFacts } from './device-facts.ts';
 
 const actor = { name: 'test', scopes };
 const usb = { portName: '/dev/ttyUSB0', description: 'FT232R', hardwareId: 'USB VID:PID=0403:6001' };
