@@ -2,9 +2,10 @@
  * The pages of the reference are what the sources say, now; and there is nothing in the sources that nobody has described.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { tables } from './alerts-page.ts';
 import { commandLines } from './command-lines.ts';
 import { faultOf } from './commands.ts';
 import { lineOf } from './first-difference.ts';
@@ -31,6 +32,12 @@ describe('the reference', () => {
       assert.deepEqual(holes, [], 'describe these where they are declared, then run scripts/reference');
     });
   }
+
+  it('has the alerts of every room', () => {
+    const sources = globSync('src/**/*.ts', { cwd: root }).map((file) => readFileSync(join(root, file), 'utf8'));
+    const declared = sources.flatMap((text) => text.match(/^export const \w+: readonly Rule</gm) ?? []);
+    assert.equal(tables.length, declared.length, 'test/reference/alerts-page.ts lists the tables of alerts');
+  });
 
   it('has no example of a command that the command line would not take', () => {
     const lines = commandLines(readFileSync(join(root, 'src/cli/reference.md'), 'utf8'));

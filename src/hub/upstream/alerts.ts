@@ -8,7 +8,7 @@ const lagS = 3_600;
 /** How long lost entries are worth telling: as the Prometheus rule has it. */
 const TELL_LOST_S = 86_400;
 
-export interface UpstreamHealth extends UpstreamStatus {
+interface UpstreamHealth extends UpstreamStatus {
   /** Entries in the gaps that were sent within TELL_LOST_S. */
   readonly recentlyLost: number;
 }
