@@ -1,8 +1,8 @@
 /** Removes published rows some days after, in slices that hold neither the loop nor a change. */
-import type { Clock, Timer } from '../../../shared/base/clock.ts';
-import { messageOf } from '../../../shared/base/errors.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
 import { instantOfMs } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { ChangeStore } from '../change-store.ts';
 import type { WaitingRows } from './waiting-rows.ts';
 
@@ -24,37 +24,32 @@ const sliceMs = 50;
 
 export class Pruner {
   readonly #o: PrunerOptions;
-  #timer: Timer | undefined;
+  readonly #loop: Loop;
   #after = 0;
-  #stopped = false;
 
   constructor(options: PrunerOptions) {
+    const { clock, logger } = options;
     this.#o = options;
+    const failures = new FailureLog(
+      logger,
+      'old outbox rows could not be removed',
+      'old outbox rows can be removed again',
+    );
+    this.#loop = new Loop({ pass: () => this.#pass(), failures, clock, retryFirstMs: sweepMs, retryMaxMs: sweepMs });
   }
 
   start(): void {
-    this.#arm(sliceMs);
+    this.#loop.start(sliceMs);
   }
 
   stop(): void {
-    this.#stopped = true;
-    this.#timer?.cancel();
+    void this.#loop.stop();
   }
 
-  #arm(delayMs: number): void {
-    if (this.#stopped) return;
-    this.#timer = this.#o.clock.timer(delayMs, () => void this.#step());
-  }
-
-  async #step(): Promise<void> {
-    let more = false;
-    try {
-      more = await this.#slice();
-    } catch (error) {
-      if (!this.#stopped) this.#o.logger.warn('old outbox rows could not be removed', { error: messageOf(error) });
-    }
-    if (!more) this.#after = 0;
-    this.#arm(more ? sliceMs : sweepMs);
+  async #pass(): Promise<number> {
+    if (await this.#slice()) return sliceMs;
+    this.#after = 0;
+    return sweepMs;
   }
 
   /** True: there are rows behind this slice. The wall clock is good enough: the rows have reached the broker. */

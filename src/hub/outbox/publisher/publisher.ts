@@ -3,10 +3,10 @@
  * broker, and each second. A row counts as published when the broker has acknowledged it and that is committed; a process
  * that stops in between sends it again.
  */
-import type { Clock, Timer } from '../../../shared/base/clock.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
-import { Heartbeat } from '../../../shared/base/heartbeat.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Broker, Settled } from '../../kafka/face.ts';
 import type { Audit, ChangeStore } from '../change-store.ts';
 import type { Scope } from '../event.ts';
@@ -87,12 +87,11 @@ export class Publisher {
   readonly #pruner: Pruner;
   #waiting: number;
   readonly #readAhead: ReadAhead<Row>;
-  readonly #heartbeat: Heartbeat;
+  readonly #loop: Loop;
   readonly #refusals: BrokerRejectLog;
   #connected = false;
   /** The broker reported it for an offered row; until the next change of the broker, or the next tick. */
   #offline = false;
-  #timer: Timer | undefined;
   #passAsked = false;
   /** The file could not be read, and that was logged. */
   #unreadable = false;
@@ -105,7 +104,8 @@ export class Publisher {
   constructor(options: PublisherOptions) {
     const { store, maxAttempts, inFlightBytes } = options;
     this.#o = options;
-    this.#heartbeat = new Heartbeat(options.clock, stalledMs);
+    const failures = new FailureLog(options.logger, 'the publisher failed', 'the publisher works again');
+    this.#loop = new Loop({ pass: () => this.#tick(), failures, clock: options.clock, stalledMs });
     this.#refusals = new BrokerRejectLog(options.clock, options.logger);
     this.#rows = new WaitingRows(store.connection);
     this.#scheduler = new PublishScheduler({
@@ -137,15 +137,14 @@ export class Publisher {
     if (broker === undefined) return;
     broker.listen({ settled: (batch) => this.#settled(batch), changed: () => this.#changed() });
     broker.start();
-    this.#tick();
+    this.#loop.start();
   }
 
   /** Nothing more is offered; waits up to limitMs for what is in flight, and writes what was acknowledged. */
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopping';
-    this.#heartbeat.rest();
-    this.#timer?.cancel();
+    void this.#loop.stop();
     this.#pruner.stop();
     await this.#o.broker?.stop(limitMs);
     await this.#results.stop();
@@ -154,7 +153,7 @@ export class Publisher {
 
   /** Throws if its loop has stalled. */
   assertAlive(): void {
-    this.#heartbeat.check();
+    this.#loop.assertAlive();
   }
 
   status(): PublisherStatus {
@@ -223,12 +222,11 @@ export class Publisher {
     this.#wake();
   }
 
-  #tick(): void {
-    this.#heartbeat.beat();
-    this.#timer = this.#o.clock.timer(tickMs, () => this.#tick());
+  #tick(): number {
     this.#offline = false;
     this.#results.retry();
     this.#wake();
+    return tickMs;
   }
 
   #settled(batch: readonly Settled[]): void {
