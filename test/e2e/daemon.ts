@@ -202,12 +202,18 @@ export function launch(options: DaemonOptions) {
   });
   // Looked at by whoever waits for it.
   ended.catch(() => {});
-  const waitFor = (pattern: RegExp, from = 0): Promise<string> =>
-    until(`${pattern} in the log of the daemon:\n${logLines.join('\n')}`, () => {
+  const waitFor = async (pattern: RegExp, from = 0): Promise<string> => {
+    const look = (): string | undefined => {
       const found = logLines.slice(from).find((line) => pattern.test(line));
-      if (found === undefined && over) throw new Error(`ended without ${pattern}:\n${logLines.join('\n')}`);
+      if (found === undefined && over) throw new Error('the daemon has ended');
       return found;
-    });
+    };
+    try {
+      return await until(`${pattern} in the log of the daemon`, look);
+    } catch (error) {
+      throw new Error(`${String(error)}, which says:\n${logLines.join('\n')}`, { cause: error });
+    }
+  };
   return { child, dir, configFile, logLines, ended, waitFor };
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, constants, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,7 +29,13 @@ after(() => {
 function change(file: string, sections: Readonly<Record<string, Toml>>): void {
   const now = parse(readFileSync(file, 'utf8')) as Record<string, Toml>;
   for (const [name, keys] of Object.entries(sections)) now[name] = { ...now[name], ...keys };
-  writeFileSync(file, stringify(now));
+  replace(file, stringify(now));
+}
+
+/** In one step: the hub may still be reading the file of the reload before. */
+function replace(file: string, text: string): void {
+  writeFileSync(`${file}.new`, text);
+  renameSync(`${file}.new`, file);
 }
 
 test('with a port open under traffic: no byte is lost, live keys count, others are named, a faulty file is refused', async () => {
@@ -99,10 +105,10 @@ test('with a port open under traffic: no byte is lost, live keys count, others a
   assert.match(status(), /^CONFIGURATION FAULTY \(see the journal\), the old one is in use; open /);
   assert.equal((await send(800)).status, OK);
 
-  writeFileSync(configFile, 'this is no TOML');
+  replace(configFile, 'this is no TOML');
   await reload(/ error the configuration is faulty/);
 
-  writeFileSync(configFile, good);
+  replace(configFile, good);
   change(configFile, { log: { queue_bytes: 16_777_216 } });
   await reload(/ info configuration reloaded$/);
   assert.match(status(), /^open /);
@@ -158,7 +164,7 @@ test('beside a faulty file every command works that does not need it, and the re
     ['one', '\n[nonsense]\nkey = 1\n', /nonsense: no such section/, /nonsense/],
     ['two', '\nthis is no TOML\n', /line \d+: /, /line \d+/],
   ] as const) {
-    writeFileSync(configFile, `${good}${fault}`);
+    replace(configFile, `${good}${fault}`);
     const from = both.logLines.length;
     process.kill(both.linePid, 'SIGHUP');
     await both.waitFor(/ error the configuration is faulty/, from);
@@ -173,7 +179,7 @@ test('beside a faulty file every command works that does not need it, and the re
     }
     assert.doesNotMatch((await cli('token', 'list')).stdout, new RegExp(`^${name}\t`, 'm'));
   }
-  writeFileSync(configFile, good);
+  replace(configFile, good);
   const from = both.logLines.length;
   process.kill(both.linePid, 'SIGHUP');
   await both.waitFor(/ info configuration reloaded/, from);

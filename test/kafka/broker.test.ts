@@ -162,9 +162,16 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     await kafka.admin.deleteTopic(topic.name);
     const created = (): number => log.filter((line) => line.includes('kafka topic created')).length;
     let id = 2;
-    const taken = async (): Promise<boolean> => (await send({ id: id++, topic: topic.name })).kind === 'acknowledged';
-    // The broker may still take some before the deletion has reached it.
-    await until('it is made again', async () => (await taken(), created() === 2), 60_000);
+    const outcomes: string[] = [];
+    const taken = async (): Promise<boolean> => {
+      const outcome = await send({ id: id++, topic: topic.name });
+      outcomes.push(JSON.stringify(outcome));
+      return outcome.kind === 'acknowledged';
+    };
+    // The broker may still take some before the deletion has reached it; a message may wait for its whole time-out.
+    await until('it is made again', async () => (await taken(), created() === 2), 120_000).catch((error: unknown) => {
+      throw new Error(`${String(error)}\n${log.join('')}${[...new Set(outcomes)].join('\n')}`);
+    });
     await until('it takes messages', taken, 60_000);
     assert.equal(broker.state().topics[0]?.partitions, 3);
     assert.equal(broker.state().producersReplaced, 0);
