@@ -8,7 +8,7 @@ import { addDoctorCommands } from './doctor/commands.ts';
 import { listTokens, roles } from './shared/auth/tokens.ts';
 import { systemClock } from './shared/base/clock.ts';
 import { LinesideError } from './shared/base/errors.ts';
-import type { Config } from './shared/config/config.ts';
+import { type Config, configSchema } from './shared/config/config.ts';
 import { describeConfig, describeCredentials, load, look } from './shared/config/load.ts';
 
 type Warn = (warning: string) => void;
@@ -66,7 +66,7 @@ async function databases(): ReturnType<LoadDatabases> {
   };
 }
 
-function addConfigCommands(program: Command, { io }: LocalShell): void {
+function addConfigCommands(program: Command, { io, warn }: LocalShell): void {
   const config = program.commands.find((command) => command.name() === 'config') ?? program.command('config');
   config
     .command('check')
@@ -78,15 +78,20 @@ function addConfigCommands(program: Command, { io }: LocalShell): void {
     .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)')
     .action((options: { config?: string }) => {
       const loaded = load(options.config, process.env, 'check');
+      for (const warning of loaded.warnings) warn(warning);
       io.stdout.write(`# ${loaded.file ?? 'no configuration file: environment and defaults'}\n`);
       for (const line of [...describeConfig(loaded), ...describeCredentials(loaded)]) io.stdout.write(`${line}\n`);
     });
   config
     .command('schema')
     .description('print the JSON Schema of the configuration file, for editors and checks elsewhere')
-    .action(async () => {
-      const { configSchema } = await import('./shared/config/json-schema.ts');
-      io.stdout.write(`${JSON.stringify(configSchema(), null, 2)}\n`);
+    .action(() => {
+      const schema = {
+        $schema: 'https://json-schema.org/draft/2020-12/schema',
+        title: 'lineside.toml',
+        ...configSchema,
+      };
+      io.stdout.write(`${JSON.stringify(schema, null, 2)}\n`);
     });
 }
 

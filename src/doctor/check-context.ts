@@ -7,11 +7,11 @@ import type { Clock } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import type { Config } from '../shared/config/config.ts';
 import { isCredential } from '../shared/config/credential.ts';
-import { exposureFaults, httpExposureFaults, isExposed } from '../shared/config/exposure.ts';
-import { HUB_ROLES, LINE_ROLES, ownDeviceId } from '../shared/config/load.ts';
+import { exposureFaults, isExposed } from '../shared/config/exposure.ts';
+import { ownDeviceId } from '../shared/config/load.ts';
 import type { Environment } from '../shared/config/parse.ts';
 import { parseConfig } from '../shared/config/parse.ts';
-import type { Fault, Settings } from '../shared/config/settings.ts';
+import type { Fault, Settings } from '../shared/config/values.ts';
 import { type FileRead, readSafely } from './safe-files.ts';
 
 export const usualConfigFile = '/etc/lineside/lineside.toml';
@@ -81,7 +81,7 @@ export async function lookAround(options: PlaceOptions): Promise<Place> {
   const isRoot = process.geteuid?.() === 0;
   const { reading, config } = await readConfiguration(named, env);
   const tokens = config === undefined ? noTokens : await readTokens(config.auth.tokensFile);
-  const faults = config === undefined || tokens.kind === 'denied' ? [] : exposed(config, tokens.tokens);
+  const faults = config === undefined || tokens.kind === 'denied' ? [] : exposureFaults(config, tokens.tokens);
   const dir = config?.data.dir ?? '';
   const own = `${dir}-hub`;
   const hubDir = reading.settings.get('data.dir')?.source === 'default' && existsSync(own) ? own : dir;
@@ -140,12 +140,6 @@ async function readTokens(file: string): Promise<Tokens> {
 function oddness(read: FileRead): string {
   if (read.kind === 'odd') return read.what;
   return read.kind === 'failed' ? read.code : read.kind;
-}
-
-function exposed(config: Config, tokens: readonly StoredToken[]): Fault[] {
-  const count = (roles: readonly string[]): number =>
-    tokens.filter((token) => token.roles.some((role) => roles.includes(role))).length;
-  return [...exposureFaults(config, count(LINE_ROLES)), ...httpExposureFaults(config, count(HUB_ROLES))];
 }
 
 /** Whether the configuration names an address that other machines reach. */

@@ -2,7 +2,7 @@
 import type { Clock } from '../shared/base/clock.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import type { Config } from '../shared/config/config.ts';
-import { readPassword } from '../shared/config/load.ts';
+import { readPassword } from '../shared/config/start-checks.ts';
 import type { Broker, KafkaOptions, TopicSpec } from './kafka/face.ts';
 import { type Scope, scopes } from './outbox/event.ts';
 

@@ -51,7 +51,7 @@ export interface HubProcess {
   /** Where it listens: "unix:/run/lineside/http.sock", "127.0.0.1:8080". */
   readonly addresses: readonly string[];
   readonly healthReport: HealthReport;
-  /** Ends requests, gives what is on its way to the broker outbox.drain_ms, closes the file. Rejects with all failures at once. */
+  /** Ends requests, gives what is on its way to the broker outbox.stop_grace_ms, closes the file. Rejects with all failures at once. */
   stop(): Promise<void>;
 }
 
@@ -96,7 +96,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
 
   stage('starting');
   const broker = await openBroker(config, clock, logger);
-  const { maxAttempts, inFlightBytes, keepPublishedDays, drainMs } = config.outbox;
+  const { maxAttempts, inFlightBytes, keepPublishedDays, stopGraceMs } = config.outbox;
   const topic = (scope: Scope): string => topicOf(config, scope);
   const publisher = createPublisher({
     store,
@@ -111,7 +111,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
     logger,
   });
   publisher.start();
-  onStop({ what: 'publisher', stop: () => publisher.stop(drainMs), limitMs: drainMs + AFTER_DRAIN_MS });
+  onStop({ what: 'publisher', stop: () => publisher.stop(stopGraceMs), limitMs: stopGraceMs + AFTER_DRAIN_MS });
   // Before the publisher: while an import holds the write slot, what the broker acknowledged cannot be marked.
   onStop({ what: 'imports', stop: () => refdata.close() });
 

@@ -20,6 +20,7 @@ import { checkSettings } from './port/linux/check-settings.ts';
 import { openTty } from './port/linux/tty-device.ts';
 import { LineMemory } from './port/memory.ts';
 import { PortOwner } from './port/owner.ts';
+import { type DataBits, type LineConfig, Parity, StopBits } from './port/settings.ts';
 import { SIMULATED_DESCRIPTION, startSimulatedLine } from './port/simulated/simulated-line.ts';
 
 /** A stop that took longer met a disk or a driver that hangs. */
@@ -144,7 +145,7 @@ async function build(
 
 async function resume(owner: PortOwner, memory: LineMemory, config: Config, logger: Logger): Promise<void> {
   const { atStart, line } = config.serial;
-  if (atStart === 'open' && line !== undefined) return owner.resume(line);
+  if (atStart === 'open') return owner.resume(lineAtStart(line));
   if (atStart !== 'resume') return;
   try {
     const remembered = await memory.recall();
@@ -152,6 +153,18 @@ async function resume(owner: PortOwner, memory: LineMemory, config: Config, logg
   } catch (error) {
     logger.error('cannot tell what was open before: starting closed', { error: messageOf(error) });
   }
+}
+
+/** [serial.line], as the contract numbers its settings; its values have been checked. */
+function lineAtStart({ port: portName, dataBits, parity, stopBits, ...line }: Config['serial']['line']): LineConfig {
+  const stopBitsNumbers = { '1': StopBits.one, '1.5': StopBits.onePointFive, '2': StopBits.two };
+  return {
+    ...line,
+    portName,
+    dataBits: dataBits as DataBits,
+    parity: Parity[parity],
+    stopBits: stopBitsNumbers[stopBits],
+  };
 }
 
 /**

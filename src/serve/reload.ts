@@ -54,6 +54,7 @@ export class LineReload {
     const { read, take, logger } = this.#o;
     try {
       const after = read();
+      for (const warning of after.warnings) logger.warn('configuration', { warning });
       const plan = planReload(this.#now, after);
       const notTaken = await take(plan.config);
       const taken = plan.live.filter((path) => !notTaken.includes(path));

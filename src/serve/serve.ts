@@ -17,11 +17,11 @@ const EXIT_FAILED = 1;
 /** Bad arguments or configuration: restarting does not help. */
 const EXIT_USAGE = 2;
 
-/** What a hub may take to stop beside outbox.drain_ms: its connections, its worker, a last checkpoint on a slow card. */
+/** What a hub may take to stop beside outbox.stop_grace_ms: its connections, its worker, a last checkpoint on a slow card. */
 const HUB_STOP_MS = 10_000;
 /** The steps inside have limits of their own, which are shorter. */
 const OUTER_LIMIT_MS = 120_000;
-/** All steps of a stop together; outbox.drain_ms comes on top. */
+/** All steps of a stop together; outbox.stop_grace_ms comes on top. */
 const STOP_MS = 45_000;
 /** The longest that a timer can be: 25 days. */
 const LONG_MS = 2_147_483_647;
@@ -78,6 +78,7 @@ export async function serve(argv: readonly string[], version: string): Promise<n
   const who = asked.role === 'hub' ? 'hub ' : '';
   const { nameThread } = await import('../shared/base/libc.ts');
   nameThread(asked.role === 'hub' ? 'lineside-hub' : 'lineside-line');
+  for (const warning of asked.loaded.warnings) logger.warn(`${who}configuration`, { warning });
   for (const key of asked.loaded.unused) logger.info(`${who}listens on the sockets that systemd opened, not on ${key}`);
   for (const socket of asked.loaded.unserved) logger.warn(`${who}does not serve a socket of systemd`, { socket });
   // Waiting for a signal alone does not keep a process.
@@ -182,7 +183,7 @@ async function startHub({ asked, logger, version, report }: Start): Promise<Runn
   const { addresses, healthReport } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
   const reloading = new HubReload({ loaded, read, logger });
-  const stopMs = config.outbox.drainMs + STOP_MS;
+  const stopMs = config.outbox.stopGraceMs + STOP_MS;
   return { ready: 'hub ready', addresses, steps: [step], healthReport, stopMs, reload: () => reloading.reload() };
 }
 
@@ -199,7 +200,7 @@ async function startLine({ asked, logger, version, report }: Start): Promise<Run
   if (hub !== undefined) steps.unshift({ what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS });
   const lineReload = new LineReload({ loaded, read, take: (changed) => line.configure(changed), logger });
   reloading = lineReload;
-  const stopMs = STOP_MS + (hub === undefined ? 0 : config.outbox.drainMs + HUB_STOP_MS);
+  const stopMs = STOP_MS + (hub === undefined ? 0 : config.outbox.stopGraceMs + HUB_STOP_MS);
   const reload = async (): Promise<Reloaded> => {
     const reloaded = await lineReload.reload();
     // A faulty file was judged for both: the hub would only say it again.
@@ -213,7 +214,7 @@ async function startLine({ asked, logger, version, report }: Start): Promise<Run
 async function startHubChild({ loaded, hubCommand }: Asked, logger: Logger): Promise<HubChild> {
   const { HubChild } = await import('./hub-child.ts');
   const { data, outbox } = loaded.config;
-  const stopLimitMs = outbox.drainMs + HUB_STOP_MS;
+  const stopLimitMs = outbox.stopGraceMs + HUB_STOP_MS;
   const hub = new HubChild({ command: hubCommand, dataDir: data.dir, stopLimitMs, clock: systemClock, logger });
   hub.start();
   return hub;

@@ -133,7 +133,7 @@ test('the hub: READY with its outbox, food, STOPPING', async () => {
   process.kill(hub.pid(), 'SIGHUP');
   await socket.waitFor(({ fields }) => fields['READY'] === '1', from);
   const config = readFileSync(hub.configFile, 'utf8');
-  writeFileSync(hub.configFile, `${config}\n[outbox]\ndrain_ms = 0\n`);
+  writeFileSync(hub.configFile, `${config}\n[outbox]\nstop_grace_ms = 0\n`);
   process.kill(hub.pid(), 'SIGHUP');
   assert.equal(await within('it ends itself, to be started again', hub.ended), 0);
   const after = socket.messages.slice(from).flatMap(({ fields }) => Object.keys(fields));

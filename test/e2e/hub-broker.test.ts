@@ -198,7 +198,7 @@ describe('a broker that has bad days', { skip }, () => {
 
   test('frozen when the hub is stopped: it ends within its limit, and the next start sends the rest', async () => {
     const prefix = prefixOf('frozen');
-    const config = { ...plainKafka(broker, prefix), outbox: { drain_ms: 500 } };
+    const config = { ...plainKafka(broker, prefix), outbox: { stop_grace_ms: 500 } };
     const hub = await startHub({ config });
     await dictionary(apiOf(hub), 'd');
     await create(apiOf(hub), 'd', 'first', {});

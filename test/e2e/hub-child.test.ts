@@ -98,7 +98,7 @@ test('when the line is killed its hub goes on; the next service ends it and star
 });
 
 test('an orphan that does not end when asked is killed', async () => {
-  const both = await startBoth({ config: { outbox: { drain_ms: 0 } } });
+  const both = await startBoth({ config: { outbox: { stop_grace_ms: 0 } } });
   const orphan = both.pid();
   process.kill(orphan, 'SIGSTOP');
   process.kill(both.linePid, 'SIGKILL');
@@ -110,7 +110,7 @@ test('an orphan that does not end when asked is killed', async () => {
 });
 
 test('a hub that hangs is killed when the service is stopped, and the line stops as ever', async () => {
-  const both = await startBoth({ config: { outbox: { drain_ms: 0 } } });
+  const both = await startBoth({ config: { outbox: { stop_grace_ms: 0 } } });
   process.kill(both.pid(), 'SIGSTOP');
   assert.equal(await both.stop(), 0);
   assert.ok(!isAlive(both.pid()));

@@ -1,16 +1,11 @@
-/** src/shared/config/reference.md: every configuration key, from the table that the parser goes by. */
+/** Every configuration key, from its declaration: src/shared/config/reference.md and systemd/lineside.toml. */
 import type { TSchema } from '@sinclair/typebox';
+import { keys, variableOf } from '../../src/shared/config/config.ts';
 import type { Key } from '../../src/shared/config/key.ts';
-import { keys, variableOf } from '../../src/shared/config/keys.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 
 export function configPage(): Page {
-  const sections = new Map<string, Key[]>();
-  for (const key of keys) {
-    const section = key.path.slice(0, key.path.lastIndexOf('.'));
-    sections.set(section, [...(sections.get(section) ?? []), key]);
-  }
-  const parts = [...sections].flatMap(([section, own]) => [
+  const parts = [...Map.groupBy(keys, sectionOf)].flatMap(([section, own]) => [
     `## ${code(`[${section}]`)}`,
     table(['key', 'default', 'allowed', 'reload', ''], own.map(row)),
   ]);
@@ -19,22 +14,54 @@ export function configPage(): Page {
 }
 
 const intro = `The file is TOML, by default ${code('/etc/lineside/lineside.toml')}; [the commented example](../../../systemd/lineside.toml) has the
-same keys. Each has a variable that goes before the file: ${code(example())} for ${code('log.max_bytes')}; lists are separated by
+same keys. Each key has a variable that overrides the file: ${code(variableOf('log.max_bytes'))} for ${code('log.max_bytes')}; lists are separated by
 commas there. A few may be set in the file only, and say so.
 
 **Reload** says what [${code('systemctl reload lineside')}](../../../README.md#changing-the-configuration-of-a-running-service) does with
 a changed key: *live*, it counts at once and the port stays open; *hub*, the hub is started again with it and the line goes on;
 *restart*, it is named in the journal and counts after ${code('systemctl restart lineside')}.`;
 
-function example(): string {
-  const key = keys.find(({ path }) => path === 'log.max_bytes');
-  if (key === undefined) throw new Error('log.max_bytes is gone: take another example');
-  return variableOf(key);
+/** systemd/lineside.toml: every key with its default, commented out. */
+export function examplePage(): Page {
+  const parts = [...Map.groupBy(keys, sectionOf)].map(([section, own]) =>
+    [`[${section}]`, own.map(commented).join('\n\n')].join('\n'),
+  );
+  return { text: blocks(exampleIntro, ...parts), holes: [] };
 }
 
-function row({ path, schema, reload, fileOnly }: Key): string[] {
-  const meaning = plain(schema.description) + (fileOnly === true ? ' In the file only.' : '');
-  return [code(path), code(JSON.stringify(schema.default)), allowed(schema), reload, meaning];
+const exampleIntro = `# lineside: every key, with its default. Uncomment the keys that you change; "lineside config check" prints the values in effect.
+# An environment variable LINESIDE_SECTION_KEY overrides a key (lists: separated by commas).
+# After a change: "systemctl reload lineside". [live]: the change applies at once, the port stays open; [hub]: the hub restarts
+# with the change, the line continues. Every other key needs "systemctl restart lineside"; the reload names these keys in the log.`;
+
+function commented({ path, schema }: Key): string {
+  const limits = limitsOf(schema);
+  const reload = schema['x-reload'] === 'restart' ? '' : ` [${schema['x-reload']}]`;
+  const name = path.slice(path.lastIndexOf('.') + 1);
+  return `# ${schema.description}${limits === '' ? '' : ` (${limits})`}${reload}\n#${name} = ${shown(schema.default)}`;
+}
+
+function limitsOf(schema: TSchema): string {
+  const { minimum, maximum, anyOf, items, minItems, maxItems, enum: choices } = schema as Rules;
+  if (choices !== undefined) return choices.map(shown).join(', ');
+  if (anyOf !== undefined)
+    return anyOf.map((one) => (one.const === undefined ? limitsOf(one) : shown(one.const))).join(', or ');
+  if (minimum !== undefined) return `${minimum} to ${maximum}`;
+  return maxItems === undefined || items === undefined ? '' : `${minItems ?? 0} to ${maxItems} of ${limitsOf(items)}`;
+}
+
+/** As TOML writes it. */
+function shown(value: unknown): string {
+  return Array.isArray(value) ? `[${value.map(shown).join(', ')}]` : JSON.stringify(value);
+}
+
+function sectionOf({ path }: Key): string {
+  return path.slice(0, path.lastIndexOf('.'));
+}
+
+function row({ path, schema }: Key): string[] {
+  const meaning = plain(schema.description) + (schema['x-file-only'] === true ? ' In the file only.' : '');
+  return [code(path), code(JSON.stringify(schema.default)), allowed(schema), schema['x-reload'], meaning];
 }
 
 interface Rules {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { openapiDocument } from '../../src/hub/http/openapi.ts';
 import type { RouteParts } from '../../src/hub/http/route.ts';
-import { configSchema } from '../../src/shared/config/json-schema.ts';
+import { configSchema } from '../../src/shared/config/config.ts';
 
 /** Classes of Unicode, code points in braces, digits that are not only 0 to 9, named groups, and what looks around. */
 const UNPORTABLE = /\\[pPuUdDwWbBAZzG]|\(\?(?!:)/;
@@ -16,7 +16,7 @@ const UNPORTABLE = /\\[pPuUdDwWbBAZzG]|\(\?(?!:)/;
 const topicEvent = join(import.meta.dirname, '../../proto/dictionary-changed.schema.json');
 const published: Readonly<Record<string, () => unknown>> = {
   'the schema of the topic event': () => JSON.parse(readFileSync(topicEvent, 'utf8')),
-  'the schema of the configuration': () => configSchema(),
+  'the schema of the configuration': () => configSchema,
   'the OpenAPI document': async () => JSON.parse(await openapiDocument({ version: '' } as RouteParts)),
 };
 

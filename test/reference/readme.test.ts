@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { keys } from '../../src/shared/config/keys.ts';
+import { keys } from '../../src/shared/config/config.ts';
 import { commandLines } from './command-lines.ts';
 import { faultOf, pathOf, program, withSubcommands } from './commands.ts';
 import { listedMetrics } from './metrics-page.ts';
@@ -39,8 +39,10 @@ describe('the README', () => {
 
   it('names the keys that a reload takes at once as they are declared', () => {
     const told = /`\[live\]` in the example file count at once[^:]*:([\s\S]*?)\n- /.exec(readme)?.[1] ?? '';
-    for (const { path, reload } of keys)
+    for (const { path, schema } of keys) {
+      const reload = schema['x-reload'];
       assert.equal(told.includes(`\`${path}\``), reload.startsWith('live'), `${path} is ${reload}`);
+    }
   });
 
   it('names no configuration key that does not exist', () => {

@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
-import { keys } from '../../src/shared/config/keys.ts';
+import { keys } from '../../src/shared/config/config.ts';
 
 const UNITS = ['lineside.service', 'lineside-hub.service'] as const;
 const SOCKETS = readdirSync(resolve(import.meta.dirname, '../../systemd')).filter((name) => name.endsWith('.socket'));
@@ -58,7 +58,7 @@ test('each socket is closed with its service, goes to it, and has the name that 
 });
 
 test('systemd waits longer for the hub to stop than its longest drain takes', () => {
-  const drain = keys.find(({ path }) => path === 'outbox.drain_ms');
+  const drain = keys.find(({ path }) => path === 'outbox.stop_grace_ms');
   const seconds = Number(/^TimeoutStopSec=(\d+)$/m.exec(textOf('lineside-hub.service'))?.[1]);
   const longest = (drain?.schema as { maximum?: number } | undefined)?.maximum;
   assert.ok(longest !== undefined && seconds * 1_000 >= longest + 20_000, `${seconds} s for ${longest} ms`);

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
-import type { Fault } from '../../shared/config/settings.ts';
+import type { Fault } from '../../shared/config/values.ts';
 import { tomlPlaces } from './toml-positions.ts';
 
 export type CardName = 'setup.toml' | 'lineside.toml';

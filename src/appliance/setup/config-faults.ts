@@ -3,13 +3,13 @@
  * tokens and secrets of the same set-up, and with the network's sockets, which systemd opens where there is a certificate.
  */
 import { existsSync } from 'node:fs';
-import type { Role, StoredToken } from '../../shared/auth/tokens.ts';
-import type { Config, ListenAddress } from '../../shared/config/config.ts';
+import type { StoredToken } from '../../shared/auth/tokens.ts';
+import type { Config } from '../../shared/config/config.ts';
 import { isCredential } from '../../shared/config/credential.ts';
-import { exposureFaults, httpExposureFaults } from '../../shared/config/exposure.ts';
-import { HUB_ROLES, LINE_ROLES } from '../../shared/config/load.ts';
+import { exposureFaults } from '../../shared/config/exposure.ts';
+import type { ListenAddress } from '../../shared/config/listen.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
-import type { Fault } from '../../shared/config/settings.ts';
+import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc } from '../box.ts';
 
 export interface Surroundings {
@@ -73,9 +73,7 @@ function tokensFileFaults({ auth }: Config): Fault[] {
 
 /** Both processes refuse to start on the network without a certificate, or when no caller may use them. */
 export function networkFaults(config: Config, tokens: readonly StoredToken[]): Fault[] {
-  const count = (wanted: readonly Role[]): number =>
-    tokens.filter(({ roles }) => roles.some((role) => wanted.includes(role))).length;
-  const grpc = { ...config, grpc: { ...config.grpc, listen: [LAN] } };
-  const http = { ...config, http: { ...config.http, listen: [LAN] } };
-  return [...exposureFaults(grpc, count(LINE_ROLES)), ...httpExposureFaults(http, count(HUB_ROLES))];
+  const { grpc, http } = config;
+  const onNetwork = { ...config, grpc: { ...grpc, listen: [LAN] }, http: { ...http, listen: [LAN] } };
+  return exposureFaults(onNetwork, tokens);
 }

@@ -1,5 +1,5 @@
 /** setup.toml as a whole, judged: what is wished for, or every fault at once. No fault shows a secret. Pure. */
-import type { Fault } from '../../shared/config/settings.ts';
+import type { Fault } from '../../shared/config/values.ts';
 import { judge, nearest } from '../../shared/config/values.ts';
 import { addressFault, familyOf, gatewayFault } from './address.ts';
 import { type SetupKey, setupKeys, TAKEN, tokenKeys } from './setup-keys.ts';
@@ -96,9 +96,9 @@ function readValue(
   into: Map<string, unknown>,
   faults: Fault[],
 ): void {
-  const judged = judge(key, raw);
+  const judged = judge(key.schema, raw);
   if ('value' in judged) into.set(key.path, judged.value);
-  // What the judge says shows the value.
+  // The fault shows the value.
   else faults.push({ path, message: secret === true ? 'must be a text in quotes' : judged.fault });
 }
 

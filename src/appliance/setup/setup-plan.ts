@@ -3,7 +3,7 @@ import { pbkdf2Sync } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemCode } from '../../shared/base/errors.ts';
-import type { Fault } from '../../shared/config/settings.ts';
+import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc } from '../box.ts';
 import type { Change } from '../transaction.ts';
 import { networkFiles, storedPsk, timeServersFile, wpaFile } from './network-files.ts';

@@ -10,7 +10,7 @@ import { FILE_MODE, listTokens, newToken, roles, type StoredToken, tokensText } 
 import { messageOf } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
-import type { Fault } from '../../shared/config/settings.ts';
+import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc, SERVICE_GROUP } from '../box.ts';
 import { findIdentity, needsRenewal, planIdentity, wantedNames } from '../identity/identity.ts';
 import { type Change, commit, finish } from '../transaction.ts';

@@ -1,7 +1,7 @@
 /** The [[token]] sections of setup.toml, and what becomes of the stored tokens. Pure. */
 
 import { isRole, LOCAL, type Role, roles, type StoredToken } from '../../shared/auth/tokens.ts';
-import type { Fault } from '../../shared/config/settings.ts';
+import type { Fault } from '../../shared/config/values.ts';
 import { CLAIM, TAKEN } from './setup-keys.ts';
 
 /** One section. `token` is '' where it is given by its hash, "*" where the box took it earlier. */

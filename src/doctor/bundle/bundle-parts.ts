@@ -4,7 +4,7 @@ import { open, readdir } from 'node:fs/promises';
 import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { createInventory } from '../../line/port/inventory.ts';
-import { keys, reservedVariables, variableOf } from '../../shared/config/keys.ts';
+import { knownVariables } from '../../shared/config/config.ts';
 import { describeConfig } from '../../shared/config/load.ts';
 import type { Checked } from '../check.ts';
 import { checkLines, summaryLine } from '../check.ts';
@@ -79,7 +79,7 @@ async function configurationPart({ reading, config, env }: Place): Promise<Piece
     (others === 0 ? '' : `# ${others} more, which lineside does not know\n`);
   const environment: Piece = variables === '' ? [] : [{ name: 'environment.txt', content: variables }];
   if (config === undefined) return [...environment, { what: 'configuration', why: `${reading.kind} (see doctor.txt)` }];
-  const loaded = { config, settings: reading.settings, file: reading.file, unused: [], unserved: [] };
+  const loaded = { config, settings: reading.settings, file: reading.file, warnings: [], unused: [], unserved: [] };
   const lines = describeConfig(loaded).map((line) => {
     const [, key = '', value = '', rest = ''] = /^(\S+) = (.*)( {2}\(from .*)$/.exec(line) ?? [];
     const written = reading.settings.get(key)?.value;
@@ -90,8 +90,6 @@ async function configurationPart({ reading, config, env }: Place): Promise<Piece
 }
 
 /** What another one holds may be anything. */
-const knownVariables = new Set([...keys.map(variableOf), ...reservedVariables]);
-
 export function isUnknownVariable(name: string): boolean {
   return name.startsWith('LINESIDE_') && !knownVariables.has(name);
 }

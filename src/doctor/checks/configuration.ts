@@ -1,5 +1,5 @@
 /** Checks of the configuration and of the files that it names: the file itself, tokens, webhooks' settings. */
-import type { Fault } from '../../shared/config/settings.ts';
+import type { Fault } from '../../shared/config/values.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
 import type { Place, Reading, Tokens } from '../check-context.ts';
 import { Redactor } from '../redactor.ts';

@@ -130,7 +130,7 @@ async function uartFacts(place: Place): Promise<UartFacts> {
 async function wantedPort({ config }: Place): Promise<string> {
   if (config === undefined) return '';
   const { atStart, line } = config.serial;
-  if (atStart === 'open') return line?.portName ?? '';
+  if (atStart === 'open') return line.port;
   if (atStart === 'closed') return '';
   const text = await textOf(join(config.data.dir, 'line-state.json'));
   try {

@@ -2,14 +2,14 @@
 import { cidrFault } from './cidr.ts';
 import type { Config } from './config.ts';
 import { showListen } from './listen.ts';
-import type { Fault, Settings } from './settings.ts';
+import type { Fault } from './values.ts';
 
 type Rule = readonly [broken: boolean, path: string, message: string];
 
 /** `before`: the faults of single keys; an address list that is empty for those is not reported twice. */
-export function crossCheck(config: Config, settings: Settings, before: readonly Fault[]): Fault[] {
+export function crossCheck(config: Config, before: readonly Fault[]): Fault[] {
   const rules = [
-    ...lineRules(config, settings),
+    ...lineRules(config),
     ...listenRules(config, before),
     ...kafkaRules(config),
     ...webhookRules(config),
@@ -19,23 +19,17 @@ export function crossCheck(config: Config, settings: Settings, before: readonly 
   return rules.flatMap(([broken, path, message]) => (broken ? [{ path, message }] : []));
 }
 
-function lineRules({ serial }: Config, settings: Settings): Rule[] {
-  const dataBits = settings.get('serial.line.data_bits')?.value;
-  const oneAndAHalf = settings.get('serial.line.stop_bits')?.value === '1.5';
-  const packetSize = serial.line?.packetSize ?? 0;
+function lineRules({ serial }: Config): Rule[] {
+  const { port, dataBits, stopBits, packetSize } = serial.line;
   return [
+    [serial.atStart === 'open' && port === '', 'serial.line.port', 'must name a port, since serial.at_start is "open"'],
     [
-      serial.atStart === 'open' && serial.line === undefined,
-      'serial.line.port',
-      'must name a port, since serial.at_start is "open"',
-    ],
-    [
-      oneAndAHalf && dataBits !== 5,
+      stopBits === '1.5' && dataBits !== 5,
       'serial.line.stop_bits',
-      `1.5 stop bits exist with 5 data bits only, not with ${String(dataBits)}`,
+      `1.5 stop bits exist with 5 data bits only, not with ${dataBits}`,
     ],
     [
-      packetSize > serial.maxPayloadBytes,
+      port !== '' && packetSize > serial.maxPayloadBytes,
       'serial.line.packet_size',
       'must not be above serial.max_payload_bytes: nothing could be sent',
     ],

@@ -1,66 +1,57 @@
-/** Whether the service may start on addresses that others than this machine reach. Pure. */
-import type { Config, ListenAddress } from './config.ts';
-import { showListen } from './listen.ts';
-import type { Fault } from './settings.ts';
+/** Whether the service may start on addresses that other machines can reach. Pure. */
+import type { Role, StoredToken } from '../auth/tokens.ts';
+import type { Config } from './config.ts';
+import { type ListenAddress, showListen } from './listen.ts';
+import type { Fault } from './values.ts';
+
+type Face = 'grpc' | 'http';
+
+const lineRoles: readonly Role[] = ['viewer', 'operator'];
+/** Roles that admit a caller. The refdata-* roles open scopes, and nothing without a role of `http`. */
+const admitted: Record<Face, readonly Role[]> = { grpc: lineRoles, http: ['reader', 'writer', 'admin', ...lineRoles] };
 
 /**
- * Without a single token no caller could come in: for an address of the configuration that is a fault. A socket of systemd's
- * is served all the same and turns everybody away: a box whose last token was revoked goes on logging.
- *
- * `tokens`: how many stored tokens have a role of the gRPC interface. A certificate authority counts as credentials
- * where at least one certificate name has a role.
+ * Without a credential no caller could use an address of the configuration: a fault. A socket of systemd is served all the
+ * same and refuses every caller: a box whose last token was revoked continues to log.
  */
-export function exposureFaults(config: Config, tokens: number): Fault[] {
-  const where = exposed(config.grpc.listen);
-  if (where === '' || config.grpc.insecure) return [];
-  const faults: Fault[] = [];
-  if (config.tls.certFile === '') faults.push(needsTls('grpc', where));
-  const certificates = config.auth.operatorCerts.length + config.auth.viewerCerts.length;
-  if (tokens === 0 && isConfigured(config.grpc.listen) && (config.tls.clientCaFile === '' || certificates === 0)) {
-    faults.push({
-      path: 'grpc.listen',
-      message: `${where} can be reached from other machines and needs credentials: add a token ("lineside token add NAME --role operator") or set tls.client_ca_file and auth.operator_certs (or, in the file, grpc.insecure = true)`,
-    });
-  }
-  return faults;
+export function exposureFaults(
+  config: Config,
+  tokens: readonly StoredToken[],
+  faces: readonly Face[] = ['grpc', 'http'],
+): Fault[] {
+  return faces.flatMap((face) => {
+    const { listen, insecure } = config[face];
+    const where = exposed(listen).map(showListen).join(', ');
+    if (where === '' || insecure) return [];
+    const isOwn = exposed(listen).some(({ fd }) => fd === undefined);
+    const hasCaller =
+      tokens.some(({ roles }) => roles.some((role) => admitted[face].includes(role))) ||
+      (face === 'grpc' && hasCertificateNames(config));
+    return [
+      ...(config.tls.certFile === '' ? ['TLS: set tls.cert_file and tls.key_file'] : []),
+      ...(isOwn && !hasCaller ? [`credentials: ${remedies[face]}`] : []),
+    ].map((needed) => ({
+      path: `${face}.listen`,
+      message: `${where} can be reached from other machines and needs ${needed} (or, in the file, ${face}.insecure = true)`,
+    }));
+  });
 }
 
-/** `tokens`: how many stored tokens have a role of the reference-data interface. Certificates count for nothing there. */
-export function httpExposureFaults(config: Config, tokens: number): Fault[] {
-  const where = exposed(config.http.listen);
-  if (where === '' || config.http.insecure) return [];
-  const faults: Fault[] = [];
-  if (config.tls.certFile === '') faults.push(needsTls('http', where));
-  if (tokens === 0 && isConfigured(config.http.listen)) {
-    faults.push({
-      path: 'http.listen',
-      message: `${where} can be reached from other machines and needs credentials: add a token ("lineside token add NAME --role reader") (or, in the file, http.insecure = true)`,
-    });
-  }
-  return faults;
+const remedies: Record<Face, string> = {
+  grpc: 'add a token ("lineside token add NAME --role operator") or set tls.client_ca_file and auth.operator_certs',
+  http: 'add a token ("lineside token add NAME --role reader")',
+};
+
+/** Certificates are credentials of gRPC alone, and only if at least one name has a role. */
+function hasCertificateNames({ tls, auth }: Config): boolean {
+  return tls.clientCaFile !== '' && auth.operatorCerts.length + auth.viewerCerts.length > 0;
 }
 
-/** Whether others than this machine reach one of them. */
+/** Whether other machines can reach one of the addresses. */
 export function isExposed(listen: readonly ListenAddress[]): boolean {
-  return exposed(listen) !== '';
+  return exposed(listen).length > 0;
 }
 
-/** Whether the configuration, and not systemd, names one that others reach. */
-function isConfigured(listen: readonly ListenAddress[]): boolean {
-  return isExposed(listen.filter(({ fd }) => fd === undefined));
-}
-
-/** '' where there is no such address. */
-function exposed(listen: readonly ListenAddress[]): string {
-  return listen
-    .filter((address) => address.kind === 'tcp' && !address.loopback)
-    .map(showListen)
-    .join(', ');
-}
-
-function needsTls(section: 'grpc' | 'http', where: string): Fault {
-  return {
-    path: `${section}.listen`,
-    message: `${where} can be reached from other machines and needs TLS: set tls.cert_file and tls.key_file (or, in the file, ${section}.insecure = true)`,
-  };
+function exposed(listen: readonly ListenAddress[]): readonly ListenAddress[] {
+  return listen.filter((address) => address.kind === 'tcp' && !address.loopback);
 }

@@ -1,5 +1,12 @@
 /** Listen addresses: how they are written, and which of them stay on this machine. Pure. */
-import type { ListenAddress } from './config.ts';
+
+export type ListenAddress = (
+  | { readonly kind: 'unix'; readonly path: string }
+  | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly loopback: boolean }
+) & {
+  /** The socket that systemd opened there: nothing is bound then, and its file is not ours. */
+  readonly fd?: number;
+};
 
 /** struct sockaddr_un holds 108 bytes with the closing NUL. */
 const MAX_SOCKET_PATH_BYTES = 107;

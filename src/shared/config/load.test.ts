@@ -6,7 +6,8 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { addToken, revokeToken } from '../auth/token-changes.ts';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
-import { describeConfig, describeCredentials, load, look, ownDeviceId, readPassword } from './load.ts';
+import { describeConfig, describeCredentials, load, look, ownDeviceId } from './load.ts';
+import { readPassword } from './start-checks.ts';
 
 let dir = '';
 beforeEach(() => {
@@ -43,11 +44,11 @@ test('throws every fault at once, with hints for the eye', () => {
     '[log]\ncommit_ms = 1\n[grpc]\nlisten = ["0.0.0.0:1"]\n[tls]\ncert_file = "/none"\nkey_file = "/none2"',
   );
   const message =
-    /has 4 faults:\n {2}log.commit_ms: .*\n {2}tls.cert_file: cannot be read.*\n {2}tls.key_file: .*\n {2}grpc.listen: .*credentials/;
+    /4 faults\n {2}line 2: log.commit_ms: .*\n {2}line 6: tls.cert_file: cannot be read.*\n {2}line 7: tls.key_file: .*\n {2}line 4: grpc.listen: .*credentials/;
   const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'tokens.json') };
   assert.throws(() => load(path, env, 'check'), invalid(message));
   // The service itself starts without a certificate: it serves this machine, and says so.
-  const others = /has 2 faults:\n {2}log.commit_ms: .*\n {2}grpc.listen: .*credentials/;
+  const others = /2 faults\n {2}(?:line \d+: )?log.commit_ms: .*\n {2}(?:line \d+: )?grpc.listen: .*credentials/;
   assert.throws(() => load(path, env), invalid(others));
 });
 
@@ -61,7 +62,7 @@ test('a token of a gRPC role is credentials enough, one of another interface is 
   );
   assert.equal(load(path, {}, 'look').config.auth.tokensFile, tokens, 'the first token can be added');
   addToken(tokens, 'hub', ['admin'], new Date());
-  assert.throws(() => load(path, {}), invalid(/has a fault:\n {2}grpc.listen: .* needs credentials/));
+  assert.throws(() => load(path, {}), invalid(/a fault\n {2}(?:line \d+: )?grpc.listen: .* needs credentials/));
   addToken(tokens, 'laptop', ['operator'], new Date());
   assert.equal(load(path, {}).config.grpc.listen.length, 1);
 });
@@ -79,9 +80,9 @@ const kafka = '[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\n';
 test("the password of the broker must be there and not empty, but not for the line's process", () => {
   const password = join(dir, 'password');
   const path = file(`${kafka}password_file = "${password}"`);
-  assert.throws(() => load(path, {}), invalid(/ {2}kafka.password_file: cannot be read/));
+  assert.throws(() => load(path, {}), invalid(/ {2}(?:line \d+: )?kafka.password_file: cannot be read/));
   writeFileSync(password, '\n');
-  assert.throws(() => load(path, {}, 'hub'), invalid(/ {2}kafka.password_file: .*password is empty/));
+  assert.throws(() => load(path, {}, 'hub'), invalid(/ {2}(?:line \d+: )?kafka.password_file: .*password is empty/));
   load(path, {}, 'line');
   load(path, {}, 'look');
   writeFileSync(password, ' s3cret \r\n');
@@ -92,7 +93,7 @@ test("the password of the broker must be there and not empty, but not for the li
 
 test("the authorities of subscribers must be there, but not for the line's process", () => {
   const path = file('[webhooks]\nca_file = "/none"');
-  assert.throws(() => load(path, {}, 'hub'), invalid(/has a fault:\n {2}webhooks.ca_file: cannot be read/));
+  assert.throws(() => load(path, {}, 'hub'), invalid(/a fault\n {2}(?:line \d+: )?webhooks.ca_file: cannot be read/));
   load(path, {}, 'line');
   load(path, {}, 'look');
 });
@@ -106,9 +107,9 @@ test('the key of the secrets is shown where it is', () => {
 test('each process judges its own addresses', () => {
   const path = file('[http]\nlisten = ["0.0.0.0:1"]\n[grpc]\nlisten = ["0.0.0.0:2"]');
   const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'tokens.json') };
-  assert.throws(() => load(path, env, 'line'), invalid(/has 2 faults:\n {2}grpc.*\n {2}grpc/));
-  assert.throws(() => load(path, env, 'hub'), invalid(/has 2 faults:\n {2}http.*\n {2}http/));
-  assert.throws(() => load(path, env), invalid(/has 4 faults/));
+  assert.throws(() => load(path, env, 'line'), invalid(/2 faults\n {2}(?:line \d+: )?grpc.*\n {2}(?:line \d+: )?grpc/));
+  assert.throws(() => load(path, env, 'hub'), invalid(/2 faults\n {2}(?:line \d+: )?http.*\n {2}(?:line \d+: )?http/));
+  assert.throws(() => load(path, env), invalid(/4 faults/));
 });
 
 test('a token that opens a scope alone is no credential for the HTTP interface; one of the line is, for its console', () => {
@@ -118,7 +119,7 @@ test('a token that opens a scope alone is no credential for the HTTP interface; 
   const tls = `[tls]\ncert_file = "${key}"\nkey_file = "${key}"\n[auth]\ntokens_file = "${tokens}"`;
   writeFileSync(path, `[http]\nlisten = ["0.0.0.0:1"]\n${tls}`);
   addToken(tokens, 'a', ['refdata-internal'], new Date());
-  assert.throws(() => load(path, {}), invalid(/has a fault:\n {2}http.listen: .* needs credentials/));
+  assert.throws(() => load(path, {}), invalid(/a fault\n {2}(?:line \d+: )?http.listen: .* needs credentials/));
   for (const role of ['reader', 'viewer']) {
     addToken(tokens, role, [role], new Date());
     load(path, {});
@@ -192,7 +193,7 @@ test('a credential is the file that systemd put into its directory', () => {
   assert.throws(
     () => load(path, env, 'hub'),
     invalid(
-      / {2}kafka.password_file: cannot be read.*no credential "kafka.password": .*restart the service\)\n {2}webhooks.key_file: cannot/,
+      / {2}(?:line \d+: )?kafka.password_file: cannot be read.*no credential "kafka.password": .*restart the service\)\n {2}(?:line \d+: )?webhooks.key_file: cannot/,
     ),
   );
   writeFileSync(join(dir, 'lineside_kafka.password'), 's3cret\n');
@@ -206,7 +207,7 @@ test('without systemd a credential is a fault to the service, and none to who on
   const path = file(
     `${kafka}password_file = "credential:p"\nca_file = "credential:c"\n[webhooks]\nkey_file = "credential:k"`,
   );
-  const faults = /has 3 faults:\n {2}kafka.ca_file: credential:c is handed over by systemd, and was not/;
+  const faults = /3 faults\n {2}(?:line \d+: )?kafka.ca_file: credential:c is handed over by systemd, and was not/;
   assert.throws(() => load(path, {}, 'hub'), invalid(faults));
   assert.throws(() => load(path, {}), invalid(faults));
   assert.ok(describeConfig(load(path, {}, 'check')).includes('kafka.password_file = "credential:p"  (from file)'));
@@ -244,7 +245,8 @@ test('a certificate that is not there is a fault to who checks, if an address ne
   const env = { LINESIDE_AUTH_TOKENS_FILE: tokens };
   const purposes = ['serve', 'line', 'hub', 'look'] as const;
   for (const purpose of [...purposes, 'check'] as const) load(file(tls), env, purpose);
-  const needed = /has 2 faults:\n {2}tls.cert_file: cannot be read.*\n {2}tls.key_file: cannot be read/;
+  const needed =
+    /2 faults\n {2}(?:line \d+: )?tls.cert_file: cannot be read.*\n {2}(?:line \d+: )?tls.key_file: cannot be read/;
   for (const section of ['grpc', 'http']) {
     const exposed = `${tls}[${section}]\nlisten = ["0.0.0.0:1"]`;
     assert.throws(() => load(file(exposed), env, 'check'), invalid(needed));
@@ -253,8 +255,8 @@ test('a certificate that is not there is a fault to who checks, if an address ne
 });
 
 for (const [name, text, warning] of [
-  ['an unknown key', '[kafka]\nbrokers = "x"\n', / {2}kafka\.brokers: no such key/],
-  ['a bad value', '[log]\ncommit_ms = -1\n', / {2}log\.commit_ms: /],
+  ['an unknown key', '[kafka]\nbrokers = "x"\n', / {2}(?:line \d+: )?kafka\.brokers: no such key/],
+  ['a bad value', '[log]\ncommit_ms = -1\n', / {2}(?:line \d+: )?log\.commit_ms: /],
   ['a string without its end', '[device]\nid = "box\n', / {2}line 4: /],
   ['a line that is no TOML', 'this is no TOML\n', / {2}line 3: /],
   ['a broken header', '[http\nmax_connections = 5\ntokens_file = "/x"\n[auth]\n', / {2}line 3: /],
@@ -278,7 +280,7 @@ for (const [name, text] of [
 ] as const) {
   test(`a key that a command needs and that ${name} is a fault, unless the environment has it`, () => {
     const path = file(text);
-    assert.throws(() => look(path, {}, ['auth.tokens_file']), invalid(/has a fault/));
+    assert.throws(() => look(path, {}, ['auth.tokens_file']), invalid(/: a fault/));
     const env = { LINESIDE_AUTH_TOKENS_FILE: '/t' };
     assert.equal(look(path, env, ['auth.tokens_file']).config.auth.tokensFile, '/t');
     assert.equal(look(path, {}, ['data.dir']).config.data.dir, '/var/lib/lineside');

@@ -3,12 +3,14 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { parse } from 'smol-toml';
-import { exposureFaults, httpExposureFaults } from './exposure.ts';
-import { configSchema } from './json-schema.ts';
-import type { Key } from './key.ts';
-import { keys, reservedVariables, variableOf } from './keys.ts';
+import type { Role } from '../auth/tokens.ts';
+import { configSchema, keys, variableOf } from './config.ts';
+import { exposureFaults } from './exposure.ts';
 import { isLoopback, parseListen, showListen } from './listen.ts';
 import { type Environment, parseConfig } from './parse.ts';
+
+const example = readFileSync(new URL('../../../systemd/lineside.toml', import.meta.url), 'utf8');
+const uncommented = example.replaceAll(/^#(?=[a-z_]+ = )/gm, '');
 
 function config(toml: string, env: Environment = {}) {
   return parseConfig(parse(toml), env);
@@ -17,121 +19,44 @@ function faults(toml: string, env: Environment = {}): string[] {
   return config(toml, env).faults.map(({ path, message }) => `${path}: ${message}`);
 }
 
-test('an empty file and environment give the defaults of the decisions', () => {
-  const parsed = config('');
-  assert.deepEqual(parsed.faults, []);
-  assert.deepEqual(parsed.config, {
-    device: { id: '', inventory: true, timeSyncFile: '/run/systemd/timesync/synchronized' },
-    data: { dir: '/var/lib/lineside', runtimeDir: '/run/lineside' },
-    serial: {
-      extraPorts: [],
-      simulate: false,
-      atStart: 'resume',
-      line: undefined,
-      maxPayloadBytes: 65_536,
-      rxBufferBytes: 1_048_576,
-      rxBufferPackets: 65_536,
-      rxGapMs: undefined,
-      txQueuePackets: 256,
-      txQueueBytes: 1_048_576,
-      writeTimeoutMs: 10_000,
-    },
-    log: {
-      commitMs: 1_000,
-      maxBytes: 1_073_741_824,
-      maxAgeDays: 30,
-      queueBytes: 16_777_216,
-      tailBytes: 1_048_576,
-    },
-    grpc: {
-      listen: [
-        { kind: 'tcp', host: '127.0.0.1', port: 50_051, loopback: true },
-        { kind: 'unix', path: '/run/lineside/grpc.sock' },
-      ],
-      insecure: false,
-      maxStreamsPerConnection: 128,
-      maxSubscribers: 256,
-      keepaliveS: 30,
-    },
-    http: {
-      listen: [
-        { kind: 'tcp', host: '127.0.0.1', port: 8_080, loopback: true },
-        { kind: 'unix', path: '/run/lineside/http.sock' },
-      ],
-      insecure: false,
-      maxBodyBytes: 1_048_576,
-      maxImportBytes: 67_108_864,
-      maxConnections: 256,
-      requestTimeoutMs: 60_000,
-    },
-    kafka: {
-      bootstrap: '',
-      securityProtocol: 'plaintext',
-      username: '',
-      passwordFile: '',
-      caFile: '',
-      topicPrefix: 'refdata.cuod.events',
-      createTopics: true,
-      partitions: 3,
-      replicationFactor: -1,
-      compression: 'zstd',
-      messageTimeoutMs: 30_000,
-      maxMessageBytes: 1_000_000,
-    },
-    outbox: {
-      maxAttempts: 1_000,
-      maxBytes: 2_147_483_648,
-      minFreeBytes: 67_108_864,
-      inFlightBytes: 4_194_304,
-      keepPublishedDays: 7,
-      drainMs: 5_000,
-    },
-    webhooks: {
-      scheduleS: [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600, 21_600],
-      timeoutMs: 10_000,
-      caFile: '',
-      allowCidrs: [],
-      allowPorts: [443],
-      keyFile: '/var/lib/lineside/webhooks.key',
-      keepDeliveredDays: 7,
-      keepFailedDays: 30,
-    },
-    upstream: {
-      to: 'off',
-      topic: 'lineside.serial-log',
-      maxKbitPerS: 0,
-      maxBytesPerDay: 0,
-      batchBytes: 262_144,
-      lingerMs: 5_000,
-      compression: 'zstd',
-      collector: '',
-      collectorTokenFile: '',
-      collectorCaFile: '',
-      collectorInsecure: false,
-    },
-    tls: { certFile: '', keyFile: '', clientCaFile: '' },
-    auth: { tokensFile: '/etc/lineside/tokens.json', operatorCerts: [], viewerCerts: [] },
-  });
+test('an empty file and environment give the defaults, as the code reads them', () => {
+  const { config: got, faults: found, warnings } = config('');
+  assert.deepEqual([found, warnings], [[], []]);
+  assert.deepEqual(got.grpc.listen, [
+    { kind: 'tcp', host: '127.0.0.1', port: 50_051, loopback: true },
+    { kind: 'unix', path: '/run/lineside/grpc.sock' },
+  ]);
+  const { port, baudRate, parity, stopBits } = got.serial.line;
+  assert.deepEqual([port, baudRate, parity, stopBits], ['', 115_200, 'none', '1']);
+  assert.equal(got.serial.rxGapMs, undefined);
+  assert.equal(got.webhooks.keyFile, '/var/lib/lineside/webhooks.key');
+  assert.deepEqual(got.tls, { certFile: '', keyFile: '', clientCaFile: '' });
 });
 
-test('every default is within its own limits', () => {
-  for (const key of keys) {
-    const [section, name] = splitPath(key);
-    assert.deepEqual(faults(`[${section}]\n${name} = ${JSON.stringify(key.schema.default)}`), [], key.path);
-  }
+test('an old name of a key is accepted, with a warning that names the new one', () => {
+  const inFile = config('[outbox]\ndrain_ms = 7');
+  assert.deepEqual([inFile.faults, inFile.config.outbox.stopGraceMs], [[], 7]);
+  assert.deepEqual(inFile.warnings, [
+    'outbox.drain_ms is the old name of outbox.stop_grace_ms: write outbox.stop_grace_ms',
+  ]);
+  const inEnv = config('[outbox]\nstop_grace_ms = 7', { LINESIDE_OUTBOX_DRAIN_MS: '8' });
+  assert.deepEqual([inEnv.faults, inEnv.config.outbox.stopGraceMs], [[], 8]);
+  assert.match(inEnv.warnings.join(), /^LINESIDE_OUTBOX_DRAIN_MS is the old name of LINESIDE_OUTBOX_STOP_GRACE_MS:/);
+  const both = config('[outbox]\ndrain_ms = 7\nstop_grace_ms = 9');
+  assert.deepEqual([both.config.outbox.stopGraceMs, both.warnings.length], [9, 1], 'the new name overrides');
 });
 
-test('the file goes before the default, the environment before the file', () => {
+test('the file overrides the default, the environment overrides the file', () => {
   const file = '[serial]\nrx_buffer_bytes = 8192\nsimulate = true\n[serial.line]\nport = "/dev/ttyS1"\nstop_bits = 2';
   const { config: got, settings } = config(file, { LINESIDE_SERIAL_RX_BUFFER_BYTES: '16384' });
   assert.equal(got.serial.rxBufferBytes, 16_384);
   assert.equal(got.serial.simulate, true);
   assert.deepEqual(got.serial.line, {
-    portName: '/dev/ttyS1',
+    port: '/dev/ttyS1',
     baudRate: 115_200,
     dataBits: 8,
-    parity: 0,
-    stopBits: 2,
+    parity: 'none',
+    stopBits: '2',
     packetSize: 0,
   });
   assert.equal(settings.get('serial.rx_buffer_bytes')?.source, 'environment');
@@ -157,7 +82,7 @@ test('every kind of key can come from the environment', () => {
   });
   assert.deepEqual(found, []);
   assert.deepEqual(got.serial.extraPorts, ['/dev/pts/1', '/tmp/line*']);
-  assert.deepEqual([got.serial.simulate, got.serial.rxGapMs, got.serial.line?.parity], [true, 0, 3]);
+  assert.deepEqual([got.serial.simulate, got.serial.rxGapMs, got.serial.line.parity], [true, 0, 'mark']);
   assert.deepEqual(got.data, { dir: '/var/lib/a', runtimeDir: '/run/b' });
   assert.deepEqual(got.grpc.listen, [
     { kind: 'tcp', host: '::1', port: 1234, loopback: true },
@@ -230,7 +155,7 @@ test('all faults are named at once, each with its path', () => {
     'LINESIDE_GRPC_INSECURE: can only be set in the file (grpc.insecure)',
     'LINESIDE_GRPC_KEEPALIVE_S: must be a whole number from 1 to 3600, not "x" (grpc.keepalive_s)',
     'auth.tokens_file: must be an absolute path, not "tokens.json"',
-    'auth.viewer_certs: must hold texts only, not 1',
+    'auth.viewer_certs: must hold strings only, not 1',
   ]);
 });
 
@@ -345,37 +270,35 @@ test('judges listen addresses', () => {
 
 const tls = '[tls]\ncert_file = "/c"\nkey_file = "/k"\n';
 const lan = '[grpc]\nlisten = ["0.0.0.0:1"]\n';
-const exposed: [string, string, number, RegExp[]][] = [
-  ['this machine only', '', 0, []],
-  ['the LAN with nothing', lan, 0, [/needs TLS/, /needs credentials/]],
-  ['the LAN with a token but no TLS', lan, 1, [/needs TLS/]],
-  ['the LAN with TLS but no credentials', lan + tls, 0, [/needs credentials/]],
-  ['the LAN with TLS and a token', lan + tls, 1, []],
-  ['an authority without any name', `${lan}${tls}client_ca_file = "/a"`, 0, [/needs credentials/]],
-  ['an authority and a name', `${lan}${tls}client_ca_file = "/a"\n[auth]\nviewer_certs = ["*"]`, 0, []],
-  ['the LAN, insecure on purpose', `${lan}insecure = true`, 0, []],
-];
-for (const [what, toml, tokens, expected] of exposed) {
-  test(`${expected.length === 0 ? 'starts' : 'refuses to start'} on ${what}`, () => {
-    const found = exposureFaults(config(toml).config, tokens);
-    assert.equal(found.length, expected.length);
-    for (const [i, pattern] of expected.entries()) assert.match(found[i]?.message ?? '', pattern);
-  });
-}
-
 const webLan = '[http]\nlisten = ["0.0.0.0:1"]\n';
-const exposedWeb: [string, string, number, RegExp[]][] = [
-  ['this machine only', '', 0, []],
-  ['the LAN with nothing', webLan, 0, [/^http.listen: .*needs TLS/, /^http.listen: .*--role reader/]],
-  ['the LAN with a token but no TLS', webLan, 1, [/needs TLS/]],
-  ['the LAN with TLS and certificate names', `${webLan}${tls}client_ca_file = "/a"`, 0, [/needs credentials/]],
-  ['the LAN with TLS and a token', webLan + tls, 1, []],
-  ['the LAN, insecure on purpose', `${webLan}insecure = true`, 0, []],
+const names = 'client_ca_file = "/a"\n[auth]\nviewer_certs = ["*"]\n';
+const exposed: [string, string, Role[], RegExp[]][] = [
+  ['this machine only', '', [], []],
+  [
+    'the LAN with nothing',
+    lan,
+    [],
+    [/^grpc.listen: .*needs TLS/, /^grpc.listen: .*needs credentials.*--role operator/],
+  ],
+  ['the LAN with a token but no TLS', lan, ['viewer'], [/needs TLS/]],
+  ['the LAN with TLS but no credentials', lan + tls, [], [/needs credentials/]],
+  ['the LAN with TLS and a token of another interface', lan + tls, ['admin'], [/needs credentials/]],
+  ['the LAN with TLS and a token', lan + tls, ['operator'], []],
+  ['an authority without any name', `${lan}${tls}client_ca_file = "/a"`, [], [/needs credentials/]],
+  ['an authority and a name', lan + tls + names, [], []],
+  ['the LAN, insecure on purpose', `${lan}insecure = true`, [], []],
+  ['the LAN for the web with nothing', webLan, [], [/^http.listen: .*needs TLS/, /^http.listen: .*--role reader/]],
+  ['the LAN for the web with a token but no TLS', webLan, ['reader'], [/needs TLS/]],
+  ['the LAN for the web with TLS and certificate names', webLan + tls + names, [], [/needs credentials/]],
+  ['the LAN for the web with a token of a scope alone', webLan + tls, ['refdata-internal'], [/needs credentials/]],
+  ['the LAN for the web with TLS and a token', webLan + tls, ['viewer'], []],
+  ['the LAN for the web, insecure on purpose', `${webLan}insecure = true`, [], []],
 ];
-for (const [what, toml, tokens, expected] of exposedWeb) {
-  test(`the HTTP interface ${expected.length === 0 ? 'starts' : 'refuses to start'} on ${what}`, () => {
-    const found = httpExposureFaults(config(toml).config, tokens).map(({ path, message }) => `${path}: ${message}`);
-    assert.equal(found.length, expected.length);
+for (const [what, toml, roles, expected] of exposed) {
+  test(`${expected.length === 0 ? 'starts' : 'refuses to start'} on ${what}`, () => {
+    const token = { name: 'a', roles, sha256: '', createdAt: '' };
+    const found = exposureFaults(config(toml).config, [token]).map(({ path, message }) => `${path}: ${message}`);
+    assert.equal(found.length, expected.length, found.join('\n'));
     for (const [i, pattern] of expected.entries()) assert.match(found[i] ?? '', pattern);
   });
 }
@@ -386,10 +309,9 @@ test('only the file may open the HTTP interface', () => {
   ]);
 });
 
-test('the printed JSON Schema takes the example, and refuses what the parser refuses', () => {
-  const validate = new Ajv2020({ strict: false, allErrors: true }).compile(configSchema());
-  const example = readFileSync(new URL('../../../systemd/lineside.toml', import.meta.url), 'utf8');
-  assert.ok(validate(parse(example.replaceAll(/^#(?=[a-z_]+ = )/gm, ''))), JSON.stringify(validate.errors));
+test('the JSON Schema takes the example, and refuses what the parser refuses', () => {
+  const validate = new Ajv2020({ strict: false, allErrors: true }).compile(configSchema);
+  assert.ok(validate(parse(uncommented)), JSON.stringify(validate.errors));
   for (const toml of [
     '[log]\ncommit_ms = 9',
     '[serial]\nat_start = "x"',
@@ -403,39 +325,16 @@ test('the printed JSON Schema takes the example, and refuses what the parser ref
 });
 
 test('the example file, uncommented, gives every key its default', () => {
-  const example = readFileSync(new URL('../../../systemd/lineside.toml', import.meta.url), 'utf8');
-  assert.deepEqual(config(example).faults, []);
-  const { faults: found, settings } = config(example.replaceAll(/^#(?=[a-z_]+ = )/gm, ''));
+  const { faults: found, settings } = config(uncommented);
   assert.deepEqual(found, []);
-  for (const key of keys) {
-    assert.deepEqual(settings.get(key.path), { value: key.schema.default, source: 'file' }, key.path);
-    assert.ok(example.includes(`# ${key.schema.description}`), `the example explains ${key.path} in the table's words`);
+  for (const { path, schema } of keys) {
+    assert.deepEqual(settings.get(path), { value: schema.default, source: 'file' }, path);
   }
 });
 
-test('the example and the printed JSON Schema say what a reload does about each key', () => {
-  const example = readFileSync(new URL('../../../systemd/lineside.toml', import.meta.url), 'utf8').split('\n');
-  const properties = (schema: unknown): Record<string, Record<string, unknown>> =>
-    (schema as { properties: Record<string, Record<string, unknown>> }).properties;
-  for (const { path, schema, reload } of keys) {
-    const line = example.find((one) => one.startsWith(`# ${schema.description}`)) ?? '';
-    assert.equal(/ \[((?:live|hub)(?:, hub)?)\]$/.exec(line)?.[1] ?? 'restart', reload, `${path}: ${line}`);
-    const parts = path.split('.');
-    const section = parts.slice(0, -1).reduce<unknown>((at, name) => properties(at)[name], configSchema());
-    assert.equal(properties(section)[parts.at(-1) ?? '']?.['x-reload'], reload, path);
+test('no two keys share a variable, and variables that are no keys are let through', () => {
+  assert.equal(new Set(keys.map(({ path }) => variableOf(path))).size, keys.length);
+  for (const name of ['LINESIDE_CONFIG', 'LINESIDE_DEBUG', 'LINESIDE_HOST']) {
+    assert.deepEqual(faults('', { [name]: 'x' }), [], name);
   }
-});
-
-test('no two keys share a variable', () => {
-  assert.equal(new Set(keys.map(variableOf)).size, keys.length);
-});
-
-function splitPath(key: Key): [string, string] {
-  const dot = key.path.lastIndexOf('.');
-  return [key.path.slice(0, dot), key.path.slice(dot + 1)];
-}
-
-test('variables that are no keys are let through', () => {
-  for (const name of reservedVariables) assert.deepEqual(faults('', { [name]: 'x' }), [], name);
-  assert.ok(reservedVariables.includes('LINESIDE_DEBUG'), 'what serve.ts reads');
 });

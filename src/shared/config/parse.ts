@@ -1,34 +1,45 @@
 /** TOML object and environment to the complete Config, or every fault at once. Pure. */
-import { assemble } from './assemble.ts';
-import type { Config } from './config.ts';
+import type { TObject } from '@sinclair/typebox';
+import { type Config, configSchema, keys, knownVariables, variableOf } from './config.ts';
+import { credentialPath } from './credential.ts';
 import { crossCheck } from './cross-checks.ts';
-import type { Key } from './key.ts';
-import { keys, reservedVariables, variableOf } from './keys.ts';
-import type { Fault, Setting, Settings } from './settings.ts';
-import { fromEnvironment, judge, nearest } from './values.ts';
+import { camel, isSection, type Key, type KeySchema, type Value } from './key.ts';
+import { type ListenAddress, parseListen, showListen } from './listen.ts';
+import { type Fault, fromEnvironment, judge, nearest, type Setting, type Settings } from './values.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Parsed {
-  /** Complete also when there are faults: a faulty key has its default, so that the rest can be judged too. */
+  /** Complete also when there are faults: a faulty key has its default, so that the other keys can be checked too. */
   readonly config: Config;
   readonly settings: Settings;
   readonly faults: readonly Fault[];
+  /** One for each old name of a key that is used. */
+  readonly warnings: readonly string[];
 }
 
-export function parseConfig(file: Readonly<Record<string, unknown>>, env: Environment): Parsed {
+interface Sources {
+  readonly file: ReadonlyMap<string, unknown>;
+  readonly env: Environment;
+  readonly faults: Fault[];
+  readonly warnings: string[];
+}
+
+export function parseConfig(table: Readonly<Record<string, unknown>>, env: Environment): Parsed {
   const faults: Fault[] = [];
-  const inFile = new Map<string, unknown>();
-  flatten(file, '', inFile, faults);
+  const warnings: string[] = [];
+  const file = new Map<string, unknown>();
+  flatten(table, '', file, faults);
   unknownVariables(env, faults);
-  const settings = new Map<string, Setting>();
-  for (const key of keys) settings.set(key.path, settle(key, inFile, env, faults));
+  const settings = new Map(keys.map((key) => [key.path, settle(key, { file, env, faults, warnings })]));
   const config = assemble(settings, faults, env.CREDENTIALS_DIRECTORY);
-  faults.push(...crossCheck(config, settings, faults));
-  return { config, settings, faults };
+  faults.push(...crossCheck(config, faults));
+  return { config, settings, faults, warnings };
 }
 
-const sections = new Set(keys.flatMap((key) => parents(key.path)));
+const paths: readonly string[] = keys.map(({ path }) => path);
+const oldPaths: readonly string[] = keys.flatMap(({ schema }) => schema['x-old-path'] ?? []);
+const sections = new Set(paths.flatMap(parents));
 
 /** serial.line.port: serial, serial.line. */
 function parents(path: string): string[] {
@@ -47,11 +58,11 @@ function flatten(
     if (sections.has(path)) {
       if (isTable(value)) flatten(value, `${path}.`, into, faults);
       else faults.push({ path, message: `is a section: write [${path}]` });
-    } else if (keys.some((key) => key.path === path)) {
+    } else if (paths.includes(path) || oldPaths.includes(path)) {
       into.set(path, value);
     } else {
       const what = isTable(value) ? 'no such section' : 'no such key';
-      faults.push({ path, message: what + suggestion(path, isTable(value) ? [...sections] : keys.map((k) => k.path)) });
+      faults.push({ path, message: what + suggestion(path, isTable(value) ? [...sections] : paths) });
     }
   }
 }
@@ -67,33 +78,73 @@ function suggestion(name: string, known: readonly string[]): string {
 }
 
 function unknownVariables(env: Environment, faults: Fault[]): void {
-  const known = [...keys.map(variableOf), ...reservedVariables];
   for (const name of Object.keys(env)) {
-    if (!name.startsWith('LINESIDE_') || known.includes(name)) continue;
-    faults.push({ path: name, message: `no such variable${suggestion(name, known)}` });
+    if (!name.startsWith('LINESIDE_') || knownVariables.has(name)) continue;
+    faults.push({ path: name, message: `no such variable${suggestion(name, [...knownVariables])}` });
   }
 }
 
-function settle(key: Key, inFile: ReadonlyMap<string, unknown>, env: Environment, faults: Fault[]): Setting {
-  const variable = variableOf(key);
-  const text = env[variable];
+function settle({ path, schema }: Key, { file, env, faults, warnings }: Sources): Setting {
+  const oldPath = schema['x-old-path'];
+  const either = <T>(nameOf: (path: string) => string, valueOf: (name: string) => T | undefined): T | undefined => {
+    const value = valueOf(nameOf(path));
+    const old = oldPath === undefined ? undefined : valueOf(nameOf(oldPath));
+    if (oldPath === undefined || old === undefined) return value;
+    warnings.push(`${nameOf(oldPath)} is the old name of ${nameOf(path)}: write ${nameOf(path)}`);
+    return value ?? old;
+  };
+  const text = either(variableOf, (name) => env[name]);
+  const written = either(String, (name) => file.get(name));
   if (text !== undefined) {
-    const judged = fromEnvironment(key, text);
+    const judged = fromEnvironment(schema, text);
     if ('value' in judged) return { value: judged.value, source: 'environment' };
-    faults.push({ path: variable, message: `${judged.fault} (${key.path})` });
-  } else if (inFile.has(key.path)) {
-    const judged = judge(key, inFile.get(key.path));
+    faults.push({ path: variableOf(path), message: `${judged.fault} (${path})` });
+  } else if (written !== undefined) {
+    const judged = judge(schema, written);
     if ('value' in judged) return { value: judged.value, source: 'file' };
-    faults.push({ path: key.path, message: judged.fault });
+    faults.push({ path, message: judged.fault });
   }
-  return fallback(key, env);
+  return fallback(schema, env);
 }
 
-function fallback(key: Key, env: Environment): Setting {
-  if (key.systemd !== undefined) {
-    // systemd gives a list, separated by colons, where the unit names several directories.
-    const directory = env[key.systemd]?.split(':')[0];
-    if (directory?.startsWith('/')) return { value: directory, source: 'environment' };
+function fallback({ 'x-systemd': variable = '', default: value }: KeySchema, env: Environment): Setting {
+  // systemd gives a list, separated by colons, if the unit names several directories.
+  const directory = env[variable]?.split(':')[0];
+  if (directory?.startsWith('/') === true) return { value: directory, source: 'environment' };
+  return { value, source: 'default' };
+}
+
+/** `credentials`: the directory of systemd's credentials, if it has handed over any. */
+function assemble(settings: Settings, faults: Fault[], credentials: string | undefined): Config {
+  const at = (path: string): Value => settings.get(path)?.value ?? '';
+  const resolve = (table: TObject, prefix: string): object =>
+    Object.fromEntries(
+      Object.entries(table.properties).map(([name, schema]) => {
+        const path = prefix + name;
+        return [camel(name), isSection(schema) ? resolve(schema, `${path}.`) : resolved(path, schema['x-kind'])];
+      }),
+    );
+  const resolved = (path: string, kind: unknown): unknown => {
+    const value = at(path);
+    if (kind === 'file') return credentialPath(String(value), credentials);
+    if (kind === 'listen') return addresses(path, value, String(at('data.runtime_dir')), faults);
+    return kind === 'automatic' && value === 'auto' ? undefined : value;
+  };
+  // Every value has been held to its schema, from which the type comes.
+  const config = resolve(configSchema, '') as Config;
+  const keyFile = config.webhooks.keyFile || `${config.data.dir}/webhooks.key`;
+  return { ...config, webhooks: { ...config.webhooks, keyFile } };
+}
+
+/** A faulty address is left out. */
+function addresses(path: string, written: Value, runtimeDir: string, faults: Fault[]): ListenAddress[] {
+  const found: ListenAddress[] = [];
+  for (const text of Array.isArray(written) ? written.map(String) : []) {
+    const address = parseListen(text, runtimeDir);
+    if (typeof address === 'string') faults.push({ path, message: address });
+    else if (found.some((other) => showListen(other) === showListen(address) && !text.endsWith(':0')))
+      faults.push({ path, message: `${showListen(address)} is listed twice` });
+    else found.push(address);
   }
-  return { value: key.schema.default, source: 'default' };
+  return found;
 }

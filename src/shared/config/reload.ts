@@ -1,9 +1,8 @@
 /** What a reload of the configuration comes to: which keys were changed, and what the running process makes of them. Pure. */
-import type { Config } from './config.ts';
+import { type Config, keys } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
-import type { Reload } from './key.ts';
-import { keys } from './keys.ts';
-import type { Fault, Settings } from './settings.ts';
+import { camel, type Reload } from './key.ts';
+import type { Fault, Settings } from './values.ts';
 
 /** Of load.ts's Loaded. */
 interface Read {
@@ -31,7 +30,7 @@ export function planReload(before: Read, after: Read): ReloadPlan {
     ({ path }) => !same(before.settings, after.settings, path) && !after.unused.includes(path),
   );
   const of = (...some: readonly Reload[]): string[] =>
-    changed.filter(({ reload }) => some.includes(reload)).map(({ path }) => path);
+    changed.filter(({ schema }) => some.includes(schema['x-reload'])).map(({ path }) => path);
   const [live, hub, restart] = [of('live', 'live, hub'), of('hub', 'live, hub'), of('restart')];
   const config = withLive(before.config, after.config);
   const settings = new Map(before.settings);
@@ -39,7 +38,7 @@ export function planReload(before: Read, after: Read): ReloadPlan {
     const setting = after.settings.get(path);
     if (setting !== undefined) settings.set(path, setting);
   }
-  const conflicts = crossCheck(config, settings, []);
+  const conflicts = crossCheck(config, []);
   if (conflicts.length === 0) return { config, settings, live, hub, restart, conflicts };
   const { config: unchanged, settings: old } = before;
   return { config: unchanged, settings: old, live: [], hub, restart: [...live, ...restart], conflicts };
@@ -50,17 +49,20 @@ function same(before: Settings, after: Settings, path: string): boolean {
   return JSON.stringify(before.get(path)?.value) === JSON.stringify(after.get(path)?.value);
 }
 
-/** Held to the table of keys by a test. */
-function withLive(before: Config, { serial, log, grpc, auth, tls }: Config): Config {
-  const { maxPayloadBytes, writeTimeoutMs, rxGapMs } = serial;
-  const { commitMs, maxBytes, maxAgeDays } = log;
-  const { operatorCerts, viewerCerts } = auth;
-  return {
-    ...before,
-    serial: { ...before.serial, maxPayloadBytes, writeTimeoutMs, rxGapMs },
-    log: { ...before.log, commitMs, maxBytes, maxAgeDays },
-    grpc: { ...before.grpc, maxSubscribers: grpc.maxSubscribers },
-    auth: { ...before.auth, operatorCerts, viewerCerts },
-    tls,
-  };
+const livePaths = keys
+  .filter(({ schema }) => schema['x-reload'].startsWith('live'))
+  .map(({ path }) => path.split('.').map(camel));
+
+type Branch = Record<string, unknown>;
+
+/** `before` with the live keys of `after`. */
+function withLive(before: Config, after: Config): Config {
+  const taken = structuredClone(before);
+  for (const path of livePaths) {
+    const [name = '', ...sections] = path.toReversed();
+    const at = (from: Config): Branch =>
+      sections.toReversed().reduce((table, section) => table[section] as Branch, from as unknown as Branch);
+    at(taken)[name] = at(after)[name];
+  }
+  return taken;
 }

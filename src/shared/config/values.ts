@@ -1,5 +1,19 @@
 /** One value against its key's schema: of the right type and within its limits, or a sentence that says what is wrong. Pure. */
-import type { Key, Value } from './key.ts';
+import type { KeySchema, Value } from './key.ts';
+
+export interface Fault {
+  /** The key's path, or the variable's name if the variable is at fault. */
+  readonly path: string;
+  readonly message: string;
+}
+
+export interface Setting {
+  readonly value: Value;
+  readonly source: 'file' | 'environment' | 'default';
+}
+
+/** By the key's path. */
+export type Settings = ReadonlyMap<string, Setting>;
 
 export type Judged = { readonly value: Value } | { readonly fault: string };
 
@@ -20,11 +34,7 @@ interface Schema {
 }
 
 /** A value as TOML gave it. */
-export function judge(key: Key, raw: unknown): Judged {
-  return authenticatorBy(key.schema, raw);
-}
-
-function authenticatorBy(schema: Schema, raw: unknown): Judged {
+export function judge(schema: Schema, raw: unknown): Judged {
   if (schema.anyOf !== undefined) return judgeAny(schema.anyOf, raw);
   if (schema.const !== undefined) return raw === schema.const ? { value: raw } : unlike(schema, raw);
   if (schema.enum !== undefined) return judgeChoice(schema, schema.enum, raw);
@@ -55,8 +65,8 @@ function wanted(schema: Schema): string {
   if (schema.enum !== undefined) return `one of ${schema.enum.map(show).join(', ')}`;
   if (type === 'integer') return `a whole number from ${minimum} to ${maximum}`;
   if (type === 'boolean') return 'true or false';
-  if (type !== 'array') return 'a text in quotes';
-  return items?.type === 'integer' ? 'a list of numbers' : 'a list of texts';
+  if (type !== 'array') return 'a string in quotes';
+  return items?.type === 'integer' ? 'a list of numbers' : 'a list of strings';
 }
 
 function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, value: number): boolean {
@@ -65,7 +75,7 @@ function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, value: nu
 
 function judgeAny(schemas: readonly Schema[], raw: unknown): Judged {
   for (const schema of schemas) {
-    const judged = authenticatorBy(schema, raw);
+    const judged = judge(schema, raw);
     if ('value' in judged) return judged;
   }
   return unlike({ anyOf: schemas }, raw);
@@ -91,7 +101,7 @@ function judgeList(schema: Schema, raw: unknown): Judged {
   if (schema.items?.type === 'integer') return judgeNumbers(schema, schema.items, raw);
   const items: string[] = [];
   for (const item of raw) {
-    if (typeof item !== 'string' || item === '') return { fault: `must hold texts only, not ${show(item)}` };
+    if (typeof item !== 'string' || item === '') return { fault: `must hold strings only, not ${show(item)}` };
     items.push(item);
   }
   return { value: items };
@@ -112,9 +122,9 @@ function judgeNumbers({ minItems = 0, maxItems = Infinity }: Schema, item: Schem
 }
 
 /** A value as the environment gave it: text, to be read as the key's type. */
-export function fromEnvironment(key: Key, text: string): Judged {
-  if (key.fileOnly === true) return { fault: 'can only be set in the file' };
-  return judge(key, read(key.schema, text));
+export function fromEnvironment(schema: KeySchema, text: string): Judged {
+  if (schema['x-file-only'] === true) return { fault: 'can only be set in the file' };
+  return judge(schema, read(schema, text));
 }
 
 function read(schema: Schema, text: string): unknown {

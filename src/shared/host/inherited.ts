@@ -3,7 +3,7 @@
  * listens. systemd keeps them open while the process restarts, so that clients wait instead of being refused.
  */
 import { LinesideError, messageOf } from '../base/errors.ts';
-import type { ListenAddress } from '../config/config.ts';
+import type { ListenAddress } from '../config/listen.ts';
 import { addressOf } from './socket-address.ts';
 
 export interface InheritedSocket {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { startTestServer } from '../../../test/grpc/fakes.ts';
 import { endsWithin, systemClock } from '../base/clock.ts';
-import type { ListenAddress } from '../config/config.ts';
+import type { ListenAddress } from '../config/listen.ts';
 import { grpcAnswers, httpAnswers, probedAddress } from './probe.ts';
 
 /** What says nothing for so long says nothing. */

@@ -5,7 +5,7 @@
 import { request } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
 import { connect, type Socket } from 'node:net';
-import type { ListenAddress } from '../config/config.ts';
+import type { ListenAddress } from '../config/listen.ts';
 
 /** The cheapest call there is: its message is five zeros, its answer the state of the line. */
 const GRPC_PATH = '/lineside.v1.LineService/GetStatus';

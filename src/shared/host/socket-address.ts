@@ -1,5 +1,5 @@
 /** A sockaddr of the kernel as an address to listen on (unix(7), ip(7), ipv6(7)). Pure. */
-import type { ListenAddress } from '../config/config.ts';
+import type { ListenAddress } from '../config/listen.ts';
 import { isLoopback } from '../config/listen.ts';
 
 // The kernel's numbers; the same on x64 and arm64, both little-endian where the family is concerned.
