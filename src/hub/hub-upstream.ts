@@ -9,10 +9,9 @@ import { openUpstreamBroker } from './hub-broker.ts';
 import { type Broker, LARGE_MESSAGE_MS } from './kafka/face.ts';
 import type { Publisher } from './outbox/publisher/publisher.ts';
 import { UpstreamAlerts } from './upstream/alerts.ts';
-import { ChangeEvents } from './upstream/change-events.ts';
 import type { Transport, UpstreamAdmin } from './upstream/face.ts';
 import { lineLog } from './upstream/line-log.ts';
-import { PositionFile, positionFileName } from './upstream/position-file.ts';
+import { PositionFile, positionFileName } from './upstream/persisted-state.ts';
 import { Shipper } from './upstream/shipper.ts';
 
 export interface UpstreamParts {
@@ -101,4 +100,50 @@ async function collector({ config, clock, logger }: UpstreamParts): Promise<Tran
     clock,
     logger,
   );
+}
+
+// What the shipper has to know of the change events, which go first: whether some wait that can go, and whether their broker is there.
+
+interface Publishing {
+  readonly waiting: number;
+  readonly publishedTotal: number;
+}
+
+interface BrokerNow {
+  readonly connected: boolean;
+  readonly reason: string;
+}
+
+/** Rows that have not moved for so long are refused or have no partition, and are not waited for. */
+const STUCK_MS = 30_000;
+
+export class ChangeEvents {
+  readonly #publishing: () => Publishing;
+  readonly #broker: () => BrokerNow | undefined;
+  readonly #clock: Clock;
+  #published = -1;
+  /** When one was published last, or none waited. */
+  #movedMs: number;
+
+  /** `broker` answers undefined where none is configured. */
+  constructor(publishing: () => Publishing, broker: () => BrokerNow | undefined, clock: Clock) {
+    this.#publishing = publishing;
+    this.#broker = broker;
+    this.#clock = clock;
+    this.#movedMs = clock.monoMs();
+  }
+
+  busy(): boolean {
+    const { waiting, publishedTotal } = this.#publishing();
+    const nowMs = this.#clock.monoMs();
+    if (waiting === 0 || publishedTotal !== this.#published) this.#movedMs = nowMs;
+    this.#published = publishedTotal;
+    return waiting > 0 && this.#broker()?.connected === true && nowMs - this.#movedMs < STUCK_MS;
+  }
+
+  /** Why the broker cannot be reached; '': it can, or that is not known. */
+  outage(): string {
+    const broker = this.#broker();
+    return broker === undefined || broker.connected ? '' : broker.reason;
+  }
 }

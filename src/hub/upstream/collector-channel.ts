@@ -1,10 +1,66 @@
-/** One gRPC channel to a collector, and its client, which is handed batches that are encoded already. */
+/** A connection to a collector: what it is made with (the token is never quoted anywhere), its gRPC channel, and what it costs on the link. */
+import { readFile } from 'node:fs/promises';
+import { gzipSync } from 'node:zlib';
 import { Channel, ChannelCredentials, compressionAlgorithms, type connectivityState } from '@grpc/grpc-js';
 import { createClient, Metadata } from 'nice-grpc';
-import { parseListen } from '../../shared/config/listen.ts';
+import { LinesideError, systemCode } from '../../shared/base/errors.ts';
+import { isLoopback, parseListen } from '../../shared/config/listen.ts';
 import { CollectorServiceDefinition } from '../../shared/proto/services.ts';
-import { PING_MS } from './collector-cost.ts';
-import type { CollectorSecrets } from './collector-secrets.ts';
+
+export interface CollectorOptions {
+  /** host:port, [v6]:port */
+  readonly address: string;
+  readonly deviceId: string;
+  /** '': no token. */
+  readonly tokenFile: string;
+  /** PEM; '': the authorities of the system. */
+  readonly caFile: string;
+  /** Plaintext, also to another machine. */
+  readonly insecure: boolean;
+  /** With gzip. */
+  readonly compresses: boolean;
+}
+
+export interface CollectorSecrets {
+  /** No TLS. */
+  readonly isPlain: boolean;
+  /** undefined: the authorities of the system. */
+  readonly ca: Buffer | undefined;
+  /** '': none. */
+  readonly token: string;
+}
+
+export async function readCollectorSecrets(options: CollectorOptions): Promise<CollectorSecrets> {
+  const { tokenFile, caFile } = options;
+  const isPlain = isPlainLink(options);
+  const ca = isPlain || caFile === '' ? undefined : await read(caFile);
+  return { isPlain, ca, token: tokenFile === '' ? '' : tokenIn(tokenFile, (await read(tokenFile)).toString('utf8')) };
+}
+
+/** Without TLS: where that is asked for, or nothing leaves this machine and no authority is named. */
+export function isPlainLink({ address, caFile, insecure }: CollectorOptions): boolean {
+  if (insecure) return true;
+  const parsed = parseListen(address, '/');
+  return caFile === '' && typeof parsed !== 'string' && parsed.kind === 'tcp' && isLoopback(parsed.host);
+}
+
+/** RFC 6750's token68: anything else is no token, and must reach neither a header nor the journal. */
+function tokenIn(file: string, text: string): string {
+  const token = text.trim();
+  if (/^[A-Za-z0-9._~+/=-]{1,4096}$/.test(token)) return token;
+  const fault = token === '' ? 'it is empty' : 'it does not hold one token and nothing else';
+  throw new LinesideError('CONFIG_INVALID', `cannot use ${file}: ${fault}`);
+}
+
+async function read(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw new LinesideError('CONFIG_INVALID', `cannot read ${file}: ${systemCode(error) || 'failed'}`, {
+      cause: error,
+    });
+  }
+}
 
 /** A link that dies while a call is open shows within this and PING_MS. */
 const KEEPALIVE_TIMEOUT_MS = 15_000;
@@ -60,4 +116,44 @@ function target(address: string): string {
   const parsed = parseListen(address, '/');
   if (typeof parsed === 'string' || parsed.kind !== 'tcp') return `dns:${address}`;
   return parsed.host.includes(':') ? `ipv6:[${parsed.host}]:${parsed.port}` : `dns:${parsed.host}:${parsed.port}`;
+}
+
+// Costs on the link: estimates that err upwards, for a cap and a budget to be kept by.
+
+/**
+ * The largest batch: below gRPC's own default of 4 MiB for what a server takes, so that who writes a collector of his own
+ * needs to set nothing.
+ */
+export const MAX_BATCH_BYTES = 4 * 1024 * 1024 - 1024;
+
+/** A call without its message: HTTP/2 headers with a token both ways, flow control, TLS records, TCP's acknowledgements. */
+export const CALL_BYTES = 1_500;
+/** Of the message: TCP/IP headers in packets of 1,400 bytes and what acknowledges them, HTTP/2 frames and TLS records of 16 KiB. */
+const PER_BYTE = 1.1;
+/** gRPC's head of a message, and what gzip adds to what it cannot pack. */
+const MESSAGE_BYTES = 64;
+
+/** A TLS handshake with a chain of three certificates; half that where the session is taken up again. */
+const TLS_BYTES = 9_000;
+const PLAIN_BYTES = 600;
+
+/** One that does not come about: a few packets without an answer. */
+export const ATTEMPT_BYTES = 500;
+
+/** A keepalive ping and its answer, in packets of their own. */
+export const PING_BYTES = 300;
+/** How often: as `lineside collector` asks, and as the box asks while a call is open. */
+export const PING_MS = 20_000;
+
+/** As grpc-js packs it: the same library at the same level. */
+export function gzippedBytes(batch: Uint8Array): number {
+  return gzipSync(batch).length;
+}
+
+export function callCost(messageBytes: number): number {
+  return CALL_BYTES + Math.ceil((messageBytes + MESSAGE_BYTES) * PER_BYTE);
+}
+
+export function connectionCost(isPlain: boolean): number {
+  return isPlain ? PLAIN_BYTES : TLS_BYTES;
 }

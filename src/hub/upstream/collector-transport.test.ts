@@ -16,7 +16,8 @@ import { systemClock } from '../../shared/base/clock.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
-import { type CollectorOptions, createCollectorTransport } from './collector-transport.ts';
+import type { CollectorOptions } from './collector-channel.ts';
+import { createCollectorTransport } from './collector-transport.ts';
 import type { About, SendOutcome, Transport } from './face.ts';
 
 const dirs = new Set<string>();

@@ -7,21 +7,22 @@ import { ClientError, Status } from 'nice-grpc';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { type CollectorChannel, openCollector } from './collector-channel.ts';
 import {
   ATTEMPT_BYTES,
   CALL_BYTES,
+  type CollectorChannel,
+  type CollectorOptions,
   callCost,
   connectionCost,
   gzippedBytes,
+  isPlainLink,
   MAX_BATCH_BYTES,
+  openCollector,
   PING_BYTES,
   PING_MS,
-} from './collector-cost.ts';
-import { type CollectorOptions, isPlainLink, readCollectorSecrets } from './collector-secrets.ts';
+  readCollectorSecrets,
+} from './collector-channel.ts';
 import type { About, SendOutcome, Transport, WayState } from './face.ts';
-
-export type { CollectorOptions } from './collector-secrets.ts';
 
 /** A question without an answer for so long has none. */
 const POSITION_LIMIT_MS = 30_000;

@@ -1,11 +1,14 @@
-/** What has to outlast the process, and when it goes to the card: the places, the budget, and what was sent before the clock was set. */
+/** What has to outlast the process, and when it goes to the card: the positions, the budget, and what was sent before the clock was set. */
+import { createHash } from 'node:crypto';
+import { type FileHandle, open } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../shared/base/clock.ts';
-import { messageOf } from '../../shared/base/errors.ts';
-import { Budget } from './budget.ts';
-import type { Positions } from './position-file.ts';
+import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
+import { nothingUnset, type SentUnset, sentUnset } from './corrections.ts';
+import { Budget, type SavedBudget } from './link-limits.ts';
+import type { Place } from './places.ts';
 import type { Reading } from './reading.ts';
-import { nothingUnset, type SentUnset, sentUnset } from './unset-ranges.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The position goes to the card this often at most: 4 KiB each. */
@@ -101,4 +104,120 @@ export class PersistedState {
       stats.positionFile.failed(messageOf(error));
     }
   }
+}
+
+// The file: two slots that are written in turn, each with a number that goes up and a checksum. A write that is torn leaves the
+// other slot. Written in place, so that nothing but 4 KiB goes to the card.
+
+export const positionFileName = 'upstream.position';
+/** A page of the card each: what is written to one never touches the other. */
+export const SLOT_BYTES = 4_096;
+const SLOTS = 2;
+const CHECK_BYTES = 32;
+const VERSION = 1;
+
+export interface Saved {
+  readonly places: readonly Place[];
+  readonly budget: SavedBudget;
+  readonly unset: SentUnset;
+}
+
+export interface Positions {
+  /** What was saved last; undefined: nothing yet. */
+  load(): Promise<Saved | undefined>;
+  /** Resolves when it is on the card. Not again before it has. */
+  save(saved: Saved): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface Slot {
+  readonly seq: number;
+  readonly saved: Saved;
+}
+
+export class PositionFile implements Positions {
+  readonly #path: string;
+  #file: FileHandle | undefined;
+  #seq = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** What was saved last; undefined: nothing yet, or neither slot is whole. Throws STORAGE_FAILED where the file cannot be read. */
+  async load(): Promise<Saved | undefined> {
+    const bytes = await this.#read();
+    const slots = Array.from({ length: SLOTS }, (_, index) => decode(bytes, index * SLOT_BYTES));
+    const best = slots.reduce((a, b) => ((b?.seq ?? 0) > (a?.seq ?? 0) ? b : a));
+    this.#seq = best?.seq ?? 0;
+    return best?.saved;
+  }
+
+  async save(saved: Saved): Promise<void> {
+    const slot = encode({ seq: this.#seq + 1, saved });
+    try {
+      this.#file ??= await this.#open();
+      await this.#file.write(slot, 0, SLOT_BYTES, ((this.#seq + 1) % SLOTS) * SLOT_BYTES);
+      await this.#file.datasync();
+    } catch (error) {
+      await this.close();
+      throw new LinesideError('STORAGE_FAILED', `${this.#path}: ${messageOf(error)}`, { cause: error });
+    }
+    this.#seq += 1;
+  }
+
+  async close(): Promise<void> {
+    const file = this.#file;
+    this.#file = undefined;
+    await file?.close().catch(() => {});
+  }
+
+  async #read(): Promise<Buffer> {
+    try {
+      this.#file ??= await this.#open();
+      const bytes = Buffer.alloc(SLOTS * SLOT_BYTES);
+      const { bytesRead } = await this.#file.read(bytes, 0, bytes.length, 0);
+      return bytes.subarray(0, bytesRead);
+    } catch (error) {
+      throw new LinesideError('STORAGE_FAILED', `${this.#path}: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  async #open(): Promise<FileHandle> {
+    try {
+      return await open(this.#path, 'r+');
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error;
+    }
+    const file = await open(this.#path, 'wx+', 0o600);
+    const directory = await open(dirname(this.#path), 'r');
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
+    }
+    return file;
+  }
+}
+
+function encode(slot: Slot): Buffer {
+  const bytes = Buffer.alloc(SLOT_BYTES);
+  const text = Buffer.from(JSON.stringify({ version: VERSION, ...slot }));
+  if (text.length > SLOT_BYTES - CHECK_BYTES) throw new Error(`${text.length} bytes do not fit a slot`);
+  text.copy(bytes, CHECK_BYTES);
+  digest(bytes.subarray(CHECK_BYTES)).copy(bytes);
+  return bytes;
+}
+
+function decode(bytes: Buffer, at: number): Slot | undefined {
+  const slot = bytes.subarray(at, at + SLOT_BYTES);
+  const body = slot.subarray(CHECK_BYTES);
+  if (slot.length < SLOT_BYTES || !digest(body).equals(slot.subarray(0, CHECK_BYTES))) return undefined;
+  const text = body.subarray(0, body.indexOf(0) === -1 ? body.length : body.indexOf(0)).toString();
+  const { version, seq, saved } = JSON.parse(text) as Slot & { version: number };
+  return version === VERSION ? { seq, saved } : undefined;
+}
+
+function digest(bytes: Buffer): Buffer {
+  return createHash('sha256').update(bytes).digest();
 }

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Lag } from './lag.ts';
-import { Places } from './places.ts';
-import { nothingUnset, type SentUnset, sentUnset } from './unset-ranges.ts';
+import { nothingUnset, type SentUnset, sentUnset } from './corrections.ts';
+import { Lag, Places } from './places.ts';
 
 describe('places', () => {
   it('a log that is seen for the first time is sent from its oldest entry on', () => {

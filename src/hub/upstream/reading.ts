@@ -5,11 +5,10 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Transport } from './face.ts';
-import { Lag } from './lag.ts';
 import type { LineLog, LineNow } from './line-log.ts';
 import type { Situation } from './next-step.ts';
 import { Cause, halves, type Packed, Packer, withoutEntry } from './packer.ts';
-import { type Place, Places } from './places.ts';
+import { Lag, type Place, Places } from './places.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The line is on the same machine; asking costs a call of a millisecond. */

@@ -6,9 +6,9 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { createLogger } from '../../shared/base/logger.ts';
 import { lineside } from '../../shared/proto/services.ts';
+import { nothingUnset } from './corrections.ts';
 import { Cause } from './packer.ts';
 import { Shipper, type ShipperOptions } from './shipper.ts';
-import { nothingUnset } from './unset-ranges.ts';
 import { FakeLineLog, FakePositions, FakeTransport } from './upstream.fixture.ts';
 
 class Box {

@@ -8,16 +8,15 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { Loop } from '../../shared/base/loop.ts';
-import { correctionsOf } from './corrections.ts';
+import { correctionsOf, nothingUnset, unsetAfter } from './corrections.ts';
 import type { SendOutcome, Transport, UpstreamState, UpstreamStatus } from './face.ts';
 import { isUnset, type LineLog, timeAt } from './line-log.ts';
+import { LEAST_BYTES, Pace } from './link-limits.ts';
 import { type Action, nextStep, type Situation, type Waiting } from './next-step.ts';
-import { LEAST_BYTES, Pace } from './pace.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
+import type { Positions } from './persisted-state.ts';
 import { PersistedState } from './persisted-state.ts';
-import type { Positions } from './position-file.ts';
 import { Reading } from './reading.ts';
-import { nothingUnset, unsetAfter } from './unset-ranges.ts';
 import { UpstreamStats } from './upstream-stats.ts';
 
 export interface ShipperOptions {

@@ -4,7 +4,7 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { lineside } from '../../shared/proto/services.ts';
 import type { About, SendOutcome, Transport, WayState } from './face.ts';
 import type { LineLog, LineNow, ReadResult } from './line-log.ts';
-import type { Positions, Saved } from './position-file.ts';
+import type { Positions, Saved } from './persisted-state.ts';
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
 /** Entries of a read, as the line has a limit. */

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { PositionFile, type Saved, SLOT_BYTES } from './position-file.ts';
+import { PositionFile, type Saved, SLOT_BYTES } from './persisted-state.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'lineside-position-'));
 after(() => rmSync(dir, { recursive: true, force: true }));
