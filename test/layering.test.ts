@@ -309,7 +309,6 @@ const faces: Readonly<Record<string, readonly string[]>> = {
 
 /** No I/O, clock, timer, randomness or process in these: they take time and chance as values. They say so: "Pure." */
 const pure = [
-  'appliance/backup/device-pin.ts',
   'appliance/progress.ts',
   'appliance/update/release.ts',
   'appliance/update/slots.ts',
@@ -439,7 +438,7 @@ const pure = [
   'appliance/setup/ssh-key.ts',
   'appliance/setup/setup-secrets.ts',
   'appliance/setup/token-specs.ts',
-  'appliance/setup/toml-positions.ts',
+  'appliance/toml-text.ts',
 ];
 /** Date as a calendar (new Date(ms), Date.parse) is a function of its argument; as a clock it is not. */
 const impure =

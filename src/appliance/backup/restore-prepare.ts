@@ -26,11 +26,11 @@ import { type Connection, closeQuietly, type Migrations, openExisting, quickChec
 import { etc, SERVICE_GROUP } from '../box.ts';
 import type { TarEntry } from '../tar.ts';
 import { Cursor, tarEntries, writeWhole } from '../tar-file.ts';
+import { withDeviceId } from '../toml-text.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
 import { Names } from './backup-etc.ts';
 import { type BackupPlace, knownPlaces, placeIn } from './data-paths.ts';
-import { pinDeviceId } from './device-pin.ts';
 import { type Move, preparedPath, syncPath } from './restore-swap.ts';
 
 /** Page cache while a database is checked. */
@@ -118,7 +118,7 @@ function placeOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: 
   let place = read();
   if (place.deviceId !== deviceId) {
     // Made from the machine's own id where the file names none, and this is another machine or another card.
-    writeFileSync(path, pinDeviceId(text() ?? '', deviceId), { flush: true });
+    writeFileSync(path, withDeviceId(text() ?? '', deviceId), { flush: true });
     place = read();
     if (place.deviceId !== deviceId) {
       throw new LinesideError('CONFIG_INVALID', `the name of the box, ${deviceId}, cannot be kept`, {

@@ -1,10 +1,10 @@
 /** The technician's files on the boot partition, as whatever editor left them. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { parse, TomlError } from 'smol-toml';
+import { TomlError } from 'smol-toml';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import type { Fault } from '../../shared/config/values.ts';
-import { tomlPlaces } from './toml-positions.ts';
+import { linesOf, parseToml } from '../toml-text.ts';
 
 export type CardName = 'setup.toml' | 'lineside.toml';
 
@@ -15,7 +15,7 @@ export interface CardFile {
 }
 
 /** Bytes: far more than either file can need, and no burden to read. */
-const MAX_CARD_FILE_BYTES = 256 * 1024;
+const MAX_CARD_FILE_BYTES = 64 * 1024;
 
 export type OnCard =
   | { readonly kind: 'none' }
@@ -81,28 +81,25 @@ export interface Document {
 
 /** The parser's own message shows the line it stumbled over, which may hold a secret: only its first sentence is kept. */
 export function readDocument(name: CardName, text: string): Document | { readonly message: string } {
-  const bare = text.replace(/^\uFEFF/, '');
   try {
-    const table = parse(bare);
-    const places = tomlPlaces(bare);
-    return { table, locate: ({ path, message }) => `${name}${lineOf(places, path)}: ${path}: ${message}` };
+    const table = parseToml(text);
+    let lines: ReadonlyMap<string, number> | undefined;
+    return {
+      table,
+      locate: ({ path, message }) => `${name}${lineOf((lines ??= linesOf(text)), path)}: ${path}: ${message}`,
+    };
   } catch (error) {
     const line = error instanceof TomlError ? error.line : 0;
     const what = (messageOf(error).split('\n')[0] ?? '').replace('Invalid TOML document: ', '');
-    const curly = /[“”„‘’]/.test(bare.split('\n')[line - 1] ?? '') ? ' (quotes must be straight: ")' : '';
+    const curly = /[“”„‘’]/.test(text.split('\n')[line - 1] ?? '') ? ' (quotes must be straight: ")' : '';
     return { message: `${name}${line === 0 ? '' : `:${line}`}: ${what}${curly}` };
   }
 }
 
-/** Of the value, or of the table around it where that is not there. */
-function lineOf(places: ReturnType<typeof tomlPlaces>, path: string): string {
+/** Of the value, or of the table around it if the value is not there. */
+function lineOf(lines: ReadonlyMap<string, number>, path: string): string {
   for (let wanted = path; wanted !== ''; wanted = wanted.replace(/[.[]?[^.[]*$/, '')) {
-    const place = places.find((one) => written(one.path) === wanted);
-    if (place !== undefined) return `:${place.line}`;
+    if (lines.has(wanted)) return `:${lines.get(wanted)}`;
   }
   return '';
-}
-
-function written(path: readonly (string | number)[]): string {
-  return path.map((part, i) => (typeof part === 'number' ? `[${part}]` : i === 0 ? part : `.${part}`)).join('');
 }

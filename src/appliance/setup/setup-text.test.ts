@@ -1,4 +1,4 @@
-/** setup.toml as text: where its values stand, taking secrets out, the example, and what single values may be. */
+/** setup.toml as text: taking secrets out, the example, and what single values may be. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,45 +15,6 @@ import { setupKeys, tokenKeys } from './setup-keys.ts';
 import { wirelessKey } from './setup-plan.ts';
 import { withoutSecrets } from './setup-secrets.ts';
 import { sshKeyFault } from './ssh-key.ts';
-import { tomlPlaces } from './toml-positions.ts';
-
-test('finds each value, its line and its extent, in every way TOML writes it', () => {
-  const text = String.raw`# [no]
-a.b = "x" # c
-"q\u0041.r" = 'l"'
-[t]
-m = QQQ
-"two" \" ""
-QQQ
-l = [1, # one
-  "two", { in = 'line' }]
-[[list]]
-n = 1979-05-27T07:32:00Z
-[[list]]
-n = true
-[list.sub]
-d = 1.5e3
-`.replaceAll('QQQ', '"""');
-  parse(text);
-  const found = tomlPlaces(text).map(({ path, line, start, end }) => [path.join('/'), line, text.slice(start, end)]);
-  assert.deepEqual(found, [
-    ['a/b', 2, '"x"'],
-    ['qA.r', 3, `'l"'`],
-    ['t', 4, '[t]'],
-    ['t/m', 5, '"""\n"two" \\" ""\n"""'],
-    ['t/l/0', 8, '1'],
-    ['t/l/1', 9, '"two"'],
-    ['t/l/2/in', 9, `'line'`],
-    ['t/l/2', 9, `{ in = 'line' }`],
-    ['t/l', 8, '[1, # one\n  "two", { in = \'line\' }]'],
-    ['list/0', 10, '[[list]]'],
-    ['list/0/n', 11, '1979-05-27T07:32:00Z'],
-    ['list/1', 12, '[[list]]'],
-    ['list/1/n', 13, 'true'],
-    ['list/1/sub', 14, '[list.sub]'],
-    ['list/1/sub/d', 15, '1.5e3'],
-  ]);
-});
 
 test('whatever a file holds, its secrets and nothing else leave it, and its length stays', () => {
   const word = fc
