@@ -6,6 +6,7 @@ import {
   chmodSync,
   chownSync,
   closeSync,
+  existsSync,
   fsyncSync,
   ftruncateSync,
   mkdirSync,
@@ -22,9 +23,9 @@ export interface Disk {
   /** Over a file that stays where it is, for what cannot be renamed over (a bind mount) or is to leave no copy (FAT). */
   overwrite(path: string, bytes: Uint8Array): void;
   rename(from: string, to: string): void;
-  /** A file or a whole directory; nothing where there is none. */
+  /** A file or a whole directory; nothing if there is none. */
   remove(path: string): void;
-  /** With those above it, where they are missing. */
+  /** With those above it, if they are missing. */
   makeDir(path: string, mode: number): void;
   owner(path: string, uid: number, gid: number): void;
   /** Names in a directory survive a power cut once it is flushed. */
@@ -33,13 +34,12 @@ export interface Disk {
 
 export const realDisk: Disk = {
   write(path, bytes, mode) {
-    const fd = openSync(path, 'w', mode);
-    flushed(fd, bytes);
+    writeSynced(path, [bytes], 'w', mode);
     // The mode of open is subject to the umask, and does nothing to a file that was there.
     chmodSync(path, mode);
   },
   overwrite(path, bytes) {
-    flushed(openSync(path, 'r+'), bytes);
+    writeSynced(path, [bytes], 'r+');
   },
   rename: renameSync,
   remove: (path) => rmSync(path, { recursive: true, force: true }),
@@ -47,24 +47,48 @@ export const realDisk: Disk = {
     if (mkdirSync(path, { recursive: true, mode }) !== undefined) chmodSync(path, mode);
   },
   owner: chownSync,
-  flushDir(path) {
-    const fd = openSync(path, 'r');
-    try {
-      fsyncSync(fd);
-    } catch (error) {
-      // A read-only file system (erofs) has nothing to flush, and says so: the directory holds mount points alone.
-      if (systemCode(error) !== 'EINVAL') throw error;
-    } finally {
-      closeSync(fd);
-    }
-  },
+  flushDir: syncPath,
 };
 
-function flushed(fd: number, bytes: Uint8Array): void {
+/** A file with this content alone, on the medium when this returns. `onSynced`: before it is closed. */
+export function writeSynced(
+  path: string,
+  pieces: Iterable<Uint8Array>,
+  flags: 'w' | 'wx' | 'r+' = 'w',
+  mode = 0o600,
+  onSynced: (fd: number) => void = () => undefined,
+): void {
+  const fd = openSync(path, flags, mode);
   try {
-    for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done, done);
-    ftruncateSync(fd, bytes.length);
+    let bytes = 0;
+    for (const piece of pieces) {
+      writeWhole(fd, piece);
+      bytes += piece.length;
+    }
+    ftruncateSync(fd, bytes);
     fsyncSync(fd);
+    onSynced(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** All of it, wherever the kernel stops in between. */
+export function writeWhole(fd: number, piece: Uint8Array, at: number | null = null): void {
+  for (let done = 0; done < piece.length; ) {
+    done += writeSync(fd, piece, done, piece.length - done, at === null ? null : at + done);
+  }
+}
+
+/** A file or a directory; nothing if it is gone already, as when an interrupted step is done again. */
+export function syncPath(path: string): void {
+  if (!existsSync(path)) return;
+  const fd = openSync(path, 'r');
+  try {
+    fsyncSync(fd);
+  } catch (error) {
+    // A read-only file system (erofs) has nothing to flush, and says so: the directory holds mount points alone.
+    if (systemCode(error) !== 'EINVAL') throw error;
   } finally {
     closeSync(fd);
   }

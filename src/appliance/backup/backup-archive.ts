@@ -3,12 +3,11 @@
  * belongs to them), and last a list of all of it with hashes. The hashes detect damage. They do not authenticate the file:
  * its author decides every content, so nothing else is left to the file (names, sizes, modes, owners, places).
  */
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { isDeviceId } from '../../shared/config/device-id.ts';
-import { isPlainPath, type TarEntry } from '../tar.ts';
-import { Cursor, tarEntries } from '../tar-file.ts';
+import { Cursor, isPlainPath, type TarEntry, tarEntries } from '../tar.ts';
 
 export interface BackupList {
   /** backupFormat of the lineside that made it. */
@@ -76,8 +75,7 @@ export function verifyBackup(fd: number, onPiece: (bytes: number) => void): Veri
     if (!isList) entries.add(entry);
     const hash = createHash('sha256');
     let text = '';
-    for (const piece of content) {
-      hash.update(piece);
+    for (const piece of hashed(content, hash)) {
       if (isList) text += piece.toString('latin1');
       onPiece(piece.length);
     }
@@ -161,6 +159,14 @@ function parsed(bytes: Buffer): BackupList {
     // It is refused below.
   }
   throw malformed('its list is not valid');
+}
+
+/** The same pieces; `hash` has taken in each that was asked for. */
+export function* hashed(pieces: Iterable<Buffer>, hash: Hash): Generator<Buffer, void, void> {
+  for (const piece of pieces) {
+    hash.update(piece);
+    yield piece;
+  }
 }
 
 export function sha256(bytes: Uint8Array): string {

@@ -81,11 +81,8 @@ function addFactoryReset(program: Command, { io }: LocalShell, version: string):
     .option('--yes', 'really: nothing of it can be had again')
     .action(async (options: { yes?: boolean }) => {
       needsYes(options.yes, 'All data of this box would be gone permanently. "lineside backup" keeps it.');
-      const [{ requestFactoryReset }, { ownPlace }] = await Promise.all([
-        import('../update/factory-reset.ts'),
-        import('../update/boot-partition.ts'),
-      ]);
-      requestFactoryReset(ownPlace(version));
+      const { ownTarget, requestFactoryReset } = await import('../update/boot-partition.ts');
+      requestFactoryReset(ownTarget(version));
       io.stdout.write('the box starts again now, and empties itself before anything else\n');
       spawnSync('systemctl', ['--no-block', 'reboot'], { stdio: 'inherit' });
     });

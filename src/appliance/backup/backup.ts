@@ -17,13 +17,14 @@ import { instantOfMs } from '../../shared/base/instant.ts';
 import { dropPages } from '../../shared/base/libc.ts';
 import { versionOf } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../../shared/storage/open.ts';
-import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../tar.ts';
-import { filePieces, writeWhole } from '../tar-file.ts';
+import { syncPath, writeWhole } from '../disk.ts';
+import { filePieces, type TarEntry, tarEndBytes, tarEntryPieces } from '../tar.ts';
 import { asOwnerOf } from './as-owner.ts';
 import {
   type BackupList,
   backupFormat,
   dataFiles,
+  hashed,
   type ListedFile,
   listHashName,
   listName,
@@ -62,7 +63,7 @@ export async function makeBackup(options: BackupOptions): Promise<BackupList> {
     const list = await write(path, databases, small, options);
     verify(path, options);
     renameSync(path, out);
-    syncDirectory(dirname(out));
+    syncPath(dirname(out));
     return list;
   } finally {
     rmSync(work, { recursive: true, force: true });
@@ -142,14 +143,7 @@ class ArchiveWriter {
 
   add(file: SourceFile): void {
     const hash = createHash('sha256');
-    writeWhole(this.#fd, tarHeader(file));
-    if (!file.isDirectory) {
-      for (const piece of filePieces(file.source, file.bytes)) {
-        hash.update(piece);
-        writeWhole(this.#fd, piece);
-      }
-    }
-    writeWhole(this.#fd, Buffer.alloc(tarPadding(file.bytes)));
+    this.#write(file, file.isDirectory ? [] : hashed(filePieces(file.source, file.bytes), hash));
     const { path, bytes } = file;
     this.#files.push({ path, bytes, sha256: file.isDirectory ? '' : hash.digest('hex') });
   }
@@ -165,9 +159,11 @@ class ArchiveWriter {
   }
 
   #addText(path: string, text: Buffer): void {
-    writeWhole(this.#fd, tarHeader(plain(path, text.length, this.#mtimeS)));
-    writeWhole(this.#fd, text);
-    writeWhole(this.#fd, Buffer.alloc(tarPadding(text.length)));
+    this.#write(plain(path, text.length, this.#mtimeS), [text]);
+  }
+
+  #write(entry: TarEntry, content: Iterable<Buffer>): void {
+    for (const piece of tarEntryPieces(entry, content)) writeWhole(this.#fd, piece);
   }
 
   close(): void {
@@ -214,15 +210,6 @@ function sizeOf(database: string): number {
     (all, path) => all + (statSync(path, { throwIfNoEntry: false })?.size ?? 0),
     0,
   );
-}
-
-function syncDirectory(path: string): void {
-  const fd = openSync(path, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }
 
 // One database of a running service into a file of its own, as it was at one moment.

@@ -4,12 +4,9 @@ import { createHash } from 'node:crypto';
 import {
   chmodSync,
   chownSync,
-  closeSync,
   existsSync,
   fstatSync,
-  fsyncSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -24,14 +21,14 @@ import { loadText } from '../../shared/config/load.ts';
 import { checkReadable } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../../shared/storage/open.ts';
 import { etc, SERVICE_GROUP } from '../box.ts';
-import type { TarEntry } from '../tar.ts';
-import { Cursor, tarEntries, writeWhole } from '../tar-file.ts';
+import { syncPath, writeSynced } from '../disk.ts';
+import { Cursor, type TarEntry, tarEntries } from '../tar.ts';
 import { withDeviceId } from '../toml-text.ts';
 import { asOwnerOf } from './as-owner.ts';
-import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
+import { dataFiles, hashed, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
 import { Names } from './backup-etc.ts';
 import { type BackupPlace, knownPlaces, placeIn } from './data-paths.ts';
-import { type Move, preparedPath, syncPath } from './restore-swap.ts';
+import { type Move, preparedPath } from './restore-swap.ts';
 
 /** Page cache while a database is checked. */
 const cacheKib = 4_096;
@@ -284,16 +281,7 @@ function modeOf(entry: TarEntry): number {
 
 function writeFile(path: string, content: Iterable<Buffer>, sha256: string): void {
   const hash = createHash('sha256');
-  const fd = openSync(path, 'wx', 0o600);
-  try {
-    for (const piece of content) {
-      hash.update(piece);
-      writeWhole(fd, piece);
-    }
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
+  writeSynced(path, hashed(content, hash), 'wx');
   if (hash.digest('hex') === sha256) return;
   throw new LinesideError('MALFORMED', 'the backup was read differently than before: nothing was replaced', {
     hint: 'The medium that it lies on is failing: copy it elsewhere.',

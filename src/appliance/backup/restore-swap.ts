@@ -2,10 +2,10 @@
  * The moment of a restore: what was prepared takes the place of what is there, name by name. A journal, written before the
  * first and removed after the last, lets the next start after a pulled plug resume: a box has all of the old or all of the new.
  */
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { writeWhole } from '../tar-file.ts';
+import { syncPath, writeSynced } from '../disk.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { restoreDirName } from './backup-archive.ts';
 
@@ -41,13 +41,7 @@ export function writeJournal(etcDir: string, moves: readonly Move[], onStep: OnS
   const journal: Journal = { format: 'lineside-restore 1', moves };
   onStep('journal');
   const temporary = `${journalPath(etcDir)}.new`;
-  const fd = openSync(temporary, 'w', 0o600);
-  try {
-    writeWhole(fd, Buffer.from(JSON.stringify(journal)));
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
+  writeSynced(temporary, [Buffer.from(JSON.stringify(journal))]);
   renameSync(temporary, journalPath(etcDir));
   try {
     syncPath(join(etcDir, restoreDirName));
@@ -103,15 +97,4 @@ function moveOne({ dir, name, hasNew }: Move, onStep: OnStep): void {
   if (!hasNew) return;
   onStep(`new ${name}`);
   renameSync(prepared, here);
-}
-
-export function syncPath(path: string): void {
-  // Gone already where this is done again.
-  if (!existsSync(path)) return;
-  const fd = openSync(path, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }

@@ -1,9 +1,10 @@
 /** The boot part of a bundle: what may be in it, and how it becomes the files of a slot on the boot partition. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
-import { type Cursor, filePieces, tarEntries, writeWhole } from '../tar-file.ts';
+import { syncPath, writeSynced } from '../disk.ts';
+import { type Cursor, filePieces, tarEntries } from '../tar.ts';
 import type { Slot } from './slots.ts';
 
 /** A kernel's command line is limited to 2,048 on arm64. */
@@ -90,23 +91,7 @@ function* copied(content: Iterable<Buffer>): Generator<Buffer, void, void> {
 }
 
 function writeFile(path: string, content: Iterable<Buffer>): void {
-  const fd = openSync(path, 'wx', 0o644);
-  try {
-    for (const piece of content) writeWhole(fd, piece);
-    fsyncSync(fd);
-    dropPages(fd);
-  } finally {
-    closeSync(fd);
-  }
-}
-
-function syncPath(path: string): void {
-  const fd = openSync(path, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
+  writeSynced(path, content, 'wx', 0o644, dropPages);
 }
 
 function namesIn(dir: string): string[] {

@@ -1,11 +1,16 @@
-/** Where an update goes on this box: the boot partition, the slots' root partitions, and what is known of the running one. */
+/**
+ * The boot partition of this box: what is known of the running slot, slot.txt (read, and overwritten in place, so that its
+ * sector and its directory entry stay where they are), and the request for a factory reset.
+ */
 import { spawnSync } from 'node:child_process';
-import { readFileSync, statSync } from 'node:fs';
+import { closeSync, constants, fsyncSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { isSlot, type Slot } from './slots.ts';
+import { dropPages } from '../../shared/base/libc.ts';
+import { syncPath, writeSynced } from '../disk.ts';
+import { isSlot, parseSlots, renderSlots, type Slot, type SlotState, slotFileBytes } from './slots.ts';
 
-export interface UpdatePlace {
+export interface UpdateTarget {
   /** The boot partition, mounted read-only: slot.txt, a/, b/. */
   readonly bootDir: string;
   /** Public key (PEM) that bundles must be signed for. */
@@ -29,7 +34,7 @@ export interface BootFacts {
 
 const bootDir = '/boot/firmware';
 
-export function ownPlace(version: string): UpdatePlace {
+export function ownTarget(version: string): UpdateTarget {
   return {
     bootDir,
     keyFile: '/usr/lib/lineside/update.pub',
@@ -51,20 +56,20 @@ function remount(dir: string, mode: 'rw' | 'ro'): void {
 }
 
 /** Read-only again whatever happens: a pulled plug harms nothing that is not being written. */
-export function withBoot(place: Pick<UpdatePlace, 'remountBoot'>, work: () => void): void {
-  place.remountBoot('rw');
+export function withBoot(target: Pick<UpdateTarget, 'remountBoot'>, work: () => void): void {
+  target.remountBoot('rw');
   try {
     work();
   } finally {
-    place.remountBoot('ro');
+    target.remountBoot('ro');
   }
 }
 
 /** Throws NOT_READY where this machine was not started from slots. */
-export function readBootFacts(place: UpdatePlace): BootFacts {
+export function readBootFacts(target: UpdateTarget): BootFacts {
   let text: string;
   try {
-    text = readFileSync(place.factsFile, 'utf8');
+    text = readFileSync(target.factsFile, 'utf8');
   } catch (error) {
     throw new LinesideError('NOT_READY', `this machine was not started from slots: ${messageOf(error)}`, {
       cause: error,
@@ -73,7 +78,7 @@ export function readBootFacts(place: UpdatePlace): BootFacts {
   }
   const facts = new Map(text.split('\n').map((line) => [line.replace(/=.*/, ''), line.replace(/^[^=]*=/, '')]));
   const slot = facts.get('SLOT');
-  if (!isSlot(slot)) throw new LinesideError('NOT_READY', `${place.factsFile} does not say which slot runs`);
+  if (!isSlot(slot)) throw new LinesideError('NOT_READY', `${target.factsFile} does not say which slot runs`);
   return { slot, partitions: facts.get('PART') ?? '' };
 }
 
@@ -85,4 +90,67 @@ export function sizeOfDevice(path: string): number {
   const major = Math.floor(stat.rdev / 0x100) & 0xfff;
   const minor = (stat.rdev & 0xff) | (Math.floor(stat.rdev / 0x1000) & 0xfff00);
   return Number(readFileSync(join('/sys/dev/block', `${major}:${minor}`, 'size'), 'utf8')) * 512;
+}
+
+function slotFile(bootDir: string): string {
+  return join(bootDir, 'slot.txt');
+}
+
+/** Throws NOT_READY where there are no slots here, or the file says none. */
+export function readSlots(bootDir: string): SlotState {
+  const path = slotFile(bootDir);
+  let text: string;
+  try {
+    text = readFileSync(path, 'latin1');
+  } catch (error) {
+    throw new LinesideError('NOT_READY', `this machine has no slots: ${messageOf(error)}`, {
+      cause: error,
+      hint: 'Updates of this kind are for the image; a Debian package is updated by apt.',
+    });
+  }
+  const state = parseSlots(text);
+  if (state === undefined) {
+    throw new LinesideError('NOT_READY', `${path} does not say which slot is good`, {
+      hint: 'The box goes on starting the slot that runs now. Write a new card, or repair the file by its twin on another box.',
+    });
+  }
+  return state;
+}
+
+/** On the medium when it returns, and read back from there. The partition must be writable. */
+export function writeSlots(bootDir: string, state: SlotState): void {
+  const path = slotFile(bootDir);
+  const bytes = Buffer.from(renderSlots(state), 'latin1');
+  const fd = openSync(path, constants.O_RDWR | constants.O_SYNC);
+  try {
+    const written = writeSync(fd, bytes, 0, slotFileBytes, 0);
+    fsyncSync(fd);
+    dropPages(fd);
+    const back = Buffer.alloc(slotFileBytes);
+    if (written !== slotFileBytes || readSync(fd, back, 0, slotFileBytes, 0) !== slotFileBytes || !back.equals(bytes)) {
+      throw new LinesideError('STORAGE_FAILED', `${path} does not hold what was written to it`, {
+        hint: 'The card is failing: make a backup and write a new card.',
+      });
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * Asks the next start of the box to throw all data away: while it runs, its data partition is in use. The request names this box: on a card that was put into another one it asks for nothing. What runs before anything is
+ * mounted obeys it, marks the data partition as empty, and removes it.
+ */
+export function requestFactoryReset(target: UpdateTarget, machineIdFile = '/etc/machine-id'): void {
+  readBootFacts(target);
+  const machineId = readFileSync(machineIdFile, 'utf8').trim();
+  if (!/^[0-9a-f]{32}$/.test(machineId)) {
+    throw new LinesideError('NOT_READY', `${machineIdFile} does not say which box this is`, {
+      hint: 'Write a new card instead.',
+    });
+  }
+  withBoot(target, () => {
+    writeSynced(join(target.bootDir, 'factory-reset'), [Buffer.from(`${machineId}\n`)]);
+    syncPath(target.bootDir);
+  });
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { readSlots, writeSlots } from './slot-file.ts';
+import { readSlots, writeSlots } from './boot-partition.ts';
 import { onTrial, parseSlots, renderSlots, type Slot, type SlotState, settled, startOf } from './slots.ts';
 
 interface Row {

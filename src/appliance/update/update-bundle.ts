@@ -5,7 +5,7 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { fstatSync, readFileSync, readSync } from 'node:fs';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { Cursor } from '../tar-file.ts';
+import { Cursor } from '../tar.ts';
 import { parseVersion } from './release.ts';
 
 export interface Part {

@@ -26,15 +26,15 @@ function addInstall(update: Command, io: Io, version: string): void {
     )
     .option('--allow-downgrade', 'also where the bundle is older than what runs')
     .action(async (file: string, options: { allowDowngrade?: boolean }) => {
-      const [{ installUpdate }, { ownPlace }] = await Promise.all([
+      const [{ installUpdate }, { ownTarget }] = await Promise.all([
         import('./update-install.ts'),
         import('./boot-partition.ts'),
       ]);
-      const place = ownPlace(version);
+      const target = ownTarget(version);
       const onProgress = tenths(io.stderr);
       const { slot, manifest } = installUpdate({
         file,
-        place,
+        target,
         allowDowngrade: options.allowDowngrade === true,
         onProgress,
       });
@@ -51,15 +51,12 @@ function addStatus(update: Command, io: Io, version: string): void {
     .description('which slot runs, which is good, and whether one is on trial')
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean }) => {
-      const [{ readSlots }, { ownPlace, readBootFacts }] = await Promise.all([
-        import('./slot-file.ts'),
-        import('./boot-partition.ts'),
-      ]);
-      const place = ownPlace(version);
-      const { slot } = readBootFacts(place);
-      const { good, trying, left, failed } = readSlots(place.bootDir);
+      const { ownTarget, readBootFacts, readSlots } = await import('./boot-partition.ts');
+      const target = ownTarget(version);
+      const { slot } = readBootFacts(target);
+      const { good, trying, left, failed } = readSlots(target.bootDir);
       const shown = {
-        version: place.version,
+        version: target.version,
         running: slot,
         onTrial: trying === slot,
         good,
@@ -77,11 +74,11 @@ function addMarkGood(update: Command, io: Io, version: string): void {
     .command('mark-good')
     .description('keep the slot that runs now; the health check does it by itself after an update')
     .action(async () => {
-      const [{ markGood }, { ownPlace }] = await Promise.all([
+      const [{ markGood }, { ownTarget }] = await Promise.all([
         import('./update-install.ts'),
         import('./boot-partition.ts'),
       ]);
-      const { slot, wasGood } = markGood(ownPlace(version));
+      const { slot, wasGood } = markGood(ownTarget(version));
       io.stdout.write(`slot ${slot} ${wasGood ? 'was good already' : 'is the good one now'}\n`);
     });
 }

@@ -8,11 +8,19 @@ import { closeSync, constants, fsyncSync, openSync, readFileSync, statfsSync } f
 import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
-import { Cursor, writeWhole } from '../tar-file.ts';
+import { writeWhole } from '../disk.ts';
+import { Cursor } from '../tar.ts';
 import { bytesIn, checkBootPart, compareBoot, unpackBoot } from './boot-files.ts';
-import { type BootFacts, readBootFacts, sizeOfDevice, type UpdatePlace, withBoot } from './boot-partition.ts';
+import {
+  type BootFacts,
+  readBootFacts,
+  readSlots,
+  sizeOfDevice,
+  type UpdateTarget,
+  withBoot,
+  writeSlots,
+} from './boot-partition.ts';
 import { compareVersions } from './release.ts';
-import { readSlots, writeSlots } from './slot-file.ts';
 import { onTrial, otherSlot, type Slot, type SlotState, settled } from './slots.ts';
 import {
   type Bundle,
@@ -26,7 +34,7 @@ import {
 
 export interface InstallOptions {
   readonly file: string;
-  readonly place: UpdatePlace;
+  readonly target: UpdateTarget;
   readonly allowDowngrade: boolean;
   /** Told of each piece: what is being done, and how much of it. */
   readonly onProgress: (what: string, doneBytes: number, ofBytes: number) => void;
@@ -40,19 +48,19 @@ export interface Installed {
 }
 
 export function installUpdate(options: InstallOptions): Installed {
-  const { place, file } = options;
-  const key = readPublicKey(place.keyFile);
+  const { target, file } = options;
+  const key = readPublicKey(target.keyFile);
   const fd = openSync(file, 'r');
   try {
     const bundle = openBundle(fd, key);
     checkFits(bundle.manifest, options);
-    const facts = readBootFacts(place);
-    const state = readSlots(place.bootDir);
+    const facts = readBootFacts(target);
+    const state = readSlots(target.bootDir);
     checkState(state, facts);
     const slot = otherSlot(facts.slot);
-    const device = openRoot(place.rootDevice(facts, slot));
+    const device = openRoot(target.rootDevice(facts, slot));
     try {
-      checkRoom(bundle, place, facts, slot);
+      checkRoom(bundle, target, facts, slot);
       verifyParts(bundle, options);
       write({ bundle, device, slot, state, options });
     } finally {
@@ -64,15 +72,15 @@ export function installUpdate(options: InstallOptions): Installed {
   }
 }
 
-function checkFits({ board, version }: Manifest, { place, allowDowngrade }: InstallOptions): void {
-  const own = readFileSync(place.boardFile, 'utf8').trim();
+function checkFits({ board, version }: Manifest, { target, allowDowngrade }: InstallOptions): void {
+  const own = readFileSync(target.boardFile, 'utf8').trim();
   if (board !== own) {
     throw new LinesideError('CONFLICT', `the bundle is for ${board}, this box is ${own}`, {
       hint: 'Take the bundle that was made for this kind of box.',
     });
   }
-  if (allowDowngrade || compareVersions(version, place.version) >= 0) return;
-  throw new LinesideError('CONFLICT', `the bundle has version ${version}, older than the ${place.version} that runs`, {
+  if (allowDowngrade || compareVersions(version, target.version) >= 0) return;
+  throw new LinesideError('CONFLICT', `the bundle has version ${version}, older than the ${target.version} that runs`, {
     hint: 'With --allow-downgrade it is installed all the same; databases that it cannot read stay as they are, and it does not start with them.',
   });
 }
@@ -90,16 +98,16 @@ function checkState({ good, trying }: SlotState, { slot }: BootFacts): void {
   });
 }
 
-function checkRoom({ manifest }: Bundle, place: UpdatePlace, facts: BootFacts, slot: Slot): void {
+function checkRoom({ manifest }: Bundle, target: UpdateTarget, facts: BootFacts, slot: Slot): void {
   const [boot, root] = manifest.parts;
-  const room = sizeOfDevice(place.rootDevice(facts, slot));
+  const room = sizeOfDevice(target.rootDevice(facts, slot));
   if (root.bytes > room) {
     throw new LinesideError('TOO_LARGE', `the root of the bundle has ${root.bytes} bytes, slot ${slot} takes ${room}`, {
       hint: 'It is for a card with another layout: write a new card.',
     });
   }
-  const { bavail, bsize } = statfsSync(place.bootDir);
-  const free = bavail * bsize + bytesIn(join(place.bootDir, slot));
+  const { bavail, bsize } = statfsSync(target.bootDir);
+  const free = bavail * bsize + bytesIn(join(target.bootDir, slot));
   if (boot.bytes > free) {
     throw new LinesideError('STORAGE_FULL', `the boot files have ${boot.bytes} bytes, the boot partition has ${free}`, {
       hint: "Remove from it what is not lineside's.",
@@ -126,7 +134,7 @@ interface Write {
 }
 
 function write({ bundle, device, slot, state, options }: Write): void {
-  const { place, onProgress, onStep } = options;
+  const { target, onProgress, onStep } = options;
   const [boot, root] = bundle.manifest.parts;
   const step = (name: string): void => onStep?.(name);
   const counted = (what: string): ((bytes: number) => void) => {
@@ -137,35 +145,35 @@ function write({ bundle, device, slot, state, options }: Write): void {
     };
   };
   // Installed and never started: it must not be started half overwritten.
-  if (state.trying !== undefined) withBoot(place, () => writeSlots(place.bootDir, settled(state.good)));
+  if (state.trying !== undefined) withBoot(target, () => writeSlots(target.bootDir, settled(state.good)));
   step('root');
   writeRoot(device, root, bundle.part('root'), counted('writing the root'));
   compareRoot(device, root, counted('reading it back'));
-  withBoot(place, () => {
+  withBoot(target, () => {
     step('boot');
     const hash = createHash('sha256');
     const content = bundle.part('boot', (piece) => hash.update(piece));
-    unpackBoot(content, slotDir(place, slot), slot, slotDir(place, otherSlot(slot)));
+    unpackBoot(content, slotDir(target, slot), slot, slotDir(target, otherSlot(slot)));
     if (hash.digest('hex') !== boot.sha256) throw readDifferently();
-    compareBoot(bundle.part('boot'), slotDir(place, slot));
+    compareBoot(bundle.part('boot'), slotDir(target, slot));
     step('slot.txt');
-    writeSlots(place.bootDir, onTrial(state.good));
+    writeSlots(target.bootDir, onTrial(state.good));
     step('done');
   });
 }
 
 /** Makes a trial that came up the good slot. Answers the slot; there was nothing to do where it was good already. */
-export function markGood(place: UpdatePlace): { readonly slot: Slot; readonly wasGood: boolean } {
-  const { slot } = readBootFacts(place);
-  const { good, trying } = readSlots(place.bootDir);
+export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly wasGood: boolean } {
+  const { slot } = readBootFacts(target);
+  const { good, trying } = readSlots(target.bootDir);
   // Where the other slot waits to be tried, it goes on waiting.
   if (good === slot && trying !== slot) return { slot, wasGood: true };
-  withBoot(place, () => writeSlots(place.bootDir, settled(slot)));
+  withBoot(target, () => writeSlots(target.bootDir, settled(slot)));
   return { slot, wasGood: false };
 }
 
-function slotDir(place: UpdatePlace, slot: Slot): string {
-  return join(place.bootDir, slot);
+function slotDir(target: UpdateTarget, slot: Slot): string {
+  return join(target.bootDir, slot);
 }
 
 // The root part of a bundle onto a slot's partition, and read back from the medium.

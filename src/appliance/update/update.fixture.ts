@@ -4,14 +4,14 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import type { UpdatePlace } from './boot-partition.ts';
+import type { UpdateTarget } from './boot-partition.ts';
 import { renderSlots, type Slot, settled } from './slots.ts';
 import { type Installed, type InstallOptions, installUpdate } from './update-install.ts';
 import { type PackOptions, packBundle } from './update-pack.ts';
 
 export interface TestBox {
   readonly dir: string;
-  readonly place: UpdatePlace;
+  readonly target: UpdateTarget;
   /** How the boot partition was remounted, in order. */
   readonly remounts: string[];
   at(name: string): string;
@@ -54,7 +54,7 @@ export function testBox(t: TestContext, running: Slot = 'a', dir = temporaryDir(
 export function boxIn(dir: string, running: Slot): TestBox {
   const at = (name: string): string => join(dir, name);
   const remounts: string[] = [];
-  const place: UpdatePlace = {
+  const target: UpdateTarget = {
     bootDir: at('boot'),
     keyFile: at('update.pub'),
     boardFile: at('board'),
@@ -65,7 +65,7 @@ export function boxIn(dir: string, running: Slot): TestBox {
   };
   return {
     dir,
-    place,
+    target,
     remounts,
     at,
     bundle(differing = {}) {
@@ -83,7 +83,7 @@ export function boxIn(dir: string, running: Slot): TestBox {
       return out;
     },
     install: (file, differing = {}) =>
-      installUpdate({ file, place, allowDowngrade: false, onProgress: () => undefined, ...differing }),
+      installUpdate({ file, target, allowDowngrade: false, onProgress: () => undefined, ...differing }),
     runningBytes() {
       const files = [`root-${running}`, `boot/${running}/vmlinuz`, `boot/${running}/cmdline.txt`];
       return files.map((file) => readFileSync(at(file), 'latin1')).join('\n');

@@ -71,8 +71,8 @@ test('after a trial that came up the slot is good, and the next update goes to t
   writeFileSync(box.at('facts'), 'SLOT=b\nTRYING=yes\n');
   const next = boxIn(box.dir, 'b');
   assert.throws(() => next.install(next.bundle()), refusedAs('CONFLICT', /slot b is on trial/));
-  assert.deepEqual(markGood(next.place), { slot: 'b', wasGood: false });
-  assert.deepEqual(markGood(next.place), { slot: 'b', wasGood: true });
+  assert.deepEqual(markGood(next.target), { slot: 'b', wasGood: false });
+  assert.deepEqual(markGood(next.target), { slot: 'b', wasGood: true });
   // How the start began is no longer how it is.
   assert.equal(next.install(next.bundle()).slot, 'a');
   assertInstalled(next, 'a');
@@ -199,8 +199,8 @@ test('a card that does not keep what is written is found out, and nothing is swi
 test('a box without a key, or not started from slots, takes no update and says why', (t) => {
   const box = testBox(t);
   const file = box.bundle();
-  const { place } = box;
-  const at = (differing: Partial<typeof place>) => () => box.install(file, { place: { ...place, ...differing } });
+  const { target } = box;
+  const at = (differing: Partial<typeof target>) => () => box.install(file, { target: { ...target, ...differing } });
   assert.throws(at({ keyFile: box.at('none') }), refusedAs('CONFIG_INVALID', /key .* cannot be read/));
   assert.throws(at({ factsFile: box.at('none') }), refusedAs('NOT_READY', /not started from slots/));
   assert.throws(at({ bootDir: box.at('none') }), refusedAs('NOT_READY', /no slots/));

@@ -1,7 +1,7 @@
 /** Where a support bundle goes: a file that is there whole, for its owner alone, or not at all. */
-import { closeSync, existsSync, fsyncSync, linkSync, lstatSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, linkSync, lstatSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { writeWhole } from '../../appliance/tar-file.ts';
+import { syncPath, writeSynced } from '../../appliance/disk.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 
@@ -50,20 +50,9 @@ function taken(output: string): LinesideError {
 /** All of it, or nothing: neither a part nor the temporary file stays. */
 export function writeBundle({ output, temporary, force }: BundleTarget, content: Uint8Array): void {
   try {
-    const fd = openSync(temporary, 'wx', 0o600);
-    try {
-      writeWhole(fd, content);
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
+    writeSynced(temporary, [content], 'wx');
     put(temporary, output, force);
-    const directory = openSync(dirname(output), 'r');
-    try {
-      fsyncSync(directory);
-    } finally {
-      closeSync(directory);
-    }
+    syncPath(dirname(output));
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error instanceof LinesideError ? error : unwritten(output, systemCode(error));

@@ -1,7 +1,7 @@
 /** Puts a support bundle together: pieces, each within its limit, through the redactor, into one archive of a bounded size. */
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { tarEndBytes, tarHeader, tarPadding } from '../../appliance/tar.ts';
+import { tarPieces } from '../../appliance/tar.ts';
 import { endsWithin } from '../../shared/base/clock.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
@@ -121,13 +121,12 @@ const directory = 'lineside-support';
 
 function tarOf(files: readonly File[], mtimeS: number): Buffer {
   const common = { mtimeS: Math.max(0, mtimeS), owner: '', group: '' };
-  const top = tarHeader({ ...common, path: directory, isDirectory: true, bytes: 0, mode: 0o700 });
-  const rest = files.flatMap(({ name, content }) => [
-    tarHeader({ ...common, path: `${directory}/${name}`, isDirectory: false, bytes: content.length, mode: 0o600 }),
-    content,
-    Buffer.alloc(tarPadding(content.length)),
-  ]);
-  return Buffer.concat([top, ...rest, Buffer.alloc(tarEndBytes)]);
+  const top = { ...common, path: directory, isDirectory: true, bytes: 0, mode: 0o700, content: () => [] };
+  const rest = files.map(({ name, content }) => {
+    const entry = { ...common, path: `${directory}/${name}`, isDirectory: false, bytes: content.length, mode: 0o600 };
+    return { ...entry, content: () => [content] };
+  });
+  return Buffer.concat([...tarPieces([top, ...rest])]);
 }
 
 /** What is secret on this box, as far as this user may read it: wherever it stands, it goes. */
