@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { makeBackup } from '../../src/appliance/backup/backup.ts';
-import { placeOf } from '../../src/appliance/backup/data-paths.ts';
+import { dataPaths } from '../../src/appliance/backup/data-paths.ts';
 import { restoreBackup } from '../../src/appliance/backup/restore.ts';
 import type { KnownDatabase } from '../../src/appliance/backup/restore-prepare.ts';
 import type { OnStep } from '../../src/appliance/backup/restore-swap.ts';
@@ -80,10 +80,10 @@ export function inDatabase(file: string, sql: string): unknown {
 
 /** As `lineside backup` does it. */
 export async function backUp(where: Site, withLog = true): Promise<void> {
-  const place = placeOf(where.configFile, {}, () => undefined);
+  const paths = dataPaths(where.configFile, {}, () => undefined);
   await makeBackup({
     out: where.file,
-    place,
+    paths,
     withLog,
     version: '1.0.0',
     nowMs: 1_800_000_000_000,

@@ -7,7 +7,7 @@ import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { Authority } from '../grpc/certificates.ts';
 import { type Daemon, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
-import { Flood, grpcCalls, httpRequests, peakBytes, placeOf, resetPeak, residentBytes } from './flood.ts';
+import { Flood, grpcCalls, httpRequests, peakBytes, dataPaths, resetPeak, residentBytes } from './flood.ts';
 import { type Hub, startHub } from './hub.ts';
 import { runCli } from './run-cli.ts';
 
@@ -85,7 +85,7 @@ describe('HTTP requests that are pipelined', () => {
   for (const { name, tls: isTls } of places) {
     test(`over ${name}: each route, with and without a token`, async () => {
       const pid = hub.pid();
-      const place = isTls ? placeOf(lanAddress(await hub.waitFor(/ info hub ready /)), true) : placeOf(hub.address);
+      const place = isTls ? dataPaths(lanAddress(await hub.waitFor(/ info hub ready /)), true) : dataPaths(hub.address);
       // Each route once: what it loads, it keeps.
       for (const route of Object.keys(routeAccess)) await hub.http(...requestFor(route), '{}', { token });
       const beforeBytes = residentBytes(pid);
@@ -126,7 +126,7 @@ describe('gRPC calls without regard to the limits', () => {
   for (const name of ['plain', 'TLS without a token', 'TLS with a token']) {
     test(`${name}: each method`, async () => {
       const isTls = name !== 'plain';
-      const place = isTls ? placeOf(lanAddress(await line.waitFor(/ info ready /)), true) : placeOf(line.address);
+      const place = isTls ? dataPaths(lanAddress(await line.waitFor(/ info ready /)), true) : dataPaths(line.address);
       const used = name === 'TLS with a token' ? token : undefined;
       await line.client.line.getStatus({});
       const beforeBytes = residentBytes(line.pid);

@@ -9,7 +9,7 @@ export interface Place {
   readonly tls: boolean;
 }
 
-export function placeOf(address: string, tls = false): Place {
+export function dataPaths(address: string, tls = false): Place {
   const { port } = new URL(`http://${address}`);
   return { host: '127.0.0.1', port: Number(port), tls };
 }

@@ -118,7 +118,7 @@ function asHub(
     waitFor,
     ended,
     http: (method, path, body, options = {}) =>
-      ask(options.token === undefined ? { socketPath: socket } : placeOf(address), method, path, body, options),
+      ask(options.token === undefined ? { socketPath: socket } : dataPaths(address), method, path, body, options),
     async stop() {
       signalPid(pid(), 'SIGTERM');
       return within('the hub ends', ended);
@@ -131,7 +131,7 @@ function asHub(
   };
 }
 
-function placeOf(address: string): { host: string; port: number } {
+function dataPaths(address: string): { host: string; port: number } {
   const url = new URL(`http://${address}`);
   return { host: url.hostname, port: Number(url.port) };
 }

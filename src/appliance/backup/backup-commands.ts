@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import type { LocalShell } from '../../cli/cli.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { tenths } from '../progress.ts';
-import { configFileOf, placeOf } from './data-paths.ts';
+import { configFileOf, dataPaths } from './data-paths.ts';
 import type { KnownDatabase } from './restore-prepare.ts';
 
 /** Handed in: what is in a database is the affair of the service's rooms. */
@@ -35,7 +35,7 @@ function addBackup(program: Command, { io, warn }: LocalShell, version: string):
       const { makeBackup } = await import('./backup.ts');
       const list = await makeBackup({
         out: file,
-        place: placeOf(options.config, io.env, warn),
+        paths: dataPaths(options.config, io.env, warn),
         withLog: options.log,
         version,
         nowMs: io.clock.wallMs(),

@@ -32,11 +32,11 @@ import {
   verifyBackup,
 } from './backup-archive.ts';
 import { etcEntries, type SourceFile } from './backup-etc.ts';
-import type { BackupPlace } from './data-paths.ts';
+import type { DataPaths } from './data-paths.ts';
 
 export interface BackupOptions {
   readonly out: string;
-  readonly place: BackupPlace;
+  readonly paths: DataPaths;
   readonly withLog: boolean;
   readonly version: string;
   readonly nowMs: number;
@@ -53,7 +53,7 @@ export async function makeBackup(options: BackupOptions): Promise<BackupList> {
   // On the target's medium: the box itself may have no room for a second log.
   const work = join(dirname(out), `.${basename(out)}.new`);
   const databases = databasesIn(options);
-  const small = [...etcEntries(options.place.etcDir), ...smallFiles(options.place)];
+  const small = [...etcEntries(options.paths.etcDir), ...smallFiles(options.paths)];
   // Of a backup that was cut short.
   rmSync(work, { recursive: true, force: true });
   checkSpace(out, databases, small);
@@ -75,9 +75,9 @@ interface SourceDatabase {
   readonly source: string;
 }
 
-function databasesIn({ place, withLog }: BackupOptions): SourceDatabase[] {
-  const log = { name: 'log', source: join(place.lineDir, 'log.db') } as const;
-  const refdata = { name: 'refdata', source: join(place.hubDir, 'refdata.db') } as const;
+function databasesIn({ paths, withLog }: BackupOptions): SourceDatabase[] {
+  const log = { name: 'log', source: join(paths.lineDir, 'log.db') } as const;
+  const refdata = { name: 'refdata', source: join(paths.hubDir, 'refdata.db') } as const;
   return [...(withLog ? [log] : []), refdata].filter(({ source }) => statOf(source) !== undefined);
 }
 
@@ -87,7 +87,7 @@ async function write(
   small: readonly SourceFile[],
   options: BackupOptions,
 ): Promise<BackupList> {
-  const { version, nowMs, place, onProgress } = options;
+  const { version, nowMs, paths, onProgress } = options;
   const mtimeS = Math.floor(nowMs / 1000);
   const archive = new ArchiveWriter(path, mtimeS);
   try {
@@ -101,7 +101,7 @@ async function write(
       schema[name] = copied.version;
     }
     const createdAt = instantOfMs(nowMs);
-    return archive.end({ format: backupFormat, version, createdAt, deviceId: place.deviceId, schema });
+    return archive.end({ format: backupFormat, version, createdAt, deviceId: paths.deviceId, schema });
   } finally {
     archive.close();
   }
@@ -171,7 +171,7 @@ class ArchiveWriter {
   }
 }
 
-function smallFiles({ lineDir, keyFile, etcDir }: BackupPlace): SourceFile[] {
+function smallFiles({ lineDir, keyFile, etcDir }: DataPaths): SourceFile[] {
   const places: [string, string][] = [[dataFiles.lineState, join(lineDir, 'line-state.json')]];
   // In etc/ already where the configuration puts it there.
   if (!keyFile.startsWith(`${etcDir}/`)) places.push([dataFiles.key, keyFile]);

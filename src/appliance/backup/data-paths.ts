@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type Loaded, loadText, look } from '../../shared/config/load.ts';
 
-export interface BackupPlace {
+export interface DataPaths {
   /** Configuration, tokens, identity, secrets: all of the directory. */
   readonly etcDir: string;
   /** log.db, line-state.json. */
@@ -22,25 +22,25 @@ const hubSuffix = '-hub';
 const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
 
 /** `warn`: told of faults that a backup does not depend on. */
-export function placeOf(
+export function dataPaths(
   configFile: string | undefined,
   env: Readonly<Record<string, string | undefined>>,
   warn: (warning: string) => void,
-): BackupPlace {
+): DataPaths {
   const looked = look(configFile, env, neededKeys);
   if (looked.warning !== '') warn(looked.warning);
-  return placeIn(looked, dirname(configFileOf(configFile, env)));
+  return dataPathsIn(looked, dirname(configFileOf(configFile, env)));
 }
 
 /**
  * Where a restore may write: the places of this box, by its own configuration and without one. Never by the backup's: the person who
  * made the file would choose which files root replaces.
  */
-export function knownPlaces(configFile: string, env: Readonly<Record<string, string | undefined>>): BackupPlace[] {
+export function allowedPaths(configFile: string, env: Readonly<Record<string, string | undefined>>): DataPaths[] {
   const etcDir = dirname(configFile);
-  const usual = placeIn(loadText({ file: configFile, text: undefined }, env, 'look'), etcDir);
+  const usual = dataPathsIn(loadText({ file: configFile, text: undefined }, env, 'look'), etcDir);
   try {
-    return [placeOf(configFile, env, () => undefined), usual];
+    return [dataPaths(configFile, env, () => undefined), usual];
   } catch {
     // No configuration, or a fault in a key that says where the data is: the usual place remains.
     return [usual];
@@ -53,7 +53,7 @@ export function configFileOf(named: string | undefined, env: Readonly<Record<str
 }
 
 /** `etcDir`: the directory that the configuration file is, or will be, in. */
-export function placeIn({ config, settings }: Pick<Loaded, 'config' | 'settings'>, etcDir: string): BackupPlace {
+export function dataPathsIn({ config, settings }: Pick<Loaded, 'config' | 'settings'>, etcDir: string): DataPaths {
   const lineDir = config.data.dir;
   const ownDir = `${lineDir}${hubSuffix}`;
   const hubDir = settings.get('data.dir')?.source === 'default' && existsSync(ownDir) ? ownDir : lineDir;

@@ -27,7 +27,7 @@ import { withDeviceId } from '../toml-text.ts';
 import { asOwnerOf } from './as-owner.ts';
 import { dataFiles, hashed, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
 import { Names } from './backup-etc.ts';
-import { type BackupPlace, knownPlaces, placeIn } from './data-paths.ts';
+import { allowedPaths, type DataPaths, dataPathsIn } from './data-paths.ts';
 import { type Move, preparedPath } from './restore-swap.ts';
 
 /** Page cache while a database is checked. */
@@ -51,7 +51,7 @@ export interface PrepareOptions {
 }
 
 export interface Prepared {
-  readonly place: BackupPlace;
+  readonly paths: DataPaths;
   readonly moves: readonly Move[];
 }
 
@@ -77,67 +77,67 @@ function prepare(options: PrepareOptions, begun: string[]): Prepared {
   begin(etcDir, verified.entries.filter(isEtc));
   onStep('etc');
   copyOut(fd, verified, isEtc, ({ path }) => join(preparedPath(etcDir), path.slice('etc/'.length)));
-  const place = placeOfPrepared(options, etcDir);
+  const paths = pathsOfPrepared(options, etcDir);
 
   const data = verified.entries.filter((entry) => !isEtc(entry));
-  checkPlaces(data, place, knownPlaces(configFile, env));
-  const dirs = new Set(data.map(({ path }) => dirOf(path, place)));
+  checkTargets(data, paths, allowedPaths(configFile, env));
+  const dirs = new Set(data.map(({ path }) => dirOf(path, paths)));
   for (const dir of dirs) {
     begin(
       dir,
-      data.filter(({ path }) => dirOf(path, place) === dir),
+      data.filter(({ path }) => dirOf(path, paths) === dir),
     );
   }
   onStep('data');
-  const preparedAt = (path: string): string => join(preparedPath(dirOf(path, place)), nameOf(path, place));
+  const preparedAt = (path: string): string => join(preparedPath(dirOf(path, paths)), nameOf(path, paths));
   for (const dir of dirs) {
-    const isHere = (entry: TarEntry): boolean => !isEtc(entry) && dirOf(entry.path, place) === dir;
+    const isHere = (entry: TarEntry): boolean => !isEtc(entry) && dirOf(entry.path, paths) === dir;
     asOwnerOf(dir, () => copyOut(fd, verified, isHere, ({ path }) => preparedAt(path)));
   }
   const { log, refdata } = options.databases;
   const has = (path: string): boolean => data.some((entry) => entry.path === path);
   const checkIn = (path: string, database: KnownDatabase): void => {
-    if (has(path)) asOwnerOf(dirOf(path, place), () => prepareDatabase(preparedAt(path), database));
+    if (has(path)) asOwnerOf(dirOf(path, paths), () => prepareDatabase(preparedAt(path), database));
   };
   checkIn(dataFiles.log, log);
   checkIn(dataFiles.refdata, refdata);
   for (const dir of begun) asOwnerOf(dir, () => syncTree(join(dir, restoreDirName)));
   onStep('prepared');
-  return { place, moves: [...dataMoves(data, place), ...etcMoves(etcDir)] };
+  return { paths, moves: [...dataMoves(data, paths), ...etcMoves(etcDir)] };
 }
 
 /** The configuration that comes says where the data goes, and keeps the name that the box had. */
-function placeOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: string): BackupPlace {
+function pathsOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: string): DataPaths {
   const path = join(preparedPath(etcDir), basename(configFile));
   const { deviceId } = verified.list;
   const text = (): string | undefined => (existsSync(path) ? readFileSync(path, 'utf8') : undefined);
-  const read = (): BackupPlace => placeIn(loadText({ file: path, text: text() }, env, 'look'), etcDir);
-  let place = read();
-  if (place.deviceId !== deviceId) {
+  const read = (): DataPaths => dataPathsIn(loadText({ file: path, text: text() }, env, 'look'), etcDir);
+  let paths = read();
+  if (paths.deviceId !== deviceId) {
     // Made from the machine's own id where the file names none, and this is another machine or another card.
     writeFileSync(path, withDeviceId(text() ?? '', deviceId), { flush: true });
-    place = read();
-    if (place.deviceId !== deviceId) {
+    paths = read();
+    if (paths.deviceId !== deviceId) {
       throw new LinesideError('CONFIG_INVALID', `the name of the box, ${deviceId}, cannot be kept`, {
         hint: 'Does LINESIDE_DEVICE_ID say another one?',
       });
     }
   }
-  return place;
+  return paths;
 }
 
 /** Throws CONFIG_INVALID, with the first entry that the backup's configuration would put anywhere else than this box's own. */
-function checkPlaces(data: readonly TarEntry[], place: BackupPlace, known: readonly BackupPlace[]): void {
+function checkTargets(data: readonly TarEntry[], paths: DataPaths, known: readonly DataPaths[]): void {
   const dirs = known.flatMap(({ lineDir, hubDir }) => [lineDir, hubDir]).map((dir) => resolve(dir));
   const keys = [...known.map(({ keyFile }) => keyFile), ...dirs.map((dir) => join(dir, 'webhooks.key'))];
   for (const { path } of data) {
-    const target = join(dirOf(path, place), nameOf(path, place));
+    const target = join(dirOf(path, paths), nameOf(path, paths));
     const isKnown =
       path === dataFiles.key
         ? isAbsolute(target) && keys.some((key) => resolve(key) === resolve(target))
         : dirs.includes(resolve(dirname(target)));
     // A key in the directory of the configuration is kept below etc/.
-    if (isKnown && !resolve(target).startsWith(`${resolve(place.etcDir)}/`)) continue;
+    if (isKnown && !resolve(target).startsWith(`${resolve(paths.etcDir)}/`)) continue;
     const key = path === dataFiles.key ? 'webhooks.key_file' : 'data.dir';
     throw new LinesideError(
       'CONFIG_INVALID',
@@ -175,8 +175,8 @@ export function removeWork(dir: string): void {
 }
 
 /** The companions of a database first: an old write-ahead log beside a new file would be checkpointed into it. */
-function dataMoves(data: readonly TarEntry[], place: BackupPlace): Move[] {
-  const moves = data.map(({ path }) => ({ dir: dirOf(path, place), name: nameOf(path, place), hasNew: true }));
+function dataMoves(data: readonly TarEntry[], paths: DataPaths): Move[] {
+  const moves = data.map(({ path }) => ({ dir: dirOf(path, paths), name: nameOf(path, paths), hasNew: true }));
   const companions = moves
     .filter(({ name }) => name.endsWith('.db'))
     .flatMap(({ dir, name }) => ['-wal', '-shm'].map((suffix) => ({ dir, name: name + suffix, hasNew: false })));
@@ -199,13 +199,13 @@ function syncTree(dir: string): void {
   for (const path of ['.', ...readdirSync(dir, { recursive: true, encoding: 'utf8' })]) syncPath(join(dir, path));
 }
 
-function dirOf(path: string, place: BackupPlace): string {
-  if (path === dataFiles.key) return dirname(place.keyFile);
-  return path.startsWith('line/') ? place.lineDir : place.hubDir;
+function dirOf(path: string, paths: DataPaths): string {
+  if (path === dataFiles.key) return dirname(paths.keyFile);
+  return path.startsWith('line/') ? paths.lineDir : paths.hubDir;
 }
 
-function nameOf(path: string, place: BackupPlace): string {
-  return path === dataFiles.key ? basename(place.keyFile) : basename(path);
+function nameOf(path: string, paths: DataPaths): string {
+  return path === dataFiles.key ? basename(paths.keyFile) : basename(path);
 }
 
 // The files of a backup into the directories that stand beside what they are to replace.

@@ -29,10 +29,10 @@ export function restoreBackup(options: RestoreOptions): BackupList {
         hint: 'Run this command again to restore this backup instead.',
       });
     }
-    const { place, moves } = prepareRestore({ ...options, fd, verified, onStep });
+    const { paths, moves } = prepareRestore({ ...options, fd, verified, onStep });
     const running = services.stop();
     try {
-      checkNotInUse(place);
+      checkNotInUse(paths);
       writeJournal(etcDir, moves, onStep);
     } catch (error) {
       for (const dir of new Set(moves.map((move) => move.dir))) removeWork(dir);

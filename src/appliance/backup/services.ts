@@ -7,7 +7,7 @@ import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { isHeld } from '../../shared/base/lock-file.ts';
 import { closeQuietly } from '../../shared/storage/open.ts';
 import { asOwnerOf } from './as-owner.ts';
-import type { BackupPlace } from './data-paths.ts';
+import type { DataPaths } from './data-paths.ts';
 
 export interface Services {
   /** Answers which services were running, for start: they bring their sockets. */
@@ -56,7 +56,7 @@ function systemctl(...args: readonly string[]): string {
 }
 
 /** Throws CONFLICT while the service runs, or another process has a database open. */
-export function checkNotInUse({ lineDir, hubDir }: BackupPlace): void {
+export function checkNotInUse({ lineDir, hubDir }: DataPaths): void {
   const places = [
     { dir: lineDir, role: 'line', database: 'log.db' },
     { dir: hubDir, role: 'hub', database: 'refdata.db' },

@@ -6,7 +6,7 @@ import { Box } from '../box.ts';
 import { realDisk } from '../disk.ts';
 import { settleErrors } from './card-writes.ts';
 import { applySetup } from './setup.ts';
-import { setupExample } from './setup-example.ts';
+import { setupExample } from './setup-keys.ts';
 
 export function addSetupCommands(program: Command, { io }: LocalShell): void {
   const setup = program.command('setup').description('set the box up from the files on its card');

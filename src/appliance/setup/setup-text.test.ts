@@ -9,12 +9,10 @@ import fc from 'fast-check';
 import { parse, stringify } from 'smol-toml';
 import { addressFault, gatewayFault } from './address.ts';
 import { networkFiles, storedPsk, wpaFile } from './network-files.ts';
-import { setupExample } from './setup-example.ts';
-import { judgeSetup } from './setup-file.ts';
-import { setupKeys, tokenKeys } from './setup-keys.ts';
+import { judgeSetup, sshKeyFault } from './setup-file.ts';
+import { setupExample, setupKeys, tokenKeys } from './setup-keys.ts';
 import { wirelessKey } from './setup-plan.ts';
 import { withoutSecrets } from './setup-secrets.ts';
-import { sshKeyFault } from './ssh-key.ts';
 
 test('whatever a file holds, its secrets and nothing else leave it, and its length stays', () => {
   const word = fc
