@@ -415,7 +415,7 @@ const pure = [
   'hub/upstream/next-step.ts',
   'hub/upstream/link-limits.ts',
   'hub/upstream/packer.ts',
-  'hub/upstream/places.ts',
+  'hub/upstream/log-positions.ts',
   'hub/health/alerts.ts',
   'hub/health/face.ts',
   'hub/http/headers.ts',

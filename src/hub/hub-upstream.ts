@@ -70,9 +70,9 @@ export async function startUpstream(parts: UpstreamParts): Promise<Upstream | un
 }
 
 async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEvents): Promise<Transport> {
-  const { kafkaTransport } = await import('./upstream/kafka-transport.ts');
+  const { KafkaTransport } = await import('./upstream/kafka-transport.ts');
   const { topic, compression } = config.upstream;
-  return kafkaTransport({
+  return new KafkaTransport({
     newBroker: () => openUpstreamBroker(config, clock, logger),
     outage: () => events.outage(),
     topic,
@@ -85,10 +85,10 @@ async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEve
 }
 
 async function collector({ config, clock, logger }: UpstreamParts): Promise<Transport> {
-  const { createCollectorTransport } = await import('./upstream/collector-transport.ts');
+  const { CollectorTransport } = await import('./upstream/collector-transport.ts');
   const { collector: address, collectorTokenFile, collectorCaFile, collectorInsecure, compression } = config.upstream;
   if (address === '') throw new LinesideError('CONFIG_INVALID', 'upstream.collector: must be set');
-  return createCollectorTransport(
+  return new CollectorTransport(
     {
       address,
       deviceId: config.device.id,

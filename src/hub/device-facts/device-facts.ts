@@ -2,7 +2,7 @@
  * The device's own dictionaries, device.ports and device.line: the hub asks the line for its facts, compares them with what is
  * stored, writes what differs, and so reports it to the central side through its own outbox.
  */
-import type { Clock } from '../../shared/base/clock.ts';
+import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
@@ -110,15 +110,12 @@ export class Keeper {
   }
 
   /** What the line says, or why it says nothing. */
-  async #ask(stopping: AbortSignal): Promise<LineFacts | string> {
-    const limit = new AbortController();
-    const timer = this.#o.clock.timer(ANSWER_LIMIT_MS, () => limit.abort());
+  async #ask(signal: AbortSignal): Promise<LineFacts | string> {
+    const { clock, source } = this.#o;
     try {
-      return await this.#o.source.look(AbortSignal.any([limit.signal, stopping]));
+      return await withLimit(clock, ANSWER_LIMIT_MS, signal, (limit) => source.look(limit));
     } catch (error) {
       return `the line does not answer: ${messageOf(error)}`;
-    } finally {
-      timer.cancel();
     }
   }
 

@@ -17,8 +17,8 @@ import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
 import type { CollectorOptions } from './collector-channel.ts';
-import { createCollectorTransport } from './collector-transport.ts';
-import type { About, SendOutcome, Transport } from './face.ts';
+import { CollectorTransport } from './collector-transport.ts';
+import type { BatchRange, SendOutcome, Transport } from './face.ts';
 
 const dirs = new Set<string>();
 after(() => {
@@ -44,7 +44,7 @@ async function collector(t: TestContext, more: Partial<ServerOptions> = {}): Pro
 function transport(t: TestContext, port: number, more: Partial<CollectorOptions> = {}): Transport {
   const address = `127.0.0.1:${port}`;
   const options = { address, deviceId: 'box-1', tokenFile: '', caFile: '', insecure: false, compresses: true, ...more };
-  const made = createCollectorTransport(options, systemClock, silentLogger);
+  const made = new CollectorTransport(options, systemClock, silentLogger);
   made.start(() => undefined);
   t.after(() => made.stop(0));
   return made;
@@ -56,7 +56,7 @@ function batch(
   throughId: number,
   data: number | Uint8Array = 10,
   deviceId = 'box-1',
-): { encoded: Uint8Array; about: About } {
+): { encoded: Uint8Array; range: BatchRange } {
   const entries = Array.from({ length: throughId - afterId }, (_, at) => ({
     id: u64(afterId + 1 + at),
     clock: lineside.v1.EntryClock.ENTRY_CLOCK_KNOWN,
@@ -74,14 +74,14 @@ function batch(
     throughId: u64(throughId),
     entries,
   }).finish();
-  return { encoded, about: { logId: 'log-1', afterId, throughId } };
+  return { encoded, range: { logId: 'log-1', afterId, throughId } };
 }
 
-function send(to: Transport, { encoded, about }: ReturnType<typeof batch>, signal = never): Promise<SendOutcome> {
-  return to.send(encoded, about, signal);
+function send(to: Transport, { encoded, range }: ReturnType<typeof batch>, signal = never): Promise<SendOutcome> {
+  return to.send(encoded, range, signal);
 }
 
-describe('the way to a collector', () => {
+describe('the collector transport', () => {
   it('says that a batch is stored once the collector has it, and asks where to go on', async (t) => {
     const { port } = await collector(t);
     const to = transport(t, port);
@@ -122,7 +122,7 @@ describe('the way to a collector', () => {
   it('tells what is too large at any time from what may go later', async (t) => {
     const { port } = await collector(t);
     const to = transport(t, port);
-    const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).about, never);
+    const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).range, never);
     assert.deepEqual([faulty.kind, faulty.kind === 'refused' && faulty.permanent], ['refused', false]);
     assert.match(faulty.kind === 'refused' ? faulty.reason : '', /INVALID_ARGUMENT: device_id: has 129 characters/);
     const large = await send(to, batch(0, 1, 5 * 1024 * 1024));

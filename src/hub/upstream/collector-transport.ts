@@ -1,10 +1,10 @@
 /**
- * The way to a collector (lineside.v1.CollectorService): a push for each batch, since only the end of a push says what is
- * stored. Connects again by itself; where to go on is asked of the collector after every break.
+ * The serial log to a collector (lineside.v1.CollectorService): a push for each batch, since only the end of a push says what is
+ * stored. Reconnects automatically; the position to resume at is asked of the collector after every disconnection.
  */
 import { connectivityState } from '@grpc/grpc-js';
 import { ClientError, Status } from 'nice-grpc';
-import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { type Clock, endsWithin, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import {
@@ -22,7 +22,7 @@ import {
   PING_MS,
   readCollectorSecrets,
 } from './collector-channel.ts';
-import type { About, SendOutcome, Transport, WayState } from './face.ts';
+import type { BatchRange, SendOutcome, Transport, TransportState } from './face.ts';
 
 /** A question without an answer for so long has none. */
 const POSITION_LIMIT_MS = 30_000;
@@ -32,11 +32,7 @@ const SLOWEST_BYTES_PER_S = 1_000;
 /** Of what the collector says; it goes into the journal. */
 const MAX_REASON_CHARS = 300;
 
-export function createCollectorTransport(options: CollectorOptions, clock: Clock, logger: Logger): Transport {
-  return new CollectorTransport(options, clock, logger);
-}
-
-class CollectorTransport implements Transport {
+export class CollectorTransport implements Transport {
   readonly name = 'collector';
   readonly maxBytes = MAX_BATCH_BYTES;
   readonly connectBytes: number;
@@ -46,7 +42,7 @@ class CollectorTransport implements Transport {
   readonly #stopping = new AbortController();
   #changed: () => void = () => undefined;
   #channel: CollectorChannel | undefined;
-  #state: WayState = { connected: false, reason: '' };
+  #state: TransportState = { connected: false, reason: '' };
   /** Until the collector says that it cannot unpack. */
   #compresses: boolean;
   #token = '';
@@ -94,7 +90,7 @@ class CollectorTransport implements Transport {
     this.#channel = undefined;
   }
 
-  state(): WayState {
+  state(): TransportState {
     return this.#state;
   }
 
@@ -130,7 +126,7 @@ class CollectorTransport implements Transport {
     }
   }
 
-  async send(batch: Uint8Array, about: About, signal: AbortSignal): Promise<SendOutcome> {
+  async send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     const limitMs = SEND_LIMIT_MS + (batch.length / SLOWEST_BYTES_PER_S) * 1_000;
     const cost = this.cost(batch);
     this.#cost = undefined;
@@ -140,7 +136,7 @@ class CollectorTransport implements Transport {
         client.push(single(batch), options),
       );
       this.#set({ connected: true, reason: '' });
-      if (throughId.greaterThanOrEqual(about.throughId)) return { kind: 'stored', wireBytes: cost };
+      if (throughId.greaterThanOrEqual(range.throughId)) return { kind: 'stored', wireBytes: cost };
       const reason = `the collector took it, and says that it has the log only up to ${String(throughId)}`;
       return { kind: 'unreached', reason, wireBytes: cost };
     } catch (error) {
@@ -162,23 +158,14 @@ class CollectorTransport implements Transport {
     signal: AbortSignal,
     work: (channel: CollectorChannel, options: { signal: AbortSignal; metadata: Headers }) => Promise<T>,
   ): Promise<T> {
-    const over = new AbortController();
-    const limit = this.#clock.timer(limitMs, () => over.abort());
-    const all = AbortSignal.any([signal, over.signal, this.#stopping.signal]);
-    try {
-      all.throwIfAborted();
+    return withLimit(this.#clock, limitMs, AbortSignal.any([signal, this.#stopping.signal]), async (limit) => {
+      limit.throwIfAborted();
       const channel = await this.#connect();
-      all.throwIfAborted();
-      const answer = work(channel, { signal: all, metadata: channel.metadata(this.#token) });
+      limit.throwIfAborted();
+      const answer = work(channel, { signal: limit, metadata: channel.metadata(this.#token) });
       this.#busy = answer;
-      return await answer;
-    } catch (error) {
-      if (over.signal.aborted)
-        throw new LinesideError('REQUEST_TIMEOUT', `no answer within ${Math.round(limitMs / 1_000)} s`);
-      throw error;
-    } finally {
-      limit.cancel();
-    }
+      return answer;
+    });
   }
 
   /** The channel, another one where what it was made of has changed. */
@@ -210,7 +197,7 @@ class CollectorTransport implements Transport {
     this.#closed();
     if (state !== connectivityState.TRANSIENT_FAILURE) return;
     this.#overheadBytes += ATTEMPT_BYTES;
-    this.#set({ connected: false, reason: this.#state.reason || 'it cannot be reached' });
+    this.#set({ connected: false, reason: this.#state.reason || 'the collector is unreachable' });
   }
 
   #closed(): void {
@@ -250,7 +237,7 @@ class CollectorTransport implements Transport {
     return shown.slice(0, MAX_REASON_CHARS).toWellFormed();
   }
 
-  #set(state: WayState): void {
+  #set(state: TransportState): void {
     const { connected, reason } = this.#state;
     if (connected === state.connected && reason === state.reason) return;
     this.#state = state;

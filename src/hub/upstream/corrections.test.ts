@@ -12,9 +12,9 @@ test('every entry that was sent is told its own correction, however often the cl
       const pairs = sorted.flatMap((first, i) => (i % 2 === 0 ? [[first, sorted[i + 1] ?? first] as const] : []));
       // Each step is by another amount.
       const truth = (id: number): number => some.filter((one) => one <= id).reduce((sum, one) => sum + one, 7);
-      let looks = 0;
+      let queries = 0;
       const found = await correctionsOf(pairs, async (id) => {
-        looks += 1;
+        queries += 1;
         return { correctionMs: truth(id) };
       });
       for (const [first, last] of pairs) {
@@ -33,7 +33,7 @@ test('every entry that was sent is told its own correction, however often the cl
       }
       const isSent = (id: number): boolean => pairs.some(([first, last]) => first <= id && id <= last);
       assert.ok(found.every(({ firstId, lastId }) => isSent(firstId) && isSent(lastId)));
-      assert.ok(looks <= 500);
+      assert.ok(queries <= 500);
     }),
   );
 });
@@ -54,9 +54,9 @@ for (const [what, now, told] of rows) {
 }
 
 test('whatever the log says, so many questions and no more', async () => {
-  let looks = 0;
+  let queries = 0;
   const ranges = Array.from({ length: 64 }, (_, n) => [n * 1e9 + 1, (n + 1) * 1e9] as const);
-  const found = await correctionsOf(ranges, async () => ({ correctionMs: looks++ }));
-  assert.ok(looks < 700, `${looks}`);
+  const found = await correctionsOf(ranges, async () => ({ correctionMs: queries++ }));
+  assert.ok(queries < 700, `${queries}`);
   assert.ok(found.length < 700 && found.length >= 64);
 });

@@ -13,7 +13,7 @@ export type Now =
   | undefined;
 
 /** Questions in all: 64 ranges, and some steps of the clock, each found by halves. Beyond that the beginning of a range stands for it. */
-const MOST_LOOKS = 500;
+const MAX_QUERIES = 500;
 
 /** `now` is asked of the first marked entry from the id on. Nothing is sent of what is not known. */
 export async function correctionsOf(
@@ -21,12 +21,12 @@ export async function correctionsOf(
   now: (id: number) => Promise<Now>,
 ): Promise<Correction[]> {
   const found: Correction[] = [];
-  let looks = 0;
+  let queries = 0;
   for (const [first, last] of ranges) {
     const known = new Map<number, Now>();
     const at = async (id: number): Promise<Now> => {
       if (known.has(id)) return known.get(id);
-      looks += 1;
+      queries += 1;
       const there = await now(id);
       known.set(id, there);
       return there;
@@ -35,7 +35,7 @@ export async function correctionsOf(
     for (let one = open.pop(); one !== undefined; one = open.pop()) {
       const [from, to] = one;
       const [head, tail] = [await at(from), await at(to)];
-      if (from < to && head?.correctionMs !== tail?.correctionMs && head !== undefined && looks < MOST_LOOKS) {
+      if (from < to && head?.correctionMs !== tail?.correctionMs && head !== undefined && queries < MAX_QUERIES) {
         const middle = Math.floor((from + to) / 2);
         // The lower half is looked at first.
         open.push([middle + 1, to], [from, middle]);
@@ -72,7 +72,7 @@ export interface SentUnset {
 }
 
 /** Of one boot. Beyond that the newest two become one. */
-const MOST_RANGES = 64;
+const MAX_RANGES = 64;
 
 export const nothingUnset: SentUnset = { logId: '', bootId: '', ranges: [] };
 
@@ -100,7 +100,7 @@ function joinedRanges(ranges: readonly (readonly [number, number])[]): readonly 
   const done: [number, number][] = [];
   for (const [first, last] of ranges) {
     const before = done.at(-1);
-    if (before !== undefined && (first <= before[1] + 1 || done.length >= MOST_RANGES))
+    if (before !== undefined && (first <= before[1] + 1 || done.length >= MAX_RANGES))
       before[1] = Math.max(before[1], last);
     else done.push([first, last]);
   }

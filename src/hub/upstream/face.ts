@@ -1,25 +1,25 @@
 /**
- * The serial log on its way to the central side: what a way there has to be able to do (Kafka, a collector), and what the
+ * The serial log on its way to the central side: the interface of a transport (Kafka, a collector), and what the
  * shipper says of itself.
  */
 import type { Alert } from '../../shared/base/alerts.ts';
 
 /** The batch that is sent. */
-export interface About {
+export interface BatchRange {
   readonly logId: string;
   readonly afterId: number;
   readonly throughId: number;
 }
 
 export type SendOutcome =
-  /** Durably with the other side. `wireBytes`: what it cost on the link, or a little more. */
+  /** Durably with the remote. `wireBytes`: what it cost on the link, or a little more. */
   | { readonly kind: 'stored'; readonly wireBytes: number }
-  /** The other side was reached and refused it. `permanent`: it can never go as it is (too large, malformed). */
+  /** The remote was reached and refused it. `permanent`: it can never go as it is (too large, malformed). */
   | { readonly kind: 'refused'; readonly reason: string; readonly permanent: boolean; readonly wireBytes?: number }
   /** It may or may not have arrived. */
   | { readonly kind: 'unreached'; readonly reason: string; readonly wireBytes?: number };
 
-export interface WayState {
+export interface TransportState {
   readonly connected: boolean;
   /** Why not, or what the last trouble was; '' when there is none. */
   readonly reason: string;
@@ -29,16 +29,16 @@ export interface WayState {
 export interface Transport {
   readonly name: 'kafka' | 'collector';
   /**
-   * Up to which id the other side has this log, durably: where to go on; undefined: it does not tell (Kafka). Asked before
+   * Up to which id the remote has this log, durably: where to go on; undefined: it does not tell (Kafka). Asked before
    * the first batch, and again after each that was not stored. Rejects with a LinesideError whose message says why it
    * could not be asked; never hangs for longer than its own time limit.
    */
   position(logId: string, signal: AbortSignal): Promise<number | undefined>;
   /**
-   * Resolves once the encoded UpstreamBatch is durably with the other side, or could not be brought there. Never rejects;
+   * Resolves once the encoded UpstreamBatch is durably with the remote, or could not be brought there. Never rejects;
    * has a time limit of its own. When the signal fires: 'unreached', at once.
    */
-  send(batch: Uint8Array, about: About, signal: AbortSignal): Promise<SendOutcome>;
+  send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome>;
   /**
    * What sending this batch will cost on the link, as it is charged to the cap and the budget before it is sent: never
    * less than it turns out to be.
@@ -52,7 +52,7 @@ export interface Transport {
   readonly maxBytes: number;
   /** Nothing goes for a while: lets go of a connection that costs by being kept. position() and send() connect again. */
   rest(): void;
-  state(): WayState;
+  state(): TransportState;
   /** Begins to connect, and goes on trying. The caller is notified when state() has changed. */
   start(changed: () => void): void;
   /** Disconnects; what is on its way is given limitMs. Always resolves within a second after the limit. */
@@ -71,7 +71,7 @@ export type UpstreamState =
   | 'waiting for the budget'
   /** Change events go first. */
   | 'waiting for change events'
-  /** The other side refuses what it is sent. */
+  /** The remote refuses what it is sent. */
   | 'refused';
 
 export interface UpstreamStatus {
@@ -79,7 +79,7 @@ export interface UpstreamStatus {
   readonly state: UpstreamState;
   /** Why it waits; '' when it does not. */
   readonly reason: string;
-  /** Whether the other side can be reached. */
+  /** Whether the remote can be reached. */
   readonly connected: boolean;
   /** Ids of the log that are stored and not sent: at most so many entries. */
   readonly lagEntries: number;
@@ -101,7 +101,7 @@ export interface UpstreamStatus {
   readonly budgetUsedBytes: number;
   /** 0: none. */
   readonly budgetLimitBytes: number;
-  /** Everything up to this id of the log is with the other side. */
+  /** Everything up to this id of the log is with the remote. */
   readonly position: number;
   /** '': the line was not asked yet. */
   readonly logId: string;

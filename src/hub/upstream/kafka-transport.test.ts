@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { ChangeEvents } from '../hub-upstream.ts';
 import type { Broker, BrokerListener, BrokerState, Offered, Outcome, OutgoingMessage } from '../kafka/face.ts';
-import { type KafkaTransportOptions, kafkaTransport } from './kafka-transport.ts';
+import { KafkaTransport, type KafkaTransportOptions } from './kafka-transport.ts';
 
 class FakeBroker implements Broker {
   connected = false;
@@ -46,7 +46,7 @@ function setUp(t: TestContext, more: Partial<KafkaTransportOptions> = {}) {
   const clock = new FakeClock();
   const brokers: FakeBroker[] = [];
   let changes = 0;
-  const transport = kafkaTransport({
+  const transport = new KafkaTransport({
     newBroker: async () => {
       brokers.push(new FakeBroker());
       return brokers.at(-1) as FakeBroker;
@@ -75,7 +75,7 @@ function setUp(t: TestContext, more: Partial<KafkaTransportOptions> = {}) {
   return { clock, brokers, transport, connected, changes: () => changes };
 }
 
-describe('the way over Kafka', () => {
+describe('the Kafka transport', () => {
   it('connects when it is asked, and is charged for it at once', async (t) => {
     const { transport, connected, brokers } = setUp(t);
     assert.deepEqual([transport.takeOverhead(), transport.state().connected], [0, false]);

@@ -1,5 +1,5 @@
 /**
- * The way over Kafka: a producer of its own, so that a backlog of the serial log never stands before a change event in the
+ * The serial log over Kafka: a producer of its own, so that a backlog of the serial log never stands before a change event in the
  * same queue. It is there while there is something to send: a connection that is only kept costs some bytes a second.
  */
 
@@ -7,7 +7,7 @@ import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { type Clock, endsWithin, pause, type Timer } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Broker, BrokerState, OutgoingMessage, Settled } from '../kafka/face.ts';
-import type { About, SendOutcome, Transport, WayState } from './face.ts';
+import type { BatchRange, SendOutcome, Transport, TransportState } from './face.ts';
 import { SCHEMA_VERSION } from './packer.ts';
 
 /** A broker that answers does so within this; then it is let go of until the next try. */
@@ -37,11 +37,7 @@ export interface KafkaTransportOptions {
   readonly clock: Clock;
 }
 
-export function kafkaTransport(options: KafkaTransportOptions): Transport {
-  return new KafkaTransport(options);
-}
-
-class KafkaTransport implements Transport {
+export class KafkaTransport implements Transport {
   readonly name = 'kafka';
   readonly connectBytes: number;
   readonly maxBytes: number;
@@ -52,7 +48,7 @@ class KafkaTransport implements Transport {
   #changed: () => void = () => {};
   #settle: ((settled: Settled) => void) | undefined;
   #nextId = 1;
-  #state: WayState = { connected: false, reason: 'not tried yet' };
+  #state: TransportState = { connected: false, reason: 'not tried yet' };
   #keptSinceMs = 0;
   #overhead = 0;
   #letting: Promise<void> = Promise.resolve();
@@ -71,7 +67,7 @@ class KafkaTransport implements Transport {
     this.#changed = changed;
   }
 
-  state(): WayState {
+  state(): TransportState {
     return this.#state;
   }
 
@@ -98,7 +94,7 @@ class KafkaTransport implements Transport {
     return undefined;
   }
 
-  async send(batch: Uint8Array, _about: About, signal: AbortSignal): Promise<SendOutcome> {
+  async send(batch: Uint8Array, _range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     const broker = this.#broker;
     const { topic, deviceId } = this.#o;
     const cost = this.cost(batch);
@@ -244,7 +240,7 @@ class KafkaTransport implements Transport {
     return new LinesideError('NOT_READY', reason);
   }
 
-  #is(state: WayState): void {
+  #is(state: TransportState): void {
     this.#state = state;
   }
 }

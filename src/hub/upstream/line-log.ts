@@ -1,14 +1,14 @@
 /** The log of the line, as the hub reads it over gRPC: what is stored, in portions, each call with a time limit. */
 import Long from 'long';
 import { ClientError, Status } from 'nice-grpc';
-import { type Clock, pause } from '../../shared/base/clock.ts';
+import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { lineside } from '../../shared/proto/services.ts';
 import type { Now } from './corrections.ts';
+import type { LogExtent } from './log-positions.ts';
 import type { ReadBatch } from './packer.ts';
-import type { LogNow } from './places.ts';
 
-export interface LineNow extends LogNow {
+export interface LineState extends LogExtent {
   /** Given out last, stored or not. */
   readonly headId: number;
   readonly clockSet: boolean;
@@ -23,7 +23,7 @@ export type ReadResult =
 
 export interface LineLog {
   /** Both reject where the line does not answer. */
-  now(signal: AbortSignal): Promise<LineNow>;
+  now(signal: AbortSignal): Promise<LineState>;
   /** What is stored above the id, until that is enough bytes or all there is. */
   read(logId: string, afterId: number, enoughBytes: number, signal: AbortSignal): Promise<ReadResult>;
 }
@@ -54,7 +54,9 @@ const READ_ENTRIES = 4_096;
 export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineLog {
   return {
     async now(signal) {
-      const { log, clock: time } = await within(clock, signal, (limit) => line.getStatus({}, { signal: limit }));
+      const { log, clock: time } = await withLimit(clock, ANSWER_MS, signal, (limit) =>
+        line.getStatus({}, { signal: limit }),
+      );
       return {
         logId: log?.logId ?? '',
         beginId: beginOf(log),
@@ -73,7 +75,7 @@ export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineL
         limit: Long.fromNumber(READ_ENTRIES, true),
       };
       try {
-        await within(clock, signal, async (limit) => {
+        await withLimit(clock, ANSWER_MS, signal, async (limit) => {
           let bytes = 0;
           for await (const batch of line.readLog(request, { signal: limit })) {
             batches.push(batch);
@@ -96,18 +98,4 @@ export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineL
 /** Of the first entry, or of a gap before it. */
 function beginOf(log: lineside.v1.ILogStatus | null | undefined): number {
   return Math.min(Number(log?.firstId ?? 0), ...(log?.gaps ?? []).map((gap) => Number(gap.firstId)));
-}
-
-/** Ends the call at its limit, which it says then. */
-async function within<T>(clock: Clock, signal: AbortSignal, call: (limit: AbortSignal) => Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const done = new AbortController();
-  void pause(clock, ANSWER_MS, AbortSignal.any([done.signal, signal])).then(() => {
-    if (!done.signal.aborted) over.abort(new Error(`no answer within ${ANSWER_MS / 1_000} s`));
-  });
-  try {
-    return await call(over.signal);
-  } finally {
-    done.abort();
-  }
 }

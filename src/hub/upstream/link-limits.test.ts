@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
 import fc from 'fast-check';
-import { Budget, LEAST_BYTES, Pace } from './link-limits.ts';
+import { Budget, MIN_BYTES, Pace } from './link-limits.ts';
 
-const MOST = 256 * 1024;
+const MAX_BYTES = 256 * 1024;
 
 /** A link of so many bytes a second: batches as the pace has them, one after the other. Answers the time that each took. */
 function drain(pace: Pace, bytesPerS: number, roundTripMs: number, batches: number, ratio = 1): number[] {
@@ -24,7 +24,7 @@ describe('the size of batches', () => {
     ['1 Mbit/s', 125_000, 50],
   ] as const) {
     it(`at ${what} each is soon on the link for about a second, from either side`, () => {
-      const pace = new Pace(0, MOST, 0);
+      const pace = new Pace(0, MAX_BYTES, 0);
       const took = drain(pace, bytesPerS, roundTripMs, 30);
       assert.ok(Math.max(...took) < 3_000, `${Math.max(...took)} ms`);
       // The link slows down to a quarter.
@@ -34,22 +34,22 @@ describe('the size of batches', () => {
   }
 
   it('on a fast link they are as large as is allowed', () => {
-    const pace = new Pace(0, MOST, 0);
+    const pace = new Pace(0, MAX_BYTES, 0);
     drain(pace, 10_000_000, 5, 10);
-    assert.equal(pace.batchBytes, MOST);
+    assert.equal(pace.batchBytes, MAX_BYTES);
   });
 
   it('those that do not arrive are followed by smaller ones, never below the least', () => {
-    const pace = new Pace(0, MOST, 0);
+    const pace = new Pace(0, MAX_BYTES, 0);
     drain(pace, 10_000_000, 5, 10);
     pace.failed();
-    assert.equal(pace.batchBytes, MOST / 2);
+    assert.equal(pace.batchBytes, MAX_BYTES / 2);
     for (let n = 0; n < 30; n++) pace.failed();
-    assert.equal(pace.batchBytes, LEAST_BYTES);
+    assert.equal(pace.batchBytes, MIN_BYTES);
   });
 
   it('a cap has them cost a second of it, as compression goes', () => {
-    const pace = new Pace(64, MOST, 0);
+    const pace = new Pace(64, MAX_BYTES, 0);
     drain(pace, 10_000_000, 5, 40, 0.5);
     assert.ok(pace.batchBytes > 14_000 && pace.batchBytes <= 16_100, `${pace.batchBytes}`);
   });
@@ -61,7 +61,7 @@ describe('the cap', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 10_000 }), sends, (kbitPerS, all) => {
         const bytesPerMs = kbitPerS / 8;
-        const pace = new Pace(kbitPerS, MOST, 0);
+        const pace = new Pace(kbitPerS, MAX_BYTES, 0);
         let nowMs = 0;
         let sent = 0;
         for (const [cost, laterMs] of all) {
@@ -76,7 +76,7 @@ describe('the cap', () => {
   });
 
   it('is not held up by small expenses while a batch saves up for more than a second of it', () => {
-    const pace = new Pace(8, MOST, 0);
+    const pace = new Pace(8, MAX_BYTES, 0);
     let nowMs = 0;
     for (let wait = pace.waitMs(5_000, nowMs); wait > 0; wait = pace.waitMs(5_000, nowMs)) {
       nowMs += 100;
@@ -86,13 +86,13 @@ describe('the cap', () => {
   });
 
   it('what was spent unasked is made up for', () => {
-    const pace = new Pace(8, MOST, 0);
+    const pace = new Pace(8, MAX_BYTES, 0);
     pace.spent(5_000, 0);
     assert.equal(pace.waitMs(1_000, 0), 6_000);
   });
 
   it('without one nothing waits', () => {
-    const pace = new Pace(0, MOST, 0);
+    const pace = new Pace(0, MAX_BYTES, 0);
     pace.spent(1_000_000, 0);
     assert.equal(pace.waitMs(1_000_000, 0), 0);
   });

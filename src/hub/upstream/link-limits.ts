@@ -6,13 +6,13 @@
 /** Before anything is known of the link: a second of 64 kbit/s. */
 const FIRST_BYTES = 8 * 1024;
 /** Never below: what the protocols add would be most of it. */
-export const LEAST_BYTES = 4 * 1024;
+export const MIN_BYTES = 4 * 1024;
 /** A batch that took less may be followed by one of twice its size, */
 const SHORT_MS = 500;
 /** one that took more by one of half. */
 const LONG_MS = 1_500;
 /** Of a batch so small that it is mostly what the protocols add. */
-const MOST_RATIO = 2;
+const MAX_RATIO = 2;
 /** A second of the cap may be saved up. */
 const SAVED_MS = 1_000;
 /** ... or what a larger batch needs and this: small expenses come in between. */
@@ -42,7 +42,7 @@ export class Pace {
   /** Bytes of the next batch, uncompressed. */
   get batchBytes(): number {
     if (this.#rate === 0) return this.#bytes;
-    return Math.max(Math.min(LEAST_BYTES, this.#mostBytes), Math.min(this.#bytes, (this.#rate * 1_000) / this.#ratio));
+    return Math.max(Math.min(MIN_BYTES, this.#mostBytes), Math.min(this.#bytes, (this.#rate * 1_000) / this.#ratio));
   }
 
   /** Milliseconds until so many bytes may go. */
@@ -61,7 +61,7 @@ export class Pace {
 
   /** A batch of so many bytes arrived, at this cost. */
   arrived(bytes: number, cost: number, tookMs: number): void {
-    if (bytes > 0) this.#ratio += (Math.min(MOST_RATIO, cost / bytes) - this.#ratio) / 4;
+    if (bytes > 0) this.#ratio += (Math.min(MAX_RATIO, cost / bytes) - this.#ratio) / 4;
     if (tookMs > LONG_MS) this.#bytes = this.#within(bytes / 2);
     // A small one says little of what a large one would take.
     else if (tookMs < SHORT_MS && bytes > this.#bytes / 2) this.#bytes = this.#within(this.#bytes * 2);
@@ -73,7 +73,7 @@ export class Pace {
   }
 
   #within(bytes: number): number {
-    return Math.min(this.#mostBytes, Math.max(LEAST_BYTES, Math.floor(bytes)));
+    return Math.min(this.#mostBytes, Math.max(MIN_BYTES, Math.floor(bytes)));
   }
 
   #fill(nowMs: number): void {

@@ -5,7 +5,7 @@ import { nextStep, type Situation } from './next-step.ts';
 
 const idle: Situation = {
   lineAnswers: true,
-  lookInMs: 500,
+  refreshInMs: 500,
   hasMore: false,
   read: 'nothing',
   lingerMs: 0,
@@ -20,7 +20,7 @@ const idle: Situation = {
 
 const rows: readonly [what: string, Partial<Situation>, does: string][] = [
   ['nothing waits', {}, 'up to date'],
-  ['the line was not asked for a while', { lookInMs: 0, packed: true }, 'look'],
+  ['the line was not asked for a while', { refreshInMs: 0, packed: true }, 'refresh'],
   ['the line does not answer', { lineAnswers: false, hasMore: true }, 'waiting for the line'],
   ['the log holds more', { hasMore: true, read: 'some' }, 'read'],
   ['some is read, and may have company soon', { read: 'some', lingerMs: 100 }, 'sending'],
@@ -33,7 +33,7 @@ const rows: readonly [what: string, Partial<Situation>, does: string][] = [
   ['a batch is made', { packed: true }, 'send'],
   ['a batch is made, and the line is away', { packed: true, lineAnswers: false }, 'send'],
   ['it was not asked where to go on', { packed: true, asked: false }, 'ask'],
-  ['the other side has just failed', { packed: true, retryMs: 10, asked: false }, 'waiting for the transport'],
+  ['the remote has just failed', { packed: true, retryMs: 10, asked: false }, 'waiting for the transport'],
   ['change events wait', { packed: true, busy: true, asked: false }, 'waiting for change events'],
   [
     'the budget is used up: not even a connection',
@@ -55,7 +55,7 @@ test('whatever the situation, it is never waited for nothing, and never past the
   const ms = fc.integer({ min: -1_000, max: 100_000 });
   const any = fc.record({
     lineAnswers: flag,
-    lookInMs: ms,
+    refreshInMs: ms,
     hasMore: flag,
     read: fc.constantFrom('nothing' as const, 'some' as const, 'enough' as const),
     lingerMs: ms,
@@ -70,7 +70,7 @@ test('whatever the situation, it is never waited for nothing, and never past the
   fc.assert(
     fc.property(any, (now) => {
       const step = nextStep(now);
-      if (step.do === 'wait') assert.ok(step.ms >= 1 && step.ms <= Math.max(1, now.lookInMs));
+      if (step.do === 'wait') assert.ok(step.ms >= 1 && step.ms <= Math.max(1, now.refreshInMs));
       if (step.do === 'send') {
         assert.ok(now.packed && now.affordable && !now.busy && now.asked && now.paceMs <= 0 && now.retryMs <= 0);
       }

@@ -5,7 +5,7 @@ export interface Situation {
   /** The line has answered since it last failed to. */
   readonly lineAnswers: boolean;
   /** Milliseconds until it is to be asked again where its log stands. */
-  readonly lookInMs: number;
+  readonly refreshInMs: number;
   /** The log holds more than was read. */
   readonly hasMore: boolean;
   /** Read and not packed: nothing, less than a batch, a batch. */
@@ -16,19 +16,19 @@ export interface Situation {
   readonly correctable: boolean;
   /** A batch is made and waits to be sent. */
   readonly packed: boolean;
-  /** Milliseconds until the other side is tried again. */
+  /** Milliseconds until the remote is tried again. */
   readonly retryMs: number;
   /** Change events wait that go first. */
   readonly busy: boolean;
   /** The budget has room for it. */
   readonly affordable: boolean;
-  /** The other side was asked where to go on, and answered. */
+  /** The remote was asked where to go on, and answered. */
   readonly asked: boolean;
   /** Milliseconds until the cap has room for it. */
   readonly paceMs: number;
 }
 
-export type Action = 'look' | 'read' | 'correct' | 'pack' | 'ask' | 'send';
+export type Action = 'refresh' | 'read' | 'correct' | 'pack' | 'ask' | 'send';
 
 export interface Waiting {
   readonly do: 'wait';
@@ -43,9 +43,9 @@ const BUSY_LOOK_MS = 100;
 const BUDGET_LOOK_MS = 60_000;
 
 export function nextStep(now: Situation): Step {
-  if (now.lookInMs <= 0) return { do: 'look' };
+  if (now.refreshInMs <= 0) return { do: 'refresh' };
   const step = now.packed ? withBatch(now) : withoutBatch(now);
-  return step.do === 'wait' ? { ...step, ms: Math.max(1, Math.min(step.ms, now.lookInMs)) } : step;
+  return step.do === 'wait' ? { ...step, ms: Math.max(1, Math.min(step.ms, now.refreshInMs)) } : step;
 }
 
 function withBatch(now: Situation): Step {
@@ -58,12 +58,12 @@ function withBatch(now: Situation): Step {
 }
 
 function withoutBatch(now: Situation): Step {
-  const { lineAnswers, read, lookInMs, lingerMs } = now;
+  const { lineAnswers, read, refreshInMs, lingerMs } = now;
   if (now.correctable && lineAnswers) return { do: 'correct' };
   if (read === 'enough') return { do: 'pack' };
   if (now.hasMore && lineAnswers) return { do: 'read' };
   if (read === 'some' && lingerMs <= 0) return { do: 'pack' };
-  if (!lineAnswers) return { do: 'wait', ms: lookInMs, state: 'waiting for the line' };
+  if (!lineAnswers) return { do: 'wait', ms: refreshInMs, state: 'waiting for the line' };
   if (read === 'some') return { do: 'wait', ms: lingerMs, state: 'sending' };
-  return { do: 'wait', ms: lookInMs, state: 'up to date' };
+  return { do: 'wait', ms: refreshInMs, state: 'up to date' };
 }

@@ -188,7 +188,7 @@ export class Packer {
   }
 }
 
-/** A batch as two that cover the same: for a way that found it too large. undefined: it has one entry only. */
+/** A batch as two that cover the same: for a transport that found it too large. undefined: it has one entry only. */
 export function halves(packed: Packed): readonly [Packed, Packed] | undefined {
   const { entries, gaps } = packed;
   const middle = entries[Math.floor(entries.length / 2)];
@@ -212,7 +212,7 @@ export function halves(packed: Packed): readonly [Packed, Packed] | undefined {
   return [part(packed.afterId, from - 1), part(from - 1, packed.throughId)];
 }
 
-/** The same without its only entry, which is too large for the way. */
+/** The same without its only entry, which is too large for the transport. */
 export function withoutEntry(packed: Packed, reason: string): Packed {
   const id = Number(packed.entries[0]?.id ?? 0);
   const gap: Gap = { cause: Cause.TOO_LARGE, firstId: id, lastId: id, entries: 1, reason, openEnded: false };

@@ -7,8 +7,8 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { nothingUnset, type SentUnset, sentUnset } from './corrections.ts';
 import { Budget, type SavedBudget } from './link-limits.ts';
-import type { Place } from './places.ts';
-import type { Reading } from './reading.ts';
+import type { LogCursor } from './log-cursor.ts';
+import type { LogPosition } from './log-positions.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The position goes to the card this often at most: 4 KiB each. */
@@ -18,23 +18,23 @@ const SAVE_OTHER_MS = 60_000;
 /** A kill between two saves may forget so much of what the budget was charged. */
 const UNSAVED_PART = 0.01;
 
-export interface KeepingOptions {
+export interface PersistedStateOptions {
   readonly file: Positions;
-  readonly reading: Reading;
+  readonly cursor: LogCursor;
   readonly maxBytesPerDay: number;
   readonly stats: UpstreamStats;
   readonly clock: Clock;
 }
 
 export class PersistedState {
-  readonly #o: KeepingOptions;
+  readonly #o: PersistedStateOptions;
   unset: SentUnset = nothingUnset;
   #budget: Budget;
   #isLoaded = false;
   #savedMs = Number.NEGATIVE_INFINITY;
   #unsavedBytes = 0;
 
-  constructor(options: KeepingOptions) {
+  constructor(options: PersistedStateOptions) {
     this.#o = options;
     this.#budget = new Budget(options.maxBytesPerDay, undefined, options.clock.monoMs());
   }
@@ -45,12 +45,12 @@ export class PersistedState {
 
   /** Once. False: it could not be read, and that was said. */
   async load(): Promise<boolean> {
-    const { file, reading, maxBytesPerDay, stats, clock } = this.#o;
+    const { file, cursor, maxBytesPerDay, stats, clock } = this.#o;
     try {
       const saved = await file.load();
       this.#budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
       this.unset = saved?.unset ?? nothingUnset;
-      reading.from(saved?.places ?? []);
+      cursor.restore(saved?.places ?? []);
       this.#isLoaded = true;
     } catch (error) {
       stats.positionFile.failed(messageOf(error));
@@ -76,11 +76,11 @@ export class PersistedState {
 
   async saveIfDue(): Promise<void> {
     const { limit } = this.#budget;
-    const { reading, clock } = this.#o;
+    const { cursor, clock } = this.#o;
     const forced = limit > 0 && this.#unsavedBytes > limit * UNSAVED_PART;
     const agoMs = clock.monoMs() - this.#savedMs;
-    const due = agoMs >= SAVE_MS && reading.hasMoved;
-    const other = reading.hasGrown || this.#unsavedBytes > 0;
+    const due = agoMs >= SAVE_MS && cursor.unsaved === 'position';
+    const other = cursor.unsaved !== 'nothing' || this.#unsavedBytes > 0;
     if (forced || due || (agoMs >= SAVE_OTHER_MS && other)) await this.#save();
   }
 
@@ -91,16 +91,16 @@ export class PersistedState {
   }
 
   async #save(): Promise<void> {
-    const { file, reading, stats, clock } = this.#o;
-    reading.takeMoved();
+    const { file, cursor, stats, clock } = this.#o;
+    cursor.unsaved = 'nothing';
     this.#savedMs = clock.monoMs();
     this.#unsavedBytes = 0;
     try {
       const budget = this.#budget.save(this.#savedMs);
-      await file.save({ places: reading.places.all, budget, unset: this.unset });
+      await file.save({ places: cursor.positions.all, budget, unset: this.unset });
       stats.positionFile.recovered();
     } catch (error) {
-      reading.unsaved();
+      cursor.unsaved = 'position';
       stats.positionFile.failed(messageOf(error));
     }
   }
@@ -117,7 +117,7 @@ const CHECK_BYTES = 32;
 const VERSION = 1;
 
 export interface Saved {
-  readonly places: readonly Place[];
+  readonly places: readonly LogPosition[];
   readonly budget: SavedBudget;
   readonly unset: SentUnset;
 }

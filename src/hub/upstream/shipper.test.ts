@@ -96,7 +96,7 @@ describe('the shipper', () => {
     assert.deepEqual([box.told('upstream: connected'), box.log.length], [1, 1]);
   });
 
-  it('goes on where the other side says it is: behind, ahead, and where it lost all', async (t) => {
+  it('goes on where the remote says it is: behind, ahead, and where it lost all', async (t) => {
     for (const [at, ids] of [
       [40, upTo(100, 41)],
       [0, upTo(100)],

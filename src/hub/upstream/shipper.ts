@@ -1,22 +1,22 @@
 /**
  * Ships the serial log to the central side: reads what is stored, packs it, sends it a batch at a time, and moves its position
- * when the other side has it. The loop around the table of next-step.ts. Whatever fails is tried again for as long as it
+ * when the remote has it. The loop around the table of next-step.ts. Whatever fails is tried again for as long as it
  * takes; what is held in memory is one batch and what was read for the next.
  */
 import { backoffMs } from '../../shared/base/backoff.ts';
-import type { Clock } from '../../shared/base/clock.ts';
+import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { Loop } from '../../shared/base/loop.ts';
 import { correctionsOf, nothingUnset, unsetAfter } from './corrections.ts';
 import type { SendOutcome, Transport, UpstreamState, UpstreamStatus } from './face.ts';
 import { isUnset, type LineLog, timeAt } from './line-log.ts';
-import { LEAST_BYTES, Pace } from './link-limits.ts';
+import { MIN_BYTES, Pace } from './link-limits.ts';
+import { LogCursor } from './log-cursor.ts';
 import { type Action, nextStep, type Situation, type Waiting } from './next-step.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
 import type { Positions } from './persisted-state.ts';
 import { PersistedState } from './persisted-state.ts';
-import { Reading } from './reading.ts';
 import { UpstreamStats } from './upstream-stats.ts';
 
 export interface ShipperOptions {
@@ -40,7 +40,7 @@ export interface ShipperOptions {
   readonly random?: () => number;
 }
 
-/** The other side is tried again after a time that doubles between these. */
+/** The remote is tried again after a time that doubles between these. */
 const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
 /** Nothing to send for so long: a connection that is kept costs more than one that is made again (56 KiB at 100 bytes a second). */
@@ -61,15 +61,15 @@ interface Held {
 export class Shipper {
   readonly #o: ShipperOptions;
   readonly #stats: UpstreamStats;
-  readonly #reading: Reading;
+  readonly #cursor: LogCursor;
   readonly #persistedState: PersistedState;
   readonly #pace: Pace;
   readonly #loop: Loop;
   #isLoaded = false;
   #held: Held | undefined;
-  /** Bytes of a batch, where the other side has found a larger one too large. */
+  /** Bytes of a batch, where the remote has found a larger one too large. */
   #mostBytes: number;
-  /** Which log the other side was asked about, since it last failed; '': none. */
+  /** Which log the remote was asked about, since it last failed; '': none. */
   #asked = '';
   #failures = 0;
   #retryAtMs = 0;
@@ -83,8 +83,8 @@ export class Shipper {
     this.#mostBytes = Math.min(batchBytes, transport.maxBytes - FRAME_BYTES);
     this.#pace = new Pace(maxKbitPerS, this.#mostBytes, clock.monoMs());
     this.#stats = new UpstreamStats(logger, transport.name);
-    this.#reading = new Reading({ ...options, stats: this.#stats });
-    this.#persistedState = new PersistedState({ ...options, stats: this.#stats, reading: this.#reading });
+    this.#cursor = new LogCursor({ ...options, stats: this.#stats });
+    this.#persistedState = new PersistedState({ ...options, stats: this.#stats, cursor: this.#cursor });
     // An entry that cannot be sent does not keep the other passes from succeeding.
     const failures = { failed: (error: string) => this.#stats.unexpected.failed(error), recovered: () => undefined };
     const limits = { retryFirstMs: FAILED_PASS_MS, retryMaxMs: FAILED_PASS_MS, stalledMs: sendLimitMs + STILL_MS };
@@ -111,22 +111,15 @@ export class Shipper {
   status(): UpstreamStatus {
     const { transport, clock } = this.#o;
     const nowMs = clock.monoMs();
-    const { current, all } = this.#reading.places;
-    const { sentEntries, sentBytes, wireBytes, batches, repeatedBatches, gapsSent, entriesLost } = this.#stats;
+    const { current, all } = this.#cursor.positions;
     return {
       to: transport.name,
       state: this.#state,
       reason: this.#reason(),
       connected: transport.state().connected,
       lagEntries: all.reduce((sum, { lastId, afterId }) => sum + Math.max(0, lastId - afterId), 0),
-      oldestUnsentAgeS: Math.floor(this.#reading.ageMs(nowMs) / 1_000),
-      sentEntries,
-      sentBytes,
-      wireBytes,
-      batches,
-      repeatedBatches,
-      gapsSent,
-      entriesLost,
+      oldestUnsentAgeS: Math.floor(this.#cursor.ageMs(nowMs) / 1_000),
+      ...this.#stats.counters,
       budgetUsedBytes: this.#persistedState.budget.used(nowMs),
       budgetLimitBytes: this.#persistedState.budget.limit,
       position: current?.afterId ?? 0,
@@ -139,7 +132,7 @@ export class Shipper {
     if (!this.#isLoaded) return FAILED_PASS_MS;
     this.#overhead();
     const step = nextStep(this.#situation());
-    if (step.do !== 'wait' && step.do !== 'look') this.#idleSinceMs = undefined;
+    if (step.do !== 'wait' && step.do !== 'refresh') this.#idleSinceMs = undefined;
     if (step.do === 'wait') this.#idle(step.state);
     else await this.#act(step.do, signal);
     await this.#persistedState.saveIfDue();
@@ -148,10 +141,10 @@ export class Shipper {
 
   async #act(action: Action, signal: AbortSignal): Promise<void> {
     switch (action) {
-      case 'look':
-        return this.#reading.look(signal);
+      case 'refresh':
+        return this.#cursor.refresh(signal);
       case 'read':
-        return this.#reading.read(this.#wantedBytes(), signal);
+        return this.#cursor.read(this.#wantedBytes(), signal);
       case 'correct':
         return this.#correct(signal);
       case 'pack':
@@ -167,15 +160,15 @@ export class Shipper {
     const { clock, busy, transport } = this.#o;
     const nowMs = clock.monoMs();
     const held = this.#held;
-    const asked = this.#asked !== '' && this.#asked === this.#reading.places.current?.logId;
+    const asked = this.#asked !== '' && this.#asked === this.#cursor.positions.current?.logId;
     return {
-      lineAnswers: this.#reading.trouble === '',
-      lookInMs: this.#reading.lookInMs(nowMs),
-      hasMore: this.#reading.hasMore,
-      read: this.#reading.soFar(this.#wantedBytes()),
-      lingerMs: this.#reading.lingerMs(nowMs),
+      lineAnswers: this.#cursor.trouble === '',
+      refreshInMs: this.#cursor.refreshInMs(nowMs),
+      hasMore: this.#cursor.hasMore,
+      read: this.#cursor.readState(this.#wantedBytes()),
+      lingerMs: this.#cursor.lingerMs(nowMs),
       correctable:
-        this.#persistedState.unset.ranges.length > 0 && this.#reading.isClockSet(this.#persistedState.unset.logId),
+        this.#persistedState.unset.ranges.length > 0 && this.#cursor.isClockSet(this.#persistedState.unset.logId),
       packed: held !== undefined,
       retryMs: this.#retryAtMs - nowMs,
       busy: held !== undefined && busy(),
@@ -191,17 +184,17 @@ export class Shipper {
     return affordable;
   }
 
-  /** Of the next batch: what the link, the other side and the budget have room for. */
+  /** Of the next batch: what the link, the remote and the budget have room for. */
   #wantedBytes(): number {
     const left = this.#persistedState.budget.left(this.#o.clock.monoMs()) / 2;
-    return Math.min(this.#pace.batchBytes, this.#mostBytes, Math.max(LEAST_BYTES, left));
+    return Math.min(this.#pace.batchBytes, this.#mostBytes, Math.max(MIN_BYTES, left));
   }
 
   /** Told at once, in a batch of its own: the next entry may be long in coming. */
   async #correct(signal: AbortSignal): Promise<void> {
     const { line } = this.#o;
     const { logId, ranges } = this.#persistedState.unset;
-    const corrections = await this.#reading.asked(signal, () =>
+    const corrections = await this.#cursor.asked(signal, () =>
       correctionsOf(ranges, (id) => {
         // Many questions, each with a time limit of its own.
         this.#loop.beat();
@@ -209,13 +202,13 @@ export class Shipper {
       }),
     );
     if (corrections === undefined) return;
-    const packed = this.#reading.nothing();
+    const packed = this.#cursor.emptyBatch();
     if (corrections.length === 0 || packed === undefined) this.#persistedState.unset = nothingUnset;
     else this.#hold(packed, corrections.slice(0, Math.max(1, Math.floor(this.#mostBytes / CORRECTION_BYTES))));
   }
 
   #pack(): void {
-    const packed = this.#reading.take(this.#wantedBytes());
+    const packed = this.#cursor.take(this.#wantedBytes());
     if (packed !== undefined) this.#hold(packed);
   }
 
@@ -225,21 +218,21 @@ export class Shipper {
     const { limit } = this.#persistedState.budget;
     const cost = transport.cost(bytes);
     if (bytes.length > transport.maxBytes && packed.entries.length > 0)
-      this.#reading.cut(packed, `${bytes.length} bytes are more than the ${transport.maxBytes} that can be sent`);
+      this.#cursor.cut(packed, `${bytes.length} bytes are more than the ${transport.maxBytes} that can be sent`);
     // It would wait for ever, and all that is behind it.
     else if (limit > 0 && cost + transport.connectBytes > limit && packed.entries.length > 0)
-      this.#reading.cut(packed, `${cost} bytes on the link are more than the data budget of a day has room for`);
+      this.#cursor.cut(packed, `${cost} bytes on the link are more than the data budget of a day has room for`);
     else this.#held = { packed, bytes, cost, correctsTo: corrections.at(-1)?.lastId ?? 0 };
   }
 
   async #ask(signal: AbortSignal): Promise<void> {
-    const { current } = this.#reading.places;
+    const { current } = this.#cursor.positions;
     if (current === undefined) return;
     try {
       const position = await this.#o.transport.position(current.logId, signal);
       this.#asked = current.logId;
       this.#stats.reached();
-      if (position !== undefined && this.#reading.goOnAt(position)) this.#held = undefined;
+      if (position !== undefined && this.#cursor.resumeAt(position)) this.#held = undefined;
     } catch (error) {
       if (!signal.aborted) this.#failed(messageOf(error));
     }
@@ -248,7 +241,7 @@ export class Shipper {
   async #send(signal: AbortSignal): Promise<void> {
     const held = this.#held;
     if (held === undefined) return;
-    const { clock } = this.#o;
+    const { clock, transport, sendLimitMs } = this.#o;
     const { packed, cost, bytes } = held;
     this.#state = 'sending';
     await this.#persistedState.noteUnset(
@@ -257,7 +250,8 @@ export class Shipper {
     );
     const fromMs = clock.monoMs();
     this.#pace.spent(cost, fromMs);
-    const outcome = await this.#sendWithin(held, signal);
+    // With a limit, so that a transport that hangs does not hang the loop.
+    const outcome = await withLimit(clock, sendLimitMs, signal, (limit) => transport.send(bytes, packed, limit));
     const nowMs = clock.monoMs();
     const onLink = outcome.wireBytes ?? cost;
     this.#pace.spent(onLink - cost, nowMs);
@@ -269,18 +263,18 @@ export class Shipper {
       this.#pace.arrived(bytes.length, cost, nowMs - fromMs);
       this.#stats.connected();
       this.#stats.sent(packed);
-      this.#reading.arrived(packed);
+      this.#cursor.acknowledged(packed);
       if (held.correctsTo > 0) this.#persistedState.unset = unsetAfter(this.#persistedState.unset, held.correctsTo);
     } else if (!signal.aborted) this.#notStored(outcome, held);
   }
 
   #notStored(outcome: Exclude<SendOutcome, { kind: 'stored' }>, { packed, bytes, correctsTo }: Held): void {
-    this.#stats.repeatedBatches += 1;
+    this.#stats.counters.repeatedBatches += 1;
     const tooLarge = outcome.kind === 'refused' && outcome.permanent && packed.entries.length > 0;
     if (tooLarge) {
       this.#held = undefined;
-      this.#mostBytes = Math.max(LEAST_BYTES, Math.min(this.#mostBytes, Math.floor(bytes.length / 2)));
-      this.#reading.cut(packed, outcome.reason);
+      this.#mostBytes = Math.max(MIN_BYTES, Math.min(this.#mostBytes, Math.floor(bytes.length / 2)));
+      this.#cursor.cut(packed, outcome.reason);
     } else if (outcome.kind === 'refused' && outcome.permanent && correctsTo > 0) {
       // No entry waits for a correction that can never go.
       this.#held = undefined;
@@ -288,18 +282,6 @@ export class Shipper {
     }
     if (outcome.kind === 'unreached') this.#pace.failed();
     this.#failed(outcome.reason, outcome.kind === 'refused' && !tooLarge);
-  }
-
-  /** With a limit, so that a transport that hangs does not hang the loop. */
-  async #sendWithin({ packed, bytes }: Held, signal: AbortSignal): Promise<SendOutcome> {
-    const { transport, clock, sendLimitMs } = this.#o;
-    const over = new AbortController();
-    const timer = clock.timer(sendLimitMs, () => over.abort());
-    try {
-      return await transport.send(bytes, packed, AbortSignal.any([over.signal, signal]));
-    } finally {
-      timer.cancel();
-    }
   }
 
   #failed(reason: string, refused = false): void {
@@ -321,7 +303,7 @@ export class Shipper {
 
   #charge(bytes: number, nowMs: number): void {
     this.#persistedState.charge(bytes, nowMs);
-    this.#stats.wireBytes += bytes;
+    this.#stats.counters.wireBytes += bytes;
   }
 
   #transportChanged(): void {
@@ -349,7 +331,7 @@ export class Shipper {
   #reason(): string {
     switch (this.#state) {
       case 'waiting for the line':
-        return this.#reading.trouble;
+        return this.#cursor.trouble;
       case 'refused':
         return this.#refusal;
       case 'waiting for the broker':

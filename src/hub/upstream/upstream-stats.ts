@@ -15,13 +15,15 @@ const causes: Readonly<Record<number, string>> = {
 export class UpstreamStats {
   readonly #logger: Logger;
   readonly #transport: Transport['name'];
-  sentEntries = 0;
-  sentBytes = 0;
-  wireBytes = 0;
-  batches = 0;
-  repeatedBatches = 0;
-  gapsSent = 0;
-  entriesLost = 0;
+  readonly counters = {
+    sentEntries: 0,
+    sentBytes: 0,
+    wireBytes: 0,
+    batches: 0,
+    repeatedBatches: 0,
+    gapsSent: 0,
+    entriesLost: 0,
+  };
   readonly line: FailureLog;
   readonly positionFile: FailureLog;
   /** Ends when something is stored. */
@@ -92,15 +94,15 @@ export class UpstreamStats {
 
   sent({ entries, lineBytes, gaps }: Packed): void {
     this.unexpected.recovered();
-    this.batches += 1;
-    this.sentEntries += entries.length;
-    this.sentBytes += lineBytes;
+    this.counters.batches += 1;
+    this.counters.sentEntries += entries.length;
+    this.counters.sentBytes += lineBytes;
     for (const gap of gaps) this.#lost(gap);
   }
 
   #lost({ cause, firstId, lastId, entries, reason }: Gap): void {
-    this.gapsSent += 1;
-    this.entriesLost += entries;
+    this.counters.gapsSent += 1;
+    this.counters.entriesLost += entries;
     this.#logger.warn('upstream: a gap was sent: the remote will never get these entries', {
       cause: causes[cause] ?? String(cause),
       first: firstId,

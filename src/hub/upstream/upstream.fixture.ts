@@ -2,8 +2,8 @@
 import Long from 'long';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { lineside } from '../../shared/proto/services.ts';
-import type { About, SendOutcome, Transport, WayState } from './face.ts';
-import type { LineLog, LineNow, ReadResult } from './line-log.ts';
+import type { BatchRange, SendOutcome, Transport, TransportState } from './face.ts';
+import type { LineLog, LineState, ReadResult } from './line-log.ts';
 import type { Positions, Saved } from './persisted-state.ts';
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
@@ -22,7 +22,7 @@ export class FakeLineLog implements LineLog {
   away = false;
   reads = 0;
 
-  async now(): Promise<LineNow> {
+  async now(): Promise<LineState> {
     this.#answer();
     const { logId, firstId, lastId, clockSet } = this;
     const first = lastId === 0 ? 0 : firstId;
@@ -80,7 +80,7 @@ export class FakeTransport implements Transport {
     return this.at;
   }
 
-  async send(batch: Uint8Array, about: About, signal: AbortSignal): Promise<SendOutcome> {
+  async send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     this.sends += 1;
     if (this.fault !== '') throw new Error(this.fault);
     const outcome = this.outcomes.shift();
@@ -90,7 +90,7 @@ export class FakeTransport implements Transport {
     }
     if (outcome !== undefined) return outcome;
     this.stored.push(lineside.v1.UpstreamBatch.decode(batch));
-    if (this.at !== undefined) this.at = about.throughId;
+    if (this.at !== undefined) this.at = range.throughId;
     return { kind: 'stored', wireBytes: this.cost(batch) };
   }
 
@@ -103,7 +103,7 @@ export class FakeTransport implements Transport {
   rest(): void {
     this.rests += 1;
   }
-  state(): WayState {
+  state(): TransportState {
     return { connected: this.unreachable === '', reason: this.unreachable };
   }
   start(changed: () => void): void {

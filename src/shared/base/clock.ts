@@ -1,3 +1,5 @@
+import { LinesideError } from './errors.ts';
+
 /**
  * The two clocks and the timers, as a value that is handed in: tests advance a fake one and never sleep.
  * The wall clock may jump by years (the Pi has no clock battery): it stamps, it never orders and never measures.
@@ -48,5 +50,35 @@ export async function endsWithin(clock: Clock, limitMs: number, work: Promise<un
     return await Promise.race([work.then(() => true), limit]);
   } finally {
     timer?.cancel();
+  }
+}
+
+/**
+ * Work whose signal fires when `signal` does, or at the limit: then it rejects with REQUEST_TIMEOUT. No AbortSignal.any: what listens
+ * to one stays in memory for as long as the signals behind it.
+ */
+export async function withLimit<T>(
+  clock: Clock,
+  limitMs: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const stop = new AbortController();
+  const abort = (): void => stop.abort();
+  let isLate = false;
+  const timer = clock.timer(limitMs, () => {
+    isLate = true;
+    abort();
+  });
+  signal.addEventListener('abort', abort, { once: true });
+  if (signal.aborted) abort();
+  try {
+    return await work(stop.signal);
+  } catch (error) {
+    if (!isLate) throw error;
+    throw new LinesideError('REQUEST_TIMEOUT', `no answer within ${Math.round(limitMs / 1_000)} s`, { cause: error });
+  } finally {
+    timer.cancel();
+    signal.removeEventListener('abort', abort);
   }
 }

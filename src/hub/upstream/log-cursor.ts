@@ -5,19 +5,19 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Transport } from './face.ts';
-import type { LineLog, LineNow } from './line-log.ts';
+import type { LineLog, LineState } from './line-log.ts';
+import { Lag, type LogPosition, LogPositions } from './log-positions.ts';
 import type { Situation } from './next-step.ts';
 import { Cause, halves, type Packed, Packer, withoutEntry } from './packer.ts';
-import { Lag, type Place, Places } from './places.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The line is on the same machine; asking costs a call of a millisecond. */
-const LOOK_MS = 1_000;
-const LOOK_LEAST_MS = 100;
+const REFRESH_MS = 1_000;
+const MIN_REFRESH_MS = 100;
 /** A restart of the line is no news. */
 const AWAY_MS = 15_000;
 
-export interface ReadingOptions {
+export interface LogCursorOptions {
   readonly transport: Pick<Transport, 'name'>;
   readonly line: LineLog;
   readonly lingerMs: number;
@@ -25,42 +25,41 @@ export interface ReadingOptions {
   readonly clock: Clock;
 }
 
-export class Reading {
-  readonly #o: ReadingOptions;
+export class LogCursor {
+  readonly #o: LogCursorOptions;
   readonly #lag = new Lag();
-  #places = new Places([]);
+  #positions = new LogPositions([]);
   #packer: Packer | undefined;
   /** Parts of a batch that was too large, before what the packer has. */
   #parts: Packed[] = [];
-  /** Handed out, and not with the other side yet. */
+  /** Handed out, and not with the remote yet. */
   #out: Packed | undefined;
-  #now: LineNow | undefined;
+  #now: LineState | undefined;
   #trouble = 'not asked yet';
   /** Why what was asked of the log last could not be had, while the line may well say where it stands. */
   #unread = '';
   #answeredMs: number;
-  #lookAtMs = 0;
+  #refreshAtMs = 0;
   /** The line gave nothing more: not before it was looked at again. */
   #dry = false;
   #readSinceMs: number | undefined;
-  /** The position has changed since this was taken last, or only the end of the log. */
-  #moved = false;
-  #grown = false;
+  /** What has changed since the state was saved: the position, or only the end of the log. */
+  unsaved: 'nothing' | 'log end' | 'position' = 'nothing';
   /** The log that ends before what was sent of it, as was said; '': none. */
   #wentBack = '';
 
-  constructor(options: ReadingOptions) {
+  constructor(options: LogCursorOptions) {
     this.#o = options;
     this.#answeredMs = options.clock.monoMs();
   }
 
   /** Before the first look. */
-  from(places: readonly Place[]): void {
-    this.#places = new Places(places);
+  restore(saved: readonly LogPosition[]): void {
+    this.#positions = new LogPositions(saved);
   }
 
-  get places(): Places {
-    return this.#places;
+  get positions(): LogPositions {
+    return this.#positions;
   }
 
   /** Why the line does not answer; '': it does. */
@@ -70,11 +69,11 @@ export class Reading {
 
   /** The log is the one that is sent now, and its clock is set. */
   isClockSet(logId: string): boolean {
-    return this.#now?.clockSet === true && this.#now.logId === logId && this.#places.current?.logId === logId;
+    return this.#now?.clockSet === true && this.#now.logId === logId && this.#positions.current?.logId === logId;
   }
 
-  lookInMs(nowMs: number): number {
-    return this.#lookAtMs - nowMs;
+  refreshInMs(nowMs: number): number {
+    return this.#refreshAtMs - nowMs;
   }
 
   /** How long what was read still waits for company. */
@@ -88,57 +87,38 @@ export class Reading {
     return !this.#dry && packer !== undefined && now?.logId === packer.logId && packer.readTo < now.lastId;
   }
 
-  soFar(enoughBytes: number): Situation['read'] {
+  readState(enoughBytes: number): Situation['read'] {
     const packer = this.#packer;
     if (this.#parts.length > 0) return 'enough';
     if (packer === undefined || packer.isEmpty) return 'nothing';
-    return packer.bytes >= enoughBytes || this.#places.isReplaced ? 'enough' : 'some';
+    return packer.bytes >= enoughBytes || this.#positions.isReplaced ? 'enough' : 'some';
   }
 
   /** Milliseconds since the oldest entry that was not sent was stored, as far as it was seen. */
   ageMs(nowMs: number): number {
-    const newest = this.#places.all.at(-1);
+    const newest = this.#positions.all.at(-1);
     return newest === undefined ? 0 : this.#lag.ageMs(newest.afterId, nowMs);
   }
 
-  get hasMoved(): boolean {
-    return this.#moved;
-  }
-
-  get hasGrown(): boolean {
-    return this.#grown;
-  }
-
-  /** It is being saved. */
-  takeMoved(): void {
-    this.#moved = false;
-    this.#grown = false;
-  }
-
-  /** It could not be saved. */
-  unsaved(): void {
-    this.#moved = true;
-  }
-
-  async look(signal: AbortSignal): Promise<void> {
+  async refresh(signal: AbortSignal): Promise<void> {
     const { line, lingerMs, clock, stats } = this.#o;
     try {
       const now = await line.now(signal);
       this.#trouble = '';
-      if (now.lastId !== this.#now?.lastId) this.#grown = true;
+      if (now.lastId !== this.#now?.lastId && this.unsaved === 'nothing') this.unsaved = 'log end';
       this.#now = now;
       this.#dry = false;
-      const seen = this.#places.seen(now);
-      if (seen !== 'known') this.#moved = true;
+      const seen = this.#positions.seen(now);
+      if (seen !== 'known') this.unsaved = 'position';
       if (seen === 'another') stats.replaced(now.logId);
       if (now.firstId > 0) this.#lag.looked(now.logId, now.lastId, clock.monoMs());
-      this.#goBack(now);
+      this.#followRestoredCopy(now);
       this.#follow();
     } catch (error) {
       this.#trouble = messageOf(error);
     }
-    this.#tell(signal);
-    this.#lookAtMs = clock.monoMs() + Math.max(LOOK_LEAST_MS, Math.min(LOOK_MS, lingerMs));
+    this.#report(signal);
+    this.#refreshAtMs = clock.monoMs() + Math.max(MIN_REFRESH_MS, Math.min(REFRESH_MS, lingerMs));
   }
 
   async read(enoughBytes: number, signal: AbortSignal): Promise<void> {
@@ -166,7 +146,7 @@ export class Reading {
     } catch (error) {
       this.#unread = messageOf(error);
       this.#trouble = this.#unread;
-      this.#tell(signal);
+      this.#report(signal);
       return undefined;
     }
   }
@@ -179,8 +159,8 @@ export class Reading {
   }
 
   /** A batch with nothing in it but what is sent along; undefined: nothing was ever begun. */
-  nothing(): Packed | undefined {
-    const { current } = this.#places;
+  emptyBatch(): Packed | undefined {
+    const { current } = this.#positions;
     if (current === undefined) return undefined;
     const { logId, afterId } = current;
     return { logId, bootId: '', afterId, throughId: afterId, entries: [], gaps: [], bytes: 0, lineBytes: 0 };
@@ -192,28 +172,28 @@ export class Reading {
     this.#parts.unshift(...(halves(packed) ?? [withoutEntry(packed, reason)]));
   }
 
-  /** It is with the other side. */
-  arrived({ throughId }: Packed): void {
+  /** It is with the remote. */
+  acknowledged({ throughId }: Packed): void {
     this.#out = undefined;
-    this.#places.moved(throughId);
-    this.#moved = true;
+    this.#positions.moved(throughId);
+    this.unsaved = 'position';
     this.#follow();
   }
 
-  /** The other side says where to go on. True: not where this one was. */
-  goOnAt(position: number): boolean {
-    const { current } = this.#places;
+  /** The remote says where to go on. True: not where this one was. */
+  resumeAt(position: number): boolean {
+    const { current } = this.#positions;
     const at = this.#out?.afterId ?? this.#parts[0]?.afterId ?? current?.afterId;
     if (current === undefined || at === undefined || position === at) return false;
     this.#o.stats.moved(at, position);
-    this.#places.moved(position);
-    this.#moved = true;
+    this.#positions.moved(position);
+    this.unsaved = 'position';
     this.#begin(current.logId, position);
     this.#follow();
     return true;
   }
 
-  #tell(signal: AbortSignal): void {
+  #report(signal: AbortSignal): void {
     const { clock, stats } = this.#o;
     const nowMs = clock.monoMs();
     const trouble = this.#trouble || this.#unread;
@@ -227,15 +207,16 @@ export class Reading {
    * An earlier copy of the log was put in its place, which uses ids again. A reader that tells entries apart by their ids may take
    * the new ones for the old: a collector does, so that it gets them from where they differ; to Kafka all of them go.
    */
-  #goBack({ logId, headId }: LineNow): void {
-    const places = this.#places;
-    const { current } = places;
-    if (current?.logId !== logId || places.isReplaced || current.afterId <= headId || this.#out !== undefined) return;
+  #followRestoredCopy({ logId, headId }: LineState): void {
+    const positions = this.#positions;
+    const { current } = positions;
+    if (current?.logId !== logId || positions.isReplaced || current.afterId <= headId || this.#out !== undefined)
+      return;
     if (this.#wentBack !== logId) this.#o.stats.wentBack(logId, headId, current.afterId);
     this.#wentBack = logId;
     if (this.#o.transport.name === 'collector') return;
-    places.wentBack(headId);
-    this.#moved = true;
+    positions.wentBack(headId);
+    this.unsaved = 'position';
     this.#begin(logId, headId);
   }
 
@@ -247,16 +228,16 @@ export class Reading {
 
   /** Keeps to the log that is sent now: to its end, if it was replaced, and then to the next one. */
   #follow(): void {
-    const places = this.#places;
+    const positions = this.#positions;
     for (;;) {
-      const { current } = places;
+      const { current } = positions;
       if (current === undefined) return;
       if (this.#packer?.logId !== current.logId) this.#begin(current.logId, current.afterId);
-      if (!places.isReplaced) return;
+      if (!positions.isReplaced) return;
       this.#packer?.replaced(current.lastId, 'the log was replaced by another');
       if (this.#packer?.isEmpty !== true || this.#out !== undefined || this.#parts.length > 0) return;
-      places.next();
-      this.#moved = true;
+      positions.next();
+      this.unsaved = 'position';
     }
   }
 

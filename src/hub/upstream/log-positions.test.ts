@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nothingUnset, type SentUnset, sentUnset } from './corrections.ts';
-import { Lag, Places } from './places.ts';
+import { Lag, LogPositions } from './log-positions.ts';
 
 describe('places', () => {
   it('a log that is seen for the first time is sent from its oldest entry on', () => {
-    const places = new Places([]);
+    const places = new LogPositions([]);
     assert.equal(places.seen({ logId: 'a', beginId: 0, firstId: 0, lastId: 0 }), 'known');
     assert.equal(places.current, undefined);
     assert.equal(places.seen({ logId: 'a', beginId: 40, firstId: 40, lastId: 90 }), 'first');
@@ -13,7 +13,7 @@ describe('places', () => {
   });
 
   it('a log that was replaced is brought to its end, then the next one begins', () => {
-    const places = new Places([{ logId: 'a', afterId: 5, lastId: 9 }]);
+    const places = new LogPositions([{ logId: 'a', afterId: 5, lastId: 9 }]);
     assert.equal(places.seen({ logId: 'b', beginId: 1, firstId: 1, lastId: 3 }), 'another');
     assert.equal(places.seen({ logId: 'b', beginId: 1, firstId: 1, lastId: 4 }), 'known');
     assert.deepEqual([places.isReplaced, places.current?.logId], [true, 'a']);
@@ -31,17 +31,17 @@ describe('places', () => {
       [12, 20, 11],
       [15, 15, 14],
     ] as const) {
-      const places = new Places([{ logId: 'a', afterId: 5, lastId: 9 }]);
+      const places = new LogPositions([{ logId: 'a', afterId: 5, lastId: 9 }]);
       places.seen({ logId: 'b', beginId, firstId, lastId: 30 });
       assert.deepEqual(places.all.at(-1), { logId: 'b', afterId, lastId: 30 });
     }
-    const first = new Places([]);
+    const first = new LogPositions([]);
     first.seen({ logId: 'a', beginId: 3, firstId: 8, lastId: 9 });
     assert.equal(first.current?.afterId, 2);
   });
 
   it('of many that were replaced during an outage the first and the newest are kept', () => {
-    const places = new Places([]);
+    const places = new LogPositions([]);
     for (let n = 0; n < 100; n++) places.seen({ logId: `log ${n}`, beginId: 1, firstId: 1, lastId: 2 });
     assert.ok(places.all.length <= 4);
     assert.deepEqual([places.current?.logId, places.all.at(-1)?.logId], ['log 0', 'log 99']);

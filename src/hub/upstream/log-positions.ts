@@ -1,15 +1,15 @@
 /** Where the shipper stands in the logs of the box: in one of them, while others that came after it may wait. Pure. */
 
-export interface Place {
+export interface LogPosition {
   readonly logId: string;
-  /** Everything up to this id is with the other side. */
+  /** Everything up to this id is with the remote. */
   readonly afterId: number;
   /** The last id that is known to have been stored. */
   readonly lastId: number;
 }
 
 /** What a status of the line says of its log. */
-export interface LogNow {
+export interface LogExtent {
   readonly logId: string;
   /** Of the oldest entry, or of a gap before it. */
   readonly beginId: number;
@@ -19,21 +19,21 @@ export interface LogNow {
 }
 
 /** Logs that were replaced while nothing could be sent; of more the middle ones are forgotten. */
-const MOST = 4;
+const MAX_LOGS = 4;
 
-export class Places {
-  #all: Place[];
+export class LogPositions {
+  #all: LogPosition[];
 
-  constructor(saved: readonly Place[]) {
-    this.#all = saved.slice(-MOST);
+  constructor(saved: readonly LogPosition[]) {
+    this.#all = saved.slice(-MAX_LOGS);
   }
 
-  get all(): readonly Place[] {
+  get all(): readonly LogPosition[] {
     return this.#all;
   }
 
   /** That is sent now; undefined: nothing was ever stored, or the line was never asked. */
-  get current(): Place | undefined {
+  get current(): LogPosition | undefined {
     return this.#all[0];
   }
 
@@ -46,7 +46,7 @@ export class Places {
    * A log that is seen for the first time is sent from its beginning on. One that follows another uses its ids on: what went
    * with the other's file was sent, or is in the gap at its end.
    */
-  seen({ logId, beginId, firstId, lastId }: LogNow): 'known' | 'first' | 'another' {
+  seen({ logId, beginId, firstId, lastId }: LogExtent): 'known' | 'first' | 'another' {
     const last = this.#all.at(-1);
     if (last?.logId === logId) {
       if (lastId > last.lastId) this.#all[this.#all.length - 1] = { ...last, lastId };
@@ -56,17 +56,17 @@ export class Places {
     if (logId === '' || firstId === 0) return 'known';
     const afterId = Math.min(firstId - 1, Math.max(beginId - 1, last?.lastId ?? 0));
     this.#all.push({ logId, afterId, lastId });
-    if (this.#all.length > MOST) this.#all.splice(1, 1);
+    if (this.#all.length > MAX_LOGS) this.#all.splice(1, 1);
     return last === undefined ? 'first' : 'another';
   }
 
-  /** The other side has everything up to this id, or is known to be there. */
+  /** The remote has everything up to this id, or is known to be there. */
   moved(afterId: number): void {
     const { current } = this;
     if (current !== undefined) this.#all[0] = { ...current, afterId, lastId: Math.max(current.lastId, afterId) };
   }
 
-  /** The current log ends before what the other side has. */
+  /** The current log ends before what the remote has. */
   wentBack(lastId: number): void {
     const { current } = this;
     if (current !== undefined) this.#all[0] = { ...current, afterId: lastId, lastId };
@@ -83,7 +83,7 @@ export class Places {
 /** As far apart as looks have to be to be kept. */
 const APART_MS = 5_000;
 /** When there are more, every other one goes: the age of what waits for a month is right to some hours. */
-const MOST_AGES = 512;
+const MAX_SEEN = 512;
 
 export class Lag {
   #logId = '';
@@ -98,7 +98,7 @@ export class Lag {
     // Within a look's distance the earlier moment stands for both: an age is never told too short.
     if (last !== undefined && nowMs - last[1] < APART_MS) last[0] = lastId;
     else this.#looks.push([lastId, nowMs]);
-    if (this.#looks.length > MOST_AGES) this.#thin();
+    if (this.#looks.length > MAX_SEEN) this.#thin();
   }
 
   /** Each two become one: the ids of the later, the moment of the earlier. */
