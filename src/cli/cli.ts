@@ -3,23 +3,31 @@
  * sockets, from a laptop by --host. main.ts calls runCli for every subcommand but `serve`; its own local commands are added through `local`.
  */
 import { Command } from 'commander';
-import { addDiscover } from './connection/discover-command.ts';
+import { addCommands, type Entry } from './command.ts';
+import { discoverCommands } from './connection/discover.ts';
 import { exitStatusTable } from './failure.ts';
-import { addAlerts, addAudit } from './hub/audit.ts';
-import { addDict } from './hub/dictionaries.ts';
-import { addImport } from './hub/import.ts';
-import { addOutbox } from './hub/outbox.ts';
-import { addRecord } from './hub/records.ts';
-import { addWebhook } from './hub/webhook-command.ts';
+import { deliveryCommands } from './hub/deliveries.ts';
+import { dictionaryCommands } from './hub/dictionaries.ts';
+import { importCommands } from './hub/import.ts';
+import { auditCommands, outboxCommands } from './hub/outbox.ts';
+import { recordCommands } from './hub/records.ts';
+import { subscriptionCommands } from './hub/subscriptions.ts';
 import type { CliIo } from './io.ts';
-import { addLog } from './line/log.ts';
-import { addBreak, addModem } from './line/modem.ts';
-import { addMonitor } from './line/monitor-command.ts';
-import { addClose, addConfig, addDevices, addOpen } from './line/port.ts';
-import { addReceive } from './line/receive.ts';
-import { addSend } from './line/send.ts';
-import { addStatus } from './line/status.ts';
+import { logCommands } from './line/log.ts';
+import { monitorCommands } from './line/monitor.ts';
+import { packetCommands } from './line/packets.ts';
+import { portCommands, wireCommands } from './line/port.ts';
+import { statusCommands } from './line/status.ts';
 import { type LocalSockets, Shell } from './shell.ts';
+
+/** Every command that calls a service, in the order of the help, under its headings. */
+const commands: Readonly<Record<string, readonly (readonly Entry[])[]>> = {
+  'The line:': [portCommands, packetCommands, monitorCommands, wireCommands],
+  'The log and the state:': [logCommands, statusCommands],
+  'Reference data:': [dictionaryCommands, recordCommands, importCommands],
+  'Delivery:': [outboxCommands, subscriptionCommands, deliveryCommands, auditCommands],
+  'On this network:': [discoverCommands],
+};
 
 /** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */
 export interface LocalShell {
@@ -85,17 +93,10 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
       getErrHasColors: () => false,
     })
     .addHelpText('after', `${firstSteps}\n${exitStatusTable()}`);
-  program.commandsGroup('The line:');
-  for (const add of [addDevices, addOpen, addClose, addConfig, addSend, addReceive, addMonitor, addModem, addBreak])
-    add(program, shell);
-  program.commandsGroup('The log and the state:');
-  for (const add of [addLog, addStatus]) add(program, shell);
-  program.commandsGroup('Reference data:');
-  for (const add of [addDict, addRecord, addImport]) add(program, shell);
-  program.commandsGroup('Delivery:');
-  for (const add of [addOutbox, addWebhook, addAlerts, addAudit]) add(program, shell);
-  program.commandsGroup('On this network:');
-  addDiscover(program, shell);
+  for (const [heading, groups] of Object.entries(commands)) {
+    program.commandsGroup(heading);
+    for (const group of groups) addCommands(program, shell, group);
+  }
   program.commandsGroup('On this machine:');
   parts.local?.(program, { io, warn: shell.warn, setStatus: (status) => (shell.status = status) });
   addExitStatus(program, io);

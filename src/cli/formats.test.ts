@@ -9,7 +9,7 @@ import { CliFailure, exitStatus, exitStatusTable, failureLine } from './failure.
 import { parsePosition } from './line/log.ts';
 import { openConfig } from './line/port.ts';
 import { parities, parseSettings, settingsText, stopBitses } from './line/settings.ts';
-import { isHealthy, statusText } from './line/status-text.ts';
+import { isHealthy, statusText } from './line/status.ts';
 import { EntryPrinter, type LogItem, logItems, rowBytes } from './output/entries.ts';
 import {
   asciiColumn,

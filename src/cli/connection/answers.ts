@@ -28,6 +28,11 @@ export class Fields {
     return typeof value === 'string' ? value : this.#missing(field, 'text');
   }
 
+  /** A text, or a number as text. */
+  shown(field: string): string {
+    return typeof this.raw[field] === 'number' ? String(this.number(field)) : this.text(field);
+  }
+
   /** null and missing are the default. */
   textOr<D>(field: string, otherwise: D): string | D {
     return this.raw[field] == null ? otherwise : this.text(field);

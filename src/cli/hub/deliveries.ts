@@ -1,76 +1,82 @@
 /** webhook deliveries, delivery, retry: what was sent, what became of it, and sending it again. */
-import { type Command, Option } from 'commander';
+import { type Given, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath, type Hub } from '../connection/hub-client.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import { type Json, type JsonObject, jsonLine, shownJson } from '../output/json.ts';
+import { type Json, type JsonObject, shownJson } from '../output/json.ts';
 import { counted, spanText } from '../output/numbers.ts';
 import { cut, labelledWrapped, table } from '../output/table.ts';
-import type { HubCall, Shell } from '../shell.ts';
-import { showList } from './listing.ts';
-import { instantArgument, type ReasonOption, reasonField, tell, timeText, withLimit } from './refdata-options.ts';
-import { subscriptionPath, withAuditReason } from './subscriptions.ts';
-import { kindText } from './webhook-text.ts';
+import type { Args, Call } from '../shell.ts';
+import {
+  ask,
+  auditReason,
+  type Cells,
+  hubCommands,
+  instant,
+  limitOption,
+  list,
+  type Row,
+  several,
+  type Target,
+  tell,
+  timeText,
+} from './hub-command.ts';
+import { kindText } from './subscriptions.ts';
 
-/** Each carries the first 4 KiB of its last answer. */
-const pageSize = 200;
 const usualDeliveries = 50;
 const states = ['pending', 'retrying', 'delivered', 'rejected', 'failed'];
 const endStates = ['rejected', 'failed', 'delivered'];
 
-interface ListOptions {
-  readonly state?: string;
-  readonly subscription?: string;
-  readonly limit?: number;
-}
-interface RetryOptions extends ReasonOption {
-  readonly subscription?: string;
-  readonly from?: string;
-  readonly to?: string;
-  readonly state?: readonly string[];
-}
+const listOptions = [
+  option('--state <state>', `only these: ${states.join(', ')}`, { choices: states, field: 'state' }),
+  option('--subscription <id>', 'only of this subscription', { field: 'subscription' }),
+  limitOption(usualDeliveries),
+] as const;
 
-export function addDeliveries(webhook: Command, shell: Shell): void {
-  const list = webhook
-    .command('deliveries')
-    .description('list deliveries, newest first: their state, attempts, when the next is, what the last one met')
-    .addOption(new Option('--state <state>', `only these: ${states.join(', ')}`).choices(states))
-    .option('--subscription <id>', 'only of this subscription');
-  shell.hub<ListOptions>(withLimit(list, String(usualDeliveries)), {
-    what: 'cannot list the deliveries',
-    run: listDeliveries,
-  });
-  const show = webhook
-    .command('delivery')
-    .argument('<id>', 'of the delivery: lineside webhook deliveries shows it')
-    .description('show a delivery: every attempt, what was answered, and the body')
-    .option('--body', 'print the body alone, to the byte: what the signature is of');
-  shell.hub<{ body?: boolean }>(show, {
-    what: ([id = '']) => `cannot show delivery ${safeText(id)}`,
-    run: showDelivery,
-  });
-  addRetry(webhook, shell);
-}
+const retryOptions = [
+  option('--subscription <id>', 'those of this subscription, instead of one delivery'),
+  option('--from <time>', 'only those made from this time on: RFC 3339, or an age as 10m, 2h, 7d', {
+    field: 'from',
+    value: instant,
+  }),
+  option('--to <time>', 'only those made before this time', { field: 'to', value: instant }),
+  option('--state <state>', `only these (${endStates.join(', ')}), several times; default rejected and failed`, {
+    choices: endStates,
+    parse: several(endStateOf),
+    field: 'states',
+  }),
+  auditReason,
+] as const;
 
-function addRetry(webhook: Command, shell: Shell): void {
-  const command = webhook
-    .command('retry')
-    .argument('[delivery]', 'its id: lineside webhook deliveries shows it')
-    .description('send again, with the same id and bytes: one delivery, or those of a subscription that were given up')
-    .option('--subscription <id>', 'those of this subscription, instead of one delivery')
-    .option('--from <time>', 'only those made from this time on: RFC 3339, or an age as 10m, 2h, 7d')
-    .option('--to <time>', 'only those made before this time')
-    .addOption(
-      new Option('--state <state>', `only these (${endStates.join(', ')}), several times; default rejected and failed`)
-        .choices(endStates)
-        .argParser<string[]>((text, before) => [...(before ?? []), endStateOf(text)]),
-    );
-  shell.hub<RetryOptions>(withAuditReason(command), {
-    what: ([id]) => (id === undefined ? 'cannot send again' : `cannot send delivery ${safeText(id)} again`),
-    run: retry,
-  });
-}
+export const deliveryCommands = hubCommands([
+  {
+    command: 'webhook deliveries',
+    heading: 'Deliveries:',
+    help: 'list deliveries, newest first: their state, attempts, when the next is, what the last one met',
+    options: listOptions,
+    what: 'list the deliveries',
+    request: 'GET admin/webhooks/deliveries',
+    answer: listDeliveries,
+  },
+  {
+    command: 'webhook delivery',
+    help: 'show a delivery: every attempt, what was answered, and the body',
+    arguments: [{ name: '<id>', help: 'of the delivery: lineside webhook deliveries shows it' }],
+    options: [option('--body', 'print the body alone, to the byte: what the signature is of')],
+    what: 'show delivery <id>',
+    request: 'GET admin/webhooks/deliveries/<id>',
+    answer: showDelivery,
+  },
+  {
+    command: 'webhook retry',
+    help: 'send again, with the same id and bytes: one delivery, or those of a subscription that were given up',
+    arguments: [{ name: '[delivery]', help: 'its id: lineside webhook deliveries shows it' }],
+    options: retryOptions,
+    what: ({ delivery }) => (delivery === undefined ? 'send again' : `send delivery ${safeText(delivery)} again`),
+    answer: retry,
+  },
+]);
 
 function endStateOf(text: string): string {
   if (endStates.includes(text)) return text;
@@ -78,18 +84,20 @@ function endStateOf(text: string): string {
   throw usageFailure(why, `Sent again are ${endStates.join(', ')}.`);
 }
 
-function deliveryPath(...parts: readonly string[]): string {
-  return apiPath('admin', 'webhooks', 'deliveries', ...parts);
-}
+type ListCall = Call<Given<typeof listOptions>>;
 
-async function listDeliveries(call: HubCall<ListOptions>): Promise<number> {
-  const { state, subscription, limit } = call.options;
-  const hub = await call.hub();
-  const pages = hub.pages(deliveryPath(), { state, subscription }, pageSize, limit ?? usualDeliveries);
+async function listDeliveries(call: ListCall, [, path]: Target, query: JsonObject): Promise<number> {
+  const { state } = call.options;
   const now = call.io.clock.wallMs();
-  const none = state === undefined ? 'there are no deliveries' : `there are no deliveries that are ${state}`;
-  const status = await showList(call, pages, { heading: deliveryHeading, row: (raw) => deliveryRow(raw, now), none });
-  if (!call.json && (await isOffline(hub))) await call.out.write(offlineText);
+  const status = await list(call, path, query, {
+    item: 'the delivery',
+    // Each carries the first 4 KiB of its last answer.
+    pageSize: 200,
+    usualLimit: usualDeliveries,
+    columns: deliveryColumns(now),
+    none: state === undefined ? 'there are no deliveries' : `there are no deliveries that are ${state}`,
+  });
+  if (!call.json && (await isOffline(await call.hub()))) await call.out.write(offlineText);
   return status;
 }
 
@@ -97,16 +105,20 @@ async function isOffline(hub: Hub): Promise<boolean> {
   return new Fields(await hub.get(apiPath('admin', 'webhooks', 'status')), 'the status').truth('offline');
 }
 
-async function showDelivery(call: HubCall<{ body?: boolean }>, [id = '']: readonly string[]): Promise<number> {
+async function showDelivery(
+  call: Call<{ body?: true }>,
+  to: Target,
+  fields: JsonObject,
+  { id = '' }: Args,
+): Promise<number> {
   const { body: bodyAlone } = call.options;
   if (bodyAlone === true && call.json) throw usageFailure('--body and --json exclude each other', 'Give one of them.');
   if (id === '') throw usageFailure('the id of the delivery is empty', 'lineside webhook deliveries shows them.');
-  const hub = await call.hub();
-  const raw = await hub.get(deliveryPath(id));
+  const raw = await ask(call, to, fields);
   const delivery = new Fields(raw, 'the delivery');
   const text = deliveryText(delivery, call.io.clock.wallMs(), call.out.width);
-  if (bodyAlone === true) await call.out.write(wholeBody(delivery));
-  else await call.out.write(call.json ? jsonLine(raw) : text);
+  if (bodyAlone !== true) return tell(call, raw, text.trimEnd());
+  await call.out.write(wholeBody(delivery));
   return exitStatus.ok;
 }
 
@@ -116,44 +128,39 @@ function wholeBody(delivery: Fields): string {
   throw new CliFailure({ status: exitStatus.nothing, code: 'NO_BODY', why: withheldText });
 }
 
-async function retry(call: HubCall<RetryOptions>, [id]: readonly string[]): Promise<number> {
-  const { subscription, from, to, state } = call.options;
-  if ((id === undefined) === (subscription === undefined) || id === '' || subscription === '') {
+type RetryCall = Call<Given<typeof retryOptions>>;
+
+async function retry(call: RetryCall, _: Target, fields: JsonObject, { delivery }: Args): Promise<number> {
+  const { subscription } = call.options;
+  if ((delivery === undefined) === (subscription === undefined) || delivery === '' || subscription === '') {
     throw usageFailure('it is not said what to send again', 'Give the id of a delivery, or --subscription ID.');
   }
-  if (subscription !== undefined) return retryAll(call, subscription);
-  if ((from ?? to ?? state) !== undefined) {
+  if (subscription !== undefined) return retryAll(call, subscription, fields);
+  if (['from', 'to', 'states'].some((field) => fields[field] !== undefined)) {
     throw usageFailure('--from, --to and --state go with --subscription', 'Give --subscription ID, or drop them.');
   }
-  const hub = await call.hub();
-  const answer = await hub.write('POST', deliveryPath(id ?? '', 'resend'), reasonField(call.options));
+  const path = apiPath('admin', 'webhooks', 'deliveries', delivery ?? '', 'resend');
+  const answer = await ask(call, ['POST', path], fields);
   const sent = new Fields(answer, 'the delivery');
-  await tell(call, answer, `delivery ${safeText(sent.text('deliveryId'))} is sent again`);
-  return exitStatus.ok;
+  return tell(call, answer, `delivery ${safeText(sent.text('deliveryId'))} is sent again`);
 }
 
-async function retryAll(call: HubCall<RetryOptions>, subscription: string): Promise<number> {
-  const { from, to, state } = call.options;
-  const now = call.io.clock.wallMs();
-  const range = {
-    ...(from === undefined ? {} : { from: instantArgument(from, now) }),
-    ...(to === undefined ? {} : { to: instantArgument(to, now) }),
-  };
-  if (range.from !== undefined && range.to !== undefined && Date.parse(range.from) >= Date.parse(range.to)) {
+async function retryAll(call: RetryCall, subscription: string, fields: JsonObject): Promise<number> {
+  const { from, to } = fields as { readonly from?: string; readonly to?: string };
+  if (from !== undefined && to !== undefined && Date.parse(from) >= Date.parse(to)) {
     throw usageFailure('--from is not before --to');
   }
-  const body = { ...range, ...(state === undefined ? {} : { states: state }), ...reasonField(call.options) };
-  const hub = await call.hub();
-  const answer = await hub.write('POST', subscriptionPath(subscription, 'resend'), body);
+  const path = apiPath('admin', 'webhooks', 'subscriptions', subscription, 'resend');
+  const answer = await ask(call, ['POST', path], fields);
   const count = new Fields(answer, 'the answer').number('deliveries');
-  const line = count === 0 ? 'there is none to send again' : `${counted(count, 'delivery', 'deliveries')} sent again`;
-  await tell(call, answer, line);
-  return exitStatus.ok;
+  return tell(
+    call,
+    answer,
+    count === 0 ? 'there is none to send again' : `${counted(count, 'delivery', 'deliveries')} sent again`,
+  );
 }
 
 // Deliveries for people: how old, how often tried, when again, and what was in the way.
-
-type Row = readonly [string, string];
 
 const offlineText =
   'The device is offline (no route, or no remote host takes a connection): due deliveries wait and use up no attempts.\n';
@@ -162,19 +169,16 @@ const offlineText =
 const withheldText = 'it is not kept any more, or your token does not open its scopes';
 
 /** Narrow, so that nothing is cut off at 80 columns but a long name: `delivery ID` has the words. */
-const deliveryHeading = ['DELIVERY', 'STATE', 'AGE', 'TRIES', 'NEXT IN', 'LAST', 'TO'];
-
-function deliveryRow(raw: JsonObject, nowMs: number): string[] {
-  const item = new Fields(raw, 'the delivery');
-  return [
-    safeText(item.text('deliveryId')),
-    stateWord(item),
-    roughly(ageText(item.text('occurredAt'), nowMs)),
-    String(item.number('attempts')),
-    roughly(nextText(item)),
-    lastWord(item.objectOr('lastAttempt', undefined)),
-    safeText(item.text('subscriptionName')),
-  ];
+function deliveryColumns(nowMs: number): Cells {
+  return {
+    DELIVERY: '{deliveryId}',
+    STATE: stateWord,
+    AGE: (item) => roughly(ageText(item.text('occurredAt'), nowMs)),
+    TRIES: '{attempts}',
+    'NEXT IN': (item) => roughly(nextText(item)),
+    LAST: (item) => lastWord(item.objectOr('lastAttempt', undefined)),
+    TO: '{subscriptionName}',
+  };
 }
 
 /** Those that wait for a person stand out. */

@@ -2,9 +2,8 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { type Command, Option } from 'commander';
+import { type Given, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
-import { apiPath } from '../connection/hub-client.ts';
 import { fileFailure } from '../connection/secrets.ts';
 import { tooSlow } from '../connection/service.ts';
 import { CliFailure, exitStatus } from '../failure.ts';
@@ -12,9 +11,9 @@ import { safeText } from '../output/hex.ts';
 import { jsonLine } from '../output/json.ts';
 import { byteSize, grouped, spanText } from '../output/numbers.ts';
 import { cut } from '../output/table.ts';
-import type { AnyCall, HubCall, Shell } from '../shell.ts';
+import type { Call } from '../shell.ts';
+import { hubCommands, reason, reasonHeader, timeText } from './hub-command.ts';
 import { readable } from './json-input.ts';
-import { type ReasonOption, reasonHeader, timeText, withReason } from './refdata-options.ts';
 
 // How an upload comes along: a bar on a terminal, a line now and then elsewhere, nothing with --json.
 
@@ -27,7 +26,7 @@ const waitingMs = 1000;
 const barWidth = 24;
 
 class UploadProgress {
-  readonly #call: AnyCall<object>;
+  readonly #call: Call<object>;
   readonly #total: number | undefined;
   readonly #startedAt: number;
   #shownAt: number;
@@ -37,7 +36,7 @@ class UploadProgress {
   #ended = false;
 
   /** `total`: in bytes; undefined where it is not known. */
-  constructor(call: AnyCall<object>, total: number | undefined) {
+  constructor(call: Call<object>, total: number | undefined) {
     this.#call = call;
     this.#total = total;
     this.#startedAt = call.io.clock.monoMs();
@@ -111,10 +110,6 @@ class UploadProgress {
   }
 }
 
-interface ImportOptions extends ReasonOption {
-  readonly format?: 'ndjson' | 'json';
-}
-
 const mediaTypes = { ndjson: 'application/x-ndjson', json: 'application/json' } as const;
 
 /**
@@ -123,39 +118,50 @@ const mediaTypes = { ndjson: 'application/x-ndjson', json: 'application/json' } 
  */
 const usualTimeoutSeconds = 600;
 
-export function addImport(program: Command, shell: Shell): void {
-  const command = program
-    .command('import')
-    .argument('<file>', 'the bundle, NDJSON or JSON (-: standard input)')
-    .description('import a bundle of records (-: standard input): one transaction, all or nothing')
-    .addOption(new Option('--format <format>', 'default: json for *.json, else ndjson').choices(['ndjson', 'json']))
-    .addHelpText(
-      'after',
-      '\nA line each (ndjson): {"dictionary": "pumps", "businessKey": "P-101", "data": {...}}, where it is wanted with\n"validFrom" and "action" (upsert, the default, or close); or JSON: {"items": [...]}. When anything is wrong with it,\nnothing is imported and every fault is listed. The service takes bundles one after the other;\n--timeout is how long it may give no sign.\n\nExamples:\n  lineside import site.ndjson --reason "from the planning office"\n  zcat site.ndjson.gz | lineside import -\n',
-    );
-  shell.hub<ImportOptions>(withReason(command), {
-    what: ([file = '']) => `cannot import ${file === '-' ? 'standard input' : safeText(file)}`,
-    timeoutSeconds: usualTimeoutSeconds,
-    run: importBundle,
-  });
-}
+const options = [
+  option('--format <format>', 'default: json for *.json, else ndjson', { choices: ['ndjson', 'json'] }),
+  reason,
+] as const;
 
-async function importBundle(call: HubCall<ImportOptions>, [file = '']: readonly string[]): Promise<number> {
-  const { options } = call;
-  const format = options.format ?? (file.endsWith('.json') ? 'json' : 'ndjson');
-  const headers = { 'content-type': mediaTypes[format], ...reasonHeader(options) };
+export const importCommands = hubCommands([
+  {
+    command: 'import',
+    help: 'import a bundle of records (-: standard input): one transaction, all or nothing',
+    arguments: [{ name: '<file>', help: 'the bundle, NDJSON or JSON (-: standard input)' }],
+    options,
+    notes: `A line each (ndjson): {"dictionary": "pumps", "businessKey": "P-101", "data": {...}}, where it is wanted with
+"validFrom" and "action" (upsert, the default, or close); or JSON: {"items": [...]}. When anything is wrong with it,
+nothing is imported and every fault is listed. The service takes bundles one after the other;
+--timeout is how long it may give no sign.`,
+    examples: [
+      'lineside import site.ndjson --reason "from the planning office"',
+      'zcat site.ndjson.gz | lineside import -',
+    ],
+    what: ({ file = '' }) => `import ${file === '-' ? 'standard input' : safeText(file)}`,
+    timeoutSeconds: usualTimeoutSeconds,
+    request: 'POST imports',
+    answer: (call: ImportCall, [, path], { changeReason }, { file = '' }) =>
+      importBundle(call, path, reasonHeader(changeReason), file),
+  },
+]);
+
+type ImportCall = Call<Given<typeof options>>;
+
+async function importBundle(
+  call: ImportCall,
+  path: string,
+  reason: Readonly<Record<string, string>>,
+  file: string,
+): Promise<number> {
+  const format = call.options.format ?? (file.endsWith('.json') ? 'json' : 'ndjson');
+  const headers = { 'content-type': mediaTypes[format], ...reason };
   const hub = await call.hub();
   const source = await openSource(call, file);
   const upload = new Upload(call, source);
   try {
     const chunks = await upload.begin();
     const length = source.bytes === undefined ? {} : { 'content-length': String(source.bytes) };
-    const request = {
-      method: 'POST',
-      path: apiPath('imports'),
-      headers: { ...headers, ...length },
-      body: chunks,
-    } as const;
+    const request = { method: 'POST', path, headers: { ...headers, ...length }, body: chunks } as const;
     const answer = await hub.upload(request, upload.ended);
     await upload.finish();
     await call.out.write(call.json ? jsonLine(answer) : resultText(new Fields(answer, 'the result')));
@@ -174,7 +180,7 @@ interface Source {
   readonly bytes: number | undefined;
 }
 
-async function openSource(call: HubCall<object>, path: string): Promise<Source> {
+async function openSource(call: Call<object>, path: string): Promise<Source> {
   if (path === '-') return { stream: call.io.stdin, name: 'standard input', bytes: undefined };
   let handle: FileHandle;
   try {
@@ -199,7 +205,7 @@ function emptyFailure(): CliFailure {
 
 /** The bundle on its way: what was sent, and who is waiting for whom. */
 class Upload {
-  readonly #call: HubCall<object>;
+  readonly #call: Call<object>;
   readonly #source: Source;
   readonly #progress: UploadProgress;
   readonly #limit = new AbortController();
@@ -210,7 +216,7 @@ class Upload {
   /** There is an answer, or none is waited for: it may come while the source is still being read. */
   #over = false;
 
-  constructor(call: HubCall<object>, source: Source) {
+  constructor(call: Call<object>, source: Source) {
     this.#call = call;
     this.#source = source;
     this.#progress = new UploadProgress(call, source.bytes);

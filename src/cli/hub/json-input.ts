@@ -6,20 +6,20 @@ import { fileFailure } from '../connection/secrets.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import type { Json, JsonObject } from '../output/json.ts';
-import type { AnyCall } from '../shell.ts';
+import type { Call } from '../shell.ts';
 
 /** Data may have 256 KiB and a schema 64 KiB, written as densely as can be: this leaves room for any layout. */
 const maxTextBytes = 1024 * 1024;
 
 /** DATA of a command line: JSON text, @FILE, or - for standard input. */
-export async function dataArgument(call: AnyCall<object>, text: string): Promise<JsonObject> {
+export async function dataArgument(call: Call<object>, text: string): Promise<JsonObject> {
   if (text === '-') return jsonOfFile(call, '-');
   if (text.startsWith('@')) return jsonOfFile(call, text.slice(1));
   return objectOf(text, 'DATA');
 }
 
 /** A file that holds one JSON object; -: standard input. */
-export async function jsonOfFile(call: AnyCall<object>, path: string): Promise<JsonObject> {
+export async function jsonOfFile(call: Call<object>, path: string): Promise<JsonObject> {
   if (path === '') throw usageFailure('no file is named', 'Write @FILE, or - for standard input.');
   const name = path === '-' ? 'standard input' : path;
   const source = path === '-' ? call.io.stdin : createReadStream(path, { signal: call.stop });

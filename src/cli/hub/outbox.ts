@@ -1,36 +1,180 @@
-/** outbox: what is still to be told to the broker, and why it waits; its dead letters are beside this file. */
-import type { Command } from 'commander';
+/** outbox: what is still to be published to the broker, and why it waits; its dead letters; alerts; the audit. */
+import { option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
-import { apiPath } from '../connection/hub-client.ts';
-import { exitStatus } from '../failure.ts';
+import { apiPath, type Hub } from '../connection/hub-client.ts';
+import { CliFailure, exitStatus } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import { jsonLine } from '../output/json.ts';
+import { type JsonObject, jsonLine, shownJson } from '../output/json.ts';
 import { counted, grouped, spanText } from '../output/numbers.ts';
 import { labelledWrapped } from '../output/table.ts';
-import type { HubCall, Shell } from '../shell.ts';
-import { type WatchOptions, watched, watchInterval } from '../watch.ts';
-import { addDeadLetters } from './dead-letters.ts';
-import { timeText } from './refdata-options.ts';
+import type { Args, Call } from '../shell.ts';
+import { isWatched, type WatchOptions, watch, watched } from '../watch.ts';
+import {
+  auditReason,
+  hubCommands,
+  numberArgument,
+  type Row,
+  type Target,
+  tell,
+  timeText,
+  wholeList,
+} from './hub-command.ts';
 
-export function addOutbox(program: Command, shell: Shell): void {
-  const command = program
-    .command('outbox')
-    .enablePositionalOptions()
-    .description('show what waits for the broker and why; `outbox dead-letters` shows what was given up')
-    .option('--watch [seconds]', 'again every second (or so many), until Ctrl-C', watchInterval)
-    .addHelpText(
-      'after',
-      '\nExamples:\n  lineside outbox\n  lineside outbox --watch 5\n  lineside outbox --json | jq .waiting\n  lineside outbox dead-letters\n',
-    );
-  shell.hub<WatchOptions>(command, {
-    what: 'cannot read the outbox',
-    endsOnCtrlC: ({ watch }) => watch !== undefined,
-    run: (call) => watched(call, (lead) => show(call, lead)),
-  });
-  addDeadLetters(command, shell);
+/** Each carries its envelope, with up to 256 KiB of data twice. */
+const deadLetters = { item: 'the dead letter', pageSize: 50 };
+const deadLetter = numberArgument('its number');
+
+export const outboxCommands = hubCommands([
+  {
+    command: 'outbox',
+    help: 'show what waits for the broker and why; `outbox dead-letters` shows what was given up',
+    options: [watch],
+    examples: [
+      'lineside outbox',
+      'lineside outbox --watch 5',
+      'lineside outbox --json | jq .waiting',
+      'lineside outbox dead-letters',
+    ],
+    what: 'read the outbox',
+    endsOnCtrlC: isWatched,
+    answer: (call: Call<WatchOptions>) => watched(call, (lead) => showOutbox(call, lead)),
+  },
+  {
+    command: 'outbox dead-letters',
+    help: 'changes that could not be sent: list (default), show, requeue, discard',
+    examples: [
+      'lineside outbox dead-letters',
+      'lineside outbox dead-letters show 17',
+      'lineside outbox dead-letters requeue 17 --reason "the ACL is fixed"',
+    ],
+  },
+  {
+    command: 'outbox dead-letters list',
+    isDefault: true,
+    help: 'list them',
+    what: 'list the dead letters',
+    request: 'GET admin/outbox/dead-letters',
+    ...deadLetters,
+    limited: true,
+    columns: {
+      ID: '{id}',
+      DIED: '{diedAt:time}',
+      RECORD: '{dictionary}:{businessKey} {action}',
+      REASON: '{reason}',
+    },
+    none: 'there are no dead letters',
+  },
+  {
+    command: 'outbox dead-letters show',
+    help: 'show one, with the event as it would have been sent',
+    arguments: [deadLetter],
+    what: 'show dead letter <id>',
+    request: 'GET admin/outbox/dead-letters',
+    answer: showDead,
+  },
+  {
+    command: 'outbox dead-letters requeue',
+    help: 'send it again; later changes of its key may have gone before',
+    arguments: [deadLetter],
+    options: [auditReason],
+    what: 'requeue dead letter <id>',
+    request: 'POST admin/outbox/dead-letters/<id>/requeue',
+    done: 'dead letter <id> waits again to be sent',
+  },
+  {
+    command: 'outbox dead-letters discard',
+    help: 'discard it permanently: consumers never hear of this change',
+    arguments: [deadLetter],
+    options: [{ ...auditReason, required: true }],
+    what: 'discard dead letter <id>',
+    request: 'POST admin/outbox/dead-letters/<id>/discard',
+    done: 'dead letter <id> is discarded',
+  },
+]);
+
+export const auditCommands = hubCommands([
+  {
+    command: 'alerts',
+    help: 'show what is wrong with the delivery and the machine now; status 1 when there is anything but news (info)',
+    examples: ['lineside alerts || echo "look at lineside outbox"'],
+    what: 'read the alerts',
+    answer: showAlerts,
+  },
+  {
+    command: 'audit',
+    help: 'show who did what to the reference data, the outbox and the webhooks, newest first',
+    options: [
+      option('--action <action>', 'only these: outbox.dlq, outbox.discard, records.imported, webhook.updated, ...', {
+        field: 'action',
+      }),
+    ],
+    examples: ['lineside audit', 'lineside audit --action outbox.dlq --limit 10'],
+    what: 'read the audit',
+    request: 'GET admin/audit',
+    item: 'the audit record',
+    // The interface's largest page.
+    pageSize: 1000,
+    limited: true,
+    usualLimit: 50,
+    columns: {
+      WHEN: '{at:time}',
+      WHO: '{actor}',
+      ACTION: '{action}',
+      WHAT: '{subject}',
+      DETAILS: '{details:json}',
+    },
+    none: 'there is nothing in the audit',
+  },
+]);
+
+async function showAlerts(call: Call<object>): Promise<number> {
+  const hub = await call.hub();
+  const items = new Fields(await hub.get(apiPath('alerts')), 'the list').objects('items');
+  const rows = items.map(alertRow);
+  await tell(
+    call,
+    { alerts: items },
+    rows.length === 0 ? 'no alerts' : labelledWrapped(rows, call.out.width).trimEnd(),
+  );
+  return items.every(({ severity }) => severity === 'info') ? exitStatus.ok : exitStatus.refused;
 }
 
-async function show(call: HubCall<object>, lead: string): Promise<number> {
+function alertRow(raw: JsonObject): Row {
+  const alert = new Fields(raw, 'the alert');
+  const span = spanText(Math.round(alert.number('forSeconds') * 1000));
+  return [
+    safeText(alert.text('name')),
+    `${safeText(alert.text('severity'))}, for ${span}: ${safeText(alert.text('summary'))}`,
+  ];
+}
+
+async function showDead(call: Call<object>, [, path]: Target, _: JsonObject, { id = '' }: Args): Promise<number> {
+  const raw = await find(await call.hub(), path, Number(id));
+  const dead = new Fields(raw, deadLetters.item);
+  const withheld = raw['envelope'] === null;
+  const name = safeText(`${dead.text('dictionary')}:${dead.text('businessKey')}`);
+  const rows: Row[] = [
+    ['Dead letter', `${dead.number('id')}, since ${timeText(dead.text('diedAt'))}`],
+    ['Reason', `${safeText(dead.text('reason'))} (after ${counted(dead.number('attempts'), 'attempt')})`],
+    ['Record', `${name}, ${safeText(dead.text('action'))} at ${timeText(dead.text('txTime'))}`],
+    ['Topic', safeText(dead.text('topic'))],
+    ['Event', withheld ? `not shown: your token does not open the scope ${safeText(dead.text('scope'))}` : ''],
+  ];
+  const event = withheld ? '' : shownJson(dead.object('envelope').raw, 2);
+  return tell(call, raw, `${labelledWrapped(rows, call.out.width)}${event}`.trimEnd());
+}
+
+/** The interface has no route for a single one, and a box has few. */
+async function find(hub: Hub, path: string, id: number): Promise<JsonObject> {
+  for await (const page of hub.pages(path, {}, deadLetters.pageSize, wholeList)) {
+    const found = page.find((item) => item['id'] === id);
+    if (found !== undefined) return found;
+  }
+  const next = 'lineside outbox dead-letters lists them.';
+  throw new CliFailure({ status: exitStatus.nothing, code: 'NOT_FOUND', why: 'there is no such dead letter', next });
+}
+
+async function showOutbox(call: Call<object>, lead: string): Promise<number> {
   const hub = await call.hub();
   const now = await hub.get(apiPath('admin', 'outbox'));
   const text = outboxText(new Fields(now, 'the outbox'), call.out.width);
@@ -39,8 +183,6 @@ async function show(call: HubCall<object>, lead: string): Promise<number> {
 }
 
 // The outbox for people, for one at 3 a.m. with a torch too: what waits, why, since when, and whether anything is lost.
-
-type Row = readonly [string, string];
 
 function outboxText(outbox: Fields, width: number): string {
   const broker = outbox.object('broker');

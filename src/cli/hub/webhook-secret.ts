@@ -1,33 +1,27 @@
 /** A subscription's secret: out of a file or standard input, or made here; never on a command line, where all can read it. */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import type { Command } from 'commander';
 import { decodeUtf8 } from '../../shared/base/exact-json.ts';
+import { type Given, option } from '../command.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import type { AnyCall } from '../shell.ts';
+import type { Call } from '../shell.ts';
 import { readable } from './json-input.ts';
-
-export interface SecretOptions {
-  readonly secretFile?: string;
-  readonly generateSecret?: boolean;
-}
 
 /** As many as the output of HMAC-SHA256 has: more add nothing. */
 const generatedBytes = 32;
 /** The service takes at most as many, and tells who has more what is wrong. */
 const maxFileBytes = 8192;
 
-export function withSecretFile(command: Command): Command {
-  return command.option('--secret-file <file>', 'file that holds the secret (-: standard input); one line');
-}
-
-export function withSecret(command: Command): Command {
-  return withSecretFile(command).option('--generate-secret', 'make one, and print it once, as the last line');
-}
+export const secretFile = option('--secret-file <file>', 'file that holds the secret (-: standard input); one line');
+export const secretOptions = [
+  secretFile,
+  option('--generate-secret', 'make one, and print it once, as the last line'),
+] as const;
+export type SecretOptions = Given<typeof secretOptions>;
 
 /** The secret, and whether it is to be shown, being new. */
-export async function secretOf(call: AnyCall<SecretOptions>): Promise<{ secret: string; made: boolean }> {
+export async function secretOf(call: Call<SecretOptions>): Promise<{ secret: string; made: boolean }> {
   const { secretFile, generateSecret } = call.options;
   if ((secretFile !== undefined) === (generateSecret === true)) {
     const why = secretFile === undefined ? 'there is no secret' : 'there are two secrets';
@@ -38,7 +32,7 @@ export async function secretOf(call: AnyCall<SecretOptions>): Promise<{ secret: 
 }
 
 /** What the file holds but for the end of its line. */
-export async function readSecret(call: AnyCall<object>, path: string): Promise<string> {
+export async function readSecret(call: Call<object>, path: string): Promise<string> {
   if (path === '') throw usageFailure('no file is named', 'Give --secret-file FILE, or - for standard input.');
   const name = path === '-' ? 'standard input' : path;
   const source = path === '-' ? call.io.stdin : createReadStream(path, { signal: call.stop });

@@ -3,54 +3,42 @@
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { Command } from 'commander';
 import { systemCode } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
+import { type Given, option } from '../command.ts';
 import { fileFailure } from '../connection/secrets.ts';
 import type { Service } from '../connection/service.ts';
 import { exitStatus, usageFailure } from '../failure.ts';
-import { logItems } from '../output/entries.ts';
+import { gapPhrase, jsonLines, logItems } from '../output/entries.ts';
 import { entryClockName } from '../output/json.ts';
-import { jsonLines } from '../output/json-lines.ts';
 import { byteSize, counted, exact, grouped, systemZone, utcTime } from '../output/numbers.ts';
 import type { Output } from '../output/output.ts';
-import type { Call, Shell } from '../shell.ts';
-import { announcer } from './announcer.ts';
-import { type RangeOptions, rangeQuery, withRange } from './log-options.ts';
+import type { Call } from '../shell.ts';
+import { rangeOptions, rangeQuery } from './log-query.ts';
 import { type CaptureEntry, captureGap, captureHead, capturePackets } from './pcapng.ts';
-import { LogReader } from './reader.ts';
-import { gapPhrase } from './status-text.ts';
+import { announcer, LogReader } from './reader.ts';
 
-interface ExportOptions extends RangeOptions {
-  readonly format: 'raw' | 'jsonl' | 'pcapng';
-  readonly output: string;
-  readonly base64?: boolean;
-}
+const group = 'How:';
+export const exportOptions = [
+  ...rangeOptions,
+  option('--format <format>', 'raw: the bytes; jsonl: a JSON object to a line; pcapng: for Wireshark', {
+    group,
+    choices: ['raw', 'jsonl', 'pcapng'],
+    required: true,
+  }),
+  option('-o, --output <file>', 'where to (-: standard output); a file appears when it is complete', {
+    group,
+    usual: '-',
+  }),
+  option('--base64', 'with jsonl: data as base64 instead of hex', { group }),
+] as const;
+type ExportOptions = Given<typeof exportOptions>;
 
 /** A restart of the service in the middle of a long export is survived; a service that stays away is not waited for. */
 const retriesWithoutProgress = 6;
 const progressMs = 500;
 
-export function addExport(log: Command, shell: Shell): void {
-  const command = log.command('export').description('write the log, or a range of it, to a file');
-  withRange(command)
-    .optionsGroup('How:')
-    .addOption(
-      command
-        .createOption('--format <format>', 'raw: the bytes; jsonl: a JSON object to a line; pcapng: for Wireshark')
-        .choices(['raw', 'jsonl', 'pcapng'])
-        .makeOptionMandatory(),
-    )
-    .option('-o, --output <file>', 'where to (-: standard output); a file appears when it is complete', '-')
-    .option('--base64', 'with jsonl: data as base64 instead of hex')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  lineside log export --format pcapng -o line.pcapng\n  lineside log export --format raw --dir rx --since 1h -o received.bin\n  lineside log export --format jsonl --host box --token-file ~/.lineside-token | gzip > log.jsonl.gz\n',
-    );
-  shell.remote<ExportOptions>(command, { what: 'cannot export the log', run: exportLog });
-}
-
-async function exportLog(call: Call<ExportOptions>): Promise<number> {
+export async function exportLog(call: Call<ExportOptions>): Promise<number> {
   const { format, output } = call.options;
   if (output === '-' && format !== 'jsonl' && call.out.isTerminal) {
     throw usageFailure(`${format} is not for a terminal`, 'Name a file with -o FILE, or redirect the output.');

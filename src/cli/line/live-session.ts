@@ -6,7 +6,8 @@ import type { lineside, serial } from '../../shared/proto/services.ts';
 import type { Service } from '../connection/service.ts';
 import { grpcCancelled, grpcDataLoss, grpcOutOfRange, grpcUnavailable } from '../connection/service-errors.ts';
 import { CliFailure } from '../failure.ts';
-import type { Position, ReaderSettings } from './reader.ts';
+import type { Position } from './log-query.ts';
+import type { ReaderSettings } from './reader.ts';
 
 export interface SessionEvents {
   log(batch: lineside.v1.LogBatch): Promise<void>;

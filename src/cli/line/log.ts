@@ -1,45 +1,62 @@
-/** log: entries for people or as JSON lines, once or followed. */
-
+/** log: entries for people or as JSON lines, once or followed; log export. */
 import { readFile, rename, writeFile } from 'node:fs/promises';
-import type { Command } from 'commander';
 import Long from 'long';
 import { systemCode } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
+import { type Entry, type Given, option } from '../command.ts';
 import { fileFailure } from '../connection/secrets.ts';
 import type { Service } from '../connection/service.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
-import { type DataView, EntryPrinter, logItems } from '../output/entries.ts';
-import { jsonLines } from '../output/json-lines.ts';
+import { type DataView, EntryPrinter, jsonLines, logItems } from '../output/entries.ts';
 import { exact, parseUint64, systemZone } from '../output/numbers.ts';
-import type { Call, Shell } from '../shell.ts';
-import { announcer } from './announcer.ts';
-import { addExport } from './export.ts';
-import { type LogOptions, logQuery, withLast, withRange } from './log-options.ts';
-import { type LogQuery, LogReader, type Position } from './reader.ts';
+import type { Call } from '../shell.ts';
+import { exportLog, exportOptions } from './export.ts';
+import { beginOptions, type LogQuery, logQuery, type Position, rangeOptions } from './log-query.ts';
+import { announcer, LogReader } from './reader.ts';
 
-export function addLog(program: Command, shell: Shell): void {
-  const command = program
-    .command('log')
-    .enablePositionalOptions()
-    .description('show the log of the line; `log export` writes it to files');
-  withLast(withRange(command))
-    .optionsGroup('How:')
-    .option('--hex', 'hex only')
-    .option('--text', 'text only, controls as escapes')
-    .option('--both', 'hex and text (default)')
-    .option('--ids', 'show the ids')
-    .option('--base64', 'with --json: data as base64 instead of hex')
-    .addHelpText(
-      'after',
-      '\nWith --last, the filters choose among the last n entries.\nAfter a time: "?" the clock was not set yet, "~" it was not and the time was corrected when it was (with --json: "clock",\n"uncorrectedTimestampMs"). Order is by id, whatever the times say.\n\nExamples:\n  lineside log --follow --text\n  lineside log --since 10m --dir rx\n  lineside log --follow --from-start --json | jq -r .hex\n  lineside log --json --resume /var/tmp/lineside.position\n',
-    );
-  shell.remote<LogOptions>(command, {
-    what: 'cannot read the log',
-    endsOnCtrlC: ({ follow }) => follow === true,
+const group = 'How:';
+const options = [
+  ...rangeOptions,
+  ...beginOptions,
+  option('--hex', 'hex only', { group }),
+  option('--text', 'text only, controls as escapes', { group }),
+  option('--both', 'hex and text (default)', { group }),
+  option('--ids', 'show the ids', { group }),
+  option('--base64', 'with --json: data as base64 instead of hex', { group }),
+] as const;
+type LogOptions = Given<typeof options>;
+
+export const logCommands: readonly Entry[] = [
+  {
+    command: 'log',
+    help: 'show the log of the line; `log export` writes it to files',
+    options,
+    notes: `With --last, the filters choose among the last n entries.
+After a time: "?" the clock was not set yet, "~" it was not and the time was corrected when it was (with --json: "clock",
+"uncorrectedTimestampMs"). Order is by id, whatever the times say.`,
+    examples: [
+      'lineside log --follow --text',
+      'lineside log --since 10m --dir rx',
+      'lineside log --follow --from-start --json | jq -r .hex',
+      'lineside log --json --resume /var/tmp/lineside.position',
+    ],
+    what: 'read the log',
+    endsOnCtrlC: ({ follow }: LogOptions) => follow === true,
     run: showLog,
-  });
-  addExport(command, shell);
-}
+  },
+  {
+    command: 'log export',
+    help: 'write the log, or a range of it, to a file',
+    options: exportOptions,
+    examples: [
+      'lineside log export --format pcapng -o line.pcapng',
+      'lineside log export --format raw --dir rx --since 1h -o received.bin',
+      'lineside log export --format jsonl --host box --token-file ~/.lineside-token | gzip > log.jsonl.gz',
+    ],
+    what: 'export the log',
+    run: exportLog,
+  },
+];
 
 /** Between two writes of a --resume file: what is shown again after a kill is at most this much. */
 const savePositionMs = 2000;

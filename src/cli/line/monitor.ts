@@ -1,18 +1,19 @@
-/** The running monitor: keys or lines to packets, the live log to the screen, notices in between. */
+/** monitor: the line as a terminal. Keys or lines to packets, the live log to the screen, notices in between. */
 import Long from 'long';
 import { pause } from '../../shared/base/clock.ts';
 import type { lineside, serial } from '../../shared/proto/services.ts';
+import { type Entry, type Given, option } from '../command.ts';
 import type { Service } from '../connection/service.ts';
 import { checkAnswer, isRefusal } from '../connection/service-errors.ts';
-import { exitStatus } from '../failure.ts';
+import { exitStatus, usageFailure } from '../failure.ts';
 import type { CliInput } from '../io.ts';
 import { EntryPrinter, logItems } from '../output/entries.ts';
 import { liveText, safeText } from '../output/hex.ts';
 import { directionName, portStateName } from '../output/json.ts';
-import { systemZone } from '../output/numbers.ts';
+import { secondsAsMs, systemZone } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
 import { LiveSession } from './live-session.ts';
-import type { Position } from './reader.ts';
+import type { Position } from './log-query.ts';
 import { settingsText } from './settings.ts';
 
 // The technician's terminal in raw mode, and back again whatever happens.
@@ -88,12 +89,45 @@ export class LineSplitter {
   }
 }
 
-export interface MonitorOptions {
-  readonly hex?: boolean;
-  readonly echo?: boolean;
-  readonly enter: 'cr' | 'lf' | 'crlf';
-  readonly raw?: boolean;
-  readonly wait: number;
+const longestWaitSeconds = 86_400;
+/** A device that answers a command does so within this, seen from a script. */
+const usualWaitMs = 1000;
+
+const options = [
+  option('--hex', 'show hex, both directions'),
+  option('--echo', 'show what is typed'),
+  option('--enter <end>', 'what Enter sends', { choices: ['cr', 'lf', 'crlf'], usual: 'cr' }),
+  option('--raw', 'let the line drive this terminal: colours, cursor, and whatever else it sends'),
+  option('--wait <seconds>', 'input that is no terminal: go on so long after its end', {
+    parse: secondsAsMs(longestWaitSeconds),
+    usual: usualWaitMs,
+    usualText: String(usualWaitMs / 1000),
+  }),
+] as const;
+type MonitorOptions = Given<typeof options>;
+
+export const monitorCommands: readonly Entry[] = [
+  {
+    command: 'monitor',
+    help: 'talk to the device: keys go to the line, the line to the screen; Ctrl-] leaves',
+    options,
+    notes: 'Input that is no terminal is sent line by line, each with the end that --enter names.',
+    examples: [
+      'lineside monitor',
+      'lineside monitor --hex --echo --enter crlf',
+      'echo "ATI" | lineside monitor --wait 3',
+    ],
+    what: 'monitor the line',
+    endsOnCtrlC: () => true,
+    run: monitor,
+  },
+];
+
+async function monitor(call: Call<MonitorOptions>): Promise<number> {
+  if (call.options.hex === true && call.options.raw === true) throw usageFailure('--hex and --raw exclude each other');
+  if (call.json)
+    throw usageFailure('monitor has no JSON', 'For scripts: lineside log --follow --json, and lineside send.');
+  return await new Monitor(call).run();
 }
 
 const enterBytes = { cr: Buffer.from('\r'), lf: Buffer.from('\n'), crlf: Buffer.from('\r\n') } as const;
@@ -105,7 +139,7 @@ const maxPayloadBytes = 65_536;
 const farewellMs = 1000;
 const pollMs = 20;
 
-export class Monitor {
+class Monitor {
   readonly #call: Call<MonitorOptions>;
   readonly #terminal: RawTerminal;
   readonly #leave = new AbortController();

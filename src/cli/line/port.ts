@@ -1,6 +1,6 @@
-/** devices, open, close, config: the port and what it is open with. */
-import type { Command } from 'commander';
-import type { serial } from '../../shared/proto/services.ts';
+/** devices, open, close, config, modem, break: the port, what it is open with, and the other wires of the line. */
+import type { lineside, serial } from '../../shared/proto/services.ts';
+import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
 import type { Service } from '../connection/service.ts';
 import { checkAnswer } from '../connection/service-errors.ts';
 import { exitStatus } from '../failure.ts';
@@ -8,28 +8,95 @@ import { safeText } from '../output/hex.ts';
 import { configJson, deviceJson, jsonLine } from '../output/json.ts';
 import { wholeNumber } from '../output/numbers.ts';
 import { table } from '../output/table.ts';
-import type { Call, Shell } from '../shell.ts';
-import {
-  type ParityName,
-  parities,
-  parseSettings,
-  type Settings,
-  type StopBitsName,
-  settingsText,
-  stopBitses,
-  usualSettings,
-} from './settings.ts';
+import type { Args, Call } from '../shell.ts';
+import { parities, parseSettings, type Settings, settingsText, stopBitses, usualSettings } from './settings.ts';
 
 /** The contract's own limits are checked by the service; these keep a number from overflowing on its way. */
 const maxUint32 = 4_294_967_295;
 
-export function addDevices(program: Command, shell: Shell): void {
-  const command = program
-    .command('devices')
-    .description('list the serial ports of the box; * marks the open one')
-    .addHelpText('after', '\nExamples:\n  lineside devices\n  lineside devices --json | jq -r ".devices[].portName"\n');
-  shell.remote(command, { what: 'cannot list the ports', run: devices });
-}
+const openOptions = [
+  option('--baud <n>', 'speed in baud', { parse: wholeNumber(0, maxUint32) }),
+  option('--data-bits <n>', '5 to 8', { parse: wholeNumber(0, maxUint32) }),
+  option('--parity <mode>', 'parity mode', { choices: Object.keys(parities) as (keyof typeof parities)[] }),
+  option('--stop-bits <n>', 'stop bits', { choices: Object.keys(stopBitses) as (keyof typeof stopBitses)[] }),
+  option('--packet-size <bytes>', 'fixed payload size of a packet, 0: any', {
+    parse: wholeNumber(0, maxUint32),
+    usual: 0,
+  }),
+] as const;
+
+const modemOptions = [
+  option('--dtr <state>', 'set DTR', { choices: ['on', 'off'] }),
+  option('--rts <state>', 'set RTS', { choices: ['on', 'off'] }),
+] as const;
+
+/** Longer than any frame at 300 baud, and what `tcsendbreak` does at least. */
+const usualBreakMs = 250;
+const longestBreakMs = 5000;
+const breakMs: ArgumentSpec = {
+  name: '[ms]',
+  help: `1 to ${longestBreakMs} milliseconds`,
+  parse: (text) => String(wholeNumber(1, longestBreakMs)(text)),
+  usual: String(usualBreakMs),
+};
+
+export const portCommands: readonly Entry[] = [
+  {
+    command: 'devices',
+    help: 'list the serial ports of the box; * marks the open one',
+    examples: ['lineside devices', 'lineside devices --json | jq -r ".devices[].portName"'],
+    what: 'list the ports',
+    run: devices,
+  },
+  {
+    command: 'open',
+    help: 'open the port, or reopen it with other settings; it stays open until `close`, also over a restart',
+    arguments: [
+      { name: '<port>', help: 'name from `lineside devices`, or a stable link (/dev/serial/by-id/...)' },
+      { name: '[settings]', help: 'short form: 9600 or 9600,7E1 (default 115200,8N1)' },
+    ],
+    options: openOptions,
+    examples: [
+      'lineside open /dev/ttyUSB0 9600,8E1',
+      'lineside open /dev/ttyAMA0 --baud 19200 --parity even --packet-size 8',
+    ],
+    what: 'open <port>',
+    run: open,
+  },
+  {
+    command: 'close',
+    help: 'close the port; done too when none is open',
+    examples: ['lineside close'],
+    what: 'close the port',
+    run: close,
+  },
+  {
+    command: 'config',
+    help: 'print what the port is open with, or "closed" (status 0 both ways)',
+    examples: ['lineside config', 'lineside config --json | jq .open'],
+    what: 'read the configuration',
+    run: showConfig,
+  },
+];
+
+export const wireCommands: readonly Entry[] = [
+  {
+    command: 'modem',
+    help: 'show the modem lines, and set DTR and RTS',
+    options: modemOptions,
+    examples: ['lineside modem', 'lineside modem --dtr off --rts on'],
+    what: 'use the modem lines',
+    run: modem,
+  },
+  {
+    command: 'break',
+    help: 'hold the line in break',
+    arguments: [breakMs],
+    examples: ['lineside break', 'lineside break 1000'],
+    what: 'send a break',
+    run: sendBreak,
+  },
+];
 
 async function devices(call: Call<object>): Promise<number> {
   const service = await call.service();
@@ -58,38 +125,10 @@ export function currentConfig(call: Call<object>, service: Service): Promise<ser
   return service.call(call.timeoutMs, call.stop, ({ serial }, signal) => serial.getCurrentConfig({}, { signal }));
 }
 
-interface OpenOptions {
-  readonly baud?: number;
-  readonly dataBits?: number;
-  readonly parity?: ParityName;
-  readonly stopBits?: StopBitsName;
-  readonly packetSize: number;
-}
+type OpenOptions = Given<typeof openOptions>;
 
-export function addOpen(program: Command, shell: Shell): void {
-  const command = program
-    .command('open')
-    .description('open the port, or reopen it with other settings; it stays open until `close`, also over a restart')
-    .argument('<port>', 'name from `lineside devices`, or a stable link (/dev/serial/by-id/...)')
-    .argument('[settings]', 'short form: 9600 or 9600,7E1 (default 115200,8N1)')
-    .option('--baud <n>', 'speed in baud', wholeNumber(0, maxUint32))
-    .option('--data-bits <n>', '5 to 8', wholeNumber(0, maxUint32))
-    .addOption(choice(program, '--parity <mode>', 'parity mode', Object.keys(parities)))
-    .addOption(choice(program, '--stop-bits <n>', 'stop bits', Object.keys(stopBitses)))
-    .option('--packet-size <bytes>', 'fixed payload size of a packet, 0: any', wholeNumber(0, maxUint32), 0)
-    .addHelpText(
-      'after',
-      '\nExamples:\n  lineside open /dev/ttyUSB0 9600,8E1\n  lineside open /dev/ttyAMA0 --baud 19200 --parity even --packet-size 8\n',
-    );
-  shell.remote(command, { what: ([port]) => `cannot open ${safeText(port ?? '')}`, run: open });
-}
-
-function choice(program: Command, flags: string, text: string, choices: readonly string[]) {
-  return program.createOption(flags, text).choices(choices);
-}
-
-async function open(call: Call<OpenOptions>, [port = '', short]: readonly string[]): Promise<number> {
-  const config = openConfig(port, short, call.options);
+async function open(call: Call<OpenOptions>, { port = '', settings }: Args): Promise<number> {
+  const config = openConfig(port, settings, call.options);
   const service = await call.service();
   const { serial: contract } = await import('../../shared/proto/services.ts');
   const request = contract.SerialConfig.fromObject(config);
@@ -120,14 +159,6 @@ function configText(config: serial.SerialConfig): string {
   return `${safeText(config.portName)} ${settingsText(config)}${packets}`;
 }
 
-export function addClose(program: Command, shell: Shell): void {
-  const command = program
-    .command('close')
-    .description('close the port; done too when none is open')
-    .addHelpText('after', '\nExample:\n  lineside close\n');
-  shell.remote(command, { what: 'cannot close the port', run: close });
-}
-
 async function close(call: Call<object>): Promise<number> {
   const service = await call.service();
   const answer = await service.call(call.timeoutMs, call.stop, ({ serial }, signal) => serial.close({}, { signal }));
@@ -136,19 +167,44 @@ async function close(call: Call<object>): Promise<number> {
   return exitStatus.ok;
 }
 
-export function addConfig(program: Command, shell: Shell): Command {
-  const command = program
-    .command('config')
-    .enablePositionalOptions()
-    .description('print what the port is open with, or "closed" (status 0 both ways)')
-    .addHelpText('after', '\nExamples:\n  lineside config\n  lineside config --json | jq .open\n');
-  return shell.remote(command, { what: 'cannot read the configuration', run: showConfig });
-}
-
 async function showConfig(call: Call<object>): Promise<number> {
   const config = await currentConfig(call, await call.service());
   const open = config.portName !== '';
   if (call.json) await call.out.write(jsonLine(open ? { open, ...configJson(config) } : { open }));
   else await call.out.write(open ? `${configText(config)}\n` : 'closed\n');
+  return exitStatus.ok;
+}
+
+async function modem(call: Call<Given<typeof modemOptions>>): Promise<number> {
+  const service = await call.service();
+  const { dtr, rts } = call.options;
+  const wanted = {
+    ...(dtr === undefined ? {} : { dtr: dtr === 'on' }),
+    ...(rts === undefined ? {} : { rts: rts === 'on' }),
+  };
+  const lines = await service.call(call.timeoutMs, call.stop, ({ line }, signal) =>
+    Object.keys(wanted).length === 0 ? line.getModemLines({}, { signal }) : line.setModemLines(wanted, { signal }),
+  );
+  await call.out.write(call.json ? jsonLine(named(lines)) : modemText(lines));
+  return exitStatus.ok;
+}
+
+function named(lines: lineside.v1.ModemLines): { [name: string]: boolean } {
+  const { dtr, rts, cts, dsr, dcd, ri } = lines;
+  return { dtr, rts, cts, dsr, dcd, ri };
+}
+
+function modemText(lines: lineside.v1.ModemLines): string {
+  const shown = Object.entries(named(lines)).map(([name, on]) => `${name.toUpperCase()} ${on ? 'on' : 'off'}`);
+  return `${shown.join('  ')}\n`;
+}
+
+async function sendBreak(call: Call<object>, { ms }: Args): Promise<number> {
+  const durationMs = Number(ms);
+  const service = await call.service();
+  await service.call(call.timeoutMs + durationMs, call.stop, ({ line }, signal) =>
+    line.sendBreak({ durationMs }, { signal }),
+  );
+  await call.out.write(call.json ? jsonLine({ breakMs: durationMs }) : `break of ${durationMs} ms sent\n`);
   return exitStatus.ok;
 }

@@ -5,24 +5,9 @@ import { type Clock, pause } from '../../shared/base/clock.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import type { Service } from '../connection/service.ts';
 import { grpcCancelled, grpcDataLoss, grpcOutOfRange, grpcUnavailable } from '../connection/service-errors.ts';
-import { CliFailure } from '../failure.ts';
-
-/** Where a reader stands. */
-export interface Position {
-  readonly afterId: Long;
-  /** Identity of the log; '' while unknown. */
-  readonly logId: string;
-}
-
-export interface LogQuery extends Position {
-  /** Numbers of serial.SerialLogEntry.Direction; empty: both. */
-  readonly dirs: readonly number[];
-  readonly sinceMs: number;
-  readonly untilMs: number;
-  /** Begin with the last so many entries; undefined: after `afterId`. */
-  readonly last: number | undefined;
-  readonly follow: boolean;
-}
+import { CliFailure, failureLine } from '../failure.ts';
+import type { Call } from '../shell.ts';
+import type { LogQuery, Position } from './log-query.ts';
 
 export interface ReaderEvents {
   /** The connection broke; trying again. */
@@ -148,4 +133,16 @@ export class LogReader {
     await pause(this.#settings.clock, firstRetryMs, this.#settings.stop);
     this.#settings.stop.throwIfAborted();
   }
+}
+
+/** What happens to the connection, on standard error. */
+export function announcer(call: Call<object>, outcome: { lost: boolean }): ReaderEvents {
+  return {
+    broken: (failure) => call.err.write(`lineside: connection lost: ${failure.message}. Trying again.\n`),
+    restored: () => call.err.write('lineside: connected again.\n'),
+    lost: async (failure) => {
+      outcome.lost = true;
+      await call.err.write(failureLine(failure.during('entries are gone')));
+    },
+  };
 }

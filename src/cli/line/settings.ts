@@ -3,8 +3,8 @@ import { type CliFailure, usageFailure } from '../failure.ts';
 
 export const parities = { none: 0, even: 1, odd: 2, mark: 3, space: 4 } as const;
 export const stopBitses = { '1': 0, '1.5': 1, '2': 2 } as const;
-export type ParityName = keyof typeof parities;
-export type StopBitsName = keyof typeof stopBitses;
+type ParityName = keyof typeof parities;
+type StopBitsName = keyof typeof stopBitses;
 
 export interface Settings {
   readonly baudRate: number;

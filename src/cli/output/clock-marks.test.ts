@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Long from 'long';
 import { lineside } from '../../shared/proto/services.ts';
-import { statusText } from '../line/status-text.ts';
-import { EntryPrinter } from './entries.ts';
+import { statusText } from '../line/status.ts';
+import { EntryPrinter, jsonLines } from './entries.ts';
 import { statusJson } from './json.ts';
-import { jsonLines } from './json-lines.ts';
 
 const { ENTRY_CLOCK_UNSPECIFIED, ENTRY_CLOCK_KNOWN, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } =
   lineside.v1.EntryClock;

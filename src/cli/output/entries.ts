@@ -1,9 +1,8 @@
 /** Log entries and gaps as lines for people. Pure, but for the day it remembers to print once. */
 import type { lineside } from '../../shared/proto/services.ts';
-import { gapPhrase } from '../line/status-text.ts';
 import { asciiColumn, escapedText, safeText, spacedHex } from './hex.ts';
-import { directionName, entryClockName } from './json.ts';
-import { exact, localTime, type Uint64, type Zone } from './numbers.ts';
+import { type DataForm, directionName, entryClockName, entryJson, gapJson, jsonLine } from './json.ts';
+import { counted, exact, localTime, type Uint64, type Zone } from './numbers.ts';
 
 export type DataView = 'hex' | 'text' | 'both';
 
@@ -110,4 +109,23 @@ export class EntryPrinter {
     const colour = this.#look.colour ? colours[what] : undefined;
     return colour === undefined ? text : `${colour}${text}${plain}`;
   }
+}
+
+/** 123 entries (4,567 bytes) not stored: disk full, 12:00:01 to 12:05:00 */
+export function gapPhrase(gap: lineside.v1.LogGap, zone: Zone): string {
+  const from = localTime(gap.fromMs, zone);
+  const to = localTime(gap.toMs, zone);
+  const start = `${from.date} ${from.time}`.trim();
+  const end = from.date === to.date ? to.time : `${to.date} ${to.time}`;
+  const reason = gap.reason === '' ? '' : `${safeText(gap.reason)}, `;
+  return `${counted(gap.entries, 'entry', 'entries')} (${counted(gap.bytes, 'byte')}) not stored: ${reason}${start} to ${end}`;
+}
+
+/** An entry or {"gap": ...} to a line. */
+export function jsonLines(batch: lineside.v1.LogBatch, form: DataForm): string {
+  let text = '';
+  for (const { kind, value } of logItems(batch)) {
+    text += jsonLine(kind === 'gap' ? { gap: gapJson(value) } : entryJson(value, form));
+  }
+  return text;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { boxesJson } from './discover-command.ts';
+import { boxesJson } from './discover.ts';
 
 test('the JSON of what answered on the LAN drives no terminal, and says the same', () => {
   // CSI as one character, which JSON does not escape; text that runs the other way.

@@ -1,50 +1,71 @@
-/** send: text, hex bytes or a file, as packets, one after the other. */
-
+/** send and receive: packets to the line, and packets out of its incoming buffer. */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import type { Command } from 'commander';
 import Long from 'long';
+import { pause } from '../../shared/base/clock.ts';
+import type { serial } from '../../shared/proto/services.ts';
+import { type Entry, type Given, option } from '../command.ts';
 import { fileFailure } from '../connection/secrets.ts';
 import type { Service } from '../connection/service.ts';
 import { checkAnswer } from '../connection/service-errors.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
-import { parseHex, textBytes } from '../output/hex.ts';
-import { jsonLine } from '../output/json.ts';
-import { byteSize, counted, exact, parseUint64 } from '../output/numbers.ts';
-import type { Call, Shell } from '../shell.ts';
+import { escapedText, parseHex, safeText, spacedHex, textBytes } from '../output/hex.ts';
+import { dataJson, jsonLine } from '../output/json.ts';
+import { byteSize, counted, exact, parseUint64, secondsAsMs, wholeNumber } from '../output/numbers.ts';
+import type { Args, Call } from '../shell.ts';
 import { currentConfig } from './port.ts';
 import { bitsPerByte } from './settings.ts';
 
-interface SendOptions {
-  readonly hex?: string;
-  readonly file?: string;
-  readonly escape?: boolean;
-  readonly crlf?: boolean;
-  readonly cr?: boolean;
-  readonly seq?: Long;
-}
+/** Between two looks into an empty buffer: the contract has no waiting receive. `log --follow` shows bytes at once. */
+const pollMs = 50;
+const longestWaitSeconds = 86_400;
 
-export function addSend(program: Command, shell: Shell): void {
-  const command = program
-    .command('send')
-    .description('send text, hex bytes or a file; done when the kernel has taken every byte')
-    .argument('[text]', 'text to send, as UTF-8')
-    .option('--hex <bytes>', 'bytes in hex: "01 03 00 0a"')
-    .option(
-      '--file <file>',
-      'a file (-: standard input), cut into packets of --packet-size, else of up to a second of the line',
-    )
-    .option('--escape', 'understand \\r \\n \\t \\0 \\e \\\\ and \\xNN in the text')
-    .option('--crlf', 'end the text with CR LF')
-    .option('--cr', 'end the text with CR')
-    .option('--seq <n>', 'seq_id of the first packet (default 1)', parseUint64)
-    .addHelpText(
-      'after',
-      '\nExamples:\n  lineside send AT --cr\n  lineside send --escape "\\x02READ\\x03"\n  lineside send --hex "01 03 00 00 00 0a c5 cd"\n  lineside send --file firmware.bin\n',
-    );
-  shell.remote(command, { what: 'cannot send', run: send });
-}
+const sendOptions = [
+  option('--hex <bytes>', 'bytes in hex: "01 03 00 0a"'),
+  option(
+    '--file <file>',
+    'a file (-: standard input), cut into packets of --packet-size, else of up to a second of the line',
+  ),
+  option('--escape', 'understand \\r \\n \\t \\0 \\e \\\\ and \\xNN in the text'),
+  option('--crlf', 'end the text with CR LF'),
+  option('--cr', 'end the text with CR'),
+  option('--seq <n>', 'seq_id of the first packet (default 1)', { parse: parseUint64 }),
+] as const;
+type SendOptions = Given<typeof sendOptions>;
+
+const receiveOptions = [
+  option('--wait <seconds>', 'wait so long for each packet', { parse: secondsAsMs(longestWaitSeconds), usual: 0 }),
+  option('--count <n>', 'how many packets', { parse: wholeNumber(1, Number.MAX_SAFE_INTEGER), usual: 1 }),
+  option('--hex', 'print hex'),
+  option('--raw', 'print the bytes as they are'),
+] as const;
+type ReceiveOptions = Given<typeof receiveOptions>;
+
+export const packetCommands: readonly Entry[] = [
+  {
+    command: 'send',
+    help: 'send text, hex bytes or a file; done when the kernel has taken every byte',
+    arguments: [{ name: '[text]', help: 'text to send, as UTF-8' }],
+    options: sendOptions,
+    examples: [
+      'lineside send AT --cr',
+      'lineside send --escape "\\x02READ\\x03"',
+      'lineside send --hex "01 03 00 00 00 0a c5 cd"',
+      'lineside send --file firmware.bin',
+    ],
+    what: 'send',
+    run: send,
+  },
+  {
+    command: 'receive',
+    help: 'take received packets from the buffer; each goes to one caller only (the log keeps them for all)',
+    options: receiveOptions,
+    examples: ['lineside receive', 'lineside send AT --cr && lineside receive --wait 2 --hex'],
+    what: 'receive',
+    run: receive,
+  },
+];
 
 interface Line {
   readonly baudRate: number;
@@ -61,7 +82,7 @@ interface Tally {
   next: Long;
 }
 
-async function send(call: Call<SendOptions>, [text]: readonly string[]): Promise<number> {
+async function send(call: Call<SendOptions>, { text }: Args): Promise<number> {
   const { options } = call;
   const payload = inlinePayload(text, options);
   const service = await call.service();
@@ -231,4 +252,56 @@ async function* stoppable(source: Readable, stop: AbortSignal): AsyncGenerator<B
     stop.removeEventListener('abort', end);
   }
   stop.throwIfAborted();
+}
+
+async function receive(call: Call<ReceiveOptions>): Promise<number> {
+  if ([call.options.hex, call.options.raw, call.json].filter((on) => on === true).length > 1) {
+    throw usageFailure('--hex, --raw and --json exclude each other');
+  }
+  const service = await call.service();
+  for (let taken = 0; taken < call.options.count; taken += 1) {
+    const packet = await nextPacket(call, service);
+    if (packet === undefined) throw nothingReceived(taken, call.options);
+    await warnOfDrops(call, packet);
+    await call.out.write(packetText(packet, call));
+  }
+  return exitStatus.ok;
+}
+
+/** A packet, or undefined when none came in time. */
+async function nextPacket(call: Call<ReceiveOptions>, service: Service): Promise<serial.Packet | undefined> {
+  const until = call.io.clock.monoMs() + call.options.wait;
+  for (;;) {
+    const packet = await service
+      .call(call.timeoutMs, call.stop, ({ serial }, signal) => serial.receivePacket({}, { signal }))
+      .catch((error: unknown) => {
+        if (error instanceof CliFailure && error.code === 'NOT_FOUND') return undefined;
+        throw error;
+      });
+    const leftMs = until - call.io.clock.monoMs();
+    if (packet !== undefined || leftMs <= 0) return packet;
+    await pause(call.io.clock, Math.min(pollMs, leftMs), call.stop);
+    call.stop.throwIfAborted();
+  }
+}
+
+function nothingReceived(taken: number, options: ReceiveOptions): CliFailure {
+  const why = taken === 0 ? 'nothing was received' : `only ${taken} of ${options.count} packets were received`;
+  const next = options.wait === 0 ? 'Wait for the device with --wait SECONDS.' : '';
+  return new CliFailure({ status: exitStatus.nothing, code: 'NOT_FOUND', why, next });
+}
+
+async function warnOfDrops(call: Call<object>, packet: serial.Packet): Promise<void> {
+  const dropped = packet.tags['dropped_packets'];
+  if (dropped === undefined || call.json) return;
+  await call.err.write(
+    `lineside: ${safeText(dropped)} packets before this one were dropped: the buffer was full (the log has them)\n`,
+  );
+}
+
+function packetText(packet: serial.Packet, call: Call<ReceiveOptions>): string | Uint8Array {
+  const { payload } = packet;
+  if (call.json) return jsonLine({ seqId: exact(packet.seqId), ...dataJson(payload, 'hex'), tags: packet.tags });
+  if (call.options.raw === true) return payload;
+  return `${call.options.hex === true ? spacedHex(payload) : escapedText(payload)}\n`;
 }
