@@ -1,4 +1,5 @@
-// Writes the FileDescriptorSet of proto/ as a module to the file named: what gRPC reflection answers from.
+// Writes two modules from proto/ to the directory named: descriptors.js, the FileDescriptorSet that gRPC reflection answers from,
+// and messages.js, the fields of the status with their comments, from which HTTP schema and metrics are made.
 import { writeFileSync } from 'node:fs';
 import protobuf from 'protobufjs';
 import descriptor from 'protobufjs/ext/descriptor.js';
@@ -6,7 +7,9 @@ import descriptor from 'protobufjs/ext/descriptor.js';
 const root = new protobuf.Root();
 root.resolvePath = (_origin, target) =>
   target.startsWith('google/') ? target : `proto/${target.replace(/^proto\//, '')}`;
-root.loadSync(['lineside.proto', 'serial.proto', 'grpc/health/v1/health.proto']).resolveAll();
+root
+  .loadSync(['lineside.proto', 'serial.proto', 'grpc/health/v1/health.proto'], { alternateCommentMode: true })
+  .resolveAll();
 const set = root.toDescriptor('proto3');
 // protobufjs names files after packages and leaves out their imports: give both back.
 const files = {
@@ -23,8 +26,40 @@ for (const file of set.file) {
 for (const message of set.file.flatMap((file) => file.messageType)) nameMapEntries(message);
 set.file.sort((a, b) => a.dependency.length - b.dependency.length);
 const bytes = Buffer.from(descriptor.FileDescriptorSet.encode(set).finish());
-writeFileSync(process.argv[2], `export const descriptorsBase64 = '${bytes.toString('base64')}';\n`);
-writeFileSync(process.argv[2].replace(/\.js$/, '.d.ts'), 'export const descriptorsBase64: string;\n');
+write(
+  'descriptors',
+  `export const descriptorsBase64 = '${bytes.toString('base64')}';`,
+  'export const descriptorsBase64: string;',
+);
+const messages = {};
+addMessage(root.lookupType('lineside.v1.LineStatus'));
+write(
+  'messages',
+  `export const messages = ${JSON.stringify(messages, undefined, 2)};`,
+  `export interface MessageField {
+  readonly name: string;
+  readonly type: string;
+  readonly repeated: boolean;
+  readonly comment: string;
+}
+export const messages: Readonly<Record<string, readonly MessageField[]>>;`,
+);
+
+function write(name, code, types) {
+  writeFileSync(`${process.argv[2]}/${name}.js`, `${code}\n`);
+  writeFileSync(`${process.argv[2]}/${name}.d.ts`, `${types}\n`);
+}
+
+/** A message of lineside.v1 and those in it; names as in JSON. */
+function addMessage(type) {
+  messages[type.name] = type.fieldsArray.map((field) => {
+    const { resolvedType, repeated, comment } = field.resolve();
+    const isMessage = resolvedType instanceof protobuf.Type;
+    if (isMessage && resolvedType.parent === type.parent && !(resolvedType.name in messages)) addMessage(resolvedType);
+    const text = comment?.replaceAll('\n', ' ') ?? '';
+    return { name: field.name, type: resolvedType?.name ?? field.type, repeated, comment: text };
+  });
+}
 
 /** Clients insist on protoc's name for the entry type of a map: TagsEntry for tags. protobufjs gives it another. */
 function nameMapEntries(message) {

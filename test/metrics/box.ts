@@ -4,7 +4,7 @@ import { certificateRules, socketRules } from '../../src/hub/health/alerts.ts';
 import type { CertificateEnd } from '../../src/hub/health/face.ts';
 import { LineWatch } from '../../src/hub/health/line-watch.ts';
 import { anyStatus } from '../../src/hub/health/status.fixture.ts';
-import { Metrics } from '../../src/hub/http/metrics.ts';
+import { Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
 import type { OutboxStatus } from '../../src/hub/outbox/face.ts';
 import { UpstreamAlerts } from '../../src/hub/upstream/alerts.ts';

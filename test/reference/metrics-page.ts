@@ -1,5 +1,5 @@
 /** systemd/reference.md: every metric of /metrics and every alert, the device's own and Prometheus's. */
-import { type ListedMetric, type MetricSources, Metrics } from '../../src/hub/http/metrics.ts';
+import { type ListedMetric, type MetricSources, Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { alertTable } from './alerts-page.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';

@@ -11,7 +11,7 @@ import { accessOf, methodsOf } from './access.ts';
 import { type BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
 import { isKnown, requestId, securityHeaders } from './headers.ts';
 import { LINGER_MS, MAX_HEADER_BYTES } from './limits.ts';
-import { NO_ROUTE } from './metrics.ts';
+import { NO_ROUTE } from './metrics/metrics.ts';
 import { errorOf, problemHeaders, problemOf } from './problem.ts';
 import { parseQuery, queryFault } from './query.ts';
 import type { App, RouteParts } from './route.ts';

@@ -18,7 +18,7 @@ import { DEFAULT_PAGE } from './limits.ts';
 import type { LineCalls } from './line-calls.ts';
 import type { LineHistory } from './line-history.ts';
 import type { LogStreams } from './line-streams.ts';
-import type { Metrics } from './metrics.ts';
+import type { Metrics } from './metrics/metrics.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,5 +1,6 @@
 /** The shapes of what the routes of the line take and answer. Pure. */
-import { type TSchema, Type } from '@sinclair/typebox';
+import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
+import { type MessageField, messages } from '../../shared/gen/messages.js';
 import { clockStates, logStates, parities, portStates, stopBits } from '../../shared/proto/line-status.ts';
 import { MAX_LOG_ENTRIES } from './limits.ts';
 import { choice, count, exact } from './shapes.ts';
@@ -53,96 +54,38 @@ export const LogQuery = exact({
   ),
 });
 
-const gap = exact({
-  firstId: count('First id that is missing.'),
-  lastId: count('Last.'),
-  entries: count('How many there were.'),
-  bytes: count('Their bytes.'),
-  fromMs: count('When the first of them came, milliseconds since 1970.'),
-  toMs: count('When the last of them came.'),
-  reason: Type.String(),
-});
+const enums: Readonly<Record<string, (description: string) => TSchema>> = {
+  PortState: (description) => choice(portStates, description),
+  LogState: (description) => choice(logStates, description),
+  ClockState: (description) => choice(clockStates, description),
+  Parity: () => framing.parity,
+  StopBits: () => framing.stopBits,
+};
 
-const counters = exact({
-  rxBytes: count('Received.'),
-  txBytes: count('Sent.'),
-  rxChunks: count('Reads that gave them.'),
-  txPackets: count('Packets sent.'),
-  rxDroppedPackets: count('Received packets that no client fetched.'),
-  rxDroppedBytes: count('Their bytes.'),
-  txFailedPackets: count('Packets that were refused or failed.'),
-  rxBufferedPackets: count('Waiting to be fetched now.'),
-  rxBufferedBytes: count('Their bytes.'),
-  txQueuedPackets: count('Waiting to be written now.'),
-  txQueuedBytes: count('Their bytes.'),
-  losses: count('How often the port was lost.'),
-  reopens: count('How often it came back.'),
-  rxPauses: count('How often reading paused for the log.'),
-  rxFetchedPackets: count('Received packets that ReceivePacket fetched.'),
-});
+/** A message of lineside.proto as line-status.ts writes it: its fields and their comments are the declaration. */
+function messageSchema(message: string, own: Readonly<Record<string, TSchema>> = {}): TObject {
+  const fields = (messages[message] ?? []).map((field) => [field.name, own[field.name] ?? fieldSchema(field)]);
+  return exact(Object.fromEntries(fields) as TProperties);
+}
 
-const log = exact({
-  state: choice(logStates, 'failing: entries are NOT being stored.'),
-  error: Type.String({ description: 'Why not; else empty.' }),
-  logId: Type.String({ description: 'Identity of the log; another one begins again at id 1.' }),
-  firstId: count('Of the oldest stored entry; 0: there is none.'),
-  lastId: count('Of the newest stored one.'),
-  headId: count('Last one given out.'),
-  usedBytes: count('That hold entries.'),
-  fileBytes: count('Of its files.'),
-  maxBytes: count('Limit of usedBytes.'),
-  pendingEntries: count('Waiting to be stored.'),
-  pendingBytes: count('Their bytes.'),
-  lostEntries: count('That could not be stored.'),
-  lostBytes: count('Their bytes.'),
-  gaps: Type.Array(gap, { description: 'The latest ranges that could not be stored, at most 16.' }),
-  prunedEntries: count('Removed by retention since the start.'),
-  setAside: Type.String({ description: 'Where a damaged log was set aside at this start.' }),
-  commits: count('Since the start.'),
-  readBudgetUsedBytes: count('That readers hold of the 32 MiB that all readers share.'),
-  waitingReaders: count('Readers that wait for a part of it.'),
-});
+function fieldSchema({ type, repeated, comment: description }: MessageField): TSchema {
+  if (repeated) return Type.Array(messageSchema(type), { description });
+  if (type in messages) return messageSchema(type);
+  if (type === 'string') return Type.String({ description });
+  if (type === 'bool') return Type.Boolean({ description });
+  if (type === 'sint64') return Type.Integer({ description });
+  if (type === 'uint32') return number32(description);
+  return enums[type]?.(description) ?? count(description);
+}
 
 export const lineComponents = {
-  LineStatus: exact({
-    portState: choice(portStates, 'State of the port.'),
-    portError: Type.String({ description: 'Why it is lost; else empty.' }),
-    portStateAgeMs: count('Milliseconds in this state.'),
+  LineStatus: messageSchema('LineStatus', {
     requested: orNull(exact({ ...config, packetSize }), 'What it was opened with; null: it is closed.'),
-    effective: orNull(
-      exact({
-        baudRate: number32('As the kernel says.'),
-        dataBits: number32('As the kernel says.'),
-        ...framing,
-        unverified: Type.Boolean({ description: 'The settings mean nothing there (a pseudo-terminal).' }),
-        driver: Type.String({ description: 'Of the kernel, where it is known.' }),
-      }),
-      'What the line runs with; null: it is not open.',
-    ),
-    currentPortName: Type.String({ description: 'Its name now, which may be another after it was plugged in again.' }),
-    counters,
+    effective: orNull(messageSchema('EffectiveSettings'), 'What the line runs with; null: it is not open.'),
     kernel: orNull(
-      exact({
-        frame: count('Framing errors.'),
-        overrun: count('Overruns of the UART.'),
-        parity: count('Parity errors.'),
-        brk: count('Breaks.'),
-        bufOverrun: count("Overruns of the kernel's buffer."),
-        rx: count('Bytes received.'),
-        tx: count('Bytes sent.'),
-      }),
+      messageSchema('KernelCounters'),
       'Counted by the driver since it was loaded; null: it does not count.',
     ),
-    log,
-    clock: exact({
-      state: choice(clockStates, 'Whether the wall clock was set in this boot.'),
-      correctedByMs: Type.Integer({ description: 'By how much earlier entries were corrected.' }),
-    }),
-    uptimeMs: count('Since the line started.'),
-    version: Type.String(),
-    residentBytes: count('Memory of the line.'),
-    subscribers: count('Open streams of the log.'),
-    configurationRefused: Type.String({ description: 'Keys with a fault that the last reload found; else empty.' }),
   }),
   LinePorts: exact({
     items: Type.Array(

@@ -26,8 +26,8 @@ import { LineCalls } from './line-calls.ts';
 import { LineHistory } from './line-history.ts';
 import { LogStreams } from './line-streams.ts';
 import { type Listener, listen, type Tls, tlsOf } from './listener.ts';
-import { Metrics, NO_ROUTE, type StorageFigures } from './metrics.ts';
-import type { HttpFigures } from './metrics-hub.ts';
+import type { HttpFigures, StorageFigures } from './metrics/hub-metrics.ts';
+import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
 import type { RouteParts } from './route.ts';
 
 export interface HttpParts {

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, it, type TestContext } from 'node:test';
-import type { Clock } from '../../shared/base/clock.ts';
-import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { until } from '../../shared/base/wait.fixture.ts';
-import type { WatchAdmin } from '../health/face.ts';
-import { FakeHost } from './host.fixture.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { until } from '../../../shared/base/wait.fixture.ts';
+import type { WatchAdmin } from '../../health/face.ts';
+import { FakeHost } from '../host.fixture.ts';
+import { FakeOutbox, startTestServer } from '../server.fixture.ts';
+import { FakeWebhooks } from '../webhooks.fixture.ts';
 import { Metrics } from './metrics.ts';
-import { FakeOutbox, startTestServer } from './server.fixture.ts';
-import { FakeWebhooks } from './webhooks.fixture.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
 const storage = () => ({

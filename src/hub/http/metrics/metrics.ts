@@ -2,25 +2,27 @@
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Histogram, Registry } from 'prom-client';
-import type { Clock } from '../../shared/base/clock.ts';
-import { residentBytes } from '../../shared/base/resident-bytes.ts';
-import type { HostFacts } from '../../shared/host/host-facts.ts';
-import type { WatchAdmin } from '../health/face.ts';
-import type { OutboxStatus } from '../outbox/face.ts';
-import type { UpstreamStatus } from '../upstream/face.ts';
-import type { WebhookStatus } from '../webhooks/face.ts';
-import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from './limits.ts';
-import { hostMetrics } from './metrics-host.ts';
-import { type HttpFigures, hubMetrics, type StorageFigures } from './metrics-hub.ts';
-import { lineMetrics } from './metrics-line.ts';
-import { outboxMetrics } from './metrics-outbox.ts';
-import type { Reading } from './metrics-readings.ts';
-import { upstreamMetrics } from './metrics-upstream.ts';
-import { webhookMetrics } from './metrics-webhooks.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import { residentBytes } from '../../../shared/base/resident-bytes.ts';
+import type { HostFacts } from '../../../shared/host/host-facts.ts';
+import type { LineView, WatchAdmin } from '../../health/face.ts';
+import type { OutboxStatus } from '../../outbox/face.ts';
+import type { UpstreamStatus } from '../../upstream/face.ts';
+import type { WebhookStatus } from '../../webhooks/face.ts';
+import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from '../limits.ts';
+import {
+  type HttpFigures,
+  hostMetrics,
+  hubMetrics,
+  outboxMetrics,
+  type StorageFigures,
+  upstreamMetrics,
+  webhookMetrics,
+} from './hub-metrics.ts';
+import { lineMetrics } from './line-metrics.ts';
+import { register } from './metric-table.ts';
 
-// How long the event loop was held: what an import or a large answer costs everybody else.
-
-/** Of the window that runs and the one before, so that no scrape takes it from another. */
+/** What an import or a large answer costs everybody else: of the window that runs and the one before, so that no scrape takes it from another. */
 class EventLoopLag {
   readonly #clock: Clock;
   readonly #delays = monitorEventLoopDelay({ resolution: HOLD_RESOLUTION_MS });
@@ -49,8 +51,6 @@ class EventLoopLag {
     this.#delays.disable();
   }
 }
-
-export type { StorageFigures } from './metrics-hub.ts';
 
 export interface MetricSources {
   readonly outbox: () => OutboxStatus;
@@ -86,7 +86,7 @@ export class Metrics {
   readonly #requests: Counter<'route' | 'method' | 'status'>;
   readonly #seconds: Histogram<'route'>;
   readonly #holds: EventLoopLag;
-  readonly #readings: (() => Promise<void> | void)[];
+  readonly #read: () => Promise<void>;
   #rendering: Promise<string> | undefined;
 
   constructor(sources: MetricSources) {
@@ -106,7 +106,7 @@ export class Metrics {
       buckets: SECONDS,
       registers,
     });
-    this.#readings = this.#all();
+    this.#read = this.#register();
   }
 
   get contentType(): string {
@@ -137,7 +137,7 @@ export class Metrics {
   }
 
   async #render(): Promise<string> {
-    for (const read of this.#readings) await read();
+    await this.#read();
     return this.#registry.metrics();
   }
 
@@ -145,21 +145,33 @@ export class Metrics {
     this.#holds.stop();
   }
 
-  /** Each sets the metrics of one source to what it says now. */
-  #all(): (() => Promise<void> | void)[] {
+  /** Registers the tables; the function sets each to what its source says now. */
+  #register(): () => Promise<void> {
     const { outbox, webhooks, host, storage, watch, upstream, http, version } = this.#sources;
-    const reading = <S>(register: (registry: Registry) => Reading<S>, source: () => S) => {
-      const read = register(this.#registry);
-      return (): void => read(source());
-    };
-    const readLine = lineMetrics(this.#registry);
-    return [
-      reading(outboxMetrics, outbox),
-      reading(webhookMetrics, webhooks),
-      reading(hostMetrics, host),
-      async () => readLine(await watch?.askLine()),
-      reading(upstreamMetrics, upstream),
-      reading(hubMetrics, () => ({
+    const registry = this.#registry;
+    const setOutbox = register(registry, 'lineside_', outboxMetrics);
+    const setWebhooks = register(registry, 'lineside_webhook_', webhookMetrics);
+    const setHost = register(registry, 'lineside_host_', hostMetrics);
+    const setLineUp = register<LineView>(registry, 'lineside_line_', [
+      ['up', '1: the line process answers the hub.', ({ status }) => Number(status !== undefined)],
+    ]);
+    const setLine = register(registry, 'lineside_line_', lineMetrics);
+    const setIsSent = register<boolean>(registry, 'lineside_upstream_', [
+      ['on', '1: the serial log is sent to a central side (upstream.to).', Number],
+    ]);
+    const setUpstream = register(registry, 'lineside_upstream_', upstreamMetrics);
+    const setHub = register(registry, 'lineside_', hubMetrics);
+    return async () => {
+      const view = await watch?.askLine();
+      setLineUp(view);
+      setLine(view?.status);
+      setOutbox(outbox());
+      setWebhooks(webhooks());
+      setHost(host());
+      const sent = upstream();
+      setIsSent(sent !== undefined && sent.to !== 'off');
+      setUpstream(sent);
+      setHub({
         version,
         residentBytes: residentBytes(),
         uptimeSeconds: Math.floor(process.uptime()),
@@ -168,7 +180,7 @@ export class Metrics {
         storage: storage(),
         certificates: watch?.certificates() ?? [],
         closedSockets: watch?.closedSockets() ?? [],
-      })),
-    ];
+      });
+    };
   }
 }
