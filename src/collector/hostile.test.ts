@@ -133,7 +133,7 @@ describe('what a hostile box sends to a collector', () => {
     assert.equal(await client.position(), 1);
   });
 
-  it('never brings it down, and is stored only where a second judge would store it', async (t) => {
+  it('never brings it down, and is stored only where a second check would store it', async (t) => {
     const { dir, port } = await start(t);
     const client = connect(t, port);
     let log = 0;

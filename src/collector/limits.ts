@@ -32,7 +32,7 @@ export const MAX_STREAMS = 4;
 /** Between two batches of one push: long enough for the largest over a slow radio link (56 kbit/s) in its time, and not for ever. */
 export const PUSH_IDLE_MS = 10 * 60_000;
 /** An open push whose token was revoked ends within this. */
-export const REJUDGE_MS = 5_000;
+export const REAUTHENTICATE_MS = 5_000;
 
 /** Logs of one device: each replaced card or damaged file begins another one. */
 export const MAX_LOGS_A_DEVICE = 1_000;

@@ -1,7 +1,8 @@
 /** The pushes that are open: so many at a time, one a device. A newer one ends the older, which may long be dead. */
 import type { Clock, Timer } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
-import { MAX_PUSHES, PUSH_IDLE_MS, REJUDGE_MS } from './limits.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import { MAX_DEVICES, MAX_PUSHES, PUSH_IDLE_MS, REAUTHENTICATE_MS } from './limits.ts';
 
 /** Why a push was ended by this side. */
 export class PushEnded extends Error {
@@ -27,7 +28,7 @@ export class Pushes {
     return this.#open.size;
   }
 
-  /** `judge`: rejects when the caller may no longer push. */
+  /** `authenticate`: rejects when the caller may no longer push. */
   begin(authenticate: () => Promise<void>): PushTurn {
     if (this.#isClosed) throw new LinesideError('SHUTTING_DOWN', 'the collector is stopping');
     if (this.#open.size >= MAX_PUSHES) {
@@ -67,12 +68,12 @@ export class PushTurn {
   readonly #authenticate: () => Promise<void>;
   #ended: unknown;
   #wake: ((reason: unknown) => void) | undefined;
-  #judging: Timer;
+  #nextCheck: Timer;
 
   constructor(clock: Clock, authenticate: () => Promise<void>) {
     this.#clock = clock;
     this.#authenticate = authenticate;
-    this.#judging = clock.timer(REJUDGE_MS, () => this.#rejudge());
+    this.#nextCheck = clock.timer(REAUTHENTICATE_MS, () => this.#authenticateAgain());
   }
 
   end(reason: unknown): void {
@@ -100,16 +101,65 @@ export class PushTurn {
   }
 
   release(): void {
-    this.#judging.cancel();
+    this.#nextCheck.cancel();
     this.#ended ??= new Error('the push is over');
   }
 
-  #rejudge(): void {
+  #authenticateAgain(): void {
     this.#authenticate().then(
       () => {
-        if (this.#ended === undefined) this.#judging = this.#clock.timer(REJUDGE_MS, () => this.#rejudge());
+        if (this.#ended === undefined) this.#nextCheck = this.#clock.timer(REAUTHENTICATE_MS, () => this.#authenticateAgain());
       },
       (error: unknown) => this.end(error),
     );
+  }
+}
+
+// Two running boxes with one device.id, as after a backup of one was restored on the other: their logs would be taken for one
+// box's. A box has one connection at a time and never returns to an earlier one; two boxes take turns on two.
+
+/** One port number that NAT gives a second time is no second box: each of the two has to come back. */
+const RETURNS = 2;
+const REPORT_EVERY_MS = 3_600_000;
+
+interface Seen {
+  latest: string;
+  former: string;
+  /** How often the former one came back since a third was seen. */
+  returns: number;
+  reportedMs: number;
+}
+
+export class SharedIds {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #devices = new Map<string, Seen>();
+
+  constructor(clock: Clock, logger: Logger) {
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  /** A call of the device over this connection ("address:port"). */
+  seen(device: string, peer: string): void {
+    const one = this.#devices.get(device);
+    if (one === undefined) {
+      const [oldest] = this.#devices.keys();
+      if (this.#devices.size >= MAX_DEVICES && oldest !== undefined) this.#devices.delete(oldest);
+      this.#devices.set(device, { latest: peer, former: '', returns: 0, reportedMs: Number.NEGATIVE_INFINITY });
+      return;
+    }
+    if (peer === one.latest) return;
+    one.returns = peer === one.former ? one.returns + 1 : 0;
+    one.former = one.latest;
+    one.latest = peer;
+    const nowMs = this.#clock.monoMs();
+    if (one.returns < RETURNS || nowMs - one.reportedMs < REPORT_EVERY_MS) return;
+    one.reportedMs = nowMs;
+    this.#logger.error('two boxes use one device.id: give one of them another', {
+      device,
+      first: one.former,
+      second: one.latest,
+    });
   }
 }

@@ -1,5 +1,8 @@
 /** `lineside collector read`: what is stored, for people or as JSON lines. */
 
+import { open, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import Long from 'long';
 import { exitStatus } from '../cli/failure.ts';
 import type { CliIo } from '../cli/io.ts';
 import { EntryPrinter } from '../cli/output/entries.ts';
@@ -7,7 +10,10 @@ import { safeText } from '../cli/output/hex.ts';
 import { entryJson, gapJson, type Json, jsonLine } from '../cli/output/json.ts';
 import { counted, exact, grouped, localTime, systemZone } from '../cli/output/numbers.ts';
 import { Output } from '../cli/output/output.ts';
-import { type GapShown, type Item, readStored } from './reader.ts';
+import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
+import { lineside } from '../shared/proto/services.ts';
+import { glance } from './batch-check.ts';
+import { directoryName, readSegment, segmentNames } from './segment.ts';
 
 export interface ReadOptions {
   readonly dir: string;
@@ -89,4 +95,191 @@ function gapText(gap: GapShown): string {
   const to = localTime(toMs, systemZone);
   const times = exact(toMs) === 0 ? '' : `, ${from.date} ${from.time} to ${to.date} ${to.time}`;
   return `${what} ${phrases[cause]}${times}${reason === '' ? '' : `: ${safeText(reason)}`}`;
+}
+
+// Reading: a log in its order, each id once however often it came, what is missing as gaps, times corrected. Reads beside a running
+// collector: what is being appended is simply not there yet.
+
+const { EntryClock, UpstreamGap } = lineside.v1;
+
+/** Corrections of one log that are held in memory: one for each boot without a clock, usually. */
+const MAX_CORRECTIONS_HELD = 100_000;
+
+export interface GapShown {
+  readonly cause: 'notStored' | 'overtaken' | 'logReplaced' | 'tooLarge' | 'notHere';
+  readonly firstId: Long;
+  readonly lastId: Long;
+  readonly entries: Long;
+  readonly bytes: Long;
+  readonly fromMs: Long;
+  readonly toMs: Long;
+  readonly reason: string;
+  readonly openEnded: boolean;
+}
+
+export type Item =
+  | { readonly kind: 'log'; readonly deviceId: string; readonly logId: string }
+  | { readonly kind: 'entry'; readonly value: lineside.v1.LogEntry; readonly bootId: string }
+  | { readonly kind: 'gap'; readonly value: GapShown }
+  /** A file could not be read from there on. */
+  | { readonly kind: 'damage'; readonly file: string };
+
+export interface Wanted {
+  readonly deviceId: string | undefined;
+  readonly logId: string | undefined;
+}
+
+/** Logs in the order of their directories' names. */
+export async function* readStored(dir: string, wanted: Wanted): AsyncGenerator<Item> {
+  for (const device of await directories(dir, wanted.deviceId)) {
+    for (const log of await directories(join(dir, device), wanted.logId)) yield* readLog(join(dir, device, log));
+  }
+}
+
+async function* readLog(dir: string): AsyncGenerator<Item> {
+  const corrections = await correctionsOf(dir);
+  let shown: LogWalk | undefined;
+  for await (const item of recordsOf(dir)) {
+    if (typeof item === 'string') {
+      yield { kind: 'damage', file: item };
+      continue;
+    }
+    const batch = lineside.v1.UpstreamBatch.decode(item);
+    if (shown === undefined) {
+      const { deviceId, logId } = batch;
+      // The directory's name may be a hash: the batches know whose they are.
+      yield { kind: 'log', deviceId, logId };
+      shown = new LogWalk(corrections);
+    }
+    yield* shown.batch(batch);
+  }
+}
+
+/** What has been shown of a log so far. */
+class LogWalk {
+  readonly #corrections: readonly lineside.v1.ClockCorrection[];
+  #position = Long.UZERO;
+  readonly #openEnded = new Set<string>();
+
+  constructor(corrections: readonly lineside.v1.ClockCorrection[]) {
+    this.#corrections = corrections;
+  }
+
+  *batch(batch: lineside.v1.UpstreamBatch): Generator<Item> {
+    const from = this.#position;
+    if (batch.afterId.greaterThan(from)) yield { kind: 'gap', value: missing(from, batch.afterId) };
+    let next = 0;
+    const gaps = batch.gaps.flatMap((gap) => this.#gap(gap, from));
+    for (const value of batch.entries) {
+      if (!value.id.greaterThan(from)) continue;
+      for (let gap = gaps[next]; gap?.firstId.lessThan(value.id); gap = gaps[next]) {
+        yield { kind: 'gap', value: gap };
+        next += 1;
+      }
+      yield { kind: 'entry', value: this.#corrected(value), bootId: batch.bootId };
+    }
+    for (const value of gaps.slice(next)) yield { kind: 'gap', value };
+    if (batch.throughId.greaterThan(this.#position)) this.#position = batch.throughId;
+  }
+
+  /** As far as it lies behind what was shown. */
+  #gap(gap: lineside.v1.UpstreamGap, from: Long): GapShown[] {
+    const { lastId, bytes, fromMs, toMs, reason, openEnded } = gap;
+    const cause = causes[gap.cause] ?? 'notHere';
+    const isNew = lastId.greaterThan(from);
+    if (openEnded && !isNew) {
+      // It has no ids to know it by.
+      if (this.#openEnded.has(String(lastId))) return [];
+      this.#openEnded.add(String(lastId));
+    } else if (!isNew) return [];
+    const firstId = gap.firstId.greaterThan(from) ? gap.firstId : from.add(1);
+    const ids = lastId.lessThan(firstId) ? Long.UZERO : lastId.subtract(firstId).add(1);
+    const entries = gap.entries.greaterThan(ids) ? ids : gap.entries;
+    return [{ cause, firstId, lastId, entries, bytes, fromMs, toMs, reason, openEnded }];
+  }
+
+  /** The latest correction counts: it says what is right, not what to add to the one before. */
+  #corrected(value: lineside.v1.LogEntry): lineside.v1.LogEntry {
+    const { entry } = value;
+    if (value.clock !== EntryClock.ENTRY_CLOCK_NOT_SET || entry == null) return value;
+    const correction = this.#corrections.findLast(
+      ({ firstId, lastId }) => !value.id.lessThan(firstId) && !value.id.greaterThan(lastId),
+    );
+    if (correction === undefined) return value;
+    value.uncorrectedTimestampMs = entry.timestamp;
+    const right = entry.timestamp.toSigned().add(correction.correctionMs);
+    entry.timestamp = (right.isNegative() ? Long.ZERO : right).toUnsigned();
+    value.clock = EntryClock.ENTRY_CLOCK_CORRECTED;
+    return value;
+  }
+}
+
+const causes: Readonly<Record<number, GapShown['cause']>> = {
+  [UpstreamGap.Cause.NOT_STORED]: 'notStored',
+  [UpstreamGap.Cause.OVERTAKEN]: 'overtaken',
+  [UpstreamGap.Cause.LOG_REPLACED]: 'logReplaced',
+  [UpstreamGap.Cause.TOO_LARGE]: 'tooLarge',
+};
+
+/** Files were taken away from here, or a damaged part was. */
+function missing(position: Long, afterId: Long): GapShown {
+  return {
+    cause: 'notHere',
+    firstId: position.add(1),
+    lastId: afterId,
+    entries: afterId.subtract(position),
+    bytes: Long.UZERO,
+    fromMs: Long.UZERO,
+    toMs: Long.UZERO,
+    reason: '',
+    openEnded: false,
+  };
+}
+
+/** They come behind the entries that they are about: the log is read through for them first, without taking entries apart. */
+async function correctionsOf(dir: string): Promise<lineside.v1.ClockCorrection[]> {
+  const corrections: lineside.v1.ClockCorrection[] = [];
+  for await (const record of recordsOf(dir)) {
+    if (typeof record === 'string' || !glance(record).mayHaveExtras) continue;
+    for (const one of lineside.v1.UpstreamBatch.decode(record).clockCorrections) corrections.push(one);
+    if (corrections.length > MAX_CORRECTIONS_HELD) {
+      throw new LinesideError('TOO_LARGE', `${dir}: more than ${MAX_CORRECTIONS_HELD} corrections of times in one log`);
+    }
+  }
+  return corrections;
+}
+
+/** The batches of a log as they are stored, and the names of files that are damaged. */
+async function* recordsOf(dir: string): AsyncGenerator<Uint8Array | string> {
+  const names = await segmentNames(dir);
+  for (const [at, name] of names.entries()) {
+    const path = join(dir, name);
+    const file = await open(path, 'r');
+    try {
+      const records = readSegment(file);
+      let record = await records.next();
+      for (; record.done !== true; record = await records.next()) yield record.value;
+      // The last one may be in the middle of being written.
+      const isLast = at === names.length - 1;
+      if (record.value.ending === 'damaged' || (record.value.ending === 'torn' && !isLast)) yield path;
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+/** All, or that of an id. */
+async function directories(dir: string, id: string | undefined): Promise<string[]> {
+  const wanted = id === undefined ? undefined : directoryName(id);
+  try {
+    const found = await readdir(dir, { withFileTypes: true });
+    return found
+      .filter((one) => one.isDirectory())
+      .map(({ name }) => name)
+      .filter((name) => name === (wanted ?? name))
+      .sort();
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') throw new LinesideError('NOT_FOUND', `there is no directory ${dir}`);
+    throw new LinesideError('STORAGE_FAILED', `cannot read ${dir}: ${messageOf(error)}`, { cause: error });
+  }
 }

@@ -1,10 +1,42 @@
 /**
- * A file of the collector: a mark, then records, each the length and CRC-32 of an encoded UpstreamBatch and the batch. Only
- * ever appended to, so what a crash leaves unfinished is at the end.
+ * The collector's directories and files. A file is a mark, then records, each the length and CRC-32 of an encoded UpstreamBatch and the
+ * batch. Only ever appended to, so what a crash leaves unfinished is at the end.
  */
-import type { FileHandle } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { type FileHandle, readdir } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
+import type Long from 'long';
 import { MAX_BATCH_BYTES } from './limits.ts';
+
+/** A name in a directory has at most 255 bytes. */
+const MAX_NAME_BYTES = 200;
+
+/**
+ * The name of a directory for the id of a device or a log, whatever is in the id: percent-encoded, as far as it is not plain; by its hash where that becomes too long. Never "." or "..", never with a
+ * slash, never the same for two ids.
+ */
+export function directoryName(id: string): string {
+  const name = id.replace(/[^A-Za-z0-9._-]|^\./gu, percent);
+  return name.length <= MAX_NAME_BYTES ? name : `~${createHash('sha256').update(id).digest('hex')}`;
+}
+
+function percent(char: string): string {
+  return Array.from(Buffer.from(char), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('');
+}
+
+const SUFFIX = '.batches';
+/** 2^64 has so many. */
+export const DIGITS = 20;
+
+export function segmentName(position: Long): string {
+  return `${position.toString().padStart(DIGITS, '0')}${SUFFIX}`;
+}
+
+/** The names of a log's files, in the order of the log. */
+export async function segmentNames(dir: string): Promise<string[]> {
+  const pattern = /^\d{20}\.batches$/;
+  return (await readdir(dir)).filter((name) => pattern.test(name)).sort();
+}
 
 /** "lineside collector, format 1" */
 export const MARK = Buffer.from('LSCOLL1\n');

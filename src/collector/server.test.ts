@@ -11,7 +11,7 @@ import { createLogger } from '../shared/base/logger.ts';
 import { until } from '../shared/base/wait.fixture.ts';
 import { stored, temporaryDirectory, words } from './batches.fixture.ts';
 import { connect, Pushing, refused, start } from './client.fixture.ts';
-import { MAX_PUSHES, PUSH_IDLE_MS, REJUDGE_MS } from './limits.ts';
+import { MAX_PUSHES, PUSH_IDLE_MS, REAUTHENTICATE_MS } from './limits.ts';
 import { type Disk, realDisk } from './stored-log.ts';
 import { addDeviceToken, revokeDeviceTokens } from './tokens.ts';
 
@@ -225,12 +225,12 @@ describe('tokens of a collector', () => {
     const { port, pushes } = await start(t, { tokens, clock });
     const push = new Pushing(connect(t, port, token));
     await until('the push is open', () => pushes() === 1);
-    clock.advance(REJUDGE_MS);
+    clock.advance(REAUTHENTICATE_MS);
     push.give({ after: 0, through: 5 });
     const other = connect(t, port, token);
     await until('the batch is there', async () => (await other.position()) === 5);
     revokeDeviceTokens(tokens, 'box-1');
-    clock.advance(REJUDGE_MS);
+    clock.advance(REAUTHENTICATE_MS);
     await refused(push.ended, Status.UNAUTHENTICATED, /no such token, or it was revoked/);
     await refused(other.position(), Status.UNAUTHENTICATED, /no such token/);
   });

@@ -20,9 +20,8 @@ import {
   STOP_GRACE_MS,
   STORE_STOP_MS,
 } from './limits.ts';
-import { Pushes } from './pushes.ts';
+import { Pushes, SharedIds } from './pushes.ts';
 import { collectorDefinition, collectorService } from './service.ts';
-import { SharedIds } from './shared-ids.ts';
 import { Store } from './store.ts';
 import { realDisk } from './stored-log.ts';
 import { parseDeviceTokens } from './tokens.ts';

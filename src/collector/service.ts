@@ -1,4 +1,4 @@
-/** CollectorService: judges each batch, stores it, and says that it is stored once it is on the disk. */
+/** CollectorService: checks each batch, stores it, and says that it is stored once it is on the disk. */
 import {
   type ServerReadableStream,
   type ServerUnaryCall,
@@ -13,11 +13,9 @@ import { asLinesideError, errorCatalogue, LinesideError } from '../shared/base/e
 import type { Logger } from '../shared/base/logger.ts';
 import { CollectorServiceDefinition, lineside } from '../shared/proto/services.ts';
 import { type Authenticator, DEVICE, Received } from './auth-interceptor.ts';
-import { batchFault, idFault } from './judge.ts';
+import { batchFault, idFault, sizeFault } from './batch-check.ts';
 import { MAX_DETAILS_CHARS } from './limits.ts';
-import { sizeFault } from './parts.ts';
-import { PushEnded, type Pushes, type PushTurn } from './pushes.ts';
-import type { SharedIds } from './shared-ids.ts';
+import { PushEnded, type Pushes, type PushTurn, type SharedIds } from './pushes.ts';
 import type { Store } from './store.ts';
 import { AheadOfPosition } from './stored-log.ts';
 
@@ -113,7 +111,7 @@ class Push {
 
   async run(): Promise<lineside.v1.PushResult.$Properties> {
     const { pushes } = this.#parts;
-    const turn = pushes.begin(() => this.#judgeAgain());
+    const turn = pushes.begin(() => this.#authenticateAgain());
     const owner = ownerOf(this.#call);
     if (owner !== undefined) pushes.claim(turn, owner);
     this.#call.once('cancelled', () => turn.end(new PushEnded('cancelled', 'the box went away')));
@@ -160,7 +158,7 @@ class Push {
     return throughId;
   }
 
-  async #judgeAgain(): Promise<void> {
+  async #authenticateAgain(): Promise<void> {
     const { authenticate } = this.#parts;
     if (authenticate === undefined) return;
     const owner = await authenticate(this.#call.metadata.get('authorization').map(String));

@@ -7,7 +7,7 @@ import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import type { lineside } from '../shared/proto/services.ts';
 import { MAX_DEVICES, MAX_LOGS_A_DEVICE, MAX_OPEN_LOGS } from './limits.ts';
-import { directoryName } from './names.ts';
+import { directoryName } from './segment.ts';
 import { type Disk, realDisk, StoredLog } from './stored-log.ts';
 
 interface Opened {

@@ -2,15 +2,15 @@
  * One log of one device on the collector's disk: files of records, named after the position at which each begins. Where the
  * log goes on is read from what is stored, never kept beside it.
  */
-import { type FileHandle, mkdir, open, readdir } from 'node:fs/promises';
+import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import Long from 'long';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { lineside } from '../shared/proto/services.ts';
+import { glance } from './batch-check.ts';
 import { MAX_UNSYNCED_BYTES, SEGMENT_BYTES } from './limits.ts';
-import { glance } from './parts.ts';
-import { encodeRecord, MARK, readSegment, type Tail } from './segment.ts';
+import { DIGITS, encodeRecord, MARK, readSegment, segmentName, segmentNames, type Tail } from './segment.ts';
 
 /** The calls that may fail for want of room, or because the disk does. */
 export interface Disk {
@@ -30,20 +30,6 @@ export const realDisk: Disk = {
   sync: (file) => file.sync(),
   truncate: (file, size) => file.truncate(size),
 };
-
-const SUFFIX = '.batches';
-/** 2^64 has so many. */
-const DIGITS = 20;
-
-function segmentName(position: Long): string {
-  return `${position.toString().padStart(DIGITS, '0')}${SUFFIX}`;
-}
-
-/** The names of a log's files, in the order of the log. */
-export async function segmentNames(dir: string): Promise<string[]> {
-  const pattern = /^\d{20}\.batches$/;
-  return (await readdir(dir)).filter((name) => pattern.test(name)).sort();
-}
 
 /** What a batch brings beside the ids that it covers: worth keeping even where the ids are known. */
 function extrasOf({ gaps, clockCorrections }: lineside.v1.UpstreamBatch): string {

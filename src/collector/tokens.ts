@@ -4,7 +4,7 @@ import { changeTokenFile } from '../shared/auth/token-file.ts';
 import type { KnownToken } from '../shared/auth/token-reader.ts';
 import { digestOf, newToken } from '../shared/auth/tokens.ts';
 import { LinesideError } from '../shared/base/errors.ts';
-import { idFault } from './judge.ts';
+import { idFault } from './batch-check.ts';
 
 /** CONFIG_INVALID where a line is not understood; it is named by its number, never quoted: it may hold a token. */
 export function parseDeviceTokens(file: string, text: string): KnownToken<string>[] {
