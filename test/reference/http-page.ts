@@ -2,7 +2,7 @@
 import { type Access, mayCall, routeAccess } from '../../src/hub/http/access.ts';
 import { openapiDocument } from '../../src/hub/http/openapi.ts';
 import { titles } from '../../src/hub/http/problem.ts';
-import type { RouteParts } from '../../src/hub/http/route.ts';
+import type { RouteParts } from '../../src/hub/http/routes/route.ts';
 import { roles } from '../../src/shared/auth/tokens.ts';
 import { errorCatalogue } from '../../src/shared/base/errors.ts';
 import { linkOf, nameOf, rowsOf, type Schema, shapeOf } from './json-shape.ts';

@@ -14,8 +14,8 @@ import { LINGER_MS, MAX_HEADER_BYTES } from './limits.ts';
 import { NO_ROUTE } from './metrics/metrics.ts';
 import { errorOf, problemHeaders, problemOf } from './problem.ts';
 import { parseQuery, queryFault } from './query.ts';
-import type { App, RouteParts } from './route.ts';
-import { registerRoutes } from './routes.ts';
+import type { App, RouteParts } from './routes/route.ts';
+import { registerRoutes } from './routes/routes.ts';
 
 export interface AppParts extends RouteParts {
   readonly refusals: AuthFailureLog;

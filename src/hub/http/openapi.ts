@@ -5,8 +5,8 @@
 import swagger from '@fastify/swagger';
 import Fastify from 'fastify';
 import { routeAccess } from './access.ts';
-import { type App, type RouteParts } from './route.ts';
-import { registerRoutes } from './routes.ts';
+import { type App, type RouteParts } from './routes/route.ts';
+import { registerRoutes } from './routes/routes.ts';
 import { components } from './schemas.ts';
 
 /** In the order of their routes. */

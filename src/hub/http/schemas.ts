@@ -301,8 +301,9 @@ function listOf(name: ComponentName): object {
   };
 }
 
-interface Answer {
-  readonly status: number;
+export interface Answer {
+  /** Default 200. */
+  readonly status?: number;
   readonly what: string;
   readonly of?: ComponentName;
   readonly listOf?: ComponentName;
@@ -321,23 +322,24 @@ const NO_BODY = { type: 'null' } as const;
 
 /** The answers of a route: the good one, and the problems it may end with. */
 export function answers(good: Answer, problems: readonly ErrorCode[]): Record<string, object> {
+  const { status = 200 } = good;
   const schema =
     good.of !== undefined ? reference(good.of) : good.listOf !== undefined ? listOf(good.listOf) : undefined;
   const [type, shape] = good.raw ?? (schema === undefined ? [] : ['application/json', schema]);
   const headers = {
     ...(good.etag === true && { ETag: header('The version, in quotes.', '^"[0-9]+"$') }),
-    ...((good.status === 201 || good.status === 302) && { Location: header('Where it can be read.') }),
+    ...((status === 201 || status === 302) && { Location: header('Where it can be read.') }),
   };
   const response: Record<string, object> = {
-    [good.status]: {
+    [status]: {
       description: good.what,
       headers,
       ...(type === undefined ? NO_BODY : { content: { [type]: { schema: shape } } }),
     },
   };
   const byStatus = Map.groupBy(new Set(problems), (code) => errorCatalogue[code].http);
-  for (const [status, codes] of byStatus) {
-    response[status] = { description: codes.join(', '), content: { [PROBLEM_TYPE]: { schema: reference('Problem') } } };
+  for (const [failed, codes] of byStatus) {
+    response[failed] = { description: codes.join(', '), content: { [PROBLEM_TYPE]: { schema: reference('Problem') } } };
   }
   return response;
 }

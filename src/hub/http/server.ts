@@ -28,7 +28,7 @@ import { LogStreams } from './line-streams.ts';
 import { type Listener, listen, type Tls, tlsOf } from './listener.ts';
 import type { HttpFigures, StorageFigures } from './metrics/hub-metrics.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
-import type { RouteParts } from './route.ts';
+import type { RouteParts } from './routes/route.ts';
 
 export interface HttpParts {
   readonly config: Config;

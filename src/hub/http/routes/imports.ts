@@ -1,11 +1,12 @@
 /** Bundle import: the body goes through as it comes, never held whole. */
 import type { IncomingMessage } from 'node:http';
-import { LinesideError } from '../../shared/base/errors.ts';
-import { checkCharset } from './bodies.ts';
-import { changeReason } from './headers.ts';
-import { type App, actorOf, type RouteParts } from './route.ts';
-import { answers, businessKey, Headers, writing } from './schemas.ts';
-import { dictionaryName } from './shapes.ts';
+import { Type } from '@sinclair/typebox';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { checkCharset } from '../bodies.ts';
+import { changeReason } from '../headers.ts';
+import { businessKey, Headers } from '../schemas.ts';
+import { dictionaryName } from '../shapes.ts';
+import { type App, type RouteParts, routesOf } from './route.ts';
 
 const NDJSON = 'application/x-ndjson';
 /** For the document: the import itself checks its items. */
@@ -36,51 +37,44 @@ const item = {
   examples: [{ dictionary: 'site.rooms', businessKey: 'room-12', data: { floor: 2 } }],
 };
 
+const body = Type.Unsafe<never>({
+  content: {
+    [NDJSON]: { schema: { ...item, description: 'A line each.' } },
+    'application/json': {
+      schema: {
+        type: 'object',
+        required: ['items'],
+        additionalProperties: false,
+        properties: { items: { type: 'array', items: item, description: 'A record each.' } },
+      },
+    },
+  },
+});
+
 /** In a scope of its own: here bodies are not parsed. */
 export function importRoutes(app: App, { refdata, maxImportBytes }: RouteParts): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(['application/json', NDJSON], (_request, _payload, done) => done(null));
 
-  app.post(
-    '/api/v1/imports',
-    {
-      config: { streams: true },
-      schema: {
-        operationId: 'importBundle',
-        summary: 'Import a bundle in one transaction, all or nothing',
-        description: 'A line (or item) for each record. Every fault is listed with its line.',
-        tags: ['imports'],
-        headers: Headers.reason,
-        body: {
-          content: {
-            [NDJSON]: { schema: { ...item, description: 'A line each.' } },
-            'application/json': {
-              schema: {
-                type: 'object',
-                required: ['items'],
-                additionalProperties: false,
-                properties: { items: { type: 'array', items: item, description: 'A record each.' } },
-              },
-            },
-          },
-        },
-        response: answers({ status: 200, what: 'All of it is in.', of: 'ImportResult' }, [
-          ...writing,
-          'NOT_FOUND',
-          'CONFLICT',
-        ]),
-      },
-    },
-    async (request) => {
+  routesOf(app)('imports')('POST /api/v1/imports', {
+    id: 'importBundle',
+    summary: 'Import a bundle in one transaction, all or nothing',
+    description: 'A line (or item) for each record. Every fault is listed with its line.',
+    streams: true,
+    headers: Headers.reason,
+    body,
+    answer: { what: 'All of it is in.', of: 'ImportResult' },
+    problems: ['NOT_FOUND', 'CONFLICT'],
+    handle({ caller, request }) {
       const type = request.headers['content-type'];
       if (type === undefined)
         throw new LinesideError('UNSUPPORTED_MEDIA', `send the bundle as ${NDJSON} or application/json`);
       checkCharset(type);
       const format = type.toLowerCase().startsWith(NDJSON) ? 'ndjson' : 'json';
       const reason = changeReason(request.headers['x-change-reason']);
-      return refdata.importBundle(actorOf(request), format, reason, bytesOf(request.raw, maxImportBytes));
+      return refdata.importBundle(caller, format, reason, bytesOf(request.raw, maxImportBytes));
     },
-  );
+  });
 }
 
 /** Leaving it early leaves the connection alone: the client is still to get its answer. */

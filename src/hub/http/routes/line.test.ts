@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { describe, it } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
-import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
-import { until } from '../../shared/base/wait.fixture.ts';
-import { serial } from '../../shared/proto/services.ts';
-import type { JsonObject } from '../outbox/event.ts';
-import { startWithLine } from './line.fixture.ts';
-import { failureOf, refusalOf } from './line-errors.ts';
-import { at, startTestServer } from './server.fixture.ts';
+import { type ErrorCode, errorCatalogue, LinesideError } from '../../../shared/base/errors.ts';
+import { until } from '../../../shared/base/wait.fixture.ts';
+import { serial } from '../../../shared/proto/services.ts';
+import type { JsonObject } from '../../outbox/event.ts';
+import { startWithLine } from '../line.fixture.ts';
+import { failureOf, refusalOf } from '../line-errors.ts';
+import { at, startTestServer } from '../server.fixture.ts';
 
 const OPEN = { portName: '/dev/ttyFAKE0', baudRate: 19_200, dataBits: 7, parity: 'even', stopBits: 1.5 };
 

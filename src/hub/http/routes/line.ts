@@ -1,119 +1,121 @@
-/** The serial line as the console has it: how it stands, opening and closing, sending. */
+/** The serial line as the console has it: how it stands, opening and closing, sending; and its log as NDJSON. */
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply } from 'fastify';
-import { statusNumbers } from '../../shared/proto/line-status.ts';
-import { sentBytes } from './line-bytes.ts';
-import { configMessage, type LineConfig } from './line-json.ts';
-import type { App, RouteParts } from './route.ts';
-import { answers, changingLine, readingLine } from './schemas.ts';
-import { LineBody } from './schemas-line.ts';
+import Long from 'long';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { statusNumbers } from '../../../shared/proto/line-status.ts';
+import { type lineside, serial } from '../../../shared/proto/services.ts';
+import { mayBeSlow } from '../connections.ts';
+import { MAX_LOG_ENTRIES } from '../limits.ts';
+import { sentBytes } from '../line-bytes.ts';
+import { configMessage, type LineConfig } from '../line-json.ts';
+import { logLines, NDJSON, sendPieces } from '../line-log.ts';
+import { changingLine, readingLine } from '../schemas.ts';
+import { LineBody, LogQuery } from '../schemas-line.ts';
+import type { RouteParts, Routes } from './route.ts';
 
-const tags = ['line'];
-
-export function lineRoutes(app: App, { line, history }: RouteParts): void {
-  app.get(
-    '/api/v1/line',
-    {
-      schema: {
-        operationId: 'getLine',
-        summary: 'The port, its counters, the log and the clock',
-        tags,
-        response: answers({ status: 200, what: 'How it stands.', of: 'LineStatus' }, readingLine),
-      },
-    },
-    async () => statusNumbers(await line.status()),
-  );
-
-  app.get(
-    '/api/v1/line/ports',
-    {
-      schema: {
-        operationId: 'listPorts',
-        summary: 'List the serial ports of the box',
-        tags,
-        response: answers({ status: 200, what: 'Ports.', of: 'LinePorts' }, readingLine),
-      },
-    },
-    async () => {
+export function lineRoutes(routes: Routes, { line, history }: RouteParts): void {
+  const route = routes('line');
+  const status = async (): Promise<object> => statusNumbers(await line.status());
+  route('GET /api/v1/line', {
+    id: 'getLine',
+    summary: 'The port, its counters, the log and the clock',
+    base: readingLine,
+    answer: { what: 'How it stands.', of: 'LineStatus' },
+    handle: status,
+  });
+  route('GET /api/v1/line/ports', {
+    id: 'listPorts',
+    summary: 'List the serial ports of the box',
+    base: readingLine,
+    answer: { what: 'Ports.', of: 'LinePorts' },
+    async handle() {
       const ports = await line.ports();
       return {
         items: ports.map(({ portName, description, hardwareId }) => ({ portName, description, hardwareId })),
       };
     },
-  );
-
-  app.get(
-    '/api/v1/line/history',
-    {
-      schema: {
-        operationId: 'getLineHistory',
-        summary: 'What went over the line in the last six hours',
-        tags,
-        response: answers({ status: 200, what: 'Samples.', of: 'LineHistory' }, readingLine),
-      },
-    },
-    async () => history.samples(),
-  );
-}
-
-export function lineChangeRoutes(app: App, { line }: RouteParts): void {
-  app.post(
-    '/api/v1/line/open',
-    {
-      schema: {
-        operationId: 'openLine',
-        summary: 'Open a port, or reopen it with other settings',
-        tags,
-        body: LineBody.open,
-        response: answers({ status: 200, what: 'It is open.', of: 'LineStatus' }, [
-          ...changingLine,
-          'PORT_NOT_FOUND',
-          'PORT_BUSY',
-        ]),
-      },
-    },
-    async ({ body }) => {
+  });
+  route('GET /api/v1/line/history', {
+    id: 'getLineHistory',
+    summary: 'What went over the line in the last six hours',
+    base: readingLine,
+    answer: { what: 'Samples.', of: 'LineHistory' },
+    handle: () => history.samples(),
+  });
+  route('POST /api/v1/line/open', {
+    id: 'openLine',
+    summary: 'Open a port, or reopen it with other settings',
+    body: LineBody.open,
+    base: changingLine,
+    answer: { what: 'It is open.', of: 'LineStatus' },
+    problems: ['PORT_NOT_FOUND', 'PORT_BUSY'],
+    async handle({ body }) {
       await line.open(configMessage(body satisfies LineConfig));
-      return statusNumbers(await line.status());
+      return status();
     },
-  );
-
-  app.post(
-    '/api/v1/line/close',
-    {
-      schema: {
-        operationId: 'closeLine',
-        summary: 'Close the port',
-        tags,
-        response: answers({ status: 200, what: 'It is closed.', of: 'LineStatus' }, changingLine),
-      },
-    },
-    async () => {
+  });
+  route('POST /api/v1/line/close', {
+    id: 'closeLine',
+    summary: 'Close the port',
+    base: changingLine,
+    answer: { what: 'It is closed.', of: 'LineStatus' },
+    async handle() {
       await line.close();
-      return statusNumbers(await line.status());
+      return status();
     },
-  );
-
-  app.post(
-    '/api/v1/line/send',
-    {
-      schema: {
-        operationId: 'sendToLine',
-        summary: 'Write bytes to the open port, as one packet',
-        tags,
-        body: LineBody.send,
-        response: answers({ status: 200, what: 'The kernel has taken them.', of: 'Sent' }, [
-          ...changingLine,
-          'NOT_CONNECTED',
-          'WRITE_TIMEOUT',
-        ]),
-      },
-    },
-    async ({ body }, reply) => {
+  });
+  route('POST /api/v1/line/send', {
+    id: 'sendToLine',
+    summary: 'Write bytes to the open port, as one packet',
+    body: LineBody.send,
+    base: changingLine,
+    answer: { what: 'The kernel has taken them.', of: 'Sent' },
+    problems: ['NOT_CONNECTED', 'WRITE_TIMEOUT'],
+    async handle({ body, reply }) {
       const payload = sentBytes(body);
       await line.send(payload, goneSignal(reply));
       return { bytes: payload.length };
     },
-  );
+  });
+}
+
+export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clock }: RouteParts): void {
+  routes('line')('GET /api/v1/line/log', {
+    id: 'readLineLog',
+    summary: 'Read the serial log, and follow it',
+    query: LogQuery,
+    base: readingLine,
+    answer: {
+      what: 'A line of JSON each, by type: log (logId, headId) first; entry (id, dir, timestampMs, clock, data in base64, note); gap (firstId, lastId, entries, reason); position (nextAfterId) after each batch; with follow, alive at least every 2 s while the line answers; end (code, message) last, where the service ended it.',
+      raw: [NDJSON, { type: 'string' }],
+    },
+    problems: ['LOG_REPLACED', 'LOG_LOST'],
+    async handle({ caller, query, request, reply }) {
+      const wanted = readRequest(query);
+      reply.type(NDJSON);
+      if (request.method === 'HEAD') return reply.send('');
+      const stream = streams.open({
+        kind: wanted.follow === true ? 'follow' : 'page',
+        reader: `${caller.name} ${request.ip}`,
+        authenticate: () => authenticate(request),
+      });
+      reply.raw.once('close', () => stream.close());
+      try {
+        const source = await logLines({ line, stream, clock, request: wanted });
+        reply.hijack();
+        mayBeSlow(reply.raw);
+        reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
+        await sendPieces(reply.raw, source);
+        return reply;
+      } catch (error) {
+        throw stream.reason ?? error;
+      } finally {
+        // Also of a client that was gone before it was listened for: nothing tells of its end again.
+        stream.close();
+      }
+    },
+  });
 }
 
 /** Fires when the client is gone, and after its answer. */
@@ -122,4 +124,33 @@ function goneSignal({ raw }: Pick<FastifyReply, 'raw'>): AbortSignal {
   if (raw.destroyed) gone.abort();
   raw.once('close', () => gone.abort());
   return gone.signal;
+}
+
+interface Asked {
+  readonly after?: number;
+  readonly last?: number;
+  readonly follow?: 'true' | 'false';
+  readonly dir?: 'rx' | 'tx';
+  readonly limit?: number;
+}
+
+const directionOf = { tx: serial.SerialLogEntry.Direction.TX, rx: serial.SerialLogEntry.Direction.RX } as const;
+
+function readRequest(asked: Asked): lineside.v1.ReadLogRequest.$Properties {
+  const { after = 0, last, dir, limit } = asked;
+  const follow = asked.follow === 'true';
+  const faults = [
+    asked.after !== undefined && last !== undefined ? 'after and last: send one of them, not both' : '',
+    limit !== undefined && last !== undefined ? 'limit: not with last, which is one' : '',
+    limit !== undefined && follow ? 'limit: not with follow, which has no end' : '',
+  ].filter((fault) => fault !== '');
+  if (faults.length > 0) throw new LinesideError('INVALID_ARGUMENT', faults.join('; '), { reasons: faults });
+  return {
+    ...(last === undefined
+      ? { afterId: Long.fromNumber(after, true) }
+      : { last: true, limit: Long.fromNumber(last, true) }),
+    ...(last === undefined && !follow && { limit: Long.fromNumber(limit ?? MAX_LOG_ENTRIES, true) }),
+    ...(dir !== undefined && { dirs: [directionOf[dir]] }),
+    follow,
+  };
 }

@@ -1,99 +1,62 @@
-/** Operations: the outbox, its dead letters, the audit, the alerts. */
-import { type App, actorOf, idOf, listed, pageOf, type RouteParts, reasonOf } from './route.ts';
-import { answers, Body, Headers, Params, Query, reading, writing } from './schemas.ts';
+/** Operations: the outbox and its dead letters, the audit, the alerts, the machine. */
+import { Body, Params, Query } from '../schemas.ts';
+import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
 
-const deadLetters = '/api/v1/admin/outbox/dead-letters';
-
-export function outboxRoutes(app: App, { outbox }: RouteParts): void {
-  const tags = ['outbox'];
-  app.get(
-    '/api/v1/admin/outbox',
-    {
-      schema: {
-        operationId: 'getOutbox',
-        summary: 'Lag, oldest row, blocked keys and why, the broker',
-        tags,
-        response: answers({ status: 200, what: 'How it stands.', of: 'OutboxStatus' }, reading),
-      },
-    },
-    async () => outbox.status(),
-  );
-
-  app.get(
-    deadLetters,
-    {
-      schema: {
-        operationId: 'listDeadLetters',
-        summary: 'List rows that cannot be published',
-        tags,
-        querystring: Query.page,
-        response: answers({ status: 200, what: 'Dead letters.', listOf: 'DeadLetter' }, reading),
-      },
-    },
-    async (request) => {
-      const { scopes } = actorOf(request);
-      const { items, nextCursor } = outbox.deadLetters(pageOf(request.query));
+export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch, upstream }: RouteParts): void {
+  const ofOutbox = routes('outbox');
+  ofOutbox('GET /api/v1/admin/outbox', {
+    id: 'getOutbox',
+    summary: 'Lag, oldest row, blocked keys and why, the broker',
+    answer: { what: 'How it stands.', of: 'OutboxStatus' },
+    handle: () => outbox.status(),
+  });
+  ofOutbox('GET /api/v1/admin/outbox/dead-letters', {
+    id: 'listDeadLetters',
+    summary: 'List rows that cannot be published',
+    query: Query.page,
+    answer: { what: 'Dead letters.', listOf: 'DeadLetter' },
+    handle({ caller: { scopes }, query }) {
+      const { items, nextCursor } = outbox.deadLetters(pageOf(query));
       // What is to be decided on is listed whole; the data is read by those who may read the dictionary.
       const shown = items.map((letter) => (scopes.includes(letter.scope) ? letter : { ...letter, envelope: null }));
-      return listed({ items: shown, nextCursor });
+      return { items: shown, nextCursor };
     },
-  );
-
+  });
   const steps = [
     ['requeue', 'requeueDeadLetter', 'Send a dead letter again', 'It is among the waiting rows.'],
     ['discard', 'discardDeadLetter', 'Discard a dead letter permanently', 'It is gone; the change itself stays.'],
   ] as const;
-  for (const [step, operationId, summary, what] of steps) {
-    app.post(
-      `${deadLetters}/:id/${step}`,
-      {
-        schema: {
-          operationId,
-          summary,
-          tags,
-          headers: Headers.reason,
-          params: Params.deadLetter,
-          body: Body.reason,
-          response: answers({ status: 204, what }, [...writing, 'NOT_FOUND', 'CONFLICT']),
-        },
-      },
-      async (request, reply) => {
-        const reason = reasonOf(request, request.body);
-        await outbox[step](idOf(request.params.id, 'dead letter'), actorOf(request).name, reason);
-        return reply.code(204).send();
-      },
-    );
+  for (const [step, id, summary, what] of steps) {
+    ofOutbox(`POST /api/v1/admin/outbox/dead-letters/:id/${step}`, {
+      id,
+      summary,
+      params: Params.deadLetter,
+      body: Body.reason,
+      answer: { status: 204, what },
+      problems: ['CONFLICT'],
+      handle: ({ caller, params, reason }) => outbox[step](idOf(params.id, 'dead letter'), caller.name, reason),
+    });
   }
-}
-
-export function oversightRoutes(app: App, { outbox, webhooks, host, watch, upstream }: RouteParts): void {
-  app.get(
-    '/api/v1/admin/audit',
-    {
-      schema: {
-        operationId: 'listAudit',
-        summary: 'List who did what, newest first',
-        tags: ['audit'],
-        querystring: Query.audit,
-        response: answers({ status: 200, what: 'Audit records.', listOf: 'AuditRecord' }, reading),
-      },
-    },
-    async (request) => listed(outbox.audit(request.query.action, pageOf(request.query))),
-  );
-
-  app.get(
-    '/api/v1/alerts',
-    {
-      schema: {
-        operationId: 'listAlerts',
-        summary: 'List what is wrong now',
-        tags: ['alerts'],
-        response: answers({ status: 200, what: 'Alerts that stand.', listOf: 'Alert' }, reading),
-      },
-    },
-    async () => {
-      const items = [outbox, webhooks, host, watch, upstream].flatMap((source) => source?.alerts() ?? []);
-      return listed({ items, nextCursor: undefined });
-    },
-  );
+  routes('audit')('GET /api/v1/admin/audit', {
+    id: 'listAudit',
+    summary: 'List who did what, newest first',
+    query: Query.audit,
+    answer: { what: 'Audit records.', listOf: 'AuditRecord' },
+    handle: ({ query }) => outbox.audit(query.action, pageOf(query)),
+  });
+  routes('alerts')('GET /api/v1/alerts', {
+    id: 'listAlerts',
+    summary: 'List what is wrong now',
+    answer: { what: 'Alerts that stand.', listOf: 'Alert' },
+    handle: () => ({
+      items: [outbox, webhooks, host, watch, upstream].flatMap((source) => source?.alerts() ?? []),
+      nextCursor: undefined,
+    }),
+  });
+  routes('host')('GET /api/v1/admin/host', {
+    id: 'getHost',
+    summary: 'Temperature, voltage, memory, disk and card, clock, boots and losses of power',
+    answer: { what: 'How it stands.', of: 'HostFacts' },
+    handle: () => host.facts(),
+  });
 }

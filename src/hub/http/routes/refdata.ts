@@ -1,158 +1,186 @@
-/** Records: read now or as of a time, their history, and every change of one. */
-import type { RecordChange } from '../refdata/face.ts';
-import { ifMatch } from './headers.ts';
-import { type App, actorOf, listed, pageOf, type RouteParts, reasonOf, versioned } from './route.ts';
-import { answers, Body, Headers, Params, Query, reading, unchanged, writing } from './schemas.ts';
+/** Reference data: dictionaries, the drafts of their schemas, records. */
+import type { RecordChange } from '../../refdata/face.ts';
+import { Body, Params, Query } from '../schemas.ts';
+import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
 
-const tags = ['records'];
-const records = '/api/v1/dictionaries/:name/records';
-const one = { status: 200, what: 'The record.', of: 'Record', etag: true } as const;
+const at = (...parts: readonly string[]): string => `/api/v1/dictionaries/${parts.map(encodeURIComponent).join('/')}`;
 
-export function recordReadRoutes(app: App, { refdata }: RouteParts): void {
-  app.get(
-    records,
-    {
-      schema: {
-        operationId: 'listRecords',
-        summary: 'List the records that are valid',
-        tags,
-        params: Params.dictionary,
-        querystring: Query.pageAt,
-        response: answers({ status: 200, what: 'By business key.', listOf: 'Record' }, [...reading, 'NOT_FOUND']),
-      },
+export function dictionaryRoutes(routes: Routes, { refdata }: RouteParts): void {
+  const route = routes('dictionaries');
+  const one = { what: 'The dictionary.', of: 'Dictionary', etag: true } as const;
+  route('POST /api/v1/dictionaries', {
+    id: 'createDictionary',
+    summary: 'Make a dictionary',
+    body: Body.newDictionary,
+    answer: { ...one, status: 201 },
+    problems: ['CONFLICT'],
+    async handle(call) {
+      const made = await refdata.createDictionary(call.caller, call.body, call.reason);
+      return call.created(made, at(made.name));
     },
-    async ({ actor, params, query }) =>
-      listed(refdata.records(actorOf({ actor }), params.name, query.at, pageOf(query))),
-  );
-
-  app.get(
-    `${records}/:key`,
-    {
-      schema: {
-        operationId: 'getRecord',
-        summary: 'Read a record',
-        description: 'The version that is valid now, or was at the time asked for.',
-        tags,
-        headers: Headers.known,
-        params: Params.record,
-        querystring: Query.at,
-        response: { ...answers(one, [...reading, 'NOT_FOUND']), ...unchanged },
-      },
-    },
-    async ({ actor, params, query }, reply) =>
-      versioned(reply, refdata.record(actorOf({ actor }), params.name, params.key, query.at)),
-  );
-
-  app.get(
-    `${records}/:key/history`,
-    {
-      schema: {
-        operationId: 'getRecordHistory',
-        summary: 'Read all versions of a record',
-        tags,
-        params: Params.record,
-        querystring: Query.page,
-        response: answers({ status: 200, what: 'Newest first.', listOf: 'Record' }, [...reading, 'NOT_FOUND']),
-      },
-    },
-    async ({ actor, params, query }) =>
-      listed(refdata.history(actorOf({ actor }), params.name, params.key, pageOf(query))),
-  );
+  });
+  route('GET /api/v1/dictionaries', {
+    id: 'listDictionaries',
+    summary: 'List dictionaries',
+    query: Query.page,
+    answer: { what: 'Those in the caller’s scopes.', listOf: 'Dictionary' },
+    handle: ({ caller, query }) => refdata.dictionaries(caller, pageOf(query)),
+  });
+  route('GET /api/v1/dictionaries/:name', {
+    id: 'getDictionary',
+    summary: 'Read a dictionary',
+    params: Params.dictionary,
+    answer: one,
+    handle: ({ caller, params }) => refdata.dictionary(caller, params.name),
+  });
+  route('PATCH /api/v1/dictionaries/:name', {
+    id: 'updateDictionary',
+    summary: 'Change title, scope or schema',
+    description:
+      'A new schema binds changes from then on; records that exist stay. If-Match may be left out. A wider scope needs confirmWidening: otherwise 409 with the number of records.',
+    params: Params.dictionary,
+    body: Body.dictionaryPatch,
+    version: 'optional',
+    answer: one,
+    problems: ['CONFLICT'],
+    handle: ({ caller, params, body, reason, version }) =>
+      refdata.updateDictionary(caller, params.name, body, reason, version),
+  });
 }
 
-export function recordChangeRoutes(app: App, { refdata }: RouteParts): void {
-  app.post(
-    records,
-    {
-      schema: {
-        operationId: 'createRecord',
-        summary: 'Make a record',
-        description: 'A business key that was closed is opened again, its versions counted on.',
-        tags,
-        headers: Headers.reason,
-        params: Params.dictionary,
-        body: Body.newRecord,
-        response: answers({ ...one, status: 201 }, [...writing, 'NOT_FOUND', 'CONFLICT']),
-      },
+export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
+  const route = routes('drafts');
+  const one = { what: 'The draft.', of: 'Draft' } as const;
+  route('POST /api/v1/dictionaries/:name/drafts', {
+    id: 'createDraft',
+    summary: 'Propose a schema',
+    params: Params.dictionary,
+    body: Body.newDraft,
+    answer: { ...one, status: 201 },
+    async handle(call) {
+      const { name } = call.params;
+      const made = await refdata.createDraft(call.caller, name, call.body.schema, call.reason);
+      return call.created(made, at(name, 'drafts', String(made.id)));
     },
-    async (request, reply) => {
-      const { name } = request.params;
-      const { businessKey } = request.body;
-      const change = changeOf(request.body, reasonOf(request, request.body));
-      const made = await refdata.createRecord(actorOf(request), name, businessKey, change);
-      const path = `/api/v1/dictionaries/${encodeURIComponent(name)}/records/${encodeURIComponent(businessKey)}`;
-      reply.code(201).header('location', path);
-      return versioned(reply, made);
-    },
-  );
-
-  app.put(
-    `${records}/:key`,
-    {
-      schema: {
-        operationId: 'updateRecord',
-        summary: 'Give a record a new version',
-        tags,
-        headers: Headers.versionNeeded,
-        params: Params.record,
-        body: Body.recordChange,
-        response: answers(one, [...writing, 'NOT_FOUND', 'CONFLICT', 'STALE_VERSION', 'VERSION_REQUIRED']),
-      },
-    },
-    async (request, reply) => {
-      const { name, key } = request.params;
-      const version = ifMatch(request.headers['if-match']);
-      const change = changeOf(request.body, reasonOf(request, request.body));
-      return versioned(reply, await refdata.updateRecord(actorOf(request), name, key, change, version));
-    },
-  );
+  });
+  route('GET /api/v1/dictionaries/:name/drafts', {
+    id: 'listDrafts',
+    summary: 'List the drafts of a dictionary',
+    params: Params.dictionary,
+    query: Query.page,
+    answer: { what: 'Its drafts.', listOf: 'Draft' },
+    handle: ({ caller, params, query }) => refdata.drafts(caller, params.name, pageOf(query)),
+  });
+  route('GET /api/v1/dictionaries/:name/drafts/:id', {
+    id: 'getDraft',
+    summary: 'Read a draft',
+    params: Params.draft,
+    answer: one,
+    handle: ({ caller, params }) => refdata.draft(caller, params.name, idOf(params.id, 'draft')),
+  });
+  const steps = [
+    ['request-review', 'requestDraftReview', 'Ask for a review'],
+    ['publish', 'publishDraft', 'Make an approved draft the schema of its dictionary'],
+    ['withdraw', 'withdrawDraft', 'Take a draft back'],
+  ] as const;
+  for (const [step, id, summary] of steps) {
+    route(`POST /api/v1/dictionaries/:name/drafts/:id/${step}`, {
+      id,
+      summary,
+      params: Params.draft,
+      body: Body.reason,
+      answer: one,
+      problems: ['CONFLICT'],
+      handle: ({ caller, params, reason }) =>
+        refdata.stepDraft(caller, params.name, idOf(params.id, 'draft'), step, undefined, reason),
+    });
+  }
+  route('POST /api/v1/dictionaries/:name/drafts/:id/decide', {
+    id: 'decideDraft',
+    summary: 'Approve or reject a draft in review',
+    params: Params.draft,
+    body: Body.decision,
+    answer: one,
+    problems: ['CONFLICT'],
+    handle: ({ caller, params, body, reason }) =>
+      refdata.stepDraft(caller, params.name, idOf(params.id, 'draft'), 'decide', body.decision, reason),
+  });
 }
 
-export function recordCloseRoutes(app: App, { refdata }: RouteParts): void {
-  app.post(
-    `${records}/:key/close`,
-    {
-      schema: {
-        operationId: 'closeRecord',
-        summary: 'Close a record',
-        tags,
-        headers: Headers.versionNeeded,
-        params: Params.record,
-        body: Body.reason,
-        response: answers(one, [...writing, 'NOT_FOUND', 'CONFLICT', 'STALE_VERSION', 'VERSION_REQUIRED']),
-      },
+export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
+  const route = routes('records');
+  const one = { what: 'The record.', of: 'Record', etag: true } as const;
+  route('GET /api/v1/dictionaries/:name/records', {
+    id: 'listRecords',
+    summary: 'List the records that are valid',
+    params: Params.dictionary,
+    query: Query.pageAt,
+    answer: { what: 'By business key.', listOf: 'Record' },
+    handle: ({ caller, params, query }) => refdata.records(caller, params.name, query.at, pageOf(query)),
+  });
+  route('GET /api/v1/dictionaries/:name/records/:key', {
+    id: 'getRecord',
+    summary: 'Read a record',
+    description: 'The version that is valid now, or was at the time asked for.',
+    params: Params.record,
+    query: Query.at,
+    answer: one,
+    handle: ({ caller, params, query }) => refdata.record(caller, params.name, params.key, query.at),
+  });
+  route('GET /api/v1/dictionaries/:name/records/:key/history', {
+    id: 'getRecordHistory',
+    summary: 'Read all versions of a record',
+    params: Params.record,
+    query: Query.page,
+    answer: { what: 'Newest first.', listOf: 'Record' },
+    handle: ({ caller, params, query }) => refdata.history(caller, params.name, params.key, pageOf(query)),
+  });
+  route('POST /api/v1/dictionaries/:name/records', {
+    id: 'createRecord',
+    summary: 'Make a record',
+    description: 'A business key that was closed is opened again, its versions counted on.',
+    params: Params.dictionary,
+    body: Body.newRecord,
+    answer: { ...one, status: 201 },
+    problems: ['CONFLICT'],
+    async handle(call) {
+      const { name } = call.params;
+      const { businessKey } = call.body;
+      const made = await refdata.createRecord(call.caller, name, businessKey, changeOf(call.body, call.reason));
+      return call.created(made, at(name, 'records', businessKey));
     },
-    async (request, reply) => {
-      const { name, key } = request.params;
-      const version = ifMatch(request.headers['if-match']);
-      const reason = reasonOf(request, request.body);
-      return versioned(reply, await refdata.closeRecord(actorOf(request), name, key, reason, version));
-    },
-  );
-
-  app.post(
-    '/api/v1/dictionaries/:name/bulk-close',
-    {
-      schema: {
-        operationId: 'bulkClose',
-        summary: 'Close many records in one transaction',
-        tags,
-        headers: Headers.reason,
-        params: Params.dictionary,
-        body: Body.bulkClose,
-        response: answers({ status: 200, what: 'All of them are closed.', of: 'BulkClosed' }, [
-          ...writing,
-          'NOT_FOUND',
-          'CONFLICT',
-        ]),
-      },
-    },
-    async (request) => {
-      const { businessKeys } = request.body;
-      const reason = reasonOf(request, request.body);
-      return refdata.bulkClose(actorOf(request), request.params.name, businessKeys, reason);
-    },
-  );
+  });
+  route('PUT /api/v1/dictionaries/:name/records/:key', {
+    id: 'updateRecord',
+    summary: 'Give a record a new version',
+    params: Params.record,
+    body: Body.recordChange,
+    version: 'required',
+    answer: one,
+    problems: ['CONFLICT'],
+    handle: ({ caller, params, body, reason, version }) =>
+      refdata.updateRecord(caller, params.name, params.key, changeOf(body, reason), version),
+  });
+  route('POST /api/v1/dictionaries/:name/records/:key/close', {
+    id: 'closeRecord',
+    summary: 'Close a record',
+    params: Params.record,
+    body: Body.reason,
+    version: 'required',
+    answer: one,
+    problems: ['CONFLICT'],
+    handle: ({ caller, params, reason, version }) =>
+      refdata.closeRecord(caller, params.name, params.key, reason, version),
+  });
+  route('POST /api/v1/dictionaries/:name/bulk-close', {
+    id: 'bulkClose',
+    summary: 'Close many records in one transaction',
+    params: Params.dictionary,
+    body: Body.bulkClose,
+    answer: { what: 'All of them are closed.', of: 'BulkClosed' },
+    problems: ['CONFLICT'],
+    handle: ({ caller, params, body, reason }) => refdata.bulkClose(caller, params.name, body.businessKeys, reason),
+  });
 }
 
 function changeOf({ data, validFrom }: Pick<RecordChange, 'data' | 'validFrom'>, changeReason: string): RecordChange {

@@ -1,24 +1,27 @@
-/** What the routes have in common: the app's type, who calls, pages, versions. */
+/** Routes as data: what each declares, how it is registered, and what a handler sees of a request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { Static, TSchema } from '@sinclair/typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from 'fastify';
-import type { Clock } from '../../shared/base/clock.ts';
-import { LinesideError } from '../../shared/base/errors.ts';
-import type { HostAdmin } from '../../shared/host/host-facts.ts';
-import type { WatchAdmin } from '../health/face.ts';
-import type { OutboxAdmin, Page, PageRequest } from '../outbox/face.ts';
-import type { Refdata } from '../refdata/face.ts';
-import type { UpstreamAdmin } from '../upstream/face.ts';
-import type { WebhookAdmin } from '../webhooks/face.ts';
-import type { Access } from './access.ts';
-import type { ConsoleFiles } from './console-files.ts';
-import type { Authenticator, Caller } from './credentials.ts';
-import { changeReason, etag } from './headers.ts';
-import { DEFAULT_PAGE } from './limits.ts';
-import type { LineCalls } from './line-calls.ts';
-import type { LineHistory } from './line-history.ts';
-import type { LogStreams } from './line-streams.ts';
-import type { Metrics } from './metrics/metrics.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import { type ErrorCode, LinesideError } from '../../../shared/base/errors.ts';
+import type { ExpectedVersion } from '../../../shared/base/expected-version.ts';
+import type { HostAdmin } from '../../../shared/host/host-facts.ts';
+import type { WatchAdmin } from '../../health/face.ts';
+import type { OutboxAdmin, Page, PageRequest } from '../../outbox/face.ts';
+import type { Refdata } from '../../refdata/face.ts';
+import type { UpstreamAdmin } from '../../upstream/face.ts';
+import type { WebhookAdmin } from '../../webhooks/face.ts';
+import { type Access, routeAccess } from '../access.ts';
+import type { ConsoleFiles } from '../console-files.ts';
+import type { Authenticator, Caller } from '../credentials.ts';
+import { changeReason, etag, ifMatch } from '../headers.ts';
+import { DEFAULT_PAGE } from '../limits.ts';
+import type { LineCalls } from '../line-calls.ts';
+import type { LineHistory } from '../line-history.ts';
+import type { LogStreams } from '../line-streams.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import { type Answer, answers, common, Headers, reading, unchanged, writing } from '../schemas.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -64,28 +67,153 @@ export interface RouteParts {
   readonly openapi: () => Promise<Buffer>;
 }
 
-export function actorOf(request: { readonly actor: Caller | undefined }): Caller {
-  if (request.actor !== undefined) return request.actor;
-  throw new LinesideError('INTERNAL', 'a route that is open to everyone asked who calls');
+/** A route as data. What follows from its method, path, body and answer is not said again. */
+interface Declaration<P extends TSchema, Q extends TSchema, B extends TSchema> {
+  /** operationId */
+  readonly id: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  /** Whether If-Match names the version that is to be changed. */
+  readonly version?: 'optional' | 'required';
+  /** Default: If-None-Match where a version is read; X-Change-Reason and If-Match where there is a change with a reason. */
+  readonly headers?: TSchema;
+  readonly answer: Answer;
+  /** Beyond those of `base` and those of parameters and versions. */
+  readonly problems?: readonly ErrorCode[];
+  /** Default: by method and access. */
+  readonly base?: readonly ErrorCode[];
+  /** The handler reads the body itself, as it comes. */
+  readonly streams?: true;
+  /** What is answered: a thing, a page of them; or the reply when it has been sent. */
+  readonly handle: (call: Call<P, Q, B>) => unknown;
 }
 
-/** The body's, or the header's where the body has none. */
-export function reasonOf(request: Pick<FastifyRequest, 'headers'>, body: { readonly changeReason?: string }): string {
-  return body.changeReason ?? changeReason(request.headers['x-change-reason']);
+/** A request as its handler sees it; what is not asked for is not read. */
+class Call<P extends TSchema, Q extends TSchema, B extends TSchema> {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+
+  constructor(request: FastifyRequest, reply: FastifyReply) {
+    this.request = request;
+    this.reply = reply;
+  }
+
+  get caller(): Caller {
+    if (this.request.actor !== undefined) return this.request.actor;
+    throw new LinesideError('INTERNAL', 'a route that is open to everyone asked who calls');
+  }
+
+  get params(): Static<P> {
+    return this.request.params as Static<P>;
+  }
+
+  get query(): Static<Q> {
+    return this.request.query as Static<Q>;
+  }
+
+  /** Without the reason, which is read from two places. */
+  get body(): Omit<Static<B>, 'changeReason'> {
+    const { changeReason: _, ...body } = this.request.body as { readonly changeReason?: string };
+    return body as Omit<Static<B>, 'changeReason'>;
+  }
+
+  /** The body's, or the header's where the body has none. */
+  get reason(): string {
+    const body = this.request.body as { readonly changeReason?: string } | undefined;
+    return body?.changeReason ?? changeReason(this.request.headers['x-change-reason']);
+  }
+
+  get version(): ExpectedVersion | undefined {
+    return ifMatch(this.request.headers['if-match']);
+  }
+
+  created<T>(thing: T, location: string): T {
+    this.reply.header('location', location);
+    return thing;
+  }
+}
+
+/** Registers the routes of a tag. */
+export type Routes = ReturnType<typeof routesOf>;
+
+export function routesOf(app: App) {
+  return (tag: string) =>
+    <P extends TSchema, Q extends TSchema, B extends TSchema>(
+      name: keyof typeof routeAccess,
+      declared: Declaration<P, Q, B>,
+    ): void => {
+      const [method = '', url = ''] = name.split(' ');
+      const { id, summary, description, params, query, body, answer, streams, handle } = declared;
+      const headers = headersOf(name, declared);
+      app.route({
+        method,
+        url,
+        config: { ...(streams && { streams }) },
+        schema: {
+          operationId: id,
+          summary,
+          ...(description !== undefined && { description }),
+          tags: [tag],
+          ...(headers !== undefined && { headers }),
+          ...(params !== undefined && { params }),
+          ...(query !== undefined && { querystring: query }),
+          ...(body !== undefined && { body }),
+          response: {
+            ...answers(answer, problemsOf(name, declared)),
+            ...(headers === Headers.known && unchanged),
+          },
+        },
+        handler: async (request, reply) =>
+          answered(
+            answer,
+            reply as FastifyReply,
+            await handle(new Call(request as FastifyRequest, reply as FastifyReply)),
+          ),
+      });
+    };
+}
+
+type AnyDeclaration = Declaration<TSchema, TSchema, TSchema>;
+
+function headersOf(
+  name: string,
+  { headers, version, answer, body }: Omit<AnyDeclaration, 'handle'>,
+): TSchema | undefined {
+  if (headers !== undefined) return headers;
+  if (name.startsWith('GET ')) return answer.etag && Headers.known;
+  if (version !== undefined) return version === 'required' ? Headers.versionNeeded : Headers.version;
+  return body !== undefined && 'changeReason' in (body as TSchema).properties ? Headers.reason : undefined;
+}
+
+function problemsOf(
+  name: keyof typeof routeAccess,
+  { base, problems = [], version }: Pick<AnyDeclaration, 'base' | 'problems' | 'version'>,
+): ErrorCode[] {
+  const usual = routeAccess[name] === 'open' ? common : name.startsWith('GET ') ? reading : writing;
+  return [
+    ...(base ?? usual),
+    ...(name.includes(':') ? (['NOT_FOUND'] as const) : []),
+    ...problems,
+    ...(version !== undefined ? (['STALE_VERSION'] as const) : []),
+    ...(version === 'required' ? (['VERSION_REQUIRED'] as const) : []),
+  ];
+}
+
+function answered({ status = 200, listOf, etag: isVersioned }: Answer, reply: FastifyReply, thing: unknown): unknown {
+  if (thing === reply) return reply;
+  reply.code(status);
+  if (status === 204) return reply.send();
+  if (isVersioned) reply.header('etag', etag((thing as { readonly version: number }).version));
+  if (listOf === undefined) return thing;
+  const { items, nextCursor } = thing as Page<unknown>;
+  return { items, nextCursor: nextCursor ?? null };
 }
 
 export function pageOf(query: { readonly limit?: number; readonly cursor?: string }): PageRequest {
   return { limit: query.limit ?? DEFAULT_PAGE, cursor: query.cursor === '' ? undefined : query.cursor };
-}
-
-export function listed<T>({ items, nextCursor }: Page<T>): { items: readonly T[]; nextCursor: string | null } {
-  return { items, nextCursor: nextCursor ?? null };
-}
-
-/** Something that has a version, with its ETag. */
-export function versioned<T extends { readonly version: number }>(reply: Pick<FastifyReply, 'header'>, thing: T): T {
-  reply.header('etag', etag(thing.version));
-  return thing;
 }
 
 /** An id in a path. NOT_FOUND where it is no number: there is nothing of that name. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ChangeStore } from '../outbox/change-store.ts';
-import { FakeOutbox, startTestServer } from './server.fixture.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
+import { FakeOutbox, startTestServer } from '../server.fixture.ts';
 
 const rooms = { name: 'site.rooms', title: 'Rooms', scope: 'PUBLIC' };
 const path = '/api/v1/dictionaries/site.rooms';

@@ -1,70 +1,99 @@
-/** About the service itself, open to everyone who reaches it: whether it lives, whether it works, numbers, the document. */
-import { LinesideError } from '../../shared/base/errors.ts';
-import type { App, RouteParts } from './route.ts';
-import { answers, common } from './schemas.ts';
+/** The service itself, open to everyone who reaches it: whether it works, its figures, its description, the files of the console. */
+import { Type } from '@sinclair/typebox';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import type { ConsoleFile } from '../console-files.ts';
+import { guarded, Headers } from '../schemas.ts';
+import { exact } from '../shapes.ts';
+import type { RouteParts, Routes } from './route.ts';
 
-const tags = ['service'];
-
-export function ownRoutes(app: App, { metrics, version, trouble, openapi }: RouteParts): void {
-  app.get(
-    '/healthz',
-    {
-      schema: {
-        operationId: 'getHealth',
-        summary: 'Whether the process lives',
-        tags,
-        response: answers({ status: 200, what: 'It does.', of: 'Health' }, common),
-      },
-    },
-    async () => ({ status: 'ok', version }),
-  );
-
-  app.get(
-    '/readyz',
-    {
-      schema: {
-        operationId: 'getReadiness',
-        summary: 'Whether the service works, and why not',
-        tags,
-        response: answers({ status: 200, what: 'It does.', of: 'Health' }, [...common, 'NOT_READY']),
-      },
-    },
-    async () => {
+export function serviceRoutes(routes: Routes, { metrics, version, trouble, openapi }: RouteParts): void {
+  const route = routes('service');
+  route('GET /healthz', {
+    id: 'getHealth',
+    summary: 'Whether the process lives',
+    answer: { what: 'It does.', of: 'Health' },
+    handle: () => ({ status: 'ok', version }),
+  });
+  route('GET /readyz', {
+    id: 'getReadiness',
+    summary: 'Whether the service works, and why not',
+    answer: { what: 'It does.', of: 'Health' },
+    problems: ['NOT_READY'],
+    handle() {
       const error = trouble();
       if (error !== undefined) throw error.code === 'SHUTTING_DOWN' ? error : notReady(error);
       return { status: 'ok', version };
     },
-  );
+  });
+  route('GET /metrics', {
+    id: 'getMetrics',
+    summary: 'Numbers for Prometheus',
+    answer: { what: 'Text format 0.0.4.', raw: ['text/plain', { type: 'string' }] },
+    handle: async ({ reply }) => reply.type(metrics.contentType).send(await metrics.text()),
+  });
+  route('GET /openapi.json', {
+    id: 'getOpenapi',
+    summary: 'This document',
+    answer: { what: 'OpenAPI 3.1.', raw: ['application/json', { type: 'object' }] },
+    handle: async ({ reply }) => reply.type('application/json; charset=utf-8').send(await openapi()),
+  });
+  route('GET /api/v1/whoami', {
+    id: 'getCaller',
+    summary: 'Whose token this is, and what it may do',
+    base: guarded,
+    answer: { what: 'The caller.', of: 'Caller' },
+    handle: ({ caller: { name, roles } }) => ({ name, roles }),
+  });
+}
 
-  app.get(
-    '/metrics',
-    {
-      schema: {
-        operationId: 'getMetrics',
-        summary: 'Numbers for Prometheus',
-        tags,
-        response: answers({ status: 200, what: 'Text format 0.0.4.', raw: ['text/plain', { type: 'string' }] }, common),
-      },
-    },
-    async (_request, reply) => reply.type(metrics.contentType).send(await metrics.text()),
-  );
+const CONSOLE = '/console/';
 
-  app.get(
-    '/openapi.json',
-    {
-      schema: {
-        operationId: 'getOpenapi',
-        summary: 'This document',
-        tags,
-        response: answers({ status: 200, what: 'OpenAPI 3.1.', raw: ['application/json', { type: 'object' }] }, common),
-      },
-    },
-    async (_request, reply) => reply.type('application/json; charset=utf-8').send(await openapi()),
-  );
+export function consoleRoutes(routes: Routes, { console: files }: RouteParts): void {
+  const route = routes('console');
+  for (const [name, id] of [
+    ['GET /', 'goToConsole'],
+    ['GET /console', 'goToConsoleDirectory'],
+  ] as const) {
+    route(name, {
+      id,
+      summary: 'To the console',
+      answer: { status: 302, what: 'There.' },
+      handle: ({ reply }) => reply.redirect(CONSOLE, 302),
+    });
+  }
+  route('GET /console/', {
+    id: 'getConsole',
+    summary: 'The console',
+    headers: Headers.known,
+    answer: { what: 'The page.', raw: ['text/html', { type: 'string' }] },
+    problems: ['NOT_FOUND'],
+    handle: async ({ request, reply }) => sendFile(request, reply, await files.file('index.html')),
+  });
+  route('GET /console/:file', {
+    id: 'getConsoleFile',
+    summary: 'A file of the console',
+    headers: Headers.known,
+    params: exact({ file: Type.String({ description: 'Its name.', examples: ['console.js'] }) }),
+    answer: { what: 'The file.', raw: ['*/*', { type: 'string' }] },
+    handle: async ({ request, reply, params }) => sendFile(request, reply, await files.file(params.file)),
+  });
 }
 
 /** 503 whatever it is: that is what probes and balancers understand. */
 function notReady(error: LinesideError): LinesideError {
   const { code, message, hint } = error;
   return new LinesideError('NOT_READY', message, { cause: error, hint, reasons: [`${code}: ${message}`] });
+}
+
+/** Kept by browsers, and asked after each time: one small answer on the LAN. */
+async function sendFile(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): Promise<FastifyReply> {
+  const { bytes, gzipped, type } = file;
+  const compress =
+    gzipped !== undefined &&
+    /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(request.headers['accept-encoding']?.toString() ?? '');
+  const etag = `"${file.etag}${compress ? '-gzip' : ''}"`;
+  reply.headers({ 'cache-control': 'no-cache', etag, vary: 'accept-encoding' });
+  if (compress) reply.header('content-encoding', 'gzip');
+  return reply.type(type).send(compress ? gzipped : bytes);
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LinesideError } from '../../shared/base/errors.ts';
-import { startTestServer, type TestServer } from './server.fixture.ts';
-import { attempt } from './webhooks.fixture.ts';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { startTestServer, type TestServer } from '../server.fixture.ts';
+import { attempt } from '../webhooks.fixture.ts';
 
 const long = 'x'.repeat(1_001);
 
