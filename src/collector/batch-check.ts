@@ -1,4 +1,4 @@
-/** What is wrong with a batch or an id: its sizes before it is decoded, its fields afterwards; the fault names the field. Pure. */
+/** Faults of a batch or an id: its sizes before it is decoded, its fields afterwards; the fault names the field. Pure. */
 import Long from 'long';
 import { Reader } from 'protobufjs/minimal.js';
 import { lineside, serial } from '../shared/proto/services.ts';
@@ -12,7 +12,7 @@ const { Cause } = lineside.v1.UpstreamGap;
 const { EntryClock } = lineside.v1;
 const { Direction } = serial.SerialLogEntry;
 
-/** What is wrong with a device_id or log_id; '': nothing. */
+/** The fault of a device_id or log_id; '': none. */
 export function idFault(name: string, id: string): string {
   if (id === '') return `${name}: is empty`;
   if (id.length > MAX_ID_CHARS) return `${name}: has ${id.length} characters; at most ${MAX_ID_CHARS}`;
@@ -33,7 +33,7 @@ export function batchFault(batch: Batch): string {
   if (batch.afterId.greaterThan(batch.throughId)) {
     return `after_id: ${String(batch.afterId)} is above through_id ${String(batch.throughId)}`;
   }
-  return entriesFault(batch) || gapsFault(batch) || overlapFault(batch) || correctionsFault(batch);
+  return entriesFault(batch) || gapsFault(batch) || correctionsFault(batch);
 }
 
 function entriesFault({ entries, afterId, throughId }: Batch): string {
@@ -53,8 +53,10 @@ function entriesFault({ entries, afterId, throughId }: Batch): string {
     : '';
 }
 
-function gapsFault({ gaps, afterId, throughId }: Batch): string {
+/** The entries are in order by now. */
+function gapsFault({ gaps, entries, afterId, throughId }: Batch): string {
   let before: Long = afterId;
+  let next = 0;
   for (const [at, gap] of gaps.entries()) {
     const name = `gaps[${at}]`;
     const { firstId, lastId } = gap;
@@ -72,28 +74,14 @@ function gapsFault({ gaps, afterId, throughId }: Batch): string {
     if (gap.reason.length > MAX_REASON_CHARS) {
       return `${name}.reason: has ${gap.reason.length} characters; at most ${MAX_REASON_CHARS}`;
     }
+    while (entries[next]?.id.lessThan(firstId) === true) next += 1;
+    const entry = entries[next];
+    if (entry !== undefined && !entry.id.greaterThan(lastId)) {
+      return `${name}: from ${String(firstId)} to ${String(lastId)}, and entries[${next}].id ${String(entry.id)} lies in it`;
+    }
     before = lastId;
   }
   return '';
-}
-
-/** Both are in order by now. */
-function overlapFault({ entries, gaps }: Batch): string {
-  let at = 0;
-  for (const [index, { firstId, lastId }] of gaps.entries()) {
-    at = firstNotBefore(entries, at, firstId);
-    const entry = entries[at];
-    if (entry !== undefined && !entry.id.greaterThan(lastId)) {
-      return `gaps[${index}]: from ${String(firstId)} to ${String(lastId)}, and entries[${at}].id ${String(entry.id)} lies in it`;
-    }
-  }
-  return '';
-}
-
-/** The first entry from `from` on that does not lie before an id. */
-function firstNotBefore(entries: Batch['entries'], from: number, id: Long): number {
-  for (let at = from; at < entries.length; at += 1) if (entries[at]?.id.lessThan(id) !== true) return at;
-  return entries.length;
 }
 
 function correctionsFault({ clockCorrections, throughId }: Batch): string {
@@ -122,7 +110,7 @@ const parts = [
   { field: CORRECTIONS, name: 'clock_corrections', limit: MAX_CORRECTIONS },
 ] as const;
 
-/** What is wrong with the sizes; '': nothing. Throws where the bytes are no message at all. */
+/** The fault of the sizes; '': none. Throws if the bytes are no message at all. */
 export function sizeFault(encoded: Uint8Array): string {
   const counts = new Map<number, number>();
   const reader = Reader.create(encoded);

@@ -19,7 +19,8 @@ export interface BatchLike {
   readonly ids?: readonly number[];
   readonly gaps?: readonly { readonly from: number; readonly to: number; readonly openEnded?: boolean }[];
   readonly corrections?: readonly { readonly from: number; readonly to: number; readonly ms: number }[];
-  readonly bytes?: number;
+  /** Of each entry: so many, or these. */
+  readonly bytes?: number | Uint8Array;
   readonly clock?: lineside.v1.EntryClock;
 }
 
@@ -42,7 +43,7 @@ export function batchOf(like: BatchLike): lineside.v1.UpstreamBatch {
       entry: {
         dir: serial.SerialLogEntry.Direction.RX,
         timestamp: u64(1_700_000_000_000 + id),
-        rawData: Buffer.alloc(bytes, id),
+        rawData: typeof bytes === 'number' ? Buffer.alloc(bytes, id) : bytes,
         note: '',
       },
     })),

@@ -1,11 +1,13 @@
 /** A collector of a test's own, and boxes that push to it. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, connect as connectTcp, createServer } from 'node:net';
+import { writeFileSync } from 'node:fs';
+import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Channel, ChannelCredentials, compressionAlgorithms } from '@grpc/grpc-js';
 import { ClientError, createClient, Metadata, Status } from 'nice-grpc';
+import { makeCa, signed } from '../shared/base/certificates.fixture.ts';
 import { type Clock, systemClock } from '../shared/base/clock.ts';
 import { type Logger, silentLogger } from '../shared/base/logger.ts';
 import { until } from '../shared/base/wait.fixture.ts';
@@ -128,19 +130,45 @@ export async function settled(look: () => number): Promise<void> {
   });
 }
 
-/** A port that leads to another, and how many bytes went there. */
-export async function counted(t: TestContext, port: number): Promise<{ port: number; bytes: () => number }> {
-  let bytes = 0;
+/** A port that leads to another: bytes to it and from it, connections that are open, and were made. */
+export async function counted(t: TestContext, port: number) {
+  let [sent, received, made, target] = [0, 0, 0, port];
+  const open = new Set<Socket>();
   const proxy = createServer((from) => {
-    const to = connectTcp(port, '127.0.0.1');
-    from.on('data', (data) => void (bytes += data.length));
+    made += 1;
+    open.add(from);
+    from.once('close', () => open.delete(from));
+    const to = connectTcp(target, '127.0.0.1');
+    from.on('data', (data) => void (sent += data.length));
+    to.on('data', (data) => void (received += data.length));
     for (const [one, other] of [
       [from, to],
       [to, from],
-    ] as const)
-      one.on('error', () => other.destroy()).pipe(other);
+    ] as const) {
+      one.on('error', () => other.destroy());
+      one.on('close', () => other.destroy());
+      one.pipe(other);
+    }
   });
   await once(proxy.listen(0, '127.0.0.1'), 'listening');
   t.after(() => void proxy.close());
-  return { port: (proxy.address() as AddressInfo).port, bytes: () => bytes };
+  return {
+    port: (proxy.address() as AddressInfo).port,
+    sent: () => sent,
+    bytes: () => sent + received,
+    lead: (other: number) => void (target = other),
+    open: () => open.size,
+    made: () => made,
+  };
+}
+
+/** A collector on "localhost" with TLS and a file of tokens. */
+export async function startTls(t: TestContext, more: More = {}) {
+  const files = temporaryDirectory();
+  makeCa(files);
+  signed(files, 'collector', 'DNS:localhost');
+  const tokens = join(files, 'tokens');
+  writeFileSync(tokens, '');
+  const tls = { tokens, tlsCert: join(files, 'collector.pem'), tlsKey: join(files, 'collector.key') };
+  return { ...(await start(t, { ...tls, ...more })), files, tokens, caFile: join(files, 'ca.pem') };
 }

@@ -1,4 +1,4 @@
-/** What a box may cost the collector, each with the reason for its size. Pure. */
+/** The collector's limits, each with the reason for its size. Pure. */
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -51,7 +51,7 @@ export const KEEPALIVE_MS = 2 * 60_000;
 export const KEEPALIVE_TIMEOUT_MS = 20_000;
 /** A connection without any call for so long is closed: boxes connect again by themselves. */
 export const MAX_CONNECTION_IDLE_MS = 15 * 60_000;
-/** What pushes under way get at a stop. */
+/** Grace of open pushes at a stop. */
 export const STOP_GRACE_MS = 2_000;
 /** ... and the disk. */
 export const STORE_STOP_MS = 30_000;

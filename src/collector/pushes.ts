@@ -108,7 +108,8 @@ export class PushTurn {
   #authenticateAgain(): void {
     this.#authenticate().then(
       () => {
-        if (this.#ended === undefined) this.#nextCheck = this.#clock.timer(REAUTHENTICATE_MS, () => this.#authenticateAgain());
+        if (this.#ended === undefined)
+          this.#nextCheck = this.#clock.timer(REAUTHENTICATE_MS, () => this.#authenticateAgain());
       },
       (error: unknown) => this.end(error),
     );

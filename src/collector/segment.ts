@@ -112,7 +112,7 @@ class Input {
     this.#file = file;
   }
 
-  /** What is left is nothing: asked after a take() that had too little. */
+  /** Nothing is left: asked after a take() that had too little. */
   get isAtEnd(): boolean {
     return this.#from === this.#to;
   }

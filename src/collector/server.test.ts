@@ -2,15 +2,14 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { ChannelCredentials } from '@grpc/grpc-js';
 import { Status } from 'nice-grpc';
-import { makeCa, signed } from '../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { createLogger } from '../shared/base/logger.ts';
 import { until } from '../shared/base/wait.fixture.ts';
 import { stored, temporaryDirectory, words } from './batches.fixture.ts';
-import { connect, Pushing, refused, start } from './client.fixture.ts';
+import { connect, type More, Pushing, refused, start, startTls } from './client.fixture.ts';
 import { MAX_PUSHES, PUSH_IDLE_MS, REAUTHENTICATE_MS } from './limits.ts';
 import { type Disk, realDisk } from './stored-log.ts';
 import { addDeviceToken, revokeDeviceTokens } from './tokens.ts';
@@ -184,18 +183,9 @@ describe('a collector', () => {
 
 describe('tokens of a collector', () => {
   it('let a box push for itself and for nobody else, over TLS', async (t) => {
-    const dir = temporaryDirectory();
-    makeCa(dir);
-    signed(dir, 'collector', 'DNS:localhost');
-    const tokens = join(dir, 'tokens');
+    const { port, tokens, caFile } = await startTls(t, { host: '0.0.0.0' });
     const [one, two] = [addDeviceToken(tokens, 'box-1'), addDeviceToken(tokens, 'box 2 / ü')];
-    const { port } = await start(t, {
-      host: '0.0.0.0',
-      tokens,
-      tlsCert: join(dir, 'collector.pem'),
-      tlsKey: join(dir, 'collector.key'),
-    });
-    const tls = ChannelCredentials.createSsl(readFileSync(join(dir, 'ca.pem')));
+    const tls = ChannelCredentials.createSsl(readFileSync(caFile));
     assert.equal(await connect(t, port, one, tls).pushed({ after: 0, through: 3 }), 3);
     assert.equal(await connect(t, port, two, tls).position('box 2 / ü'), 0);
     const { PERMISSION_DENIED, UNAUTHENTICATED } = Status;
@@ -207,9 +197,7 @@ describe('tokens of a collector', () => {
   });
 
   it('give each box one push, also one that brings nothing', async (t) => {
-    const tokens = join(temporaryDirectory(), 'tokens');
-    const token = addDeviceToken(tokens, 'box-1');
-    const { port, pushes } = await start(t, { tokens });
+    const { port, pushes, token } = await withToken(t);
     const older = new Pushing(connect(t, port, token));
     await until('the push is open', () => pushes() === 1);
     const newer = new Pushing(connect(t, port, token));
@@ -219,10 +207,8 @@ describe('tokens of a collector', () => {
   });
 
   it('end an open push when they are revoked', async (t) => {
-    const tokens = join(temporaryDirectory(), 'tokens');
-    const token = addDeviceToken(tokens, 'box-1');
     const clock = new FakeClock();
-    const { port, pushes } = await start(t, { tokens, clock });
+    const { port, pushes, token, tokens } = await withToken(t, { clock });
     const push = new Pushing(connect(t, port, token));
     await until('the push is open', () => pushes() === 1);
     clock.advance(REAUTHENTICATE_MS);
@@ -236,10 +222,8 @@ describe('tokens of a collector', () => {
   });
 
   it("are nobody's where the file is not what it should be", async (t) => {
-    const tokens = join(temporaryDirectory(), 'tokens');
-    const token = addDeviceToken(tokens, 'box-1');
+    const { port, token, tokens } = await withToken(t);
     writeFileSync(tokens, `box-1 ${token}\n`);
-    const { port } = await start(t, { tokens });
     await refused(connect(t, port, token).position(), Status.UNAUTHENTICATED, /no such token/);
     assert.throws(
       () => addDeviceToken(tokens, 'box-2'),
@@ -247,3 +231,10 @@ describe('tokens of a collector', () => {
     );
   });
 });
+
+/** A collector that knows one box. */
+async function withToken(t: TestContext, more: More = {}) {
+  const tokens = join(temporaryDirectory(), 'tokens');
+  const token = addDeviceToken(tokens, 'box-1');
+  return { ...(await start(t, { tokens, ...more })), token, tokens };
+}

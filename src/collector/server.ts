@@ -47,7 +47,7 @@ export interface Collector {
   readonly stop: () => Promise<void>;
 }
 
-/** CONFIG_INVALID where it may not, or cannot, be started so. */
+/** CONFIG_INVALID if it must not, or cannot, be started with these options. */
 export async function startCollector(
   options: CollectorOptions,
   clock: Clock,
@@ -55,7 +55,7 @@ export async function startCollector(
   disk = realDisk,
 ): Promise<Collector> {
   checkExposure(options);
-  // What grpc-js would write to standard error by itself.
+  // grpc-js would write to standard error otherwise.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
   const sockets = await socketServer(options);
   const store = new Store(options.dir, logger, disk);
@@ -92,7 +92,7 @@ export async function startCollector(
       listener.cut();
       for (const log of [refused, notTaken]) log.stop();
       if (await endsWithin(clock, STORE_STOP_MS, store.stop())) return;
-      throw new LinesideError('STORAGE_FAILED', `the disk takes nothing: given up after ${STORE_STOP_MS / 1_000} s`);
+      throw new LinesideError('STORAGE_FAILED', `cannot flush to the disk within ${STORE_STOP_MS / 1_000} s`);
     },
   };
 }

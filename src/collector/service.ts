@@ -87,7 +87,7 @@ async function answered<T>(work: Promise<T>, callback: Answer<T>, refusal: (erro
   callback(null, value);
 }
 
-/** What the collector's operator has to know; the rest is the box's own affair, and passes automatically. */
+/** Logged for the collector's operator; the box itself handles the others. */
 const noted: ReadonlySet<status> = new Set([
   status.INVALID_ARGUMENT,
   status.PERMISSION_DENIED,
@@ -119,7 +119,7 @@ class Push {
       await this.#store(turn, this.#call.iterator({ destroyOnReturn: false }));
       return { throughId: await this.#flush() };
     } catch (error) {
-      // What came before is kept, and soon on the disk: the next push begins behind it.
+      // The batches before the failure are kept, and soon on the disk: the next push begins behind them.
       await this.#flush().catch(() => undefined);
       throw error;
     } finally {

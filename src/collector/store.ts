@@ -1,4 +1,4 @@
-/** What the collector keeps: a directory a device, and in it one a log. Opens logs as they are asked for, and lets them go. */
+/** The collector's storage: a directory for each device, and in it one for each log. Opens logs on demand, and closes the least used. */
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';

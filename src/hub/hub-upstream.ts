@@ -1,4 +1,4 @@
-/** The way of the serial log to the central side that the configuration asks for, put together. */
+/** Composition of upstream: the transport that the configuration asks for, and the shipper. */
 import { join } from 'node:path';
 import type { Clock } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
@@ -30,11 +30,11 @@ export interface Upstream {
   stop(limitMs: number): Promise<void>;
 }
 
-/** Beyond what a way allows itself: librdkafka's time-outs, a collector's 60 s and a second for each kilobyte. */
+/** Beyond a transport's own limits: librdkafka's time-outs, a collector's 60 s and a second for each kilobyte. */
 const SEND_MORE_MS = 60_000;
 const SLOWEST_BYTES_PER_MS = 1;
 
-/** undefined: it is off. Never waits for the line or the other side. */
+/** undefined: it is off. Never waits for the line or the remote. */
 export async function startUpstream(parts: UpstreamParts): Promise<Upstream | undefined> {
   const { config, line, clock, logger } = parts;
   const { to, batchBytes, lingerMs, maxKbitPerS, maxBytesPerDay } = config.upstream;
@@ -102,7 +102,7 @@ async function collector({ config, clock, logger }: UpstreamParts): Promise<Tran
   );
 }
 
-// What the shipper has to know of the change events, which go first: whether some wait that can go, and whether their broker is there.
+// Change events, which are sent before the serial log: whether some wait that can be sent, and whether their broker is reachable.
 
 interface Publishing {
   readonly waiting: number;

@@ -133,7 +133,7 @@ const PER_BYTE = 1.1;
 /** gRPC's head of a message, and what gzip adds to what it cannot pack. */
 const MESSAGE_BYTES = 64;
 
-/** A TLS handshake with a chain of three certificates; half that where the session is taken up again. */
+/** A TLS handshake with a chain of three certificates; half that when the session is resumed. */
 const TLS_BYTES = 9_000;
 const PLAIN_BYTES = 600;
 

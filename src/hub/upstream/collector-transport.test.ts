@@ -1,46 +1,25 @@
-/** The way to a collector, against the real one in this process. */
+/** The transport to a collector, against the real one in this process. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttp2Server } from 'node:http2';
-import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { after, describe, it, type TestContext } from 'node:test';
-import Long from 'long';
-import { type Collector, type CollectorOptions as ServerOptions, startCollector } from '../../collector/server.ts';
+import { describe, it, type TestContext } from 'node:test';
+import { encoded, temporaryDirectory, u64 } from '../../collector/batches.fixture.ts';
+import { counted, start, startTls } from '../../collector/client.fixture.ts';
 import { addDeviceToken, revokeDeviceTokens } from '../../collector/tokens.ts';
-import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
+import { makeCa } from '../../shared/base/certificates.fixture.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { lineside, serial } from '../../shared/proto/services.ts';
+import { lineside } from '../../shared/proto/services.ts';
 import type { CollectorOptions } from './collector-channel.ts';
 import { CollectorTransport } from './collector-transport.ts';
-import type { BatchRange, SendOutcome, Transport } from './face.ts';
-
-const dirs = new Set<string>();
-after(() => {
-  for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
-});
-
-function directory(): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-way-'));
-  dirs.add(dir);
-  return dir;
-}
+import type { SendOutcome, Transport } from './face.ts';
 
 const never = new AbortController().signal;
-const u64 = (value: number): Long => Long.fromNumber(value, true);
-
-async function collector(t: TestContext, more: Partial<ServerOptions> = {}): Promise<Collector> {
-  const options = { host: '127.0.0.1', port: 0, dir: join(directory(), 'logs'), tlsCert: '', tlsKey: '', tokens: '' };
-  const started = await startCollector({ ...options, insecure: false, ...more }, systemClock, silentLogger);
-  t.after(() => started.stop());
-  return started;
-}
-
 function transport(t: TestContext, port: number, more: Partial<CollectorOptions> = {}): Transport {
   const address = `127.0.0.1:${port}`;
   const options = { address, deviceId: 'box-1', tokenFile: '', caFile: '', insecure: false, compresses: true, ...more };
@@ -51,30 +30,9 @@ function transport(t: TestContext, port: number, more: Partial<CollectorOptions>
 }
 
 /** Entries of the ids from afterId + 1 to throughId, with so many bytes each. */
-function batch(
-  afterId: number,
-  throughId: number,
-  data: number | Uint8Array = 10,
-  deviceId = 'box-1',
-): { encoded: Uint8Array; range: BatchRange } {
-  const entries = Array.from({ length: throughId - afterId }, (_, at) => ({
-    id: u64(afterId + 1 + at),
-    clock: lineside.v1.EntryClock.ENTRY_CLOCK_KNOWN,
-    entry: {
-      dir: serial.SerialLogEntry.Direction.RX,
-      timestamp: u64(1_700_000_000_000 + at),
-      rawData: typeof data === 'number' ? Buffer.alloc(data, at) : data,
-    },
-  }));
-  const encoded = lineside.v1.UpstreamBatch.encode({
-    schemaVersion: 1,
-    deviceId,
-    logId: 'log-1',
-    afterId: u64(afterId),
-    throughId: u64(throughId),
-    entries,
-  }).finish();
-  return { encoded, range: { logId: 'log-1', afterId, throughId } };
+function batch(afterId: number, throughId: number, bytes: number | Uint8Array = 10, deviceId = 'box-1') {
+  const range = { logId: 'log-1', afterId, throughId };
+  return { encoded: encoded({ deviceId, after: afterId, through: throughId, bytes }), range };
 }
 
 function send(to: Transport, { encoded, range }: ReturnType<typeof batch>, signal = never): Promise<SendOutcome> {
@@ -83,7 +41,7 @@ function send(to: Transport, { encoded, range }: ReturnType<typeof batch>, signa
 
 describe('the collector transport', () => {
   it('says that a batch is stored once the collector has it, and asks where to go on', async (t) => {
-    const { port } = await collector(t);
+    const { port } = await start(t);
     const to = transport(t, port);
     assert.equal(await to.position('log-1', never), 0);
     const one = batch(0, 100);
@@ -95,8 +53,8 @@ describe('the collector transport', () => {
   });
 
   it('finds the collector again after a break, and says what was in the way meanwhile', async (t) => {
-    const dir = join(directory(), 'logs');
-    const first = await collector(t, { dir });
+    const dir = join(temporaryDirectory(), 'logs');
+    const first = await start(t, { dir });
     const link = await counted(t, first.port);
     const to = transport(t, link.port);
     assert.equal((await send(to, batch(0, 10))).kind, 'stored');
@@ -106,21 +64,21 @@ describe('the collector transport', () => {
     assert.equal(to.state().connected, false);
     assert.match(to.state().reason, /UNAVAILABLE/);
     await assert.rejects(to.position('log-1', never), /UNAVAILABLE/);
-    link.lead((await collector(t, { dir })).port);
+    link.lead((await start(t, { dir })).port);
     await until('it is connected again', async () => (await to.position('log-1', never).catch(() => -1)) === 10);
     assert.equal((await send(to, batch(10, 20))).kind, 'stored');
     assert.deepEqual(to.state(), { connected: true, reason: '' });
   });
 
   it('says in words that nothing listens where the collector is to be, and what to look at', async (t) => {
-    const { port, stop } = await collector(t);
+    const { port, stop } = await start(t);
     await stop();
     const lost = await send(transport(t, port), batch(0, 10));
     assert.match(JSON.stringify(lost), /unreached.*nothing listens there \(connection refused\).*upstream\.collector/);
   });
 
   it('tells what is too large at any time from what may go later', async (t) => {
-    const { port } = await collector(t);
+    const { port } = await start(t);
     const to = transport(t, port);
     const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).range, never);
     assert.deepEqual([faulty.kind, faulty.kind === 'refused' && faulty.permanent], ['refused', false]);
@@ -135,16 +93,11 @@ describe('the collector transport', () => {
   });
 
   it('shows its token over TLS, takes another one without a new start, and quotes neither it nor what is none', async (t) => {
-    const dir = directory();
-    makeCa(dir);
-    makeCa(dir, 'other');
-    signed(dir, 'collector', 'DNS:localhost');
-    const tokens = join(dir, 'tokens');
+    const { port, files, tokens, caFile } = await startTls(t);
+    makeCa(files, 'other');
     const [own, others] = [addDeviceToken(tokens, 'box-1'), addDeviceToken(tokens, 'box-2')];
-    const tls = { tokens, tlsCert: join(dir, 'collector.pem'), tlsKey: join(dir, 'collector.key') };
-    const { port } = await collector(t, tls);
-    const tokenFile = join(dir, 'token');
-    const more = { address: `localhost:${port}`, tokenFile, caFile: join(dir, 'ca.pem') };
+    const tokenFile = join(files, 'token');
+    const more = { address: `localhost:${port}`, tokenFile, caFile };
     const to = transport(t, port, more);
     const secret = 'lsd_nobodys-own';
     const tried: readonly (readonly [string, RegExp])[] = [
@@ -169,7 +122,7 @@ describe('the collector transport', () => {
     assert.equal((await send(to, batch(0, 5))).kind, 'stored');
     revokeDeviceTokens(tokens, 'box-1');
     await until('it is refused', async () => (await send(to, batch(5, 9))).kind === 'refused');
-    const untrusting = transport(t, port, { ...more, caFile: join(dir, 'other.pem') });
+    const untrusting = transport(t, port, { ...more, caFile: join(files, 'other.pem') });
     assert.match(JSON.stringify(await send(untrusting, batch(5, 9))), /unreached.*UNAVAILABLE.*certificate/);
   });
 
@@ -189,15 +142,11 @@ describe('the collector transport', () => {
   });
 
   it('costs what it says, or less, on the wire', async (t) => {
-    const dir = directory();
-    makeCa(dir);
-    signed(dir, 'collector', 'DNS:localhost');
-    const tokens = join(dir, 'tokens');
-    writeFileSync(join(dir, 'token'), addDeviceToken(tokens, 'box-1'));
-    const tls = { tokens, tlsCert: join(dir, 'collector.pem'), tlsKey: join(dir, 'collector.key') };
-    const { port } = await collector(t, tls);
+    const { port, files, tokens, caFile } = await startTls(t);
+    const tokenFile = join(files, 'token');
+    writeFileSync(tokenFile, addDeviceToken(tokens, 'box-1'));
     const link = await counted(t, port);
-    const more = { address: `localhost:${link.port}`, tokenFile: join(dir, 'token'), caFile: join(dir, 'ca.pem') };
+    const more = { address: `localhost:${link.port}`, tokenFile, caFile };
     const to = transport(t, link.port, more);
     const before = to.connectBytes;
     await to.position('log-1', never);
@@ -219,7 +168,7 @@ describe('the collector transport', () => {
   });
 
   it('lets go of its connection for a rest, and makes another for the next batch', async (t) => {
-    const { port } = await collector(t);
+    const { port } = await start(t);
     const link = await counted(t, port);
     const to = transport(t, link.port);
     assert.equal((await send(to, batch(0, 5))).kind, 'stored');
@@ -241,36 +190,6 @@ describe('the collector transport', () => {
     assert.ok(to.cost(one.encoded) > 100_000, 'and says so of what it costs');
   });
 });
-
-/** A port that leads to another; bytes both ways, connections that are open, and were made. */
-async function counted(t: TestContext, port: number) {
-  let [bytes, made, target] = [0, 0, port];
-  const open = new Set<Socket>();
-  const proxy = createServer((from) => {
-    made += 1;
-    open.add(from);
-    from.once('close', () => open.delete(from));
-    const to = connectTcp(target, '127.0.0.1');
-    for (const [one, other] of [
-      [from, to],
-      [to, from],
-    ] as const) {
-      one.on('data', (data) => void (bytes += data.length));
-      one.on('error', () => other.destroy());
-      one.on('close', () => other.destroy());
-      one.pipe(other);
-    }
-  });
-  await once(proxy.listen(0, '127.0.0.1'), 'listening');
-  t.after(() => void proxy.close());
-  return {
-    port: (proxy.address() as AddressInfo).port,
-    bytes: () => bytes,
-    lead: (other: number) => void (target = other),
-    open: () => open.size,
-    made: () => made,
-  };
-}
 
 /** As a server of Go's without its gzip package: UNIMPLEMENTED for what is packed. It takes anything else for stored. */
 async function unpackless(t: TestContext): Promise<{ port: number; encodings: unknown[] }> {

@@ -5,14 +5,14 @@
  */
 import type { Correction } from './packer.ts';
 
-/** What the log says now of an entry that was sent with the mark. */
+/** The current answer of the log about an entry that was sent with the mark. */
 export type Now =
   /** It is right by this much. */
   | { readonly correctionMs: number }
   /** Still not known: its boot is over, so it stays unknown; or it is gone. */
   | undefined;
 
-/** Questions in all: 64 ranges, and some steps of the clock, each found by halves. Beyond that the beginning of a range stands for it. */
+/** In all: 64 ranges, and some steps of the clock, each found by bisection. Beyond that the start of a range is taken for all of it. */
 const MAX_QUERIES = 500;
 
 /** `now` is asked of the first marked entry from the id on. Nothing is sent of what is not known. */
@@ -37,7 +37,7 @@ export async function correctionsOf(
       const [head, tail] = [await at(from), await at(to)];
       if (from < to && head?.correctionMs !== tail?.correctionMs && head !== undefined && queries < MAX_QUERIES) {
         const middle = Math.floor((from + to) / 2);
-        // The lower half is looked at first.
+        // The lower half comes first.
         open.push([middle + 1, to], [from, middle]);
         continue;
       }
@@ -88,7 +88,7 @@ export function sentUnset(
   return { logId, bootId, ranges: joinedRanges([...(isSame ? before.ranges : []), [first, last]]) };
 }
 
-/** What is left where those up to an entry are done with. */
+/** The ranges that remain after those up to an entry were corrected. */
 export function unsetAfter(before: SentUnset, id: number): SentUnset {
   const ranges = before.ranges
     .filter(([, last]) => last > id)

@@ -1,6 +1,5 @@
 /**
- * The serial log on its way to the central side: the interface of a transport (Kafka, a collector), and what the
- * shipper says of itself.
+ * Sending the serial log to the central side: the interface of a transport (Kafka, a collector), and the shipper's status.
  */
 import type { Alert } from '../../shared/base/alerts.ts';
 
@@ -29,7 +28,7 @@ export interface TransportState {
 export interface Transport {
   readonly name: 'kafka' | 'collector';
   /**
-   * Up to which id the remote has this log, durably: where to go on; undefined: it does not tell (Kafka). Asked before
+   * Up to which id the remote has this log, durably: where to resume; undefined: it does not say (Kafka). Asked before
    * the first batch, and again after each that was not stored. Rejects with a LinesideError whose message says why it
    * could not be asked; never hangs for longer than its own time limit.
    */
@@ -53,9 +52,9 @@ export interface Transport {
   /** Nothing goes for a while: lets go of a connection that costs by being kept. position() and send() connect again. */
   rest(): void;
   state(): TransportState;
-  /** Begins to connect, and goes on trying. The caller is notified when state() has changed. */
+  /** Begins to connect, and retries. The caller is notified when state() has changed. */
   start(changed: () => void): void;
-  /** Disconnects; what is on its way is given limitMs. Always resolves within a second after the limit. */
+  /** Disconnects; a batch in flight gets limitMs. Always resolves within a second after the limit. */
   stop(limitMs: number): Promise<void>;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The serial log over Kafka: a producer of its own, so that a backlog of the serial log never stands before a change event in the
+ * The serial log over Kafka: a producer of its own, so that a backlog of the serial log never precedes a change event in the
  * same queue. It is there while there is something to send: a connection that is only kept costs some bytes a second.
  */
 
@@ -13,14 +13,14 @@ import { SCHEMA_VERSION } from './packer.ts';
 /** A broker that answers does so within this; then it is let go of until the next try. */
 const CONNECT_MS = 30_000;
 /**
- * Bytes of a connection made: three to the broker (the first, the producer's own, the one that looks after the topic), each
+ * Bytes of a connection made: three to the broker (the first, the producer's own, the one that maintains the topic), each
  * with what the broker says of itself. Measured: 15 kB; with TLS and SCRAM 42 kB, of which certificates may be more.
  */
 const CONNECT_BYTES = 24 * 1_024;
 const SECURE_CONNECT_BYTES = 56 * 1_024;
-/** Of a connection that is kept, a second: signs of life and topics looked after. Measured: 76 while nothing is sent. */
+/** Of a connection that is kept, a second: keepalives and topic metadata. Measured: 76 while nothing is sent. */
 const KEPT_BYTES_PER_S = 100;
-const OUTAGE_LOOK_MS = 500;
+const OUTAGE_CHECK_MS = 500;
 const PATIENCE_MS = 5_000;
 
 export interface KafkaTransportOptions {
@@ -43,7 +43,7 @@ export class KafkaTransport implements Transport {
   readonly maxBytes: number;
   readonly #o: KafkaTransportOptions;
   #broker: Broker | undefined;
-  /** Told when the broker has connected or gone. */
+  /** Called when the broker has connected or disconnected. */
   #onChange: () => void = () => {};
   #changed: () => void = () => {};
   #settle: ((settled: Settled) => void) | undefined;
@@ -55,7 +55,7 @@ export class KafkaTransport implements Transport {
   #stopped = false;
   /** At first, and after each connection. */
   #isPatient = true;
-  #look: Timer | undefined;
+  #outageCheck: Timer | undefined;
 
   constructor(options: KafkaTransportOptions) {
     this.#o = options;
@@ -129,7 +129,7 @@ export class KafkaTransport implements Transport {
       return { kind: 'stored', wireBytes: cost };
     }
     this.#is({ connected: broker.state().connected, reason: outcome.reason });
-    // What librdkafka still has of it is given up, so that it does not go out beside its successor.
+    // librdkafka abandons its copy, so that it is not sent beside its successor.
     if (outcome.kind === 'unreached') this.#letGo();
     return { ...outcome, wireBytes: cost };
   }
@@ -140,7 +140,7 @@ export class KafkaTransport implements Transport {
 
   async stop(limitMs: number): Promise<void> {
     this.#stopped = true;
-    this.#look?.cancel();
+    this.#outageCheck?.cancel();
     this.#letGo();
     await endsWithin(this.#o.clock, limitMs + 900, this.#letting);
   }
@@ -152,14 +152,14 @@ export class KafkaTransport implements Transport {
     if (signal.aborted || this.#stopped) throw this.#unreached('it is being stopped');
     if (this.#broker === undefined) this.#begin(broker);
     const there = Promise.withResolvers<void>();
-    const look = (): void => {
+    const check = (): void => {
       if (broker.state().connected || signal.aborted) there.resolve();
     };
-    this.#onChange = look;
-    signal.addEventListener('abort', look, { once: true });
-    look();
+    this.#onChange = check;
+    signal.addEventListener('abort', check, { once: true });
+    check();
     await endsWithin(clock, CONNECT_MS, there.promise);
-    signal.removeEventListener('abort', look);
+    signal.removeEventListener('abort', check);
     this.#onChange = () => {};
     const { connected, reason } = broker.state();
     if (connected && !signal.aborted) return;
@@ -173,16 +173,16 @@ export class KafkaTransport implements Transport {
     const { outage, clock } = this.#o;
     const end = clock.monoMs() + (this.#isPatient ? PATIENCE_MS : 0);
     while (outage() !== '' && clock.monoMs() < end && !signal.aborted && !this.#stopped)
-      await pause(clock, OUTAGE_LOOK_MS, signal);
+      await pause(clock, OUTAGE_CHECK_MS, signal);
     this.#isPatient = false;
     return outage();
   }
 
-  /** Of an outage that is known: that it is over is seen at once, and costs nothing on the link. */
+  /** The end of a known outage is noticed at once, and costs nothing on the link. */
   #awaitEnd(): void {
-    this.#look?.cancel();
+    this.#outageCheck?.cancel();
     if (this.#stopped) return;
-    this.#look = this.#o.clock.timer(OUTAGE_LOOK_MS, () => {
+    this.#outageCheck = this.#o.clock.timer(OUTAGE_CHECK_MS, () => {
       if (this.#o.outage() !== '') this.#awaitEnd();
       else if (!this.#state.connected) {
         this.#is({ connected: true, reason: '' });
@@ -219,7 +219,7 @@ export class KafkaTransport implements Transport {
     this.#is({ connected: false, reason: reason === '' ? 'the connection to the broker is lost' : reason });
   }
 
-  /** Nothing is asked of it any more; whatever it still has is settled, or lost with it. */
+  /** The producer is stopped; what it still has is settled, or lost with it. */
   #letGo(): void {
     const broker = this.#broker;
     if (broker === undefined) return;
@@ -269,7 +269,7 @@ const REQUEST_BYTES = 600;
 /** TCP/IP headers of both directions for each segment of 1,448 bytes: 7 %; and TLS's for each 16 KiB. */
 const LINK_FACTOR = 1.08;
 
-/** What compresses worse than with librdkafka's own level is charged as it is here: a little more. */
+/** This level compresses a little less than librdkafka's own: the charge errs upwards. */
 function wireBytes(value: Uint8Array, compression: Compression): number {
   return (
     Math.ceil((Math.min(compressed(value, compression), value.length) + MESSAGE_BYTES / 2) * LINK_FACTOR) +

@@ -24,7 +24,7 @@ export type ReadResult =
 export interface LineLog {
   /** Both reject where the line does not answer. */
   now(signal: AbortSignal): Promise<LineState>;
-  /** What is stored above the id, until that is enough bytes or all there is. */
+  /** The entries stored above the id: enough bytes, or all. */
   read(logId: string, afterId: number, enoughBytes: number, signal: AbortSignal): Promise<ReadResult>;
 }
 
@@ -34,7 +34,7 @@ export function isUnset({ clock }: lineside.v1.LogEntry): boolean {
   return clock === ENTRY_CLOCK_NOT_SET;
 }
 
-/** What the log says now of the time of the first entry from the id on that the box has stamped. */
+/** The current correction of the first entry from the id on that the box has stamped. */
 export async function timeAt(line: LineLog, logId: string, id: number, signal: AbortSignal): Promise<Now> {
   const result = await line.read(logId, id - 1, 1, signal);
   if (result.kind !== 'read') return undefined;
@@ -84,7 +84,7 @@ export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineL
           }
         });
       } catch (error) {
-        // What came before is in order and whole.
+        // The batches before the failure are in order and whole.
         if (batches.some(({ entries, gaps }) => entries.length + gaps.length > 0)) return { kind: 'read', batches };
         if (error instanceof ClientError && error.code === Status.DATA_LOSS) return { kind: 'overtaken' };
         if (error instanceof ClientError && error.code === Status.OUT_OF_RANGE) return { kind: 'replaced' };

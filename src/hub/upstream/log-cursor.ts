@@ -1,6 +1,6 @@
 /**
- * What is to be sent next: keeps to the log of the line, reads what is stored above the position, and hands out parts of it.
- * A log that was replaced is brought to its end before the next one is begun.
+ * The position in the line's log: reads the entries stored above it and hands out batches. A log that was replaced is sent to its
+ * end before the next one begins.
  */
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
@@ -36,16 +36,16 @@ export class LogCursor {
   #out: Packed | undefined;
   #now: LineState | undefined;
   #trouble = 'not asked yet';
-  /** Why what was asked of the log last could not be had, while the line may well say where it stands. */
+  /** Why the last read of the log failed; the line may answer status calls all the same. */
   #unread = '';
   #answeredMs: number;
   #refreshAtMs = 0;
-  /** The line gave nothing more: not before it was looked at again. */
+  /** The line had no more entries: the next read follows the next refresh. */
   #dry = false;
   #readSinceMs: number | undefined;
   /** What has changed since the state was saved: the position, or only the end of the log. */
   unsaved: 'nothing' | 'log end' | 'position' = 'nothing';
-  /** The log that ends before what was sent of it, as was said; '': none. */
+  /** The log that was reported to end before what was sent of it; '': none. */
   #wentBack = '';
 
   constructor(options: LogCursorOptions) {
@@ -53,7 +53,7 @@ export class LogCursor {
     this.#answeredMs = options.clock.monoMs();
   }
 
-  /** Before the first look. */
+  /** Before the first refresh. */
   restore(saved: readonly LogPosition[]): void {
     this.#positions = new LogPositions(saved);
   }
@@ -111,7 +111,7 @@ export class LogCursor {
       const seen = this.#positions.seen(now);
       if (seen !== 'known') this.unsaved = 'position';
       if (seen === 'another') stats.replaced(now.logId);
-      if (now.firstId > 0) this.#lag.looked(now.logId, now.lastId, clock.monoMs());
+      if (now.firstId > 0) this.#lag.seen(now.logId, now.lastId, clock.monoMs());
       this.#followRestoredCopy(now);
       this.#follow();
     } catch (error) {
@@ -137,7 +137,7 @@ export class LogCursor {
     if (!packer.isEmpty) this.#readSinceMs ??= clock.monoMs();
   }
 
-  /** What is asked of the log; undefined: it cannot be had, not before the next look. */
+  /** A read of the log; undefined: it failed, and is repeated after the next refresh. */
   async asked<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T | undefined> {
     try {
       const answer = await ask();
@@ -151,7 +151,7 @@ export class LogCursor {
     }
   }
 
-  /** What is to be sent next; undefined: nothing was read. */
+  /** The next batch; undefined: nothing was read. */
   take(maxBytes: number): Packed | undefined {
     this.#out = this.#parts.shift() ?? this.#packer?.take(maxBytes);
     this.#readSinceMs = this.#packer?.isEmpty === false ? this.#o.clock.monoMs() : undefined;
@@ -166,7 +166,7 @@ export class LogCursor {
     return { logId, bootId: '', afterId, throughId: afterId, entries: [], gaps: [], bytes: 0, lineBytes: 0 };
   }
 
-  /** What was handed out can never go as it is: it comes again in parts. */
+  /** The batch can never be sent as it is: it is handed out again in parts. */
   cut(packed: Packed, reason: string): void {
     this.#out = undefined;
     this.#parts.unshift(...(halves(packed) ?? [withoutEntry(packed, reason)]));
@@ -180,7 +180,7 @@ export class LogCursor {
     this.#follow();
   }
 
-  /** The remote says where to go on. True: not where this one was. */
+  /** The remote says where to resume. True: at another position. */
   resumeAt(position: number): boolean {
     const { current } = this.#positions;
     const at = this.#out?.afterId ?? this.#parts[0]?.afterId ?? current?.afterId;
@@ -204,7 +204,7 @@ export class LogCursor {
   }
 
   /**
-   * An earlier copy of the log was put in its place, which uses ids again. A reader that tells entries apart by their ids may take
+   * An earlier copy of the log was restored, which reuses ids. A reader that tells entries apart by their ids may take
    * the new ones for the old: a collector does, so that it gets them from where they differ; to Kafka all of them go.
    */
   #followRestoredCopy({ logId, headId }: LineState): void {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { nothingUnset, type SentUnset, sentUnset } from './corrections.ts';
 import { Lag, LogPositions } from './log-positions.ts';
 
-describe('places', () => {
+describe('positions in logs', () => {
   it('a log that is seen for the first time is sent from its oldest entry on', () => {
     const places = new LogPositions([]);
     assert.equal(places.seen({ logId: 'a', beginId: 0, firstId: 0, lastId: 0 }), 'known');
@@ -51,7 +51,7 @@ describe('places', () => {
 describe('the age of what waits', () => {
   it('is that of the oldest entry that was not sent, to some seconds', () => {
     const lag = new Lag();
-    for (let s = 0; s <= 100; s++) lag.looked('a', s * 10, s * 1_000);
+    for (let s = 0; s <= 100; s++) lag.seen('a', s * 10, s * 1_000);
     assert.equal(lag.ageMs(1_000, 100_000), 0);
     for (const [afterId, ageMs] of [
       [0, 100_000],
@@ -65,15 +65,15 @@ describe('the age of what waits', () => {
 
   it('is never told too short, however long nothing is sent', () => {
     const lag = new Lag();
-    for (let n = 0; n <= 20_000; n++) lag.looked('a', n + 1, n * 10_000);
+    for (let n = 0; n <= 20_000; n++) lag.seen('a', n + 1, n * 10_000);
     assert.equal(lag.ageMs(0, 200_000_000), 200_000_000);
     assert.ok(lag.ageMs(10_000, 200_000_000) >= 100_000_000);
   });
 
   it('begins again with another log', () => {
     const lag = new Lag();
-    lag.looked('a', 100, 0);
-    lag.looked('b', 5, 60_000);
+    lag.seen('a', 100, 0);
+    lag.seen('b', 5, 60_000);
     assert.equal(lag.ageMs(0, 61_000), 1_000);
   });
 });

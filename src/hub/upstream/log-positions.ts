@@ -1,4 +1,4 @@
-/** Where the shipper stands in the logs of the box: in one of them, while others that came after it may wait. Pure. */
+/** The shipper's positions in the logs of the box: the log that is sent now, and later ones that wait. Pure. */
 
 export interface LogPosition {
   readonly logId: string;
@@ -8,7 +8,7 @@ export interface LogPosition {
   readonly lastId: number;
 }
 
-/** What a status of the line says of its log. */
+/** The log's ids by the line's status. */
 export interface LogExtent {
   readonly logId: string;
   /** Of the oldest entry, or of a gap before it. */
@@ -80,7 +80,7 @@ export class LogPositions {
 
 // Since when something waits to be sent: from the log's end whenever it was read. Bounded, whatever waits.
 
-/** As far apart as looks have to be to be kept. */
+/** Ends of the log seen closer together than this are kept as one. */
 const APART_MS = 5_000;
 /** When there are more, every other one goes: the age of what waits for a month is right to some hours. */
 const MAX_SEEN = 512;
@@ -88,22 +88,22 @@ const MAX_SEEN = 512;
 export class Lag {
   #logId = '';
   /** [last id, when it was first seen], oldest first. */
-  #looks: [number, number][] = [];
+  #ends: [number, number][] = [];
 
-  looked(logId: string, lastId: number, nowMs: number): void {
-    if (logId !== this.#logId) this.#looks = [];
+  seen(logId: string, lastId: number, nowMs: number): void {
+    if (logId !== this.#logId) this.#ends = [];
     this.#logId = logId;
-    const last = this.#looks.at(-1);
+    const last = this.#ends.at(-1);
     if (last !== undefined && lastId <= last[0]) return;
-    // Within a look's distance the earlier moment stands for both: an age is never told too short.
+    // Within that distance the earlier moment counts for both: a reported age is never too short.
     if (last !== undefined && nowMs - last[1] < APART_MS) last[0] = lastId;
-    else this.#looks.push([lastId, nowMs]);
-    if (this.#looks.length > MAX_SEEN) this.#thin();
+    else this.#ends.push([lastId, nowMs]);
+    if (this.#ends.length > MAX_SEEN) this.#thin();
   }
 
   /** Each two become one: the ids of the later, the moment of the earlier. */
   #thin(): void {
-    this.#looks = this.#looks.flatMap(([lastId, atMs], index, all) => {
+    this.#ends = this.#ends.flatMap(([lastId, atMs], index, all) => {
       if (index % 2 === 1) return [[lastId, all[index - 1]?.[1] ?? atMs] satisfies [number, number]];
       return index === all.length - 1 ? [[lastId, atMs] satisfies [number, number]] : [];
     });
@@ -111,7 +111,7 @@ export class Lag {
 
   /** Milliseconds since the oldest entry above the id was there; 0: none is. */
   ageMs(afterId: number, nowMs: number): number {
-    const first = this.#looks.find(([lastId]) => lastId > afterId);
+    const first = this.#ends.find(([lastId]) => lastId > afterId);
     return first === undefined ? 0 : nowMs - first[1];
   }
 }

@@ -1,10 +1,10 @@
-/** What the shipper does next, from how things stand: the table behind its loop. Pure. */
+/** The shipper's next step, by its situation: the table behind its loop. Pure. */
 import type { UpstreamState } from './face.ts';
 
 export interface Situation {
   /** The line has answered since it last failed to. */
   readonly lineAnswers: boolean;
-  /** Milliseconds until it is to be asked again where its log stands. */
+  /** Milliseconds until the state of its log is asked again. */
   readonly refreshInMs: number;
   /** The log holds more than was read. */
   readonly hasMore: boolean;
@@ -22,7 +22,7 @@ export interface Situation {
   readonly busy: boolean;
   /** The budget has room for it. */
   readonly affordable: boolean;
-  /** The remote was asked where to go on, and answered. */
+  /** The remote was asked where to resume, and answered. */
   readonly asked: boolean;
   /** Milliseconds until the cap has room for it. */
   readonly paceMs: number;
@@ -38,9 +38,9 @@ export interface Waiting {
 
 export type Step = { readonly do: Action } | Waiting;
 
-/** How often it is looked whether change events still wait, and whether the budget has room. */
-const BUSY_LOOK_MS = 100;
-const BUDGET_LOOK_MS = 60_000;
+/** How often the shipper checks whether change events still wait, and whether the budget has room. */
+const BUSY_CHECK_MS = 100;
+const BUDGET_CHECK_MS = 60_000;
 
 export function nextStep(now: Situation): Step {
   if (now.refreshInMs <= 0) return { do: 'refresh' };
@@ -50,8 +50,8 @@ export function nextStep(now: Situation): Step {
 
 function withBatch(now: Situation): Step {
   if (now.retryMs > 0) return { do: 'wait', ms: now.retryMs, state: 'waiting for the transport' };
-  if (now.busy) return { do: 'wait', ms: BUSY_LOOK_MS, state: 'waiting for change events' };
-  if (!now.affordable) return { do: 'wait', ms: BUDGET_LOOK_MS, state: 'waiting for the budget' };
+  if (now.busy) return { do: 'wait', ms: BUSY_CHECK_MS, state: 'waiting for change events' };
+  if (!now.affordable) return { do: 'wait', ms: BUDGET_CHECK_MS, state: 'waiting for the budget' };
   if (!now.asked) return { do: 'ask' };
   if (now.paceMs > 0) return { do: 'wait', ms: now.paceMs, state: 'sending' };
   return { do: 'send' };

@@ -24,7 +24,7 @@ export interface Gap {
   readonly firstId: number;
   readonly lastId: number;
   readonly entries: number;
-  /** What the line says of it; NOT_STORED only. */
+  /** The line's own record; NOT_STORED only. */
   readonly of?: lineside.v1.LogGap;
   readonly reason: string;
   readonly openEnded: boolean;

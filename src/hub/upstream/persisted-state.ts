@@ -1,4 +1,4 @@
-/** What has to outlast the process, and when it goes to the card: the positions, the budget, and what was sent before the clock was set. */
+/** State that outlasts the process, and when it is written to the card: positions, budget, and entries sent before the clock was set. */
 import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -123,7 +123,7 @@ export interface Saved {
 }
 
 export interface Positions {
-  /** What was saved last; undefined: nothing yet. */
+  /** The latest saved state; undefined: none yet. */
   load(): Promise<Saved | undefined>;
   /** Resolves when it is on the card. Not again before it has. */
   save(saved: Saved): Promise<void>;
@@ -144,7 +144,7 @@ export class PositionFile implements Positions {
     this.#path = path;
   }
 
-  /** What was saved last; undefined: nothing yet, or neither slot is whole. Throws STORAGE_FAILED where the file cannot be read. */
+  /** undefined also if neither slot is whole. Throws STORAGE_FAILED if the file cannot be read. */
   async load(): Promise<Saved | undefined> {
     const bytes = await this.#read();
     const slots = Array.from({ length: SLOTS }, (_, index) => decode(bytes, index * SLOT_BYTES));

@@ -32,7 +32,7 @@ export interface ShipperOptions {
   readonly maxBytesPerDay: number;
   /** Change events wait that can go now: they go first. */
   readonly busy: () => boolean;
-  /** A batch under way for longer is given up. */
+  /** A batch in flight for longer is abandoned. */
   readonly sendLimitMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -54,7 +54,7 @@ interface Held {
   readonly packed: Packed;
   readonly bytes: Uint8Array;
   readonly cost: number;
-  /** It tells of times that were sent before the clock was set, up to this entry; 0: it does not. */
+  /** The batch corrects times that were sent before the clock was set, up to this entry; 0: none. */
   readonly correctsTo: number;
 }
 
@@ -293,7 +293,7 @@ export class Shipper {
     this.#retryAtMs = clock.monoMs() + backoffMs(this.#failures++, RETRY_FIRST_MS, RETRY_MAX_MS, random);
   }
 
-  /** What the link has carried beside the batches. */
+  /** Bytes on the link beside the batches. */
   #overhead(): void {
     const bytes = this.#o.transport.takeOverhead();
     const nowMs = this.#o.clock.monoMs();

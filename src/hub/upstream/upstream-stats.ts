@@ -1,4 +1,4 @@
-/** What the shipper counts, and the few events of which it writes a line in the operator's log. */
+/** The shipper's counters, and the few events that it logs for the operator. */
 import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog } from '../../shared/base/loop.ts';
 import type { Transport } from './face.ts';

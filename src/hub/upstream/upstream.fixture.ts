@@ -20,6 +20,8 @@ export class FakeLineLog implements LineLog {
   unsetTo = 0;
   correctionMs = 60_000;
   away = false;
+  /** Has the last word on each entry that is read. */
+  change: (entry: lineside.v1.LogEntry) => void = () => undefined;
   reads = 0;
 
   async now(): Promise<LineState> {
@@ -45,7 +47,14 @@ export class FakeLineLog implements LineLog {
     const clock = !unset ? ENTRY_CLOCK_UNSPECIFIED : this.clockSet ? ENTRY_CLOCK_CORRECTED : ENTRY_CLOCK_NOT_SET;
     const timestamp = u64(clock === ENTRY_CLOCK_CORRECTED ? id + this.correctionMs : id);
     const entry = { rawData: new Uint8Array(100), note: '', timestamp };
-    return lineside.v1.LogEntry.create({ id: u64(id), entry, clock, uncorrectedTimestampMs: u64(unset ? id : 0) });
+    const read = lineside.v1.LogEntry.create({
+      id: u64(id),
+      entry,
+      clock,
+      uncorrectedTimestampMs: u64(unset ? id : 0),
+    });
+    this.change(read);
+    return read;
   }
 
   #answer(): void {
