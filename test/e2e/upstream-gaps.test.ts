@@ -57,7 +57,7 @@ describe('entries that were gone before they could be sent', { skip }, () => {
     );
     assert.deepEqual([missing[0], missing.at(-1), missing.length], [gap.firstId, gap.lastId, gap.entries]);
     assert.equal(await figure(both, 'lost_entries_total'), gap.entries);
-    const told = both.logLines.filter((line) => line.includes('entries that it will not get'));
+    const told = both.logLines.filter((line) => line.includes('will never get these entries'));
     assert.deepEqual([told.length, told[0]?.includes(`entries=${gap.entries}`)], [1, true]);
     assert.equal(await both.stop(), 0);
   });
