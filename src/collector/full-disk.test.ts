@@ -1,23 +1,17 @@
 /** A collector whose disk is full: a real one, as small as can be. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, it } from 'node:test';
+import { it } from 'node:test';
 import { Status } from 'nice-grpc';
+import { mountSmall } from '../shared/base/small-disk.fixture.ts';
 import { stored, words } from './batches.fixture.ts';
 import { connect, refused, start } from './client.fixture.ts';
 
-const place = mkdtempSync(join(tmpdir(), 'lineside-collector-full-'));
-const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', place]).status === 0;
-after(() => {
-  if (mounted) spawnSync('umount', ['-l', place]);
-  rmSync(place, { recursive: true, force: true });
-});
-const skip = mounted ? false : 'no tmpfs can be mounted here (it takes root)';
-
-it('refuses what a full disk cannot take, keeps what it has, and goes on when there is room', { skip }, async (t) => {
+it('refuses what a full disk cannot take, keeps what it has, and goes on when there is room', async (t) => {
+  const place = mkdtempSync(join(tmpdir(), 'lineside-collector-full-'));
+  if (!mountSmall(t, place, 'size=256k')) return;
   writeFileSync(join(place, 'ballast'), Buffer.alloc(128 * 1024));
   const { dir, port } = await start(t, { dir: join(place, 'logs') });
   const client = connect(t, port);

@@ -6,11 +6,11 @@ import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
+import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { signalPid, startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort, RX } from './faults.ts';
-import { fill, mountSmall } from './full-disk.ts';
 import { isAlive, startBoth } from './hub.ts';
 import { passwordFile, plainKafka, saslKafka } from './hub-support.ts';
 import { namedPty } from './pty.ts';
@@ -134,16 +134,10 @@ describe('a port', () => {
 });
 
 describe('a disk', () => {
+  /** The service's directory with a small tmpfs for its data; undefined: the test is skipped. */
   const mounted = (t: TestContext, options: string): string | undefined => {
     const dir = temporaryDirectory();
-    const data = join(dir, 'data');
-    mkdirSync(data);
-    if (spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', data]).status !== 0) {
-      t.skip('tmpfs cannot be mounted here');
-      return undefined;
-    }
-    t.after(() => spawnSync('umount', ['-l', data]));
-    return dir;
+    return mountSmall(t, join(dir, 'data'), options) ? dir : undefined;
   };
 
   it('that is full is told', async (t) => {
@@ -158,7 +152,7 @@ describe('a disk', () => {
   it('that is full under the log: that nothing is stored is a failure and an alert', async (t) => {
     const dir = temporaryDirectory();
     const data = join(dir, 'data');
-    if (!mountSmall(t, data, 4)) return t.skip('tmpfs cannot be mounted here');
+    if (!mountSmall(t, data, 'size=4m')) return;
     const both = await startBoth({ dir, config: { serial: { simulate: true } } });
     fill(join(data, 'filler'));
     await until('an entry is not stored', () =>

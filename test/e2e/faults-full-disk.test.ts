@@ -5,10 +5,10 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
+import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { startDaemon, temporaryDirectory } from './daemon.ts';
 import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, openPort, RX, startBox } from './faults.ts';
-import { fill, mountSmall } from './full-disk.ts';
 import { LiveReader } from './live-reader.ts';
 
 const KIB = 1024;
@@ -17,7 +17,7 @@ const DISK_MIB = 4;
 test('a full disk: the line goes on, the loss is counted, and storing resumes when there is room', async (t) => {
   const dir = temporaryDirectory();
   const data = join(dir, 'data');
-  if (!mountSmall(t, data, DISK_MIB)) return t.skip('tmpfs cannot be mounted here');
+  if (!mountSmall(t, data, `size=${DISK_MIB}m`)) return;
   const { daemon, pty } = await startBox({ log: { queue_bytes: 64 * KIB, max_bytes: KIB * KIB, commit_ms: 50 } }, dir);
   const { client } = daemon;
   await client.serial.logRaw({ dir: RX, note: 'before' });

@@ -7,7 +7,7 @@ import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { Authority } from '../grpc/certificates.ts';
 import { type Daemon, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
-import { Flood, grpcCalls, httpRequests, peakBytes, dataPaths, resetPeak, residentBytes } from './flood.ts';
+import { dataPaths, Flood, grpcCalls, httpRequests, peakBytes, resetPeak, residentBytes } from './flood.ts';
 import { type Hub, startHub } from './hub.ts';
 import { runCli } from './run-cli.ts';
 

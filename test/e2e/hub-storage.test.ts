@@ -3,21 +3,11 @@
  * nothing of it is kept, and the hub goes on when it can. Without a broker: rows wait.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import {
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
+import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { OutboxLedger, storedVersions } from '../soak/outbox-ledger.ts';
 import { runDaemonToEnd, type Toml, temporaryDirectory } from './daemon.ts';
@@ -28,30 +18,7 @@ import { inject, straceWorks } from './strace.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
-const PIECE = Buffer.alloc(64 * KIB, 0x5a);
 const alone: Toml = { device: { inventory: false } };
-
-function mounted(path: string, size: string): boolean {
-  mkdirSync(path, { recursive: true });
-  return spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', path]).status === 0;
-}
-
-/** Takes every byte there is, but for `left`. */
-function fill(path: string, left = 0): void {
-  const file = openSync(path, 'w');
-  try {
-    for (let size = PIECE.length; size >= 1; ) {
-      try {
-        if (writeSync(file, PIECE, 0, size) === 0) size >>= 1;
-      } catch {
-        size >>= 1;
-      }
-    }
-  } finally {
-    closeSync(file);
-  }
-  truncateSync(path, Math.max(0, statSync(path).size - left));
-}
 
 /** Changes of which the ledger knows how each was answered. */
 class Probe {
@@ -128,8 +95,7 @@ async function full(probe: Probe, api: HubApi, bytes: number): Promise<Answer> {
 test('the disk is really full: 507, nothing half written, reads go on, and changes when there is room', async (t) => {
   const dir = temporaryDirectory();
   const data = join(dir, 'data');
-  if (!mounted(data, '12m')) return t.skip('tmpfs cannot be mounted here');
-  t.after(() => spawnSync('umount', ['-l', data]));
+  if (!mountSmall(t, data, 'size=12m')) return;
   const hub = await startHub({ dir, config: { ...alone, outbox: { min_free_bytes: 0 } } });
   const api = apiOf(hub);
   await dictionary(api, 'd');
@@ -162,8 +128,7 @@ test('the disk is really full: 507, nothing half written, reads go on, and chang
 test('less than outbox.min_free_bytes is left: 507 says so, before the disk is full', async (t) => {
   const dir = temporaryDirectory();
   const data = join(dir, 'data');
-  if (!mounted(data, '48m')) return t.skip('tmpfs cannot be mounted here');
-  t.after(() => spawnSync('umount', ['-l', data]));
+  if (!mountSmall(t, data, 'size=48m')) return;
   const hub = await startHub({ dir, config: { ...alone, outbox: { min_free_bytes: 16 * MIB } } });
   const api = apiOf(hub);
   await dictionary(api, 'd');

@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import { mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { MAIN, NODE, startProcess, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort } from './faults.ts';
@@ -164,10 +165,7 @@ describe('a support bundle', () => {
       ['ro,size=4k', /cannot be written: it is mounted read-only/],
     ] as const) {
       const place = join(dir, options.slice(0, 2));
-      mkdirSync(place);
-      if (spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', place]).status !== 0)
-        return t.skip('tmpfs cannot be mounted here');
-      t.after(() => spawnSync('umount', ['-l', place]));
+      if (!mountSmall(t, place, options)) return;
       const { status, stderr } = await runCli([
         'support-bundle',
         '--config',

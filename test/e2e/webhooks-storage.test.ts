@@ -3,10 +3,10 @@
  * nothing that was accepted is sent again while the hub runs, and it goes on by itself.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Toml, temporaryDirectory } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
@@ -25,7 +25,6 @@ import {
 } from './webhooks-support.ts';
 
 const withoutStrace = straceWorks() ? false : 'strace cannot trace here';
-const PIECE = Buffer.alloc(64 * 1024, 0x5a);
 const DELIVERIES = 20;
 /** Storing is tried again after 1 s, 2 s, 4 s, ... */
 const RECOVERED_MS = 60_000;
@@ -60,22 +59,6 @@ async function underWay({ receiver, api }: Scene): Promise<void> {
   await until('all are planned', isPlanned);
 }
 
-/** Every byte there is. */
-function fill(path: string): void {
-  const file = openSync(path, 'w');
-  try {
-    for (let size = PIECE.length; size >= 1; ) {
-      try {
-        if (writeSync(file, PIECE, 0, size) === 0) size >>= 1;
-      } catch {
-        size >>= 1;
-      }
-    }
-  } finally {
-    closeSync(file);
-  }
-}
-
 function idsOf(requests: readonly ReceivedRequest[]): readonly string[] {
   return requests.map(({ body }) => body?.deliveryId ?? '');
 }
@@ -94,11 +77,7 @@ describe('how deliveries ended cannot be stored', { concurrency: true }, () => {
   it('while the disk is full: each is sent once, and that is stored when there is room', async (t) => {
     const dir = temporaryDirectory();
     const data = join(dir, 'data');
-    mkdirSync(data, { recursive: true });
-    if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'tmpfs', data]).status !== 0) {
-      return t.skip('tmpfs cannot be mounted here');
-    }
-    t.after(() => spawnSync('umount', ['-l', data]));
+    if (!mountSmall(t, data, 'size=12m')) return;
     const full = await scene(t, dir, { outbox: { min_free_bytes: 0 } });
     const { hub, receiver, api } = full;
     await underWay(full);

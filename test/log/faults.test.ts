@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { FaultReport } from './fault-child.ts';
 import { newEntry, openLog, readAll, temporaryDir } from './support.ts';
@@ -118,21 +120,8 @@ for (const [name, { fault, says }] of Object.entries(failures)) {
 }
 
 test('a full file system: failing, then everything pending is stored when space is freed', async (t) => {
-  const dir = temporaryDir(t);
-  const disk = join(dir, 'disk');
-  mkdirSync(disk);
-  if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', disk]).status !== 0) {
-    t.skip('no tmpfs can be mounted here; the full disk is shown with strace alone');
-    return;
-  }
-  try {
-    await fillAndFree(t, disk);
-  } finally {
-    spawnSync('umount', ['-l', disk]);
-  }
-});
-
-async function fillAndFree(t: TestContext, disk: string): Promise<void> {
+  const disk = mkdtempSync(join(tmpdir(), 'lineside-log-'));
+  if (!mountSmall(t, disk, 'size=2m')) return;
   const log = await openLog(t, disk);
   await log.store(newEntry('first'));
   writeFileSync(join(disk, 'ballast'), Buffer.alloc(1 << 20));
@@ -149,4 +138,4 @@ async function fillAndFree(t: TestContext, disk: string): Promise<void> {
   );
   assert.equal((await readAll(log)).entries.length, headId);
   await log.close();
-}
+});
