@@ -1,5 +1,9 @@
 /** Runs the CLI inside a test: streams that remember, signals by call, the real clock. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
+import { after } from 'node:test';
 import { type Clock, systemClock } from '../shared/base/clock.ts';
 import { runCli } from './cli.ts';
 import type { CliIo, StopSignal } from './io.ts';
@@ -81,4 +85,16 @@ export function drivesTerminal(text: string): boolean {
 export function cleanEnv(more: Record<string, string> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_'));
   return { ...Object.fromEntries(kept), ...more };
+}
+
+/** A directory for the tests of a file, removed after them. */
+export function testFiles() {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-cli-'));
+  after(() => rmSync(dir, { recursive: true }));
+  const at = (name: string): string => join(dir, name);
+  const file = (name: string, text: string | Uint8Array): string => {
+    writeFileSync(at(name), text);
+    return at(name);
+  };
+  return { dir, at, file };
 }

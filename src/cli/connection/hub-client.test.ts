@@ -243,7 +243,7 @@ describe('an answer', () => {
 
   it('is checked before a script gets it', async () => {
     const httpSocket = await onSocket();
-    hub.outbox = { ...quietOutbox, waiting: 'many' };
+    hub.answers['GET admin/outbox'] = { ...quietOutbox, waiting: 'many' };
     const outcome = await run(['outbox', '--json'], { httpSocket });
     const { error } = JSON.parse(outcome.stderr) as { error: { code: string; message: string } };
     assert.deepEqual([outcome.status, outcome.stdout, error.code], [1, '', 'BAD_ANSWER']);

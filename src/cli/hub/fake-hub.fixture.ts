@@ -2,9 +2,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach } from 'node:test';
 import { FAR_FUTURE, instantOfMs } from '../../shared/base/instant.ts';
+import { type Outcome, run, type testFiles } from '../drive.fixture.ts';
 import type { Json, JsonObject } from '../output/json.ts';
-import { FakeWebhooks } from './fake-webhooks.fixture.ts';
 
 interface Reply {
   readonly status?: number;
@@ -47,16 +48,25 @@ export const quietOutbox: JsonObject = {
   broker: { configured: true, connected: true, reason: '', forSeconds: 7380, topics: [] },
 };
 
+interface Written {
+  /** 'POST admin/webhooks/subscriptions/3/resend' */
+  readonly call: string;
+  readonly body: JsonObject;
+  /** Of the header. */
+  readonly reason: string;
+  readonly ifMatch: string | undefined;
+}
+
 export class FakeHub {
-  dictionaries: JsonObject[] = [];
-  drafts: JsonObject[] = [];
+  /** By method and path below /api/v1. A list is answered page by page, null as 204; what is not here is a 404. */
+  answers: Record<string, JsonObject | readonly JsonObject[] | null> = {
+    'GET alerts': { items: [] },
+    'GET admin/outbox': quietOutbox,
+    'GET admin/webhooks/status': { offline: false },
+  };
+  written: Written[] = [];
   /** "dictionary\0key" to its versions, oldest first. */
   records = new Map<string, Version[]>();
-  outbox: JsonObject = quietOutbox;
-  deadLetters: JsonObject[] = [];
-  readonly webhooks = new FakeWebhooks();
-  auditRecords: JsonObject[] = [];
-  alerts: JsonObject[] = [];
   imported: { bytes: number; text: string; headers: IncomingMessage['headers'] }[] = [];
   /** What an import waits for before it is answered, once it is there whole. */
   importHold: () => Promise<void> = async () => {};
@@ -137,11 +147,15 @@ export class FakeHub {
       reason: Buffer.from(String(request.headers['x-change-reason'] ?? ''), 'latin1').toString('utf8'),
     };
     if (asked.method !== 'GET') this.beforeWrite?.();
-    if (parts[0] === 'admin') return this.#admin(asked);
-    if (parts[0] === 'alerts') return { body: { items: this.alerts } };
     if (parts[2] === 'records') return this.#records(asked, parts[1] ?? '', parts[3], parts[4]);
-    if (parts[2] === 'drafts') return this.#drafts(asked, parts[1] ?? '', parts[3], parts[4]);
-    return this.#dictionaries(asked, parts[1]);
+    const { method, body, reason, ifMatch } = asked;
+    const call = `${method} ${parts.join('/')}`;
+    if (method !== 'GET') this.written.push({ call, body, reason, ifMatch });
+    const answer = this.answers[call];
+    if (answer === undefined)
+      throw new Refusal(404, 'NOT_FOUND', `there is no such ${parts.at(-2)?.replace(/ies$/, 'y').replace(/s$/, '')}`);
+    if (answer === null) return { status: 204, body: undefined };
+    return Array.isArray(answer) ? this.#page(asked, answer) : { body: answer as JsonObject };
   }
 
   async #import(request: IncomingMessage): Promise<Reply> {
@@ -160,38 +174,6 @@ export class FakeHub {
     const from = Number(asked.query.get('cursor') ?? 0);
     const to = from + Math.min(this.pageSize, Number(asked.query.get('limit') ?? 100));
     return { body: { items: all.slice(from, to), nextCursor: to < all.length ? String(to) : null } };
-  }
-
-  #dictionaries(asked: Asked, name: string | undefined): Reply {
-    if (name === undefined && asked.method === 'GET') return this.#page(asked, this.dictionaries);
-    const found = this.dictionaries.find((item) => item['name'] === (name ?? asked.body['name']));
-    if (name === undefined) {
-      if (found !== undefined) throw new Refusal(409, 'CONFLICT', 'there is a dictionary of that name');
-      const made = { schema: null, ...asked.body, version: 1, ...who('created') };
-      this.dictionaries.push(made);
-      return { status: 201, body: made };
-    }
-    if (found === undefined) throw new Refusal(404, 'NOT_FOUND', `there is no dictionary "${name}"`);
-    if (asked.method === 'GET') return { body: found };
-    const next = { ...found, ...asked.body, version: Number(found['version']) + 1 };
-    this.dictionaries[this.dictionaries.indexOf(found)] = next;
-    return { body: next };
-  }
-
-  #drafts(asked: Asked, dictionary: string, id: string | undefined, step: string | undefined): Reply {
-    if (id === undefined && asked.method === 'GET') return this.#page(asked, this.drafts);
-    if (id === undefined) {
-      const made = { id: this.drafts.length + 1, dictionary, state: 'draft', ...asked.body, ...who('created') };
-      this.drafts.push(made);
-      return { status: 201, body: made };
-    }
-    const found = this.drafts[Number(id) - 1];
-    if (found === undefined) throw new Refusal(404, 'NOT_FOUND', 'there is no such draft');
-    if (step === undefined) return { body: found };
-    const states: Record<string, Json> = { 'request-review': 'inReview', publish: 'published', withdraw: 'withdrawn' };
-    const next = { ...found, state: states[step] ?? asked.body['decision'] ?? 'none' };
-    this.drafts[Number(id) - 1] = next;
-    return { body: next };
   }
 
   #records(asked: Asked, dictionary: string, key: string | undefined, step: string | undefined): Reply {
@@ -236,41 +218,6 @@ export class FakeHub {
     this.records.set(`${dictionary}\0${businessKey}`, [...versions, made]);
     return made;
   }
-
-  #admin(asked: Asked): Reply {
-    const [, area, list, id, step] = asked.parts;
-    if (area === 'audit') {
-      const action = asked.query.get('action');
-      return this.#page(
-        asked,
-        this.auditRecords.filter((item) => action === null || item['action'] === action),
-      );
-    }
-    if (area === 'webhooks') return this.#webhooks(asked);
-    if (list === undefined) return { body: this.outbox };
-    if (id === undefined) return this.#page(asked, this.deadLetters);
-    const at = this.deadLetters.findIndex((item) => item['id'] === Number(id));
-    if (at === -1) throw new Refusal(404, 'NOT_FOUND', `there is no dead letter ${id}`);
-    this.auditRecords.push({ action: `outbox.${step}`, subject: id, details: asked.body });
-    this.deadLetters.splice(at, 1);
-    return { status: 204, body: undefined };
-  }
-
-  #webhooks(asked: Asked): Reply {
-    const [, , list, ...place] = asked.parts;
-    if (asked.method === 'GET' && place.length === 0 && list !== 'status')
-      return this.#page(asked, this.webhooks.list(list, asked.query));
-    const reply = this.webhooks.answer(asked.method, asked.parts.slice(2), asked);
-    if (reply === undefined)
-      throw new Refusal(404, 'NOT_FOUND', `there is no such ${list === 'deliveries' ? 'delivery' : 'subscription'}`);
-    return reply;
-  }
-}
-
-function who(step: string): JsonObject {
-  const at = instantOfMs(1_772_000_000_000);
-  const by = step === 'created' ? { createdBy: 'local', updatedBy: 'local', changedBy: 'local' } : {};
-  return { ...by, createdAt: at, updatedAt: at };
 }
 
 function textOf(value: Json | undefined): string {
@@ -281,4 +228,77 @@ async function bodyText(request: IncomingMessage): Promise<string> {
   const parts: Buffer[] = [];
   for await (const part of request as AsyncIterable<Buffer>) parts.push(part);
   return Buffer.concat(parts).toString('utf8');
+}
+
+// What the interface answers of webhooks.
+
+const at = '2026-03-01T09:30:00+00:00';
+
+export function subscription(id: string, more: JsonObject = {}): JsonObject {
+  return {
+    id,
+    name: `site-${id}`,
+    url: 'https://mes.example/hook',
+    consumer: 'local',
+    scopes: ['PUBLIC'],
+    dictionaries: null,
+    actions: null,
+    categories: null,
+    active: true,
+    createdAt: at,
+    updatedAt: at,
+    version: 1,
+    blocked: '',
+    ...more,
+  };
+}
+
+export function attempt(number: number, more: JsonObject = {}): JsonObject {
+  return {
+    attempt: number,
+    at,
+    elapsedMs: 12,
+    statusCode: 503,
+    cause: 'http',
+    message: 'mes.example answered 503',
+    responseBody: 'busy',
+    ...more,
+  };
+}
+
+export function delivery(deliveryId: string, more: JsonObject = {}): JsonObject {
+  return {
+    deliveryId,
+    subscription: '1',
+    subscriptionName: 'site-1',
+    state: 'pending',
+    occurredAt: at,
+    events: 1,
+    attempts: 0,
+    nextAttemptInSeconds: 0,
+    endedAt: null,
+    lastAttempt: null,
+    body: '{"deliveryId":"x","events":[]}',
+    attemptList: [],
+    ...more,
+  };
+}
+
+/** The hub of the test that runs, and its socket: a new one for each. */
+export let hub: FakeHub;
+export let httpSocket: string;
+
+export function hubForEach({ at }: ReturnType<typeof testFiles>): void {
+  let count = 0;
+  beforeEach(async () => {
+    count += 1;
+    hub = new FakeHub();
+    httpSocket = at(`${count}.sock`);
+    await hub.listen(httpSocket);
+  });
+  afterEach(() => hub.stop());
+}
+
+export function cli(...argv: string[]): Promise<Outcome> {
+  return run(argv, { httpSocket });
 }

@@ -1,41 +1,19 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { type Clock, systemClock } from '../../shared/base/clock.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { run, start } from '../drive.fixture.ts';
-import { FakeHub, Refusal } from './fake-hub.fixture.ts';
+import { run, start, testFiles } from '../drive.fixture.ts';
+import { httpSocket, hub, hubForEach, Refusal } from './fake-hub.fixture.ts';
 
 const megabyte = 1_000_000;
-let dir: string;
-let httpSocket: string;
-let hub: FakeHub;
-let big: string;
-let count = 0;
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside-import-'));
-  big = join(dir, 'big.ndjson');
-  const line = `${JSON.stringify({ dictionary: 'pumps', businessKey: 'P-1', data: { text: 'x'.repeat(938) } })}\n`;
-  assert.equal(line.length, 1000);
-  await writeFile(big, line.repeat((20 * megabyte) / line.length));
-});
-after(() => rm(dir, { recursive: true }));
-beforeEach(async () => {
-  count += 1;
-  hub = new FakeHub();
-  httpSocket = join(dir, `${count}.sock`);
-  await hub.listen(httpSocket);
-});
-afterEach(() => hub.stop());
-async function file(name: string, text: string): Promise<string> {
-  await writeFile(join(dir, name), text);
-  return join(dir, name);
-}
+const files = testFiles();
+const { at, dir, file } = files;
+const line = `${JSON.stringify({ dictionary: 'pumps', businessKey: 'P-1', data: { text: 'x'.repeat(938) } })}\n`;
+assert.equal(line.length, 1000);
+const big = file('big.ndjson', line.repeat((20 * megabyte) / line.length));
+hubForEach(files);
 
 function once(call: () => void): () => void {
   let done = false;
@@ -47,7 +25,7 @@ function once(call: () => void): () => void {
 
 describe('import', () => {
   it('sends the file whole, with its type and reason, and answers the counts', async () => {
-    const path = await file('site.json', '{"items":[]}');
+    const path = file('site.json', '{"items":[]}');
     const done = await run(['import', path, '--reason', 'Grüße 🛢'], { httpSocket });
     assert.match(done.stdout, /^imported: 2 created, 0 updated, 0 closed, 0 unchanged \(2026-.*\)\n$/);
     const [first] = hub.imported;
@@ -106,7 +84,7 @@ describe('import', () => {
         };
       },
     };
-    const path = await file('small.ndjson', '{}\n');
+    const path = file('small.ndjson', '{}\n');
     // The hub knows from Content-Length that it has all, perhaps before the command knows that it has sent all.
     for (let n = 0; n < 20; n += 1) await run(['import', path], { httpSocket, clock, errorTty: { columns: 70 } });
     await until('the last timer has ended', () => timers === 0);
@@ -116,7 +94,7 @@ describe('import', () => {
   it('prints every reason of a refusal', async () => {
     const reasons = Array.from({ length: 2000 }, (_, n) => `line ${n + 1}: data/kw must be number`);
     hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', '2000 faults', { reasons, hint: 'nothing was imported' });
-    const refused = await run(['import', await file('bad.ndjson', '{}\n')], { httpSocket });
+    const refused = await run(['import', file('bad.ndjson', '{}\n')], { httpSocket });
     assert.deepEqual([refused.status, refused.stdout], [1, '']);
     const lines = refused.stderr
       .trimEnd()
@@ -149,7 +127,7 @@ describe('import', () => {
 
   it('leaves it open when the hub goes away with the whole bundle', async () => {
     hub.override = (request) => void request.resume().once('end', () => request.socket.destroy());
-    const broken = await run(['import', await file('one.ndjson', '{}\n')], { httpSocket });
+    const broken = await run(['import', file('one.ndjson', '{}\n')], { httpSocket });
     assert.equal(broken.status, 3);
     assert.match(broken.stderr, /It may have been done all the same|it may have been imported/);
   });
@@ -177,8 +155,8 @@ describe('import', () => {
   it('sends nothing when there is nothing, or no file', async () => {
     const cases: readonly [path: string, text: RegExp][] = [
       ['-', /cannot import standard input: there is nothing in it/],
-      [await file('empty', ''), /there is nothing in it/],
-      [join(dir, 'none'), /there is no such file/],
+      [file('empty', ''), /there is nothing in it/],
+      [at('none'), /there is no such file/],
       [dir, /it is a directory/],
     ];
     for (const [path, text] of cases) {
@@ -209,7 +187,7 @@ describe('import', () => {
   it('says on Ctrl-C that a bundle which was sent whole may have been imported', async () => {
     let whole = false;
     hub.override = (request) => void request.resume().once('end', () => (whole = true));
-    const stopped = start(['import', await file('two.ndjson', '{}\n')], { httpSocket });
+    const stopped = start(['import', file('two.ndjson', '{}\n')], { httpSocket });
     await until('it is sent', () => whole);
     stopped.signal('SIGINT');
     const outcome = await stopped.done;

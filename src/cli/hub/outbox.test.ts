@@ -1,30 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { drivesTerminal, run, start } from '../drive.fixture.ts';
+import { drivesTerminal, run, start, testFiles } from '../drive.fixture.ts';
 import type { JsonObject } from '../output/json.ts';
-import { FakeHub, quietOutbox } from './fake-hub.fixture.ts';
+import { cli, httpSocket, hub, hubForEach, quietOutbox } from './fake-hub.fixture.ts';
 
-let dir: string;
-let httpSocket: string;
-let hub: FakeHub;
-let count = 0;
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside-outbox-'));
-});
-after(() => rm(dir, { recursive: true }));
-beforeEach(async () => {
-  count += 1;
-  hub = new FakeHub();
-  httpSocket = join(dir, `${count}.sock`);
-  await hub.listen(httpSocket);
-});
-afterEach(() => hub.stop());
-const cli = (...argv: string[]) => run(argv, { httpSocket });
+hubForEach(testFiles());
 
 const offline: JsonObject = {
   ...quietOutbox,
@@ -48,7 +29,7 @@ function dead(id: number): JsonObject {
 
 describe('outbox', () => {
   it('says in words what waits, since when, why, and that nothing is lost', async () => {
-    hub.outbox = offline;
+    hub.answers['GET admin/outbox'] = offline;
     const { status, stdout } = await cli('outbox');
     assert.equal(status, 0);
     assert.match(stdout, /^Broker +OFFLINE for 3 h 0 min: cannot reach 10\.0\.0\.5:9093 \(connection refused\)\n/);
@@ -59,7 +40,7 @@ describe('outbox', () => {
   });
 
   it('cuts nothing on a narrow terminal', async () => {
-    hub.outbox = offline;
+    hub.answers['GET admin/outbox'] = offline;
     const { stdout } = await run(['outbox'], { httpSocket, tty: { columns: 50 } });
     for (const line of stdout.split('\n')) assert.ok(line.length <= 50, line);
     assert.ok(!stdout.includes('…'));
@@ -74,7 +55,7 @@ describe('outbox', () => {
       attempts: 4,
       reason: 'Topic authorization failed',
     };
-    hub.outbox = {
+    hub.answers['GET admin/outbox'] = {
       ...quietOutbox,
       waiting: 1,
       inFlight: 2,
@@ -108,12 +89,12 @@ describe('outbox', () => {
 
   it('says that no broker is configured', async () => {
     const broker = { configured: false, connected: false, reason: '', forSeconds: 0, topics: [] };
-    hub.outbox = { ...offline, broker };
+    hub.answers['GET admin/outbox'] = { ...offline, broker };
     const { stdout } = await cli('outbox');
     assert.match(stdout, /^Broker +Kafka is not configured \(kafka\.bootstrap is empty\): events are kept on this box/);
     assert.match(stdout, /Waiting +1,204 changes wait, the oldest since 2026-03-01/);
     assert.ok(!stdout.includes('Pruned'));
-    hub.outbox = { ...offline, broker, prunedTotal: 3_000 };
+    hub.answers['GET admin/outbox'] = { ...offline, broker, prunedTotal: 3_000 };
     assert.match(
       (await cli('outbox')).stdout,
       /Pruned +the 3,000 oldest events since the start: outbox\.max_bytes was/,
@@ -130,30 +111,13 @@ describe('outbox', () => {
   });
 });
 
-describe('dead letters', () => {
-  it('are listed with and without "list", page after page', async () => {
+describe('a dead letter', () => {
+  it('is shown with its event, found on any page', async () => {
     hub.pageSize = 2;
-    hub.deadLetters = [dead(1), dead(2), dead(3)];
-    for (const argv of [
-      ['outbox', 'dead-letters'],
-      ['outbox', 'dead-letters', 'list'],
-    ]) {
-      const { stdout } = await cli(...argv);
-      assert.match(
-        stdout,
-        /^ID +DIED +RECORD +REASON\n1 +2026-\S+ \S+ +pumps:P-1 updated +larger than .*\n2 .*\n3 .*\n$/,
-      );
-    }
-    assert.equal((await cli('outbox', 'dead-letters', '--json')).stdout.trim().split('\n').length, 3);
-    assert.equal((await cli('outbox', 'dead-letters', '--limit', '1', '--json')).stdout.trim().split('\n').length, 1);
-  });
-
-  it('are shown with their event, found on any page', async () => {
-    hub.pageSize = 2;
-    hub.deadLetters = [dead(1), dead(2), dead(3)];
+    hub.answers['GET admin/outbox/dead-letters'] = [dead(1), dead(2), dead(3)];
     const shown = await cli('outbox', 'dead-letters', 'show', '3');
     assert.match(shown.stdout, /^Dead letter +3, since .*\nReason .*\(after 1 attempt\)\n(.*\n)*\{\n {2}"n": 3\n\}\n$/);
-    hub.deadLetters = [{ ...dead(4), scope: 'RESTRICTED', envelope: null }];
+    hub.answers['GET admin/outbox/dead-letters'] = [{ ...dead(4), scope: 'RESTRICTED', envelope: null }];
     const withheld = await cli('outbox', 'dead-letters', 'show', '4');
     assert.match(withheld.stdout, /\nEvent +not shown: your token does not open the scope RESTRICTED\n$/);
     const none = await cli('outbox', 'dead-letters', 'show', '9');
@@ -163,22 +127,9 @@ describe('dead letters', () => {
       /cannot show dead letter 9: there is no such dead letter\. lineside outbox dead-letters lists/,
     );
   });
-
-  it('are sent again or given up, with the reason', async () => {
-    hub.deadLetters = [dead(1), dead(2)];
-    const requeued = await cli('outbox', 'dead-letters', 'requeue', '1', '--reason', 'fixed');
-    assert.equal(requeued.stdout, 'dead letter 1 waits again to be sent\n');
-    const discarded = await cli('outbox', 'dead-letters', 'discard', '2', '--reason', 'a test');
-    assert.equal(discarded.stdout, 'dead letter 2 is discarded\n');
-    assert.deepEqual(hub.auditRecords, [
-      { action: 'outbox.requeue', subject: '1', details: { changeReason: 'fixed' } },
-      { action: 'outbox.discard', subject: '2', details: { changeReason: 'a test' } },
-    ]);
-    assert.equal((await cli('outbox', 'dead-letters', 'requeue', '1')).status, 5);
-  });
 });
 
-describe('alerts and audit', () => {
+describe('alerts', () => {
   it('answers by its exit status whether there is an alert', async () => {
     assert.deepEqual(await statusAndText('alerts'), [0, 'no alerts\n']);
     const alert = {
@@ -188,21 +139,9 @@ describe('alerts and audit', () => {
       summary: '1,204 wait',
       value: 1204,
     };
-    hub.alerts = [alert];
+    hub.answers['GET alerts'] = { items: [alert] };
     assert.deepEqual(await statusAndText('alerts'), [1, 'RefdataOutboxLagHigh  warning, for 1 min 1 s: 1,204 wait\n']);
     assert.deepEqual(await statusAndText('alerts', '--json'), [1, `${JSON.stringify({ alerts: [alert] })}\n`]);
-  });
-
-  it('shows the audit, filtered and no longer than asked', async () => {
-    const record = (id: number, action: string): JsonObject => {
-      return { id, at: '2026-03-01T09:30:00+00:00', actor: 'anna', action, subject: `row ${id}`, details: { id } };
-    };
-    hub.auditRecords = [record(1, 'outbox.dlq'), record(2, 'records.imported'), record(3, 'outbox.dlq')];
-    const { stdout } = await cli('audit', '--action', 'outbox.dlq', '--limit', '1');
-    assert.match(stdout, /^WHEN +WHO +ACTION +WHAT +DETAILS\n2026-\S+ \S+ +anna +outbox\.dlq +row 1 +\{"id":1\}\n$/);
-    assert.equal((await cli('audit', '--json')).stdout.trim().split('\n').length, 3);
-    hub.auditRecords = [];
-    assert.equal((await cli('audit')).stdout, 'there is nothing in the audit\n');
   });
 
   async function statusAndText(...argv: string[]): Promise<[number, string]> {

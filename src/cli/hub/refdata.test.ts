@@ -1,56 +1,14 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { drivesTerminal, run, start } from '../drive.fixture.ts';
-import { FakeHub } from './fake-hub.fixture.ts';
+import { drivesTerminal, run, start, testFiles } from '../drive.fixture.ts';
+import { cli, httpSocket, hub, hubForEach } from './fake-hub.fixture.ts';
 
-let dir: string;
-let httpSocket: string;
-let hub: FakeHub;
-let count = 0;
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside-refdata-'));
-});
-after(() => rm(dir, { recursive: true }));
-beforeEach(async () => {
-  count += 1;
-  hub = new FakeHub();
-  httpSocket = join(dir, `${count}.sock`);
-  await hub.listen(httpSocket);
-});
-afterEach(() => hub.stop());
-const cli = (...argv: string[]) => run(argv, { httpSocket });
-async function file(name: string, text: string | Uint8Array): Promise<string> {
-  await writeFile(join(dir, name), text);
-  return join(dir, name);
-}
+const files = testFiles();
+const { dir, file } = files;
+hubForEach(files);
 
 describe('dict', () => {
-  it('creates, lists, shows and updates dictionaries', async () => {
-    const schema = await file('s.json', '{"type":"object"}');
-    const made = await cli('dict', 'create', 'pumps', '--title', 'Pumps', '--scope', 'public', '--schema', schema);
-    assert.deepEqual([made.status, made.stdout], [0, 'created dictionary pumps\n']);
-    assert.match((await cli('dict', 'list')).stdout, /^NAME +SCOPE +VERSION +TITLE\npumps +PUBLIC +1 +Pumps\n$/);
-    assert.match((await cli('dict', 'show', 'pumps')).stdout, /Scope +PUBLIC\n(.*\n)*\{\n {2}"type": "object"\n\}\n$/);
-    const updated = await cli('dict', 'update', 'pumps', '--title', 'All pumps', '--no-schema', '--reason', 'tidy');
-    assert.equal(updated.stdout, 'updated dictionary pumps to version 2\n');
-    const json = JSON.parse((await cli('dict', 'show', 'pumps', '--json')).stdout) as Record<string, unknown>;
-    assert.deepEqual(
-      [json['title'], json['schema'], json['scope'], json['changeReason']],
-      ['All pumps', null, 'PUBLIC', 'tidy'],
-    );
-    assert.match((await cli('dict', 'show', 'pumps')).stdout, /Schema +none: any object is taken/);
-    await cli('dict', 'update', 'pumps', '--scope', 'PUBLIC', '--confirm-widening');
-    const widened = JSON.parse((await cli('dict', 'show', 'pumps', '--json')).stdout) as Record<string, unknown>;
-    assert.equal(widened['confirmWidening'], true, 'the fake hub keeps what it is sent');
-    const twice = await cli('dict', 'create', 'pumps', '--title', 'x', '--scope', 'PUBLIC');
-    assert.equal(twice.stderr, 'lineside: cannot create dictionary pumps: there is a dictionary of that name.\n');
-  });
-
   it('asks nothing of the hub when the command line is wrong', async () => {
     for (const argv of [
       ['dict'],
@@ -63,37 +21,13 @@ describe('dict', () => {
       ['outbox', 'dead-letters', 'discard', '1'],
       ['import'],
       ['import', 'x', '--format', 'csv'],
-      ['import', await file('ok', '{}'), '--reason', 'two\nlines'],
+      ['import', file('ok', '{}'), '--reason', 'two\nlines'],
     ]) {
       const outcome = await cli(...argv);
       assert.deepEqual([outcome.status, outcome.stdout], [2, ''], argv.join(' '));
       assert.notEqual(outcome.stderr, '', argv.join(' '));
     }
     assert.deepEqual(hub.asked, []);
-  });
-
-  it('takes a draft from its beginning to its end', async () => {
-    const schema = await file('next.json', '{"type":"object","required":["kw"]}');
-    const made = await cli('dict', 'draft', 'create', 'pumps', '--schema', schema, '--reason', 'adds kw');
-    assert.equal(made.stdout, 'created draft 1 of pumps\n');
-    const steps = [
-      ['request-review', 'inReview'],
-      ['approve', 'approved'],
-      ['reject', 'rejected'],
-      ['publish', 'published'],
-      ['withdraw', 'withdrawn'],
-    ] as const;
-    for (const [step, state] of steps) {
-      assert.equal((await cli('dict', 'draft', step, 'pumps', '1')).stdout, `draft 1 of pumps: ${state}\n`);
-    }
-    assert.match(
-      (await cli('dict', 'draft', 'list', 'pumps')).stdout,
-      /\n1 +withdrawn +2026-\S+ \S+ +local +adds kw\n$/,
-    );
-    assert.match((await cli('dict', 'draft', 'show', 'pumps', '1')).stdout, /State +withdrawn\n(.*\n)*.*"kw"/);
-    const none = await cli('dict', 'draft', 'approve', 'pumps', '7');
-    assert.equal(none.stderr, 'lineside: cannot approve draft 7 of pumps: there is no such draft.\n');
-    assert.equal(none.status, 5);
   });
 });
 
@@ -107,7 +41,7 @@ describe('record', () => {
       const record = JSON.parse(got.stdout) as { businessKey: string; data: unknown };
       assert.deepEqual([record.businessKey, record.data], [key, { kw: 7.5 }]);
     }
-    const path = await file('data.json', '{"from":"file"}');
+    const path = file('data.json', '{"from":"file"}');
     assert.equal((await cli('record', 'update', 'pumps', 'P-1', `@${path}`)).status, 0);
     assert.match((await cli('record', 'get', 'pumps', 'P-1')).stdout, /"from": "file"/);
     const piped = await run(['record', 'update', 'pumps', 'P-1', '-'], { httpSocket, stdin: '{"from":"stdin"}' });
@@ -115,7 +49,7 @@ describe('record', () => {
   });
 
   it('refuses DATA that is none, or that would not be kept exactly, before anything is sent', async () => {
-    const path = await file('bad.json', Buffer.from([0x7b, 0xff]));
+    const path = file('bad.json', Buffer.from([0x7b, 0xff]));
     const cases: readonly [data: string, stdin: string, text: RegExp][] = [
       ['[1]', '', /cannot use DATA: it is no JSON object/],
       ['{"a":', '', /cannot use DATA: it is not JSON/],

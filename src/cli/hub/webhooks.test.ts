@@ -1,70 +1,30 @@
 /** webhook: subscriptions, their secrets, test-pings, and what is shown and sent again of deliveries. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { beforeEach, describe, it } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { drivesTerminal, run } from '../drive.fixture.ts';
+import { drivesTerminal, run, testFiles } from '../drive.fixture.ts';
 import type { JsonObject } from '../output/json.ts';
-import { FakeHub, Refusal } from './fake-hub.fixture.ts';
-import { attempt, delivery, subscription } from './fake-webhooks.fixture.ts';
+import { attempt, delivery, httpSocket, hub, hubForEach, Refusal, subscription } from './fake-hub.fixture.ts';
 
 const SECRET = 'a secret of the subscriber';
-let dir: string;
-let secretFile: string;
-let httpSocket: string;
-let hub: FakeHub;
-let count = 0;
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside-webhook-'));
-  secretFile = join(dir, 'secret');
-  await writeFile(secretFile, `${SECRET}\n`);
-});
-after(() => rm(dir, { recursive: true }));
-beforeEach(async () => {
-  count += 1;
-  hub = new FakeHub();
-  httpSocket = join(dir, `${count}.sock`);
-  await hub.listen(httpSocket);
-});
-afterEach(() => hub.stop());
+const files = testFiles();
+const { at, file } = files;
+const secretFile = file('secret', `${SECRET}\n`);
+hubForEach(files);
 const cli = (...argv: string[]) => run(['webhook', ...argv], { httpSocket });
+beforeEach(() => {
+  const answer = subscription('1', { name: 'mes' });
+  hub.answers['POST admin/webhooks/subscriptions'] = answer;
+  hub.answers['POST admin/webhooks/test-ping'] = { success: true, statusCode: 202, responseBody: '', elapsedMs: 31 };
+});
 const required = ['--name', 'mes', '--url', 'https://mes.example/hook'];
 
 /** The bodies that were written, and nothing else was. */
 function bodies(): readonly (readonly [string, JsonObject])[] {
-  return hub.webhooks.written.map(({ call, body }) => [call, body]);
+  return hub.written.map(({ call, body }) => [call.replace('admin/webhooks/', ''), body]);
 }
 
 describe('webhook add', () => {
-  it('sends what was given, the secret out of the file without its line end', async () => {
-    const filter = ['--scope', 'public', '--scope', 'INTERNAL', '--dictionary', 'pumps', '--dictionary', 'valves'];
-    const owner = ['--consumer', 'mes', '--inactive', '--reason', 'für das MES', '--secret-file', secretFile];
-    const more = ['--action', 'closed', '--category', 'record', '--category', 'dict.draft.*'];
-    const { status, stdout, stderr } = await cli('add', ...required, ...filter, ...more, ...owner);
-    assert.deepEqual([status, stderr], [0, '']);
-    assert.equal(stdout, 'added subscription 1 (mes); it sends nothing before lineside webhook resume 1\n');
-    assert.deepEqual(bodies(), [
-      [
-        'POST subscriptions',
-        {
-          name: 'mes',
-          url: 'https://mes.example/hook',
-          secret: SECRET,
-          consumer: 'mes',
-          scopes: ['PUBLIC', 'INTERNAL'],
-          dictionaries: ['pumps', 'valves'],
-          actions: ['closed'],
-          categories: ['dict.record.*', 'dict.draft.*'],
-          active: false,
-          changeReason: 'für das MES',
-        },
-      ],
-    ]);
-  });
-
   it('leaves to the service what is not given', async () => {
     await run(['webhook', 'add', ...required, '--secret-file', '-'], { httpSocket, stdin: `${SECRET}\r\n` });
     assert.deepEqual(bodies(), [
@@ -81,7 +41,7 @@ describe('webhook add', () => {
     assert.notEqual(sent, other);
     assert.equal(first.stdout, `added subscription 1 (mes)\nIts secret is shown this once:\n${sent}\n`);
     const told = JSON.parse(second.stdout) as JsonObject;
-    assert.deepEqual([told['id'], told['secret']], ['2', other]);
+    assert.deepEqual([told['id'], told['secret']], ['1', other]);
   });
 
   it('never prints a secret that it was given', async () => {
@@ -103,22 +63,18 @@ describe('webhook add', () => {
   });
 
   it('asks for exactly one secret, and for one that a file can hold', async () => {
-    await writeFile(join(dir, 'two-lines'), 'first line of it\nsecond\n');
-    await writeFile(join(dir, 'empty'), '\n');
-    await writeFile(join(dir, 'latin1'), Buffer.from([0xe9, 0x20, 0xff]));
-    await writeFile(join(dir, 'large'), 'x'.repeat(10_000));
+    file('two-lines', 'first line of it\nsecond\n');
+    file('empty', '\n');
+    file('latin1', Buffer.from([0xe9, 0x20, 0xff]));
+    file('large', 'x'.repeat(10_000));
     const cases: readonly (readonly [number, RegExp, readonly string[]])[] = [
       [2, /there is no secret\. Give --secret-file FILE/, []],
       [2, /there are two secrets\. Give --secret-file/, ['--secret-file', secretFile, '--generate-secret']],
-      [
-        1,
-        /cannot use .*two-lines: it has more than one line\. Put the secret/,
-        ['--secret-file', join(dir, 'two-lines')],
-      ],
-      [1, /it is empty/, ['--secret-file', join(dir, 'empty')]],
-      [1, /it is not UTF-8/, ['--secret-file', join(dir, 'latin1')]],
-      [1, /more than 8192 bytes/, ['--secret-file', join(dir, 'large')]],
-      [1, /cannot read .*none: there is no such file/, ['--secret-file', join(dir, 'none')]],
+      [1, /cannot use .*two-lines: it has more than one line\. Put the secret/, ['--secret-file', at('two-lines')]],
+      [1, /it is empty/, ['--secret-file', at('empty')]],
+      [1, /it is not UTF-8/, ['--secret-file', at('latin1')]],
+      [1, /more than 8192 bytes/, ['--secret-file', at('large')]],
+      [1, /cannot read .*none: there is no such file/, ['--secret-file', at('none')]],
       [2, /unknown option '--secret'/, ['--secret', 'in the list of processes']],
     ];
     for (const [status, text, argv] of cases) {
@@ -147,99 +103,36 @@ describe('webhook add', () => {
 });
 
 describe('subscriptions', () => {
-  const blocked = 'its consumer "mes" has lost the scope INTERNAL\x1b[2J';
-
-  it('are listed over all pages, those that are blocked or paused plainly so', async () => {
-    assert.equal((await cli('list')).stdout, 'there are no subscriptions\n');
-    hub.pageSize = 2;
-    hub.webhooks.subscriptions = [
-      subscription('1', { dictionaries: ['pumps', 'valves'] }),
-      subscription('2', { blocked }),
-      subscription('3', { active: false, dictionaries: ['a', 'b', 'c'] }),
-    ];
-    const { stdout } = await cli('list');
-    assert.match(stdout, /^ID +NAME +STATE +TAKES +URL\n1 +site-1 +active +PUBLIC pumps valves +https:\/\/mes/);
-    assert.match(stdout, /\n2 +site-2 +BLOCKED +PUBLIC +https/);
-    assert.match(stdout, /\n3 +site-3 +paused +PUBLIC 3 dictionaries +https/);
-    const lines = (await cli('list', '--json')).stdout.trim().split('\n');
-    assert.deepEqual(
-      lines.map((line) => JSON.parse(line) as JsonObject),
-      hub.webhooks.subscriptions,
-    );
-  });
-
-  it('are shown with what they take, and why nothing is sent', async () => {
-    hub.webhooks.subscriptions = [subscription('1', { blocked, actions: ['created', 'closed'] }), subscription('2')];
-    const { stdout } = await cli('show', '1');
-    assert.match(stdout, /^Subscription +1 \(site-1\)\nState +BLOCKED \(no attempt is used up\): its/);
-    assert.match(stdout, /\nDictionaries +all\nActions +created, closed\nCategories +all\n/);
-    assert.ok(!drivesTerminal(stdout.replaceAll('\n', '')));
-    assert.match((await cli('show', '2')).stdout, /\nState +active\n/);
-    assert.deepEqual(JSON.parse((await cli('show', '2', '--json')).stdout), hub.webhooks.subscriptions[1]);
+  it('are not changed by nothing, nor by options that exclude each other', async () => {
+    for (const [text, ...argv] of [
+      [/there is nothing to change\. Give --name, --url/, 'update', '1', '--reason', 'none'],
+      [/--action and --all-actions exclude each other/, 'update', '1', '--all-actions', '--action', 'closed'],
+      [/one line/, 'remove', '1', '--reason', 'a\nb'],
+    ] as const) {
+      const outcome = await cli(...argv);
+      assert.deepEqual([outcome.status, outcome.stdout], [2, ''], argv.join(' '));
+      assert.match(outcome.stderr, text);
+    }
+    assert.deepEqual(hub.asked, []);
     const none = await cli('show', 'x');
-    assert.deepEqual([none.status, none.stdout], [5, '']);
     assert.equal(none.stderr, 'lineside: cannot show subscription x: there is no such subscription.\n');
-  });
-
-  it('are changed in what was given, and filters can be taken away', async () => {
-    hub.webhooks.subscriptions = [subscription('1', { dictionaries: ['pumps'] })];
-    const changes = ['--url', 'https://new.example', '--all-dictionaries', '--action', 'created', '--reason', 'moved'];
-    const { stdout } = await cli('update', '1', ...changes, '--version', '7');
-    assert.equal(stdout, 'updated subscription 1 (site-1) to version 2\n');
-    const [written] = hub.webhooks.written;
-    const body = { url: 'https://new.example', dictionaries: null, actions: ['created'], changeReason: 'moved' };
-    assert.deepEqual(written, { call: 'PATCH subscriptions/1', body, reason: '', ifMatch: '"7"' });
-    const nothing = await cli('update', '1', '--reason', 'none');
-    assert.match(nothing.stderr, /there is nothing to change\. Give --name, --url/);
-    const both = await cli('update', '1', '--all-actions', '--action', 'closed');
-    assert.match(both.stderr, /--action and --all-actions exclude each other/);
-    assert.deepEqual([nothing.status, both.status, hub.webhooks.written.length], [2, 2, 1]);
+    assert.deepEqual([none.status, none.stdout], [5, '']);
     hub.refusal = new Refusal(412, 'STALE_VERSION', 'the subscription is at version 9 now');
     assert.equal((await cli('update', '1', '--name', 'x', '--version', '7')).status, 1);
   });
 
-  it('are paused and go on, which says what is lost and what is in the way', async () => {
-    hub.webhooks.subscriptions = [subscription('1')];
-    const paused = await cli('pause', '1', '--reason', 'night shift');
-    assert.match(paused.stdout, /^subscription 1 \(site-1\) is paused: what happens until .* resume 1 is never sent/);
-    assert.equal((await cli('resume', '1')).stdout, 'subscription 1 (site-1) goes on\n');
-    assert.deepEqual(bodies(), [
-      ['PATCH subscriptions/1', { active: false, changeReason: 'night shift' }],
-      ['PATCH subscriptions/1', { active: true }],
-    ]);
-    hub.webhooks.subscriptions = [subscription('1', { blocked })];
-    assert.match((await cli('resume', '1')).stdout, /goes on; but it is BLOCKED: its consumer/);
-  });
-
   it('get another secret, the old one signing for a while', async () => {
-    hub.webhooks.subscriptions = [subscription('1')];
-    const given = await cli('rotate-secret', '1', '--secret-file', secretFile, '--grace', '7200', '--reason', 'leak');
-    assert.equal(
-      given.stdout,
-      'the new secret signs what is sent to subscription 1 (site-1), for 2 h 0 min the old one as well\n',
-    );
+    hub.answers['POST admin/webhooks/subscriptions/1/rotate-secret'] = subscription('1');
     const made = await cli('rotate-secret', '1', '--generate-secret', '--grace', '0');
     assert.match(made.stdout, /, the old one no more\nIts secret is shown this once:\n[\w-]{43}\n$/);
     const usual = await cli('rotate-secret', '1', '--generate-secret');
     assert.match(usual.stdout, /, for a day the old one as well\n/);
-    const [first, second] = bodies();
-    const body = { secret: SECRET, graceSeconds: 7200, changeReason: 'leak' };
-    assert.deepEqual(first, ['POST subscriptions/1/rotate-secret', body]);
-    assert.equal(made.stdout.trimEnd().split('\n').at(-1), second?.[1]['secret']);
+    assert.equal(made.stdout.trimEnd().split('\n').at(-1), bodies()[0]?.[1]['secret']);
     for (const grace of ['2592001', '-1', 'day']) {
       const refused = await cli('rotate-secret', '1', '--generate-secret', '--grace', grace);
       assert.equal(refused.status, 2, grace);
     }
     assert.equal((await cli('rotate-secret', '1')).status, 2);
-  });
-
-  it('are removed, with the reason', async () => {
-    hub.webhooks.subscriptions = [subscription('1')];
-    assert.equal((await cli('remove', '1', '--reason', 'abgelöst')).stdout, 'subscription 1 is removed\n');
-    const [written] = hub.webhooks.written;
-    assert.deepEqual(written, { call: 'DELETE subscriptions/1', body: {}, reason: 'abgelöst', ifMatch: undefined });
-    assert.equal((await cli('remove', '1')).status, 5);
-    assert.match((await cli('remove', '1', '--reason', 'a\nb')).stderr, /one line/);
   });
 });
 
@@ -254,7 +147,13 @@ describe('webhook ping', () => {
 
   it('says why it does not: the cause in words, every reason, and what was answered', async () => {
     const error = { kind: 'ssrf', message: 'mes.example may not be called', reasons: ['port 22', 'user info'] };
-    hub.webhooks.pingResult = { success: false, statusCode: null, responseBody: '', elapsedMs: 2, error };
+    hub.answers['POST admin/webhooks/test-ping'] = {
+      success: false,
+      statusCode: null,
+      responseBody: '',
+      elapsedMs: 2,
+      error,
+    };
     const refused = await ping();
     assert.equal(refused.status, 1);
     assert.equal(
@@ -264,7 +163,7 @@ describe('webhook ping', () => {
     );
     const http = { kind: 'http', message: 'HTTP 403' };
     const answered = { success: false, statusCode: 403, responseBody: 'bad\x1b signature', elapsedMs: 40, error: http };
-    hub.webhooks.pingResult = answered;
+    hub.answers['POST admin/webhooks/test-ping'] = answered;
     const { status, stdout } = await ping();
     assert.match(stdout, /^NOT ACCEPTED .*\(http\); HTTP 403 after 40 ms\nWhy +HTTP 403\nIt said +bad\S+ signature\n$/);
     assert.ok(!drivesTerminal(stdout.replaceAll('\n', '')));
@@ -301,6 +200,10 @@ describe('deliveries', () => {
     }),
     delivery('1-a', { subscription: '2', subscriptionName: 'b\x1b[2J' }),
   ];
+  function has(items: readonly JsonObject[]): void {
+    hub.answers['GET admin/webhooks/deliveries'] = items;
+    for (const item of items) hub.answers[`GET admin/webhooks/deliveries/${String(item['deliveryId'])}`] = item;
+  }
   function accepted(): JsonObject {
     return { statusCode: 202, cause: null, message: '', responseBody: null };
   }
@@ -309,7 +212,7 @@ describe('deliveries', () => {
   }
 
   it('are listed with age, state, attempts, when the next is, and what the last one met', async () => {
-    hub.webhooks.deliveries = ofAll;
+    has(ofAll);
     const { stdout } = await timed('deliveries');
     const [heading, ...rows] = stdout.trimEnd().split('\n');
     assert.match(String(heading), /^DELIVERY +STATE +AGE +TRIES +NEXT IN +LAST +TO$/);
@@ -321,23 +224,24 @@ describe('deliveries', () => {
   });
 
   it('are listed of a state and a subscription, page after page, no further than asked', async () => {
-    hub.webhooks.deliveries = ofAll;
+    has(ofAll);
     hub.pageSize = 1;
-    assert.match((await cli('deliveries', '--state', 'failed')).stdout, /^DELIVERY.*\n3-c .*\n$/);
-    assert.match((await cli('deliveries', '--subscription', '2')).stdout, /^DELIVERY.*\n1-a .*\n$/);
     const two = (await cli('deliveries', '--limit', '2', '--json')).stdout.trim().split('\n');
     assert.deepEqual(
       two.map((line) => (JSON.parse(line) as JsonObject)['deliveryId']),
       ['4-d', '3-c'],
     );
-    hub.webhooks.deliveries = [];
+    has([]);
     assert.equal((await cli('deliveries')).stdout, 'there are no deliveries\n');
-    assert.equal((await cli('deliveries', '--state', 'failed')).stdout, 'there are no deliveries that are failed\n');
+    const failed = await cli('deliveries', '--state', 'failed', '--subscription', '2');
+    assert.equal(failed.stdout, 'there are no deliveries that are failed\n');
+    assert.match(hub.asked.at(-2) ?? '', /deliveries\?state=failed&subscription=2&limit=50$/);
     assert.match((await cli('deliveries', '--state', 'lost')).stderr, /Allowed choices are pending, retrying/);
   });
 
   it('are listed with a note while the device is offline, but not for scripts', async () => {
-    hub.webhooks.offline = true;
+    has([]);
+    hub.answers['GET admin/webhooks/status'] = { offline: true };
     assert.match(
       (await cli('deliveries')).stdout,
       /^there are no deliveries\nThe device is offline \(no route, or no remote/,
@@ -360,16 +264,15 @@ describe('deliveries', () => {
 
   it('are shown with every attempt, the last answer and the body', async () => {
     const attemptList = [attempt(1, timeout()), attempt(2, { responseBody: 'no such\ntable' })];
-    hub.webhooks.deliveries = [
-      delivery('2-b', {
-        state: 'failed',
-        endedAt: '2026-03-02T16:30:00+00:00',
-        attempts: 2,
-        attemptList,
-        events: 3,
-        nextAttemptInSeconds: null,
-      }),
-    ];
+    const shown = delivery('2-b', {
+      state: 'failed',
+      endedAt: '2026-03-02T16:30:00+00:00',
+      attempts: 2,
+      attemptList,
+      events: 3,
+      nextAttemptInSeconds: null,
+    });
+    has([shown]);
     const { stdout } = await timed('delivery', '2-b');
     assert.match(
       stdout,
@@ -382,12 +285,12 @@ describe('deliveries', () => {
     );
     assert.match(stdout, /\nIt said last:\n {2}no such\\ntable\n/);
     assert.match(stdout, /\nBody:\n\{\n {2}"deliveryId": "x",\n {2}"events": \[\]\n\}\n$/);
-    assert.deepEqual(JSON.parse((await cli('delivery', '2-b', '--json')).stdout), hub.webhooks.deliveries[0]);
+    assert.deepEqual(JSON.parse((await cli('delivery', '2-b', '--json')).stdout), shown);
     assert.equal((await cli('delivery', '2-b', '--body')).stdout, '{"deliveryId":"x","events":[]}');
   });
 
   it('say when the next attempt is to the second', async () => {
-    hub.webhooks.deliveries = ofAll;
+    has(ofAll);
     assert.match((await cli('delivery', '2-b')).stdout, /\nState +retrying\n(.*\n)*Next attempt +in 1 min 59 s\n/);
     assert.match(
       (await cli('delivery', '1-a')).stdout,
@@ -396,14 +299,14 @@ describe('deliveries', () => {
   });
 
   it('show a body as it is where laying it out would change a number', async () => {
-    hub.webhooks.deliveries = [delivery('1-a', { body: '{"n":12345678901234567890.10,"s":"\x1b[2J"}' })];
+    has([delivery('1-a', { body: '{"n":12345678901234567890.10,"s":"\x1b[2J"}' })]);
     const { stdout } = await cli('delivery', '1-a');
     assert.match(stdout, /\nBody:\n\{"n":12345678901234567890\.10,"s":"\S+"\}\n$/);
     assert.ok(!drivesTerminal(stdout.replaceAll('\n', '')));
   });
 
   it('say that a body is not to be had, and that there is no such delivery', async () => {
-    hub.webhooks.deliveries = [delivery('1-a', { body: null })];
+    has([delivery('1-a', { body: null })]);
     assert.match((await cli('delivery', '1-a')).stdout, /\nBody: it is not kept any more, or your token does not open/);
     const alone = await cli('delivery', '1-a', '--body');
     assert.deepEqual([alone.status, alone.stdout], [5, '']);
@@ -415,9 +318,10 @@ describe('deliveries', () => {
   });
 
   it('are sent again: one, or those of a subscription in a range', async () => {
-    hub.webhooks.deliveries = ofAll;
-    hub.webhooks.subscriptions = [subscription('1')];
-    hub.webhooks.resent = 1204;
+    has(ofAll);
+    const again = 'POST admin/webhooks/subscriptions/1/resend';
+    hub.answers['POST admin/webhooks/deliveries/3-c/resend'] = ofAll[1] ?? null;
+    hub.answers[again] = { deliveries: 1204 };
     assert.equal((await cli('retry', '3-c', '--reason', 'fixed')).stdout, 'delivery 3-c is sent again\n');
     const range = [
       '--from',
@@ -433,7 +337,7 @@ describe('deliveries', () => {
     assert.equal(all.stdout, '1,204 deliveries sent again\n');
     const wide = await cli('retry', '--subscription', '1', '--json');
     assert.deepEqual(JSON.parse(wide.stdout), { deliveries: 1204 });
-    hub.webhooks.resent = 0;
+    hub.answers[again] = { deliveries: 0 };
     assert.equal((await cli('retry', '--subscription', '1')).stdout, 'there is none to send again\n');
     const asked = {
       from: '2026-03-01T09:37:00+00:00',

@@ -1,8 +1,11 @@
 /** A scripted service for the CLI's tests: a real gRPC server with a port and a log that are plain fields. */
+
+import { afterEach, beforeEach } from 'node:test';
 import { ServerCredentials } from '@grpc/grpc-js';
 import Long from 'long';
 import { type CallContext, createServer, ServerError, Status } from 'nice-grpc';
 import { LineServiceDefinition, lineside, SerialServiceDefinition, serial } from '../../shared/proto/services.ts';
+import { type Outcome, run, type testFiles } from '../drive.fixture.ts';
 
 const { v1 } = lineside;
 
@@ -277,4 +280,24 @@ function credentials({ cert, key, clientCa }: FakeTls): ServerCredentials {
     [{ cert_chain: cert, private_key: key }],
     clientCa !== undefined,
   );
+}
+
+/** The service of the test that runs, and its socket: a new one for each. */
+export let service: FakeService;
+export let socket: string;
+
+export function serviceForEach({ at }: ReturnType<typeof testFiles>, status: Record<string, unknown> = {}): void {
+  let count = 0;
+  beforeEach(async () => {
+    count += 1;
+    service = new FakeService();
+    service.setStatus(status);
+    socket = at(`${count}.sock`);
+    await service.listen(`unix:${socket}`);
+  });
+  afterEach(() => service.stop());
+}
+
+export function cli(...argv: string[]): Promise<Outcome> {
+  return run(argv, { socket });
 }

@@ -1,32 +1,16 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { readdir, readFile } from 'node:fs/promises';
+import { describe, it } from 'node:test';
 import Long from 'long';
 import { ServerError, Status } from 'nice-grpc';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { type DriveOptions, run, start } from '../drive.fixture.ts';
-import { FakeService } from './fake-service.fixture.ts';
+import { type DriveOptions, start, testFiles } from '../drive.fixture.ts';
+import { cli, service, serviceForEach, socket } from './fake-service.fixture.ts';
 
-let dir: string;
-let socket: string;
-let service: FakeService;
-let count = 0;
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside-log-'));
-});
-after(() => rm(dir, { recursive: true }));
-beforeEach(async () => {
-  service = new FakeService();
-  count += 1;
-  socket = join(dir, `${count}.sock`);
-  await service.listen(`unix:${socket}`);
-});
-afterEach(() => service.stop());
-const cli = (...argv: string[]) => run(argv, { socket });
+const files = testFiles();
+const { at, dir, file } = files;
+serviceForEach(files);
 const begin = (argv: string[], options: DriveOptions = {}) => start(argv, { socket, ...options });
 const ids = (text: string): number[] =>
   text
@@ -123,7 +107,7 @@ describe('log', () => {
   });
 
   it('keeps its place in a file', async () => {
-    const place = join(dir, `${count}.place`);
+    const place = at('position');
     service.log(1, 'a');
     service.log(1, 'b');
     assert.deepEqual(ids((await cli('log', '--json', '--resume', place)).stdout), [1, 2]);
@@ -133,7 +117,7 @@ describe('log', () => {
     assert.deepEqual(ids((await cli('log', '--json', '--resume', place)).stdout), [3]);
     service.logId = 'log-2';
     assert.equal((await cli('log', '--json', '--resume', place)).status, 7);
-    await writeFile(place, 'nonsense');
+    file('position', 'nonsense');
     assert.equal((await cli('log', '--resume', place)).status, 1);
   });
 
@@ -169,7 +153,7 @@ describe('log export', () => {
     ] as const)
       service.log(to, Buffer.from(text, 'latin1'));
     assert.deepEqual((await cli('log', 'export', '--format', 'raw')).bytes, Buffer.from('ask\x00\xff!', 'latin1'));
-    const file = join(dir, `${count}.bin`);
+    const file = at('received.bin');
     assert.equal((await cli('log', 'export', '--format', 'raw', '--dir', 'rx', '-o', file)).status, 0);
     assert.deepEqual(await readFile(file), Buffer.from('\x00\xff!', 'latin1'));
     assert.equal((await cli('log', 'export')).status, 2);
@@ -177,22 +161,21 @@ describe('log export', () => {
     assert.deepEqual([terminal.status, terminal.stdout], [2, '']);
   });
 
-  it('leaves the file of before, and no other, when it fails', async () => {
-    const file = join(dir, `${count}.jsonl`);
-    await writeFile(file, 'before');
+  it('leaves the path of before, and no other, when it fails', async () => {
+    const path = file('log.jsonl', 'before');
     for (let n = 1; n <= 9; n += 1) service.log(1, `${n}`);
     service.breakReading = { after: 1, error: new ServerError(Status.DATA_LOSS, 'gone') };
-    const failed = await cli('log', 'export', '--format', 'jsonl', '-o', file);
+    const failed = await cli('log', 'export', '--format', 'jsonl', '-o', path);
     assert.equal(failed.status, 7);
-    assert.equal(await readFile(file, 'utf8'), 'before');
+    assert.equal(await readFile(path, 'utf8'), 'before');
     assert.deepEqual(
       (await readdir(dir)).filter((name) => name.endsWith('.part')),
       [],
     );
     service.breakReading = { after: 1, error: new ServerError(Status.UNAVAILABLE, 'restarting') };
-    assert.equal((await cli('log', 'export', '--format', 'jsonl', '-o', file)).status, 0);
-    assert.deepEqual(ids(await readFile(file, 'utf8')), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    assert.equal((await cli('log', 'export', '--format', 'jsonl', '-o', join(dir, 'no', 'file'))).status, 1);
+    assert.equal((await cli('log', 'export', '--format', 'jsonl', '-o', path)).status, 0);
+    assert.deepEqual(ids(await readFile(path, 'utf8')), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert.equal((await cli('log', 'export', '--format', 'jsonl', '-o', at('no/file'))).status, 1);
     assert.equal((await cli('log', 'export', '--format', 'jsonl', '-o', '/dev/null')).status, 0);
     if (process.getuid?.() === 0)
       assert.match((await cli('log', 'export', '--format', 'jsonl', '-o', '/dev/full')).stderr, /no space left/);
@@ -216,7 +199,7 @@ describe('log export', () => {
         reason: 'disk full',
       },
     ];
-    const file = join(dir, 'line.pcapng');
+    const file = at('line.pcapng');
     const exported = await cli('log', 'export', '--format', 'pcapng', '-o', file);
     assert.equal(exported.status, 0);
     assert.match(exported.stderr, /5 entries of this range could never be stored/);

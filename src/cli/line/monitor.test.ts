@@ -1,40 +1,21 @@
 import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { afterEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { cleanEnv, drivesTerminal, run, start } from '../drive.fixture.ts';
-import { FakeService } from './fake-service.fixture.ts';
+import { cleanEnv, drivesTerminal, run, start, testFiles } from '../drive.fixture.ts';
+import { service, serviceForEach, socket } from './fake-service.fixture.ts';
 import { keysToSend, LineSplitter } from './monitor.ts';
 
-let dir: string;
-let socket: string;
-let service: FakeService;
-let count = 0;
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside-monitor-'));
-});
-after(() => rm(dir, { recursive: true }));
-beforeEach(async () => {
-  service = new FakeService();
-  service.setStatus({
-    portState: 3,
-    requested: { portName: '/dev/x', baudRate: 9600, dataBits: 8 },
-    log: { logId: 'log-1' },
-  });
-  count += 1;
-  socket = join(dir, `${count}.sock`);
-  await service.listen(`unix:${socket}`);
+serviceForEach(testFiles(), {
+  portState: 3,
+  requested: { portName: '/dev/x', baudRate: 9600, dataBits: 8 },
+  log: { logId: 'log-1' },
 });
 const terminals: Terminal[] = [];
 afterEach(() => {
-  service.stop();
   for (const terminal of terminals.splice(0)) terminal.abandon();
 });
 

@@ -1,47 +1,28 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import Long from 'long';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { runCli } from '../cli.ts';
-import { run, start } from '../drive.fixture.ts';
+import { run, start, testFiles } from '../drive.fixture.ts';
 import { processIo } from '../io.ts';
-import { FakeService } from './fake-service.fixture.ts';
+import { cli, service, serviceForEach, socket } from './fake-service.fixture.ts';
 
-let dir: string;
-let socket: string;
-let service: FakeService;
-let count = 0;
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside-status-'));
+serviceForEach(testFiles(), {
+  portState: 3,
+  requested: { portName: '/dev/x', baudRate: 9600, dataBits: 8 },
+  log: { state: 1 },
+  version: '9.9',
 });
-after(() => rm(dir, { recursive: true }));
-beforeEach(async () => {
-  service = new FakeService();
-  service.setStatus({
-    portState: 3,
-    requested: { portName: '/dev/x', baudRate: 9600, dataBits: 8 },
-    log: { state: 1 },
-    version: '9.9',
-  });
-  count += 1;
-  socket = join(dir, `${count}.sock`);
-  await service.listen(`unix:${socket}`);
-});
-afterEach(() => service.stop());
 
 describe('status', () => {
   it('answers by its exit status whether all is well', async () => {
-    assert.equal((await run(['status'], { socket })).status, 0);
+    assert.equal((await cli('status')).status, 0);
     service.patchStatus({ portState: 4, portError: 'unplugged' });
-    const lost = await run(['status'], { socket });
+    const lost = await cli('status');
     assert.equal(lost.status, 1);
     assert.match(lost.stdout, /^Port +LOST \/dev\/x.*\n +unplugged\n/);
     service.setStatus({ portState: 1, log: { state: 2, error: 'disk full' } });
-    const failing = await run(['status', '--json'], { socket });
+    const failing = await cli('status', '--json');
     const json = JSON.parse(failing.stdout) as {
       healthy: boolean;
       portState: string;
@@ -56,7 +37,7 @@ describe('status', () => {
 
   it('keeps counters beyond 2^53 exact in JSON', async () => {
     service.patchStatus({ counters: { rxBytes: Long.MAX_UNSIGNED_VALUE, txBytes: Long.fromNumber(7) } });
-    assert.match((await run(['status', '--json'], { socket })).stdout, /"rxBytes":"18446744073709551615","txBytes":7,/);
+    assert.match((await cli('status', '--json')).stdout, /"rxBytes":"18446744073709551615","txBytes":7,/);
   });
 
   it('refuses to watch without a pause', async () => {
