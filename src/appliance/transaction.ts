@@ -1,7 +1,7 @@
 /**
  * Many files changed as one: the new ones are written and flushed together in one directory, whose renaming is the
  * moment of truth; then each goes to its place. A power cut before that moment leaves everything as it was; after it,
- * finish() goes on where it was cut, any number of times. The places may be on different file systems and bind mounts.
+ * finish() resumes where it was cut, any number of times. The places may be on different file systems and bind mounts.
  */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';

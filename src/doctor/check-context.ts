@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
+import { createInventory } from '../line/port/inventory.ts';
 import { parseTokens, type StoredToken } from '../shared/auth/tokens.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
@@ -12,7 +13,8 @@ import { ownDeviceId } from '../shared/config/load.ts';
 import type { Environment } from '../shared/config/parse.ts';
 import { parseConfig } from '../shared/config/parse.ts';
 import type { Fault, Settings } from '../shared/config/values.ts';
-import { type FileRead, readSafely } from './safe-files.ts';
+import { type CheckName, type Finding, failed, needsRoot } from './check.ts';
+import { readSafely, wordsOf } from './safe-files.ts';
 
 export const usualConfigFile = '/etc/lineside/lineside.toml';
 
@@ -36,7 +38,7 @@ export const machineRoots: Roots = {
 };
 
 /** The configuration as it was found. */
-export interface Reading {
+export interface ConfigFile {
   readonly file: string;
   /** 'defaults': there is no file where the usual one would be, which is none to complain about. */
   readonly kind: 'read' | 'defaults' | 'missing' | 'denied' | 'odd' | 'unparsable';
@@ -52,13 +54,13 @@ export interface Tokens {
   readonly tokens: readonly StoredToken[];
 }
 
-export interface Place {
+export interface CheckContext {
   readonly clock: Clock;
   readonly env: Environment;
   readonly roots: Roots;
   readonly version: string;
   readonly isRoot: boolean;
-  readonly reading: Reading;
+  readonly configFile: ConfigFile;
   /** With the defaults where keys are faulty; undefined: nothing is known of it. */
   readonly config: Config | undefined;
   /** Where refdata.db is: systemd gives the hub a directory of its own. */
@@ -68,7 +70,30 @@ export interface Place {
   readonly tokens: Tokens;
 }
 
-export interface PlaceOptions {
+/** A check with the configuration known. */
+export type ConfiguredContext = CheckContext & { readonly config: Config };
+
+/** One check, declared beside what it reads and judges. */
+export interface Check extends CheckName {
+  /** The usual one unless it has several steps. */
+  readonly limitMs?: number;
+  readonly run: (context: CheckContext) => Promise<readonly Finding[]>;
+}
+
+/** Without a configuration such a check has no finding: the check of the configuration says why. */
+export function configured(run: (context: ConfiguredContext) => Promise<readonly Finding[]>): Check['run'] {
+  return async (context) => (context.config === undefined ? [] : run({ ...context, config: context.config }));
+}
+
+/** Bytes of a file that a key names, or the finding that it cannot be read; `what` is unknown if only root may read it. */
+export async function readNamedFile(key: string, file: string, what = `the file of ${key}`): Promise<Buffer | Finding> {
+  const read = await readSafely(fileBehind(key, file));
+  if (read.kind === 'text') return read.bytes;
+  if (read.kind === 'denied') return needsRoot(what);
+  return failed(`the file of ${key} cannot be read: ${wordsOf(read)}`, 'Correct the path.');
+}
+
+export interface ContextOptions {
   readonly named: string | undefined;
   readonly env: Environment;
   readonly clock: Clock;
@@ -76,29 +101,29 @@ export interface PlaceOptions {
   readonly roots?: Roots;
 }
 
-export async function lookAround(options: PlaceOptions): Promise<Place> {
+export async function readContext(options: ContextOptions): Promise<CheckContext> {
   const { named, env, clock, version, roots = machineRoots } = options;
   const isRoot = process.geteuid?.() === 0;
-  const { reading, config } = await readConfiguration(named, env);
+  const { configFile, config } = await readConfiguration(named, env);
   const tokens = config === undefined ? noTokens : await readTokens(config.auth.tokensFile);
   const faults = config === undefined || tokens.kind === 'denied' ? [] : exposureFaults(config, tokens.tokens);
   const dir = config?.data.dir ?? '';
   const own = `${dir}-hub`;
-  const hubDir = reading.settings.get('data.dir')?.source === 'default' && existsSync(own) ? own : dir;
-  const isUnits = reading.file === usualConfigFile && existsSync('/run/systemd/system');
-  const judged = { ...reading, faults: [...reading.faults, ...faults] };
-  return { clock, env, roots, version, isRoot, reading: judged, config, hubDir, isUnits, tokens };
+  const hubDir = configFile.settings.get('data.dir')?.source === 'default' && existsSync(own) ? own : dir;
+  const isUnits = configFile.file === usualConfigFile && existsSync('/run/systemd/system');
+  const judged = { ...configFile, faults: [...configFile.faults, ...faults] };
+  return { clock, env, roots, version, isRoot, configFile: judged, config, hubDir, isUnits, tokens };
 }
 
 async function readConfiguration(
   named: string | undefined,
   env: Environment,
-): Promise<{ reading: Reading; config: Config | undefined }> {
+): Promise<{ configFile: ConfigFile; config: Config | undefined }> {
   const wanted = named ?? env['LINESIDE_CONFIG'];
   const file = resolve(wanted ?? usualConfigFile);
   const read = await readSafely(file);
-  const unread = (kind: Reading['kind'], trouble: string) => ({
-    reading: { file, kind, trouble, faults: [], settings: new Map() },
+  const unread = (kind: ConfigFile['kind'], trouble: string) => ({
+    configFile: { file, kind, trouble, faults: [], settings: new Map() },
     config: undefined,
   });
   if (read.kind === 'denied') return unread('denied', 'this user may not read it');
@@ -118,7 +143,7 @@ async function readConfiguration(
   const kind = read.kind === 'text' ? 'read' : 'defaults';
   // As the service makes it: a collector knows the box by it.
   const device = { ...config.device, id: config.device.id === '' ? ownDeviceId() : config.device.id };
-  return { reading: { file, kind, trouble: '', faults, settings }, config: { ...config, device } };
+  return { configFile: { file, kind, trouble: '', faults, settings }, config: { ...config, device } };
 }
 
 const noTokens: Tokens = { kind: 'missing', what: '', tokens: [] };
@@ -127,7 +152,7 @@ async function readTokens(file: string): Promise<Tokens> {
   const read = await readSafely(file);
   if (read.kind === 'missing') return noTokens;
   if (read.kind === 'denied') return { kind: 'denied', what: '', tokens: [] };
-  if (read.kind !== 'text') return { kind: 'odd', what: oddness(read), tokens: [] };
+  if (read.kind !== 'text') return { kind: 'odd', what: wordsOf(read), tokens: [] };
   try {
     return { kind: 'read', what: '', tokens: parseTokens(file, read.bytes.toString('utf8')) };
   } catch (error) {
@@ -137,14 +162,15 @@ async function readTokens(file: string): Promise<Tokens> {
   }
 }
 
-function oddness(read: FileRead): string {
-  if (read.kind === 'odd') return read.what;
-  return read.kind === 'failed' ? read.code : read.kind;
-}
-
 /** Whether the configuration names an address that other machines reach. */
 export function isOnNetwork(config: Config | undefined): boolean {
   return isExposed([...(config?.grpc.listen ?? []), ...(config?.http.listen ?? [])]);
+}
+
+/** The serial ports as the line lists them. */
+export function portsOf({ config, roots }: CheckContext): ReturnType<ReturnType<typeof createInventory>['list']> {
+  const { sys: sysRoot, dev: devRoot, proc: procRoot } = roots;
+  return createInventory({ sysRoot, devRoot, procRoot, extraPorts: config?.serial.extraPorts ?? [] }).list();
 }
 
 /** Who reads it: systemd hands each unit the files of a directory of its own. */
@@ -160,9 +186,9 @@ export function fileBehind(path: string, written: string): string {
 }
 
 /** Every key that names a file, and names one now. */
-export function namedFiles({ reading, config }: Place): { readonly key: string; readonly file: string }[] {
+export function namedFiles({ configFile, config }: CheckContext): { readonly key: string; readonly file: string }[] {
   if (config === undefined) return [];
-  return [...reading.settings].flatMap(([key, { value }]) => {
+  return [...configFile.settings].flatMap(([key, { value }]) => {
     if (!key.endsWith('_file') || typeof value !== 'string' || value === '') return [];
     if (key === 'auth.tokens_file' || key === 'device.time_sync_file') return [];
     return [{ key, file: fileBehind(key, value) }];

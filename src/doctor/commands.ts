@@ -71,13 +71,13 @@ function addChildren(program: Command, { io }: LocalShell, version: string): voi
     .option('--config <file>')
     .action(async ({ config }: { config?: string }) => {
       endWithParent(io.stdin);
-      const [{ checks, runChecks }, { lookAround }] = await Promise.all([
+      const [{ checks, runChecks }, { readContext }] = await Promise.all([
         import('./run-checks.ts'),
         import('./check-context.ts'),
       ]);
       say({ titles: checks.map(({ name, title }) => ({ name, title })) });
-      const place = await lookAround({ named: config, env: io.env, clock: io.clock, version });
-      await runChecks(place, say);
+      const context = await readContext({ named: config, env: io.env, clock: io.clock, version });
+      await runChecks(context, say);
       say({ end: true });
     });
   program

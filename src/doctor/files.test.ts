@@ -26,11 +26,11 @@ import { openDatabase } from '../shared/storage/open.ts';
 import { checkTarget, targetOf, writeBundle } from './bundle/bundle-target.ts';
 import { fitted } from './bundle/support-bundle.ts';
 import { type Finding, worst } from './check.ts';
-import { lookAround, machineRoots, type Place } from './check-context.ts';
-import { checkCertificates } from './checks/certificates.ts';
-import { checkDatabases, checkDisk } from './checks/disk.ts';
-import { checkRights } from './checks/permissions.ts';
-import { checkConsole } from './checks/uart.ts';
+import { type CheckContext, machineRoots, readContext } from './check-context.ts';
+import { certificatesCheck } from './checks/certificates.ts';
+import { databasesCheck, diskCheck } from './checks/disk.ts';
+import { permissionsCheck } from './checks/permissions.ts';
+import { consoleCheck } from './checks/uart.ts';
 import { runChecks } from './run-checks.ts';
 import { readSafely } from './safe-files.ts';
 import { runTool } from './tool.ts';
@@ -45,13 +45,13 @@ function fifo(path: string): void {
   assert.equal(spawnSync('mkfifo', [path]).status, 0);
 }
 
-async function placeIn(dir: string, config: string, over: Partial<Place> = {}): Promise<Place> {
+async function contextIn(dir: string, config: string, over: Partial<CheckContext> = {}): Promise<CheckContext> {
   const file = join(dir, 'lineside.toml');
   writeFileSync(
     file,
     `${config}\n[data]\ndir = "${dir}/data"\nruntime_dir = "${dir}/run"\n[auth]\ntokens_file = "${dir}/tokens.json"\n`,
   );
-  const found = await lookAround({ named: file, env: {}, clock: systemClock, version: '1.0' });
+  const found = await readContext({ named: file, env: {}, clock: systemClock, version: '1.0' });
   return { ...found, ...over };
 }
 
@@ -67,15 +67,18 @@ describe('a configuration', () => {
     writeFileSync(join(dir, 'binary'), Buffer.from([0, 255, 1, 2]));
     const kinds = { fifo: 'odd', large: 'odd', binary: 'unparsable', none: 'missing', '.': 'odd' };
     for (const [name, kind] of Object.entries(kinds)) {
-      const place = await lookAround({ named: join(dir, name), env: {}, clock: systemClock, version: '' });
-      assert.deepEqual([place.reading.kind, place.config], [kind, undefined], name);
+      const context = await readContext({ named: join(dir, name), env: {}, clock: systemClock, version: '' });
+      assert.deepEqual([context.configFile.kind, context.config], [kind, undefined], name);
     }
   });
 
   it('that is faulty is looked at with the defaults of the faulty keys', async (t) => {
     const dir = scratch(t);
-    const { reading, config } = await placeIn(dir, '[log]\nmax_bytes = "many"\n[kafka]\nbootstrap = "a:1"\nnone = 1');
-    assert.deepEqual(reading.faults.map(({ path }) => path).sort(), ['kafka.none', 'log.max_bytes']);
+    const { configFile, config } = await contextIn(
+      dir,
+      '[log]\nmax_bytes = "many"\n[kafka]\nbootstrap = "a:1"\nnone = 1',
+    );
+    assert.deepEqual(configFile.faults.map(({ path }) => path).sort(), ['kafka.none', 'log.max_bytes']);
     assert.equal(config?.kafka.bootstrap, 'a:1');
     assert.notEqual(config.device.id, '', 'the name that the service gives itself');
   });
@@ -114,18 +117,18 @@ describe('the disk', () => {
   it('takes a file, and nothing of it stays', async (t) => {
     const dir = scratch(t);
     mkdirSync(join(dir, 'data'));
-    const place = await placeIn(dir, '[log]\nmax_bytes = 1048576\n[outbox]\nmax_bytes = 1048576');
-    const findings = await checkDisk(place);
+    const context = await contextIn(dir, '[log]\nmax_bytes = 1048576\n[outbox]\nmax_bytes = 1048576');
+    const findings = await diskCheck.run(context);
     assert.match(said(findings), /a file was written and synced/);
     assert.deepEqual(readdirSync(join(dir, 'data')), []);
   });
 
   it('is said to be missing, or no directory', async (t) => {
     const dir = scratch(t);
-    const place = await placeIn(dir, '');
-    assert.match(said(await checkDisk(place)), /warning: the data directory .* is not there yet/);
+    const context = await contextIn(dir, '');
+    assert.match(said(await diskCheck.run(context)), /warning: the data directory .* is not there yet/);
     writeFileSync(join(dir, 'data'), '');
-    assert.match(said(await checkDisk(place)), /failed: data\.dir names no directory/);
+    assert.match(said(await diskCheck.run(context)), /failed: data\.dir names no directory/);
   });
 });
 
@@ -134,7 +137,7 @@ describe('the databases', () => {
     const dir = scratch(t);
     const data = join(dir, 'data');
     mkdirSync(data);
-    const place = await placeIn(dir, '');
+    const context = await contextIn(dir, '');
     const log = openDatabase({
       path: join(data, 'log.db'),
       pageSize: 4096,
@@ -144,7 +147,7 @@ describe('the databases', () => {
     });
     log.close();
     const before = readdirSync(data);
-    const findings = await checkDatabases(place);
+    const findings = await databasesCheck.run(context);
     assert.match(said(findings), /ok: log\.db: 0 MiB, readable/);
     assert.match(said(findings), /skipped: there is no refdata\.db yet/);
     assert.deepEqual(readdirSync(data), before);
@@ -154,9 +157,9 @@ describe('the databases', () => {
     const dir = scratch(t);
     const data = join(dir, 'data');
     mkdirSync(data);
-    const place = await placeIn(dir, '');
+    const context = await contextIn(dir, '');
     const path = join(data, 'log.db');
-    const state = async (): Promise<string> => said(await checkDatabases(place)).split('\n')[0] ?? '';
+    const state = async (): Promise<string> => said(await databasesCheck.run(context)).split('\n')[0] ?? '';
     writeFileSync(path, '');
     assert.match(await state(), /failed: log\.db is no SQLite database \(it is empty\)/);
     writeFileSync(path, 'x'.repeat(5000));
@@ -181,20 +184,20 @@ describe('rights', () => {
     const password = join(dir, 'password');
     const kafka = `[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\nbootstrap = "a:1"\npassword_file = "${password}"`;
     writeFileSync(password, 'secret', { mode: 0o600 });
-    assert.equal(worst(await checkRights(await placeIn(dir, kafka))), 'ok');
+    assert.equal(worst(await permissionsCheck.run(await contextIn(dir, kafka))), 'ok');
     chmodSync(password, 0o644);
     assert.match(
-      said(await checkRights(await placeIn(dir, kafka))),
+      said(await permissionsCheck.run(await contextIn(dir, kafka))),
       /warning: the file of kafka\.password_file may be read by everybody/,
     );
     rmSync(password);
     assert.match(
-      said(await checkRights(await placeIn(dir, kafka))),
+      said(await permissionsCheck.run(await contextIn(dir, kafka))),
       /failed: the file of kafka\.password_file is missing/,
     );
     fifo(password);
     assert.match(
-      said(await checkRights(await placeIn(dir, kafka))),
+      said(await permissionsCheck.run(await contextIn(dir, kafka))),
       /failed: the file of kafka\.password_file is a FIFO/,
     );
   });
@@ -204,7 +207,7 @@ describe('certificates', () => {
   const own = (dir: string, name: string, key = name): string =>
     `[tls]\ncert_file = "${dir}/${name}.pem"\nkey_file = "${dir}/${key}.key"\nclient_ca_file = "${dir}/ca.pem"`;
   const check = async (dir: string, config: string): Promise<string> =>
-    said(await checkCertificates(await placeIn(dir, config)));
+    said(await certificatesCheck.run(await contextIn(dir, config)));
 
   it('are told apart: good, of another key, expired, not yet valid, of another machine, none', async (t) => {
     const dir = scratch(t);
@@ -271,14 +274,14 @@ describe('a console', () => {
       dev: join(root, 'dev'),
       boot: [join(root, 'boot')],
     };
-    const findings = said(await checkConsole(await placeIn(root, '', { roots })));
+    const findings = said(await consoleCheck.run(await contextIn(root, '', { roots })));
     assert.match(findings, /the kernel has its console on ttyAMA0/);
     assert.match(findings, /a login waits on ttyAMA0/);
   });
 });
 
 describe('the end of a check', () => {
-  const place = { clock: new FakeClock() } as unknown as Place & { clock: FakeClock };
+  const context = { clock: new FakeClock() } as unknown as CheckContext & { clock: FakeClock };
 
   it('comes at its limit, and the others are shown all the same, in order', async () => {
     const never = new Promise<never>(() => undefined);
@@ -289,12 +292,12 @@ describe('the end of a check', () => {
       { name: 'c', title: 'c', limitMs: 10, run: () => Promise.reject(new Error('token=abcdefgh')) },
     ];
     const running = runChecks(
-      place,
+      context,
       ({ name, state, findings }) => void shown.push(`${name} ${state} ${findings[0]?.found}`),
       all,
     );
     await new Promise((resolve) => setImmediate(resolve));
-    place.clock.advance(20);
+    context.clock.advance(20);
     await running;
     assert.deepEqual(shown, [
       'a ok 1',

@@ -7,23 +7,19 @@ import { judgeRights, type RightsFact } from './checks/permissions.ts';
 import { judgeService, type ServiceFacts } from './checks/service.ts';
 import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts } from './checks/uart.ts';
 import { Redactor } from './redactor.ts';
-import { table } from './table.fixture.ts';
+import { judged, table } from './table.fixture.ts';
 
 const settings = new Map([['log.max_bytes', { value: 1, source: 'file' as const }]]);
-const reading = { file: '/etc/lineside/lineside.toml', kind: 'read', trouble: '', faults: [], settings } as const;
-table('the configuration', [
-  ['a sound file', () => judgeConfiguration(reading), 'ok', /1 keys set, no fault/],
-  ['no file at all', () => judgeConfiguration({ ...reading, kind: 'defaults' }), 'ok', /defaults/],
-  ['one that this user may not read', () => judgeConfiguration({ ...reading, kind: 'denied' }), 'skipped', /as root/],
-  ['a FIFO', () => judgeConfiguration({ ...reading, kind: 'odd', trouble: 'it is a FIFO' }), 'failed', /a FIFO/],
-  ['no TOML', () => judgeConfiguration({ ...reading, kind: 'unparsable', trouble: 'line 3' }), 'failed', /line 3/],
+const configFile = { file: '/etc/lineside/lineside.toml', kind: 'read', trouble: '', faults: [], settings } as const;
+judged('the configuration', judgeConfiguration, configFile, [
+  ['a sound file', {}, 'ok', /1 keys set, no fault/],
+  ['no file at all', { kind: 'defaults' }, 'ok', /defaults/],
+  ['one that this user may not read', { kind: 'denied' }, 'skipped', /as root/],
+  ['a FIFO', { kind: 'odd', trouble: 'it is a FIFO' }, 'failed', /a FIFO/],
+  ['no TOML', { kind: 'unparsable', trouble: 'line 3' }, 'failed', /line 3/],
   [
     'an unknown key',
-    () =>
-      judgeConfiguration({
-        ...reading,
-        faults: [{ path: 'log.max', message: 'no such key; did you mean log.max_bytes?' }],
-      }),
+    { faults: [{ path: 'log.max', message: 'no such key; did you mean log.max_bytes?' }] },
     'failed',
     /log\.max no such key; did you mean log\.max_bytes/,
   ],
@@ -61,53 +57,22 @@ it('says how many tokens there are also behind the redactor', () => {
 const answered = { kind: 'answered', version: '1.0', detail: '' } as const;
 const units = { 'lineside.service': 'active', 'lineside-hub.service': 'active' } as const;
 const service: ServiceFacts = { units, line: answered, hub: answered, version: '1.0' };
-table('the service', [
-  ['one that answers', () => judgeService(service), 'ok', /the hub answers, version 1\.0/],
-  ['one without systemd', () => judgeService({ ...service, units: undefined }), 'ok', /the line answers/],
+judged('the service', judgeService, service, [
+  ['one that answers', {}, 'ok', /the hub answers, version 1\.0/],
+  ['one without systemd', { units: undefined }, 'ok', /the line answers/],
   [
     'a unit that does not run',
-    () =>
-      judgeService({ ...service, units: { ...units, 'lineside-hub.service': 'inactive' }, hub: { kind: 'absent' } }),
+    { units: { ...units, 'lineside-hub.service': 'inactive' }, hub: { kind: 'absent' } },
     'failed',
     /lineside-hub\.service does not run.*systemctl status/,
   ],
-  [
-    'nobody on the socket',
-    () => judgeService({ ...service, line: { kind: 'refused' } }),
-    'failed',
-    /the line does not run/,
-  ],
-  [
-    'a line that is silent',
-    () => judgeService({ ...service, line: { kind: 'late' } }),
-    'failed',
-    /does not answer within/,
-  ],
-  [
-    'a hub that fails',
-    () => judgeService({ ...service, hub: { kind: 'failed', detail: 'status 500' } }),
-    'failed',
-    /500/,
-  ],
-  [
-    'a lost port',
-    () => judgeService({ ...service, line: { ...answered, detail: 'unplugged' } }),
-    'warning',
-    /unplugged/,
-  ],
-  [
-    'a user who may not ask',
-    () => judgeService({ ...service, hub: { kind: 'denied' } }),
-    'ok',
-    /the hub: its socket is not/,
-  ],
-  [
-    'two versions',
-    () => judgeService({ ...service, hub: { ...answered, version: '0.9' } }),
-    'warning',
-    /hub 0\.9.*restart/,
-  ],
-  ['an installed one that is newer', () => judgeService({ ...service, version: '1.1' }), 'warning', /installed 1\.1/],
+  ['nobody on the socket', { line: { kind: 'refused' } }, 'failed', /the line does not run/],
+  ['a line that is silent', { line: { kind: 'late' } }, 'failed', /does not answer within/],
+  ['a hub that fails', { hub: { kind: 'failed', detail: 'status 500' } }, 'failed', /500/],
+  ['a lost port', { line: { ...answered, detail: 'unplugged' } }, 'warning', /unplugged/],
+  ['a user who may not ask', { hub: { kind: 'denied' } }, 'ok', /the hub: its socket is not/],
+  ['two versions', { hub: { ...answered, version: '0.9' } }, 'warning', /hub 0\.9.*restart/],
+  ['an installed one that is newer', { version: '1.1' }, 'warning', /installed 1\.1/],
 ]);
 
 const nobody = { holders: [], unseen: 0 };
@@ -180,47 +145,17 @@ const quiet: ConsoleFacts = {
   wanted: 'ttyAMA0',
 };
 const firmware = 'enable_uart=1\n#dtoverlay=disable-bt\n';
-table('the console', [
-  ['a quiet line', () => judgeConsole(quiet), 'ok', /no console/],
-  [
-    'console=ttyAMA0',
-    () => judgeConsole({ ...quiet, cmdline: 'root=x console=ttyAMA0,115200' }),
-    'failed',
-    /console on ttyAMA0.*cmdline\.txt/,
-  ],
-  [
-    'console=serial0',
-    () => judgeConsole({ ...quiet, cmdline: 'console=serial0,115200', links: { serial0: 'ttyAMA0' } }),
-    'failed',
-    /ttyAMA0/,
-  ],
-  [
-    'a console that was made later',
-    () => judgeConsole({ ...quiet, consoles: 'ttyAMA0 -W- (EC p)' }),
-    'failed',
-    /ttyAMA0/,
-  ],
-  ['a console on another port', () => judgeConsole({ ...quiet, cmdline: 'console=ttyUSB0' }), 'warning', /ttyUSB0/],
-  ['a console on what is no port', () => judgeConsole({ ...quiet, cmdline: 'console=ttyS0' }), 'ok', /no console/],
-  [
-    'a login',
-    () => judgeConsole({ ...quiet, gettys: ['ttyAMA0'] }),
-    'failed',
-    /systemctl disable --now serial-getty@ttyAMA0/,
-  ],
-  ['the mini-UART', () => judgeConsole({ ...quiet, firmware }), 'warning', /disable-bt/],
-  [
-    'the good UART',
-    () => judgeConsole({ ...quiet, firmware: `${firmware}dtoverlay=disable-bt\n` }),
-    'ok',
-    /no console/,
-  ],
-  [
-    'no UART',
-    () => judgeConsole({ ...quiet, ports: ['ttyUSB0'], firmware: 'arm_64bit=1' }),
-    'skipped',
-    /enable_uart=1/,
-  ],
+judged('the console', judgeConsole, quiet, [
+  ['a quiet line', {}, 'ok', /no console/],
+  ['console=ttyAMA0', { cmdline: 'root=x console=ttyAMA0,115200' }, 'failed', /console on ttyAMA0.*cmdline\.txt/],
+  ['console=serial0', { cmdline: 'console=serial0,115200', links: { serial0: 'ttyAMA0' } }, 'failed', /ttyAMA0/],
+  ['a console that was made later', { consoles: 'ttyAMA0 -W- (EC p)' }, 'failed', /ttyAMA0/],
+  ['a console on another port', { cmdline: 'console=ttyUSB0' }, 'warning', /ttyUSB0/],
+  ['a console on what is no port', { cmdline: 'console=ttyS0' }, 'ok', /no console/],
+  ['a login', { gettys: ['ttyAMA0'] }, 'failed', /systemctl disable --now serial-getty@ttyAMA0/],
+  ['the mini-UART', { firmware }, 'warning', /disable-bt/],
+  ['the good UART', { firmware: `${firmware}dtoverlay=disable-bt\n` }, 'ok', /no console/],
+  ['no UART', { ports: ['ttyUSB0'], firmware: 'arm_64bit=1' }, 'skipped', /enable_uart=1/],
 ]);
 
 const user = { uid: 900, gids: [900, 20] };

@@ -74,6 +74,13 @@ function failureOf(error: unknown): FileRead {
   return { kind: 'failed', code: code === '' ? 'unknown' : code };
 }
 
+/** Why a file was not read. */
+export function wordsOf(read: Exclude<FileRead, { kind: 'text' }>): string {
+  if (read.kind === 'odd') return read.what;
+  if (read.kind === 'failed') return read.code;
+  return read.kind === 'missing' ? 'there is no such file' : read.kind;
+}
+
 export function kindOf(stats: Stats): string {
   if (stats.isDirectory()) return 'a directory';
   if (stats.isFIFO()) return 'a FIFO';

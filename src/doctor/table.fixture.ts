@@ -18,3 +18,17 @@ export function table(check: string, rows: readonly Row[]): void {
     }
   });
 }
+
+/** The same of one judge: each row says what is other than in the good state. */
+export function judged<Facts>(
+  check: string,
+  judge: (facts: Facts) => Finding | readonly Finding[],
+  good: NoInfer<Facts>,
+  rows: readonly (readonly [what: string, other: Partial<NoInfer<Facts>>, state: string, says: RegExp])[],
+): void {
+  const findings = (other: Partial<Facts>) => [judge({ ...good, ...other })].flat();
+  table(
+    check,
+    rows.map(([what, other, state, says]) => [what, () => findings(other), state, says]),
+  );
+}

@@ -36,7 +36,7 @@ export const listHashName = 'manifest.sha256';
 export const backupFormat = 'lineside-backup 1';
 /** In each directory whose files a restore replaces: what comes, what goes, and the journal. Never in a backup. */
 export const restoreDirName = '.restore';
-/** What the set-up remembers of the card that is in this box: a restored one goes on with its own. */
+/** What the set-up remembers of the card that is in this box: a restored one keeps its own. */
 export const setupDirName = 'setup';
 /** A list of a hundred files has 10 KiB. */
 const maxListBytes = 1024 * 1024;

@@ -53,7 +53,7 @@ function addRestore(program: Command, { io }: LocalShell, databases: LoadDatabas
     .description('put a backup in the place of what this box has; the service is stopped meanwhile')
     .option('--yes', 'really: what the box has now is thrown away')
     .addHelpText('after', '\nExample:\n  sudo lineside restore /media/stick/box-7.backup --yes\n')
-    .option('--finish', 'go on with a restore that was interrupted (the next start does it by itself)')
+    .option('--finish', 'resume a restore that was interrupted (the next start of the box does it automatically)')
     .option(...configOption)
     .action(async (file: string | undefined, options: { yes?: boolean; finish?: boolean; config?: string }) => {
       const configFile = configFileOf(options.config, io.env);

@@ -21,7 +21,7 @@ const hubSuffix = '-hub';
 /** What a backup needs of the configuration. */
 const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
 
-/** `warn`: told of faults that a backup does not depend on. */
+/** `warn` receives faults that a backup does not depend on. */
 export function dataPaths(
   configFile: string | undefined,
   env: Readonly<Record<string, string | undefined>>,

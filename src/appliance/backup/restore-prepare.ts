@@ -34,7 +34,7 @@ import { type Move, preparedPath } from './restore-swap.ts';
 const cacheKib = 4_096;
 const walLimitBytes = 4 * 1024 * 1024;
 
-/** What this program can open, and how a database that goes on from an earlier state gets a new identity. */
+/** What this program can open, and how a database that resumes from an earlier state gets a new identity. */
 export interface KnownDatabase {
   readonly migrations: Migrations;
   readonly renew: (connection: Connection) => void;
@@ -66,7 +66,7 @@ export function prepareRestore(options: PrepareOptions): Prepared {
   }
 }
 
-/** `begun`: told of each directory before anything is put into it. */
+/** `begun` receives each directory before anything is put into it. */
 function prepare(options: PrepareOptions, begun: string[]): Prepared {
   const { fd, verified, configFile, env, onStep } = options;
   const etcDir = dirname(configFile);

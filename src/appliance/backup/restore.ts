@@ -44,7 +44,7 @@ export function restoreBackup(options: RestoreOptions): BackupList {
     } catch (error) {
       throw new LinesideError('STORAGE_FAILED', `the restore was interrupted: ${messageOf(error)}`, {
         cause: error,
-        hint: 'The service stays down: "lineside restore --finish" goes on, as the next start does.',
+        hint: 'The service stays down; the next start of the box resumes the restore. Try: lineside restore --finish',
       });
     }
     services.start(running);

@@ -48,7 +48,9 @@ export function addIdentityCommands(program: Command, { io }: LocalShell): void 
       const found = findIdentity(new Box(options.root));
       if (found.kind === 'damaged') throw damaged(found.what);
       if (found.kind === 'none') {
-        throw new LinesideError('NOT_FOUND', 'the box has no identity yet', { hint: 'see "lineside identity create"' });
+        throw new LinesideError('NOT_FOUND', 'cannot show the identity: this box has none yet', {
+          hint: 'Try: sudo lineside identity create',
+        });
       }
       print(found.identity, options.json, '');
     });
@@ -64,8 +66,8 @@ export function addIdentityCommands(program: Command, { io }: LocalShell): void 
       const authority = found.kind === 'whole' ? found.identity.authority : undefined;
       const kept = found.kind === 'damaged' ? found.authority : authority;
       if (kept === undefined) {
-        throw new LinesideError('NOT_FOUND', 'there is no authority to renew by', {
-          hint: 'see "lineside identity create"',
+        throw new LinesideError('NOT_FOUND', 'cannot renew the certificate: this box has no authority to sign it', {
+          hint: 'Try: sudo lineside identity create',
         });
       }
       // Addresses stay: a box set up with a fixed one is called by it.
@@ -89,14 +91,16 @@ function hostnameOf(box: Box, options: Options): string {
   const stored = box.root === '/' ? hostname() : (box.text(etc.hostname) ?? '').trim();
   const name = options.hostname ?? stored;
   if (name !== '' && !/^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$/.test(name)) {
-    throw new LinesideError('INVALID_ARGUMENT', `"${name}" is no host name`);
+    throw new LinesideError('INVALID_ARGUMENT', `cannot use the name "${name}": it is no host name`, {
+      hint: 'Try: --hostname with letters, digits, "-" and "."',
+    });
   }
   return name.toLowerCase();
 }
 
 function damaged(what: string): LinesideError {
-  return new LinesideError('CONFLICT', `the identity is not whole: ${what}`, {
-    hint: '"lineside identity renew" keeps the authority where that is whole; "create --force" replaces it',
+  return new LinesideError('CONFLICT', `cannot use the identity: ${what}`, {
+    hint: 'Try: sudo lineside identity renew (keeps the authority if it is whole), or identity create --force (replaces it)',
   });
 }
 

@@ -47,7 +47,7 @@ function certificateFaults({ tls, grpc, http }: Config): Fault[] {
   return [{ path: 'tls', message: `is missing: the box serves its network by ${wanted} below [tls]` }];
 }
 
-/** So that the same fault is not told three times. */
+/** So that the same fault is not reported three times. */
 function withCertificate(config: Config): Config {
   return { ...config, tls: { ...config.tls, certFile: etc.serverCert } };
 }

@@ -46,7 +46,7 @@ export function claimText({ hostname, identity, claim = '' }: Shown): string {
 
 export function errorsText(faults: readonly string[]): string {
   return cardText([
-    'These faults were found. Nothing of setup.toml and lineside.toml was applied: the box goes on as it was.',
+    'These faults were found. Nothing of setup.toml and lineside.toml was applied: the box keeps its settings.',
     'Correct them and start the box with the card again; this file goes once all is well.',
     '',
     ...faults,

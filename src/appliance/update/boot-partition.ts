@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, constants, fsyncSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
 import { syncPath, writeSynced } from '../disk.ts';
 import { isSlot, parseSlots, renderSlots, type Slot, type SlotState, slotFileBytes } from './slots.ts';
@@ -65,21 +65,26 @@ export function withBoot(target: Pick<UpdateTarget, 'remountBoot'>, work: () => 
   }
 }
 
-/** Throws NOT_READY where this machine was not started from slots. */
+/** Throws NOT_READY if this machine was not started from slots. */
 export function readBootFacts(target: UpdateTarget): BootFacts {
   let text: string;
   try {
     text = readFileSync(target.factsFile, 'utf8');
   } catch (error) {
-    throw new LinesideError('NOT_READY', `this machine was not started from slots: ${messageOf(error)}`, {
-      cause: error,
-      hint: 'Updates of this kind are for the image; a Debian package is updated by apt.',
-    });
+    throw withoutSlots('was not started from slots', error);
   }
   const facts = new Map(text.split('\n').map((line) => [line.replace(/=.*/, ''), line.replace(/^[^=]*=/, '')]));
   const slot = facts.get('SLOT');
   if (!isSlot(slot)) throw new LinesideError('NOT_READY', `${target.factsFile} does not say which slot runs`);
   return { slot, partitions: facts.get('PART') ?? '' };
+}
+
+function withoutSlots(why: string, cause: unknown): LinesideError {
+  const detail = systemCode(cause) === 'ENOENT' ? '' : ` (${messageOf(cause)})`;
+  return new LinesideError('NOT_READY', `cannot use update slots: this machine ${why}${detail}`, {
+    cause,
+    hint: 'Updates of this kind are for the image. A Debian package is updated by apt. Try: sudo apt upgrade lineside',
+  });
 }
 
 /** Bytes of a block device or a file. */
@@ -103,15 +108,12 @@ export function readSlots(bootDir: string): SlotState {
   try {
     text = readFileSync(path, 'latin1');
   } catch (error) {
-    throw new LinesideError('NOT_READY', `this machine has no slots: ${messageOf(error)}`, {
-      cause: error,
-      hint: 'Updates of this kind are for the image; a Debian package is updated by apt.',
-    });
+    throw withoutSlots('has no slots', error);
   }
   const state = parseSlots(text);
   if (state === undefined) {
     throw new LinesideError('NOT_READY', `${path} does not say which slot is good`, {
-      hint: 'The box goes on starting the slot that runs now. Write a new card, or repair the file by its twin on another box.',
+      hint: 'The box keeps starting the slot that runs now. Write a new card, or repair the file by its twin on another box.',
     });
   }
   return state;

@@ -27,7 +27,7 @@ export interface Manifest {
 
 export interface Bundle {
   readonly manifest: Manifest;
-  /** A cursor over a part; `onRead`: told of every byte in its order. */
+  /** A cursor over a part; `onRead` receives every byte in its order. */
   part(name: Part['name'], onRead?: (piece: Buffer) => void): Cursor;
 }
 

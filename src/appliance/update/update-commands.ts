@@ -40,7 +40,7 @@ function addInstall(update: Command, io: Io, version: string): void {
       });
       io.stdout.write(
         `lineside ${manifest.version} is in slot ${slot} and is tried at the next start: systemctl reboot\n` +
-          'If it does not become healthy, the box goes back to the slot that runs now by itself.\n',
+          'If it does not become healthy, the box automatically returns to the slot that runs now.\n',
       );
     });
 }
@@ -72,7 +72,7 @@ function addStatus(update: Command, io: Io, version: string): void {
 function addMarkGood(update: Command, io: Io, version: string): void {
   update
     .command('mark-good')
-    .description('keep the slot that runs now; the health check does it by itself after an update')
+    .description('keep the slot that runs now; the health check does it automatically after an update')
     .action(async () => {
       const [{ markGood }, { ownTarget }] = await Promise.all([
         import('./update-install.ts'),
@@ -126,7 +126,7 @@ function statusLines({ version, running, onTrial, good, trying, triesLeft, faile
   if (trying !== null && trying !== running)
     lines.push(`slot ${trying} holds an update that is tried at the next start`);
   if (failed !== null)
-    lines.push(`the update in slot ${failed} did not become healthy: the box went back to slot ${good}`);
-  if (onTrial) lines.push(`starts left before the box goes back to slot ${good}: ${triesLeft}`);
+    lines.push(`the update in slot ${failed} did not become healthy: the box returned to slot ${good}`);
+  if (onTrial) lines.push(`starts left before the box returns to slot ${good}: ${triesLeft}`);
   return lines;
 }

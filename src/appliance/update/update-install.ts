@@ -50,7 +50,7 @@ export interface Installed {
 export function installUpdate(options: InstallOptions): Installed {
   const { target, file } = options;
   const key = readPublicKey(target.keyFile);
-  const fd = openSync(file, 'r');
+  const fd = openBundleFile(file);
   try {
     const bundle = openBundle(fd, key);
     checkFits(bundle.manifest, options);
@@ -72,6 +72,15 @@ export function installUpdate(options: InstallOptions): Installed {
   }
 }
 
+function openBundleFile(file: string): number {
+  try {
+    return openSync(file, 'r');
+  } catch (error) {
+    const why = systemCode(error) === 'ENOENT' ? 'there is no such file' : messageOf(error);
+    throw new LinesideError('NOT_FOUND', `cannot install ${file}: ${why}`, { cause: error });
+  }
+}
+
 function checkFits({ board, version }: Manifest, { target, allowDowngrade }: InstallOptions): void {
   const own = readFileSync(target.boardFile, 'utf8').trim();
   if (board !== own) {
@@ -89,7 +98,7 @@ function checkFits({ board, version }: Manifest, { target, allowDowngrade }: Ins
 function checkState({ good, trying }: SlotState, { slot }: BootFacts): void {
   if (trying === slot) {
     throw new LinesideError('CONFLICT', `slot ${slot} is on trial`, {
-      hint: 'The health check marks it good within minutes, or the box goes back to the other slot; "lineside update mark-good" does it now.',
+      hint: 'The health check marks it good within minutes, or the box returns to the other slot. Try: lineside update mark-good',
     });
   }
   if (good === slot) return;
@@ -166,7 +175,7 @@ function write({ bundle, device, slot, state, options }: Write): void {
 export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly wasGood: boolean } {
   const { slot } = readBootFacts(target);
   const { good, trying } = readSlots(target.bootDir);
-  // Where the other slot waits to be tried, it goes on waiting.
+  // If the other slot waits to be tried, it keeps waiting.
   if (good === slot && trying !== slot) return { slot, wasGood: true };
   withBoot(target, () => writeSlots(target.bootDir, settled(slot)));
   return { slot, wasGood: false };

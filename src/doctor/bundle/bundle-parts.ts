@@ -3,12 +3,11 @@ import { constants } from 'node:fs';
 import { open, readdir } from 'node:fs/promises';
 import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { createInventory } from '../../line/port/inventory.ts';
 import { knownVariables } from '../../shared/config/config.ts';
 import { describeConfig } from '../../shared/config/load.ts';
 import type { Checked } from '../check.ts';
 import { checkLines, summaryLine } from '../check.ts';
-import { type Place, usualConfigFile } from '../check-context.ts';
+import { type CheckContext, portsOf, usualConfigFile } from '../check-context.ts';
 import { databaseFacts } from '../checks/disk.ts';
 import { machineFacts } from '../checks/machine.ts';
 import { ask, lineStatus, serviceFacts, socketOf } from '../checks/service.ts';
@@ -38,7 +37,7 @@ export interface Collector {
   /** "the journal", where it fails as a whole. */
   readonly what: string;
   readonly limitMs: number;
-  readonly collect: (place: Place) => Promise<Piece>;
+  readonly collect: (context: CheckContext) => Promise<Piece>;
 }
 
 const mib = 1024 * 1024;
@@ -61,8 +60,8 @@ export const collectors: readonly Collector[] = [
   { what: 'the journal', limitMs: 20_000, collect: journalPart },
 ];
 
-async function doctorPart(place: Place): Promise<Piece> {
-  const checked: Checked[] = await runChecks(place);
+async function doctorPart(context: CheckContext): Promise<Piece> {
+  const checked: Checked[] = await runChecks(context);
   const text = checked.map((one) => checkLines(one, titleWidth)).join('') + summaryLine(checked);
   return [
     { name: 'doctor.txt', content: text },
@@ -71,22 +70,30 @@ async function doctorPart(place: Place): Promise<Piece> {
 }
 
 /** Keys that are known, as they were understood: comments, unknown keys and what does not parse may be anything. */
-async function configurationPart({ reading, config, env }: Place): Promise<Piece> {
+async function configurationPart({ configFile, config, env }: CheckContext): Promise<Piece> {
   const known = Object.entries(env).filter(([name]) => knownVariables.has(name));
   const others = Object.keys(env).filter(isUnknownVariable).length;
   const variables =
     known.map(([name, value]) => `${name}=${shownVariable(name, value ?? '')}\n`).join('') +
     (others === 0 ? '' : `# ${others} more, which lineside does not know\n`);
   const environment: Piece = variables === '' ? [] : [{ name: 'environment.txt', content: variables }];
-  if (config === undefined) return [...environment, { what: 'configuration', why: `${reading.kind} (see doctor.txt)` }];
-  const loaded = { config, settings: reading.settings, file: reading.file, warnings: [], unused: [], unserved: [] };
+  if (config === undefined)
+    return [...environment, { what: 'configuration', why: `${configFile.kind} (see doctor.txt)` }];
+  const loaded = {
+    config,
+    settings: configFile.settings,
+    file: configFile.file,
+    warnings: [],
+    unused: [],
+    unserved: [],
+  };
   const lines = describeConfig(loaded).map((line) => {
     const [, key = '', value = '', rest = ''] = /^(\S+) = (.*)( {2}\(from .*)$/.exec(line) ?? [];
-    const written = reading.settings.get(key)?.value;
+    const written = configFile.settings.get(key)?.value;
     const isFile = /(?:_file|_dir|\.dir)$/.test(key) && typeof written === 'string' && written !== '';
     return `${key} = ${isFile ? JSON.stringify(shownFile(written)) : value}${rest}\n`;
   });
-  return [{ name: 'configuration.txt', content: `# ${reading.kind}\n${lines.join('')}` }, ...environment];
+  return [{ name: 'configuration.txt', content: `# ${configFile.kind}\n${lines.join('')}` }, ...environment];
 }
 
 /** What another one holds may be anything. */
@@ -99,7 +106,7 @@ function shownVariable(name: string, value: string): string {
   return isSecretName(name) ? REMOVED : value;
 }
 
-async function versionsPart({ version, roots }: Place): Promise<Piece> {
+async function versionsPart({ version, roots }: CheckContext): Promise<Piece> {
   const { versions } = process;
   const [os, board, model, tree] = await Promise.all([
     textOf(join(roots.etc, 'os-release')),
@@ -128,9 +135,10 @@ async function versionsPart({ version, roots }: Place): Promise<Piece> {
   ];
 }
 
-async function answersPart({ clock, config, isUnits, ...place }: Place): Promise<Piece> {
+async function answersPart(context: CheckContext): Promise<Piece> {
+  const { clock, config } = context;
   if (config === undefined) return [{ what: 'answers of the service', why: 'the configuration cannot be read' }];
-  const facts = await serviceFacts({ clock, config, isUnits, ...place }, config);
+  const facts = await serviceFacts({ ...context, config });
   const piece: (Part | LeftOut)[] = [{ name: 'service.json', content: { ...facts } }];
   if (facts.line.kind === 'answered') {
     const status = await lineStatus(clock, socketOf(config.grpc.listen));
@@ -163,7 +171,7 @@ const unitPatterns = ['lineside*.service', 'lineside*.socket', 'lineside*.timer'
 const properties =
   'Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainStartTimestamp,ActiveEnterTimestamp,StatusText,MemoryCurrent,MemoryPeak,TasksCurrent,FragmentPath,DropInPaths';
 
-async function unitsPart({ clock, roots }: Place): Promise<Piece> {
+async function unitsPart({ clock, roots }: CheckContext): Promise<Piece> {
   if (!(await isThere(join(roots.run, 'systemd/system'))))
     return [{ what: 'unit states', why: 'systemd does not run here' }];
   const args = ['show', '--no-pager', `--property=${properties}`, ...unitPatterns];
@@ -173,8 +181,8 @@ async function unitsPart({ clock, roots }: Place): Promise<Piece> {
     : [{ what: 'unit states', why: `systemctl: ${kind}` }];
 }
 
-async function machinePart(place: Place): Promise<Piece> {
-  const { proc } = place.roots;
+async function machinePart(context: CheckContext): Promise<Piece> {
+  const { proc } = context.roots;
   const [meminfo, mounts, cmdline, consoles] = await Promise.all([
     textOf(join(proc, 'meminfo')),
     textOf(join(proc, 'self/mountinfo')),
@@ -184,7 +192,7 @@ async function machinePart(place: Place): Promise<Piece> {
   const addresses = Object.entries(networkInterfaces()).flatMap(([name, all]) =>
     (all ?? []).map(({ address, family }) => ({ name, family, address })),
   );
-  const facts = await machineFacts(place);
+  const facts = await machineFacts(context);
   const known = {
     hostname: hostname(),
     processors: cpus().length,
@@ -207,15 +215,9 @@ function mountOf(line: string): string {
   return `${at} ${type} ${source.startsWith('/dev/') ? source : ''} ${options.split(',').includes('ro') ? 'ro' : 'rw'}`;
 }
 
-async function portsPart({ roots, config }: Place): Promise<Piece> {
-  const { sys, dev, proc } = roots;
-  const inventory = createInventory({
-    sysRoot: sys,
-    devRoot: dev,
-    procRoot: proc,
-    extraPorts: config?.serial.extraPorts ?? [],
-  });
-  const ports = await inventory.list();
+async function portsPart(context: CheckContext): Promise<Piece> {
+  const { sys, proc } = context.roots;
+  const ports = await portsOf(context);
   const usb = join(sys, 'bus/usb/devices');
   const devices = await Promise.all(
     (await namesIn(usb))
@@ -233,17 +235,17 @@ async function portsPart({ roots, config }: Place): Promise<Piece> {
 }
 
 /** Sizes, counts and positions: no record, no event, no byte of the line. */
-async function databasesPart(place: Place): Promise<Piece> {
-  const dirs = [...new Set([place.config?.data.dir ?? '', place.hubDir])].filter(Boolean);
+async function databasesPart(context: CheckContext): Promise<Piece> {
+  const dirs = [...new Set([context.config?.data.dir ?? '', context.hubDir])].filter(Boolean);
   const files = await Promise.all(dirs.map(async (dir) => ({ dir, names: await readdir(dir).catch(() => []) })));
-  return [{ name: 'databases.json', content: { databases: await databaseFacts(place), files } }];
+  return [{ name: 'databases.json', content: { databases: await databaseFacts(context), files } }];
 }
 
 const ofInterest =
   /tty|serial|uart|usb|ftdi|cp210|ch34|pl2303|cdc_acm|voltage|throttl|mmc|ext4|I\/O error|oom|out of memory|watchdog/i;
 
 /** Read without waiting for what is still to come. */
-async function kernelPart({ roots }: Place): Promise<Piece> {
+async function kernelPart({ roots }: CheckContext): Promise<Piece> {
   const path = join(roots.dev, 'kmsg');
   const lines: string[] = [];
   let bytes = 0;
@@ -277,17 +279,17 @@ async function kernelPart({ roots }: Place): Promise<Piece> {
 const savedJournal = '/var/lib/lineside-journal';
 const savedLimitBytes = 4 * mib;
 
-async function savedJournalPart({ isUnits }: Place): Promise<Piece> {
+async function savedJournalPart({ isUnits }: CheckContext): Promise<Piece> {
   if (!isUnits || !(await isThere(savedJournal))) return [];
   const names = ['previous.log', 'current.log'];
   const texts = await Promise.all(names.map((name) => textOf(join(savedJournal, name), savedLimitBytes)));
   return [{ name: 'journal-saved.txt', content: texts.map((text) => `${text}\n`).join('') }];
 }
 
-async function journalPart({ clock, isUnits, reading }: Place): Promise<Piece> {
+async function journalPart({ clock, isUnits, configFile }: CheckContext): Promise<Piece> {
   if (!isUnits) {
     const why =
-      reading.file === usualConfigFile ? 'systemd does not run here' : 'this configuration is not that of the units';
+      configFile.file === usualConfigFile ? 'systemd does not run here' : 'this configuration is not that of the units';
     return [{ what: 'the journal', why }];
   }
   const args = ['-u', 'lineside*', '-n', String(journalLines), '-o', 'short-iso-precise', '--no-pager', '-q'];

@@ -8,7 +8,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { newToken } from '../../shared/auth/tokens.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { lookAround, type Place } from '../check-context.ts';
+import { type CheckContext, readContext } from '../check-context.ts';
 import { inChild } from '../commands.ts';
 import { Redactor } from '../redactor.ts';
 import { type Collector, collectors, isPart } from './bundle-parts.ts';
@@ -121,14 +121,14 @@ describe('a bundle', () => {
     t.after(() => {
       process.env['PATH'] = before;
     });
-    const place: Place = {
-      ...(await lookAround({ named: join(dir, 'none'), env: {}, clock: systemClock, version: '' })),
+    const context: CheckContext = {
+      ...(await readContext({ named: join(dir, 'none'), env: {}, clock: systemClock, version: '' })),
       isUnits: true,
     };
     const journal = collectors.find(({ what }) => what === 'the journal');
     assert.ok(journal);
     process.env['PATH'] = dir;
-    assert.deepEqual(await journal.collect(place), [{ what: 'the journal', why: 'journalctl: missing' }]);
+    assert.deepEqual(await journal.collect(context), [{ what: 'the journal', why: 'journalctl: missing' }]);
     process.env['PATH'] = `${dir}${delimiter}${before ?? ''}`;
     const said = [
       '2026-11-22T13:00:00+0000 box lineside[1]: info ready',
@@ -137,7 +137,7 @@ describe('a bundle', () => {
     ];
     writeFileSync(join(dir, 'journalctl'), `#!/bin/sh\ncat <<'EOF'\n${said.join('\n')}\nEOF\n`);
     chmodSync(join(dir, 'journalctl'), 0o755);
-    const [part] = await journal.collect(place);
+    const [part] = await journal.collect(context);
     assert.ok(part !== undefined && isPart(part) && typeof part.content === 'string');
     const text = new Redactor().text(part.content);
     assert.equal(

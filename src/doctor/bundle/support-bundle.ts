@@ -5,7 +5,7 @@ import { tarPieces } from '../../appliance/tar.ts';
 import { endsWithin } from '../../shared/base/clock.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
-import { lookAround, namedFiles, type Place, type PlaceOptions } from '../check-context.ts';
+import { type CheckContext, type ContextOptions, namedFiles, readContext } from '../check-context.ts';
 import { isSecretName, Redactor } from '../redactor.ts';
 import { namesIn, readSafely } from '../safe-files.ts';
 import { type Collector, collectors, isPart, isUnknownVariable, type LeftOut, type Part } from './bundle-parts.ts';
@@ -17,18 +17,18 @@ const limitBytes = 10 * 1024 * 1024;
 const fileLimitBytes = 2 * 1024 * 1024;
 const secretDirs = ['/etc/lineside/secrets/line', '/etc/lineside/secrets/hub'];
 
-export interface CollectOptions extends PlaceOptions {
+export interface CollectOptions extends ContextOptions {
   readonly target: BundleTarget;
   readonly all?: readonly Collector[];
 }
 
 export async function collectBundle(options: CollectOptions): Promise<BundleReport> {
   const { clock, target, all = collectors } = options;
-  const place = await lookAround(options);
-  const redactor = new Redactor(await knownSecrets(place));
+  const context = await readContext(options);
+  const redactor = new Redactor(await knownSecrets(context));
   const parts: Part[] = [];
   const leftOut: LeftOut[] = [];
-  for (const one of await Promise.all(all.map((collector) => collected(place, collector)))) {
+  for (const one of await Promise.all(all.map((collector) => collected(context, collector)))) {
     for (const piece of one) {
       if (isPart(piece)) parts.push(piece);
       else leftOut.push({ what: redactor.text(piece.what), why: redactor.text(piece.why) });
@@ -51,13 +51,16 @@ export async function collectBundle(options: CollectOptions): Promise<BundleRepo
   };
 }
 
-async function collected(place: Place, { what, limitMs, collect }: Collector): Promise<readonly (Part | LeftOut)[]> {
+async function collected(
+  context: CheckContext,
+  { what, limitMs, collect }: Collector,
+): Promise<readonly (Part | LeftOut)[]> {
   let found: readonly (Part | LeftOut)[] = [{ what, why: `it did not end within ${limitMs / 1000} s` }];
   try {
     await endsWithin(
-      place.clock,
+      context.clock,
       limitMs,
-      collect(place).then((pieces) => (found = pieces)),
+      collect(context).then((pieces) => (found = pieces)),
     );
   } catch (error) {
     found = [{ what, why: systemCode(error) || (messageOf(error).split('\n')[0] ?? '') }];
@@ -130,9 +133,9 @@ function tarOf(files: readonly File[], mtimeS: number): Buffer {
 }
 
 /** What is secret on this box, as far as this user may read it: wherever it stands, it goes. */
-async function knownSecrets(place: Place): Promise<string[]> {
-  const { env, tokens, hubDir } = place;
-  const files = namedFiles(place)
+async function knownSecrets(context: CheckContext): Promise<string[]> {
+  const { env, tokens, hubDir } = context;
+  const files = namedFiles(context)
     .filter(({ key }) => /key_file|password|token|secret/.test(key))
     .map(({ file }) => file);
   for (const dir of secretDirs) files.push(...(await namesIn(dir)).map((name) => `${dir}/${name}`));

@@ -4,10 +4,8 @@ import type { BrokerState, KafkaOptions } from '../../hub/kafka/face.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
 import type { Config } from '../../shared/config/config.ts';
-import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
-import { fileBehind, type Place } from '../check-context.ts';
-import { readSafely } from '../safe-files.ts';
-import { wordsOf } from './certificates.ts';
+import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import { type Check, type CheckContext, type ConfiguredContext, configured, readNamedFile } from '../check-context.ts';
 import { calledHosts } from './network.ts';
 import { authoritiesOf, type Peer, reach, speaksTls } from './tls-peer.ts';
 
@@ -27,38 +25,44 @@ export const brokerPeer: Peer = {
 /** What a broker does at words that it does not understand, as librdkafka's are. */
 const isHangUp = /closed the connection|hangs up|does not answer a Kafka client|does not speak TLS/;
 
-export async function checkBroker(place: Place): Promise<Finding[]> {
-  const { config } = place;
-  if (config === undefined) return [];
+export const brokerCheck: Check = {
+  name: 'broker',
+  title: 'broker',
+  // A name, connection, TLS, login, and TLS once more if a plain port hangs up: 6, 5, 5, 14 and 10 s, never all of them.
+  limitMs: 36_000,
+  run: configured(checkBroker),
+};
+
+async function checkBroker(context: ConfiguredContext): Promise<Finding[]> {
+  const { config } = context;
   if (config.kafka.bootstrap === '') return [skipped('no broker is configured (kafka.bootstrap)')];
   const isTls = config.kafka.securityProtocol.endsWith('ssl');
-  const authorities = isTls ? await authoritiesOf(place, brokerPeer, config.kafka.caFile) : undefined;
+  const authorities = isTls ? await authoritiesOf(brokerPeer, config.kafka.caFile) : undefined;
   if (authorities !== undefined && !Buffer.isBuffer(authorities)) return [authorities];
-  const hosts = calledHosts(place).filter(({ key }) => key === 'kafka.bootstrap');
-  const reached = await Promise.all(hosts.map((host) => reach(place, brokerPeer, host, authorities)));
+  const hosts = calledHosts(context).filter(({ key }) => key === 'kafka.bootstrap');
+  const reached = await Promise.all(hosts.map((host) => reach(context, brokerPeer, host, authorities)));
   const findings = reached.flat();
   // With one broker of several the hub gets along.
   const isReached = reached.some((one) => one.every(({ state }) => state === 'ok' || state === 'warning'));
   if (!isReached) return findings;
   const softened = findings.map((one) => (one.state === 'failed' ? { ...one, state: 'warning' as const } : one));
-  const answers = await login(place, config);
+  const answers = await login(context, config);
   const isShut = !isTls && answers.some(({ state, found }) => state === 'failed' && isHangUp.test(found));
   const [first] = hosts;
-  if (!isShut || first === undefined || !(await speaksTls(place, first))) return [...softened, ...answers];
+  if (!isShut || first === undefined || !(await speaksTls(context, first))) return [...softened, ...answers];
   const { securityProtocol } = config.kafka;
   const shut = `${first.host}:${first.port} speaks TLS, and kafka.security_protocol is "${securityProtocol}"`;
   return [...softened, failed(shut, 'Set it to "ssl", or with a password to "sasl_ssl".')];
 }
 
-async function login(place: Place, config: Config): Promise<Finding[]> {
+async function login(context: CheckContext, config: Config): Promise<Finding[]> {
   const { kafka } = config;
   let password = '';
   if (kafka.passwordFile !== '') {
-    const read = await readSafely(fileBehind('kafka.password_file', kafka.passwordFile));
-    if (read.kind === 'denied') return [needsRoot("the broker's password, and so the login,")];
-    if (read.kind !== 'text')
-      return [failed(`the file of kafka.password_file cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
-    password = read.bytes.toString('utf8').replace(/\r?\n$/, '');
+    const what = "the broker's password, and so the login,";
+    const read = await readNamedFile('kafka.password_file', kafka.passwordFile, what);
+    if (!Buffer.isBuffer(read)) return [read];
+    password = read.toString('utf8').replace(/\r?\n$/, '');
     if (password === '')
       return [failed('the file of kafka.password_file is empty', 'Put the password there, and nothing else.')];
   }
@@ -73,9 +77,9 @@ async function login(place: Place, config: Config): Promise<Finding[]> {
     ...silentLogger,
     warn: (_message, fields) => void said.push(String(fields?.['reason'] ?? '')),
   };
-  const broker = createKafkaBroker(optionsOf(config, password), place.clock, logger);
+  const broker = createKafkaBroker(optionsOf(config, password), context.clock, logger);
   broker.start();
-  const state = await settled(place.clock, () => broker.state(), said);
+  const state = await settled(context.clock, () => broker.state(), said);
   await broker.stop(0);
   return judgeLogin(state, said, kafka);
 }

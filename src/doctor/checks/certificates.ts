@@ -1,8 +1,16 @@
 /** Checks of certificates: the service's own with its key, and the authorities that it trusts. */
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
-import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
-import { fileBehind, isOnNetwork, type Place } from '../check-context.ts';
+import type { Config } from '../../shared/config/config.ts';
+import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import {
+  type Check,
+  type CheckContext,
+  type ConfiguredContext,
+  configured,
+  isOnNetwork,
+  readNamedFile,
+} from '../check-context.ts';
 import { readSafely } from '../safe-files.ts';
 
 const dayMs = 86_400_000;
@@ -99,59 +107,54 @@ function certificatesIn(pem: string): X509Certificate[] | undefined {
   }
 }
 
-export async function checkCertificates(place: Place): Promise<Finding[]> {
-  const { config, reading } = place;
-  if (config === undefined) return [];
-  const findings = config.tls.certFile === '' ? [] : await ownFindings(place, config.tls.certFile);
-  for (const [key, { value }] of reading.settings) {
-    if (!key.endsWith('ca_file') || typeof value !== 'string' || value === '') continue;
-    findings.push(...(await authorityFindings(place, key, value)));
-  }
-  return findings.length > 0 ? findings : [skipped('no certificate is configured: the service is not on the network')];
-}
+export const certificatesCheck: Check = {
+  name: 'certificates',
+  title: 'certificates',
+  run: configured(async (context) => {
+    const { certFile } = context.config.tls;
+    const findings = certFile === '' ? [] : await ownFindings(context, certFile);
+    for (const [key, { value }] of context.configFile.settings) {
+      if (!key.endsWith('ca_file') || typeof value !== 'string' || value === '') continue;
+      findings.push(...(await authorityFindings(context, key, value)));
+    }
+    return findings.length > 0
+      ? findings
+      : [skipped('no certificate is configured: the service is not on the network')];
+  }),
+};
 
-async function authorityFindings({ clock }: Place, key: string, file: string): Promise<Finding[]> {
-  const read = await readSafely(file);
-  if (read.kind === 'denied') return [needsRoot(`the file of ${key}`)];
-  if (read.kind !== 'text') return [failed(`the file of ${key} cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
-  const certs = certificatesIn(read.bytes.toString('latin1'));
+async function authorityFindings({ clock }: CheckContext, key: string, file: string): Promise<Finding[]> {
+  const read = await readNamedFile(key, file);
+  if (!Buffer.isBuffer(read)) return [read];
+  const certs = certificatesIn(read.toString('latin1'));
   if (certs === undefined) return [failed(`the file of ${key} holds a damaged certificate`, 'Put it there again.')];
   return judgeAuthorities(key, certs, clock.wallMs());
 }
 
-async function ownFindings({ config, clock }: Place, file: string): Promise<Finding[]> {
-  const read = await readSafely(file);
-  if (read.kind === 'denied') return [needsRoot('the file of tls.cert_file')];
-  if (read.kind === 'missing' && !isOnNetwork(config))
+async function ownFindings({ config, clock }: ConfiguredContext, file: string): Promise<Finding[]> {
+  if (!isOnNetwork(config) && (await readSafely(file)).kind === 'missing')
     return [
       skipped('tls.cert_file names no file yet: the box has no identity', '"lineside identity create" makes one.'),
     ];
-  if (read.kind !== 'text')
-    return [failed(`the file of tls.cert_file cannot be read: ${wordsOf(read)}`, 'Correct the path.')];
-  const [cert] = certificatesIn(read.bytes.toString('latin1')) ?? [];
+  const read = await readNamedFile('tls.cert_file', file);
+  if (!Buffer.isBuffer(read)) return [read];
+  const [cert] = certificatesIn(read.toString('latin1')) ?? [];
   if (cert === undefined)
     return [failed('the file of tls.cert_file holds no certificate that can be read', 'Put a PEM chain there.')];
-  const keyFile = await readSafely(fileBehind('tls.key_file', config?.tls.keyFile ?? ''));
-  const findings: Finding[] = [];
-  let key: KeyObject | undefined;
-  if (keyFile.kind === 'text') {
-    try {
-      key = createPrivateKey(keyFile.bytes);
-    } catch {
-      findings.push(
-        failed(
-          'the file of tls.key_file holds no private key that can be used',
-          'Put the PEM key there, without a passphrase.',
-        ),
-      );
-    }
-  } else if (keyFile.kind === 'denied') findings.push(needsRoot('the file of tls.key_file'));
-  else findings.push(failed(`the file of tls.key_file cannot be read: ${wordsOf(keyFile)}`, 'Correct the path.'));
-  return [...judgeOwn({ cert, key, nowMs: clock.wallMs(), ...ownNames() }), ...findings];
+  const key = await ownKey(config);
+  const judged = judgeOwn({ cert, key: 'state' in key ? undefined : key, nowMs: clock.wallMs(), ...ownNames() });
+  return 'state' in key ? [...judged, key] : judged;
 }
 
-export function wordsOf(read: { readonly kind: string; readonly what?: string; readonly code?: string }): string {
-  return read.what ?? read.code ?? (read.kind === 'missing' ? 'there is no such file' : read.kind);
+async function ownKey({ tls }: Config): Promise<KeyObject | Finding> {
+  const read = await readNamedFile('tls.key_file', tls.keyFile);
+  if (!Buffer.isBuffer(read)) return read;
+  try {
+    return createPrivateKey(read);
+  } catch {
+    const todo = 'Put the PEM key there, without a passphrase.';
+    return failed('the file of tls.key_file holds no private key that can be used', todo);
+  }
 }
 
 function ownNames(): Pick<OwnCertificate, 'names' | 'addresses'> {

@@ -1,16 +1,29 @@
 /** Checks of the configuration and of the files that it names: the file itself, tokens, webhooks' settings. */
 import type { Fault } from '../../shared/config/values.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
-import type { Place, Reading, Tokens } from '../check-context.ts';
+import {
+  type Check,
+  type ConfigFile,
+  type ConfiguredContext,
+  configured,
+  isOnNetwork,
+  readNamedFile,
+  type Tokens,
+} from '../check-context.ts';
 import { Redactor } from '../redactor.ts';
-import { readSafely } from '../safe-files.ts';
 
 const redactor = new Redactor();
 
 /** So many are shown one by one. */
 const faultsShown = 20;
 
-export function judgeConfiguration({ file, kind, trouble, faults, settings }: Reading): Finding[] {
+export const configurationCheck: Check = {
+  name: 'configuration',
+  title: 'configuration',
+  run: async ({ configFile }) => judgeConfiguration(configFile),
+};
+
+export function judgeConfiguration({ file, kind, trouble, faults, settings }: ConfigFile): Finding[] {
   const name = shownName(file, kind);
   if (kind === 'denied')
     return [skipped(`${name} cannot be read by this user`, 'Run it as root, or as a member of group lineside.')];
@@ -32,7 +45,7 @@ export function judgeConfiguration({ file, kind, trouble, faults, settings }: Re
 }
 
 /** A word that is no existing file's name may be anything that was typed in its place. */
-function shownName(file: string, kind: Reading['kind']): string {
+function shownName(file: string, kind: ConfigFile['kind']): string {
   return kind === 'missing' ? 'the named configuration file' : redactor.text(file);
 }
 
@@ -46,6 +59,12 @@ export function shownFault({ path, message }: Fault): string {
   const said = isFree ? bare : message;
   return `${redactor.text(path)} ${redactor.text(said)}`;
 }
+
+export const tokensCheck: Check = {
+  name: 'tokens',
+  title: 'tokens',
+  run: async ({ tokens, config }) => judgeTokens(tokens, isOnNetwork(config)),
+};
 
 export function judgeTokens({ kind, what, tokens }: Tokens, isExposed: boolean): Finding[] {
   const add = 'Add one: lineside token add NAME --role ROLE.';
@@ -79,8 +98,9 @@ function byRole(tokens: Tokens['tokens']): string {
 /** Wider than any site's own network: the guard against calls inwards would be off. */
 const widestPrefix = { v4: 8, v6: 16 } as const;
 
-export async function checkWebhooks({ config, isRoot }: Place): Promise<Finding[]> {
-  if (config === undefined) return [];
+export const webhooksCheck: Check = { name: 'webhooks', title: 'webhooks', run: configured(checkWebhooks) };
+
+async function checkWebhooks({ config }: ConfiguredContext): Promise<Finding[]> {
   const { allowCidrs, allowPorts, caFile } = config.webhooks;
   const findings: Finding[] = [];
   for (const range of allowCidrs) {
@@ -96,10 +116,8 @@ export async function checkWebhooks({ config, isRoot }: Place): Promise<Finding[
   if (allowPorts.includes(80))
     findings.push(warning('webhooks.allow_ports has 80', 'Webhooks are https; port 80 is not needed.'));
   if (caFile !== '') {
-    const read = await readSafely(caFile);
-    if (read.kind === 'denied' && !isRoot) findings.push(needsRoot('the file of webhooks.ca_file'));
-    else if (read.kind !== 'text')
-      findings.push(failed('webhooks.ca_file names no file to be read', 'Correct the path.'));
+    const read = await readNamedFile('webhooks.ca_file', caFile);
+    if (!Buffer.isBuffer(read)) findings.push(read);
   }
   const open = allowCidrs.length === 0 ? 'public addresses alone' : `public addresses and ${allowCidrs.join(', ')}`;
   return findings.length > 0 ? findings : [ok(`${open}, ports ${allowPorts.join(', ') || 'none'}`)];

@@ -8,7 +8,7 @@ import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { holdersOf } from '../../shared/base/processes.ts';
 import { closeQuietly, openReadOnly } from '../../shared/storage/open.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
-import type { Place } from '../check-context.ts';
+import { type Check, type CheckContext, type ConfiguredContext, configured } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
 const mib = (bytes: number): string => `${Math.floor(bytes / 1_048_576)} MiB`;
@@ -39,7 +39,7 @@ export function judgeDisk(facts: DiskFacts): Finding[] {
     return [
       failed(
         `${dir} is mounted read-only: nothing can be stored`,
-        'After an error of the card Linux does that by itself: see the kernel log, make a backup, replace the card.',
+        'After an error of the card Linux does that automatically: see the kernel log, make a backup, replace the card.',
       ),
     ];
   const findings: Finding[] = [];
@@ -74,7 +74,7 @@ function judgeWrite(dir: string, write: string): Finding[] {
       return [needsRoot(`whether ${dir} takes a file`)];
     case 'ENOSPC':
     case 'EDQUOT':
-      return [failed(`${dir} is full`, 'Make room: the line goes on, and what it says is not kept.')];
+      return [failed(`${dir} is full`, 'Make room: the line continues, but its data is not stored.')];
     case 'EROFS':
       return [failed(`${dir} is read-only`, 'See the kernel log; replace the card.')];
     default:
@@ -84,24 +84,25 @@ function judgeWrite(dir: string, write: string): Finding[] {
   }
 }
 
-export async function checkDisk(place: Place): Promise<Finding[]> {
-  const { config } = place;
-  if (config === undefined) return [];
+export const diskCheck: Check = { name: 'disk', title: 'disk', run: configured(checkDisk) };
+
+async function checkDisk(context: ConfiguredContext): Promise<Finding[]> {
+  const { config } = context;
   const { log, outbox, data } = config;
   const [logBytes, hubBytes] = await Promise.all([
     sizeOf(join(data.dir, 'log.db')),
-    sizeOf(join(place.hubDir, 'refdata.db')),
+    sizeOf(join(context.hubDir, 'refdata.db')),
   ]);
-  const isSame = place.hubDir === data.dir;
+  const isSame = context.hubDir === data.dir;
   const line = { usedBytes: logBytes, budgetBytes: log.maxBytes };
   const hub = { usedBytes: hubBytes, budgetBytes: outbox.maxBytes };
   const both = { usedBytes: logBytes + hubBytes, budgetBytes: log.maxBytes + outbox.maxBytes };
-  const findings = await lookAtDir(place, data.dir, isSame ? both : line, isSame ? outbox.minFreeBytes : 0);
-  return isSame ? findings : [...findings, ...(await lookAtDir(place, place.hubDir, hub, outbox.minFreeBytes))];
+  const findings = await lookAtDir(context, data.dir, isSame ? both : line, isSame ? outbox.minFreeBytes : 0);
+  return isSame ? findings : [...findings, ...(await lookAtDir(context, context.hubDir, hub, outbox.minFreeBytes))];
 }
 
 async function lookAtDir(
-  { roots, isRoot }: Place,
+  { roots, isRoot }: CheckContext,
   dir: string,
   budget: Pick<DiskFacts, 'usedBytes' | 'budgetBytes'>,
   minFreeBytes: number,
@@ -227,12 +228,14 @@ export function judgeDatabase({ name, state, detail, bytes, walBytes }: Database
   }
 }
 
-export async function checkDatabases(place: Place): Promise<Finding[]> {
-  return (await databaseFacts(place)).map(judgeDatabase);
-}
+export const databasesCheck: Check = {
+  name: 'databases',
+  title: 'databases',
+  run: async (context) => (await databaseFacts(context)).map(judgeDatabase),
+};
 
-export async function databaseFacts(place: Place): Promise<DatabaseFacts[]> {
-  const { config, hubDir, roots } = place;
+export async function databaseFacts(context: CheckContext): Promise<DatabaseFacts[]> {
+  const { config, hubDir, roots } = context;
   if (config === undefined) return [];
   return [
     await lookAtDatabase(roots.proc, 'log.db', join(config.data.dir, 'log.db'), logFigures),

@@ -8,7 +8,7 @@ import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { hostRules } from '../../shared/host/host-rules.ts';
 import { deviceOf, power, slot, temperature, wear } from '../../shared/host/sensors.ts';
 import { type Finding, failed, ok, skipped, warning } from '../check.ts';
-import type { Place } from '../check-context.ts';
+import { type Check, type CheckContext } from '../check-context.ts';
 import { isThere, textOf } from '../safe-files.ts';
 
 /** 2026-01-01, when this was written: no clock that is right says less. */
@@ -46,15 +46,15 @@ export function judgeClock({ nowMs, state, builtMs, uptimeS }: ClockFacts): Find
     : [warning(`${shown}, and time sync has not set it`, set)];
 }
 
-export async function checkClock({ clock, config, roots }: Place): Promise<Finding[]> {
-  const epoch = await stat(join(roots.etc, '../usr/lib/clock-epoch')).catch(() => undefined);
-  return judgeClock({
-    nowMs: clock.wallMs(),
-    state: await clockState(config?.device.timeSyncFile ?? ''),
-    builtMs: epoch?.mtimeMs ?? 0,
-    uptimeS: uptime(),
-  });
-}
+export const clockCheck: Check = {
+  name: 'clock',
+  title: 'clock',
+  run: async ({ clock, config, roots }) => {
+    const epoch = await stat(join(roots.etc, '../usr/lib/clock-epoch')).catch(() => undefined);
+    const state = await clockState(config?.device.timeSyncFile ?? '');
+    return judgeClock({ nowMs: clock.wallMs(), state, builtMs: epoch?.mtimeMs ?? 0, uptimeS: uptime() });
+  },
+};
 
 async function clockState(file: string): Promise<HostFacts['clock']> {
   if (file === '') return 'unknown';
@@ -83,11 +83,13 @@ export function judgeMachine(facts: HostFacts): Finding[] {
   return [ok(`${heat === null ? 'temperature unknown' : `${heat} °C`}, ${free} of memory available, supply ${volts}`)];
 }
 
-export async function checkMachine(place: Place): Promise<Finding[]> {
-  return judgeMachine(await machineFacts(place));
-}
+export const machineCheck: Check = {
+  name: 'machine',
+  title: 'machine',
+  run: async (context) => judgeMachine(await machineFacts(context)),
+};
 
-export async function machineFacts({ roots, config }: Place): Promise<HostFacts> {
+export async function machineFacts({ roots, config }: CheckContext): Promise<HostFacts> {
   const sensors = { sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') };
   const memory = await textOf(join(roots.proc, 'meminfo'));
   const kib = (name: string): number | null => {
@@ -134,13 +136,13 @@ export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
     );
   if (running.updateFailed)
     findings.push(
-      warning(`an update did not become healthy: slot ${running.name} was gone back to`, remedyOf('HostUpdateFailed')),
+      warning(`an update did not become healthy: slot ${running.name} runs again`, remedyOf('HostUpdateFailed')),
     );
   if (running.trying)
     findings.push(
       warning(
-        `slot ${running.name} is on trial: without a word from the service the next start goes back`,
-        'Wait until the service is healthy; it marks the slot good by itself.',
+        `slot ${running.name} is on trial: if the service does not become healthy, the next start returns to the other slot`,
+        'Wait until the service is healthy; it marks the slot good automatically.',
       ),
     );
   if (slotFile === '') findings.push(skipped('slot.txt cannot be read', 'Run it as root.'));
@@ -149,8 +151,12 @@ export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
   return findings.some(({ state }) => state !== 'skipped') ? findings : [ok(`slot ${running.name}, known to be good`)];
 }
 
-export async function checkSlots({ roots }: Place): Promise<Finding[]> {
-  const running = slot({ sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') });
-  const files = await Promise.all(roots.boot.map((dir) => textOf(join(dir, 'slot.txt'))));
-  return judgeSlots({ slot: running, slotFile: files.find(Boolean) ?? '' });
-}
+export const slotsCheck: Check = {
+  name: 'slots',
+  title: 'update slots',
+  run: async ({ roots }) => {
+    const running = slot({ sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') });
+    const files = await Promise.all(roots.boot.map((dir) => textOf(join(dir, 'slot.txt'))));
+    return judgeSlots({ slot: running, slotFile: files.find(Boolean) ?? '' });
+  },
+};

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { type Finding, failed, ok, skipped, warning } from '../check.ts';
-import type { Place } from '../check-context.ts';
+import { type Check, type CheckContext, type ConfiguredContext, configured } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
 /** A resolver asks each server for 5 s, twice; who waits longer than one round has no working DNS. */
@@ -22,8 +22,7 @@ export interface Host {
 }
 
 /** Those that the hub calls: a collector only where the log goes there. */
-export function calledHosts({ config }: Pick<Place, 'config'>): Host[] {
-  if (config === undefined) return [];
+export function calledHosts({ config }: Pick<ConfiguredContext, 'config'>): Host[] {
   const { to, collector } = config.upstream;
   const brokers = hostsIn('kafka.bootstrap', config.kafka.bootstrap, 9092);
   return to === 'collector' ? [...brokers, ...hostsIn('upstream.collector', collector, 50051)] : brokers;
@@ -87,14 +86,19 @@ function judgeName(key: string, host: string, resolved: Resolved, hasRoute: bool
   return [failed(`DNS: ${host} (${key}) cannot be resolved: ${words[resolved.code] ?? resolved.code}`, dns)];
 }
 
-export async function checkNetwork(place: Place): Promise<Finding[]> {
-  const hosts = await Promise.all(
-    calledHosts(place).map(async (one) => ({ ...one, resolved: await resolveName(place.clock, one.host) })),
-  );
-  return judgeNetwork({ hasRoute: await hasDefaultRoute(place), hosts });
-}
+export const networkCheck: Check = {
+  name: 'network',
+  title: 'network and DNS',
+  run: configured(async (context) => {
+    const hosts = calledHosts(context).map(async (one) => ({
+      ...one,
+      resolved: await resolveName(context.clock, one.host),
+    }));
+    return judgeNetwork({ hasRoute: await hasDefaultRoute(context), hosts: await Promise.all(hosts) });
+  }),
+};
 
-async function hasDefaultRoute({ roots }: Place): Promise<boolean> {
+async function hasDefaultRoute({ roots }: CheckContext): Promise<boolean> {
   const [v4, v6] = await Promise.all([
     textOf(join(roots.proc, 'net/route')),
     textOf(join(roots.proc, 'net/ipv6_route')),

@@ -1,11 +1,17 @@
 /** Check of who may do what: the service's directories and sockets, the port's group, and files that hold secrets. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInventory } from '../../line/port/inventory.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { pidsOfUnit, runningOf } from '../../shared/base/processes.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
-import { namedFiles, type Place } from '../check-context.ts';
+import {
+  type Check,
+  type CheckContext,
+  type ConfiguredContext,
+  configured,
+  namedFiles,
+  portsOf,
+} from '../check-context.ts';
 import { kindOf, modeOf, textOf } from '../safe-files.ts';
 
 export interface RightsFact {
@@ -97,17 +103,18 @@ function may({ mode, uid, gid }: RightsFact, user: { uid: number; gids: readonly
 
 type User = { readonly uid: number; readonly gids: readonly number[] };
 
-export async function checkRights(place: Place): Promise<Finding[]> {
-  const { config, hubDir } = place;
-  if (config === undefined) return [];
-  const [line, hub] = await serviceUsers(place);
+export const permissionsCheck: Check = { name: 'rights', title: 'permissions', run: configured(checkPermissions) };
+
+async function checkPermissions(context: ConfiguredContext): Promise<Finding[]> {
+  const { config, hubDir } = context;
+  const [line, hub] = await serviceUsers(context);
   const facts = [
     await factOf('data.dir', config.data.dir, 'directory', line),
     await factOf("the hub's data directory", hubDir, 'directory', hub ?? line),
     await factOf('data.runtime_dir', config.data.runtimeDir, 'directory', line),
     await factOf('the tokens file', config.auth.tokensFile, 'tokens', line),
   ];
-  for (const { key, file } of namedFiles(place)) {
+  for (const { key, file } of namedFiles(context)) {
     const isSecret = /key_file|password|token|secret/.test(key);
     // A credential's is root's alone: systemd reads it.
     const isCredential = file.startsWith('/etc/lineside/secrets/');
@@ -116,7 +123,7 @@ export async function checkRights(place: Place): Promise<Finding[]> {
     // The service makes this one; certificates are looked at by a check of their own.
     if (fact.is !== 'missing' || !/^(?:tls\.|webhooks\.key_file$)/.test(key)) facts.push(fact);
   }
-  const findings = [...facts.flatMap(judgeRights), ...(await portRights(place, line))];
+  const findings = [...facts.flatMap(judgeRights), ...(await portRights(context, line))];
   return findings.length > 0 ? findings : [ok(`${facts.length} files and directories are as they should be`)];
 }
 
@@ -137,29 +144,26 @@ async function factOf(
   return { ...nothing, is: fits ? 'there' : 'odd', kind: kindOf(stats), mode, uid, gid };
 }
 
-async function portRights({ roots, config, isRoot }: Place, line: User | undefined): Promise<Finding[]> {
-  const ports = await createInventory({
-    sysRoot: roots.sys,
-    devRoot: roots.dev,
-    procRoot: roots.proc,
-    extraPorts: config?.serial.extraPorts ?? [],
-  }).list();
+async function portRights(context: CheckContext, line: User | undefined): Promise<Finding[]> {
+  const ports = await portsOf(context);
   if (line === undefined)
-    return isRoot || ports.length === 0 ? [] : [skipped('whether the service may open the ports: it does not run')];
+    return context.isRoot || ports.length === 0
+      ? []
+      : [skipped('whether the service may open the ports: it does not run')];
   const facts = await Promise.all(ports.map((port) => factOf(port.portName, port.devicePath, 'port', line)));
   return facts.flatMap(judgeRights);
 }
 
 /** Of the line and the hub: of the processes that run, else of the units' own users. */
-async function serviceUsers(place: Place): Promise<[User | undefined, User | undefined]> {
-  if (!place.isUnits) return [undefined, undefined];
+async function serviceUsers(context: CheckContext): Promise<[User | undefined, User | undefined]> {
+  if (!context.isUnits) return [undefined, undefined];
   return [
-    await unitUser(place, 'lineside.service', 'lineside'),
-    await unitUser(place, 'lineside-hub.service', 'lineside-hub'),
+    await unitUser(context, 'lineside.service', 'lineside'),
+    await unitUser(context, 'lineside-hub.service', 'lineside-hub'),
   ];
 }
 
-async function unitUser({ roots }: Place, unit: string, name: string): Promise<User | undefined> {
+async function unitUser({ roots }: CheckContext, unit: string, name: string): Promise<User | undefined> {
   const [pid] = await pidsOfUnit(roots.sys, unit);
   if (pid !== undefined) {
     const status = await textOf(join(roots.proc, String(pid), 'status'));

@@ -15,7 +15,7 @@ import { lineside } from '../../shared/gen/proto.js';
 import { promisedSockets } from '../../shared/host/listeners.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
-import type { Place } from '../check-context.ts';
+import { type Check, type CheckContext, type ConfiguredContext, configured } from '../check-context.ts';
 import { Redactor } from '../redactor.ts';
 import { isThere } from '../safe-files.ts';
 import { runTool } from '../tool.ts';
@@ -102,27 +102,28 @@ function judgeAnswer(who: string, answer: Answer, isStopped: boolean): Finding[]
   }
 }
 
-export async function checkService(place: Place): Promise<Finding[]> {
-  const { config } = place;
-  if (config === undefined) return [];
-  return judgeService(await serviceFacts(place, config));
-}
+export const serviceCheck: Check = {
+  name: 'service',
+  title: 'service',
+  run: configured(async (context) => judgeService(await serviceFacts(context))),
+};
 
 const unitNames = ['lineside.service', 'lineside-hub.service'];
 
-export async function serviceFacts(place: Place, config: Config): Promise<ServiceFacts> {
-  const units = await unitStates(place);
+export async function serviceFacts(context: ConfiguredContext): Promise<ServiceFacts> {
+  const { config } = context;
+  const units = await unitStates(context);
   // Where systemd holds the sockets a connection would start what was stopped.
   const isStopped = units?.['lineside.service'] === 'inactive';
   const isHubStopped = isStopped || units?.['lineside-hub.service'] === 'inactive';
   const [line, hub] = await Promise.all([
-    isStopped ? ({ kind: 'absent' } as const) : askLine(place.clock, config),
-    isHubStopped ? ({ kind: 'absent' } as const) : askHub(place.clock, config),
+    isStopped ? ({ kind: 'absent' } as const) : askLine(context.clock, config),
+    isHubStopped ? ({ kind: 'absent' } as const) : askHub(context.clock, config),
   ]);
-  return { units, line, hub, version: place.version };
+  return { units, line, hub, version: context.version };
 }
 
-async function unitStates({ isUnits, roots }: Place): Promise<ServiceFacts['units']> {
+async function unitStates({ isUnits, roots }: CheckContext): Promise<ServiceFacts['units']> {
   // Without control groups of version 2 nothing is known of units.
   if (!isUnits || !(await isThere(join(roots.sys, 'fs/cgroup/system.slice')))) return undefined;
   const states = await Promise.all(
@@ -273,16 +274,17 @@ function judgeListeners(listeners: readonly ListenerFacts[]): Finding[] {
   return findings.length > 0 ? findings : [ok(`connections are taken on ${all.join(', ')}`)];
 }
 
-export async function checkListeners(place: Place): Promise<Finding[]> {
-  const { config, clock } = place;
-  if (config === undefined) return [];
+export const listenersCheck: Check = { name: 'listeners', title: 'listeners', run: configured(checkListeners) };
+
+async function checkListeners(context: ConfiguredContext): Promise<Finding[]> {
+  const { config, clock } = context;
   // Port 0 is another one each time; without systemd, the Unix sockets are those on which line and hub are asked.
   const listen = [...config.grpc.listen, ...config.http.listen].filter((one) => one.kind === 'tcp' && one.port !== 0);
-  const promised = place.isUnits
+  const promised = context.isUnits
     ? await promisedSockets()
     : [{ unit: '', isOpen: true, addresses: listen.map(showListen) }];
   if (promised === undefined) return [skipped('systemd does not answer (systemctl)')];
-  if (place.isUnits && (await unitStates(place))?.['lineside.service'] === 'inactive')
+  if (context.isUnits && (await unitStates(context))?.['lineside.service'] === 'inactive')
     return [skipped('the service does not run')];
   const facts = promised.map(async ({ unit, isOpen, addresses }): Promise<ListenerFacts> => {
     const asked = addresses.map(async (address) => [address, isOpen ? await troubleAt(clock, address) : ''] as const);
@@ -343,25 +345,13 @@ export function judgeJournal({ kind, lines }: JournalFacts): Finding[] {
   ];
 }
 
-export async function checkJournal(place: Place): Promise<Finding[]> {
-  if (!place.isUnits) return [skipped('the service is not run by systemd: its log is where it was started')];
-  const args = [
-    '-u',
-    'lineside',
-    '-u',
-    'lineside-hub',
-    '-p',
-    'err',
-    '--since',
-    '-24h',
-    '-n',
-    String(journalLines),
-    '-o',
-    'cat',
-    '--no-pager',
-    '-q',
-  ];
-  const { kind, stdout, stderr } = await runTool(place.clock, 'journalctl', args, {
+export const journalCheck: Check = { name: 'journal', title: 'journal', run: checkJournal };
+
+async function checkJournal(context: CheckContext): Promise<Finding[]> {
+  if (!context.isUnits) return [skipped('the service is not run by systemd: its log is where it was started')];
+  const which = ['-u', 'lineside', '-u', 'lineside-hub', '-p', 'err', '--since', '-24h', '-n', String(journalLines)];
+  const args = [...which, '-o', 'cat', '--no-pager', '-q'];
+  const { kind, stdout, stderr } = await runTool(context.clock, 'journalctl', args, {
     limitMs: journalLimitMs,
     limitBytes: 256 * 1024,
   });

@@ -1,15 +1,14 @@
 /** A connection with TLS to a server that the hub calls, and what is wrong with it, in words. */
 import { X509Certificate } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
-import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
-import type { Place } from '../check-context.ts';
-import { readSafely } from '../safe-files.ts';
-import { wordsOf } from './certificates.ts';
+import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import { type CheckContext, readNamedFile } from '../check-context.ts';
 import { type Connected, connectTo, type Host, judgeConnect, resolveName } from './network.ts';
 
 const tlsLimitMs = 5_000;
@@ -26,18 +25,14 @@ export interface Peer {
   readonly protocol: string;
 }
 
-export async function authoritiesOf({ isRoot }: Place, peer: Peer, caFile: string): Promise<Buffer | Finding> {
-  const file = caFile === '' ? systemAuthorities : caFile;
-  if (caFile === '' && !existsSync(file)) return Buffer.alloc(0);
-  const read = await readSafely(file);
-  if (read.kind === 'text') return read.bytes;
-  if (read.kind === 'denied' && !isRoot) return needsRoot(`the file of ${peer.authorities}`);
-  return failed(`the file of ${peer.authorities} cannot be read: ${wordsOf(read)}`, 'Correct the path.');
+export async function authoritiesOf(peer: Peer, caFile: string): Promise<Buffer | Finding> {
+  if (caFile !== '') return readNamedFile(peer.authorities, caFile);
+  return existsSync(systemAuthorities) ? readFile(systemAuthorities) : Buffer.alloc(0);
 }
 
 /** A connection, and TLS where there are authorities. */
 export async function reach(
-  { clock }: Place,
+  { clock }: CheckContext,
   peer: Peer,
   host: Host,
   authorities: Buffer | undefined,
@@ -103,7 +98,7 @@ export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake,
 }
 
 /** Whether a port that was to be plain speaks TLS. */
-export async function speaksTls({ clock }: Place, host: Host): Promise<boolean> {
+export async function speaksTls({ clock }: CheckContext, host: Host): Promise<boolean> {
   const connected = await connectTo(clock, host.host, host.port);
   return (await handshake(clock, connected, host, Buffer.alloc(0))).kind === 'done';
 }

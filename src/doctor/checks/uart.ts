@@ -5,11 +5,9 @@
 import { constants } from 'node:fs';
 import { access, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { createInventory } from '../../line/port/inventory.ts';
-import type { Port } from '../../line/port/ports.ts';
 import { type Holders, holdersOf, processIds, runningOf } from '../../shared/base/processes.ts';
 import { type Finding, failed, ok, skipped, warning } from '../check.ts';
-import type { Place } from '../check-context.ts';
+import { type Check, type CheckContext, portsOf } from '../check-context.ts';
 import { isThere, namesIn, textOf } from '../safe-files.ts';
 
 /** Every port with who holds it. */
@@ -89,19 +87,16 @@ function judgePort({ name, isWanted, holders: { holders, unseen }, openable }: P
   return findings;
 }
 
-export async function checkUart(place: Place): Promise<Finding[]> {
-  return judgeUart(await uartFacts(place));
-}
+export const uartCheck: Check = {
+  name: 'uart',
+  title: 'UART',
+  run: async (context) => judgeUart(await uartFacts(context)),
+};
 
-async function listed({ config, roots }: Place): Promise<readonly Port[]> {
-  const options = { sysRoot: roots.sys, devRoot: roots.dev, procRoot: roots.proc };
-  return createInventory({ ...options, extraPorts: config?.serial.extraPorts ?? [] }).list();
-}
-
-async function uartFacts(place: Place): Promise<UartFacts> {
-  const { config, roots } = place;
-  const ports = await listed(place);
-  const wanted = await wantedPort(place);
+async function uartFacts(context: CheckContext): Promise<UartFacts> {
+  const { config, roots } = context;
+  const ports = await portsOf(context);
+  const wanted = await wantedPort(context);
   const found = ports.find((port) => port.portName === wanted || port.links.includes(wanted));
   const facts: PortFacts[] = [];
   for (const port of ports) {
@@ -127,7 +122,7 @@ async function uartFacts(place: Place): Promise<UartFacts> {
 }
 
 /** By the configuration, or what the service had open when it last ran. */
-async function wantedPort({ config }: Place): Promise<string> {
+async function wantedPort({ config }: CheckContext): Promise<string> {
   if (config === undefined) return '';
   const { atStart, line } = config.serial;
   if (atStart === 'open') return line.port;
@@ -200,26 +195,28 @@ function judgeFirmware(firmware: string, ports: readonly string[]): Finding[] {
     : [skipped('the UART on the header is off', 'To use it: enable_uart=1 and dtoverlay=disable-bt in config.txt.')];
 }
 
-export async function checkConsole(place: Place): Promise<Finding[]> {
-  const { roots } = place;
-  const ports = (await listed(place)).map(({ devicePath }) => basename(devicePath));
+export const consoleCheck: Check = { name: 'console', title: 'console on the UART', run: checkConsole };
+
+async function checkConsole(context: CheckContext): Promise<Finding[]> {
+  const { roots } = context;
+  const ports = (await portsOf(context)).map(({ devicePath }) => basename(devicePath));
   const links: Record<string, string> = {};
   for (const name of ['serial0', 'serial1']) {
     const target = await realpath(join(roots.dev, name)).catch(() => '');
     if (target !== '') links[name] = basename(target);
   }
-  const wanted = await realpath((await wantedPort(place)) || '/nothing').catch(() => '');
+  const wanted = await realpath((await wantedPort(context)) || '/nothing').catch(() => '');
   const firmware = (await Promise.all(roots.boot.map((dir) => textOf(join(dir, 'config.txt'))))).find(Boolean) ?? '';
   const [cmdline, consoles] = await Promise.all([
     textOf(join(roots.proc, 'cmdline')),
     textOf(join(roots.proc, 'consoles')),
   ]);
-  const gettys = await gettysOf(place);
+  const gettys = await gettysOf(context);
   return judgeConsole({ cmdline, consoles, gettys, firmware, links, ports, wanted: basename(wanted) });
 }
 
 /** By the units' control groups, and by the programs that run. */
-async function gettysOf({ roots }: Place): Promise<string[]> {
+async function gettysOf({ roots }: CheckContext): Promise<string[]> {
   const slice = join(roots.sys, 'fs/cgroup/system.slice/system-serial\\x2dgetty.slice');
   const units = (await namesIn(slice)).flatMap((name) => /^serial-getty@(.+)\.service$/.exec(name)?.[1] ?? []);
   const found = new Set(units);

@@ -4,10 +4,8 @@ import { ClientError, Status } from 'nice-grpc';
 import { openCollector } from '../../hub/upstream/collector-channel.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { isLoopback } from '../../shared/config/listen.ts';
-import { type Finding, failed, needsRoot, ok, skipped } from '../check.ts';
-import { fileBehind, type Place } from '../check-context.ts';
-import { readSafely } from '../safe-files.ts';
-import { wordsOf } from './certificates.ts';
+import { type Finding, failed, ok, skipped } from '../check.ts';
+import { type Check, type CheckContext, type ConfiguredContext, configured, readNamedFile } from '../check-context.ts';
 import { calledHosts } from './network.ts';
 import { authoritiesOf, type Peer, reach } from './tls-peer.ts';
 
@@ -20,29 +18,30 @@ const collectorPeer: Peer = {
   protocol: 'upstream.collector and upstream.collector_insecure',
 };
 
-export async function checkUpstream(place: Place): Promise<Finding[]> {
-  const { config } = place;
-  if (config === undefined) return [];
+export const upstreamCheck: Check = { name: 'upstream', title: 'upstream', run: configured(checkUpstream) };
+
+async function checkUpstream(context: ConfiguredContext): Promise<Finding[]> {
+  const { config } = context;
   const { to, topic, collector, collectorInsecure, collectorCaFile } = config.upstream;
   if (to === 'off') return [skipped('the serial log stays on the box (upstream.to)')];
   if (to === 'kafka') return [ok(`the serial log goes to topic ${topic} of the broker: see broker`)];
-  const [host] = calledHosts(place).filter(({ key }) => key === 'upstream.collector');
+  const [host] = calledHosts(context).filter(({ key }) => key === 'upstream.collector');
   if (host === undefined || collector === '')
     return [failed('upstream.collector is empty', 'Name the collector, "host:port".')];
   const isPlain = collectorInsecure || (collectorCaFile === '' && isLoopback(host.host));
-  const authorities = isPlain ? undefined : await authoritiesOf(place, collectorPeer, collectorCaFile);
+  const authorities = isPlain ? undefined : await authoritiesOf(collectorPeer, collectorCaFile);
   if (authorities !== undefined && !Buffer.isBuffer(authorities)) return [authorities];
-  const findings = await reach(place, collectorPeer, host, authorities);
+  const findings = await reach(context, collectorPeer, host, authorities);
   if (findings.some(({ state }) => state !== 'ok' && state !== 'warning')) return findings;
-  return [...findings, await ask(place, config, isPlain, collectorCaFile === '' ? undefined : authorities)];
+  return [...findings, await ask(context, config, isPlain, collectorCaFile === '' ? undefined : authorities)];
 }
 
 /** The token is tried: a position is asked for, of a log that there is not. */
-async function ask(place: Place, config: Config, isPlain: boolean, ca: Buffer | undefined): Promise<Finding> {
+async function ask(context: CheckContext, config: Config, isPlain: boolean, ca: Buffer | undefined): Promise<Finding> {
   const token = await tokenOf(config);
   if (typeof token !== 'string') return token;
   const over = new AbortController();
-  const limit = place.clock.timer(answerLimitMs, () => over.abort());
+  const limit = context.clock.timer(answerLimitMs, () => over.abort());
   const channel = openCollector(config.upstream.collector, { isPlain, ca, token }, false);
   try {
     const asked = { deviceId: config.device.id, logId: 'doctor' };
@@ -78,11 +77,10 @@ export function judgeCollector(how: string): Finding {
 
 async function tokenOf({ upstream }: Config): Promise<string | Finding> {
   if (upstream.collectorTokenFile === '') return '';
-  const read = await readSafely(fileBehind('upstream.collector_token_file', upstream.collectorTokenFile));
-  if (read.kind === 'denied') return needsRoot("the collector's token, and so the login,");
-  if (read.kind !== 'text')
-    return failed(`the file of upstream.collector_token_file cannot be read: ${wordsOf(read)}`, 'Correct the path.');
-  const token = read.bytes.toString('utf8').trim();
+  const what = "the collector's token, and so the login,";
+  const read = await readNamedFile('upstream.collector_token_file', upstream.collectorTokenFile, what);
+  if (!Buffer.isBuffer(read)) return read;
+  const token = read.toString('utf8').trim();
   return /^[A-Za-z0-9._~+/=-]{1,4096}$/.test(token)
     ? token
     : failed('the file of upstream.collector_token_file holds no token', 'Put the token there, and nothing else.');
