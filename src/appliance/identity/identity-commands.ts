@@ -8,7 +8,7 @@ import { instantOfMs } from '../../shared/base/instant.ts';
 import { Box, etc } from '../box.ts';
 import { realDisk } from '../disk.ts';
 import { commit, finish } from '../transaction.ts';
-import { findIdentity, type Identity, type NewIdentity, planIdentity, wantedNames } from './identity.ts';
+import { authorityOf, findIdentity, type Identity, type NewIdentity, planIdentity, wantedNames } from './identity.ts';
 
 interface Options {
   readonly root: string;
@@ -63,8 +63,7 @@ export function addIdentityCommands(program: Command, { io }: LocalShell): void 
       const box = new Box(options.root);
       finish(box, realDisk);
       const found = findIdentity(box);
-      const authority = found.kind === 'whole' ? found.identity.authority : undefined;
-      const kept = found.kind === 'damaged' ? found.authority : authority;
+      const kept = authorityOf(found);
       if (kept === undefined) {
         throw new LinesideError('NOT_FOUND', 'cannot renew the certificate: this box has no authority to sign it', {
           hint: 'Try: sudo lineside identity create',

@@ -58,6 +58,12 @@ export function findIdentity(box: Box): Found {
   return { kind: 'whole', identity };
 }
 
+/** What a renewal keeps; undefined: there is none, or it is damaged too. */
+export function authorityOf(found: Found): Pair | undefined {
+  if (found.kind === 'none') return undefined;
+  return found.kind === 'whole' ? found.identity.authority : found.authority;
+}
+
 function serverFault(authority: Pair, chain: string, keys: readonly string[]): string | undefined {
   const ends = keys.findIndex((key) => !belongTogether(chain, key));
   if (ends >= 0) return `${tlsKeys[ends]} and ${etc.serverCert} are not a pair`;

@@ -8,19 +8,14 @@ import { linesOf, parseToml } from '../toml-text.ts';
 
 export type CardName = 'setup.toml' | 'lineside.toml';
 
-export interface CardFile {
-  /** As it is spelled on the card: FAT knows no case, other file systems do. */
-  readonly path: string;
-  readonly bytes: Buffer;
-}
-
 /** Bytes: far more than either file can need, and no burden to read. */
 const MAX_CARD_FILE_BYTES = 64 * 1024;
 
-export type OnCard =
+type OnCard =
   | { readonly kind: 'none' }
   | { readonly kind: 'fault'; readonly message: string }
-  | ({ readonly kind: 'file' } & CardFile);
+  /** `path`: as it is spelled on the card: FAT knows no case, other file systems do. */
+  | { readonly kind: 'file'; readonly path: string; readonly bytes: Buffer };
 
 export function findOnCard(boot: string, name: CardName): OnCard {
   const names = namesIn(boot);

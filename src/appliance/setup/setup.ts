@@ -12,9 +12,16 @@ import { instantOfMs } from '../../shared/base/instant.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
 import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc, SERVICE_GROUP } from '../box.ts';
-import { findIdentity, needsRenewal, planIdentity, wantedNames } from '../identity/identity.ts';
+import {
+  authorityOf,
+  findIdentity,
+  type NewIdentity,
+  needsRenewal,
+  planIdentity,
+  wantedNames,
+} from '../identity/identity.ts';
 import { type Change, commit, finish } from '../transaction.ts';
-import { type CardFile, type Document, decode, findOnCard, readDocument, unixText } from './card.ts';
+import { type CardName, type Document, decode, findOnCard, readDocument, unixText } from './card.ts';
 import { settleCard } from './card-writes.ts';
 import { judgeConfig, networkFaults } from './config-faults.ts';
 import { fixedAddresses } from './network-files.ts';
@@ -55,7 +62,7 @@ function applyCard(parts: SetupParts, faults: string[]): void {
   const { box } = parts;
   const applied = readApplied(box);
   const setup = readSetup(parts, applied, faults);
-  const config = readConfig(parts, applied, faults);
+  const config = readCard('lineside.toml', parts, applied, faults);
   const tokens = planTokens(parts, applied, setup?.setup);
   const plan = setup === undefined ? undefined : planSetup(box, setup.setup);
   if (setup !== undefined) faults.push(...(plan?.faults ?? []).map(setup.document.locate));
@@ -65,76 +72,58 @@ function applyCard(parts: SetupParts, faults: string[]): void {
   commitAll(parts, applied, wanted);
 }
 
-interface ReadSetup {
-  readonly setup: Setup;
-  readonly document: Document;
+interface CardDocument {
+  readonly bytes: Buffer;
   readonly hash: string;
+  readonly text: string;
+  readonly document: Document;
+}
+
+interface ReadSetup extends Pick<CardDocument, 'hash' | 'document'> {
+  readonly setup: Setup;
   readonly taking: Taking | undefined;
 }
 
-interface ReadConfig {
-  readonly text: string;
-  readonly document: Document;
-  readonly hash: string;
-}
-
 /** undefined: nothing to apply, since there is no file, or it was applied before, or is faulty. */
-function readSetup({ boot, box }: SetupParts, applied: Applied, faults: string[]): ReadSetup | undefined {
-  const name = 'setup.toml';
-  const file = fileOrFault(boot, name, faults);
-  if (file === undefined) return undefined;
+function readSetup(parts: SetupParts, applied: Applied, faults: string[]): ReadSetup | undefined {
   // A file whose secrets are half gone counts as the one without them, and is made so at the end.
-  const taking = readTaking(box);
-  const bytes = taking !== undefined && isBetween(taking, file.bytes) ? taking.after : file.bytes;
-  const hash = sha256(bytes);
-  if (hash === applied.files[name]) return undefined;
-  const read = documentOf(name, bytes, faults);
+  const taking = readTaking(parts.box);
+  const settled = (bytes: Buffer): Buffer => (taking !== undefined && isBetween(taking, bytes) ? taking.after : bytes);
+  const read = readCard('setup.toml', parts, applied, faults, settled);
   if (read === undefined) return undefined;
-  const { setup, faults: found } = judgeSetup(read.document.table);
-  faults.push(...found.map(read.document.locate));
+  const { document, bytes, hash } = read;
+  const { setup, faults: found } = judgeSetup(document.table);
+  faults.push(...found.map(document.locate));
   try {
     const text = withoutSecrets(read.text);
-    if (text === undefined) return { setup, document: read.document, hash, taking: undefined };
+    if (text === undefined) return { setup, document, hash, taking: undefined };
     const after = Buffer.from(text);
-    return { setup, document: read.document, hash: sha256(after), taking: { before: bytes, after } };
+    return { setup, document, hash: sha256(after), taking: { before: bytes, after } };
   } catch (error) {
-    faults.push(`${name}: ${messageOf(error)}`);
+    faults.push(`setup.toml: ${messageOf(error)}`);
     return undefined;
   }
 }
 
-function readConfig({ boot }: SetupParts, applied: Applied, faults: string[]): ReadConfig | undefined {
-  const name = 'lineside.toml';
-  const file = fileOrFault(boot, name, faults);
-  if (file === undefined) return undefined;
-  const hash = sha256(file.bytes);
-  if (hash === applied.files[name]) return undefined;
-  const read = documentOf(name, file.bytes, faults);
-  return read === undefined ? undefined : { ...read, hash };
-}
-
-function fileOrFault(boot: string, name: 'setup.toml' | 'lineside.toml', faults: string[]): CardFile | undefined {
-  const found = findOnCard(boot, name);
-  if (found.kind === 'fault') faults.push(`${name}: ${found.message}`);
-  return found.kind === 'file' ? found : undefined;
-}
-
-function documentOf(
-  name: 'setup.toml' | 'lineside.toml',
-  bytes: Buffer,
+/** undefined as for readSetup. `settled`: what the bytes on the card count as. */
+function readCard(
+  name: CardName,
+  { boot }: SetupParts,
+  applied: Applied,
   faults: string[],
-): { readonly text: string; readonly document: Document } | undefined {
+  settled = (bytes: Buffer): Buffer => bytes,
+): CardDocument | undefined {
+  const file = findOnCard(boot, name);
+  if (file.kind === 'fault') faults.push(`${name}: ${file.message}`);
+  if (file.kind !== 'file') return undefined;
+  const bytes = settled(file.bytes);
+  const hash = sha256(bytes);
+  if (hash === applied.files[name]) return undefined;
   const decoded = decode(bytes);
-  if ('message' in decoded) {
-    faults.push(`${name}: ${decoded.message}`);
-    return undefined;
-  }
-  const document = readDocument(name, decoded.text);
-  if ('message' in document) {
-    faults.push(document.message);
-    return undefined;
-  }
-  return { text: decoded.text, document };
+  const document = 'message' in decoded ? { message: `${name}: ${decoded.message}` } : readDocument(name, decoded.text);
+  if (!('message' in document) && 'text' in decoded) return { bytes, hash, text: decoded.text, document };
+  if ('message' in document) faults.push(document.message);
+  return undefined;
 }
 
 interface TokenPlan {
@@ -166,7 +155,7 @@ function planTokens({ box, clock }: SetupParts, applied: Applied, setup: Setup |
 
 interface Wanted {
   readonly setup?: ReadSetup | undefined;
-  readonly config?: ReadConfig | undefined;
+  readonly config?: CardDocument | undefined;
   readonly plan?: Plan | undefined;
   readonly tokens: TokenPlan;
 }
@@ -239,23 +228,18 @@ function grantedBy(setup: ReadSetup | undefined, applied: Applied): readonly str
 function identityFor(
   { box, clock }: SetupParts,
   names: readonly string[],
-): Pick<Identified, 'file' | 'changes' | 'notes'> {
+): NewIdentity & { readonly notes: readonly string[] } {
   const nowMs = clock.wallMs();
   const found = findIdentity(box);
-  if (found.kind === 'none') return { ...planIdentity(box, names, nowMs), notes: ['the box has an identity now'] };
-  if (found.kind === 'damaged') {
-    const fate = found.authority === undefined ? 'a new one, to be trusted again' : 'made whole by the same authority';
-    return {
-      ...planIdentity(box, names, nowMs, found.authority),
-      notes: [`the identity was damaged (${found.what}): ${fate}`],
-    };
-  }
-  const { identity } = found;
-  if (!needsRenewal(identity, names, nowMs)) return { file: identity, changes: [], notes: [] };
-  return {
-    ...planIdentity(box, names, nowMs, identity.authority),
-    notes: ['the certificate is renewed, by the same authority'],
+  if (found.kind === 'whole' && !needsRenewal(found.identity, names, nowMs))
+    return { file: found.identity, changes: [], notes: [] };
+  const authority = authorityOf(found);
+  const notes = {
+    none: 'the box has an identity now',
+    whole: 'the certificate is renewed, by the same authority',
+    damaged: `the identity was damaged (${found.kind === 'damaged' ? found.what : ''}): ${
+      authority === undefined ? 'a new one, to be trusted again' : 'made whole by the same authority'
+    }`,
   };
+  return { ...planIdentity(box, names, nowMs, authority), notes: [notes[found.kind]] };
 }
-
-type Identified = ReturnType<typeof planIdentity> & { readonly notes: readonly string[] };

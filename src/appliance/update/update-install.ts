@@ -64,7 +64,7 @@ export function installUpdate(options: InstallOptions): Installed {
       verifyParts(bundle, options);
       write({ bundle, device, slot, state, options });
     } finally {
-      closeRoot(device);
+      closeSync(device);
     }
     return { slot, manifest: bundle.manifest };
   } finally {
@@ -204,10 +204,6 @@ function openRoot(device: string): number {
       hint: isBusy ? 'It is mounted, or another update is at work on it.' : 'Are you root?',
     });
   }
-}
-
-function closeRoot(fd: number): void {
-  closeSync(fd);
 }
 
 /**
