@@ -357,7 +357,6 @@ const pure = [
   'collector/limits.ts',
   'cli/connection/boxes.ts',
   'cli/connection/fingerprint.ts',
-  'appliance/identity/avahi.ts',
   'shared/base/backoff.ts',
   'shared/host/status-text.ts',
   'shared/base/errors.ts',

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { before, describe, test } from 'node:test';
-import { avahiService } from '../../src/appliance/identity/avahi.ts';
+import { avahiService } from '../../src/appliance/identity/identity.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, startProcess, temporaryDirectory } from './daemon.ts';
 import { makeIsland } from './island.ts';

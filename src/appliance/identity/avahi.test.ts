@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { avahiService } from './avahi.ts';
+import { avahiService } from './identity.ts';
 
 function records(xml: string): string[] {
   return [...xml.matchAll(/<txt-record>(.*)<\/txt-record>/g)].map((match) => match[1] ?? '');

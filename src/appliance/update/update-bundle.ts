@@ -3,9 +3,12 @@
  * and the parts it lists with their hashes, one behind the other and nothing after them. What is not signed is not read.
  */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
-import { fstatSync, readFileSync, readSync } from 'node:fs';
+import { fstatSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { Cursor } from '../tar.ts';
+import { instantOfMs } from '../../shared/base/instant.ts';
+import { writeSynced } from '../disk.ts';
+import { Cursor, filePieces, tarPieces } from '../tar.ts';
 import { parseVersion } from './release.ts';
 
 export interface Part {
@@ -72,7 +75,7 @@ export function openBundle(fd: number, publicKey: KeyObject): Bundle {
 }
 
 /** The bytes before the parts. */
-export function bundleHead(manifest: Manifest, privateKey: KeyObject): Buffer {
+function bundleHead(manifest: Manifest, privateKey: KeyObject): Buffer {
   const text = Buffer.from(`${JSON.stringify(manifest)}\n`);
   readManifest(text);
   return Buffer.concat([Buffer.from(`${magic} ${text.length}\n`), sign(null, text, privateKey), text]);
@@ -84,7 +87,7 @@ export function readPublicKey(file: string): KeyObject {
 }
 
 /** Throws CONFIG_INVALID. */
-export function readPrivateKey(file: string): KeyObject {
+function readPrivateKey(file: string): KeyObject {
   return ed25519(file, () => createPrivateKey(readFileSync(file)));
 }
 
@@ -165,4 +168,73 @@ function malformed(what: string): LinesideError {
   return new LinesideError('MALFORMED', `the file is no bundle that can be used: ${what}`, {
     hint: 'Get it again from where it came from.',
   });
+}
+
+// Making a bundle out of an image build: the boot directory of a slot and the image of its root.
+
+export interface PackOptions {
+  readonly rootImage: string;
+  readonly bootDir: string;
+  /** Private key, PEM. */
+  readonly keyFile: string;
+  readonly out: string;
+  readonly version: string;
+  readonly board: string;
+  /** The one date in it: the same inputs give the same bytes. */
+  readonly builtAtS: number;
+}
+
+/** Answers the manifest; the file appears whole. */
+export function packBundle(options: PackOptions): Manifest {
+  const { rootImage, bootDir, keyFile, out, version, board, builtAtS } = options;
+  const key = readPrivateKey(keyFile);
+  const boot = bootEntries(bootDir, builtAtS);
+  const root = (): Iterable<Buffer> => filePieces(rootImage, statSync(rootImage).size);
+  const manifest: Manifest = {
+    version,
+    board,
+    builtAt: instantOfMs(builtAtS * 1000),
+    parts: [
+      { name: 'boot', ...measured(tarPieces(boot)) },
+      { name: 'root', ...measured(root()) },
+    ],
+  };
+  const temporary = `${out}.new`;
+  try {
+    writeSynced(temporary, bundlePieces(), 'w', 0o644);
+    renameSync(temporary, out);
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+  return manifest;
+
+  function* bundlePieces(): Generator<Buffer, void, void> {
+    yield bundleHead(manifest, key);
+    yield* tarPieces(boot);
+    yield* root();
+  }
+}
+
+/** A directory before what is in it, names in the order of their bytes. */
+function bootEntries(bootDir: string, mtimeS: number): Parameters<typeof tarPieces>[0] {
+  return readdirSync(bootDir, { recursive: true, encoding: 'utf8' })
+    .sort((a, b) => (a < b ? -1 : 1))
+    .map((path) => {
+      const source = join(bootDir, path);
+      const stat = statSync(source);
+      const common = { path, mtimeS, owner: '', group: '' };
+      if (stat.isDirectory()) return { ...common, isDirectory: true, bytes: 0, mode: 0o755, content: () => [] };
+      const content = (): Iterable<Buffer> => filePieces(source, stat.size);
+      return { ...common, isDirectory: false, bytes: stat.size, mode: 0o644, content };
+    });
+}
+
+function measured(pieces: Iterable<Buffer>): Pick<Part, 'bytes' | 'sha256'> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for (const piece of pieces) {
+    hash.update(piece);
+    bytes += piece.length;
+  }
+  return { bytes, sha256: hash.digest('hex') };
 }

@@ -94,7 +94,7 @@ function addPack(update: Command, io: Io, version: string): void {
     .option('--board <name>', 'what it runs on', 'raspberry-pi-arm64')
     .option('--release <version>', 'its version; default: of this lineside')
     .action(async (options: Record<'root' | 'boot' | 'key' | 'out' | 'board' | 'release', string>) => {
-      const { packBundle } = await import('./update-pack.ts');
+      const { packBundle } = await import('./update-bundle.ts');
       const epoch = Number(io.env['SOURCE_DATE_EPOCH'] ?? Number.NaN);
       const manifest = packBundle({
         rootImage: options.root,

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { UpdateTarget } from './boot-partition.ts';
 import { renderSlots, type Slot, settled } from './slots.ts';
+import { type PackOptions, packBundle } from './update-bundle.ts';
 import { type Installed, type InstallOptions, installUpdate } from './update-install.ts';
-import { type PackOptions, packBundle } from './update-pack.ts';
 
 export interface TestBox {
   readonly dir: string;
