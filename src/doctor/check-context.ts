@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
 import { createInventory } from '../line/port/inventory.ts';
 import { parseTokens, type StoredToken } from '../shared/auth/tokens.ts';
-import type { Clock } from '../shared/base/clock.ts';
+import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import type { Config } from '../shared/config/config.ts';
 import { isCredential } from '../shared/config/credential.ts';
@@ -83,6 +83,17 @@ export interface Check extends CheckName {
 /** Without a configuration such a check has no finding: the check of the configuration says why. */
 export function configured(run: (context: ConfiguredContext) => Promise<readonly Finding[]>): Check['run'] {
   return async (context) => (context.config === undefined ? [] : run({ ...context, config: context.config }));
+}
+
+/** What `work` resolves to, or `late` at the limit: what hangs is not waited for. */
+export async function within<T>(clock: Clock, limitMs: number, work: Promise<T>, late: T): Promise<T> {
+  let result = late;
+  await endsWithin(
+    clock,
+    limitMs,
+    work.then((found) => (result = found)),
+  );
+  return result;
 }
 
 /** Bytes of a file that a key names, or the finding that it cannot be read; `what` is unknown if only root may read it. */

@@ -1,8 +1,7 @@
 /** All checks, in the order in which they are shown, and how they are run: at once, each with its limit. */
-import { endsWithin } from '../shared/base/clock.ts';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
 import { type Checked, type Finding, failed, skipped, worst } from './check.ts';
-import type { Check, CheckContext } from './check-context.ts';
+import { type Check, type CheckContext, within } from './check-context.ts';
 import { brokerCheck } from './checks/broker.ts';
 import { certificatesCheck } from './checks/certificates.ts';
 import { configurationCheck, tokensCheck, webhooksCheck } from './checks/configuration.ts';
@@ -62,15 +61,11 @@ export async function runChecks(
 
 async function runCheck(context: CheckContext, { name, title, limitMs = usualLimitMs, run }: Check): Promise<Checked> {
   const started = context.clock.monoMs();
-  let findings: readonly Finding[] = [late(limitMs)];
+  let findings: readonly Finding[];
   try {
-    await endsWithin(
-      context.clock,
-      limitMs,
-      run(context).then((found) => (findings = found)),
-    );
+    findings = await within(context.clock, limitMs, run(context), [late(limitMs)]);
   } catch (error) {
-    const why = systemCode(error) === '' ? messageOf(error).split('\n')[0] : systemCode(error);
+    const why = systemCode(error) || messageOf(error).split('\n')[0];
     findings = [failed(`this could not be looked at: ${why ?? ''}`, 'Keep a support bundle and report it.')];
   }
   const known = findings.length > 0 ? findings : [skipped('the configuration cannot be read', 'See configuration.')];

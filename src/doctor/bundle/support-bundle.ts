@@ -2,10 +2,9 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { tarPieces } from '../../appliance/tar.ts';
-import { endsWithin } from '../../shared/base/clock.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
-import { type CheckContext, type ContextOptions, namedFiles, readContext } from '../check-context.ts';
+import { type CheckContext, type ContextOptions, namedFiles, readContext, within } from '../check-context.ts';
 import { isSecretName, Redactor } from '../redactor.ts';
 import { namesIn, readSafely } from '../safe-files.ts';
 import { type Collector, collectors, isPart, isUnknownVariable, type LeftOut, type Part } from './bundle-parts.ts';
@@ -55,17 +54,12 @@ async function collected(
   context: CheckContext,
   { what, limitMs, collect }: Collector,
 ): Promise<readonly (Part | LeftOut)[]> {
-  let found: readonly (Part | LeftOut)[] = [{ what, why: `it did not end within ${limitMs / 1000} s` }];
+  const leftOut = (why: string) => [{ what, why }];
   try {
-    await endsWithin(
-      context.clock,
-      limitMs,
-      collect(context).then((pieces) => (found = pieces)),
-    );
+    return await within(context.clock, limitMs, collect(context), leftOut(`it did not end within ${limitMs / 1000} s`));
   } catch (error) {
-    found = [{ what, why: systemCode(error) || (messageOf(error).split('\n')[0] ?? '') }];
+    return leftOut(systemCode(error) || (messageOf(error).split('\n')[0] ?? ''));
   }
-  return found;
 }
 
 function rendered({ content }: Part, redactor: Redactor): string {

@@ -2,10 +2,10 @@
 import { lookup } from 'node:dns/promises';
 import { connect, isIP, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { type Finding, failed, ok, skipped, warning } from '../check.ts';
-import { type Check, type CheckContext, type ConfiguredContext, configured } from '../check-context.ts';
+import { type Check, type CheckContext, type ConfiguredContext, configured, within } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
 /** A resolver asks each server for 5 s, twice; who waits longer than one round has no working DNS. */
@@ -109,17 +109,11 @@ async function hasDefaultRoute({ roots }: CheckContext): Promise<boolean> {
 
 export async function resolveName(clock: Clock, host: string): Promise<Resolved> {
   if (isIP(host) !== 0) return { kind: 'address', addresses: [host] };
-  let result: Resolved = { kind: 'late' };
   const asked = lookup(host, { all: true }).then(
-    (all) => {
-      result = { kind: 'address', addresses: all.map(({ address }) => address) };
-    },
-    (error: unknown) => {
-      result = { kind: 'failed', code: systemCode(error) || 'unknown' };
-    },
+    (all): Resolved => ({ kind: 'address', addresses: all.map(({ address }) => address) }),
+    (error: unknown): Resolved => ({ kind: 'failed', code: systemCode(error) || 'unknown' }),
   );
-  await endsWithin(clock, nameLimitMs, asked);
-  return result;
+  return within(clock, nameLimitMs, asked, { kind: 'late' });
 }
 
 export type Connected =

@@ -5,7 +5,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { ClientError, Status } from 'nice-grpc';
-import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { pidsOfUnit } from '../../shared/base/processes.ts';
 import type { Config } from '../../shared/config/config.ts';
@@ -15,7 +15,7 @@ import { lineside } from '../../shared/gen/proto.js';
 import { promisedSockets } from '../../shared/host/listeners.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
-import { type Check, type CheckContext, type ConfiguredContext, configured } from '../check-context.ts';
+import { type Check, type CheckContext, type ConfiguredContext, configured, within } from '../check-context.ts';
 import { Redactor } from '../redactor.ts';
 import { isThere } from '../safe-files.ts';
 import { runTool } from '../tool.ts';
@@ -221,30 +221,23 @@ export async function ask(
   socketPath: string,
   path: string,
 ): Promise<{ readonly status: number; readonly body: string } | 'late' | 'refused' | 'denied'> {
-  let result: Awaited<ReturnType<typeof ask>> = 'late';
   const sent = request({ socketPath, path, agent: false });
-  const done = new Promise<void>((resolve) => {
-    sent.once('error', (error) => {
-      result = systemCode(error) === 'EACCES' ? 'denied' : 'refused';
-      resolve();
-    });
+  const answered = new Promise<Awaited<ReturnType<typeof ask>>>((resolve) => {
+    sent.once('error', (error) => resolve(systemCode(error) === 'EACCES' ? 'denied' : 'refused'));
     sent.once('response', (response) => {
       const parts: Buffer[] = [];
       let bytes = 0;
-      const end = (): void => {
-        result = { status: response.statusCode ?? 0, body: Buffer.concat(parts).toString('utf8') };
-        resolve();
-      };
       response.on('data', (part: Buffer) => {
         bytes += part.length;
         if (bytes <= answerLimitBytes) parts.push(part);
         else response.destroy();
       });
-      response.once('close', end);
+      const { statusCode: status = 0 } = response;
+      response.once('close', () => resolve({ status, body: Buffer.concat(parts).toString('utf8') }));
     });
     sent.end();
   });
-  await endsWithin(clock, answerLimitMs, done);
+  const result = await within(clock, answerLimitMs, answered, 'late');
   sent.destroy();
   return result;
 }
@@ -304,18 +297,14 @@ async function troubleAt(clock: Clock, address: string): Promise<string> {
   const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(address) ?? [];
   const own = host === '[::]' ? '::1' : host === '0.0.0.0' ? '127.0.0.1' : host.replace(/^\[|\]$/g, '');
   const socket = connect(address.startsWith('/') ? { path: address } : { host: own, port: Number(port) });
-  let trouble = `no connection within ${answerLimitMs / 1000} s`;
-  const done = new Promise<void>((resolve) => {
-    socket.once('connect', () => {
-      trouble = '';
-      resolve();
-    });
+  const answered = new Promise<string>((resolve) => {
+    socket.once('connect', () => resolve(''));
     socket.once('error', (error) => {
-      trouble = systemCode(error) === 'EACCES' ? '' : `no connection is accepted (${systemCode(error)})`;
-      resolve();
+      const code = systemCode(error);
+      resolve(code === 'EACCES' ? '' : `no connection is accepted (${code})`);
     });
   });
-  await endsWithin(clock, answerLimitMs, done);
+  const trouble = await within(clock, answerLimitMs, answered, `no connection within ${answerLimitMs / 1000} s`);
   socket.destroy();
   return trouble;
 }

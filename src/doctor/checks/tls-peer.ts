@@ -4,11 +4,11 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
-import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { type Finding, failed, ok, skipped, warning } from '../check.ts';
-import { type CheckContext, readNamedFile } from '../check-context.ts';
+import { type CheckContext, readNamedFile, within } from '../check-context.ts';
 import { type Connected, connectTo, type Host, judgeConnect, resolveName } from './network.ts';
 
 const tlsLimitMs = 5_000;
@@ -124,12 +124,7 @@ async function handshake(clock: Clock, connected: Connected, { host }: Host, ca:
       resolve({ kind: 'failed', code: systemCode(error) || messageOf(error) });
     }
   });
-  let result: Handshake = { kind: 'late' };
-  await endsWithin(
-    clock,
-    tlsLimitMs,
-    done.then((found) => (result = found)),
-  );
+  const result = await within(clock, tlsLimitMs, done, { kind: 'late' });
   tls?.destroy();
   socket.destroy();
   return result;
