@@ -4,7 +4,7 @@ import { it } from 'node:test';
 import type { HostFacts } from '../shared/host/host-facts.ts';
 import { type DiskFacts, isReadOnlyIn, judgeDatabase, judgeDisk } from './checks/disk.ts';
 import { judgeClock, judgeMachine, judgeSlots } from './checks/machine.ts';
-import { judged, table } from './table.fixture.ts';
+import { judged } from './table.fixture.ts';
 
 const clock = { nowMs: Date.UTC(2026, 10, 22), state: 'synced', builtMs: 0, uptimeS: 5_000 } as const;
 judged('the clock', judgeClock, clock, [
@@ -112,21 +112,11 @@ judged('the machine', judgeMachine, host, [
 
 const slot = { name: 'a', trying: false, dataLost: false, updateFailed: false };
 const slotFile = '# lineside slot good=a try=- left=0\nos_prefix=a/\n';
-table('the slots', [
-  ['a good slot', () => judgeSlots({ slot, slotFile }), 'ok', /slot a, known to be good/],
-  ['another machine', () => judgeSlots({ slot: null, slotFile: '' }), 'skipped', /no appliance/],
-  ['a slot on trial', () => judgeSlots({ slot: { ...slot, trying: true }, slotFile }), 'warning', /on trial/],
-  [
-    'an update that failed',
-    () => judgeSlots({ slot: { ...slot, updateFailed: true }, slotFile }),
-    'warning',
-    /slot a runs again/,
-  ],
-  [
-    'data in memory alone',
-    () => judgeSlots({ slot: { ...slot, dataLost: true }, slotFile }),
-    'failed',
-    /data partition/,
-  ],
-  ['a damaged slot.txt', () => judgeSlots({ slot, slotFile: 'garbage' }), 'failed', /damaged/],
+judged('the slots', judgeSlots, { slot, slotFile }, [
+  ['a good slot', {}, 'ok', /slot a, known to be good/],
+  ['another machine', { slot: null, slotFile: '' }, 'skipped', /no appliance/],
+  ['a slot on trial', { slot: { ...slot, trying: true } }, 'warning', /on trial/],
+  ['an update that failed', { slot: { ...slot, updateFailed: true } }, 'warning', /slot a runs again/],
+  ['data in memory alone', { slot: { ...slot, dataLost: true } }, 'failed', /data partition/],
+  ['a damaged slot.txt', { slotFile: 'garbage' }, 'failed', /damaged/],
 ]);

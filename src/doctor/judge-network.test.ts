@@ -2,48 +2,24 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { brokerPeer, judgeLogin } from './checks/broker.ts';
-import { hostsIn, judgeConnect, judgeNetwork } from './checks/network.ts';
+import { hostsIn, judgeConnect, judgeNetwork, type Resolved } from './checks/network.ts';
 import { judgeJournal } from './checks/service.ts';
 import { judgeTls } from './checks/tls-peer.ts';
 import { judgeCollector } from './checks/upstream.ts';
-import { table } from './table.fixture.ts';
+import { judged, table } from './table.fixture.ts';
 
 const nowMs = Date.UTC(2026, 10, 22);
 const broker = { key: 'kafka.bootstrap', host: 'b.example', port: 9093 };
 const resolved = { kind: 'address', addresses: ['192.0.2.1'] } as const;
-table('the network', [
-  [
-    'a name that resolves',
-    () => judgeNetwork({ hasRoute: true, hosts: [{ ...broker, resolved }] }),
-    'ok',
-    /b\.example is 192\.0\.2\.1/,
-  ],
-  ['nobody to call', () => judgeNetwork({ hasRoute: true, hosts: [] }), 'ok', /way out/],
-  ['no route and nobody to call', () => judgeNetwork({ hasRoute: false, hosts: [] }), 'ok', /none is needed/],
-  [
-    'no route',
-    () => judgeNetwork({ hasRoute: false, hosts: [{ ...broker, resolved }] }),
-    'warning',
-    /no default route/,
-  ],
-  [
-    'no such name',
-    () => judgeNetwork({ hasRoute: true, hosts: [{ ...broker, resolved: { kind: 'failed', code: 'ENOTFOUND' } }] }),
-    'failed',
-    /DNS: b\.example.*no such name/,
-  ],
-  [
-    'no DNS server',
-    () => judgeNetwork({ hasRoute: true, hosts: [{ ...broker, resolved: { kind: 'failed', code: 'EAI_AGAIN' } }] }),
-    'failed',
-    /no DNS server answers/,
-  ],
-  [
-    'DNS that hangs',
-    () => judgeNetwork({ hasRoute: true, hosts: [{ ...broker, resolved: { kind: 'late' } }] }),
-    'failed',
-    /DNS does not answer/,
-  ],
+const hosts = (found: Resolved) => [{ ...broker, resolved: found }];
+judged('the network', judgeNetwork, { hasRoute: true, hosts: hosts(resolved) }, [
+  ['a name that resolves', {}, 'ok', /b\.example is 192\.0\.2\.1/],
+  ['nobody to call', { hosts: [] }, 'ok', /way out/],
+  ['no route and nobody to call', { hasRoute: false, hosts: [] }, 'ok', /none is needed/],
+  ['no route', { hasRoute: false }, 'warning', /no default route/],
+  ['no such name', { hosts: hosts({ kind: 'failed', code: 'ENOTFOUND' }) }, 'failed', /DNS: b\.example.*no such name/],
+  ['no DNS server', { hosts: hosts({ kind: 'failed', code: 'EAI_AGAIN' }) }, 'failed', /no DNS server answers/],
+  ['DNS that hangs', { hosts: hosts({ kind: 'late' }) }, 'failed', /DNS does not answer/],
 ]);
 
 it('reads lists of hosts', () => {
@@ -137,15 +113,10 @@ table('the collector', [
   ['anything else', () => [judgeCollector('DATA_LOSS')], 'failed', /DATA_LOSS/],
 ]);
 
-table('the journal', [
-  ['a quiet day', () => judgeJournal({ kind: 'read', lines: [] }), 'ok', /no error/],
-  [
-    'errors',
-    () => judgeJournal({ kind: 'read', lines: ['a', 'error boom token=abcdefgh'] }),
-    'warning',
-    /2 errors.*boom token=\[removed\]/,
-  ],
-  ['no journal', () => judgeJournal({ kind: 'missing', lines: [] }), 'skipped', /journalctl/],
-  ['one that is not for this user', () => judgeJournal({ kind: 'denied', lines: [] }), 'skipped', /root/],
-  ['one that hangs', () => judgeJournal({ kind: 'late', lines: [] }), 'skipped', /did not end/],
+judged('the journal', judgeJournal, { kind: 'read', lines: [] }, [
+  ['a quiet day', {}, 'ok', /no error/],
+  ['errors', { lines: ['a', 'error boom token=abcdefgh'] }, 'warning', /2 errors.*boom token=\[removed\]/],
+  ['no journal', { kind: 'missing' }, 'skipped', /journalctl/],
+  ['one that is not for this user', { kind: 'denied' }, 'skipped', /root/],
+  ['one that hangs', { kind: 'late' }, 'skipped', /did not end/],
 ]);

@@ -1,13 +1,14 @@
 /** What the checks of the service and its ports say of what they were told: the good state, and every bad one. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { checkLines, oneLine, summaryLine } from './check.ts';
+import { checkLines, ok, oneLine, summaryLine } from './check.ts';
+import type { Tokens } from './check-context.ts';
 import { judgeConfiguration, judgeTokens, shownFault } from './checks/configuration.ts';
 import { judgeRights, type RightsFact } from './checks/permissions.ts';
 import { judgeService, type ServiceFacts } from './checks/service.ts';
-import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts } from './checks/uart.ts';
+import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts, type UartFacts } from './checks/uart.ts';
 import { Redactor } from './redactor.ts';
-import { judged, table } from './table.fixture.ts';
+import { judged } from './table.fixture.ts';
 
 const settings = new Map([['log.max_bytes', { value: 1, source: 'file' as const }]]);
 const configFile = { file: '/etc/lineside/lineside.toml', kind: 'read', trouble: '', faults: [], settings } as const;
@@ -35,18 +36,14 @@ it('quotes nothing back that was typed where a file name belongs', () => {
 
 const token = { name: 'a', roles: ['viewer', 'admin'], sha256: '0'.repeat(64), createdAt: '' } as const;
 const tokens = { kind: 'read', what: '', tokens: [token, token] } as const;
-table('the tokens', [
-  ['two tokens', () => judgeTokens(tokens, true), 'ok', /2 stored \(2 viewer, 2 admin\)/],
-  ['none on a box that nobody reaches', () => judgeTokens({ ...tokens, tokens: [] }, false), 'ok', /no token/],
-  ['none on the network', () => judgeTokens({ ...tokens, tokens: [] }, true), 'warning', /token add/],
-  [
-    'a damaged file',
-    () => judgeTokens({ ...tokens, kind: 'damaged', what: 'it is no JSON' }, true),
-    'failed',
-    /no JSON/,
-  ],
-  ['a directory', () => judgeTokens({ ...tokens, kind: 'odd', what: 'a directory' }, true), 'failed', /a directory/],
-  ['a file that is not for this user', () => judgeTokens({ ...tokens, kind: 'denied' }, true), 'skipped', /as root/],
+const judgeAll = (given: Tokens & { isExposed: boolean }) => judgeTokens(given, given.isExposed);
+judged('the tokens', judgeAll, { ...tokens, isExposed: true }, [
+  ['two tokens', {}, 'ok', /2 stored \(2 viewer, 2 admin\)/],
+  ['none on a box that nobody reaches', { tokens: [], isExposed: false }, 'ok', /no token/],
+  ['none on the network', { tokens: [] }, 'warning', /token add/],
+  ['a damaged file', { kind: 'damaged', what: 'it is no JSON' }, 'failed', /no JSON/],
+  ['a directory', { kind: 'odd', what: 'a directory' }, 'failed', /a directory/],
+  ['a file that is not for this user', { kind: 'denied' }, 'skipped', /as root/],
 ]);
 
 it('says how many tokens there are also behind the redactor', () => {
@@ -85,54 +82,33 @@ const port: PortFacts = {
   holders: nobody,
   openable: true,
 };
-const uart = (over: Partial<PortFacts> = {}) =>
-  judgeUart({ ports: [{ ...port, ...over }], wanted: port.name, wantedIs: 'listed', simulate: false });
-table('the UART', [
-  ['a port that is there', () => uart(), 'ok', /one port: \/dev\/ttyUSB0/],
+const uart: UartFacts = { ports: [port], wanted: port.name, wantedIs: 'listed', simulate: false };
+judged('the UART', judgeUart, uart, [
+  ['a port that is there', {}, 'ok', /one port: \/dev\/ttyUSB0/],
   [
     'lineside as its holder',
-    () => uart({ holders: { holders: [{ ...cat, isLineside: true }], unseen: 0 } }),
+    { ports: [{ ...port, holders: { holders: [{ ...cat, isLineside: true }], unseen: 0 } }] },
     'ok',
     /open in lineside \(process 77\)/,
   ],
   [
     'another program on it',
-    () => uart({ holders: { holders: [cat], unseen: 0 } }),
+    { ports: [{ ...port, holders: { holders: [cat], unseen: 0 } }] },
     'failed',
     /held open by cat \(process 77\)/,
   ],
   [
     'another program on another port',
-    () => uart({ isWanted: false, holders: { holders: [cat], unseen: 0 } }),
+    { ports: [{ ...port, isWanted: false, holders: { holders: [cat], unseen: 0 } }] },
     'warning',
     /cat/,
   ],
-  ['processes that cannot be seen', () => uart({ holders: { holders: [], unseen: 3 } }), 'ok', /3 processes/],
-  ['a user without the right', () => uart({ openable: false }), 'ok', /dialout/],
-  [
-    'no port',
-    () => judgeUart({ ports: [], wanted: '', wantedIs: 'none', simulate: false }),
-    'warning',
-    /no serial port/,
-  ],
-  [
-    'the simulated line alone',
-    () => judgeUart({ ports: [], wanted: '', wantedIs: 'none', simulate: true }),
-    'ok',
-    /simulated/,
-  ],
-  [
-    'a port that is gone',
-    () => judgeUart({ ports: [port], wanted: '/dev/x', wantedIs: 'missing', simulate: false }),
-    'failed',
-    /not there/,
-  ],
-  [
-    'a path that is no port',
-    () => judgeUart({ ports: [port], wanted: '/dev/x', wantedIs: 'unlisted', simulate: false }),
-    'failed',
-    /extra_ports/,
-  ],
+  ['processes that cannot be seen', { ports: [{ ...port, holders: { holders: [], unseen: 3 } }] }, 'ok', /3 processes/],
+  ['a user without the right', { ports: [{ ...port, openable: false }] }, 'ok', /dialout/],
+  ['no port', { ports: [], wanted: '', wantedIs: 'none' }, 'warning', /no serial port/],
+  ['the simulated line alone', { ports: [], wanted: '', wantedIs: 'none', simulate: true }, 'ok', /simulated/],
+  ['a port that is gone', { wanted: '/dev/x', wantedIs: 'missing' }, 'failed', /not there/],
+  ['a path that is no port', { wanted: '/dev/x', wantedIs: 'unlisted' }, 'failed', /extra_ports/],
 ]);
 
 const quiet: ConsoleFacts = {
@@ -169,33 +145,20 @@ const right: RightsFact = {
   rule: 'secret',
   user,
 };
-table('the permissions', [
-  ['a secret of the group', () => [...judgeRights(right), { state: 'ok', found: '', todo: '' }], 'ok', /^/],
-  ['a secret that all may read', () => judgeRights({ ...right, mode: 0o644 }), 'warning', /0644.*chmod o-rwx/],
-  ['a secret that all may write', () => judgeRights({ ...right, mode: 0o666 }), 'failed', /changed by everybody/],
-  ['a secret that its group may write', () => judgeRights({ ...right, mode: 0o660 }), 'warning', /by its group/],
-  [
-    'a secret that the service may not read',
-    () => judgeRights({ ...right, mode: 0o600 }),
-    'failed',
-    /user 900.*may not read/,
-  ],
-  ['a missing file', () => judgeRights({ ...right, is: 'missing' }), 'failed', /missing/],
-  ['a file that cannot be seen', () => judgeRights({ ...right, is: 'unseen' }), 'skipped', /root/],
-  ['a FIFO', () => judgeRights({ ...right, is: 'odd', kind: 'a FIFO' }), 'failed', /a FIFO/],
-  [
-    'a directory of somebody else',
-    () => judgeRights({ ...right, rule: 'directory', mode: 0o755 }),
-    'failed',
-    /write in/,
-  ],
-  ['a port of another group', () => judgeRights({ ...right, rule: 'port', gid: 5, mode: 0o660 }), 'failed', /dialout/],
-  [
-    'a port of dialout',
-    () => [...judgeRights({ ...right, rule: 'port', gid: 20, mode: 0o660 }), { state: 'ok', found: '', todo: '' }],
-    'ok',
-    /^/,
-  ],
+const orFine = (fact: RightsFact) =>
+  judgeRights(fact).concat(judgeRights(fact).length > 0 ? [] : ok('nothing is wrong'));
+judged('the permissions', orFine, right, [
+  ['a secret of the group', {}, 'ok', /^/],
+  ['a secret that all may read', { mode: 0o644 }, 'warning', /0644.*chmod o-rwx/],
+  ['a secret that all may write', { mode: 0o666 }, 'failed', /changed by everybody/],
+  ['a secret that its group may write', { mode: 0o660 }, 'warning', /by its group/],
+  ['a secret that the service may not read', { mode: 0o600 }, 'failed', /user 900.*may not read/],
+  ['a missing file', { is: 'missing' }, 'failed', /missing/],
+  ['a file that cannot be seen', { is: 'unseen' }, 'skipped', /root/],
+  ['a FIFO', { is: 'odd', kind: 'a FIFO' }, 'failed', /a FIFO/],
+  ['a directory of somebody else', { rule: 'directory', mode: 0o755 }, 'failed', /write in/],
+  ['a port of another group', { rule: 'port', gid: 5, mode: 0o660 }, 'failed', /dialout/],
+  ['a port of dialout', { rule: 'port', gid: 20, mode: 0o660 }, 'ok', /^/],
 ]);
 
 describe('what is shown', () => {

@@ -78,7 +78,7 @@ test('a backup is made beside a configuration with a fault elsewhere, which is r
   appendFileSync(where.configFile, '[kafka]\npartitons = 3\n');
   const made = await run('backup', where.file, '--config', where.configFile);
   assert.deepEqual(
-    [made.status, /^lineside: warning: .*a fault:\n {2}line \d+: kafka\.partitons: no such key/.test(made.err)],
+    [made.status, /^lineside: warning: .*has faults:\n {2}line \d+: kafka\.partitons: no such key/.test(made.err)],
     [0, true],
     made.err,
   );
