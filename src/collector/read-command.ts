@@ -105,7 +105,7 @@ const { EntryClock, UpstreamGap } = lineside.v1;
 /** Corrections of one log that are held in memory: one for each boot without a clock, usually. */
 const MAX_CORRECTIONS_HELD = 100_000;
 
-export interface GapShown {
+interface GapShown {
   readonly cause: 'notStored' | 'overtaken' | 'logReplaced' | 'tooLarge' | 'notHere';
   readonly firstId: Long;
   readonly lastId: Long;

@@ -4,9 +4,9 @@
  */
 
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
-import { type Clock, endsWithin, pause, type Timer } from '../../shared/base/clock.ts';
+import { type Clock, endsWithin, pause, type Timer, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Broker, BrokerState, OutgoingMessage, Settled } from '../kafka/face.ts';
+import type { Broker, BrokerState, Outcome, OutgoingMessage } from '../kafka/face.ts';
 import type { BatchRange, SendOutcome, Transport, TransportState } from './face.ts';
 import { SCHEMA_VERSION } from './packer.ts';
 
@@ -37,6 +37,12 @@ export interface KafkaTransportOptions {
   readonly clock: Clock;
 }
 
+interface InFlight {
+  readonly id: number;
+  /** By the broker's report. */
+  outcome?: Outcome;
+}
+
 export class KafkaTransport implements Transport {
   readonly name = 'kafka';
   readonly connectBytes: number;
@@ -46,7 +52,7 @@ export class KafkaTransport implements Transport {
   /** Called when the broker has connected or disconnected. */
   #onChange: () => void = () => {};
   #changed: () => void = () => {};
-  #settle: ((settled: Settled) => void) | undefined;
+  #inFlight: InFlight | undefined;
   #nextId = 1;
   #state: TransportState = { connected: false, reason: 'not tried yet' };
   #keptSinceMs = 0;
@@ -101,29 +107,18 @@ export class KafkaTransport implements Transport {
     if (broker === undefined || signal.aborted)
       return { kind: 'unreached', reason: 'there is no connection', wireBytes: 0 };
     const message = kafkaMessage(this.#nextId++, topic, deviceId, batch);
-    const gaveUp = Promise.withResolvers<undefined>();
-    const giveUp = (): void => gaveUp.resolve(undefined);
-    const settled = Promise.withResolvers<Settled>();
-    this.#settle = (one) => {
-      if (one.id === message.id) settled.resolve(one);
-    };
+    const inFlight: InFlight = { id: message.id };
+    this.#inFlight = inFlight;
     const offered = broker.offer(message);
     if (offered !== 'taken') {
       this.#gone(broker);
       return { kind: 'unreached', reason: this.#state.reason, wireBytes: 0 };
     }
-    // A listener that stays would keep the batch in memory for as long as the signals behind this one.
-    signal.addEventListener('abort', giveUp, { once: true });
     // librdkafka would send it again over the next connection, and the budget would not know.
-    this.#onChange = () => {
-      if (!broker.state().connected) giveUp();
-    };
-    const first = await Promise.race([settled.promise, gaveUp.promise]);
-    signal.removeEventListener('abort', giveUp);
-    this.#onChange = () => {};
-    this.#settle = undefined;
+    await this.#until(() => inFlight.outcome !== undefined || !broker.state().connected, signal);
+    this.#inFlight = undefined;
     const reason = signal.aborted ? 'it is being stopped' : broker.state().reason;
-    const outcome = first?.outcome ?? { kind: 'unreached' as const, reason };
+    const outcome = inFlight.outcome ?? { kind: 'unreached' as const, reason };
     if (outcome.kind === 'acknowledged') {
       this.#is({ connected: true, reason: '' });
       return { kind: 'stored', wireBytes: cost };
@@ -151,21 +146,27 @@ export class KafkaTransport implements Transport {
     const broker = this.#broker ?? (await newBroker());
     if (signal.aborted || this.#stopped) throw this.#unreached('it is being stopped');
     if (this.#broker === undefined) this.#begin(broker);
-    const there = Promise.withResolvers<void>();
-    const check = (): void => {
-      if (broker.state().connected || signal.aborted) there.resolve();
-    };
-    this.#onChange = check;
-    signal.addEventListener('abort', check, { once: true });
-    check();
-    await endsWithin(clock, CONNECT_MS, there.promise);
-    signal.removeEventListener('abort', check);
-    this.#onChange = () => {};
+    await withLimit(clock, CONNECT_MS, signal, (limit) => this.#until(() => broker.state().connected, limit));
     const { connected, reason } = broker.state();
     if (connected && !signal.aborted) return;
     // Trying on costs bytes where the link is up and the broker is not.
     this.#letGo();
     throw this.#unreached(reason);
+  }
+
+  /** Returns when it is so, after a report or a change of the broker, or when the signal fires. */
+  async #until(isSo: () => boolean, signal: AbortSignal): Promise<void> {
+    const over = Promise.withResolvers<void>();
+    const check = (): void => {
+      if (signal.aborted || isSo()) over.resolve();
+    };
+    this.#onChange = check;
+    signal.addEventListener('abort', check, { once: true });
+    check();
+    await over.promise;
+    // A listener that stays would keep the batch in memory for as long as the signals behind this one.
+    signal.removeEventListener('abort', check);
+    this.#onChange = () => {};
   }
 
   /** A connection that is just being made, or comes back at once, is no outage. */
@@ -197,7 +198,8 @@ export class KafkaTransport implements Transport {
     this.#keptSinceMs = this.#o.clock.monoMs();
     broker.listen({
       settled: (batch) => {
-        for (const one of batch) this.#settle?.(one);
+        for (const { id, outcome } of batch) if (id === this.#inFlight?.id) this.#inFlight.outcome = outcome;
+        this.#onChange();
       },
       changed: () => {
         this.#onChange();

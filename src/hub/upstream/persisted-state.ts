@@ -146,7 +146,8 @@ export class PositionFile implements Positions {
 
   /** undefined also if neither slot is whole. Throws STORAGE_FAILED if the file cannot be read. */
   async load(): Promise<Saved | undefined> {
-    const bytes = await this.#read();
+    const bytes = Buffer.alloc(SLOTS * SLOT_BYTES);
+    await this.#use((file) => file.read(bytes, 0, bytes.length, 0));
     const slots = Array.from({ length: SLOTS }, (_, index) => decode(bytes, index * SLOT_BYTES));
     const best = slots.reduce((a, b) => ((b?.seq ?? 0) > (a?.seq ?? 0) ? b : a));
     this.#seq = best?.seq ?? 0;
@@ -154,16 +155,13 @@ export class PositionFile implements Positions {
   }
 
   async save(saved: Saved): Promise<void> {
-    const slot = encode({ seq: this.#seq + 1, saved });
-    try {
-      this.#file ??= await this.#open();
-      await this.#file.write(slot, 0, SLOT_BYTES, ((this.#seq + 1) % SLOTS) * SLOT_BYTES);
-      await this.#file.datasync();
-    } catch (error) {
-      await this.close();
-      throw new LinesideError('STORAGE_FAILED', `${this.#path}: ${messageOf(error)}`, { cause: error });
-    }
-    this.#seq += 1;
+    const seq = this.#seq + 1;
+    const slot = encode({ seq, saved });
+    await this.#use(async (file) => {
+      await file.write(slot, 0, SLOT_BYTES, (seq % SLOTS) * SLOT_BYTES);
+      await file.datasync();
+    });
+    this.#seq = seq;
   }
 
   async close(): Promise<void> {
@@ -172,13 +170,13 @@ export class PositionFile implements Positions {
     await file?.close().catch(() => {});
   }
 
-  async #read(): Promise<Buffer> {
+  /** After a failure the file is opened again. */
+  async #use(work: (file: FileHandle) => Promise<unknown>): Promise<void> {
     try {
       this.#file ??= await this.#open();
-      const bytes = Buffer.alloc(SLOTS * SLOT_BYTES);
-      const { bytesRead } = await this.#file.read(bytes, 0, bytes.length, 0);
-      return bytes.subarray(0, bytesRead);
+      await work(this.#file);
     } catch (error) {
+      await this.close();
       throw new LinesideError('STORAGE_FAILED', `${this.#path}: ${messageOf(error)}`, { cause: error });
     }
   }
@@ -212,7 +210,7 @@ function encode(slot: Slot): Buffer {
 function decode(bytes: Buffer, at: number): Slot | undefined {
   const slot = bytes.subarray(at, at + SLOT_BYTES);
   const body = slot.subarray(CHECK_BYTES);
-  if (slot.length < SLOT_BYTES || !digest(body).equals(slot.subarray(0, CHECK_BYTES))) return undefined;
+  if (!digest(body).equals(slot.subarray(0, CHECK_BYTES))) return undefined;
   const text = body.subarray(0, body.indexOf(0) === -1 ? body.length : body.indexOf(0)).toString();
   const { version, seq, saved } = JSON.parse(text) as Slot & { version: number };
   return version === VERSION ? { seq, saved } : undefined;
