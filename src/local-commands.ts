@@ -58,7 +58,7 @@ async function databases(): ReturnType<LoadDatabases> {
     import('./line/log/schema.ts'),
     import('./line/log/new-identity.ts'),
     import('./hub/hub-migrations.ts'),
-    import('./hub/outbox/new-identity.ts'),
+    import('./hub/outbox/transaction.ts'),
   ]);
   return {
     log: { migrations, renew: renewLogIdentity },

@@ -44,9 +44,9 @@ function topicWish({ kafka }: Config, name: string): TopicSpec {
 type Own = Pick<KafkaOptions, 'topics' | 'compression' | 'clientId' | 'queueBytes' | 'oneAtATime'>;
 
 async function newBroker({ kafka }: Config, own: Own, clock: Clock, logger: Logger): Promise<Broker> {
-  const { createKafkaBroker } = await import('./kafka/broker.ts');
+  const { KafkaBroker } = await import('./kafka/broker.ts');
   const { bootstrap, securityProtocol, username, passwordFile, caFile, createTopics } = kafka;
-  return createKafkaBroker(
+  return new KafkaBroker(
     {
       ...own,
       bootstrap,

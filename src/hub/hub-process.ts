@@ -28,14 +28,12 @@ import { openBroker, topicOf } from './hub-broker.ts';
 import { type Consumers, createConsumers } from './hub-consumers.ts';
 import { hubMigrations } from './hub-migrations.ts';
 import type { Upstream, UpstreamParts } from './hub-upstream.ts';
-import { createOutboxAdmin } from './outbox/admin.ts';
+import { Admin, type OutboxAdmin } from './outbox/admin.ts';
 import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
 import type { Scope } from './outbox/event.ts';
-import type { OutboxAdmin } from './outbox/face.ts';
-import { createPublisher, type Publisher } from './outbox/publisher/publisher.ts';
+import { Publisher } from './outbox/publisher/publisher.ts';
 import { openRefdataFile, refdataFileName } from './outbox/refdata-file.ts';
-import type { Refdata } from './refdata/face.ts';
-import { type OwnedRefdata, openRefdata } from './refdata/refdata.ts';
+import { openRefdata, type Refdata } from './refdata/refdata.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** After its limit the broker is let go of within a second, and what it acknowledged is written. */
@@ -98,7 +96,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   const broker = await openBroker(config, clock, logger);
   const { maxAttempts, inFlightBytes, keepPublishedDays, stopGraceMs } = config.outbox;
   const topic = (scope: Scope): string => topicOf(config, scope);
-  const publisher = createPublisher({
+  const publisher = new Publisher({
     store,
     broker,
     topicOf: topic,
@@ -115,7 +113,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   // Before the publisher: while an import holds the write slot, what the broker acknowledged cannot be marked.
   onStop({ what: 'imports', stop: () => refdata.close() });
 
-  const outbox = createOutboxAdmin({ store, publisher, broker, topicOf: topic, clock });
+  const outbox = new Admin({ store, publisher, broker, topicOf: topic, clock });
   const { admin } = webhooks;
   const host = startTelemetry(start, onStop);
   const line = openLine(start, onStop);
@@ -143,7 +141,7 @@ interface Watched {
   readonly store: ChangeStore;
   readonly outbox: OutboxAdmin;
   readonly admin: Webhooks['admin'];
-  readonly refdata: OwnedRefdata;
+  readonly refdata: Refdata;
   readonly publisher: Publisher;
   readonly loops: Webhooks['loops'];
   readonly http: HttpServer;

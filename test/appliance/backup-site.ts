@@ -10,7 +10,7 @@ import type { KnownDatabase } from '../../src/appliance/backup/restore-prepare.t
 import type { OnStep } from '../../src/appliance/backup/restore-swap.ts';
 import type { Services } from '../../src/appliance/backup/services.ts';
 import { hubMigrations } from '../../src/hub/hub-migrations.ts';
-import { renewStoreId } from '../../src/hub/outbox/new-identity.ts';
+import { renewStoreId } from '../../src/hub/outbox/transaction.ts';
 import { renewLogIdentity } from '../../src/line/log/new-identity.ts';
 import { migrations } from '../../src/line/log/schema.ts';
 import { openDatabase } from '../../src/shared/storage/open.ts';

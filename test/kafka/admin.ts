@@ -1,18 +1,14 @@
 /** The administrator of a test broker, over its plain listener: topics and ACLs, through librdkafka. */
-
 import {
   call,
-  ERROR_BYTES,
   type Handle,
   LibrdkafkaError,
-  OUT,
+  made,
   openHandle,
-  P,
   type Pointer,
   pointers,
-  textIn,
+  type Start,
 } from '../../src/hub/kafka/librdkafka.ts';
-import { createTopic as create } from '../../src/hub/kafka/tend-topics.ts';
 import { type Clock, systemClock } from '../../src/shared/base/clock.ts';
 
 // rd_kafka_admin_op_t, rd_kafka_ResourceType_t, rd_kafka_ResourcePatternType_t, rd_kafka_AclOperation_t, rd_kafka_AclPermissionType_t
@@ -26,29 +22,25 @@ const OPERATION = { read: 3, write: 4, create: 5, describe: 8, describeConfigs: 
 const ALLOW = 3;
 const LIMIT_MS = 10_000;
 
-const bindingArguments = ['int', 'str', 'int', 'str', 'str', 'int', 'int', P, 'size_t'];
 type BindingArguments = [number, string, number, string, string, number, number, Uint8Array, number];
-const bindingNew = call<BindingArguments, Pointer | null>('AclBinding_new', P, bindingArguments);
-const filterNew = call<BindingArguments, Pointer | null>('AclBindingFilter_new', P, bindingArguments);
-const bindingDestroy = call<[Pointer], void>('AclBinding_destroy', 'void', [P]);
-const many = [P, 'void **', 'size_t', P, P];
-type Many = [Pointer, Pointer[], number, Pointer, Pointer];
-const createAcls = call<Many, void>('CreateAcls', 'void', many);
-const deleteAcls = call<Many, void>('DeleteAcls', 'void', many);
-const createdAcls = call<[Pointer, number[]], Pointer | null>('CreateAcls_result_acls', P, [P, OUT]);
-const aclError = call<[Pointer], Pointer | null>('acl_result_error', P, [P]);
-const errorString = call<[Pointer], string>('error_string', 'str', [P]);
-const newPartitionsNew = call<[string, number, Uint8Array, number], Pointer | null>('NewPartitions_new', P, [
-  'str',
-  'size_t',
-  P,
-  'size_t',
-]);
-const newPartitionsDestroy = call<[Pointer], void>('NewPartitions_destroy', 'void', [P]);
-const createPartitions = call<Many, void>('CreatePartitions', 'void', many);
-const deleteTopicNew = call<[string], Pointer>('DeleteTopic_new', P, ['str']);
-const deleteTopicDestroy = call<[Pointer], void>('DeleteTopic_destroy', 'void', [P]);
-const deleteTopics = call<Many, void>('DeleteTopics', 'void', many);
+const bindingArguments = 'int, str, int, str, str, int, int, void *, size_t';
+const start = 'void *, void **, size_t, void *, void *';
+const bindingNew = call<BindingArguments, Pointer | null>(`void *AclBinding_new(${bindingArguments})`);
+const filterNew = call<BindingArguments, Pointer | null>(`void *AclBindingFilter_new(${bindingArguments})`);
+const bindingDestroy = call<[Pointer], void>('void AclBinding_destroy(void *)');
+const createAcls = call<Start, void>(`void CreateAcls(${start})`);
+const deleteAcls = call<Start, void>(`void DeleteAcls(${start})`);
+const createdAcls = call<[Pointer, number[]], Pointer | null>('void *CreateAcls_result_acls(void *, _Out_ size_t *)');
+const aclError = call<[Pointer], Pointer | null>('void *acl_result_error(void *)');
+const errorString = call<[Pointer], string>('str error_string(void *)');
+const newPartitionsNew = call<[string, number, Uint8Array, number], Pointer | null>(
+  'void *NewPartitions_new(str, size_t, void *, size_t)',
+);
+const newPartitionsDestroy = call<[Pointer], void>('void NewPartitions_destroy(void *)');
+const createPartitions = call<Start, void>(`void CreatePartitions(${start})`);
+const deleteTopicNew = call<[string], Pointer>('void *DeleteTopic_new(str)');
+const deleteTopicDestroy = call<[Pointer], void>('void DeleteTopic_destroy(void *)');
+const deleteTopics = call<Start, void>(`void DeleteTopics(${start})`);
 
 export interface Acl {
   readonly user: string;
@@ -71,85 +63,45 @@ export interface Admin {
 export function administrator(bootstrap: string, clock: Clock = systemClock): Admin {
   const handle = openHandle({ 'bootstrap.servers': bootstrap }, clock, LIMIT_MS);
   return {
-    createTopic: (name, partitions, config = {}) => create(handle, { name, partitions, replicationFactor: 1, config }),
-    async deleteTopic(name) {
-      const topic = deleteTopicNew(name);
-      await handle
-        .request(
-          DELETE_TOPICS,
-          (options, queue) => deleteTopics(handle.pointer, [topic], 1, options, queue),
-          () => {},
-        )
-        .finally(() => deleteTopicDestroy(topic));
-    },
-    async setPartitions(name, partitions) {
-      const said = Buffer.alloc(ERROR_BYTES);
-      const wish = newPartitionsNew(name, partitions, said, said.length);
-      if (wish === null) throw new LibrdkafkaError(textIn(said));
-      await handle
-        .request(
-          CREATE_PARTITIONS,
-          (options, queue) => createPartitions(handle.pointer, [wish], 1, options, queue),
-          () => {},
-        )
-        .finally(() => newPartitionsDestroy(wish));
+    createTopic: (name, partitions, config = {}) =>
+      handle.createTopic({ name, partitions, replicationFactor: 1, config }),
+    deleteTopic: (name) => using(handle, DELETE_TOPICS, deleteTopics, [deleteTopicNew(name)], deleteTopicDestroy),
+    setPartitions: (name, partitions) => {
+      const wanted = made((...text) => newPartitionsNew(name, partitions, ...text));
+      return using(handle, CREATE_PARTITIONS, createPartitions, [wanted], newPartitionsDestroy);
     },
     allow: (acls) =>
-      withBindings(
-        handle,
-        CREATE_ACLS,
-        acls.map((acl) => made(bindingNew, acl)),
-        createAcls,
-        (event) => {
-          for (const result of pointers(createdAcls, event)) {
-            const error = aclError(result);
-            if (error !== null) throw new LibrdkafkaError(errorString(error));
-          }
-        },
-      ),
-    forbid: (acls) =>
-      withBindings(
-        handle,
-        DELETE_ACLS,
-        acls.map((acl) => made(filterNew, acl)),
-        deleteAcls,
-        () => {},
-      ),
+      using(handle, CREATE_ACLS, createAcls, bindings(bindingNew, acls), bindingDestroy, (event) => {
+        for (const result of pointers(createdAcls, event)) {
+          const error = aclError(result);
+          if (error !== null) throw new LibrdkafkaError(errorString(error));
+        }
+      }),
+    forbid: (acls) => using(handle, DELETE_ACLS, deleteAcls, bindings(filterNew, acls), bindingDestroy),
     close: () => handle.close(),
   };
 }
 
-function made(make: (...given: BindingArguments) => Pointer | null, acl: Acl): Pointer {
-  const said = Buffer.alloc(ERROR_BYTES);
-  const binding = make(
-    RESOURCE[acl.resource],
-    acl.name,
-    PATTERN[acl.pattern],
-    `User:${acl.user}`,
-    '*',
-    OPERATION[acl.operation],
-    ALLOW,
-    said,
-    said.length,
-  );
-  if (binding === null) throw new LibrdkafkaError(textIn(said));
-  return binding;
-}
-
-async function withBindings(
+/** A request about things that are freed after it. */
+async function using(
   handle: Handle,
   operation: number,
-  bindings: Pointer[],
-  start: (...given: Many) => void,
-  read: (event: Pointer) => void,
+  begin: (...given: Start) => void,
+  subjects: Pointer[],
+  destroy: (subject: Pointer) => void,
+  read: (event: Pointer) => void = () => {},
 ): Promise<void> {
   try {
-    await handle.request(
-      operation,
-      (options, queue) => start(handle.pointer, bindings, bindings.length, options, queue),
-      read,
-    );
+    await handle.request(operation, begin, subjects, read);
   } finally {
-    for (const binding of bindings) bindingDestroy(binding);
+    for (const subject of subjects) destroy(subject);
   }
+}
+
+function bindings(make: (...given: BindingArguments) => Pointer | null, acls: readonly Acl[]): Pointer[] {
+  return acls.map(({ resource, name, pattern, user, operation }) =>
+    made((...text) =>
+      make(RESOURCE[resource], name, PATTERN[pattern], `User:${user}`, '*', OPERATION[operation], ALLOW, ...text),
+    ),
+  );
 }

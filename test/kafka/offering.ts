@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { promisify } from 'node:util';
-import { createKafkaBroker } from '../../src/hub/kafka/broker.ts';
+import { KafkaBroker } from '../../src/hub/kafka/broker.ts';
 import type { Broker, KafkaOptions, Outcome, OutgoingMessage, TopicSpec } from '../../src/hub/kafka/face.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { createLogger } from '../../src/shared/base/logger.ts';
@@ -58,7 +58,7 @@ export function watched(options: KafkaOptions): Watched {
   const log: string[] = [];
   const write = (line: string): void => void log.push(line);
   const logger = createLogger({ write, journal: true, debug: false, wallMs: () => 0 });
-  const broker = createKafkaBroker(options, systemClock, logger);
+  const broker = new KafkaBroker(options, systemClock, logger);
   const outcomes = new Map<number, Outcome[]>();
   let changes = 0;
   broker.listen({

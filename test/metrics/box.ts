@@ -6,7 +6,7 @@ import { LineWatch } from '../../src/hub/health/line-watch.ts';
 import { anyStatus } from '../../src/hub/health/status.fixture.ts';
 import { Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
-import type { OutboxStatus } from '../../src/hub/outbox/face.ts';
+import type { OutboxStatus } from '../../src/hub/outbox/admin.ts';
 import { UpstreamAlerts } from '../../src/hub/upstream/alerts.ts';
 import type { UpstreamStatus } from '../../src/hub/upstream/face.ts';
 import { webhookRules } from '../../src/hub/webhooks/alerts.ts';

@@ -2,10 +2,10 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { hubMigrations } from '../../src/hub/hub-migrations.ts';
-import { createKafkaBroker } from '../../src/hub/kafka/broker.ts';
+import { KafkaBroker } from '../../src/hub/kafka/broker.ts';
 import type { Broker, KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
-import { createPublisher, type Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
+import { Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
 import type { Clock } from '../../src/shared/base/clock.ts';
 import { silentLogger } from '../../src/shared/base/logger.ts';
 import { openDatabase } from '../../src/shared/storage/open.ts';
@@ -32,8 +32,8 @@ export interface BoxSetting {
 export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock): Box {
   mkdirSync(dir);
   const store = storeIn(dir, clock);
-  const broker = observed(createKafkaBroker({ ...kafka, clientId: name }, clock, silentLogger), turned);
-  const publisher = createPublisher({
+  const broker = observed(new KafkaBroker({ ...kafka, clientId: name }, clock, silentLogger), turned);
+  const publisher = new Publisher({
     store,
     broker,
     topicOf: () => kafka.topics[0]?.name ?? '',

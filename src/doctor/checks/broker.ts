@@ -71,13 +71,13 @@ async function login(context: CheckContext, config: Config): Promise<Finding[]> 
   } catch {
     return [skipped('login and topics: the Kafka client cannot be loaded here')];
   }
-  const { createKafkaBroker } = await import('../../hub/kafka/broker.ts');
+  const { KafkaBroker } = await import('../../hub/kafka/broker.ts');
   const said: string[] = [];
   const logger: Logger = {
     ...silentLogger,
     warn: (_message, fields) => void said.push(String(fields?.['reason'] ?? '')),
   };
-  const broker = createKafkaBroker(optionsOf(config, password), context.clock, logger);
+  const broker = new KafkaBroker(optionsOf(config, password), context.clock, logger);
   broker.start();
   const state = await settled(context.clock, () => broker.state(), said);
   await broker.stop(0);

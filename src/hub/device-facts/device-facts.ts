@@ -8,7 +8,8 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { type JsonObject, scopes } from '../outbox/event.ts';
-import type { Actor, Refdata } from '../refdata/face.ts';
+import type { Actor } from '../refdata/face.ts';
+import type { Refdata } from '../refdata/refdata.ts';
 import {
   changesTo,
   type DeviceFields,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { systemClock } from '../../shared/base/clock.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { createOutboxAdmin } from '../outbox/admin.ts';
+import { Admin } from '../outbox/admin.ts';
 import { FakeBroker } from '../outbox/publisher/broker.fixture.ts';
 import { publisherOn } from '../outbox/publisher/publisher.fixture.ts';
 import { type Answer, startTestServer } from './server.fixture.ts';
@@ -16,7 +16,7 @@ it('a row that can never go is seen as dead letter, alert and audit record, sent
       const publisher = publisherOn(store, broker, systemClock);
       publisher.start();
       t.after(() => publisher.stop(1_000));
-      return createOutboxAdmin({ store, publisher, broker, topicOf: (scope) => `t.${scope}`, clock: systemClock });
+      return new Admin({ store, publisher, broker, topicOf: (scope) => `t.${scope}`, clock: systemClock });
     },
   });
   const items = ({ json }: Answer) => json.items as readonly Readonly<Record<string, unknown>>[];

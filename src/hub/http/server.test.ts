@@ -9,7 +9,7 @@ import { Authority } from '../../../test/grpc/certificates.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { until, within } from '../../shared/base/wait.fixture.ts';
 import { temporaryDir } from '../outbox/change-store.fixture.ts';
-import type { Refdata } from '../refdata/face.ts';
+import type { Refdata } from '../refdata/refdata.ts';
 import { MAX_UNANSWERED, STOP_GRACE_MS } from './limits.ts';
 import { startTestServer, type TestServer } from './server.fixture.ts';
 

@@ -1,7 +1,8 @@
 /** What shapes of requests and answers are made of. Pure. */
 import { type TObject, type TProperties, Type } from '@sinclair/typebox';
 import { DICTIONARY_NAME, type JsonObject, scopes } from '../outbox/event.ts';
-import { CHANGE_REASON, CURSOR, MAX_CURSOR_CHARS } from '../refdata/face.ts';
+import { CURSOR, MAX_CURSOR_CHARS } from '../outbox/paging.ts';
+import { CHANGE_REASON } from '../refdata/face.ts';
 import { DEFAULT_PAGE, MAX_CHANGE_REASON_CHARS, MAX_PAGE } from './limits.ts';
 import { validatedByDomain } from './validated-by-domain.ts';
 

@@ -3,9 +3,10 @@
  * judged as the real one judges them, so that the two sides' reasons are seen together.
  */
 import assert from 'node:assert/strict';
+import type { Alert } from '../../shared/base/alerts.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type ExpectedVersion, isExpected } from '../../shared/base/expected-version.ts';
-import type { Alert, Page, PageRequest } from '../outbox/face.ts';
+import type { Page, PageRequest } from '../outbox/paging.ts';
 import { parseUrl } from '../webhooks/egress/url.ts';
 import type {
   Attempt,

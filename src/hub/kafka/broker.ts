@@ -29,11 +29,10 @@ import {
   type SentMessage,
   thrownOutcome,
 } from './librdkafka-errors.ts';
-import { Outstanding } from './outstanding.ts';
-import { Window } from './send-window.ts';
+import { Outstanding, SendWindow } from './send-window.ts';
 import type { Session, SessionListener } from './session.ts';
 import { QUEUE_MESSAGES } from './settings.ts';
-import { TopicChecker } from './topic-keeper.ts';
+import { Topics } from './topics.ts';
 
 /** A producer that could not be made, or that had to be replaced, is followed by another after a pause that doubles between these. */
 const RETRY_FIRST_MS = 1_000;
@@ -48,18 +47,14 @@ const UNREACHABLE_PAUSE_MS = 500;
 const CLOSE_LIMIT_MS = 900;
 const DRAIN_POLL_MS = 10;
 
-export function createKafkaBroker(options: KafkaOptions, clock: Clock, logger: Logger): Broker {
-  return new KafkaBroker(options, clock, logger);
-}
-
-class KafkaBroker implements Broker {
+export class KafkaBroker implements Broker {
   readonly #options: KafkaOptions;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #fault: ConnectionFault;
-  readonly #topics: TopicChecker;
+  readonly #topics: Topics;
   readonly #outstanding = new Outstanding();
-  readonly #window: Window;
+  readonly #window: SendWindow;
   readonly #stopping = new AbortController();
   #listener: BrokerListener = { settled() {}, changed() {} };
   #running: Promise<void> | undefined;
@@ -80,13 +75,14 @@ class KafkaBroker implements Broker {
   #wakeUp = new AbortController();
   #closing: Promise<void> = Promise.resolve();
 
-  constructor(options: KafkaOptions, clock: Clock, logger: Logger) {
+  /** `random`: 0 to 1; spreads what a fleet does after an outage. */
+  constructor(options: KafkaOptions, clock: Clock, logger: Logger, random: () => number = Math.random) {
     this.#options = options;
     this.#clock = clock;
     this.#logger = logger;
     this.#fault = new ConnectionFault(options, clock, logger);
-    this.#topics = new TopicChecker(options, clock, logger);
-    this.#window = new Window(options.queueBytes, options.messageTimeoutMs);
+    this.#topics = new Topics(options, clock, random, logger);
+    this.#window = new SendWindow(options.queueBytes, options.messageTimeoutMs);
     this.#sinceMs = clock.monoMs();
   }
 
@@ -170,11 +166,11 @@ class KafkaBroker implements Broker {
   }
 
   async #oneSession(signal: AbortSignal): Promise<void> {
-    const { newSession } = await import('./session.ts');
+    const { Session } = await import('./session.ts');
     if (signal.aborted) return;
     this.#fatal = false;
     this.#fatalReason = 'the Kafka client reports a fatal error; a new producer is made';
-    const session = newSession(
+    const session: Session = new Session(
       this.#options,
       this.#clock,
       this.#listenerFor(() => this.#session === session),

@@ -1,8 +1,12 @@
 /**
- * Why there is no connection, as plainly as it can be found out: librdkafka's own words are translated, a refused
- * certificate is looked at, and each reason is logged once.
+ * Why there is no connection: librdkafka's own words are explained, a refused certificate is diagnosed with Node's own TLS,
+ * which reports the fault (librdkafka says no more than "certificate verify failed"), and each reason is logged once.
  */
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import type { Clock } from '../../shared/base/clock.ts';
+import { systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { troubleOf } from './librdkafka-errors.ts';
 
@@ -74,12 +78,55 @@ export class ConnectionFault {
 
   async #diagnoseCertificate(reason: string): Promise<void> {
     this.#isDiagnosing = true;
-    const { diagnoseTls } = await import('./diagnose-tls.ts');
     const address = /^\S+:\d+(?=: )/.exec(reason)?.[0] ?? this.#of.bootstrap.split(',')[0] ?? '';
     const found = await diagnoseTls(address, this.#of.caFile, this.#clock);
     this.#isDiagnosing = false;
     if (found === undefined || this.#connected || this.#stopped) return;
     this.#certificate = `${address}: ${found}`;
     this.setReason(this.#certificate);
+  }
+}
+
+const DIAGNOSIS_LIMIT_MS = 5_000;
+
+/** In words; undefined: it could not be found out. Never rejects. */
+function diagnoseTls(address: string, caFile: string, clock: Clock): Promise<string | undefined> {
+  const colon = address.lastIndexOf(':');
+  const [host, port] = [address.slice(0, colon).replaceAll(/[[\]]/g, ''), Number(address.slice(colon + 1))];
+  return new Promise((resolve) => {
+    const options: ConnectionOptions = { host, port, rejectUnauthorized: false };
+    if (isIP(host) === 0) options.servername = host;
+    let socket: TLSSocket | undefined;
+    const done = (text: string | undefined): void => {
+      limit.cancel();
+      socket?.destroy();
+      resolve(text);
+    };
+    const limit = clock.timer(DIAGNOSIS_LIMIT_MS, () => done(undefined));
+    try {
+      if (caFile !== '') options.ca = readFileSync(caFile);
+      socket = connect(options, () => done(socket === undefined ? undefined : faultOf(socket, host)));
+      socket.on('error', () => done(undefined));
+    } catch (error) {
+      done(`kafka.ca_file cannot be read (${systemCode(error)}): ${caFile}`);
+    }
+  });
+}
+
+function faultOf(socket: TLSSocket, host: string): string | undefined {
+  const error: unknown = socket.authorizationError;
+  const code = typeof error === 'string' ? error : systemCode(error);
+  const { valid_from: from, valid_to: to } = socket.getPeerCertificate();
+  switch (code) {
+    case '':
+      return undefined;
+    case 'CERT_HAS_EXPIRED':
+      return `the broker's certificate has expired (${to}); or this device's clock is wrong`;
+    case 'CERT_NOT_YET_VALID':
+      return `the broker's certificate is not valid before ${from}; or this device's clock is wrong`;
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+      return `the broker's certificate is not for ${host}`;
+    default:
+      return `the broker's certificate is not from an authority that kafka.ca_file names (${code})`;
   }
 }

@@ -1,160 +1,253 @@
 /**
- * The few functions of librdkafka's C interface that node-rdkafka does not pass on: what a topic is like, and what it
- * is configured to be. Loading it takes about 12 ms, so it is loaded when a broker was reached. Calls that may wait
- * run in libuv's threads.
+ * The few functions of librdkafka's C interface that node-rdkafka does not pass on: what a topic is like, and what it is
+ * configured to be. Loading it takes about 12 ms, so it is loaded when a broker was reached. Calls that may wait run in
+ * libuv's threads.
  */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import koffi from 'koffi';
 import { type Clock, pause } from '../../shared/base/clock.ts';
+import type { TopicSpec } from './face.ts';
 
 // The one that node-rdkafka runs on: compiled beside it, else the system's.
 const beside = dirname(createRequire(import.meta.url).resolve('node-rdkafka/package.json'));
 const compiled = join(beside, 'build/deps/librdkafka.so.1');
 const library = koffi.load(existsSync(compiled) ? compiled : 'librdkafka.so.1');
 
-type Pointer = bigint | object;
+export type Pointer = bigint | object;
 type Call<A extends readonly unknown[], R> = (...parameters: A) => R;
 
-function call<A extends readonly unknown[], R>(name: string, result: string, parameters: string[]): Call<A, R> {
-  return library.func(`rd_kafka_${name}`, result, parameters);
+/** A function by its prototype in rdkafka.h, without the prefix rd_kafka_; koffi calls a C string `str`. */
+export function call<A extends readonly unknown[], R>(prototype: string): Call<A, R> {
+  return library.func(prototype.replace(/\w+\(/, 'rd_kafka_$&'));
 }
 
-/** The same, but waiting in a thread of its own. */
-function waiting<A extends readonly unknown[], R>(
-  name: string,
-  result: string,
-  parameters: string[],
-): Call<A, Promise<R>> {
-  const func = library.func(`rd_kafka_${name}`, result, parameters);
+/** The same, but it runs in a thread of its own. */
+function waiting<A extends readonly unknown[], R>(prototype: string): Call<A, Promise<R>> {
+  const func = library.func(prototype.replace(/\w+\(/, 'rd_kafka_$&'));
   return (...given) =>
     new Promise((resolve, reject) => {
       func.async(...given, (error: unknown, value: R) => (error == null ? resolve(value) : reject(error)));
     });
 }
 
-const P = 'void *';
-const OUT = '_Out_ size_t *';
 const ERROR_BYTES = 512;
-/** rd_kafka_type_t: a consumer, because a producer's questions create topics on brokers that are set so. */
+/** rd_kafka_type_t: a consumer, because a producer's requests create topics on brokers that are set so. */
 const CONSUMER = 1;
-/** rd_kafka_event_type() of a finished request looks at the result, whose kind the caller knows. */
 const POLL_MS = 20;
+/** rd_kafka_admin_op_t */
+const CREATE_TOPICS = 1;
+const DESCRIBE_CONFIGS = 5;
+/** rd_kafka_ResourceType_t */
+const TOPIC = 2;
+/** rd_kafka_resp_err_t: created by another client meanwhile. */
+const TOPIC_ALREADY_EXISTS = 36;
 
-const confNew = call<[], Pointer>('conf_new', P, []);
-const confSet = call<[Pointer, string, string, Uint8Array, number], number>('conf_set', 'int', [
-  P,
-  'str',
-  'str',
-  P,
-  'size_t',
-]);
-const confSetLogCb = call<[Pointer, null], void>('conf_set_log_cb', 'void', [P, P]);
-const confDestroy = call<[Pointer], void>('conf_destroy', 'void', [P]);
-const create = call<[number, Pointer, Uint8Array, number], Pointer | null>('new', P, ['int', P, P, 'size_t']);
-const destroy = waiting<[Pointer], void>('destroy', 'void', [P]);
-const queueNew = call<[Pointer], Pointer>('queue_new', P, [P]);
-const queueDestroy = call<[Pointer], void>('queue_destroy', 'void', [P]);
-const queuePoll = call<[Pointer, number], Pointer | null>('queue_poll', P, [P, 'int']);
-const eventError = call<[Pointer], number>('event_error', 'int', [P]);
-const eventErrorString = call<[Pointer], string>('event_error_string', 'str', [P]);
-const eventDestroy = call<[Pointer], void>('event_destroy', 'void', [P]);
-const errorText = call<[number], string>('err2str', 'str', ['int']);
-const optionsNew = call<[Pointer, number], Pointer>('AdminOptions_new', P, [P, 'int']);
-const optionsTimeout = call<[Pointer, number, Uint8Array, number], number>('AdminOptions_set_request_timeout', 'int', [
-  P,
-  'int',
-  P,
-  'size_t',
-]);
-const optionsDestroy = call<[Pointer], void>('AdminOptions_destroy', 'void', [P]);
+type ErrorText = [text: Uint8Array, size: number];
+/** handle, array, its length, options, queue */
+export type Start = [Pointer, Pointer[], number, Pointer, Pointer];
+type List = [Pointer, number[]];
 
-export { errorText, type Pointer };
+const confNew = call<[], Pointer>('void *conf_new()');
+const confSet = call<[Pointer, string, string, ...ErrorText], number>('int conf_set(void *, str, str, void *, size_t)');
+const confSetLogCb = call<[Pointer, null], void>('void conf_set_log_cb(void *, void *)');
+const confDestroy = call<[Pointer], void>('void conf_destroy(void *)');
+const create = call<[number, Pointer, ...ErrorText], Pointer | null>('void *new(int, void *, void *, size_t)');
+const destroy = waiting<[Pointer], void>('void destroy(void *)');
+const queueNew = call<[Pointer], Pointer>('void *queue_new(void *)');
+const queueDestroy = call<[Pointer], void>('void queue_destroy(void *)');
+const queuePoll = call<[Pointer, number], Pointer | null>('void *queue_poll(void *, int)');
+const eventError = call<[Pointer], number>('int event_error(void *)');
+const eventErrorString = call<[Pointer], string>('str event_error_string(void *)');
+const eventDestroy = call<[Pointer], void>('void event_destroy(void *)');
+const errorText = call<[number], string>('str err2str(int)');
+const optionsNew = call<[Pointer, number], Pointer>('void *AdminOptions_new(void *, int)');
+const optionsTimeout = call<[Pointer, number, ...ErrorText], number>(
+  'int AdminOptions_set_request_timeout(void *, int, void *, size_t)',
+);
+const optionsDestroy = call<[Pointer], void>('void AdminOptions_destroy(void *)');
+const topicNew = call<[Pointer, string, null], Pointer>('void *topic_new(void *, str, void *)');
+const topicDestroy = call<[Pointer], void>('void topic_destroy(void *)');
+const metadata = waiting<[Pointer, number, Pointer, (Pointer | null)[], number], number>(
+  'int metadata(void *, int, void *, _Out_ void **, int)',
+);
+const metadataDestroy = call<[Pointer], void>('void metadata_destroy(void *)');
+const newTopicNew = call<[string, number, number, ...ErrorText], Pointer | null>(
+  'void *NewTopic_new(str, int, int, void *, size_t)',
+);
+const newTopicSet = call<[Pointer, string, string], number>('int NewTopic_set_config(void *, str, str)');
+const newTopicDestroy = call<[Pointer], void>('void NewTopic_destroy(void *)');
+const createTopics = call<Start, void>('void CreateTopics(void *, void **, size_t, void *, void *)');
+const createdTopics = call<List, Pointer | null>('void *CreateTopics_result_topics(void *, _Out_ size_t *)');
+const topicError = call<[Pointer], number>('int topic_result_error(void *)');
+const topicErrorString = call<[Pointer], string | null>('str topic_result_error_string(void *)');
+const resourceNew = call<[number, string], Pointer>('void *ConfigResource_new(int, str)');
+const resourceDestroy = call<[Pointer], void>('void ConfigResource_destroy(void *)');
+const describeConfigs = call<Start, void>('void DescribeConfigs(void *, void **, size_t, void *, void *)');
+const describedResources = call<List, Pointer | null>('void *DescribeConfigs_result_resources(void *, _Out_ size_t *)');
+const resourceError = call<[Pointer], number>('int ConfigResource_error(void *)');
+const resourceErrorString = call<[Pointer], string | null>('str ConfigResource_error_string(void *)');
+const resourceConfigs = call<List, Pointer | null>('void *ConfigResource_configs(void *, _Out_ size_t *)');
+const entryName = call<[Pointer], string>('str ConfigEntry_name(void *)');
+const entryValue = call<[Pointer], string | null>('str ConfigEntry_value(void *)');
+
+// struct rd_kafka_metadata and its parts (rdkafka.h), as far as they are read.
+const MetadataTopic = koffi.struct({ topic: 'str', partition_cnt: 'int', partitions: 'void *', err: 'int' });
+const Metadata = koffi.struct({ broker_cnt: 'int', brokers: 'void *', topic_cnt: 'int', topics: 'void *' });
 
 export class LibrdkafkaError extends Error {
   override readonly name = 'LibrdkafkaError';
 }
 
-export interface Handle {
+/** A client for a few requests. What librdkafka or a broker refuses is thrown as LibrdkafkaError, with their own words. */
+export class Handle {
   readonly pointer: Pointer;
-  /** Starts a request of the admin interface (its number in rd_kafka_admin_op_t) and reads its result before that is freed. */
-  request<T>(
-    operation: number,
-    start: (options: Pointer, queue: Pointer) => void,
-    read: (event: Pointer) => T,
-  ): Promise<T>;
-  close(): Promise<void>;
-}
+  readonly #clock: Clock;
+  readonly #limitMs: number;
 
-/** A client that asks and goes. Throws LibrdkafkaError when the settings are refused. */
-export function openHandle(settings: Readonly<Record<string, string>>, clock: Clock, limitMs: number): Handle {
-  const said = Buffer.alloc(ERROR_BYTES);
-  const conf = confNew();
-  // Why a connection fails is logged by the producer; this one would write to standard error.
-  confSetLogCb(conf, null);
-  for (const [name, value] of Object.entries(settings)) {
-    if (confSet(conf, name, value, said, said.length) === 0) continue;
-    confDestroy(conf);
-    throw new LibrdkafkaError(textIn(said));
+  constructor(pointer: Pointer, clock: Clock, limitMs: number) {
+    this.pointer = pointer;
+    this.#clock = clock;
+    this.#limitMs = limitMs;
   }
-  const pointer = create(CONSUMER, conf, said, said.length);
-  if (pointer === null) {
-    confDestroy(conf);
-    throw new LibrdkafkaError(textIn(said));
-  }
-  return {
-    pointer,
-    request: (operation, start, read) => request(pointer, clock, limitMs, operation, start, read),
-    close: () => destroy(pointer),
-  };
-}
 
-async function request<T>(
-  handle: Pointer,
-  clock: Clock,
-  limitMs: number,
-  operation: number,
-  start: (options: Pointer, queue: Pointer) => void,
-  read: (event: Pointer) => T,
-): Promise<T> {
-  const said = Buffer.alloc(ERROR_BYTES);
-  const queue = queueNew(handle);
-  const options = optionsNew(handle, operation);
-  try {
-    optionsTimeout(options, limitMs, said, said.length);
-    start(options, queue);
-    // librdkafka answers each request by its own time-out at the latest; twice that is for a machine that stalled.
-    const end = clock.monoMs() + 2 * limitMs;
-    for (;;) {
-      const event = queuePoll(queue, 0);
-      if (event === null) {
-        if (clock.monoMs() > end) throw new LibrdkafkaError('the broker does not answer');
-        await pause(clock, POLL_MS);
-        continue;
+  /** 0: there is no such topic. */
+  async partitionsOf(name: string): Promise<number> {
+    const topic = topicNew(this.pointer, name, null);
+    const found: (Pointer | null)[] = [null];
+    try {
+      const error = await metadata(this.pointer, 0, topic, found, this.#limitMs);
+      const list = found[0] ?? null;
+      if (error !== 0 || list === null) throw new LibrdkafkaError(errorText(error));
+      try {
+        return partitionsIn(list);
+      } finally {
+        metadataDestroy(list);
       }
+    } finally {
+      topicDestroy(topic);
+    }
+  }
+
+  async createTopic(spec: TopicSpec): Promise<void> {
+    const topic = made((...text) => newTopicNew(spec.name, spec.partitions, spec.replicationFactor, ...text));
+    try {
+      for (const [name, value] of Object.entries(spec.config)) newTopicSet(topic, name, value);
+      await this.request(CREATE_TOPICS, createTopics, [topic], (event) => {
+        for (const result of pointers(createdTopics, event)) {
+          const error = topicError(result);
+          if (error !== 0 && error !== TOPIC_ALREADY_EXISTS) {
+            throw new LibrdkafkaError(topicErrorString(result) ?? errorText(error));
+          }
+        }
+      });
+    } finally {
+      newTopicDestroy(topic);
+    }
+  }
+
+  /** Every setting of a topic, defaults included. */
+  async configOf(name: string): Promise<ReadonlyMap<string, string>> {
+    const resource = resourceNew(TOPIC, name);
+    try {
+      return await this.request(DESCRIBE_CONFIGS, describeConfigs, [resource], (event) => {
+        const settings = new Map<string, string>();
+        for (const result of pointers(describedResources, event)) {
+          const error = resourceError(result);
+          if (error !== 0) throw new LibrdkafkaError(resourceErrorString(result) ?? errorText(error));
+          for (const entry of pointers(resourceConfigs, result))
+            settings.set(entryName(entry), entryValue(entry) ?? '');
+        }
+        return settings;
+      });
+    } finally {
+      resourceDestroy(resource);
+    }
+  }
+
+  /** Starts a request of the admin interface (its number in rd_kafka_admin_op_t) and reads its result before that is freed. */
+  async request<T>(
+    operation: number,
+    start: Call<Start, void>,
+    subjects: Pointer[],
+    read: (event: Pointer) => T,
+  ): Promise<T> {
+    const text = Buffer.alloc(ERROR_BYTES);
+    const queue = queueNew(this.pointer);
+    const options = optionsNew(this.pointer, operation);
+    try {
+      optionsTimeout(options, this.#limitMs, text, text.length);
+      start(this.pointer, subjects, subjects.length, options, queue);
+      const event = await this.#event(queue);
       try {
         if (eventError(event) !== 0) throw new LibrdkafkaError(eventErrorString(event));
         return read(event);
       } finally {
         eventDestroy(event);
       }
+    } finally {
+      optionsDestroy(options);
+      queueDestroy(queue);
     }
-  } finally {
-    optionsDestroy(options);
-    queueDestroy(queue);
+  }
+
+  /** librdkafka answers each request by its own time-out at the latest; twice that is for a machine that stalled. */
+  async #event(queue: Pointer): Promise<Pointer> {
+    const end = this.#clock.monoMs() + 2 * this.#limitMs;
+    for (;;) {
+      const event = queuePoll(queue, 0);
+      if (event !== null) return event;
+      if (this.#clock.monoMs() > end) throw new LibrdkafkaError('the broker does not answer');
+      await pause(this.#clock, POLL_MS);
+    }
+  }
+
+  close(): Promise<void> {
+    return destroy(this.pointer);
   }
 }
 
+/** Throws LibrdkafkaError if the settings are refused. `limitMs`: of each request. */
+export function openHandle(settings: Readonly<Record<string, string>>, clock: Clock, limitMs: number): Handle {
+  const conf = confNew();
+  // Why a connection fails is logged by the producer; this one would write to standard error.
+  confSetLogCb(conf, null);
+  try {
+    for (const [name, value] of Object.entries(settings)) {
+      made((...text) => (confSet(conf, name, value, ...text) === 0 ? conf : null));
+    }
+    return new Handle(
+      made((...text) => create(CONSUMER, conf, ...text)),
+      clock,
+      limitMs,
+    );
+  } catch (error) {
+    confDestroy(conf);
+    throw error;
+  }
+}
+
+/** What a function makes that answers null and a text if it refuses. */
+export function made(make: (...text: ErrorText) => Pointer | null): Pointer {
+  const text = Buffer.alloc(ERROR_BYTES);
+  const pointer = make(text, text.length);
+  if (pointer === null) throw new LibrdkafkaError(text.toString('utf8', 0, Math.max(0, text.indexOf(0))));
+  return pointer;
+}
+
 /** An array of pointers that a function returns beside its length. */
-export function pointers(list: Call<[Pointer, number[]], Pointer | null>, of: Pointer): Pointer[] {
+export function pointers(list: Call<List, Pointer | null>, of: Pointer): Pointer[] {
   const length = [0];
   const array = list(of, length);
-  return array === null ? [] : (koffi.decode(array, P, length[0] ?? 0) as Pointer[]);
+  return array === null ? [] : (koffi.decode(array, 'void *', length[0] ?? 0) as Pointer[]);
 }
 
-function textIn(buffer: Buffer): string {
-  return buffer.toString('utf8', 0, Math.max(0, buffer.indexOf(0)));
+function partitionsIn(list: Pointer): number {
+  const { topic_cnt, topics } = koffi.decode(list, Metadata) as { topic_cnt: number; topics: Pointer };
+  if (topic_cnt === 0) return 0;
+  const { partition_cnt, err } = koffi.decode(topics, MetadataTopic) as { partition_cnt: number; err: number };
+  if (err === 0) return partition_cnt;
+  if (/unknown topic/i.test(errorText(err))) return 0;
+  throw new LibrdkafkaError(errorText(err));
 }
-
-export { call, ERROR_BYTES, OUT, P, textIn, waiting };

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Window } from './send-window.ts';
+import { SendWindow } from './send-window.ts';
 
 const mostBytes = 4 * 1024 * 1024;
 
 /** A line of so many bytes a second and a round trip: what is offered is carried in turn. Answers bytes carried, and late ones. */
-function carry(window: Window, bytesPerSecond: number, roundTripMs: number, seconds: number, messageBytes = 500) {
+function carry(window: SendWindow, bytesPerSecond: number, roundTripMs: number, seconds: number, messageBytes = 500) {
   const queue: { readonly takenMs: number; readonly atMs: number }[] = [];
   let freeMs = 0;
   let carried = 0;
@@ -32,14 +32,14 @@ function carry(window: Window, bytesPerSecond: number, roundTripMs: number, seco
 }
 
 test('a fast line gets all there is within a second of acknowledgements', () => {
-  const window = new Window(mostBytes, 30_000);
+  const window = new SendWindow(mostBytes, 30_000);
   carry(window, 50_000_000, 20, 1, 10_000);
   assert.equal(window.bytes, mostBytes);
 });
 
 test('a slow line is kept busy, and nothing waits in it until it times out', () => {
   for (const bytesPerSecond of [2_000, 8_000, 100_000]) {
-    const { carried, timedOut } = carry(new Window(mostBytes, 30_000), bytesPerSecond, 600, 120);
+    const { carried, timedOut } = carry(new SendWindow(mostBytes, 30_000), bytesPerSecond, 600, 120);
     assert.ok(carried > 0.8 * 120 * bytesPerSecond, `${carried} at ${bytesPerSecond}`);
     // What the first window held too much of.
     assert.ok(timedOut * 500 < 65_536, `${timedOut} timed out at ${bytesPerSecond}`);
@@ -47,7 +47,7 @@ test('a slow line is kept busy, and nothing waits in it until it times out', () 
 });
 
 test('one lost crowd halves it once, not once for each message', () => {
-  const window = new Window(mostBytes, 30_000);
+  const window = new SendWindow(mostBytes, 30_000);
   carry(window, 50_000_000, 20, 1, 10_000);
   for (let n = 0; n < 1_000; n++) window.acknowledged(500, 1_000, 9_000);
   assert.equal(window.bytes, mostBytes / 2);
@@ -59,7 +59,7 @@ test('whatever happens it stays between its bounds, also where little is allowed
   const events = fc.array(fc.tuple(fc.boolean(), fc.nat(1_000_000), fc.nat(60_000), fc.nat(60_000)));
   fc.assert(
     fc.property(fc.integer({ min: 1, max: mostBytes }), events, (most, all) => {
-      const window = new Window(most, 30_000);
+      const window = new SendWindow(most, 30_000);
       let nowMs = 0;
       for (const [acknowledged, bytes, ageMs, passMs] of all) {
         nowMs += passMs;

@@ -13,7 +13,7 @@ const PROMPT_MS = 2_000;
 /** One later than this is late: below every time-out, and below the silence after which a broker is asked for a sign of life. */
 const LATE_MS = 5_000;
 
-export class Window {
+export class SendWindow {
   readonly #mostBytes: number;
   readonly #lateMs: number;
   #bytes: number;
@@ -44,5 +44,44 @@ export class Window {
     if (takenMs < this.#shrunkMs) return;
     this.#bytes = Math.min(this.#mostBytes, Math.max(LEAST_BYTES, to));
     this.#shrunkMs = nowMs;
+  }
+}
+
+interface Taken {
+  readonly topic: string;
+  readonly bytes: number;
+  /** Monotonic milliseconds. */
+  readonly takenMs: number;
+}
+
+/** Messages that were taken and are not settled: each leaves exactly once. */
+export class Outstanding {
+  #taken = new Map<number, Taken>();
+  #bytes = 0;
+
+  get size(): number {
+    return this.#taken.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  take(id: number, message: Taken): void {
+    this.#taken.set(id, message);
+    this.#bytes += message.bytes;
+  }
+
+  /** undefined: it was settled before, or never taken. */
+  settle(id: number): Taken | undefined {
+    const message = this.#taken.get(id);
+    if (message === undefined) return undefined;
+    this.#taken.delete(id);
+    this.#bytes -= message.bytes;
+    return message;
+  }
+
+  ids(): number[] {
+    return [...this.#taken.keys()];
   }
 }

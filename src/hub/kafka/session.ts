@@ -25,18 +25,7 @@ export interface SessionListener {
   logLine(line: string): void;
 }
 
-export interface Session {
-  /** Makes the client, which begins to connect and goes on trying. Rejects when the settings are refused. */
-  open(): Promise<void>;
-  /** Asks for a sign of life: undefined when a broker answered within the limit, else why not. */
-  probe(limitMs: number): Promise<Fault | undefined>;
-  /** Throws what librdkafka throws: see faultOf. */
-  produce(message: OutgoingMessage): void;
-  /** Nothing is reported any more from now on; resolves when librdkafka has let go of everything. */
-  close(): Promise<void>;
-}
-
-/** node-rdkafka takes a client apart again whose first question is not answered; this one asks its questions itself. */
+/** node-rdkafka destroys a client whose first request is not answered; this one sends its requests itself. */
 class PatientProducer extends kafka.Producer {
   override getMetadata(options?: MetadataOptions, done?: (error: LibrdKafkaError, data: Metadata) => unknown): void {
     if (this.opened) super.getMetadata(options, done);
@@ -45,67 +34,80 @@ class PatientProducer extends kafka.Producer {
   opened = false;
 }
 
-export function newSession(options: KafkaOptions, clock: Clock, listener: SessionListener): Session {
-  const settings = { ...producerSettings(options), dr_cb: true, event_cb: true };
-  const producer = new PatientProducer(settings, topicSettings(options));
-  let closed = false;
-  let opening: Promise<Fault | undefined> = Promise.resolve({ code: 0, text: 'never opened' });
-  let unreported = 0;
-  let poll: Timer | undefined;
-  let pollAt = Number.POSITIVE_INFINITY;
+export class Session {
+  readonly #clock: Clock;
+  readonly #producer: PatientProducer;
+  #closed = false;
+  #opening: Promise<Fault | undefined> = Promise.resolve({ code: 0, text: 'never opened' });
+  #unreported = 0;
+  #poll: Timer | undefined;
+  #pollAtMs = Number.POSITIVE_INFINITY;
 
-  const pollWithin = (ms: number): void => {
-    const at = clock.monoMs() + ms;
-    if (closed || at >= pollAt) return;
-    poll?.cancel();
-    pollAt = at;
-    poll = clock.timer(ms, () => {
-      pollAt = Number.POSITIVE_INFINITY;
-      producer.poll();
-      pollWithin(unreported > 0 ? POLL_BUSY_MS : POLL_IDLE_MS);
+  constructor(options: KafkaOptions, clock: Clock, listener: SessionListener) {
+    this.#clock = clock;
+    const settings = { ...producerSettings(options), dr_cb: true, event_cb: true };
+    this.#producer = new PatientProducer(settings, topicSettings(options));
+    this.#producer.on('delivery-report', (error: unknown, report) => {
+      this.#unreported--;
+      if (!this.#closed) listener.report(Number(report.opaque), error == null ? undefined : faultOf(error));
     });
-  };
+    this.#producer.on('event.error', (error) => {
+      if (!this.#closed) listener.error(faultOf(error));
+    });
+    this.#producer.on('event.log', (event: { fac?: string; message?: string }) => {
+      if (!this.#closed && FAULT_FACILITIES.has(event.fac ?? '')) listener.logLine(event.message ?? '');
+    });
+  }
 
-  producer.on('delivery-report', (error: unknown, report) => {
-    unreported--;
-    if (!closed) listener.report(Number(report.opaque), error == null ? undefined : faultOf(error));
-  });
-  producer.on('event.error', (error) => {
-    if (!closed) listener.error(faultOf(error));
-  });
-  producer.on('event.log', (event: { fac?: string; message?: string }) => {
-    if (!closed && FAULT_FACILITIES.has(event.fac ?? '')) listener.logLine(event.message ?? '');
-  });
+  /** Makes the client, which begins to connect and keeps trying. Rejects when the settings are refused. */
+  async open(): Promise<void> {
+    this.#opening = answered((done) => this.#producer.connect({}, done));
+    const fault = await this.#opening;
+    if (fault !== undefined) throw new Error(fault.text);
+    this.#producer.opened = true;
+    this.#pollWithin(POLL_IDLE_MS);
+  }
 
-  const answered = (ask: (done: (error: unknown) => void) => void): Promise<Fault | undefined> =>
-    new Promise((resolve) => ask((error) => resolve(error == null ? undefined : faultOf(error))));
-  const asked = (limitMs: number) => ({ allTopics: false, timeout: limitMs });
+  /** undefined: a broker answered within the limit; else why not. */
+  probe(limitMs: number): Promise<Fault | undefined> {
+    return answered((done) => this.#producer.getMetadata({ allTopics: false, timeout: limitMs }, done));
+  }
 
-  return {
-    async open() {
-      opening = answered((done) => producer.connect({}, done));
-      const fault = await opening;
-      if (fault !== undefined) throw new Error(fault.text);
-      producer.opened = true;
-      pollWithin(POLL_IDLE_MS);
-    },
-    probe: (limitMs) => answered((done) => producer.getMetadata(asked(limitMs), done)),
-    produce(message) {
-      const headers = Object.entries(message.headers).map(([name, value]) => ({ [name]: value }));
-      const [value, key] = [Buffer.from(message.value), Buffer.from(message.key)];
-      producer.produce(message.topic, null, value, key, null, message.id, headers);
-      unreported++;
-      pollWithin(POLL_BUSY_MS);
-    },
-    async close() {
-      if (closed) return;
-      closed = true;
-      // Polling a producer that another thread is taking apart would touch freed memory.
-      poll?.cancel();
-      // A client that is just being made cannot be taken apart yet.
-      if ((await opening) === undefined) await new Promise<void>((resolve) => producer.disconnect(0, () => resolve()));
-    },
-  };
+  /** Throws what librdkafka throws: see faultOf. */
+  produce(message: OutgoingMessage): void {
+    const headers = Object.entries(message.headers).map(([name, value]) => ({ [name]: value }));
+    const [value, key] = [Buffer.from(message.value), Buffer.from(message.key)];
+    this.#producer.produce(message.topic, null, value, key, null, message.id, headers);
+    this.#unreported++;
+    this.#pollWithin(POLL_BUSY_MS);
+  }
+
+  /** Nothing is reported any more from now on; resolves when librdkafka has released everything. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    // Polling a producer that another thread destroys would touch freed memory.
+    this.#poll?.cancel();
+    // A client that is just being made cannot be destroyed yet.
+    if ((await this.#opening) === undefined)
+      await new Promise<void>((resolve) => this.#producer.disconnect(0, () => resolve()));
+  }
+
+  #pollWithin(ms: number): void {
+    const atMs = this.#clock.monoMs() + ms;
+    if (this.#closed || atMs >= this.#pollAtMs) return;
+    this.#poll?.cancel();
+    this.#pollAtMs = atMs;
+    this.#poll = this.#clock.timer(ms, () => {
+      this.#pollAtMs = Number.POSITIVE_INFINITY;
+      this.#producer.poll();
+      this.#pollWithin(this.#unreported > 0 ? POLL_BUSY_MS : POLL_IDLE_MS);
+    });
+  }
+}
+
+function answered(ask: (done: (error: unknown) => void) => void): Promise<Fault | undefined> {
+  return new Promise((resolve) => ask((error) => resolve(error == null ? undefined : faultOf(error))));
 }
 
 /** Anything that node-rdkafka throws or reports. */

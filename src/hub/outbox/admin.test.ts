@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { createOutboxAdmin } from './admin.ts';
+import { Admin, type OutboxAdmin } from './admin.ts';
 import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
-import type { OutboxAdmin } from './face.ts';
 import { FakeBroker } from './publisher/broker.fixture.ts';
 import { change, changeAtOnce, publisherOn, type Rig, rigFor, settles, turns } from './publisher/publisher.fixture.ts';
 
 function adminFor(t: TestContext): Rig & { readonly admin: OutboxAdmin } {
   const rig = rigFor(t);
-  const admin = createOutboxAdmin({ ...rig, topicOf: (scope) => `refdata.${scope.toLowerCase()}` });
+  const admin = new Admin({ ...rig, topicOf: (scope) => `refdata.${scope.toLowerCase()}` });
   return { ...rig, admin };
 }
 

@@ -1,28 +1,77 @@
-/** The outbox as the people see it who look after it: how it stands, its dead letters, the audit, the alerts. */
-import { Alerts } from '../../shared/base/alerts.ts';
+/** What operators see and do of the outbox: its status, its dead letters, the audit, the alerts. */
+import { type Alert, Alerts } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type Instant, usOfInstant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
-import type { Broker } from '../kafka/face.ts';
+import type { Broker, TopicReport } from '../kafka/face.ts';
 import { outboxRules } from './alerts.ts';
 import type { ChangeStore } from './change-store.ts';
-import type { Action, Scope } from './event.ts';
-import type {
-  Alert,
-  AuditRecord,
-  BlockedKey,
-  BrokerView,
-  DeadLetter,
-  OutboxAdmin,
-  OutboxStatus,
-  Page,
-  PageRequest,
-} from './face.ts';
-import type { Publisher } from './publisher/publisher.ts';
-import { storageError } from './storage-errors.ts';
+import type { Action, JsonObject, Scope } from './event.ts';
+import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from './paging.ts';
+import type { Publisher, PublisherStatus } from './publisher/publisher.ts';
+import { readFrom } from './storage-errors.ts';
 
-export interface OutboxAdminOptions {
+export interface OutboxStatus extends Omit<PublisherStatus, 'blocked'> {
+  readonly oldest: { readonly id: number; readonly txTime: Instant; readonly ageSeconds: number } | undefined;
+  readonly deadLetters: number;
+  /** Keys whose first waiting row was refused; what comes after it waits. At most 100 are listed; the count is of all. */
+  readonly blockedKeys: readonly BlockedKey[];
+  readonly blockedKeyCount: number;
+  readonly broker: BrokerView;
+}
+
+interface BlockedKey {
+  readonly topic: string;
+  /** "<dictionary>:<businessKey>" */
+  readonly key: string;
+  readonly outboxId: number;
+  readonly attempts: number;
+  readonly reason: string;
+  readonly nextAttemptInSeconds: number;
+}
+
+interface BrokerView {
+  /** false: kafka.bootstrap is empty. Rows wait. */
+  readonly configured: boolean;
+  readonly connected: boolean;
+  readonly reason: string;
+  readonly forSeconds: number;
+  /** Times since the start that the client was recreated after a fatal error. */
+  readonly producersReplaced: number;
+  readonly topics: readonly TopicReport[];
+}
+
+export interface DeadLetter {
+  /** The outbox row's. */
+  readonly id: number;
+  readonly diedAt: Instant;
+  readonly attempts: number;
+  readonly reason: string;
+  readonly topic: string;
+  readonly scope: Scope;
+  readonly dictionary: string;
+  readonly businessKey: string;
+  readonly action: Action;
+  readonly txTime: Instant;
+  /** The envelope as it would have been sent. */
+  readonly envelope: JsonObject;
+}
+
+export interface AuditRecord {
+  readonly id: number;
+  readonly at: Instant;
+  readonly actor: string;
+  /** "outbox.dlq", "outbox.requeue", "outbox.discard", "dictionary.created", ... */
+  readonly action: string;
+  readonly subject: string;
+  readonly details: JsonObject;
+}
+
+type DeadRow = Omit<DeadLetter, 'topic' | 'envelope'> & { readonly body: string };
+type AuditRow = Omit<AuditRecord, 'details'> & { readonly details: string };
+
+interface AdminOptions {
   readonly store: ChangeStore;
   readonly publisher: Publisher;
   /** undefined: none is configured. */
@@ -34,22 +83,21 @@ export interface OutboxAdminOptions {
 /** Blocked keys that a status lists. */
 const listedKeys = 100;
 
-export function createOutboxAdmin(options: OutboxAdminOptions): OutboxAdmin {
-  return new Admin(options);
-}
+/** What the HTTP interface uses of it. */
+export type OutboxAdmin = Pick<Admin, keyof Admin>;
 
-class Admin implements OutboxAdmin {
-  readonly #o: OutboxAdminOptions;
-  readonly #rows: AdminRows;
+export class Admin {
+  readonly #o: AdminOptions;
+  readonly #sql: ReturnType<typeof statements>;
   readonly #alerts = new Alerts(outboxRules);
 
-  constructor(options: OutboxAdminOptions) {
+  constructor(options: AdminOptions) {
     this.#o = options;
-    this.#rows = new AdminRows(options.store.connection);
+    this.#sql = statements(options.store.connection);
   }
 
   status(): OutboxStatus {
-    return this.#read(() => {
+    return readFrom(this.#o.store, () => {
       const { blocked, ...figures } = this.#o.publisher.status();
       const blockedKeys = blocked.slice(0, listedKeys).map(
         ({ topic, key, id, attempts, reason, retryInMs }): BlockedKey => ({
@@ -64,7 +112,7 @@ class Admin implements OutboxAdmin {
       return {
         ...figures,
         oldest: this.#oldest(),
-        deadLetters: this.#rows.countDead(),
+        deadLetters: this.#sql.countDead.get() ?? 0,
         blockedKeys,
         blockedKeyCount: blocked.length,
         broker: this.#broker(),
@@ -90,20 +138,25 @@ class Admin implements OutboxAdmin {
     return { configured: true, connected, reason, forSeconds: Math.floor(forMs / 1000), producersReplaced, topics };
   }
 
-  deadLetters({ limit, cursor }: PageRequest): Page<DeadLetter> {
-    const after = numberOf(cursor, 0);
-    return this.#read(() => pageOf(this.#rows.dead(after, limit + 1), limit, (row) => this.#deadLetter(row)));
+  /** Oldest first. */
+  deadLetters(page: PageRequest): Page<DeadLetter> {
+    const [after] = positionOf('dead-letters', page, [0]);
+    return readFrom(this.#o.store, () =>
+      pageOf(this.#sql.dead.iterate(after, page.limit + 1), page, {
+        show: ({ body, ...row }) => ({ ...row, topic: this.#o.topicOf(row.scope), envelope: JSON.parse(body) }),
+        sizeOf: ({ body }) => body.length,
+        cursorOf: ({ id }) => cursorAfter('dead-letters', id),
+      }),
+    );
   }
 
-  #deadLetter({ body, ...row }: DeadRow): DeadLetter {
-    return { ...row, topic: this.#o.topicOf(row.scope), envelope: JSON.parse(body) };
-  }
-
+  /** Back among the waiting rows, with no attempts. NOT_FOUND: no such dead letter. Audited as "outbox.requeue". */
   async requeue(id: number, by: string, reason: string): Promise<void> {
-    const row = await this.#settle(id, by, reason, 'outbox.requeue', () => this.#rows.waitAgain(id));
+    const row = await this.#settle(id, by, reason, 'outbox.requeue', () => this.#sql.wait.run(id));
     this.#o.publisher.requeued(id, row.scope);
   }
 
+  /** Discarded permanently; the change itself stays. NOT_FOUND. Audited as "outbox.discard". */
   async discard(id: number, by: string, reason: string): Promise<void> {
     await this.#settle(id, by, reason, 'outbox.discard', () => {});
   }
@@ -111,13 +164,13 @@ class Admin implements OutboxAdmin {
   #settle(id: number, by: string, reason: string, action: string, work: () => void): Promise<DeadRow> {
     const { store } = this.#o;
     return store.maintain((audit) => {
-      const row = this.#rows.deadOne(id);
+      const row = this.#sql.deadOne.get(id);
       if (row === undefined) {
         throw new LinesideError('NOT_FOUND', `there is no dead letter ${id}`, {
           hint: 'It may have been requeued or discarded already: see the audit.',
         });
       }
-      this.#rows.bury(id);
+      this.#sql.removeDead.run(id);
       work();
       const { dictionary, businessKey, attempts } = row;
       audit(store.now(), by, action, `${dictionary}:${businessKey}`, { outboxId: id, attempts, reason });
@@ -125,9 +178,22 @@ class Admin implements OutboxAdmin {
     }, 'promised');
   }
 
-  audit(action: string | undefined, { limit, cursor }: PageRequest): Page<AuditRecord> {
-    const before = numberOf(cursor, Number.MAX_SAFE_INTEGER);
-    return this.#read(() => pageOf(this.#rows.audit(action, before, limit + 1), limit, auditRecord));
+  /** Newest first. */
+  audit(action: string | undefined, page: PageRequest): Page<AuditRecord> {
+    const [before] = positionOf('audit', page, [Number.MAX_SAFE_INTEGER]);
+    const { audit, auditOf } = this.#sql;
+    return readFrom(this.#o.store, () => {
+      const limit = page.limit + 1;
+      return pageOf(
+        action === undefined ? audit.iterate(before, limit) : auditOf.iterate(before, action, limit),
+        page,
+        {
+          show: ({ details, ...record }): AuditRecord => ({ ...record, details: JSON.parse(details) }),
+          sizeOf: ({ details }) => details.length,
+          cursorOf: ({ id }) => cursorAfter('audit', id),
+        },
+      );
+    });
   }
 
   alerts(): readonly Alert[] {
@@ -136,7 +202,7 @@ class Admin implements OutboxAdmin {
     const state = broker?.state();
     const topics = state?.topics ?? [];
     const healthReport = {
-      // Without a broker events wait for it to be configured: that is no lag.
+      // Without a broker events wait until one is configured: that is no lag.
       waiting: broker === undefined ? 0 : publisher.waiting,
       deadLetters: this.#countDead(),
       damage,
@@ -152,119 +218,24 @@ class Admin implements OutboxAdmin {
   /** Alerts are shown also when the file cannot be read. */
   #countDead(): number {
     try {
-      return this.#read(() => this.#rows.countDead());
+      return readFrom(this.#o.store, () => this.#sql.countDead.get() ?? 0);
     } catch {
       return 0;
     }
   }
-
-  #read<T>(work: () => T): T {
-    try {
-      return work();
-    } catch (thrown) {
-      const error = storageError(thrown);
-      if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') this.#o.store.reportDamage(error.message);
-      throw error;
-    }
-  }
 }
 
-function auditRecord({ details, ...record }: AuditRow): AuditRecord {
-  return { ...record, details: JSON.parse(details) };
-}
-
-/** `rows` are one more than the limit where another page follows. The cursor is the last id shown. */
-function pageOf<R extends { readonly id: number }, T>(rows: readonly R[], limit: number, show: (row: R) => T): Page<T> {
-  const shown = rows.slice(0, limit);
-  const last = rows.length > limit ? shown.at(-1) : undefined;
-  return { items: shown.map(show), nextCursor: last === undefined ? undefined : String(last.id) };
-}
-
-function numberOf(cursor: string | undefined, beginning: number): number {
-  if (cursor === undefined) return beginning;
-  const id = Number(cursor);
-  if (/^\d{1,16}$/.test(cursor) && Number.isSafeInteger(id)) return id;
-  throw new LinesideError('INVALID_ARGUMENT', 'the cursor is none of this list', {
-    hint: 'Use nextCursor of the page before as it is.',
-  });
-}
-
-// The SQL of dead letters and audit records, for those who look after the outbox.
-
-interface DeadRow {
-  readonly id: number;
-  readonly diedAt: Instant;
-  readonly attempts: number;
-  readonly reason: string;
-  readonly scope: Scope;
-  readonly dictionary: string;
-  readonly businessKey: string;
-  readonly action: Action;
-  readonly txTime: Instant;
-  readonly body: string;
-}
-
-interface AuditRow {
-  readonly id: number;
-  readonly at: Instant;
-  readonly actor: string;
-  readonly action: string;
-  readonly subject: string;
-  readonly details: string;
-}
-
-const deadColumns = `outbox_id AS id, died_at AS diedAt, dead_letters.attempts, reason, scope, dictionary,
-  business_key AS businessKey, action, tx_time AS txTime, body FROM dead_letters JOIN outbox_events ON id = outbox_id`;
-
-class AdminRows {
-  readonly #count;
-  readonly #dead;
-  readonly #deadOne;
-  readonly #bury;
-  readonly #requeue;
-  readonly #audit;
-  readonly #auditOf;
-
-  constructor(connection: Connection) {
-    this.#count = connection.prepare<[], number>('SELECT count(*) FROM dead_letters').pluck();
-    this.#dead = connection.prepare<[number, number], DeadRow>(
-      `SELECT ${deadColumns} WHERE outbox_id > ? ORDER BY outbox_id LIMIT ?`,
-    );
-    this.#deadOne = connection.prepare<[number], DeadRow>(`SELECT ${deadColumns} WHERE outbox_id = ?`);
-    this.#bury = connection.prepare<[number]>('DELETE FROM dead_letters WHERE outbox_id = ?');
-    this.#requeue = connection.prepare<[number]>(
-      "INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')",
-    );
-    const audit = 'SELECT id, at, actor, action, subject, details FROM audit WHERE id < ?';
-    this.#audit = connection.prepare<[number, number], AuditRow>(`${audit} ORDER BY id DESC LIMIT ?`);
-    this.#auditOf = connection.prepare<[number, string, number], AuditRow>(
-      `${audit} AND action = ? ORDER BY id DESC LIMIT ?`,
-    );
-  }
-
-  countDead(): number {
-    return this.#count.get() ?? 0;
-  }
-
-  /** Oldest first. */
-  dead(after: number, limit: number): readonly DeadRow[] {
-    return this.#dead.all(after, limit);
-  }
-
-  deadOne(id: number): DeadRow | undefined {
-    return this.#deadOne.get(id);
-  }
-
-  bury(id: number): void {
-    this.#bury.run(id);
-  }
-
-  waitAgain(id: number): void {
-    this.#requeue.run(id);
-  }
-
-  /** Newest first. */
-  audit(action: string | undefined, before: number, limit: number): readonly AuditRow[] {
-    return action === undefined ? this.#audit.all(before, limit) : this.#auditOf.all(before, action, limit);
-  }
+function statements(connection: Connection) {
+  const dead = `SELECT outbox_id AS id, died_at AS diedAt, dead_letters.attempts, reason, scope, dictionary,
+    business_key AS businessKey, action, tx_time AS txTime, body FROM dead_letters JOIN outbox_events ON id = outbox_id`;
+  const audit = 'SELECT id, at, actor, action, subject, details FROM audit WHERE id < ?';
+  return {
+    countDead: connection.prepare<[], number>('SELECT count(*) FROM dead_letters').pluck(),
+    dead: connection.prepare<[number, number], DeadRow>(`${dead} WHERE outbox_id > ? ORDER BY outbox_id LIMIT ?`),
+    deadOne: connection.prepare<[number], DeadRow>(`${dead} WHERE outbox_id = ?`),
+    removeDead: connection.prepare<[number]>('DELETE FROM dead_letters WHERE outbox_id = ?'),
+    wait: connection.prepare<[number]>("INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')"),
+    audit: connection.prepare<[number, number], AuditRow>(`${audit} ORDER BY id DESC LIMIT ?`),
+    auditOf: connection.prepare<[number, string, number], AuditRow>(`${audit} AND action = ? ORDER BY id DESC LIMIT ?`),
+  };
 }

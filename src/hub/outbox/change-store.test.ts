@@ -16,7 +16,7 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { usOfInstant } from '../../shared/base/instant.ts';
 import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
 import type { Change } from './change-store.ts';
-import { ImportConnection } from './import-connection.ts';
+import { ImportConnection } from './refdata-file.ts';
 
 const yearMs = 365 * 86_400_000;
 

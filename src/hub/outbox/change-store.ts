@@ -1,7 +1,7 @@
 /**
- * refdata.db as everyone in the hub sees it: one connection, on which a change and its outbox rows are one transaction.
- * A transaction is a plain function; only a bundle import, in its worker, holds the write slot for longer, and then the
- * others wait for it in a bounded queue.
+ * refdata.db for all of the hub: one connection, on which a change and its outbox rows are one transaction. A transaction is a
+ * plain function; only a bundle import, in its worker, holds the write slot for longer, and then the others wait for it in a
+ * bounded queue.
  */
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
@@ -13,53 +13,12 @@ import { type Connection, closeQuietly } from '../../shared/storage/open.ts';
 import { Budget, limitPages } from './budget.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { Author } from './event.ts';
-import { beginProgress } from './rows.ts';
 import { storageError } from './storage-errors.ts';
-import { type Change, type Committed, Transactions } from './transaction.ts';
-import { WriteSlot } from './write-slot.ts';
+import { beginProgress, type Change, type Committed, Transactions, WriteSlot } from './transaction.ts';
 
 export type { Change } from './transaction.ts';
 
 type Prune = (audit: Audit) => (() => void) | undefined;
-
-export interface ChangeStore {
-  /** For reading, outside transactions too. Nothing else writes with it. */
-  readonly connection: Connection;
-  /** Names this file, as long as it lives. */
-  readonly storeId: string;
-  /** "Now" for validity: the wall clock, or the last transaction's time where the clock has stepped back behind it. */
-  now(): Instant;
-  /**
-   * All of it or nothing, on the medium when it resolves (synchronous=FULL). Runs at once unless an import holds the write
-   * slot. Rejects with STORAGE_FULL (disk or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (more than the queue's limit
-   * wait), SHUTTING_DOWN; and with whatever `work` throws, after rolling back.
-   */
-  commit<T>(author: Author, work: (change: Change) => T): Promise<T>;
-  /**
-   * For the outbox's own book-keeping, which is no change: no stamp, no event, and no question of the budget, so that rows
-   * can be marked and removed when changes are refused. `promised`: a caller gets the answer that it is done, so it is refused like a
-   * change where refdata.db is not the file that its name leads to; the rest goes on, so that what was acknowledged is still
-   * sent. Otherwise as commit().
-   */
-  maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T>;
-  /** Holds the write slot while `work` runs: for the import worker, which has a connection of its own. */
-  hold<T>(work: () => Promise<T>): Promise<T>;
-  /**
-   * Called after each commit that added outbox rows and after hold(), with how many of them wait for a topic. undefined:
-   * they could not be counted.
-   */
-  onCommitted(listener: (waiting: number | undefined) => void): void;
-  /**
-   * Without a broker: `prune` removes the oldest events, a slice in a transaction, where changes would be refused for
-   * outbox.max_bytes. It answers what to do once that is committed; undefined: there are none that may go.
-   */
-  makeRoomBy(prune: Prune): void;
-  health(): StoreHealth;
-  /** The background check, or a reader, found the file damaged. Stays so until the next start. */
-  reportDamage(found: string): void;
-  /** Refuses what waits, waits for an import for a few seconds, closes the file. */
-  close(): Promise<void>;
-}
 
 /** Adds an audit record to the transaction; `at` is the wall clock's time. */
 export type Audit = (at: Instant, actor: string, action: string, subject: string, details: object) => void;
@@ -92,13 +51,13 @@ export interface ChangeStoreOptions {
 /** Throws STORAGE_FULL, STORAGE_FAILED or STORAGE_DAMAGED where a new file cannot be begun. */
 export function openChangeStore(options: ChangeStoreOptions): ChangeStore {
   try {
-    return new OpenStore(options);
+    return new ChangeStore(options);
   } catch (error) {
     throw storageError(error);
   }
 }
 
-/** An import is ended by its owner before the store is closed; this is for one that hangs in the disk. */
+/** The owner of an import ends it before the store is closed; this is for one that hangs in the disk. */
 const closeLimitMs = 5_000;
 
 /** A full disk is shown until a change succeeds; if none is tried, for this long. */
@@ -111,8 +70,10 @@ const fullKeptMs = 60_000;
  */
 const lockWaitMs = 250;
 
-class OpenStore implements ChangeStore {
+export class ChangeStore {
+  /** For reading, outside transactions too. Nothing else writes with it. */
   readonly connection: Connection;
+  /** Names this file, as long as the file exists. */
   readonly storeId: string;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -157,10 +118,16 @@ class OpenStore implements ChangeStore {
     this.#check = new BackgroundCheck({ path: connection.name, clock, logger, onDamage });
   }
 
+  /** "Now" for validity: the wall clock, or the last transaction's time if the clock has stepped back behind it. */
   now(): Instant {
     return laterOf(instantOfMs(this.#clock.wallMs()), this.#lastTxTime);
   }
 
+  /**
+   * All of it or nothing, on the medium when it resolves (synchronous=FULL). Runs at once unless an import holds the write
+   * slot. Rejects with STORAGE_FULL (disk or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (more than the queue's limit
+   * wait), SHUTTING_DOWN; and with whatever `work` throws, after rolling back.
+   */
   commit<T>(author: Author, work: (change: Change) => T): Promise<T> {
     return this.#slot.run(true, () => this.#change(author, work));
   }
@@ -192,6 +159,10 @@ class OpenStore implements ChangeStore {
     if (rows > 0) this.#notify(waiting);
   }
 
+  /**
+   * Without a broker: `prune` removes the oldest events, a slice in a transaction, when changes would be refused because of
+   * outbox.max_bytes. It returns what to do once that is committed; undefined: no event may be removed.
+   */
   makeRoomBy(prune: Prune): void {
     this.#prune = prune;
   }
@@ -207,6 +178,12 @@ class OpenStore implements ChangeStore {
     return !this.#isPruned;
   }
 
+  /**
+   * For the outbox's own bookkeeping, which is no change: no stamp, no event, and no check of the budget, so that rows can be
+   * marked and removed when changes are refused. `promised`: a caller gets the answer that it is done, so it is refused like a
+   * change if refdata.db is not the file that its name leads to; other bookkeeping continues, so that what was acknowledged is
+   * still sent. Otherwise as commit().
+   */
   maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T> {
     return this.#slot.run(false, () => {
       const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
@@ -218,6 +195,7 @@ class OpenStore implements ChangeStore {
     });
   }
 
+  /** Holds the write slot while `work` runs: for the import worker, which has a connection of its own. */
   hold<T>(work: () => Promise<T>): Promise<T> {
     return this.#slot.hold(async () => {
       try {
@@ -271,6 +249,10 @@ class OpenStore implements ChangeStore {
     }
   }
 
+  /**
+   * Called after each commit that added outbox rows and after hold(), with how many of them wait for a topic. undefined:
+   * they could not be counted.
+   */
   onCommitted(listener: (waiting: number | undefined) => void): void {
     this.#listeners.push(listener);
   }
@@ -312,11 +294,13 @@ class OpenStore implements ChangeStore {
     return this.#prune !== undefined && !this.#isPruned && this.#budget.isReached ? '' : lack;
   }
 
+  /** The background check, or a reader, found the file damaged. Stays so until the next start. */
   reportDamage(found: string): void {
     if (this.#damage === '') this.#logger.error('refdata.db is damaged or lost', { found });
     this.#damage ||= found;
   }
 
+  /** Refuses what waits, waits for an import for a few seconds, closes the file. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -1,9 +1,17 @@
 /**
- * A bundle's bytes, in blocks as they came, cut into its entries: the lines of NDJSON, or the elements of {"items": [...]}.
- * Nothing is kept but the entry at hand, and of one that is too long nothing. Pure.
+ * A bundle: its bytes cut into entries (the lines of NDJSON, or the elements of {"items": [...]}), and what an entry says:
+ * {dictionary, businessKey, data, validFrom?, action?}. Pure.
+ *
+ * No streaming JSON parser does this: an element that is not JSON is one fault among all that are listed, numbers are
+ * kept exactly or refused, and an entry's bytes are bounded before it is parsed.
  */
 import { LinesideError } from '../../shared/base/errors.ts';
+import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
+import { type Instant, parseInstant } from '../../shared/base/instant.ts';
+import type { JsonObject } from '../outbox/event.ts';
 import type { BundleFormat } from './face.ts';
+import { businessKeyFault, checkData } from './input-rules.ts';
+import { notAnInstant } from './validity.ts';
 
 export interface Entry {
   /** "line 3", "item 3"; from 1. */
@@ -18,169 +26,149 @@ export const maxEntryBytes = 1024 * 1024;
 const LF = 0x0a;
 const QUOTE = 0x22;
 const COMMA = 0x2c;
-const COLON = 0x3a;
 const BRACKET = 0x5b;
 const BACKSLASH = 0x5c;
 const BRACKET_END = 0x5d;
 const BRACE = 0x7b;
 const BRACE_END = 0x7d;
-const END = -1;
+const blanks: ReadonlySet<number | undefined> = new Set([0x20, 0x09, 0x0d, LF]);
+/** The first byte of a byte order mark in UTF-8, which has three. */
+const BYTE_ORDER_MARK = 0xef;
 
-/** Throws MALFORMED where the frame around JSON items is not there. */
-export function entriesOf(format: BundleFormat, blocks: Iterable<Uint8Array>): Generator<Entry> {
-  return format === 'ndjson' ? linesOf(blocks) : itemsOf(new Cursor(blocks));
+/** Throws MALFORMED if the frame around JSON items is not complete. */
+export function entriesOf(format: BundleFormat, bytes: Uint8Array): Generator<Entry> {
+  return format === 'ndjson' ? linesOf(bytes) : itemsOf(bytes);
 }
 
-/** Also the last line where no line feed ends it. Blank ones are entries: they count. */
-function* linesOf(blocks: Iterable<Uint8Array>): Generator<Entry> {
-  const line = new EntryBytes();
-  let number = 1;
-  for (const block of blocks) {
-    let from = 0;
-    for (let at = block.indexOf(LF); at >= 0; at = block.indexOf(LF, from)) {
-      line.add(block.subarray(from, at));
-      yield { label: `line ${number++}`, bytes: line.take() };
-      from = at + 1;
-    }
-    line.add(block.subarray(from));
+/** Also the last line if no line feed ends it. Blank ones are entries: they count. */
+function* linesOf(bytes: Uint8Array): Generator<Entry> {
+  let from = 0;
+  for (let number = 1; from < bytes.length; number++) {
+    const feed = bytes.indexOf(LF, from);
+    const end = feed < 0 ? bytes.length : feed;
+    yield { label: `line ${number}`, bytes: boundedPart(bytes, from, end) };
+    from = end + 1;
   }
-  if (!line.empty) yield { label: `line ${number}`, bytes: line.take() };
 }
 
-function* itemsOf(cursor: Cursor): Generator<Entry> {
-  cursor.skipMark();
-  for (const expected of [BRACE, QUOTE]) cursor.expect(expected);
-  if (cursor.rest(6) !== 'items"') throw malformed('its one field must be "items"');
-  for (const expected of [COLON, BRACKET]) cursor.expect(expected);
-  cursor.skipBlanks();
-  let number = 1;
-  let more = cursor.byte !== BRACKET_END;
-  if (!more) cursor.step();
-  while (more) {
-    const bytes = cursor.element(number);
-    if (cursor.byte !== COMMA && cursor.byte !== BRACKET_END) throw malformed(`it breaks off in item ${number}`);
-    more = cursor.byte === COMMA;
-    cursor.step();
-    yield { label: `item ${number++}`, bytes };
+function* itemsOf(bytes: Uint8Array): Generator<Entry> {
+  let at = bytes[0] === BYTE_ORDER_MARK ? 3 : 0;
+  const skipBlanks = (): void => {
+    while (blanks.has(bytes[at])) at++;
+  };
+  const expect = (character: string): void => {
+    skipBlanks();
+    if (bytes[at++] !== character.charCodeAt(0)) throw malformed(`a ${character} is missing`);
+  };
+  for (const character of '{"') expect(character);
+  if (String.fromCharCode(...bytes.subarray(at, at + 6)) !== 'items"') throw malformed('its one field must be "items"');
+  at += 6;
+  for (const character of ':[') expect(character);
+  skipBlanks();
+  let hasMore = bytes[at] !== BRACKET_END;
+  if (!hasMore) at++;
+  for (let number = 1; hasMore; number++) {
+    const end = endOfItem(bytes, at, number);
+    hasMore = bytes[end] === COMMA;
+    if (!hasMore && bytes[end] !== BRACKET_END) throw malformed(`it breaks off in item ${number}`);
+    yield { label: `item ${number}`, bytes: boundedPart(bytes, at, end) };
+    at = end + 1;
   }
-  cursor.expect(BRACE_END);
-  cursor.skipBlanks();
-  if (cursor.byte !== END) throw malformed('something comes after its end');
+  expect('}');
+  skipBlanks();
+  if (at < bytes.length) throw malformed('something comes after its end');
+}
+
+/** Where the comma or bracket behind the item is; the end of the bytes if it is missing. */
+function endOfItem(bytes: Uint8Array, from: number, number: number): number {
+  let depth = 0;
+  for (let at = from; at < bytes.length; at++) {
+    const byte = bytes[at];
+    const isEnd = byte === BRACE_END || byte === BRACKET_END;
+    if (depth === 0 && (isEnd || byte === COMMA)) return at;
+    if (byte === QUOTE) at = endOfString(bytes, at, number);
+    else if (byte === BRACE || byte === BRACKET) depth++;
+    else if (isEnd) depth--;
+  }
+  return bytes.length;
+}
+
+/** Where the closing quote is. */
+function endOfString(bytes: Uint8Array, opening: number, number: number): number {
+  for (let at = opening + 1; at < bytes.length; at++) {
+    if (bytes[at] === QUOTE) return at;
+    if (bytes[at] === BACKSLASH) at++;
+  }
+  throw malformed(`a string in item ${number} has no end`);
+}
+
+function boundedPart(bytes: Uint8Array, from: number, end: number): Uint8Array | undefined {
+  return end - from > maxEntryBytes ? undefined : bytes.subarray(from, end);
 }
 
 function malformed(why: string): LinesideError {
   return new LinesideError('MALFORMED', `the bundle is not {"items": [...]}: ${why}`);
 }
 
-/** The pieces of one entry, which may lie across blocks. */
-class EntryBytes {
-  #parts: Uint8Array[] = [];
-  #length = 0;
+export type BundleItem = { readonly dictionary: string; readonly businessKey: string } & (
+  | {
+      readonly action: 'upsert';
+      readonly data: JsonObject;
+      /** The data as it is stored. */
+      readonly text: string;
+      readonly validFrom: Instant | undefined;
+    }
+  | { readonly action: 'close' }
+);
 
-  get empty(): boolean {
-    return this.#length === 0;
-  }
+type ReadItem =
+  | { readonly item: BundleItem }
+  | { readonly faults: readonly string[] }
+  /** Nothing but blanks. */
+  | { readonly blank: true };
 
-  add(part: Uint8Array): void {
-    this.#length += part.length;
-    if (this.#length > maxEntryBytes) this.#parts = [];
-    else if (part.length > 0) this.#parts.push(part);
-  }
+const fields: ReadonlySet<string> = new Set(['dictionary', 'businessKey', 'data', 'validFrom', 'action']);
 
-  take(): Uint8Array | undefined {
-    const [parts, length] = [this.#parts, this.#length];
-    this.#parts = [];
-    this.#length = 0;
-    if (length > maxEntryBytes) return undefined;
-    return parts.length === 1 && parts[0] !== undefined ? parts[0] : Buffer.concat(parts, length);
-  }
+export function readItem(bytes: Uint8Array, blankAllowed: boolean): ReadItem {
+  const text = decodeUtf8(bytes);
+  if (text === undefined) return { faults: ['is not UTF-8'] };
+  if (blankAllowed && text.trim() === '') return { blank: true };
+  const { value, fault } = parseExactJson(text);
+  if (fault !== undefined) return { faults: [`${fault.pointer} ${fault.message}`.trimStart()] };
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { faults: ['must be an object'] };
+  return itemOf(value as Readonly<Record<string, unknown>>);
 }
 
-class Cursor {
-  readonly #blocks: Iterator<Uint8Array>;
-  #block: Uint8Array = new Uint8Array();
-  #at = 0;
-  /** The byte under the cursor; END behind the last. */
-  byte: number = END;
-
-  constructor(blocks: Iterable<Uint8Array>) {
-    this.#blocks = blocks[Symbol.iterator]();
-    this.#load();
-  }
-
-  step(): void {
-    const byte = this.#block[++this.#at];
-    if (byte === undefined) this.#load();
-    else this.byte = byte;
-  }
-
-  skipMark(): void {
-    if (this.byte === 0xef) for (let i = 0; i < 3; i++) this.step();
-  }
-
-  skipBlanks(): void {
-    while (this.byte === 0x20 || this.byte === LF || this.byte === 0x0d || this.byte === 0x09) this.step();
-  }
-
-  expect(wanted: number): void {
-    this.skipBlanks();
-    if (this.byte !== wanted) throw malformed(`a ${String.fromCharCode(wanted)} is missing`);
-    this.step();
-  }
-
-  rest(length: number): string {
-    let text = '';
-    for (; text.length < length && this.byte !== END; this.step()) text += String.fromCharCode(this.byte);
-    return text;
-  }
-
-  /** Up to the comma or bracket that ends it, which may be missing: the caller looks. */
-  element(number: number): Uint8Array | undefined {
-    const parts = new EntryBytes();
-    let from = this.#at;
-    const flush = (): void => parts.add(this.#block.subarray(from, this.#at));
-    const step = (): void => {
-      const block = this.#block;
-      const at = this.#at;
-      this.step();
-      if (this.#block === block && this.byte !== END) return;
-      parts.add(block.subarray(from, at + 1));
-      from = this.#at;
-    };
-    let depth = 0;
-    for (; this.byte !== END; step()) {
-      if (depth === 0 && (this.byte === COMMA || this.byte === BRACKET_END || this.byte === BRACE_END)) break;
-      if (this.byte === QUOTE) skipString(this, step, number);
-      else if (this.byte === BRACE || this.byte === BRACKET) depth++;
-      else if (this.byte === BRACE_END || this.byte === BRACKET_END) depth--;
-    }
-    flush();
-    return parts.take();
-  }
-
-  #load(): void {
-    for (;;) {
-      const { value, done } = this.#blocks.next();
-      if (done === true) {
-        this.#block = new Uint8Array();
-        this.#at = 0;
-        this.byte = END;
-        return;
-      }
-      const [byte] = value;
-      if (byte === undefined) continue;
-      this.#block = value;
-      this.#at = 0;
-      this.byte = byte;
-      return;
-    }
-  }
+function itemOf(value: Readonly<Record<string, unknown>>): ReadItem {
+  const faults: string[] = [];
+  for (const name of Object.keys(value)) if (!fields.has(name)) faults.push(`${shown(name)} is not a field of an item`);
+  const { dictionary, businessKey, action = 'upsert' } = value;
+  if (typeof dictionary !== 'string') faults.push('/dictionary must be a string');
+  if (typeof businessKey !== 'string') faults.push('/businessKey must be a string');
+  else if (businessKeyFault(businessKey) !== '') faults.push(`/businessKey ${businessKeyFault(businessKey)}`);
+  if (action === 'upsert') return upsertOf(value, faults);
+  if (action !== 'close') faults.push('/action must be "upsert" or "close"');
+  else
+    for (const name of ['data', 'validFrom'])
+      if (Object.hasOwn(value, name)) faults.push(`/${name} is not for "close"`);
+  if (faults.length > 0 || typeof dictionary !== 'string' || typeof businessKey !== 'string') return { faults };
+  return { item: { dictionary, businessKey, action: 'close' } };
 }
 
-/** To the closing quote. */
-function skipString(cursor: Cursor, step: () => void, number: number): void {
-  for (step(); cursor.byte !== QUOTE; step()) {
-    if (cursor.byte === BACKSLASH) step();
-    if (cursor.byte === END) throw malformed(`a text in item ${number} has no end`);
-  }
+function upsertOf(value: Readonly<Record<string, unknown>>, faults: string[]): ReadItem {
+  const { dictionary, businessKey, data, validFrom } = value;
+  const checked = checkData(data);
+  if (checked.fault !== undefined) faults.push(`/data ${checked.fault}`);
+  const from = typeof validFrom === 'string' ? parseInstant(validFrom) : undefined;
+  if (validFrom !== undefined && from === undefined) faults.push(`/validFrom ${notAnInstant}`);
+  if (faults.length > 0 || checked.fault !== undefined) return { faults };
+  if (typeof dictionary !== 'string' || typeof businessKey !== 'string') return { faults };
+  return {
+    item: { dictionary, businessKey, action: 'upsert', data: data as JsonObject, text: checked.text, validFrom: from },
+  };
+}
+
+/** A name out of an uploaded file, on one line and of bounded length. */
+function shown(name: string): string {
+  return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}...` : name);
 }

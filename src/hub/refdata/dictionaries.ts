@@ -4,9 +4,7 @@ import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
 import { type DefinitionEventType, isWider, type JsonObject, narrowest, type Scope, scopes } from '../outbox/event.ts';
-import type { Page, PageRequest } from '../outbox/face.ts';
-import { dictionaryNotFound, isVisible, requireVisible, visibleScopes } from './access.ts';
-import { cursorAfter, positionOf } from './cursor.ts';
+import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import {
   type DictionaryHead,
   DictionaryRows,
@@ -15,10 +13,18 @@ import {
   type TextScopes,
 } from './dictionary-rows.ts';
 import type { Actor, Dictionary, DictionaryPatch, DictionaryUpdate, NewDictionary } from './face.ts';
+import { dictionaryNameFault, titleFault } from './input-rules.ts';
 import { compileSchema } from './json-schema.ts';
-import { dictionaryNameFault, titleFault } from './names.ts';
-import { takePage } from './page.ts';
-import { faultAt, reasonFaults, refuseFaults, requireVersion } from './refusals.ts';
+import {
+  dictionaryNotFound,
+  faultAt,
+  isVisible,
+  reasonFaults,
+  refuseFaults,
+  requireVersion,
+  requireVisible,
+  visibleScopes,
+} from './refusals.ts';
 
 const listName = 'dictionaries';
 
@@ -45,17 +51,15 @@ export class Dictionaries {
   }
 
   page(actor: Actor, page: PageRequest): Page<Dictionary> {
-    const [after] = positionOf(listName, page, ['']) ?? [''];
-    const rows = this.#rows.page(after ?? '', visibleScopes(actor), page.limit + 1);
-    const { taken, more } = takePage(rows, page.limit, ({ schema }) => schema);
-    const items = taken.map(dictionaryOf);
-    const last = items.at(-1);
-    return {
-      items,
-      nextCursor: more && last !== undefined ? cursorAfter(listName, last.name) : undefined,
-    };
+    const [after] = positionOf(listName, page, ['']);
+    return pageOf(this.#rows.page(after, visibleScopes(actor), page.limit + 1), page, {
+      show: dictionaryOf,
+      sizeOf: ({ schema }) => schema?.length ?? 0,
+      cursorOf: ({ name }) => cursorAfter(listName, name),
+    });
   }
 
+  /** Rejects with CONFLICT if there is a dictionary of that name. */
   async create(actor: Actor, wanted: NewDictionary, changeReason: string): Promise<Dictionary> {
     const { name, title, scope, schema = null } = wanted;
     refuseFaults('the dictionary cannot be made', [
@@ -85,6 +89,7 @@ export class Dictionaries {
     });
   }
 
+  /** `version`: what If-Match named, if it was given. CONFLICT: the scope would widen, and that is not confirmed. */
   async update(
     actor: Actor,
     name: string,

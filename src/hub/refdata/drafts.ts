@@ -3,13 +3,44 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
 import { type DefinitionEventType, type JsonObject, narrowest, type Scope } from '../outbox/event.ts';
-import type { Page, PageRequest } from '../outbox/face.ts';
-import { cursorAfter, positionOf } from './cursor.ts';
+import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import { type Dictionaries, schemaFaults } from './dictionaries.ts';
-import { actOf, eventsOfSteps, stateAfter } from './draft-state.ts';
 import type { Actor, Draft, DraftState, DraftStep } from './face.ts';
-import { takePage } from './page.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
+
+/** What happens to a draft: the steps of the interface, with the decision told apart. */
+export type DraftAct = 'request-review' | 'approve' | 'reject' | 'publish' | 'withdraw';
+
+const leads: Readonly<Record<DraftState, Partial<Record<DraftAct, DraftState>>>> = {
+  draft: { 'request-review': 'inReview', withdraw: 'withdrawn' },
+  inReview: { approve: 'approved', reject: 'rejected', withdraw: 'withdrawn' },
+  approved: { publish: 'published', withdraw: 'withdrawn' },
+  rejected: {},
+  published: {},
+  withdrawn: {},
+};
+
+/** undefined: the step does not lead on from there. */
+export function stateAfter(state: DraftState, act: DraftAct): DraftState | undefined {
+  return leads[state][act];
+}
+
+/** undefined: a decision is missing, or given where there is nothing to decide. */
+export function actOf(step: DraftStep, decision: 'approved' | 'rejected' | undefined): DraftAct | undefined {
+  if (step !== 'decide') return decision === undefined ? step : undefined;
+  if (decision === undefined) return undefined;
+  return decision === 'approved' ? 'approve' : 'reject';
+}
+
+export const eventsOfSteps: Readonly<
+  Record<DraftAct, { readonly event: DefinitionEventType; readonly audit: string }>
+> = {
+  'request-review': { event: 'SchemaDraftReviewRequested', audit: 'draft.reviewRequested' },
+  approve: { event: 'SchemaDraftDecided', audit: 'draft.approved' },
+  reject: { event: 'SchemaDraftDecided', audit: 'draft.rejected' },
+  publish: { event: 'SchemaDraftPublished', audit: 'draft.published' },
+  withdraw: { event: 'SchemaDraftWithdrawn', audit: 'draft.withdrawn' },
+};
 
 interface StoredDraft extends Omit<Draft, 'schema'> {
   readonly schema: string;
@@ -77,15 +108,12 @@ export class Drafts {
 
   page(actor: Actor, dictionary: string, page: PageRequest): Page<Draft> {
     const { id } = this.#dictionaries.head(actor, dictionary);
-    const [before] = positionOf(listName, page, [0]) ?? [Number.MAX_SAFE_INTEGER];
-    const rows = this.#page.iterate(id, before ?? 0, page.limit + 1);
-    const { taken, more } = takePage(rows, page.limit, ({ schema }) => schema);
-    const items = taken.map(draftOf);
-    const last = items.at(-1);
-    return {
-      items,
-      nextCursor: more && last !== undefined ? cursorAfter(listName, last.id) : undefined,
-    };
+    const [before] = positionOf(listName, page, [Number.MAX_SAFE_INTEGER]);
+    return pageOf(this.#page.iterate(id, before, page.limit + 1), page, {
+      show: draftOf,
+      sizeOf: ({ schema }) => schema.length,
+      cursorOf: (last) => cursorAfter(listName, last.id),
+    });
   }
 
   one(actor: Actor, dictionary: string, id: number): Draft {
@@ -95,6 +123,7 @@ export class Drafts {
     return draftOf(row);
   }
 
+  /** CONFLICT: the step is not possible in this state. `decision`: with 'decide' only. */
   async step(
     actor: Actor,
     dictionary: string,

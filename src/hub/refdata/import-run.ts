@@ -1,22 +1,51 @@
 /** A bundle as one transaction: every entry read, checked and written; from the first fault on, only checked. */
-import { LinesideError } from '../../shared/base/errors.ts';
-import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
-import { type Instant, parseInstant } from '../../shared/base/instant.ts';
+import { type ErrorCode, LinesideError } from '../../shared/base/errors.ts';
 import { sameJson } from '../../shared/base/same-json.ts';
 import type { Change } from '../outbox/change-store.ts';
-import { isWider, type JsonObject } from '../outbox/event.ts';
-import { isVisible, quotedName } from './access.ts';
-import { entriesOf, maxEntryBytes } from './bundle.ts';
+import { type Author, isWider } from '../outbox/event.ts';
+import { type BundleItem, entriesOf, maxEntryBytes, readItem } from './bundle.ts';
 import { type DictionaryHead, DictionaryRows } from './dictionary-rows.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
-import { Faults } from './faults.ts';
-import { importAudit } from './import-calls.ts';
 import type { DataCheck } from './json-schema.ts';
-import { businessKeyFault } from './names.ts';
-import { checkData } from './record-data.ts';
 import { RecordWriter } from './record-writer.ts';
+import { Faults, isVisible, quotedName } from './refusals.ts';
 import { Validators } from './validators.ts';
-import { covers, notAnInstant, openFrom } from './validity.ts';
+import { covers, openFrom } from './validity.ts';
+
+// What passes between the import (import.ts) and its worker (import-worker.ts).
+
+export interface ImportRequest {
+  /** Of refdata.db. */
+  readonly path: string;
+  /** Bytes refdata.db may hold. */
+  readonly maxBytes: number;
+  readonly actor: Actor;
+  readonly author: Author;
+  readonly format: BundleFormat;
+  /** The wall clock of the process. */
+  readonly wallMs: number;
+}
+
+/** Refusals are answers: an error that crosses threads would lose its reasons. */
+export type ImportAnswer =
+  | { readonly result: ImportResult }
+  | {
+      readonly refused: {
+        readonly code: ErrorCode;
+        readonly message: string;
+        readonly hint: string;
+        readonly reasons: readonly string[];
+      };
+    };
+
+export interface ImportCalls {
+  /** The next part of the bundle; its memory is handed over. `maxBytes`: of the whole bundle. */
+  append: { request: { readonly part: ArrayBuffer; readonly maxBytes: number }; response: number };
+  /** After the last part, while the write slot is held: one transaction. */
+  run: { request: ImportRequest; response: ImportAnswer };
+}
+
+export const importAudit = 'records.imported';
 
 /** Its keys are kept in memory; at some 10,000 a second on a small machine the others wait 10 s. */
 const maxItems = 100_000;
@@ -31,7 +60,7 @@ interface Target {
 export class ImportRun {
   readonly #change: Change;
   readonly #actor: Actor;
-  readonly #inTime: (() => void) | undefined;
+  readonly #afterItem: () => void;
   readonly #dictionaries: DictionaryRows;
   readonly #validators: Validators;
   readonly #writer: RecordWriter;
@@ -40,22 +69,22 @@ export class ImportRun {
   readonly #faults = new Faults();
   readonly #counts = { created: 0, updated: 0, closed: 0, unchanged: 0 };
 
-  /** `inTime`: called after each item on the main thread; it throws when the run has to leave that thread. */
-  constructor(change: Change, actor: Actor, inTime?: () => void) {
+  /** `noTimeLimit`: off the main thread, where a check may take its time. `afterItem`: throws when the run has to end. */
+  constructor(change: Change, actor: Actor, noTimeLimit: boolean, afterItem: () => void) {
     this.#change = change;
     this.#actor = actor;
-    this.#inTime = inTime;
+    this.#afterItem = afterItem;
     this.#dictionaries = new DictionaryRows(change.connection);
-    this.#validators = new Validators(change.connection, inTime === undefined);
+    this.#validators = new Validators(change.connection, noTimeLimit);
     this.#writer = new RecordWriter(change.connection, 'dictionary.bulk_imported');
   }
 
   /** Throws INVALID_ARGUMENT with the faults, TOO_LARGE, MALFORMED. */
-  run(format: BundleFormat, blocks: Iterable<Uint8Array>): ImportResult {
+  run(format: BundleFormat, bundle: Uint8Array): ImportResult {
     let items = 0;
-    for (const { label, bytes } of entriesOf(format, blocks)) {
+    for (const { label, bytes } of entriesOf(format, bundle)) {
       const blank = this.#entry(label, bytes, format === 'ndjson');
-      this.#inTime?.();
+      this.#afterItem();
       if (!blank && ++items > maxItems) {
         throw new LinesideError('TOO_LARGE', `a bundle has at most ${maxItems} items`, { hint: 'Cut it in two.' });
       }
@@ -77,9 +106,9 @@ export class ImportRun {
   }
 
   /** True: it was blank. */
-  #entry(place: string, bytes: Uint8Array | undefined, blankAllowed: boolean): boolean {
+  #entry(label: string, bytes: Uint8Array | undefined, blankAllowed: boolean): boolean {
     const fault = (...faults: readonly string[]): void =>
-      this.#faults.add(...faults.map((text) => `${place}: ${text}`));
+      this.#faults.add(...faults.map((text) => `${label}: ${text}`));
     if (bytes === undefined) {
       fault(`is longer than ${maxEntryBytes} bytes`);
       return false;
@@ -87,16 +116,16 @@ export class ImportRun {
     const read = readItem(bytes, blankAllowed);
     if ('blank' in read) return true;
     if ('faults' in read) fault(...read.faults);
-    else fault(...this.#item(place, read.item));
+    else fault(...this.#item(label, read.item));
     return false;
   }
 
-  #item(place: string, item: BundleItem): readonly string[] {
+  #item(label: string, item: BundleItem): readonly string[] {
     const target = this.#target(item.dictionary);
     if (target === undefined) return [`there is no dictionary ${quotedName(item.dictionary)}`];
     const first = target.labels.get(item.businessKey);
     if (first !== undefined) return [`${quotedName(item.businessKey)} is in ${first} already`];
-    target.labels.set(item.businessKey, place);
+    target.labels.set(item.businessKey, label);
     return item.action === 'close' ? this.#close(target, item.businessKey) : this.#upsert(target, item);
   }
 
@@ -139,69 +168,4 @@ export class ImportRun {
     this.#counts.closed++;
     return [];
   }
-}
-
-// An entry of a bundle: {dictionary, businessKey, data, validFrom?, action?}.
-
-type BundleItem = { readonly dictionary: string; readonly businessKey: string } & (
-  | {
-      readonly action: 'upsert';
-      readonly data: JsonObject;
-      /** The data as it is stored. */
-      readonly text: string;
-      readonly validFrom: Instant | undefined;
-    }
-  | { readonly action: 'close' }
-);
-
-type ReadItem =
-  | { readonly item: BundleItem }
-  | { readonly faults: readonly string[] }
-  /** Nothing but blanks. */
-  | { readonly blank: true };
-
-const fields: ReadonlySet<string> = new Set(['dictionary', 'businessKey', 'data', 'validFrom', 'action']);
-
-export function readItem(bytes: Uint8Array, blankAllowed: boolean): ReadItem {
-  const text = decodeUtf8(bytes);
-  if (text === undefined) return { faults: ['is not UTF-8'] };
-  if (blankAllowed && text.trim() === '') return { blank: true };
-  const { value, fault } = parseExactJson(text);
-  if (fault !== undefined) return { faults: [`${fault.pointer} ${fault.message}`.trimStart()] };
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { faults: ['must be an object'] };
-  return itemOf(value as Readonly<Record<string, unknown>>);
-}
-
-function itemOf(value: Readonly<Record<string, unknown>>): ReadItem {
-  const faults: string[] = [];
-  for (const name of Object.keys(value)) if (!fields.has(name)) faults.push(`${shown(name)} is no field of an item`);
-  const { dictionary, businessKey, action = 'upsert' } = value;
-  if (typeof dictionary !== 'string') faults.push('/dictionary must be a text');
-  if (typeof businessKey !== 'string') faults.push('/businessKey must be a text');
-  else if (businessKeyFault(businessKey) !== '') faults.push(`/businessKey ${businessKeyFault(businessKey)}`);
-  if (action === 'upsert') return upsertOf(value, faults);
-  if (action !== 'close') faults.push('/action must be "upsert" or "close"');
-  else
-    for (const name of ['data', 'validFrom'])
-      if (Object.hasOwn(value, name)) faults.push(`/${name} is not for "close"`);
-  if (faults.length > 0 || typeof dictionary !== 'string' || typeof businessKey !== 'string') return { faults };
-  return { item: { dictionary, businessKey, action: 'close' } };
-}
-
-function upsertOf(value: Readonly<Record<string, unknown>>, faults: string[]): ReadItem {
-  const { dictionary, businessKey, data, validFrom } = value;
-  const checked = checkData(data);
-  if (checked.fault !== undefined) faults.push(`/data ${checked.fault}`);
-  const from = typeof validFrom === 'string' ? parseInstant(validFrom) : undefined;
-  if (validFrom !== undefined && from === undefined) faults.push(`/validFrom ${notAnInstant}`);
-  if (faults.length > 0 || checked.fault !== undefined) return { faults };
-  if (typeof dictionary !== 'string' || typeof businessKey !== 'string') return { faults };
-  return {
-    item: { dictionary, businessKey, action: 'upsert', data: data as JsonObject, text: checked.text, validFrom: from },
-  };
-}
-
-/** A name out of an uploaded file, on one line and of bounded length. */
-function shown(name: string): string {
-  return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}...` : name);
 }

@@ -2,21 +2,28 @@
 import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { serve, toldToStop } from '../../shared/storage/worker-serve.ts';
-import { ImportConnection } from '../outbox/import-connection.ts';
-import type { ImportAnswer, ImportCalls, ImportRequest } from './import-calls.ts';
-import { ImportRun } from './import-run.ts';
+import { ImportConnection } from '../outbox/refdata-file.ts';
+import type { Change } from '../outbox/transaction.ts';
+import type { ImportResult } from './face.ts';
+import { type ImportAnswer, type ImportCalls, type ImportRequest, ImportRun } from './import-run.ts';
 
 /** What a transaction has written stays in the cache or spills into the write-ahead log. */
 const cacheKib = 16 * 1024;
 
-const blocks: Uint8Array[] = [];
+/** Grows in place: a bundle is in memory once. */
+let bundle = new ArrayBuffer(0);
 
-/** Each block is let go when it has been read. Nothing is written when the import was stopped meanwhile. */
-function* drained(): Generator<Uint8Array> {
-  for (let block = blocks.shift(); block !== undefined; block = blocks.shift()) {
-    yield block;
-    if (toldToStop()) throw new LinesideError('SHUTTING_DOWN', 'nothing was imported: it was told to stop');
-  }
+/** Returns the bytes so far. */
+function append(part: ArrayBuffer, maxBytes: number): number {
+  if (!bundle.resizable) bundle = new ArrayBuffer(0, { maxByteLength: maxBytes });
+  const end = bundle.byteLength;
+  bundle.resize(end + part.byteLength);
+  new Uint8Array(bundle, end).set(new Uint8Array(part));
+  return bundle.byteLength;
+}
+
+function throwIfStopped(): void {
+  if (toldToStop()) throw new LinesideError('SHUTTING_DOWN', 'nothing was imported: the service is being stopped');
 }
 
 function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): ImportAnswer {
@@ -24,7 +31,9 @@ function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): 
     const clock = { ...systemClock, wallMs: () => wallMs };
     const connection = new ImportConnection({ path, maxBytes, cacheKib, clock });
     try {
-      return { result: connection.change(author, (change) => new ImportRun(change, actor).run(format, drained())) };
+      const work = (change: Change): ImportResult =>
+        new ImportRun(change, actor, true, throwIfStopped).run(format, new Uint8Array(bundle));
+      return { result: connection.change(author, work) };
     } finally {
       connection.close();
     }
@@ -36,8 +45,6 @@ function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): 
 }
 
 serve<ImportCalls>({
-  block(buffer) {
-    return { value: blocks.push(new Uint8Array(buffer)) };
-  },
+  append: ({ part, maxBytes }) => ({ value: append(part, maxBytes) }),
   run: (request) => ({ value: run(request) }),
 });

@@ -1,6 +1,6 @@
 /**
- * Bundle imports. A small bundle is one change of this thread, as a record is. A larger one is handed to a worker block by
- * block, then the worker writes while the write slot is held for it. One at a time: each may have its own worker and up to
+ * Bundle imports. A small bundle is one change of this thread, as a record is. A larger one is handed to a worker part by
+ * part, then the worker writes while the write slot is held for it. One at a time: each may have its own worker and up to
  * maxImportBytes of memory.
  */
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
@@ -10,8 +10,7 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { besideModule, WorkerHost } from '../../shared/storage/worker-host.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
-import { type ImportAnswer, type ImportCalls, importAudit } from './import-calls.ts';
-import { ImportRun } from './import-run.ts';
+import { type ImportAnswer, type ImportCalls, ImportRun, importAudit } from './import-run.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
 
 export interface ImportOptions {
@@ -28,8 +27,6 @@ export interface ImportOptions {
 
 /** Imports that may wait for the one before; their bodies stay unread in their sockets. */
 const waitLimit = 4;
-/** What is handed over at a time, and is under way at most: small enough to be nothing, large enough to be few. */
-const blockBytes = 256 * 1024;
 /** To start a worker takes 58 to 115 ms. In so many bytes are at most some 350 items, which take 35 ms on a small machine. */
 const smallBytes = 16 * 1024;
 /** Checks against a slow schema take longer: then the bundle goes to a worker after all, and the others go on. */
@@ -38,7 +35,7 @@ const smallLimitMs = 100;
 const runLimitMs = 120_000;
 /** A worker that hangs in the disk is left behind after this. */
 const endLimitMs = 5_000;
-/** Twice asked to end, and looked after once more. */
+/** It is asked to end twice, and waited for once more. */
 const heldLimitMs = runLimitMs + 4 * endLimitMs;
 
 /** What an import is asked with. */
@@ -68,6 +65,10 @@ export class Imports {
     );
   }
 
+  /**
+   * One transaction, all or nothing; every fault in `reasons`, each with its line (or item) number. `body` is read as it
+   * comes, and ended early when it is too large (TOO_LARGE). One import at a time; a few wait.
+   */
   async run(
     actor: Actor,
     format: BundleFormat,
@@ -90,8 +91,8 @@ export class Imports {
   }
 
   /**
-   * Resolves where no import is at work, or its worker comes to it; rejects where it keeps the write slot for longer than its
-   * own limits allow. A worker that writes looks at no message.
+   * Resolves if no import runs, or if its worker answers; rejects if an import keeps the write slot for longer than its own
+   * limits allow. A worker that writes reads no message.
    */
   async assertAlive(): Promise<void> {
     if (this.#heldSinceMs === undefined) return this.#worker?.answers();
@@ -99,7 +100,7 @@ export class Imports {
     if (heldMs > heldLimitMs) throw new Error(`it has kept all changes waiting for ${Math.round(heldMs / 1_000)} s`);
   }
 
-  /** Ends the import that runs: nothing of it is written, unless it was committed already. */
+  /** Aborts the import that runs: nothing of it is written, unless it was committed already. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#closing.reject(closing());
@@ -139,17 +140,17 @@ export class Imports {
   /** undefined: it took too long, and nothing is written. */
   async #importOnMainThread(
     { actor, format, changeReason }: Wanted,
-    blocks: readonly Uint8Array[],
+    parts: readonly Uint8Array[],
   ): Promise<ImportResult | undefined> {
     const { store, clock } = this.#o;
     const tooLong = new LinesideError('INTERNAL', 'the import takes too long for the main thread');
     try {
       return await store.commit({ changedBy: actor.name, changeReason }, (change) => {
         const untilMs = clock.monoMs() + smallLimitMs;
-        const inTime = (): void => {
+        const throwIfTooLong = (): void => {
           if (clock.monoMs() > untilMs) throw tooLong;
         };
-        return new ImportRun(change, actor, inTime).run(format, blocks);
+        return new ImportRun(change, actor, false, throwIfTooLong).run(format, Buffer.concat(parts));
       });
     } catch (error) {
       if (error === tooLong) return undefined;
@@ -197,7 +198,7 @@ export class Imports {
     throw new LinesideError(code, message, { hint, reasons });
   }
 
-  /** The worker may have died between its commit and its answer: the audit knows. */
+  /** The worker may have died between its commit and its answer: the audit shows it. */
   async #afterDeath(worker: WorkerHost<ImportCalls>, error: unknown, last: number): Promise<ImportAnswer> {
     if (worker.alive) throw asLinesideError(error);
     if (!(await endsWithin(this.#o.clock, endLimitMs, worker.exited))) {
@@ -228,28 +229,15 @@ export class Imports {
   }
 
   async #handOver(worker: WorkerHost<ImportCalls>, body: AsyncIterable<Uint8Array>): Promise<void> {
-    let block = new Uint8Array(blockBytes);
-    let used = 0;
+    const { maxImportBytes: maxBytes } = this.#o;
     let total = 0;
-    const send = async (): Promise<void> => {
-      const buffer = used === blockBytes ? block.buffer : block.buffer.slice(0, used);
-      block = new Uint8Array(blockBytes);
-      used = 0;
-      await worker.call('block', buffer, [buffer]);
-    };
     for await (const chunk of body) {
       total += chunk.length;
-      if (total > this.#o.maxImportBytes) throw tooLarge(this.#o.maxImportBytes);
-      // However the body is cut, the worker holds few blocks, and full ones.
-      for (let from = 0; from < chunk.length; ) {
-        const part = chunk.subarray(from, from + blockBytes - used);
-        block.set(part, used);
-        used += part.length;
-        from += part.length;
-        if (used === blockBytes) await send();
-      }
+      if (total > maxBytes) throw tooLarge(maxBytes);
+      const { buffer: part } = new Uint8Array(chunk);
+      // Waited for: the body is read no faster than the worker takes it.
+      await worker.call('append', { part, maxBytes }, [part]);
     }
-    if (used > 0) await send();
   }
 
   #died(error: unknown): LinesideError {

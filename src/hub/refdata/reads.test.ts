@@ -9,11 +9,10 @@ import { openStoreIn, temporaryDir } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { dictionarySql } from './dictionary-rows.ts';
 import { draftSql } from './drafts.ts';
-import type { Refdata } from './face.ts';
 import { readSql } from './record-reads.ts';
 import { writerSql } from './record-writer.ts';
 import { everyone, temporaryRefdata } from './refdata.fixture.ts';
-import { openRefdata } from './refdata.ts';
+import { openRefdata, type Refdata } from './refdata.ts';
 
 const tools = { name: 'tools', title: 'Tools', scope: 'PUBLIC' } as const;
 const whole = { limit: 1_000, cursor: undefined };

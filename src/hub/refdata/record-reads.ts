@@ -4,13 +4,10 @@ import { type Instant, parseInstant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { JsonObject } from '../outbox/event.ts';
-import type { Page, PageRequest } from '../outbox/face.ts';
-import { quotedName } from './access.ts';
-import { cursorAfter, positionOf } from './cursor.ts';
+import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import type { Dictionaries } from './dictionaries.ts';
 import type { Actor, RecordVersion } from './face.ts';
-import { takePage } from './page.ts';
-import { refuseFaults } from './refusals.ts';
+import { quotedName, refuseFaults } from './refusals.ts';
 import { notAnInstant } from './validity.ts';
 
 interface StoredVersion extends Omit<RecordVersion, 'data' | 'dictionary'> {
@@ -77,6 +74,7 @@ export class RecordReads {
     this.#history = connection.prepare<[number, number, number], StoredVersion>(readSql.history);
   }
 
+  /** As of `at` (RFC 3339; undefined: now). NOT_FOUND, with a hint if it is known but not valid then. */
   one(actor: Actor, dictionary: string, businessKey: string, at: string | undefined): RecordVersion {
     const time = this.#time(at);
     const { id } = this.#dictionaries.head(actor, dictionary);
@@ -89,33 +87,32 @@ export class RecordReads {
         });
   }
 
+  /** Records valid at `at`, by business key. */
   page(actor: Actor, dictionary: string, at: string | undefined, page: PageRequest): Page<RecordVersion> {
     const asked = this.#time(at);
     const { id } = this.#dictionaries.head(actor, dictionary);
     // All pages of a list show the same moment, unless the caller says otherwise.
-    const [begun, after] = positionOf('records', page, ['', '']) ?? [asked, ''];
+    const [begun, after] = positionOf('records', page, [asked, '']);
     const time = at === undefined ? this.#time(begun) : asked;
-    const last = this.#slice.get(id, after ?? '', keysOfPage - 1) ?? null;
-    const wanted = { dictionary: id, at: time, after: after ?? '', last, limit: page.limit + 1 };
-    const { taken, more } = takePage(this.#page.iterate(wanted), page.limit, ({ data }) => data);
-    const items = taken.map((row) => versionOf(dictionary, row));
-    const next = more ? items.at(-1)?.businessKey : last;
-    return { items, nextCursor: next === null || next === undefined ? undefined : cursorAfter('records', time, next) };
+    const last = this.#slice.get(id, after, keysOfPage - 1) ?? null;
+    const rows = this.#page.iterate({ dictionary: id, at: time, after, last, limit: page.limit + 1 });
+    const { items, nextCursor } = pageOf(rows, page, {
+      ...versionPage(dictionary),
+      cursorOf: ({ businessKey }) => cursorAfter('records', time, businessKey),
+    });
+    return { items, nextCursor: nextCursor ?? (last === null ? undefined : cursorAfter('records', time, last)) };
   }
 
+  /** All versions, newest first. */
   history(actor: Actor, dictionary: string, businessKey: string, page: PageRequest): Page<RecordVersion> {
     const { id } = this.#dictionaries.head(actor, dictionary);
-    const [before] = positionOf('history', page, [0]) ?? [Number.MAX_SAFE_INTEGER];
+    const [before] = positionOf('history', page, [Number.MAX_SAFE_INTEGER]);
     const record = this.#known.get(id, businessKey);
     if (record === undefined) throw recordNotFound(dictionary, businessKey);
-    const rows = this.#history.iterate(record, before ?? 0, page.limit + 1);
-    const { taken, more } = takePage(rows, page.limit, ({ data }) => data);
-    const items = taken.map((row) => versionOf(dictionary, row));
-    const last = items.at(-1);
-    return {
-      items,
-      nextCursor: more && last !== undefined ? cursorAfter('history', last.version) : undefined,
-    };
+    return pageOf(this.#history.iterate(record, before, page.limit + 1), page, {
+      ...versionPage(dictionary),
+      cursorOf: ({ version }) => cursorAfter('history', version),
+    });
   }
 
   #time(at: string | undefined): Instant {
@@ -128,6 +125,13 @@ export class RecordReads {
 
 export function recordNotFound(dictionary: string, businessKey: string): LinesideError {
   return new LinesideError('NOT_FOUND', `there is no record ${quotedName(businessKey)} in ${dictionary}`);
+}
+
+function versionPage(dictionary: string) {
+  return {
+    show: (row: StoredVersion) => versionOf(dictionary, row),
+    sizeOf: ({ data }: StoredVersion) => data.length,
+  };
 }
 
 function versionOf(dictionary: string, row: StoredVersion): RecordVersion {

@@ -3,16 +3,13 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
-import { quotedName } from './access.ts';
 import type { Dictionaries } from './dictionaries.ts';
 import type { DictionaryHead } from './dictionary-rows.ts';
 import type { Actor, RecordChange, RecordVersion } from './face.ts';
-import { Faults } from './faults.ts';
-import { businessKeyFault } from './names.ts';
-import { checkData } from './record-data.ts';
+import { businessKeyFault, checkData } from './input-rules.ts';
 import { recordNotFound } from './record-reads.ts';
 import { type Newest, RecordWriter } from './record-writer.ts';
-import { faultAt, reasonFaults, refuseFaults, requireVersion } from './refusals.ts';
+import { Faults, faultAt, quotedName, reasonFaults, refuseFaults, requireVersion } from './refusals.ts';
 import { Validators } from './validators.ts';
 import { openFrom } from './validity.ts';
 
@@ -32,6 +29,7 @@ export class Records {
     this.#validators = new Validators(store.connection, false);
   }
 
+  /** A business key that was closed is opened again, its versions counted on. CONFLICT: it is open. */
   async create(actor: Actor, dictionary: string, businessKey: string, wanted: RecordChange): Promise<RecordVersion> {
     const keyFaults = faultAt('/businessKey', businessKeyFault(businessKey));
     return this.#put(actor, dictionary, businessKey, wanted, keyFaults, (newest) => {
@@ -42,6 +40,7 @@ export class Records {
     });
   }
 
+  /** `version`: what If-Match named; undefined: VERSION_REQUIRED. CONFLICT: the record is closed. */
   async update(
     actor: Actor,
     dictionary: string,
@@ -100,6 +99,7 @@ export class Records {
     });
   }
 
+  /** All or nothing; every fault in `reasons`. Returns how many were closed and the transaction's time. */
   async bulkClose(
     actor: Actor,
     dictionary: string,

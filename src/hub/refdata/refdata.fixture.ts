@@ -5,14 +5,14 @@ import { type TemporaryStore, temporaryStore } from '../outbox/change-store.fixt
 import { type ChangeStoreOptions } from '../outbox/change-store.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import type { Actor } from './face.ts';
-import { type OwnedRefdata, openRefdata } from './refdata.ts';
+import { openRefdata, type Refdata } from './refdata.ts';
 
 export const everyone: Actor = { name: 'olga', scopes: ['PUBLIC'] };
 export const insider: Actor = { name: 'ivan', scopes: ['PUBLIC', 'INTERNAL'] };
 export const trusted: Actor = { name: 'tess', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
 
 export interface TemporaryRefdata extends TemporaryStore {
-  readonly refdata: OwnedRefdata;
+  readonly refdata: Refdata;
 }
 
 export function temporaryRefdata(

@@ -1,23 +1,21 @@
-/** The reference data: dictionaries, drafts and records of one refdata.db, behind the face of this room. */
-import { LinesideError } from '../../shared/base/errors.ts';
+/**
+ * The reference data of one refdata.db: dictionaries, drafts, records and imports. Every write resolves when it is committed,
+ * together with its outbox row. Errors are LinesideErrors: INVALID_ARGUMENT with every reason at once, NOT_FOUND, CONFLICT,
+ * STALE_VERSION, VERSION_REQUIRED, PERMISSION_DENIED (a scope the actor may not see), and those of ChangeStore.commit.
+ */
 import type { ChangeStore } from '../outbox/change-store.ts';
-import { storageError } from '../outbox/storage-errors.ts';
+import { readFrom } from '../outbox/storage-errors.ts';
 import { Dictionaries } from './dictionaries.ts';
 import { dictionaryOf } from './dictionary-rows.ts';
 import { Drafts } from './drafts.ts';
-import type { Refdata } from './face.ts';
 import { type ImportOptions, Imports } from './import.ts';
 import { RecordReads } from './record-reads.ts';
 import { Records } from './records.ts';
 
-/** The reference data as its owner has it. */
-export interface OwnedRefdata extends Refdata {
-  /** Resolves while no import hangs. */
-  assertImportAlive(): Promise<void>;
-}
+export type Refdata = ReturnType<typeof openRefdata>;
 
-/** The store stays its owner's: close() ends the import that runs, and closes no file. */
-export function openRefdata(options: ImportOptions): OwnedRefdata {
+/** The store stays its owner's: close() aborts the import that runs, and closes no file. */
+export function openRefdata(options: ImportOptions) {
   const { store } = options;
   const dictionaries = new Dictionaries(store);
   const drafts = new Drafts(store, dictionaries);
@@ -25,34 +23,30 @@ export function openRefdata(options: ImportOptions): OwnedRefdata {
   const reads = new RecordReads(store, dictionaries);
   const imports = new Imports(options);
   return {
-    createDictionary: (...call) => dictionaries.create(...call),
-    dictionaries: (...call) => reading(store, () => dictionaries.page(...call)),
-    dictionary: (...call) => reading(store, () => dictionaryOf(dictionaries.whole(...call))),
-    updateDictionary: (...call) => dictionaries.update(...call),
-    createDraft: (...call) => drafts.create(...call),
-    drafts: (...call) => reading(store, () => drafts.page(...call)),
-    draft: (...call) => reading(store, () => drafts.one(...call)),
-    stepDraft: (...call) => drafts.step(...call),
-    createRecord: (...call) => records.create(...call),
-    updateRecord: (...call) => records.update(...call),
-    closeRecord: (...call) => records.close(...call),
-    record: (...call) => reading(store, () => reads.one(...call)),
-    records: (...call) => reading(store, () => reads.page(...call)),
-    history: (...call) => reading(store, () => reads.history(...call)),
-    bulkClose: (...call) => records.bulkClose(...call),
-    importBundle: (...call) => imports.run(...call),
-    assertImportAlive: () => imports.assertAlive(),
-    close: () => imports.close(),
+    createDictionary: dictionaries.create.bind(dictionaries),
+    dictionaries: reader(store, dictionaries.page.bind(dictionaries)),
+    dictionary: reader(store, (...call: Parameters<Dictionaries['whole']>) =>
+      dictionaryOf(dictionaries.whole(...call)),
+    ),
+    updateDictionary: dictionaries.update.bind(dictionaries),
+    createDraft: drafts.create.bind(drafts),
+    drafts: reader(store, drafts.page.bind(drafts)),
+    draft: reader(store, drafts.one.bind(drafts)),
+    stepDraft: drafts.step.bind(drafts),
+    createRecord: records.create.bind(records),
+    updateRecord: records.update.bind(records),
+    closeRecord: records.close.bind(records),
+    record: reader(store, reads.one.bind(reads)),
+    records: reader(store, reads.page.bind(reads)),
+    history: reader(store, reads.history.bind(reads)),
+    bulkClose: records.bulkClose.bind(records),
+    importBundle: imports.run.bind(imports),
+    assertImportAlive: imports.assertAlive.bind(imports),
+    close: imports.close.bind(imports),
   };
 }
 
 /** A read is no transaction of the store's: SQLite's failures are reported here as they are there. */
-function reading<T>(store: ChangeStore, read: () => T): T {
-  try {
-    return read();
-  } catch (thrown) {
-    const error = storageError(thrown);
-    if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') store.reportDamage(error.message);
-    throw error;
-  }
+function reader<A extends readonly unknown[], T>(store: ChangeStore, read: (...call: A) => T): (...call: A) => T {
+  return (...call) => readFrom(store, () => read(...call));
 }

@@ -1,7 +1,39 @@
-/** Refusals that several parts have in common. Pure. */
+/** What callers may see, and the refusals that several parts have in common. What is not visible does not exist for them. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type ExpectedVersion, expectedText, isExpected } from '../../shared/base/expected-version.ts';
-import { changeReasonFault } from './names.ts';
+import { type Scope, scopes } from '../outbox/event.ts';
+import type { Actor } from './face.ts';
+import { changeReasonFault } from './input-rules.ts';
+
+/** The role that opens a scope; '' where none is needed. */
+export function roleOf(scope: Scope): string {
+  return scope === 'PUBLIC' ? '' : `refdata-${scope.toLowerCase()}`;
+}
+
+export function isVisible(actor: Actor, scope: Scope): boolean {
+  return scope === 'PUBLIC' || actor.scopes.includes(scope);
+}
+
+export function visibleScopes(actor: Actor): readonly Scope[] {
+  return scopes.filter((scope) => isVisible(actor, scope));
+}
+
+/** Throws PERMISSION_DENIED if the actor could not see the dictionary in this scope. */
+export function requireVisible(actor: Actor, scope: Scope): void {
+  if (isVisible(actor, scope)) return;
+  throw new LinesideError('PERMISSION_DENIED', `${actor.name} may not put a dictionary into the scope ${scope}`, {
+    hint: `The role ${roleOf(scope)} opens it.`,
+  });
+}
+
+export function dictionaryNotFound(name: string): LinesideError {
+  return new LinesideError('NOT_FOUND', `there is no dictionary ${quotedName(name)}`);
+}
+
+/** Names come from callers: one line, of bounded length. */
+export function quotedName(name: string): string {
+  return JSON.stringify(name.length > 128 ? `${name.slice(0, 128)}...` : name);
+}
 
 /** Throws INVALID_ARGUMENT with every reason, where there is one. */
 export function refuseFaults(what: string, reasons: readonly string[]): void {
@@ -32,7 +64,7 @@ export function requireVersion(
   hint = 'Read it again, and decide again.',
 ): void {
   if (expected === undefined) {
-    throw new LinesideError('VERSION_REQUIRED', `${what} is only changed by who names its version`, {
+    throw new LinesideError('VERSION_REQUIRED', `a change of ${what} must name its version`, {
       hint: `Read it, and send If-Match: "<version>" with the version that you have read.`,
     });
   }
@@ -40,4 +72,27 @@ export function requireVersion(
   throw new LinesideError('STALE_VERSION', `${what} has version ${version} now, not ${expectedText(expected)}`, {
     hint,
   });
+}
+
+/** Faults of a bundle are listed up to here; the rest is counted. */
+const maxListedFaults = 10_000;
+
+export class Faults {
+  readonly #listed: string[] = [];
+  #more = 0;
+
+  add(...faults: readonly string[]): void {
+    for (const fault of faults) {
+      if (this.#listed.length < maxListedFaults) this.#listed.push(fault);
+      else this.#more++;
+    }
+  }
+
+  get count(): number {
+    return this.#listed.length + this.#more;
+  }
+
+  get reasons(): readonly string[] {
+    return this.#more === 0 ? this.#listed : [...this.#listed, `and ${this.#more} more`];
+  }
 }

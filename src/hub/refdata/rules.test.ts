@@ -4,10 +4,10 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { FAR_FUTURE } from '../../shared/base/instant.ts';
 import { sameJson } from '../../shared/base/same-json.ts';
-import { actOf, type DraftAct, stateAfter } from './draft-state.ts';
+import { actOf, type DraftAct, stateAfter } from './drafts.ts';
 import type { DraftState } from './face.ts';
-import { businessKeyFault, changeReasonFault, dictionaryNameFault, roleOf, titleFault } from './names.ts';
-import { checkData } from './record-data.ts';
+import { businessKeyFault, changeReasonFault, checkData, dictionaryNameFault, titleFault } from './input-rules.ts';
+import { roleOf } from './refusals.ts';
 import { closedAt, covers, openFrom, versionAt } from './validity.ts';
 
 const t = (second: number): string => `2026-03-01T09:30:${String(second).padStart(2, '0')}+00:00`;

@@ -1,8 +1,10 @@
 /** What the HTTP interface shows and does of webhooks. */
+
+import type { Alert } from '../../shared/base/alerts.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Action, Category, Scope } from '../outbox/event.ts';
-import type { Alert, Page, PageRequest } from '../outbox/face.ts';
+import type { Page, PageRequest } from '../outbox/paging.ts';
 
 /** A pattern of JSON Schema. */
 export const SUBSCRIPTION_NAME = '^[!-~]([ -~]{0,126}[!-~])?$';

@@ -1,7 +1,7 @@
 /** A real broker for a row: Apache Kafka, as the tests start it, in a directory of its own. */
 import { join } from 'node:path';
 import type { KafkaOptions } from '../../../src/hub/kafka/face.ts';
-import { checkTopics } from '../../../src/hub/kafka/tend-topics.ts';
+import { checkTopics } from '../../../src/hub/kafka/topics.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { kafkaJars, Missing } from '../../kafka/jars.ts';
 import { startKafka } from '../../kafka/kafka.ts';

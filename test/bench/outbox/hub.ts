@@ -2,8 +2,8 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import type { OutboxStatus } from '../../../src/hub/outbox/admin.ts';
 import type { JsonObject } from '../../../src/hub/outbox/event.ts';
-import type { OutboxStatus } from '../../../src/hub/outbox/face.ts';
 import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { type Answer, HubApi, recordPath } from '../../e2e/hub-api.ts';
 import { environment, requireBuild } from '../lineside.ts';

@@ -1,7 +1,6 @@
 /** What is changed and sent in these rows: the same for lineside and for its peers. */
 
-import { envelopeOf } from '../../../src/hub/outbox/envelope.ts';
-import type { JsonObject, RecordEvent, Stamp } from '../../../src/hub/outbox/event.ts';
+import { envelopeOf, type JsonObject, type RecordEvent, type Stamp } from '../../../src/hub/outbox/event.ts';
 import type { NewDictionary } from '../../../src/hub/refdata/face.ts';
 import { FAR_FUTURE } from '../../../src/shared/base/instant.ts';
 

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { hubMigrations } from '../../../src/hub/hub-migrations.ts';
 import { openRefdataFile } from '../../../src/hub/outbox/refdata-file.ts';
-import { beginProgress, OutboxRows } from '../../../src/hub/outbox/rows.ts';
+import { beginProgress, OutboxRows } from '../../../src/hub/outbox/transaction.ts';
 import { SecretBox } from '../../../src/hub/webhooks/subscriptions/secrets.ts';
 import type { Connection } from '../../../src/shared/storage/open.ts';
 import { eventAt, instantOf } from '../outbox/samples.ts';

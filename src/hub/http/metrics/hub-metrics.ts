@@ -1,7 +1,7 @@
 /** The hub's figures for Prometheus: its own, the machine's, and those of outbox, webhooks and upstream. */
 import type { HostFacts, Told } from '../../../shared/host/host-facts.ts';
 import type { CertificateEnd } from '../../health/face.ts';
-import type { OutboxStatus } from '../../outbox/face.ts';
+import type { OutboxStatus } from '../../outbox/admin.ts';
 import type { UpstreamState, UpstreamStatus } from '../../upstream/face.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
 import type { Metric } from './metric-table.ts';

@@ -6,7 +6,7 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { residentBytes } from '../../../shared/base/resident-bytes.ts';
 import type { HostFacts } from '../../../shared/host/host-facts.ts';
 import type { LineView, WatchAdmin } from '../../health/face.ts';
-import type { OutboxStatus } from '../../outbox/face.ts';
+import type { OutboxStatus } from '../../outbox/admin.ts';
 import type { UpstreamStatus } from '../../upstream/face.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
 import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from '../limits.ts';

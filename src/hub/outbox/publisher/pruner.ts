@@ -1,14 +1,13 @@
-/** Removes published rows some days after, in slices that hold neither the loop nor a change. */
+/** Removes published rows some days after, and without a broker the oldest rows when outbox.max_bytes is reached. */
 import type { Clock } from '../../../shared/base/clock.ts';
-import { instantOfMs } from '../../../shared/base/instant.ts';
+import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
+import type { Connection } from '../../../shared/storage/open.ts';
 import type { ChangeStore } from '../change-store.ts';
-import type { WaitingRows } from './waiting-rows.ts';
 
-export interface PrunerOptions {
+interface PrunerOptions {
   readonly store: ChangeStore;
-  readonly rows: WaitingRows;
   readonly keepPublishedDays: number;
   /** No row above this is removed, however old: another part still reads it. Default: none does. */
   readonly keepAbove?: (() => number) | undefined;
@@ -16,26 +15,47 @@ export interface PrunerOptions {
   readonly logger: Logger;
 }
 
+export interface Pruned {
+  readonly events: number;
+  /** Those of them that were still to be published. */
+  readonly waited: number;
+  readonly fromTxTime: Instant;
+  readonly toTxTime: Instant;
+}
+
+interface Oldest extends Pick<Pruned, 'fromTxTime' | 'toTxTime'> {
+  /** null: there is none. */
+  readonly lastId: number | null;
+}
+
+interface Slice {
+  readonly after: number;
+  readonly upTo: number;
+  /** What was published before, or made before and never to be sent, is old. */
+  readonly before: Instant;
+}
+
 const dayMs = 86_400_000;
-/** A sweep reads the whole table, a million rows in some 2 s: an hour is often enough for days, and seldom enough for that. */
+/** A sweep reads the whole table, a million rows in some 2 s: once an hour is often enough for days. */
 const sweepMs = 3_600_000;
 /** Between slices, so that a sweep takes a tenth of the loop at most. */
 const sliceMs = 50;
+/** A slice of removal: 10 ms on this machine. */
+const sliceRows = 1_000;
 
 export class Pruner {
   readonly #o: PrunerOptions;
+  readonly #sql: ReturnType<typeof statements>;
   readonly #loop: Loop;
   #after = 0;
 
   constructor(options: PrunerOptions) {
     const { clock, logger } = options;
     this.#o = options;
-    const failures = new FailureLog(
-      logger,
-      'old outbox rows could not be removed',
-      'old outbox rows can be removed again',
-    );
-    this.#loop = new Loop({ pass: () => this.#pass(), failures, clock, retryFirstMs: sweepMs, retryMaxMs: sweepMs });
+    this.#sql = statements(options.store.connection);
+    const what = 'old outbox rows';
+    const failures = new FailureLog(logger, `${what} could not be removed`, `${what} can be removed again`);
+    this.#loop = new Loop({ pass: () => this.#slice(), failures, clock, retryFirstMs: sweepMs, retryMaxMs: sweepMs });
   }
 
   start(): void {
@@ -46,31 +66,70 @@ export class Pruner {
     void this.#loop.stop();
   }
 
-  async #pass(): Promise<number> {
-    if (await this.#slice()) return sliceMs;
-    this.#after = 0;
-    return sweepMs;
-  }
-
-  /** True: there are rows behind this slice. The wall clock is good enough: the rows have reached the broker. */
-  async #slice(): Promise<boolean> {
-    const { store, rows, clock, keepPublishedDays } = this.#o;
-    const end = rows.sliceEnd(this.#after);
-    if (end === undefined) return false;
+  /** Returns the pause after this slice. The wall clock is good enough: the rows have reached the broker. */
+  async #slice(): Promise<number> {
+    const { store, clock, keepPublishedDays } = this.#o;
+    const end = this.#sql.sliceEnd.get(this.#after, sliceRows) ?? 0;
     const before = instantOfMs(clock.wallMs() - keepPublishedDays * dayMs);
-    const slice = { after: this.#after, upTo: this.#free(end), before };
+    const slice = { after: this.#after, upTo: this.#unneeded(end), before };
     if (slice.upTo > slice.after) {
-      if (rows.hasOld(slice)) {
-        // Asked again inside the transaction: while it waited for its turn others may have come to need more.
-        await store.maintain(() => rows.removeOld({ ...slice, upTo: this.#free(slice.upTo) }));
+      if (this.#sql.hasOld.get(slice) !== undefined) {
+        // Asked again inside the transaction: while it waited for the write slot others may have come to need more.
+        await store.maintain(() => this.#removeOld({ ...slice, upTo: this.#unneeded(slice.upTo) }));
       }
       this.#after = slice.upTo;
     }
     // The part that needs the rest may still be finding out what it needs: then it is less each time, and an hour is too long.
-    return this.#after === end || this.#free(end) > slice.upTo;
+    if (end > 0 && (this.#after === end || this.#unneeded(end) > slice.upTo)) return sliceMs;
+    this.#after = 0;
+    return sweepMs;
   }
 
-  #free(upTo: number): number {
+  #removeOld(slice: Slice): void {
+    this.#sql.removeOld.run(slice);
+    this.#sql.forget.run(slice);
+  }
+
+  #unneeded(upTo: number): number {
     return Math.min(upTo, this.#o.keepAbove?.() ?? upTo);
   }
+
+  /** A slice of the oldest events, whether they wait or not, dead letters excepted. Within a transaction. */
+  removeOldest(): Pruned | undefined {
+    const { oldest, dropWaiting, dropPublished, dropEvents } = this.#sql;
+    const slice = oldest.get(this.#unneeded(Number.MAX_SAFE_INTEGER), sliceRows);
+    if (slice === undefined || slice.lastId === null) return undefined;
+    const waited = dropWaiting.run(slice.lastId).changes;
+    dropPublished.run(slice.lastId);
+    const events = dropEvents.run(slice.lastId).changes;
+    return { events, waited, fromTxTime: slice.fromTxTime, toTxTime: slice.toTxTime };
+  }
+}
+
+function statements(connection: Connection) {
+  const isNoDeadLetter = 'id NOT IN (SELECT outbox_id FROM dead_letters)';
+  const inSlice = 'id > $after AND id <= $upTo';
+  // Acknowledged before, or made before and to be sent to no topic; those of dead letters stay.
+  const old = `outbox_events WHERE ${inSlice} AND (
+    id IN (SELECT id FROM outbox_published WHERE ${inSlice} AND published_at < $before)
+    OR (tx_time < $before AND id NOT IN (SELECT id FROM outbox_waiting WHERE ${inSlice})
+      AND id NOT IN (SELECT id FROM outbox_published WHERE ${inSlice}) AND ${isNoDeadLetter}))`;
+  return {
+    /** The end of the slice of rows behind an id; null: there are none. */
+    sliceEnd: connection
+      .prepare<[number, number], number | null>(
+        'SELECT max(id) FROM (SELECT id FROM outbox_events WHERE id > ? ORDER BY id LIMIT ?)',
+      )
+      .pluck(),
+    hasOld: connection.prepare<[Slice], number>(`SELECT 1 FROM ${old} LIMIT 1`).pluck(),
+    removeOld: connection.prepare<[Slice]>(`DELETE FROM ${old}`),
+    forget: connection.prepare<[Slice]>(`DELETE FROM outbox_published WHERE ${inSlice} AND published_at < $before`),
+    oldest: connection.prepare<[number, number], Oldest>(
+      `SELECT max(id) AS lastId, min(tx_time) AS fromTxTime, max(tx_time) AS toTxTime
+       FROM (SELECT id, tx_time FROM outbox_events WHERE id <= ? AND ${isNoDeadLetter} ORDER BY id LIMIT ?)`,
+    ),
+    dropWaiting: connection.prepare<[number]>('DELETE FROM outbox_waiting WHERE id <= ?'),
+    dropPublished: connection.prepare<[number]>('DELETE FROM outbox_published WHERE id <= ?'),
+    dropEvents: connection.prepare<[number]>(`DELETE FROM outbox_events WHERE id <= ? AND ${isNoDeadLetter}`),
+  };
 }

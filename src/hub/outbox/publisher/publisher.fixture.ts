@@ -6,7 +6,7 @@ import { silentLogger } from '../../../shared/base/logger.ts';
 import { author, recordEvent, type TemporaryStore, temporaryStore } from '../change-store.fixture.ts';
 import type { ChangeStore } from '../change-store.ts';
 import { FakeBroker } from './broker.fixture.ts';
-import { createPublisher, type Publisher, type PublisherOptions } from './publisher.ts';
+import { Publisher, type PublisherOptions } from './publisher.ts';
 
 export interface Rig extends TemporaryStore {
   readonly broker: FakeBroker;
@@ -25,7 +25,7 @@ export function publisherOn(
   clock: Clock,
   changes: Partial<PublisherOptions> = {},
 ): Publisher {
-  return createPublisher({
+  return new Publisher({
     store,
     broker,
     topicOf: (scope) => `refdata.${scope.toLowerCase()}`,

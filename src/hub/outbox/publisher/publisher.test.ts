@@ -279,7 +279,7 @@ describe('the publisher', () => {
     const { store, publisher, path, clock } = rigFor(t);
     publisher.start();
     await store.hold(async () => {
-      const { ImportConnection } = await import('../import-connection.ts');
+      const { ImportConnection } = await import('../refdata-file.ts');
       const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
       side.change(author, (tx) => {
         for (let n = 0; n < 200; n++) tx.emit(recordEvent(`k${n}`));

@@ -4,14 +4,13 @@
  * that stops in between sends it again.
  */
 import type { Clock } from '../../../shared/base/clock.ts';
-import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
+import { messageOf } from '../../../shared/base/errors.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Broker, Settled } from '../../kafka/face.ts';
 import type { Audit, ChangeStore } from '../change-store.ts';
 import type { Scope } from '../event.ts';
-import { storageError } from '../storage-errors.ts';
-import { BrokerRejectLog } from './broker-reject-log.ts';
+import { readFailure } from '../storage-errors.ts';
 import type { RowHead } from './key-queue.ts';
 import { Pruner } from './pruner.ts';
 import { type BlockedRow, PublishScheduler } from './publish-scheduler.ts';
@@ -74,11 +73,6 @@ interface PassBudget {
   readonly endMs: number;
 }
 
-/** Not started yet. Throws if refdata.db cannot be read. */
-export function createPublisher(options: PublisherOptions): Publisher {
-  return new Publisher(options);
-}
-
 export class Publisher {
   readonly #o: PublisherOptions;
   readonly #rows: WaitingRows;
@@ -88,7 +82,6 @@ export class Publisher {
   #waiting: number;
   readonly #readAhead: ReadAhead<Row>;
   readonly #loop: Loop;
-  readonly #refusals: BrokerRejectLog;
   #connected = false;
   /** The broker reported it for an offered row; until the next change of the broker, or the next tick. */
   #offline = false;
@@ -100,13 +93,12 @@ export class Publisher {
   #unreachedTotal = 0;
   #prunedTotal = 0;
 
-  /** Counts the waiting rows: some 10 ms for a million. */
+  /** Not started yet. Counts the waiting rows: some 10 ms for a million. Throws if refdata.db cannot be read. */
   constructor(options: PublisherOptions) {
     const { store, maxAttempts, inFlightBytes } = options;
     this.#o = options;
     const failures = new FailureLog(options.logger, 'the publisher failed', 'the publisher works again');
     this.#loop = new Loop({ pass: () => this.#tick(), failures, clock: options.clock, stalledMs });
-    this.#refusals = new BrokerRejectLog(options.clock, options.logger);
     this.#rows = new WaitingRows(store.connection);
     this.#scheduler = new PublishScheduler({
       inFlightBytes,
@@ -123,7 +115,7 @@ export class Publisher {
       onWritten: (ids, left) => this.#written(ids, left),
     });
     this.#readAhead = new ReadAhead((after) => this.#read(after));
-    this.#pruner = new Pruner({ ...options, rows: this.#rows });
+    this.#pruner = new Pruner(options);
     this.#waiting = this.#rows.count();
     store.onCommitted((waiting) => this.#committed(waiting));
     if (options.broker === undefined) store.makeRoomBy((audit) => this.#prune(audit));
@@ -179,7 +171,7 @@ export class Publisher {
 
   /** Rows and keys held in memory: bounded, whatever waits. */
   get inMemory(): number {
-    return this.#scheduler.inMemory + this.#results.kept;
+    return this.#scheduler.inMemory + this.#results.pending;
   }
 
   /** A dead letter waits again; that is committed. */
@@ -198,10 +190,9 @@ export class Publisher {
 
   /** Within a transaction. Without a broker no row has a queue. What webhooks still need stays. */
   #prune(audit: Audit): (() => void) | undefined {
-    const { store, keepAbove } = this.#o;
-    const pruned = this.#rows.prune(keepAbove?.() ?? Number.MAX_SAFE_INTEGER);
+    const pruned = this.#pruner.removeOldest();
     if (pruned === undefined || pruned.events === 0) return undefined;
-    if (pruned.waited > 0) audit(store.now(), 'publisher', 'outbox.pruned', 'oldest events', pruned);
+    if (pruned.waited > 0) audit(this.#o.store.now(), 'publisher', 'outbox.pruned', 'oldest events', pruned);
     return () => this.#pruned(pruned.waited);
   }
 
@@ -224,7 +215,6 @@ export class Publisher {
 
   #tick(): number {
     this.#offline = false;
-    this.#results.retry();
     this.#wake();
     return tickMs;
   }
@@ -234,10 +224,8 @@ export class Publisher {
     for (const { id, outcome } of batch) {
       if (outcome.kind === 'refused') this.#refusedTotal++;
       if (outcome.kind === 'unreached') this.#unreachedTotal++;
-      const write = this.#scheduler.settled(id, outcome, now);
-      if (write === undefined) continue;
-      this.#results.add(write);
-      this.#refusals.note(write);
+      const update = this.#scheduler.settled(id, outcome, now);
+      if (update !== undefined) this.#results.add(update);
     }
     this.#wake();
   }
@@ -274,8 +262,7 @@ export class Publisher {
 
   /** Logged once, until the file can be read again; damage is reported to the store. */
   #readFailed(what: string, thrown: unknown): void {
-    const error = storageError(thrown);
-    if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') this.#o.store.reportDamage(error.message);
+    const error = readFailure(this.#o.store, thrown);
     if (!this.#unreadable) this.#o.logger.warn(what, { error: messageOf(error) });
     this.#unreadable = true;
   }

@@ -4,7 +4,7 @@ import { LinesideError } from '../../../shared/base/errors.ts';
 import { author, recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { DefinitionEvent, RecordEvent } from '../../outbox/event.ts';
-import { ImportConnection } from '../../outbox/import-connection.ts';
+import { ImportConnection } from '../../outbox/refdata-file.ts';
 import { storedRunning } from '../running-time.ts';
 import { BodySource } from './body-source.ts';
 import { deliveriesIn, emit, emitEach, plannerOn, plannerRig, sentIn, turns, turnsUntil } from './planner.fixture.ts';

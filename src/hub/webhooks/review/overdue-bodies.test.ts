@@ -34,8 +34,7 @@ function rigFor(t: TestContext): Rig {
   const both = { store, clock, logger: silentLogger };
   const retention = createRetention({ ...both, ...limits, running, bodies: new BodySource(connection) });
   const kept = new RetainedEvents(connection, () => planner.cursor());
-  const rows = new WaitingRows(connection);
-  const pruner = new Pruner({ ...both, rows, keepPublishedDays: 7, keepAbove: () => kept.keepAbove() });
+  const pruner = new Pruner({ ...both, keepPublishedDays: 7, keepAbove: () => kept.keepAbove() });
   retention.start();
   pruner.start();
   t.after(() => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import type { AuditRecord } from '../../outbox/face.ts';
+import type { AuditRecord } from '../../outbox/admin.ts';
 import { BodySource } from '../delivery/body-source.ts';
 import {
   accepted,

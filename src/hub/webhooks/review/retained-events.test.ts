@@ -38,7 +38,7 @@ async function swept({ store, clock, kept }: Rig): Promise<readonly number[]> {
   const ids = store.connection.prepare<[], number>('SELECT id FROM outbox_waiting').pluck().all();
   await store.maintain(() => rows.markPublished(ids, at));
   const keepAbove = (): number => kept.keepAbove();
-  const pruner = new Pruner({ store, rows, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
+  const pruner = new Pruner({ store, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
   pruner.start();
   for (let slice = 0; slice < 10; slice++) {
     clock.advance(50);
@@ -117,7 +117,7 @@ test('one that waits for its turn to remove heeds what has come to be needed mea
     kept.retainFrom(2);
   });
   const keepAbove = (): number => kept.keepAbove();
-  const pruner = new Pruner({ store, rows, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
+  const pruner = new Pruner({ store, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
   pruner.start();
   clock.advance(50);
   await turns();

@@ -3,7 +3,7 @@
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { type Instant, parseInstant } from '../../../shared/base/instant.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
-import type { Page } from '../../outbox/face.ts';
+import type { Page } from '../../outbox/paging.ts';
 import { type Bodies, madeBody } from '../delivery/body-made.ts';
 import {
   type Caller,

@@ -3,7 +3,7 @@ import { LinesideError } from '../../../shared/base/errors.ts';
 import { type ExpectedVersion, isExpected } from '../../../shared/base/expected-version.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import type { Change, ChangeStore } from '../../outbox/change-store.ts';
-import type { Page, PageRequest } from '../../outbox/face.ts';
+import type { Page, PageRequest } from '../../outbox/paging.ts';
 import { storageError } from '../../outbox/storage-errors.ts';
 import type {
   Caller,

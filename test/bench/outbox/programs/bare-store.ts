@@ -1,8 +1,8 @@
 /** better-sqlite3 alone: the rows that a change writes, by prepared statements, with all JSON made beforehand. */
 import { join } from 'node:path';
 import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
-import { envelopeOf } from '../../../../src/hub/outbox/envelope.ts';
-import { beginProgress } from '../../../../src/hub/outbox/rows.ts';
+import { envelopeOf } from '../../../../src/hub/outbox/event.ts';
+import { beginProgress } from '../../../../src/hub/outbox/transaction.ts';
 import { FAR_FUTURE } from '../../../../src/shared/base/instant.ts';
 import { openDatabase } from '../../../../src/shared/storage/open.ts';
 import { DICTIONARY, dataOf, eventOf, instantOf, keyOf, stampOf } from '../samples.ts';

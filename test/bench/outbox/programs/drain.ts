@@ -4,7 +4,7 @@
  * acknowledgement (and its mark in the file) as JSON.
  */
 import { randomUUID } from 'node:crypto';
-import { envelopeOf } from '../../../../src/hub/outbox/envelope.ts';
+import { envelopeOf } from '../../../../src/hub/outbox/event.ts';
 import { until } from '../../../../src/shared/base/wait.fixture.ts';
 import { cpuSeconds } from '../../processes.ts';
 import { eventAt } from '../samples.ts';

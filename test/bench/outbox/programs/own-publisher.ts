@@ -1,9 +1,9 @@
 /** The hub's publisher and its broker beside an open store. */
 
-import { createKafkaBroker } from '../../../../src/hub/kafka/broker.ts';
+import { KafkaBroker } from '../../../../src/hub/kafka/broker.ts';
 import type { Broker } from '../../../../src/hub/kafka/face.ts';
 import type { ChangeStore } from '../../../../src/hub/outbox/change-store.ts';
-import { createPublisher } from '../../../../src/hub/outbox/publisher/publisher.ts';
+import { Publisher } from '../../../../src/hub/outbox/publisher/publisher.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
 import { DEVICE_ID, IN_FLIGHT_BYTES, kafkaOptions } from '../settings.ts';
@@ -23,7 +23,7 @@ const STOP_LIMIT_MS = 1_000;
 export function ownPublisher(store: ChangeStore, bootstrap: string, prefix: string): OwnPublisher {
   const [clock, logger] = [systemClock, silentLogger];
   const topicOf = (scope: string): string => `${prefix}.${scope.toLowerCase()}`;
-  const broker = createKafkaBroker(kafkaOptions(bootstrap, [topicOf('PUBLIC')]), clock, logger);
+  const broker = new KafkaBroker(kafkaOptions(bootstrap, [topicOf('PUBLIC')]), clock, logger);
   let firstMs: number | undefined;
   const watched: Broker = {
     offer(message) {
@@ -35,7 +35,7 @@ export function ownPublisher(store: ChangeStore, bootstrap: string, prefix: stri
     start: () => broker.start(),
     stop: (limitMs) => broker.stop(limitMs),
   };
-  const publisher = createPublisher({
+  const publisher = new Publisher({
     store,
     broker: watched,
     topicOf,

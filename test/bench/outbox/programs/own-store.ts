@@ -4,8 +4,8 @@ import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
 import { type ChangeStore, openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
 import { scopes } from '../../../../src/hub/outbox/event.ts';
 import { openRefdataFile, refdataFileName } from '../../../../src/hub/outbox/refdata-file.ts';
-import type { Actor, Refdata } from '../../../../src/hub/refdata/face.ts';
-import { openRefdata } from '../../../../src/hub/refdata/refdata.ts';
+import type { Actor } from '../../../../src/hub/refdata/face.ts';
+import { openRefdata, type Refdata } from '../../../../src/hub/refdata/refdata.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
 

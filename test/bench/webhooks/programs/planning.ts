@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
 import { openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
 import { openRefdataFile } from '../../../../src/hub/outbox/refdata-file.ts';
-import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/rows.ts';
+import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/transaction.ts';
 import { createPlanner } from '../../../../src/hub/webhooks/delivery/planner.ts';
 import type { Subscription, SubscriptionCache } from '../../../../src/hub/webhooks/parts.ts';
 import { createRunningTime } from '../../../../src/hub/webhooks/running-time.ts';

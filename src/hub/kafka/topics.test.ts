@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { lacksOf } from './topic-spec.ts';
+import { lacksOf } from './topics.ts';
 
-const wish = {
+const spec = {
   name: 't',
   partitions: 3,
   replicationFactor: -1,
@@ -16,12 +16,12 @@ const good = new Map([
 
 describe('what a topic lacks', () => {
   it('is nothing where it has at least what was asked for', () => {
-    assert.deepEqual(lacksOf(wish, { partitions: 6, config: good }, 2_000), []);
+    assert.deepEqual(lacksOf(spec, { partitions: 6, config: good }, 2_000), []);
   });
 
   it('is said for each thing, with what there is', () => {
     const config = new Map([...good, ['retention.ms', '-1'] as const]);
-    assert.deepEqual(lacksOf(wish, { partitions: 1, config }, 3_000), [
+    assert.deepEqual(lacksOf(spec, { partitions: 1, config }, 3_000), [
       'has 1 partition, 3 are asked for',
       'retention.ms is -1, 1000 is asked for',
       'takes messages of up to 2000 bytes (max.message.bytes), kafka.max_message_bytes allows 3000',
@@ -29,7 +29,7 @@ describe('what a topic lacks', () => {
   });
 
   it('is unknown, with the reason, where the user may not see the settings', () => {
-    assert.deepEqual(lacksOf(wish, { partitions: 2, config: 'not allowed' }, 1), [
+    assert.deepEqual(lacksOf(spec, { partitions: 2, config: 'not allowed' }, 1), [
       'has 2 partitions, 3 are asked for',
       'its settings are not known: not allowed',
     ]);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
-import { BrokerRejectLog } from './broker-reject-log.ts';
+import { RejectLog } from './result-writer.ts';
 
 function journal() {
   const clock = new FakeClock();
@@ -12,14 +12,14 @@ function journal() {
     warn: (message: string, fields?: object) => lines.push(`warn ${message} ${JSON.stringify(fields)}`),
     error: (message: string, fields?: object) => lines.push(`error ${message} ${JSON.stringify(fields)}`),
   };
-  return { clock, lines, told: new BrokerRejectLog(clock, logger) };
+  return { clock, lines, log: new RejectLog(clock, logger) };
 }
 
-test('a refusal is told once for each reason, whatever the rows and attempts, and again after an hour without it', () => {
-  const { clock, lines, told } = journal();
+test('a refusal is log once for each reason, whatever the rows and attempts, and again after an hour without it', () => {
+  const { clock, lines, log } = journal();
   for (let id = 1; id <= 500; id += 1) {
-    told.note({ kind: 'attempt', id, attempts: 1, reason: `TOPIC_AUTHORIZATION_FAILED (broker ${id})` });
-    told.note({ kind: 'published', id });
+    log.note({ kind: 'attempt', id, attempts: 1, reason: `TOPIC_AUTHORIZATION_FAILED (broker ${id})` });
+    log.note({ kind: 'published', id });
     clock.advance(30_000);
   }
   assert.deepEqual(lines.splice(0), [
@@ -27,26 +27,26 @@ test('a refusal is told once for each reason, whatever the rows and attempts, an
       '{"outboxId":1,"attempts":1,"reason":"TOPIC_AUTHORIZATION_FAILED (broker 1)"}',
   ]);
   clock.advance(3_600_000);
-  told.note({ kind: 'attempt', id: 501, attempts: 2, reason: 'TOPIC_AUTHORIZATION_FAILED (broker 9)' });
+  log.note({ kind: 'attempt', id: 501, attempts: 2, reason: 'TOPIC_AUTHORIZATION_FAILED (broker 9)' });
   assert.equal(lines.length, 1);
 });
 
-test('a dead letter is told for itself, without the key of its record', () => {
-  const { lines, told } = journal();
-  told.note({ kind: 'attempt', id: 7, attempts: 1_000, reason: 'refused' });
-  told.note({ kind: 'dead', id: 7, attempts: 1_001, reason: 'refused', topic: 't', key: 'tools:secret' });
+test('a dead letter is log for itself, without the key of its record', () => {
+  const { lines, log } = journal();
+  log.note({ kind: 'attempt', id: 7, attempts: 1_000, reason: 'refused' });
+  log.note({ kind: 'dead', id: 7, attempts: 1_001, reason: 'refused', topic: 't', key: 'tools:secret' });
   assert.match(lines[1] ?? '', /^error a change cannot be published: it is a dead letter .*"outboxId":7/);
   assert.doesNotMatch(lines.join(), /secret/);
 });
 
 test('ever new reasons make twenty lines an hour', () => {
-  const { clock, lines, told } = journal();
+  const { clock, lines, log } = journal();
   for (let n = 0; n < 1_000; n += 1) {
     const word = String.fromCodePoint(0x4e00 + n);
-    told.note({ kind: 'attempt', id: n, attempts: 1, reason: word });
+    log.note({ kind: 'attempt', id: n, attempts: 1, reason: word });
   }
   assert.equal(lines.length, 20);
   clock.advance(3_600_000);
-  told.note({ kind: 'attempt', id: 1, attempts: 1, reason: 'another' });
+  log.note({ kind: 'attempt', id: 1, attempts: 1, reason: 'another' });
   assert.equal(lines.length, 21);
 });

@@ -6,8 +6,15 @@ import formats from 'ajv-formats';
 import fc from 'fast-check';
 import { FAR_FUTURE, type Instant, instantOfUs } from '../../shared/base/instant.ts';
 import { recordEvent } from './change-store.fixture.ts';
-import { categoryOf, envelopeOf } from './envelope.ts';
-import { type DefinitionEventType, type JsonObject, type RecordEvent, type Stamp, scopes } from './event.ts';
+import {
+  categoryOf,
+  type DefinitionEventType,
+  envelopeOf,
+  type JsonObject,
+  type RecordEvent,
+  type Stamp,
+  scopes,
+} from './event.ts';
 
 const schema: object = JSON.parse(
   readFileSync(new URL('../../../proto/dictionary-changed.schema.json', import.meta.url), 'utf8'),

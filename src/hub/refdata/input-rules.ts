@@ -1,0 +1,97 @@
+/**
+ * What names, titles, business keys, reasons and a record's data may be, whatever the dictionary says. Each check of a string
+ * returns what is wrong, '' being nothing. Pure.
+ */
+import { MAX_JSON_DEPTH } from '../../shared/base/exact-json.ts';
+import { DICTIONARY_NAME } from '../outbox/event.ts';
+import { CHANGE_REASON, PLAIN_TEXT } from './face.ts';
+
+const maxTitleLength = 256;
+const maxKeyLength = 256;
+const maxReasonLength = 1_000;
+
+const dictionaryName = new RegExp(DICTIONARY_NAME);
+const plainText = new RegExp(PLAIN_TEXT);
+const reasonText = new RegExp(CHANGE_REASON);
+
+export function dictionaryNameFault(name: string): string {
+  return dictionaryName.test(name)
+    ? ''
+    : 'must begin with a lower-case letter or digit, go on with those, ".", "_" or "-", and have at most 128 characters';
+}
+
+export function titleFault(title: string): string {
+  return plainTextFault(title, 1, maxTitleLength);
+}
+
+/** Kept byte for byte: "é" as one code point and as two are two keys. */
+export function businessKeyFault(key: string): string {
+  return plainTextFault(key, 1, maxKeyLength);
+}
+
+/** Line breaks are welcome in a reason. */
+export function changeReasonFault(reason: string): string {
+  const length = lengthFault(reason, 0, maxReasonLength);
+  if (length !== '') return length;
+  return reasonText.test(reason) ? '' : 'must have no NUL character';
+}
+
+function plainTextFault(text: string, min: number, max: number): string {
+  const length = lengthFault(text, min, max);
+  if (length !== '') return length;
+  return plainText.test(text) ? '' : 'must have no control characters';
+}
+
+function lengthFault(text: string, min: number, max: number): string {
+  if (!text.isWellFormed()) return 'has half of a surrogate pair, which is no character';
+  const length = codePoints(text, max);
+  if (length < min) return 'must not be empty';
+  return length > max ? `must have at most ${max} characters` : '';
+}
+
+/** Counts no further than beyond `enough`: the text may be a megabyte. */
+function codePoints(text: string, enough: number): number {
+  if (text.length <= enough) return text.length;
+  return text.length > 2 * enough ? enough + 1 : Array.from(text).length;
+}
+
+/** As UTF-8 JSON: a broker takes 1 MB a message by default, and an event holds the data twice. */
+const maxDataBytes = 256 * 1024;
+
+export type CheckedData = { readonly text: string; readonly fault?: never } | { readonly fault: string };
+
+/** The data's JSON as it is stored, or what is wrong with it. The reader of the data takes care of exact numbers (parseExactJson). */
+export function checkData(data: unknown): CheckedData {
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return { fault: 'must be an object' };
+  const shape = shapeFault(data);
+  if (shape !== '') return { fault: shape };
+  const text = JSON.stringify(data);
+  // A UTF-16 unit is at most three bytes.
+  if (text.length * 3 > maxDataBytes && new TextEncoder().encode(text).length > maxDataBytes) {
+    return { fault: `must have at most ${maxDataBytes / 1024} KiB as JSON` };
+  }
+  return { text };
+}
+
+/** Level by level, never by recursion: the nesting is what is in question. */
+function shapeFault(root: object): string {
+  let level: object[] = [root];
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > MAX_JSON_DEPTH) return `must not be nested more than ${MAX_JSON_DEPTH} deep`;
+    const next: object[] = [];
+    for (const value of level) {
+      if (Object.hasOwn(value, '__proto__')) return 'must have no field named __proto__';
+      for (const item of Object.values(value)) {
+        if (typeof item === 'object' && item !== null) next.push(item);
+        else if (!isPlain(item)) return 'must be JSON: strings, finite numbers, true, false, null, lists and objects';
+      }
+    }
+    level = next;
+  }
+  return '';
+}
+
+function isPlain(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value);
+  return value === null || typeof value === 'string' || typeof value === 'boolean';
+}
