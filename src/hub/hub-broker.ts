@@ -17,7 +17,7 @@ export function topicOf({ kafka }: Config, scope: Scope): string {
 export async function openBroker(config: Config, clock: Clock, logger: Logger): Promise<Broker | undefined> {
   const { kafka, outbox, device } = config;
   if (kafka.bootstrap === '') return undefined;
-  const topics = scopes.map((scope) => topicWish(config, topicOf(config, scope)));
+  const topics = scopes.map((scope) => topicSpec(config, topicOf(config, scope)));
   const own = { topics, compression: kafka.compression, clientId: device.id, queueBytes: outbox.inFlightBytes };
   return newBroker(config, own, clock, logger);
 }
@@ -26,7 +26,7 @@ export async function openBroker(config: Config, clock: Clock, logger: Logger): 
 export function openUpstreamBroker(config: Config, clock: Clock, logger: Logger): Promise<Broker> {
   const { topic, compression } = config.upstream;
   const own = {
-    topics: [topicWish(config, topic)],
+    topics: [topicSpec(config, topic)],
     compression,
     clientId: `${config.device.id}-upstream`,
     queueBytes: config.kafka.maxMessageBytes,
@@ -35,7 +35,7 @@ export function openUpstreamBroker(config: Config, clock: Clock, logger: Logger)
   return newBroker(config, own, clock, logger);
 }
 
-function topicWish({ kafka }: Config, name: string): TopicSpec {
+function topicSpec({ kafka }: Config, name: string): TopicSpec {
   const { partitions, replicationFactor } = kafka;
   const settings = { 'retention.ms': String(RETENTION_MS), 'cleanup.policy': 'delete' };
   return { name, partitions, replicationFactor, config: settings };

@@ -4,7 +4,7 @@ import { before, describe, it } from 'node:test';
 import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker, TOPIC_PREFIX, users } from './broker.ts';
-import { consumed, messageOf, optionsFor, topicWish, watched } from './offering.ts';
+import { messageOf, optionsFor, topicSpec, watched } from './offering.ts';
 
 const PUBLIC = `${TOPIC_PREFIX}.public`;
 
@@ -16,7 +16,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     username: users.device.name,
     password: users.device.password,
     caFile: kafka.caFile,
-    topics: [topicWish('public')],
+    topics: [topicSpec('public')],
     ...over,
   });
 
@@ -35,47 +35,8 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     assert.equal(broker.state().reason, '');
   });
 
-  it('is read by a consumer with its own user, key, value and headers to the byte', async () => {
-    const consumer = {
-      'security.protocol': 'sasl_ssl',
-      'sasl.mechanisms': 'SCRAM-SHA-512',
-      'sasl.username': users.consumer.name,
-      'sasl.password': users.consumer.password,
-      'ssl.ca.location': kafka.caFile,
-    };
-    const found = await consumed(kafka.sasl, PUBLIC, consumer);
-    assert.deepEqual(
-      found.map(({ key, value, headers }) => [key, value, headers]),
-      [['cities:Zürich', '{"a":"ü"}', 'event-id=e-1']],
-    );
-  });
-
-  it('keeps the order of each key, in one partition', async () => {
-    const topic = topicWish('order');
-    const { broker, connected, outcomeOf, outcomes } = watched(optionsFor(kafka.plain, { topics: [topic] }));
-    await connected();
-    const [keys, versions] = [20, 50];
-    for (let id = 0; id < keys * versions; id++) {
-      const message = messageOf(id, topic.name, { key: `k${id % keys}`, value: String(Math.floor(id / keys)) });
-      assert.equal(broker.offer(message), 'taken');
-    }
-    await outcomeOf(keys * versions - 1);
-    await until('all are settled', () => outcomes.size === keys * versions);
-    assert.ok([...outcomes.values()].every((all) => all.length === 1 && all[0]?.kind === 'acknowledged'));
-    const found = await consumed(kafka.plain, topic.name);
-    const expected = Array.from({ length: versions }, (_, version) => String(version));
-    for (let key = 0; key < keys; key++) {
-      const mine = found.filter((message) => message.key === `k${key}`);
-      assert.deepEqual(
-        mine.map(({ value }) => value),
-        expected,
-      );
-      assert.equal(new Set(mine.map(({ partition }) => partition)).size, 1);
-    }
-  });
-
   it('says full beyond its bytes, and that there is room again', async () => {
-    const topic = topicWish('full');
+    const topic = topicSpec('full');
     const { broker, connected, outcomes, changes } = watched(
       optionsFor(kafka.plain, { topics: [topic], queueBytes: 10_000 }),
     );
@@ -95,7 +56,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
   });
 
   it('refuses for ever what is larger than kafka.max_message_bytes, and what its topic never takes', async () => {
-    const small = topicWish('small');
+    const small = topicSpec('small');
     await kafka.admin.createTopic(small.name, 3, { ...small.config, 'max.message.bytes': '200000' });
     const { broker, connected, send, log } = watched(optionsFor(kafka.plain, { topics: [small], compression: 'none' }));
     await connected();
@@ -114,7 +75,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
   });
 
   it('never condemns a message that fits because its batch did not', async () => {
-    const tiny = topicWish('tiny');
+    const tiny = topicSpec('tiny');
     await kafka.admin.createTopic(tiny.name, 1, { ...tiny.config, 'max.message.bytes': '5000' });
     const { broker, connected, outcomes } = watched(optionsFor(kafka.plain, { topics: [tiny], compression: 'none' }));
     await connected();
@@ -126,7 +87,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
   });
 
   it('says what an existing topic lacks, once, and changes nothing of it', async () => {
-    const poor = topicWish('poor');
+    const poor = topicSpec('poor');
     await kafka.admin.createTopic(poor.name, 1, { 'retention.ms': '1000', 'cleanup.policy': 'compact' });
     const first = watched(optionsFor(kafka.plain, { topics: [poor] }));
     await first.connected();
@@ -144,7 +105,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
   });
 
   it('creates no topic where that is not asked for, and says which one is missing', async () => {
-    const absent = topicWish('absent');
+    const absent = topicSpec('absent');
     const { broker, connected, send } = watched(optionsFor(kafka.plain, { topics: [absent], createTopics: false }));
     await connected();
     assert.deepEqual(broker.state().topics, [
@@ -155,7 +116,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
   });
 
   it('creates a topic again that was deleted meanwhile', async () => {
-    const topic = topicWish('deleted');
+    const topic = topicSpec('deleted');
     const { broker, connected, send, log } = watched(optionsFor(kafka.plain, { topics: [topic] }));
     await connected();
     assert.equal((await send({ id: 1, topic: topic.name })).kind, 'acknowledged');
@@ -178,7 +139,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
   });
 
   it('names the topic that the user may not write, stays connected, and goes on when it may', async () => {
-    const [mine, others] = [topicWish('public'), `other.topic`];
+    const [mine, others] = [topicSpec('public'), `other.topic`];
     await kafka.admin.createTopic(others, 1);
     const { broker, connected, send } = watched(byScram({ topics: [mine] }));
     await connected();
@@ -186,7 +147,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     assert.deepEqual(refused, {
       kind: 'refused',
       reason: `the broker does not let this user write to ${others}: it lacks the ACL (broker: topic authorization failed)`,
-      forever: false,
+      permanent: false,
     });
     assert.equal(broker.state().connected, true);
     assert.match(broker.state().reason, /lacks the ACL/);

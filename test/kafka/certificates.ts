@@ -1,7 +1,7 @@
 /** Certificates for one broker, new each time: an authority, a good one, one that has expired, and a stranger's authority. */
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeCa, makeLastingCa, signedFor } from '../../src/shared/base/certificates.fixture.ts';
 
 export interface Certificates {
   readonly caFile: string;
@@ -12,44 +12,27 @@ export interface Certificates {
   readonly expiredFile: string;
 }
 
-const NAMES = 'subjectAltName=DNS:localhost,IP:127.0.0.1';
-const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+const NAMES = 'DNS:localhost,IP:127.0.0.1';
+const PAST = { from: '20200101000000Z', to: '20200201000000Z' };
 
-export function makeCertificates(dir: string): Certificates {
-  mkdirSync(dir, { recursive: true });
+export function certificatesIn(dir: string): Certificates {
   const file = (name: string): string => join(dir, name);
-  const openssl = (...args: string[]): void => void execFileSync('openssl', args, { stdio: 'pipe' });
-  const authority = (name: string): string => {
-    const subject = `/CN=lineside test authority ${name}`;
-    openssl(
-      'req',
-      '-x509',
-      ...KEY,
-      '-keyout',
-      file(`${name}.key`),
-      '-out',
-      file(`${name}.pem`),
-      '-days',
-      '30',
-      '-subj',
-      subject,
-    );
-    return file(`${name}.pem`);
-  };
-  const signed = (name: string, days: string): string => {
-    const [key, request, certificate, names] = ['key', 'csr', 'crt', 'ext'].map((end) => file(`${name}.${end}`));
-    if (!key || !request || !certificate || !names) throw new Error('unreachable');
-    writeFileSync(names, NAMES);
-    openssl('req', '-new', ...KEY, '-keyout', key, '-out', request, '-subj', '/CN=localhost');
-    const by = ['-CA', file('ca.pem'), '-CAkey', file('ca.key'), '-CAcreateserial'];
-    openssl('x509', '-req', '-in', request, ...by, '-days', days, '-extfile', names, '-out', certificate);
-    writeFileSync(file(`${name}.pem`), readFileSync(key, 'utf8') + readFileSync(certificate, 'utf8'));
-    return file(`${name}.pem`);
-  };
   return {
-    caFile: authority('ca'),
-    strangerCaFile: authority('stranger'),
-    goodFile: signed('good', '30'),
-    expiredFile: signed('expired', '-1'),
+    caFile: file('ca.pem'),
+    strangerCaFile: file('stranger.pem'),
+    goodFile: file('good-store.pem'),
+    expiredFile: file('expired-store.pem'),
   };
+}
+
+export function makeCertificates(dir: string): void {
+  mkdirSync(dir, { recursive: true });
+  makeLastingCa(dir);
+  makeCa(dir, 'stranger');
+  signedFor(dir, 'good', NAMES);
+  signedFor(dir, 'expired', NAMES, PAST);
+  for (const name of ['good', 'expired']) {
+    const read = (end: string): string => readFileSync(join(dir, `${name}.${end}`), 'utf8');
+    writeFileSync(join(dir, `${name}-store.pem`), read('key') + read('pem'));
+  }
 }

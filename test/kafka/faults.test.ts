@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker } from './broker.ts';
-import { consumed, messageOf, optionsFor, topicWish, watched } from './offering.ts';
+import { messageOf, optionsFor, topicSpec, watched } from './offering.ts';
 
 describe('a broker on bad days', { skip: brokerMissing }, () => {
   let kafka: TestBroker;
@@ -13,7 +13,7 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
 
   it('is found when it comes up after the service', async () => {
     await kafka.kill();
-    const topic = topicWish('late');
+    const topic = topicSpec('late');
     const { broker, connected, send, log } = watched(optionsFor(kafka.plain, { topics: [topic] }));
     await until('the reason', () => /connection refused/.test(broker.state().reason));
     assert.equal(broker.offer(messageOf(1, topic.name)), 'offline');
@@ -23,50 +23,8 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
     assert.ok(log.length <= 4, log.join(''));
   });
 
-  it('may be killed mid-batch and come back: what was taken is acknowledged, in order, or settled as unreached', async () => {
-    const topic = topicWish('killed', { partitions: 1 });
-    const options = optionsFor(kafka.plain, { topics: [topic], messageTimeoutMs: 20_000 });
-    const { broker, connected, disconnected, outcomes } = watched(options);
-    await connected();
-    const value = 'x'.repeat(400);
-    let next = 0;
-    const offerAll = (): void => {
-      while (
-        next < 60_000 &&
-        broker.offer(messageOf(next, topic.name, { key: 'one', value: `${next}:${value}` })) === 'taken'
-      )
-        next++;
-    };
-    await until('some are acknowledged', () => {
-      offerAll();
-      return outcomes.size > 1_000;
-    });
-    offerAll();
-    const killed = kafka.kill();
-    await Promise.all([killed, disconnected(5_000)]);
-    assert.ok(broker.state().outstanding > 0, 'nothing was under way');
-    await kafka.restart();
-    await connected();
-    await until('all are settled', () => outcomes.size === next);
-    assert.ok([...outcomes.values()].every((all) => all.length === 1));
-    const acknowledged = [...outcomes].filter(([, [outcome]]) => outcome?.kind === 'acknowledged').map(([id]) => id);
-    assert.ok(
-      [...outcomes.values()].every(([outcome]) => outcome?.kind === 'acknowledged' || outcome?.kind === 'unreached'),
-    );
-    const found = (await consumed(kafka.plain, topic.name)).map((message) => Number.parseInt(message.value, 10));
-    const there = new Set(found);
-    assert.deepEqual(
-      acknowledged.filter((id) => !there.has(id)),
-      [],
-    );
-    assert.ok(
-      found.every((id, index) => index === 0 || id > (found[index - 1] ?? -1)),
-      'out of order, or twice',
-    );
-  });
-
   it('is missed when it hangs, and what it does not acknowledge in time is settled as unreached', async () => {
-    const topic = topicWish('frozen');
+    const topic = topicSpec('frozen');
     const options = optionsFor(kafka.plain, { topics: [topic], messageTimeoutMs: 3_000 });
     const { broker, connected, disconnected, send, outcomeOf } = watched(options);
     await connected();
@@ -82,7 +40,7 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
   });
 
   it('gets what is outstanding at stop() when it can, within the limit', async () => {
-    const topic = topicWish('drained');
+    const topic = topicSpec('drained');
     const { broker, connected, outcomes } = watched(optionsFor(kafka.plain, { topics: [topic] }));
     await connected();
     for (let id = 0; id < 1_000; id++) broker.offer(messageOf(id, topic.name));
@@ -93,7 +51,7 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
   });
 
   it('does not hold up stop(): what is still outstanding is settled as unreached', async () => {
-    const topic = topicWish('hung');
+    const topic = topicSpec('hung');
     const { broker, connected, outcomes, send } = watched(optionsFor(kafka.plain, { topics: [topic] }));
     await connected();
     await send({ id: 1_000, topic: topic.name });

@@ -6,10 +6,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { pbkdf2Sync, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Certificates, makeCertificates } from './certificates.ts';
+import { type Certificates, certificatesIn, makeCertificates } from './certificates.ts';
 
 export interface KafkaPorts {
   readonly plain: number;
@@ -96,17 +96,9 @@ function scramOf(user: { readonly name: string; readonly password: string }): st
 
 function madeCertificates(dir: string): Certificates {
   const inside = join(dir, 'certificates');
-  const file = (name: string): string => join(inside, name);
-  if (!existsSync(file('expired.pem'))) {
-    mkdirSync(dir, { recursive: true });
-    return makeCertificates(inside);
-  }
-  return {
-    caFile: file('ca.pem'),
-    strangerCaFile: file('stranger.pem'),
-    goodFile: file('good.pem'),
-    expiredFile: file('expired.pem'),
-  };
+  const certificates = certificatesIn(inside);
+  if (!existsSync(certificates.expiredFile)) makeCertificates(inside);
+  return certificates;
 }
 
 async function started(child: ChildProcess, ended: Promise<unknown>): Promise<void> {

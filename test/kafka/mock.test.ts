@@ -12,13 +12,6 @@ const INVALID_RECORD = 87;
 const OUT_OF_ORDER_SEQUENCE = 45;
 
 describe('a mock cluster', { skip: mockMissing }, () => {
-  it('acknowledges', async () => {
-    const mock = await startMockCluster();
-    const { connected, send } = watched(optionsFor(mock.bootstrap));
-    await connected();
-    assert.deepEqual(await send({ id: 1, topic: 't' }), { kind: 'acknowledged' });
-  });
-
   it('is missed at once when it goes, and found again', async () => {
     const mock = await startMockCluster();
     const { broker, connected, disconnected, send, changes } = watched(optionsFor(mock.bootstrap));

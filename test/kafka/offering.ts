@@ -44,7 +44,7 @@ export function optionsFor(bootstrap: string, over: Partial<KafkaOptions> = {}):
   };
 }
 
-export function topicWish(end: string, over: Partial<TopicSpec> = {}): TopicSpec {
+export function topicSpec(end: string, over: Partial<TopicSpec> = {}): TopicSpec {
   const config = { 'retention.ms': '604800000', 'cleanup.policy': 'delete' };
   return { name: `${TOPIC_PREFIX}.${end}`, partitions: 3, replicationFactor: -1, config, ...over };
 }

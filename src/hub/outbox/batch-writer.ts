@@ -49,7 +49,7 @@ export class BatchWriter<T> {
     this.#loop.wake(this.#delayMs());
   }
 
-  /** Writes what is pending. Never rejects: what fails now is written by nobody. */
+  /** Writes what is pending. Never rejects: what fails now stays unwritten. */
   async stop(): Promise<void> {
     await this.#loop.stop();
     try {

@@ -125,65 +125,61 @@ export interface Progress {
 const never: Instant = '0001-01-01T00:00:00+00:00';
 
 export class OutboxRows {
-  readonly #progress;
-  readonly #advance;
-  readonly #insert;
-  readonly #wait;
-  readonly #audit;
-  readonly #forget;
-  readonly #waitingAfter;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(connection: Connection) {
-    this.#progress = connection.prepare<[], Progress>(
-      'SELECT store_id AS storeId, last_tx_time AS lastTxTime, last_outbox_id AS lastOutboxId FROM progress',
-    );
-    this.#advance = connection.prepare<[Instant, number]>('UPDATE progress SET last_tx_time = ?, last_outbox_id = ?');
-    this.#insert = connection.prepare<[number, Instant, string, string, string, string, string, string]>(
-      `INSERT INTO outbox_events (id, tx_time, category, scope, dictionary, business_key, action, body)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-    );
-    this.#wait = connection.prepare<[number]>(
-      "INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')",
-    );
-    this.#audit = connection.prepare<[Instant, string, string, string, string]>(
-      'INSERT INTO audit (at, actor, action, subject, details) VALUES (?, ?, ?, ?, ?)',
-    );
-    this.#forget = connection.prepare<[number]>('DELETE FROM audit WHERE id <= ?');
-    this.#waitingAfter = connection
-      .prepare<[number], number>('SELECT count(*) FROM outbox_waiting WHERE id > ?')
-      .pluck();
+    this.#sql = statements(connection);
   }
 
   /** undefined: this file is not begun. */
   progress(): Progress | undefined {
-    return this.#progress.get();
+    return this.#sql.progress.get();
   }
 
   advance(txTime: Instant, lastOutboxId: number): void {
-    this.#advance.run(txTime, lastOutboxId);
+    this.#sql.advance.run(txTime, lastOutboxId);
   }
 
   /** Answers the size of what was stored, in characters. Definitions and drafts wait for no topic. */
   insert(id: number, event: OutboxEvent, stamp: Stamp): number {
     const body = envelopeOf(event, stamp);
     const [key, action] = event.kind === 'record' ? [event.businessKey, event.action] : ['', event.eventType];
-    this.#insert.run(id, stamp.txTime, categoryOf(event), event.scope, event.dictionary, key, action, body);
-    if (event.kind === 'record') this.#wait.run(id);
+    this.#sql.insert.run(id, stamp.txTime, categoryOf(event), event.scope, event.dictionary, key, action, body);
+    if (event.kind === 'record') this.#sql.wait.run(id);
     return body.length;
   }
 
   audit(at: Instant, actor: string, action: string, subject: string, details: object): void {
-    const id = Number(this.#audit.run(at, actor, action, subject, JSON.stringify(details)).lastInsertRowid);
-    if (id % auditStep === 0) this.#forget.run(id - auditKept);
+    const id = Number(this.#sql.audit.run(at, actor, action, subject, JSON.stringify(details)).lastInsertRowid);
+    if (id % auditStep === 0) this.#sql.forget.run(id - auditKept);
   }
 
   /** Rows that wait for a topic, of those behind `id`. */
   waitingAfter(id: number): number {
-    return this.#waitingAfter.get(id) ?? 0;
+    return this.#sql.waitingAfter.get(id) ?? 0;
   }
 }
 
-/** The one row of progress, where the file has none yet. */
+function statements(connection: Connection) {
+  return {
+    progress: connection.prepare<[], Progress>(
+      'SELECT store_id AS storeId, last_tx_time AS lastTxTime, last_outbox_id AS lastOutboxId FROM progress',
+    ),
+    advance: connection.prepare<[Instant, number]>('UPDATE progress SET last_tx_time = ?, last_outbox_id = ?'),
+    insert: connection.prepare<[number, Instant, string, string, string, string, string, string]>(
+      `INSERT INTO outbox_events (id, tx_time, category, scope, dictionary, business_key, action, body)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    wait: connection.prepare<[number]>("INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')"),
+    audit: connection.prepare<[Instant, string, string, string, string]>(
+      'INSERT INTO audit (at, actor, action, subject, details) VALUES (?, ?, ?, ?, ?)',
+    ),
+    forget: connection.prepare<[number]>('DELETE FROM audit WHERE id <= ?'),
+    waitingAfter: connection.prepare<[number], number>('SELECT count(*) FROM outbox_waiting WHERE id > ?').pluck(),
+  };
+}
+
+/** The one row of progress, if the file has none yet. */
 export function beginProgress(connection: Connection): void {
   connection
     .prepare('INSERT OR IGNORE INTO progress (one, store_id, last_tx_time, last_outbox_id) VALUES (1, ?, ?, 0)')

@@ -26,60 +26,29 @@ export interface TextScopes {
   readonly schemaScope: Scope;
 }
 
-const columns = `id, name, title, scope, schema, version, created_at AS createdAt, updated_at AS updatedAt,
-  changed_by AS changedBy, title_scope AS titleScope, schema_scope AS schemaScope`;
-
-export const dictionarySql = {
-  head: 'SELECT id, name, scope, version FROM dictionaries WHERE name = ?',
-  whole: `SELECT ${columns} FROM dictionaries WHERE name = ?`,
-  /** The first that ended after a time; none: the present one. */
-  scopeAt: 'SELECT scope FROM dictionary_scopes WHERE dictionary_id = ? AND until > ? ORDER BY until LIMIT 1',
-  records: 'SELECT count(*) FROM records WHERE dictionary_id = ?',
-  page: `SELECT ${columns} FROM dictionaries WHERE name > ? AND scope IN (?, ?, ?) ORDER BY name LIMIT ?`,
-} as const;
-
 export class DictionaryRows {
-  readonly #head;
-  readonly #whole;
-  readonly #page;
-  readonly #scopeAt;
-  readonly #records;
-  readonly #insert;
-  readonly #update;
+  readonly #sql: ReturnType<typeof dictionaryStatements>;
 
   constructor(connection: Connection) {
-    this.#head = connection.prepare<[string], DictionaryHead>(dictionarySql.head);
-    this.#whole = connection.prepare<[string], StoredDictionary>(dictionarySql.whole);
-    this.#page = connection.prepare<[string, string, string, string, number], StoredDictionary>(dictionarySql.page);
-    this.#scopeAt = connection.prepare<[number, Instant], Scope>(dictionarySql.scopeAt).pluck();
-    this.#records = connection.prepare<[number], number>(dictionarySql.records).pluck();
-    this.#insert = connection.prepare<[string, string, Scope, string | null, Instant, Instant, string, Scope, Scope]>(
-      `INSERT INTO dictionaries
-         (name, title, scope, schema, version, created_at, updated_at, changed_by, title_scope, schema_scope)
-       VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?)`,
-    );
-    this.#update = connection.prepare<[string, Scope, string | null, number, Instant, string, Scope, Scope, number]>(
-      `UPDATE dictionaries SET title = ?, scope = ?, schema = ?, version = ?, updated_at = ?, changed_by = ?,
-         title_scope = ?, schema_scope = ? WHERE id = ?`,
-    );
+    this.#sql = dictionaryStatements(connection);
   }
 
   head(name: string): DictionaryHead | undefined {
-    return this.#head.get(name);
+    return this.#sql.head.get(name);
   }
 
   whole(name: string): StoredDictionary | undefined {
-    return this.#whole.get(name);
+    return this.#sql.whole.get(name);
   }
 
   /** In the order of their names. */
   page(after: string, scopes: readonly Scope[], limit: number): Iterable<StoredDictionary> {
-    return this.#page.iterate(after, scopes[0] ?? '', scopes[1] ?? '', scopes[2] ?? '', limit);
+    return this.#sql.page.iterate(after, scopes[0] ?? '', scopes[1] ?? '', scopes[2] ?? '', limit);
   }
 
   insert(dictionary: Dictionary): void {
     const { name, title, scope, schema, createdAt, updatedAt, changedBy } = dictionary;
-    this.#insert.run(name, title, scope, schemaText(schema), createdAt, updatedAt, changedBy, scope, scope);
+    this.#sql.insert.run(name, title, scope, schemaText(schema), createdAt, updatedAt, changedBy, scope, scope);
   }
 
   update(
@@ -88,17 +57,17 @@ export class DictionaryRows {
     { titleScope, schemaScope }: TextScopes,
   ): void {
     const text = schemaText(schema);
-    this.#update.run(title, scope, text, version, updatedAt, changedBy, titleScope, schemaScope, id);
+    this.#sql.update.run(title, scope, text, version, updatedAt, changedBy, titleScope, schemaScope, id);
   }
 
   /** The scope that it had at a time. */
   scopeAt({ id, scope }: DictionaryHead, at: Instant): Scope {
-    return this.#scopeAt.get(id, at) ?? scope;
+    return this.#sql.scopeAt.get(id, at) ?? scope;
   }
 
   /** Its business keys, closed ones included. */
   records({ id }: DictionaryHead): number {
-    return this.#records.get(id) ?? 0;
+    return this.#sql.records.get(id) ?? 0;
   }
 }
 
@@ -110,4 +79,34 @@ export function dictionaryOf({ schema, ...row }: StoredDictionary): Dictionary {
 
 function schemaText(schema: JsonObject | null): string | null {
   return schema === null ? null : JSON.stringify(schema);
+}
+
+export function dictionaryStatements(connection: Connection) {
+  const columns = `id, name, title, scope, schema, version, created_at AS createdAt, updated_at AS updatedAt,
+    changed_by AS changedBy, title_scope AS titleScope, schema_scope AS schemaScope`;
+  return {
+    head: connection.prepare<[string], DictionaryHead>(
+      'SELECT id, name, scope, version FROM dictionaries WHERE name = ?',
+    ),
+    whole: connection.prepare<[string], StoredDictionary>(`SELECT ${columns} FROM dictionaries WHERE name = ?`),
+    page: connection.prepare<[string, string, string, string, number], StoredDictionary>(
+      `SELECT ${columns} FROM dictionaries WHERE name > ? AND scope IN (?, ?, ?) ORDER BY name LIMIT ?`,
+    ),
+    /** The first that ended after a time; none: the present one. */
+    scopeAt: connection
+      .prepare<[number, Instant], Scope>(
+        'SELECT scope FROM dictionary_scopes WHERE dictionary_id = ? AND until > ? ORDER BY until LIMIT 1',
+      )
+      .pluck(),
+    records: connection.prepare<[number], number>('SELECT count(*) FROM records WHERE dictionary_id = ?').pluck(),
+    insert: connection.prepare<[string, string, Scope, string | null, Instant, Instant, string, Scope, Scope]>(
+      `INSERT INTO dictionaries
+         (name, title, scope, schema, version, created_at, updated_at, changed_by, title_scope, schema_scope)
+       VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?)`,
+    ),
+    update: connection.prepare<[string, Scope, string | null, number, Instant, string, Scope, Scope, number]>(
+      `UPDATE dictionaries SET title = ?, scope = ?, schema = ?, version = ?, updated_at = ?, changed_by = ?,
+         title_scope = ?, schema_scope = ? WHERE id = ?`,
+    ),
+  };
 }

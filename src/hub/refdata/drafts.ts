@@ -1,6 +1,7 @@
 /** Schema drafts: a dictionary's next schema, on its way through review. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Instant } from '../../shared/base/instant.ts';
+import type { Connection } from '../../shared/storage/open.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
 import { type DefinitionEventType, type JsonObject, narrowest, type Scope } from '../outbox/event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
@@ -46,41 +47,17 @@ interface StoredDraft extends Omit<Draft, 'schema'> {
   readonly schema: string;
 }
 
-const columns = `drafts.id, dictionaries.name AS dictionary, drafts.state, drafts.schema,
-  drafts.change_reason AS changeReason, drafts.created_by AS createdBy, drafts.created_at AS createdAt,
-  drafts.updated_by AS updatedBy, drafts.updated_at AS updatedAt`;
-
-export const draftSql = {
-  one: `SELECT ${columns} FROM drafts JOIN dictionaries ON dictionaries.id = drafts.dictionary_id
-    WHERE drafts.id = ? AND drafts.dictionary_id = ?`,
-  /** Newest first. */
-  page: `SELECT ${columns} FROM drafts JOIN dictionaries ON dictionaries.id = drafts.dictionary_id
-    WHERE drafts.dictionary_id = ? AND drafts.id < ? ORDER BY drafts.id DESC LIMIT ?`,
-} as const;
-
 const listName = 'drafts';
 
 export class Drafts {
   readonly #store: ChangeStore;
   readonly #dictionaries: Dictionaries;
-  readonly #one;
-  readonly #page;
-  readonly #insert;
-  readonly #update;
+  readonly #sql: ReturnType<typeof draftStatements>;
 
   constructor(store: ChangeStore, dictionaries: Dictionaries) {
     this.#store = store;
     this.#dictionaries = dictionaries;
-    const { connection } = store;
-    this.#one = connection.prepare<[number, number], StoredDraft>(draftSql.one);
-    this.#page = connection.prepare<[number, number, number], StoredDraft>(draftSql.page);
-    this.#insert = connection.prepare<[number, DraftState, string, string, string, Instant, string, Instant]>(
-      `INSERT INTO drafts (dictionary_id, state, schema, change_reason, created_by, created_at, updated_by, updated_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-    );
-    this.#update = connection.prepare<[DraftState, string, Instant, number]>(
-      'UPDATE drafts SET state = ?, updated_by = ?, updated_at = ? WHERE id = ?',
-    );
+    this.#sql = draftStatements(store.connection);
   }
 
   async create(actor: Actor, dictionary: string, schema: JsonObject, changeReason: string): Promise<Draft> {
@@ -89,7 +66,7 @@ export class Drafts {
       const { id: dictionaryId, scope } = this.#dictionaries.head(actor, dictionary);
       const [by, at] = [actor.name, change.stamp.txTime];
       const text = JSON.stringify(schema);
-      const inserted = this.#insert.run(dictionaryId, 'draft', text, changeReason, by, at, by, at);
+      const inserted = this.#sql.insert.run(dictionaryId, 'draft', text, changeReason, by, at, by, at);
       const draft: Draft = {
         id: Number(inserted.lastInsertRowid),
         dictionary,
@@ -109,7 +86,7 @@ export class Drafts {
   page(actor: Actor, dictionary: string, page: PageRequest): Page<Draft> {
     const { id } = this.#dictionaries.head(actor, dictionary);
     const [before] = positionOf(listName, page, [Number.MAX_SAFE_INTEGER]);
-    return pageOf(this.#page.iterate(id, before, page.limit + 1), page, {
+    return pageOf(this.#sql.page.iterate(id, before, page.limit + 1), page, {
       show: draftOf,
       sizeOf: ({ schema }) => schema.length,
       cursorOf: (last) => cursorAfter(listName, last.id),
@@ -118,7 +95,7 @@ export class Drafts {
 
   one(actor: Actor, dictionary: string, id: number): Draft {
     const { id: dictionaryId } = this.#dictionaries.head(actor, dictionary);
-    const row = Number.isSafeInteger(id) ? this.#one.get(id, dictionaryId) : undefined;
+    const row = Number.isSafeInteger(id) ? this.#sql.one.get(id, dictionaryId) : undefined;
     if (row === undefined) throw new LinesideError('NOT_FOUND', `${dictionary} has no draft ${id}`);
     return draftOf(row);
   }
@@ -148,7 +125,7 @@ export class Drafts {
       const scope = narrowest(head.scope, this.#dictionaries.scopeAt(head, draft.createdAt));
       if (act === 'publish') this.#publish(actor, change, draft, scope);
       const { txTime } = change.stamp;
-      this.#update.run(state, actor.name, txTime, id);
+      this.#sql.update.run(state, actor.name, txTime, id);
       const after: Draft = { ...draft, state, updatedBy: actor.name, updatedAt: txTime };
       emitDraft(change, scope, eventsOfSteps[act].event, eventsOfSteps[act].audit, after);
       return after;
@@ -180,4 +157,27 @@ function emitDraft(change: Change, scope: Scope, eventType: DefinitionEventType,
 
 function draftOf(row: StoredDraft): Draft {
   return { ...row, schema: JSON.parse(row.schema) as JsonObject };
+}
+
+export function draftStatements(connection: Connection) {
+  const columns = `drafts.id, dictionaries.name AS dictionary, drafts.state, drafts.schema,
+    drafts.change_reason AS changeReason, drafts.created_by AS createdBy, drafts.created_at AS createdAt,
+    drafts.updated_by AS updatedBy, drafts.updated_at AS updatedAt`;
+  const drafts = `SELECT ${columns} FROM drafts JOIN dictionaries ON dictionaries.id = drafts.dictionary_id`;
+  return {
+    one: connection.prepare<[number, number], StoredDraft>(
+      `${drafts} WHERE drafts.id = ? AND drafts.dictionary_id = ?`,
+    ),
+    /** Newest first. */
+    page: connection.prepare<[number, number, number], StoredDraft>(
+      `${drafts} WHERE drafts.dictionary_id = ? AND drafts.id < ? ORDER BY drafts.id DESC LIMIT ?`,
+    ),
+    insert: connection.prepare<[number, DraftState, string, string, string, Instant, string, Instant]>(
+      `INSERT INTO drafts (dictionary_id, state, schema, change_reason, created_by, created_at, updated_by, updated_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    update: connection.prepare<[DraftState, string, Instant, number]>(
+      'UPDATE drafts SET state = ?, updated_by = ?, updated_at = ? WHERE id = ?',
+    ),
+  };
 }

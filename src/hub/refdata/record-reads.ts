@@ -14,29 +14,8 @@ interface StoredVersion extends Omit<RecordVersion, 'data' | 'dictionary'> {
   readonly data: string;
 }
 
-const columns = `r.business_key AS businessKey, v.version, v.action, v.data, v.valid_from AS validFrom,
-  v.valid_to AS validTo, v.tx_time AS txTime, v.changed_by AS changedBy, v.change_reason AS changeReason`;
-/** validity.ts, versionAt: the newest version that is valid from `at` or before. */
-const newestAt = `(SELECT w.version FROM record_versions w WHERE w.record_id = r.id AND w.valid_from <= :at
-  ORDER BY w.version DESC LIMIT 1)`;
-
-export const readSql = {
-  at: `SELECT ${columns} FROM records r JOIN record_versions v ON v.record_id = r.id AND v.version = ${newestAt}
-    WHERE r.dictionary_id = :dictionary AND r.business_key = :key AND v.valid_to > :at`,
-  known: 'SELECT id FROM records WHERE dictionary_id = ? AND business_key = ?',
-  /** The last key of a slice of keys, in their order: what one page looks at. */
-  slice: `SELECT business_key FROM records WHERE dictionary_id = ? AND business_key > ?
-    ORDER BY business_key LIMIT 1 OFFSET ?`,
-  page: `SELECT ${columns} FROM records r JOIN record_versions v ON v.record_id = r.id AND v.version = ${newestAt}
-    WHERE r.dictionary_id = :dictionary AND r.business_key > :after AND (:last IS NULL OR r.business_key <= :last)
-      AND v.valid_to > :at
-    ORDER BY r.business_key LIMIT :limit`,
-  history: `SELECT ${columns} FROM record_versions v JOIN records r ON r.id = v.record_id
-    WHERE v.record_id = ? AND v.version < ? ORDER BY v.version DESC LIMIT ?`,
-} as const;
-
 /**
- * Keys that one page looks at: some 50 ms of this thread. Where most records are closed, or not valid yet, a page may
+ * Keys that one page reads: some 50 ms of this thread. If most records are closed, or not valid yet, a page may
  * thus hold less than its limit and still have a next one.
  */
 const keysOfPage = 10_000;
@@ -57,30 +36,21 @@ interface PageParameters {
 export class RecordReads {
   readonly #store: ChangeStore;
   readonly #dictionaries: Dictionaries;
-  readonly #at;
-  readonly #known;
-  readonly #slice;
-  readonly #page;
-  readonly #history;
+  readonly #sql: ReturnType<typeof readStatements>;
 
   constructor(store: ChangeStore, dictionaries: Dictionaries) {
     this.#store = store;
     this.#dictionaries = dictionaries;
-    const connection: Connection = store.connection;
-    this.#at = connection.prepare<[AtParameters], StoredVersion>(readSql.at);
-    this.#known = connection.prepare<[number, string], number>(readSql.known).pluck();
-    this.#slice = connection.prepare<[number, string, number], string>(readSql.slice).pluck();
-    this.#page = connection.prepare<[PageParameters], StoredVersion>(readSql.page);
-    this.#history = connection.prepare<[number, number, number], StoredVersion>(readSql.history);
+    this.#sql = readStatements(store.connection);
   }
 
   /** As of `at` (RFC 3339; undefined: now). NOT_FOUND, with a hint if it is known but not valid then. */
   one(actor: Actor, dictionary: string, businessKey: string, at: string | undefined): RecordVersion {
     const time = this.#time(at);
     const { id } = this.#dictionaries.head(actor, dictionary);
-    const row = this.#at.get({ dictionary: id, key: businessKey, at: time });
+    const row = this.#sql.at.get({ dictionary: id, key: businessKey, at: time });
     if (row !== undefined) return versionOf(dictionary, row);
-    throw this.#known.get(id, businessKey) === undefined
+    throw this.#sql.known.get(id, businessKey) === undefined
       ? recordNotFound(dictionary, businessKey)
       : new LinesideError('NOT_FOUND', `${quotedName(businessKey)} of ${dictionary} is not valid at ${time}`, {
           hint: 'Its history shows when it is.',
@@ -94,8 +64,8 @@ export class RecordReads {
     // All pages of a list show the same moment, unless the caller says otherwise.
     const [begun, after] = positionOf('records', page, [asked, '']);
     const time = at === undefined ? this.#time(begun) : asked;
-    const last = this.#slice.get(id, after, keysOfPage - 1) ?? null;
-    const rows = this.#page.iterate({ dictionary: id, at: time, after, last, limit: page.limit + 1 });
+    const last = this.#sql.slice.get(id, after, keysOfPage - 1) ?? null;
+    const rows = this.#sql.page.iterate({ dictionary: id, at: time, after, last, limit: page.limit + 1 });
     const { items, nextCursor } = pageOf(rows, page, {
       ...versionPage(dictionary),
       cursorOf: ({ businessKey }) => cursorAfter('records', time, businessKey),
@@ -107,9 +77,9 @@ export class RecordReads {
   history(actor: Actor, dictionary: string, businessKey: string, page: PageRequest): Page<RecordVersion> {
     const { id } = this.#dictionaries.head(actor, dictionary);
     const [before] = positionOf('history', page, [Number.MAX_SAFE_INTEGER]);
-    const record = this.#known.get(id, businessKey);
+    const record = this.#sql.known.get(id, businessKey);
     if (record === undefined) throw recordNotFound(dictionary, businessKey);
-    return pageOf(this.#history.iterate(record, before, page.limit + 1), page, {
+    return pageOf(this.#sql.history.iterate(record, before, page.limit + 1), page, {
       ...versionPage(dictionary),
       cursorOf: ({ version }) => cursorAfter('history', version),
     });
@@ -136,4 +106,39 @@ function versionPage(dictionary: string) {
 
 function versionOf(dictionary: string, row: StoredVersion): RecordVersion {
   return { dictionary, ...row, data: JSON.parse(row.data) as JsonObject };
+}
+
+export function readStatements(connection: Connection) {
+  const columns = `r.business_key AS businessKey, v.version, v.action, v.data, v.valid_from AS validFrom,
+    v.valid_to AS validTo, v.tx_time AS txTime, v.changed_by AS changedBy, v.change_reason AS changeReason`;
+  // validity.ts, versionAt: the newest version that is valid from `at` or before.
+  const newestAt = `(SELECT w.version FROM record_versions w WHERE w.record_id = r.id AND w.valid_from <= :at
+    ORDER BY w.version DESC LIMIT 1)`;
+  const validAt = `records r JOIN record_versions v ON v.record_id = r.id AND v.version = ${newestAt}`;
+  return {
+    at: connection.prepare<[AtParameters], StoredVersion>(
+      `SELECT ${columns} FROM ${validAt}
+       WHERE r.dictionary_id = :dictionary AND r.business_key = :key AND v.valid_to > :at`,
+    ),
+    known: connection
+      .prepare<[number, string], number>('SELECT id FROM records WHERE dictionary_id = ? AND business_key = ?')
+      .pluck(),
+    /** The last key of a slice of keys, in their order: what one page reads. */
+    slice: connection
+      .prepare<[number, string, number], string>(
+        `SELECT business_key FROM records WHERE dictionary_id = ? AND business_key > ?
+         ORDER BY business_key LIMIT 1 OFFSET ?`,
+      )
+      .pluck(),
+    page: connection.prepare<[PageParameters], StoredVersion>(
+      `SELECT ${columns} FROM ${validAt}
+       WHERE r.dictionary_id = :dictionary AND r.business_key > :after AND (:last IS NULL OR r.business_key <= :last)
+         AND v.valid_to > :at
+       ORDER BY r.business_key LIMIT :limit`,
+    ),
+    history: connection.prepare<[number, number, number], StoredVersion>(
+      `SELECT ${columns} FROM record_versions v JOIN records r ON r.id = v.record_id
+       WHERE v.record_id = ? AND v.version < ? ORDER BY v.version DESC LIMIT ?`,
+    ),
+  };
 }

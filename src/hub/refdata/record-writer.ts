@@ -25,45 +25,19 @@ interface Next extends Validity {
   readonly text: string;
 }
 
-export const writerSql = {
-  /** Apart from the version: joined, a key that is not there yet costs ten times as much. */
-  record: 'SELECT id, closed, version FROM records WHERE dictionary_id = ? AND business_key = ?',
-  version: `SELECT valid_from AS validFrom, valid_to AS validTo, data, (SELECT s.scope FROM dictionary_scopes s
-      WHERE s.dictionary_id = ? AND s.until > tx_time ORDER BY s.until LIMIT 1) AS formerScope
-    FROM record_versions WHERE record_id = ? AND version = ?`,
-  advance: 'UPDATE records SET version = ?, closed = ? WHERE id = ?',
-} as const;
-
 export class RecordWriter {
   readonly #eventType: RecordEvent['eventType'];
-  readonly #record;
-  readonly #newest;
-  readonly #insert;
-  readonly #advance;
-  readonly #version;
+  readonly #sql: ReturnType<typeof writeStatements>;
 
   constructor(connection: Connection, eventType: RecordEvent['eventType']) {
     this.#eventType = eventType;
-    this.#record = connection.prepare<[number, string], Pick<Newest, 'id' | 'closed' | 'version'>>(writerSql.record);
-    this.#newest = connection.prepare<
-      [number, number, number],
-      Validity & { readonly data: string; readonly formerScope: Scope | null }
-    >(writerSql.version);
-    this.#insert = connection.prepare<[number, string]>(
-      'INSERT INTO records (dictionary_id, business_key, version, closed) VALUES (?, ?, 1, 0)',
-    );
-    this.#advance = connection.prepare<[number, 0 | 1, number]>(writerSql.advance);
-    this.#version = connection.prepare<[number, number, Action, Instant, Instant, Instant, string, string, string]>(
-      `INSERT INTO record_versions
-         (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    );
+    this.#sql = writeStatements(connection);
   }
 
   newest(dictionary: DictionaryHead, businessKey: string): Newest | undefined {
-    const record = this.#record.get(dictionary.id, businessKey);
+    const record = this.#sql.record.get(dictionary.id, businessKey);
     if (record === undefined) return undefined;
-    const version = this.#newest.get(dictionary.id, record.id, record.version);
+    const version = this.#sql.newest.get(dictionary.id, record.id, record.version);
     if (version === undefined)
       throw new LinesideError('STORAGE_DAMAGED', 'refdata.db has lost the version of a record');
     const { formerScope, ...rest } = version;
@@ -79,11 +53,11 @@ export class RecordWriter {
     next: Next,
   ): RecordVersion {
     if (newest === undefined) {
-      const id = Number(this.#insert.run(dictionary.id, businessKey).lastInsertRowid);
+      const id = Number(this.#sql.insert.run(dictionary.id, businessKey).lastInsertRowid);
       return this.#write(change, dictionary, businessKey, id, 1, 'created', next, undefined);
     }
     const version = newest.version + 1;
-    this.#advance.run(version, 0, newest.id);
+    this.#sql.advance.run(version, 0, newest.id);
     if (newest.closed === 1) {
       return this.#write(change, dictionary, businessKey, newest.id, version, 'created', next, undefined);
     }
@@ -96,7 +70,7 @@ export class RecordWriter {
   close(change: Change, dictionary: DictionaryHead, businessKey: string, newest: Newest): RecordVersion {
     const data = JSON.parse(newest.data) as JsonObject;
     const next: Next = { ...closedAt(newest, change.stamp.txTime), data, text: newest.data };
-    this.#advance.run(newest.version + 1, 1, newest.id);
+    this.#sql.advance.run(newest.version + 1, 1, newest.id);
     const published = { ...dictionary, scope: narrowest(dictionary.scope, newest.scope) };
     return this.#write(change, published, businessKey, newest.id, newest.version + 1, 'closed', next, data);
   }
@@ -113,7 +87,7 @@ export class RecordWriter {
   ): RecordVersion {
     const { txTime, changedBy, changeReason } = change.stamp;
     const { validFrom, validTo, data, text } = next;
-    this.#version.run(id, version, action, validFrom, validTo, txTime, changedBy, changeReason, text);
+    this.#sql.version.run(id, version, action, validFrom, validTo, txTime, changedBy, changeReason, text);
     const { name, scope } = dictionary;
     change.emit({
       kind: 'record',
@@ -141,4 +115,30 @@ export class RecordWriter {
       changeReason,
     };
   }
+}
+
+export function writeStatements(connection: Connection) {
+  return {
+    /** Apart from the version: joined, a key that is not there yet costs ten times as much. */
+    record: connection.prepare<[number, string], Pick<Newest, 'id' | 'closed' | 'version'>>(
+      'SELECT id, closed, version FROM records WHERE dictionary_id = ? AND business_key = ?',
+    ),
+    newest: connection.prepare<
+      [number, number, number],
+      Validity & { readonly data: string; readonly formerScope: Scope | null }
+    >(
+      `SELECT valid_from AS validFrom, valid_to AS validTo, data, (SELECT s.scope FROM dictionary_scopes s
+         WHERE s.dictionary_id = ? AND s.until > tx_time ORDER BY s.until LIMIT 1) AS formerScope
+       FROM record_versions WHERE record_id = ? AND version = ?`,
+    ),
+    insert: connection.prepare<[number, string]>(
+      'INSERT INTO records (dictionary_id, business_key, version, closed) VALUES (?, ?, 1, 0)',
+    ),
+    advance: connection.prepare<[number, 0 | 1, number]>('UPDATE records SET version = ?, closed = ? WHERE id = ?'),
+    version: connection.prepare<[number, number, Action, Instant, Instant, Instant, string, string, string]>(
+      `INSERT INTO record_versions
+         (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+  };
 }

@@ -73,6 +73,7 @@ test('thousands of rows that are to be sent again do not hold the loop: some hun
   await settles('all on their way', clock, () => broker.outstanding === 3_000);
   broker.connected = false;
   broker.settle({ kind: 'unreached', reason: 'timed out' });
+  assert.equal(publisher.status().unreachedTotal, 3_000);
   await turns();
   broker.answer = () => 'acknowledge';
   broker.connected = true;

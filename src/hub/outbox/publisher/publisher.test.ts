@@ -72,27 +72,6 @@ describe('the publisher', () => {
     await nextPublisher.stop(1_000);
   });
 
-  test('rows that wait at the start go first, and the waiting are counted', async (t) => {
-    const { store, broker, publisher, clock } = rigFor(t);
-    await changeAtOnce(store, ['a', 'b', 'a']);
-    assert.equal(publisher.status().waiting, 3);
-    assert.equal(publisher.oldest()?.id, 1);
-    publisher.start();
-    await change(store, ['b', 'c']);
-    await settles('all published', clock, () => publisher.status().waiting === 0);
-    assert.deepEqual(idsOf(broker), [1, 2, 3, 4, 5]);
-    assert.equal(waitingIn(store), 0);
-    assert.equal(publisher.oldest(), undefined);
-  });
-
-  test('without a broker rows wait and are counted', async (t) => {
-    const { store, publisher } = rigFor(t, { broker: undefined });
-    publisher.start();
-    await change(store, ['a', 'b']);
-    assert.equal(publisher.status().waiting, 2);
-    await publisher.stop(0);
-  });
-
   test('offline for a week costs no attempts; what came meanwhile goes in order when the broker is back', async (t) => {
     const { store, broker, publisher, clock } = rigFor(t);
     broker.connected = false;
@@ -120,21 +99,6 @@ describe('the publisher', () => {
       await turns();
     }
     assert.equal(broker.offers, 1);
-  });
-
-  test('a time-out costs no attempt; the row is sent again and the key keeps its order', async (t) => {
-    const { store, broker, publisher, clock } = rigFor(t);
-    let lost = 0;
-    broker.answer = ({ id }) => (id === 1 && lost++ < 3 ? 'lost' : 'acknowledge');
-    publisher.start();
-    await change(store, ['a', 'a', 'b']);
-    await settles('all published', clock, () => publisher.status().waiting === 0);
-    assert.deepEqual(
-      broker.arrived.filter(({ key }) => key === 'tools:a').map(({ id }) => id),
-      [1, 1, 1, 1, 2],
-    );
-    assert.equal(publisher.status().unreachedTotal, 3);
-    assert.deepEqual(rowsOf(store)[0]?.attempts, 0);
   });
 
   test('a refused key is shown with its reason and blocks no other; its attempts are stored', async (t) => {
@@ -171,15 +135,6 @@ describe('the publisher', () => {
     );
     assert.equal(JSON.parse(audit[0]?.details ?? '').outboxId, 1);
     assert.deepEqual([rowsOf(store)[0]?.waiting, rowsOf(store)[0]?.published_at], [0, null]);
-  });
-
-  test('what can never go is a dead letter at once', async (t) => {
-    const { store, broker, publisher, clock } = rigFor(t);
-    broker.answer = ({ id }) => (id === 1 ? 'refuse for ever' : 'acknowledge');
-    publisher.start();
-    await change(store, ['a', 'a']);
-    await settles('the second', clock, () => publisher.status().waiting === 0);
-    assert.equal(broker.offers, 2);
   });
 
   test('a topic that refuses everything is probed with at most 100 keys an interval, other topics go on', async (t) => {
