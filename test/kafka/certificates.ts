@@ -20,8 +20,8 @@ export function certificatesIn(dir: string): Certificates {
   return {
     caFile: file('ca.pem'),
     strangerCaFile: file('stranger.pem'),
-    goodFile: file('good-store.pem'),
-    expiredFile: file('expired-store.pem'),
+    goodFile: file('good.pem'),
+    expiredFile: file('expired.pem'),
   };
 }
 
@@ -33,6 +33,6 @@ export function makeCertificates(dir: string): void {
   signedFor(dir, 'expired', NAMES, PAST);
   for (const name of ['good', 'expired']) {
     const read = (end: string): string => readFileSync(join(dir, `${name}.${end}`), 'utf8');
-    writeFileSync(join(dir, `${name}-store.pem`), read('key') + read('pem'));
+    writeFileSync(join(dir, `${name}.pem`), read('key') + read('pem'));
   }
 }

@@ -37,11 +37,11 @@ import { Topics } from './topics.ts';
 /** A producer that could not be made, or that had to be replaced, is followed by another after a pause that doubles between these. */
 const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
-/** A broker that has not been heard of for this long is asked for a sign of life, */
+/** A broker that has sent nothing for this long is probed, */
 const SILENCE_MS = 10_000;
 /** which it has to give within this. */
 const PROBE_LIMIT_MS = 3_000;
-/** While it is away it is asked this often whether librdkafka has reached it again. */
+/** While the broker is unreachable, this is the pause between two probes. */
 const UNREACHABLE_PAUSE_MS = 500;
 /** stop() resolves at the latest this long after its limit. */
 const CLOSE_LIMIT_MS = 900;
@@ -59,7 +59,7 @@ export class KafkaBroker implements Broker {
   #listener: BrokerListener = { settled() {}, changed() {} };
   #running: Promise<void> | undefined;
   #session: Session | undefined;
-  /** A broker answers, and the topics were looked after. */
+  /** A broker answers, and the topics were checked. */
   #connected = false;
   #draining = false;
   #sinceMs: number;
@@ -117,7 +117,7 @@ export class KafkaBroker implements Broker {
       const reason = `${bytes} bytes are more than kafka.max_message_bytes (${this.#options.maxMessageBytes}) allows`;
       return this.#refuseUnsent(message, bytes, { kind: 'refused', reason, permanent: true });
     }
-    // A message larger than the whole window goes when nothing else is on its way.
+    // A message larger than the whole window is sent when no other is in flight.
     const full =
       outstanding.size >= QUEUE_MESSAGES || (outstanding.size > 0 && outstanding.bytes + bytes > this.#window.bytes);
     if (full) return this.#full();
@@ -186,7 +186,7 @@ export class KafkaBroker implements Broker {
     }
   }
 
-  /** While librdkafka keeps this producer usable: watches whether a broker is there, and looks after the topics. */
+  /** While librdkafka keeps this producer usable: watches the connection, and checks the topics. */
   async #watch(session: Session, signal: AbortSignal): Promise<void> {
     const over = (): boolean => signal.aborted || this.#fatal;
     while (!over()) {
@@ -203,7 +203,7 @@ export class KafkaBroker implements Broker {
         this.#reached();
         await this.#idle(over, signal);
       } else {
-        if (this.#connected) this.#disconnected(`the broker gives no sign of life (${fault.text})`);
+        if (this.#connected) this.#disconnected(`the broker does not respond (${fault.text})`);
         else this.#fault.noAnswer(fault.text);
         await pause(this.#clock, UNREACHABLE_PAUSE_MS, signal);
       }
@@ -214,7 +214,7 @@ export class KafkaBroker implements Broker {
   /** As long as acknowledgements come and nothing else happens. */
   async #idle(over: () => boolean, signal: AbortSignal): Promise<void> {
     while (this.#connected && !over()) {
-      // A sign of life would wait behind a large message: that one has a time limit of its own.
+      // The answer to a probe would wait behind a large message: that one has a time limit of its own.
       const isCarrying = this.#options.oneAtATime === true && this.#outstanding.size > 0;
       const wait = isCarrying
         ? SILENCE_MS

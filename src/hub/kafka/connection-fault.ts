@@ -56,12 +56,12 @@ export class ConnectionFault {
     this.#logger.warn('kafka not connected', { reason });
   }
 
-  /** No broker answered; librdkafka's log may have said more. */
+  /** No broker answered; a line of librdkafka's log may have given a better reason. */
   noAnswer(text: string): void {
     if (this.#reason === CONNECTING) this.setReason(`no broker answers at ${this.#of.bootstrap} (${text})`);
   }
 
-  /** The last reason: nothing is logged or looked up any more. */
+  /** The last reason: nothing is logged or diagnosed any more. */
   stop(): void {
     this.#stopped = true;
     this.setReason('stopped');

@@ -68,7 +68,7 @@ export interface Broker {
   state(): BrokerState;
   /** One listener; before start(). */
   listen(listener: BrokerListener): void;
-  /** Begins to connect, and goes on trying; never waits for a broker. */
+  /** Begins to connect, and keeps trying; never waits for a broker. */
   start(): void;
   /**
    * Gives what is outstanding up to `limitMs` to be acknowledged, then disconnects; what was not is settled as 'unreached'.
@@ -89,7 +89,7 @@ export interface TopicSpec {
 
 /**
  * Of a connection that carries one message at a time: the largest passes at 28 kbit/s (1,000,000 bytes). librdkafka takes no
- * larger socket.timeout.ms, which runs while a request is still on its way.
+ * larger socket.timeout.ms, which runs while a request is still being sent.
  */
 export const LARGE_MESSAGE_MS = 300_000;
 

@@ -22,9 +22,9 @@ export interface Fault {
 export interface SentMessage {
   readonly topic: string;
   readonly bytes: number;
-  /** Bytes that the topic takes, where that is known. */
+  /** Bytes that the topic takes, if that is known. */
   readonly topicLimit: number | undefined;
-  /** No other message is ever on its way with it. */
+  /** No other message is ever in flight with it. */
   readonly alone?: boolean;
 }
 
@@ -50,14 +50,14 @@ export function thrownOutcome(fault: Fault, sent: SentMessage): Outcome | 'full'
     case INVALID_ARGUMENT:
       return { kind: 'refused', reason: explained(fault.text, sent.topic), permanent: false };
     default:
-      // Broker's own codes are positive: librdkafka remembers what it said of a topic, and repeats it at once.
+      // The broker's own codes are positive: librdkafka caches its answer about a topic, and repeats the answer at once.
       return fault.code > 0
         ? { kind: 'refused', reason: explained(fault.text, sent.topic), permanent: false }
         : 'offline';
   }
 }
 
-/** A message that travelled alone, or that is above the topic's limit by itself, will never fit. Others may have been in bad company. */
+/** A message that travelled alone, or that is above the topic's limit by itself, will never fit. Others may be refused because of their batch. */
 function tooLarge(sent: SentMessage): Outcome {
   const permanent =
     sent.alone === true || sent.bytes > BATCH_BYTES || (sent.topicLimit !== undefined && sent.bytes > sent.topicLimit);
@@ -154,7 +154,7 @@ const troubles: readonly (readonly [RegExp, string])[] = [
 
 export interface ConnectionTrouble {
   readonly reason: string;
-  /** The certificate was refused: which fault it has can be looked up. */
+  /** The certificate was refused: its fault can be diagnosed. */
   readonly certificate: boolean;
 }
 

@@ -1,7 +1,7 @@
 /**
- * How many bytes may be on their way: as many as the line carries in a few seconds. What is queued on a slow line for
- * longer times out, is sent again behind what is still in the line, and times out again: 4 MiB at once on 64 kbit/s never
- * arrive. Grows while acknowledgements are prompt, halves when they are late. Pure.
+ * How many bytes may be in flight: as many as the link carries in a few seconds. What is queued on a slow link for longer
+ * times out, is sent again behind what is still in the link, and times out again: 4 MiB at once on 64 kbit/s never arrive.
+ * The window grows while acknowledgements are prompt, and halves when they are late. Pure.
  */
 
 /** To begin with, and after a time-out: 8 s of 64 kbit/s uncompressed, and about 1 s as JSON is compressed. */
@@ -10,7 +10,7 @@ const FIRST_BYTES = 65_536;
 const LEAST_BYTES = 8_192;
 /** An acknowledgement within this makes the window grow by what it acknowledges: it doubles with each round trip. */
 const PROMPT_MS = 2_000;
-/** One later than this is late: below every time-out, and below the silence after which a broker is asked for a sign of life. */
+/** One later than this is late: below every time-out, and below the silence after which a broker is probed. */
 const LATE_MS = 5_000;
 
 export class SendWindow {

@@ -9,7 +9,7 @@ import type { Connection } from '../../shared/storage/open.ts';
 
 export interface BudgetOptions {
   readonly connection: Connection;
-  /** The directory whose file system is looked at. */
+  /** The directory whose file system is measured. */
   readonly dir: string;
   /** Bytes refdata.db may hold for changes. */
   readonly maxBytes: number;

@@ -85,7 +85,7 @@ export class ChangeStore {
   readonly #listeners: ((waiting: number | undefined) => void)[] = [];
   #lastTxTime: Instant;
   #lastOutboxId: number;
-  /** What SQLite itself said last of a full disk, and when. */
+  /** SQLite's last report of a full disk, and when. */
   #full = '';
   #fullMs = 0;
   #damage = '';

@@ -18,7 +18,7 @@ export class Checkpoints {
   readonly #connection: Connection;
   readonly #logger: Logger;
   #walBytes = 0;
-  /** Of the write-ahead log's file when it was looked at last. */
+  /** Of the write-ahead log's file when it was last measured. */
   #fileBytes = 0;
   #asked = false;
   #failed = false;
@@ -29,7 +29,7 @@ export class Checkpoints {
     this.#logger = logger;
   }
 
-  /** Told of each commit, with the characters it stored. */
+  /** Called after each commit, with the characters it stored. */
   committed(size: number): void {
     this.#walBytes += commitBytes + copies * size;
     // Commits that come without a pause leave no moment after an answer.
@@ -73,7 +73,7 @@ export class Checkpoints {
   }
 }
 
-/** 0 also where the disk does not say: the transaction is committed, whatever a look at its file does. */
+/** 0 also if the disk fails: the transaction is committed, whatever happens when its file is measured. */
 function sizeOf(path: string): number {
   try {
     return statSync(path).size;

@@ -42,7 +42,7 @@ const table: readonly {
     begins: /^(SQLITE_IOERR|EIO)/,
     code: 'STORAGE_FAILED',
     says: 'the disk under refdata.db fails',
-    hint: 'See dmesg; replace the card if it goes on.',
+    hint: 'See dmesg; replace the card if the failures continue.',
   },
   {
     begins: /^(SQLITE_(READONLY|CANTOPEN|PERM|AUTH|NOMEM|PROTOCOL)|EACCES|EPERM|EROFS|ENOTDIR|EISDIR)/,

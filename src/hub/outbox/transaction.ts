@@ -58,7 +58,7 @@ export class Transactions {
       this.#commit.run();
       return result;
     } catch (error) {
-      // SQLite has rolled back by itself after some failures (a full disk, an I/O error).
+      // SQLite has rolled back automatically after some failures (a full disk, an I/O error).
       if (this.#connection.inTransaction) this.#rollback.run();
       if (isComplete) this.#overwriteFailedCommit();
       throw error;

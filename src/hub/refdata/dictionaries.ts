@@ -137,7 +137,7 @@ export class Dictionaries {
 
   /**
    * The next version, with what the patch says; nothing is published here. `schemaScope`: under which scope the patch's schema
-   * was written; undefined: under that of the dictionary from now on. `texts`: the scope that title and schema may be told to.
+   * was written; undefined: under that of the dictionary from now on. `texts`: the scope that may see title and schema.
    */
   write(
     change: Change,

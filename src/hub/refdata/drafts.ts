@@ -1,4 +1,4 @@
-/** Schema drafts: a dictionary's next schema, on its way through review. */
+/** Schema drafts: a dictionary's next schema, under review. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
@@ -9,7 +9,7 @@ import { type Dictionaries, schemaFaults } from './dictionaries.ts';
 import type { Actor, Draft, DraftState, DraftStep } from './face.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
 
-/** What happens to a draft: the steps of the interface, with the decision told apart. */
+/** What happens to a draft: the steps of the interface, with one act for each decision. */
 export type DraftAct = 'request-review' | 'approve' | 'reject' | 'publish' | 'withdraw';
 
 const leads: Readonly<Record<DraftState, Partial<Record<DraftAct, DraftState>>>> = {

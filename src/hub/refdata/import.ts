@@ -29,7 +29,7 @@ export interface ImportOptions {
 const waitLimit = 4;
 /** To start a worker takes 58 to 115 ms. In so many bytes are at most some 350 items, which take 35 ms on a small machine. */
 const smallBytes = 16 * 1024;
-/** Checks against a slow schema take longer: then the bundle goes to a worker after all, and the others go on. */
+/** Checks against a slow schema take longer: then a worker imports the bundle after all, and other requests are served. */
 const smallLimitMs = 100;
 /** 100,000 items take 20 s on a slow card. An import that takes longer than this would hold every other change. */
 const runLimitMs = 120_000;

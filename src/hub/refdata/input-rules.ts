@@ -17,7 +17,7 @@ const reasonText = new RegExp(CHANGE_REASON);
 export function dictionaryNameFault(name: string): string {
   return dictionaryName.test(name)
     ? ''
-    : 'must begin with a lower-case letter or digit, go on with those, ".", "_" or "-", and have at most 128 characters';
+    : 'must begin with a lower-case letter or digit, continue with those, ".", "_" or "-", and have at most 128 characters';
 }
 
 export function titleFault(title: string): string {

@@ -35,7 +35,7 @@ export function quotedName(name: string): string {
   return JSON.stringify(name.length > 128 ? `${name.slice(0, 128)}...` : name);
 }
 
-/** Throws INVALID_ARGUMENT with every reason, where there is one. */
+/** Throws INVALID_ARGUMENT with every reason, if there is one. */
 export function refuseFaults(what: string, reasons: readonly string[]): void {
   if (reasons.length === 0) return;
   throw new LinesideError(

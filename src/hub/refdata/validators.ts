@@ -15,7 +15,7 @@ export class Validators {
   /** By id and version; in the order of their last use. */
   readonly #kept = new Map<string, DataCheck>();
 
-  /** `unhurried`: off the main thread, where a check may take its time. */
+  /** `noTimeLimit`: off the main thread, where a check may take its time. */
   constructor(connection: Connection, noTimeLimit: boolean) {
     this.#schema = connection.prepare<[number], string | null>('SELECT schema FROM dictionaries WHERE id = ?').pluck();
     this.#noTimeLimit = noTimeLimit;

@@ -80,7 +80,7 @@ export class PublishScheduler<R extends RowHead> {
 
   // ---- rows as they are read
 
-  /** Where reading goes on: rows behind `after`. `pass` changes whenever rows read before are to be dropped. */
+  /** Where reading resumes: rows behind `after`. `pass` changes whenever rows read before are to be dropped. */
   position(): { readonly after: number; readonly pass: number } {
     return this.#scan.position();
   }
