@@ -33,7 +33,7 @@ export function actOf(step: DraftStep, decision: 'approved' | 'rejected' | undef
   return decision === 'approved' ? 'approve' : 'reject';
 }
 
-export const eventsOfSteps: Readonly<
+const eventsOfSteps: Readonly<
   Record<DraftAct, { readonly event: DefinitionEventType; readonly audit: string }>
 > = {
   'request-review': { event: 'SchemaDraftReviewRequested', audit: 'draft.reviewRequested' },
