@@ -33,9 +33,7 @@ export function actOf(step: DraftStep, decision: 'approved' | 'rejected' | undef
   return decision === 'approved' ? 'approve' : 'reject';
 }
 
-const eventsOfSteps: Readonly<
-  Record<DraftAct, { readonly event: DefinitionEventType; readonly audit: string }>
-> = {
+const eventsOfSteps: Readonly<Record<DraftAct, { readonly event: DefinitionEventType; readonly audit: string }>> = {
   'request-review': { event: 'SchemaDraftReviewRequested', audit: 'draft.reviewRequested' },
   approve: { event: 'SchemaDraftDecided', audit: 'draft.approved' },
   reject: { event: 'SchemaDraftDecided', audit: 'draft.rejected' },
