@@ -10,28 +10,18 @@ import type { Config } from '../shared/config/config.ts';
 import { isCredential } from '../shared/config/credential.ts';
 import { exposureFaults, isExposed } from '../shared/config/exposure.ts';
 import { ownDeviceId } from '../shared/config/load.ts';
-import type { Environment } from '../shared/config/parse.ts';
-import { parseConfig } from '../shared/config/parse.ts';
+import { type Environment, parseConfig } from '../shared/config/parse.ts';
 import type { Fault, Settings } from '../shared/config/values.ts';
 import { type CheckName, type Finding, failed, needsRoot } from './check.ts';
 import { readSafely, wordsOf } from './safe-files.ts';
 
 export const usualConfigFile = '/etc/lineside/lineside.toml';
 
-export interface Roots {
-  readonly proc: string;
-  readonly sys: string;
-  readonly dev: string;
-  /** Where the firmware's config.txt may be. */
-  readonly boot: readonly string[];
-  readonly etc: string;
-  readonly run: string;
-}
-
-export const machineRoots: Roots = {
+export const machineRoots = {
   proc: '/proc',
   sys: '/sys',
   dev: '/dev',
+  /** Where the firmware's config.txt may be. */
   boot: ['/boot/firmware', '/boot'],
   etc: '/etc',
   run: '/run',
@@ -57,7 +47,7 @@ export interface Tokens {
 export interface CheckContext {
   readonly clock: Clock;
   readonly env: Environment;
-  readonly roots: Roots;
+  readonly roots: typeof machineRoots;
   readonly version: string;
   readonly isRoot: boolean;
   readonly configFile: ConfigFile;
@@ -109,7 +99,7 @@ export interface ContextOptions {
   readonly env: Environment;
   readonly clock: Clock;
   readonly version: string;
-  readonly roots?: Roots;
+  readonly roots?: typeof machineRoots;
 }
 
 export async function readContext(options: ContextOptions): Promise<CheckContext> {
@@ -185,7 +175,7 @@ export function portsOf({ config, roots }: CheckContext): ReturnType<ReturnType<
 }
 
 /** Who reads it: systemd hands each unit the files of a directory of its own. */
-const credentialDirs = { line: '/etc/lineside/secrets/line', hub: '/etc/lineside/secrets/hub' } as const;
+export const credentialDirs = { line: '/etc/lineside/secrets/line', hub: '/etc/lineside/secrets/hub' } as const;
 
 function ownerOfKey(path: string): 'line' | 'hub' {
   return /^(?:kafka|webhooks|upstream)\./.test(path) ? 'hub' : 'line';

@@ -97,6 +97,15 @@ export function sizeOfDevice(path: string): number {
   return Number(readFileSync(join('/sys/dev/block', `${major}:${minor}`, 'size'), 'utf8')) * 512;
 }
 
+/** As `lineside update status --json` prints it. */
+export function readUpdateStatus(target: UpdateTarget) {
+  const { slot } = readBootFacts(target);
+  const { good, trying, left, failed } = readSlots(target.bootDir);
+  const onTrial = trying === slot;
+  const { version } = target;
+  return { version, running: slot, onTrial, good, trying: trying ?? null, triesLeft: left, failed: failed ?? null };
+}
+
 function slotFile(bootDir: string): string {
   return join(bootDir, 'slot.txt');
 }

@@ -173,10 +173,12 @@ function malformed(what: string): LinesideError {
 // Making a bundle out of an image build: the boot directory of a slot and the image of its root.
 
 export interface PackOptions {
-  readonly rootImage: string;
-  readonly bootDir: string;
-  /** Private key, PEM. */
-  readonly keyFile: string;
+  /** Image of the root partition. */
+  readonly root: string;
+  /** The slot's directory of the boot partition. */
+  readonly boot: string;
+  /** File of the private key, PEM. */
+  readonly key: string;
   readonly out: string;
   readonly version: string;
   readonly board: string;
@@ -186,10 +188,10 @@ export interface PackOptions {
 
 /** Answers the manifest; the file appears whole. */
 export function packBundle(options: PackOptions): Manifest {
-  const { rootImage, bootDir, keyFile, out, version, board, builtAtS } = options;
-  const key = readPrivateKey(keyFile);
-  const boot = bootEntries(bootDir, builtAtS);
-  const root = (): Iterable<Buffer> => filePieces(rootImage, statSync(rootImage).size);
+  const { out, version, board, builtAtS } = options;
+  const key = readPrivateKey(options.key);
+  const boot = bootEntries(options.boot, builtAtS);
+  const root = (): Iterable<Buffer> => filePieces(options.root, statSync(options.root).size);
   const manifest: Manifest = {
     version,
     board,

@@ -2,8 +2,10 @@
 import type { Command } from 'commander';
 import type { LocalShell } from '../../cli/cli.ts';
 import { tenths } from '../progress.ts';
+import type { readUpdateStatus } from './boot-partition.ts';
 
 type Io = LocalShell['io'];
+type UpdateStatus = ReturnType<typeof readUpdateStatus>;
 
 export function addUpdateCommands(program: Command, { io }: LocalShell): void {
   const update = program.command('update').description('the whole system of the card, in two slots with a way back');
@@ -51,19 +53,8 @@ function addStatus(update: Command, io: Io, version: string): void {
     .description('which slot runs, which is good, and whether one is on trial')
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean }) => {
-      const { ownTarget, readBootFacts, readSlots } = await import('./boot-partition.ts');
-      const target = ownTarget(version);
-      const { slot } = readBootFacts(target);
-      const { good, trying, left, failed } = readSlots(target.bootDir);
-      const shown = {
-        version: target.version,
-        running: slot,
-        onTrial: trying === slot,
-        good,
-        trying: trying ?? null,
-        triesLeft: left,
-        failed: failed ?? null,
-      };
+      const { ownTarget, readUpdateStatus } = await import('./boot-partition.ts');
+      const shown = readUpdateStatus(ownTarget(version));
       if (options.json === true) io.stdout.write(`${JSON.stringify(shown)}\n`);
       else io.stdout.write(`${statusLines(shown).join('\n')}\n`);
     });
@@ -96,30 +87,13 @@ function addPack(update: Command, io: Io, version: string): void {
     .action(async (options: Record<'root' | 'boot' | 'key' | 'out' | 'board' | 'release', string>) => {
       const { packBundle } = await import('./update-bundle.ts');
       const epoch = Number(io.env['SOURCE_DATE_EPOCH'] ?? Number.NaN);
-      const manifest = packBundle({
-        rootImage: options.root,
-        bootDir: options.boot,
-        keyFile: options.key,
-        out: options.out,
-        version: options.release ?? version,
-        board: options.board,
-        builtAtS: Number.isSafeInteger(epoch) ? epoch : Math.floor(io.clock.wallMs() / 1000),
-      });
+      const builtAtS = Number.isSafeInteger(epoch) ? epoch : Math.floor(io.clock.wallMs() / 1000);
+      const manifest = packBundle({ ...options, version: options.release ?? version, builtAtS });
       io.stdout.write(`${JSON.stringify(manifest, null, 2)}\n`);
     });
 }
 
-interface Shown {
-  readonly version: string;
-  readonly running: string;
-  readonly onTrial: boolean;
-  readonly good: string;
-  readonly trying: string | null;
-  readonly triesLeft: number;
-  readonly failed: string | null;
-}
-
-function statusLines({ version, running, onTrial, good, trying, triesLeft, failed }: Shown): string[] {
+function statusLines({ version, running, onTrial, good, trying, triesLeft, failed }: UpdateStatus): string[] {
   const lines = [
     `slot ${running} runs lineside ${version}${onTrial ? ', on trial' : ''}; slot ${good} is the good one`,
   ];

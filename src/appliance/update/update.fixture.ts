@@ -71,9 +71,9 @@ export function boxIn(dir: string, running: Slot): TestBox {
     bundle(differing = {}) {
       const out = at('new.update');
       packBundle({
-        rootImage: at('new-root'),
-        bootDir: at('new-boot'),
-        keyFile: at('update.key'),
+        root: at('new-root'),
+        boot: at('new-boot'),
+        key: at('update.key'),
         out,
         version: '1.3.0',
         board: 'raspberry-pi-arm64',

@@ -4,7 +4,14 @@ import { gzip } from 'node:zlib';
 import { tarPieces } from '../../appliance/tar.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
-import { type CheckContext, type ContextOptions, namedFiles, readContext, within } from '../check-context.ts';
+import {
+  type CheckContext,
+  type ContextOptions,
+  credentialDirs,
+  namedFiles,
+  readContext,
+  within,
+} from '../check-context.ts';
 import { isSecretName, Redactor } from '../redactor.ts';
 import { namesIn, readSafely } from '../safe-files.ts';
 import { type Collector, collectors, isPart, isUnknownVariable, type LeftOut, type Part } from './bundle-parts.ts';
@@ -14,7 +21,6 @@ import { type BundleReport, type BundleTarget, writeBundle } from './bundle-targ
 const limitBytes = 10 * 1024 * 1024;
 /** Of any file but the journal, which has what is left. */
 const fileLimitBytes = 2 * 1024 * 1024;
-const secretDirs = ['/etc/lineside/secrets/line', '/etc/lineside/secrets/hub'];
 
 export interface CollectOptions extends ContextOptions {
   readonly target: BundleTarget;
@@ -132,7 +138,7 @@ async function knownSecrets(context: CheckContext): Promise<string[]> {
   const files = namedFiles(context)
     .filter(({ key }) => /key_file|password|token|secret/.test(key))
     .map(({ file }) => file);
-  for (const dir of secretDirs) files.push(...(await namesIn(dir)).map((name) => `${dir}/${name}`));
+  for (const dir of Object.values(credentialDirs)) files.push(...(await namesIn(dir)).map((name) => `${dir}/${name}`));
   if (hubDir !== '') files.push(`${hubDir}/webhooks.key`);
   const secrets = tokens.tokens.map(({ sha256 }) => sha256);
   for (const file of files) {
