@@ -19,12 +19,16 @@ export function writtenPath(path: TomlPath): string {
   return path.map((part, i) => (typeof part === 'number' ? `[${part}]` : i === 0 ? part : `.${part}`)).join('');
 }
 
+/** The text before each line is parsed: 100 ms for 250 lines, 2 s for so many. A card's file has some dozens. */
+const maxLines = 1_000;
+
 /** The first line (from 1) of each value and table, by its written path: the line after which the parser knows it. */
 export function linesOf(text: string): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   let upTo = '';
   let first = 1;
   text.split('\n').forEach((line, index) => {
+    if (index >= maxLines) return;
     upTo += `${line}\n`;
     const isComplete = first === index + 1;
     // A list in several lines needs only its bracket; a string in several lines is unknown until its end.
@@ -74,9 +78,11 @@ export function withString(
   value: string,
   written: (start: number, end: number) => string,
 ): string | undefined {
-  if (typeof valueAt(parseToml(text), path) !== 'string') return undefined;
+  const before = valueAt(parseToml(text), path);
+  if (typeof before !== 'string') return undefined;
   for (const { 0: token, index } of text.matchAll(tokens)) {
-    if (token.startsWith('#')) continue;
+    // Another value cannot be the one: the whole text is parsed for the others alone.
+    if (token.startsWith('#') || parsed(`value = ${token}`)?.['value'] !== before) continue;
     const end = index + token.length;
     const changed = text.slice(0, index) + written(index, end) + text.slice(end);
     if (valueAt(parsed(changed), path) === value) return changed;

@@ -8,7 +8,7 @@ import { linesOf, parseToml } from '../toml-text.ts';
 
 export type CardName = 'setup.toml' | 'lineside.toml';
 
-/** Bytes: far more than either file can need, and no burden to read. */
+/** Bytes: four times a lineside.toml with every key and its comment. */
 const MAX_CARD_FILE_BYTES = 64 * 1024;
 
 type OnCard =
