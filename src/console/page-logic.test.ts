@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { rightsOf } from './access.ts';
 import { countText, durationText, instantText, percentText, plural, sizeText, timeText, wordsOf } from './format.ts';
-import { hashOf, placeOf } from './places.ts';
 import { columnsOf, historyText } from './plot-data.ts';
 import { problemFrom, problemOf } from './problem.ts';
 import { objectFault, recordBody } from './record-body.ts';
-import { drawnRows, isAtEnd, scrollToShow } from './window.ts';
+import { drawnRows, isAtEnd, scrollToShow } from './rows.ts';
+import { hashOf, placeOf, rightsOf } from './views.ts';
 
 describe('numbers and times', () => {
   it('are short, and "unknown" where there is none', () => {

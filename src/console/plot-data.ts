@@ -1,6 +1,6 @@
 /** The line's history as the columns of a plot, and in words. Pure. */
+import type { LineHistory } from '../shared/gen/http.ts';
 import { countText, durationText, sizeText } from './format.ts';
-import type { History } from './shapes.ts';
 
 export interface Columns {
   /** Unix seconds, as the plot's axis wants them. */
@@ -13,7 +13,7 @@ export interface Columns {
 }
 
 /** `nowS`: the reader's own clock, as the samples tell their age only. */
-export function columnsOf({ intervalS, samples }: History, nowS: number, spanS: number): Columns {
+export function columnsOf({ intervalS, samples }: LineHistory, nowS: number, spanS: number): Columns {
   const columns: Columns = { times: [], rx: [], tx: [], errors: [] };
   for (const [ageS, rxBytes, txBytes, , errors, open] of samples) {
     if (ageS > spanS) continue;
@@ -27,7 +27,7 @@ export function columnsOf({ intervalS, samples }: History, nowS: number, spanS: 
 }
 
 /** For those who do not see the plot. */
-export function historyText({ intervalS, samples }: History, spanS: number): string {
+export function historyText({ intervalS, samples }: LineHistory, spanS: number): string {
   const seen = samples.filter(([ageS]) => ageS <= spanS);
   if (seen.length === 0) return 'There is no history yet: the first point comes some seconds after the start.';
   const sum = (column: 1 | 2 | 4): number => seen.reduce((total, sample) => total + sample[column], 0);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type EntryRow, MAX_ROWS, type Row, RowBuffer } from './rows.ts';
-import { filterFor } from './search.ts';
+import { type EntryRow, filterFor, MAX_ROWS, type Row, RowBuffer } from './rows.ts';
 
 function entry(id: number, text = 'x', dir: 'rx' | 'tx' = 'rx'): EntryRow {
   const bytes = new TextEncoder().encode(text);

@@ -1,7 +1,8 @@
 /**
- * The part of the log that the page holds: one run of it without a hole, bounded in rows and bytes. New rows push out
- * the oldest, older ones that are asked for push out the newest. Pure.
+ * The rows of the log: the part that the page holds (one run without a hole, bounded in rows and bytes; new rows push out the
+ * oldest, older ones that are asked for push out the newest), those that a search finds, and those in sight. Pure.
  */
+import { bytesOfHex, bytesOfText } from './bytes.ts';
 
 export interface EntryRow {
   readonly kind: 'entry';
@@ -105,4 +106,93 @@ export class RowBuffer {
 
 function sizeOf(row: Row | undefined): number {
   return row?.kind === 'entry' ? row.bytes.length : 0;
+}
+
+// Which rows are shown.
+
+export interface Wanted {
+  readonly dir: 'all' | 'rx' | 'tx';
+  readonly text: string;
+  readonly as: 'text' | 'hex';
+}
+
+export const everything: Wanted = { dir: 'all', text: '', as: 'text' };
+
+export interface Filter {
+  /** Why what was typed cannot be searched for; '' where it can. Then everything of the direction is shown. */
+  readonly fault: string;
+  readonly narrows: boolean;
+  readonly matches: (row: Row) => boolean;
+}
+
+/** Text is found whatever the case of its ASCII letters; a search does not reach over the end of an entry. */
+export function filterFor({ dir, text, as }: Wanted): Filter {
+  const typed = as === 'hex' ? bytesOfHex(text) : bytesOfText(text);
+  const fault = 'fault' in typed ? typed.fault : '';
+  const needle = 'bytes' in typed ? typed.bytes : new Uint8Array();
+  const folded = as === 'text' ? needle.map(lower) : needle;
+  /** What was looked through is not looked through again with every new entry: the page holds megabytes. */
+  const known = new WeakMap<Row, boolean>();
+  const finds = needle.length === 0 ? () => true : (bytes: Uint8Array) => includes(bytes, folded, as === 'text');
+  return {
+    fault,
+    narrows: dir !== 'all' || needle.length > 0,
+    // A gap is shown whatever is looked for: what was looked for may have been in it.
+    matches(row) {
+      if (row.kind === 'gap') return true;
+      if (dir !== 'all' && row.dir !== dir) return false;
+      const found = known.get(row) ?? finds(row.bytes);
+      known.set(row, found);
+      return found;
+    },
+  };
+}
+
+function includes(bytes: Uint8Array, needle: Uint8Array, folds: boolean): boolean {
+  const last = bytes.length - needle.length;
+  for (let at = 0; at <= last; at += 1) {
+    let same = 0;
+    while (same < needle.length) {
+      const byte = bytes[at + same] ?? 0;
+      if ((folds ? lower(byte) : byte) !== needle[same]) break;
+      same += 1;
+    }
+    if (same === needle.length) return true;
+  }
+  return false;
+}
+
+function lower(byte: number): number {
+  return byte >= 65 && byte <= 90 ? byte + 32 : byte;
+}
+
+// Which rows are drawn: those in sight and a few on each side.
+
+export interface Drawn {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Rows beyond each edge of the view, so that a quick finger does not see an empty list. */
+const BEYOND = 8;
+
+export function drawnRows(count: number, rowPx: number, scrollPx: number, viewPx: number): Drawn {
+  const first = Math.floor(scrollPx / rowPx) - BEYOND;
+  const last = Math.ceil((scrollPx + viewPx) / rowPx) + BEYOND;
+  const from = Math.max(0, Math.min(first, count));
+  return { from, to: Math.max(from, Math.min(last, count)) };
+}
+
+/** A pixel is rounded away on screens of fractional scale. */
+const SLACK_PX = 4;
+
+export function isAtEnd(scrollPx: number, viewPx: number, wholePx: number): boolean {
+  return scrollPx + viewPx >= wholePx - SLACK_PX;
+}
+
+/** Where to scroll so that a row is in sight; the same place where it is already. */
+export function scrollToShow(index: number, rowPx: number, scrollPx: number, viewPx: number): number {
+  const top = index * rowPx;
+  if (top < scrollPx) return top;
+  return top + rowPx > scrollPx + viewPx ? top + rowPx - viewPx : scrollPx;
 }

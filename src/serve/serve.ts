@@ -10,7 +10,6 @@ import { type HealthReport, VitalsReport } from '../shared/host/health-report.ts
 import { createNotifier } from '../shared/host/notify.ts';
 import type { HubChild } from './hub-child.ts';
 import { HubReload, LineReload, type Reloaded } from './reload.ts';
-import { heardHangups, stopAsked } from './signals.ts';
 
 const EXIT_OK = 0;
 const EXIT_FAILED = 1;
@@ -120,7 +119,7 @@ async function configure(argv: readonly string[]): Promise<Asked | number> {
     const options = {
       config: { type: 'string' },
       role: { type: 'string' },
-      // Told by its command line alone: see hub-orphan.ts.
+      // Told by its command line alone: see hub-child.ts.
       child: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
     } as const;
@@ -157,7 +156,7 @@ function roleOf(given: string | undefined): Role {
 
 /** This program again, by the same Node with the same options. */
 async function ownHub(configFile: string | undefined): Promise<Asked['hubCommand']> {
-  const { CHILD_ARGUMENTS } = await import('./hub-orphan.ts');
+  const { CHILD_ARGUMENTS } = await import('./hub-child.ts');
   const main = process.argv[1] ?? '';
   const config = configFile === undefined ? [] : ['--config', absolute(configFile)];
   return [process.execPath, ...process.execArgv, main, ...CHILD_ARGUMENTS, ...config];
@@ -244,4 +243,54 @@ async function stop(steps: readonly StopStep[], logger: Logger, who: string): Pr
     logger.error(`${who}stopped with failures`, { error: messageOf(error) });
     return EXIT_FAILED;
   }
+}
+
+// What signals ask of a process of the service: to stop, or to reload its configuration.
+
+/** SIGHUP, also while the start is under way: it is followed then when that is done. One reload at a time. */
+function heardHangups(askToStop: (why: string) => void): { onEach(call: () => Promise<void>): void } {
+  // A terminal that is closed is no wish for another configuration.
+  if (process.stderr.isTTY) {
+    process.once('SIGHUP', () => askToStop('SIGHUP'));
+    return { onEach() {} };
+  }
+  let isAsked = false;
+  let calling: Promise<void> | undefined;
+  let call: (() => Promise<void>) | undefined;
+  const next = (): void => {
+    if (!isAsked || call === undefined || calling !== undefined) return;
+    isAsked = false;
+    calling = call().finally(() => {
+      calling = undefined;
+      next();
+    });
+  };
+  process.on('SIGHUP', () => {
+    isAsked = true;
+    next();
+  });
+  return {
+    onEach(given) {
+      call = given;
+      next();
+    },
+  };
+}
+
+interface StopAsked {
+  /** With the first signal, or with an error that nothing caught; a second signal kills. */
+  readonly stopped: Promise<string>;
+  readonly stop: (why: string) => void;
+}
+
+function stopAsked(logger: Logger, who: string): StopAsked {
+  const { promise: stopped, resolve: stop } = Promise.withResolvers<string>();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop(signal));
+  // Its state is not known now: commit what there is, then let systemd restart it.
+  process.once('uncaughtException', (error) => {
+    logger.error(`${who}unforeseen failure, stopping`, { error: error.stack ?? messageOf(error) });
+    process.exitCode = 1;
+    stop('unforeseen failure');
+  });
+  return { stopped, stop };
 }

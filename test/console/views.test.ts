@@ -37,16 +37,16 @@ describe('the console: the other views', { skip: browserMissing }, () => {
   });
   afterEach(closePages);
 
-  test('a dead letter is shown with its reason, sent again, and given up', async () => {
+  test('a dead letter is shown with its reason, sent again, and discarded', async () => {
     const opened = await product.enter('chief', '#/delivery');
     await opened.sees('site.rooms:large');
     await opened.sees('Broker: Message size too large');
-    await opened.click('button', 'Send large again');
+    await opened.click('button', 'Send again… large');
     await opened.fill('Reason', 'the broker takes more now');
     await opened.click('button', 'Send again');
-    await opened.sees(/Dead letter \d+ waits again/);
+    await opened.sees(/Dead letter \d+ is queued/);
     await opened.misses('site.rooms:large');
-    await opened.click('button', 'Discard huge');
+    await opened.click('button', 'Discard… huge');
     await opened.click('button', 'Discard permanently');
     await opened.sees(/Dead letter \d+ was discarded/);
     await opened.misses('site.rooms:huge');

@@ -1,18 +1,14 @@
 /** What is wrong now. */
 import type { JSX } from 'preact';
+import type { Alert } from '../../shared/gen/http.ts';
 import { durationText } from '../format.ts';
-import type { Alert, Page } from '../shapes.ts';
 import { useLoaded } from './loading.ts';
 import { ProblemBox, Section } from './parts.tsx';
-import { useSession } from './session.ts';
 
 const EVERY_MS = 10_000;
 
 export function AlertList(): JSX.Element {
-  const { api } = useSession();
-  const { value, isFresh, problem } = useLoaded('alerts', EVERY_MS, (signal) =>
-    api.get<Page<Alert>>('/api/v1/alerts', signal),
-  );
+  const { value, isFresh, problem } = useLoaded<{ readonly items: readonly Alert[] }>('/api/v1/alerts', EVERY_MS);
   return (
     <Section title="Alerts" class="alerts">
       <ProblemBox problem={problem} />

@@ -1,40 +1,36 @@
 /** The machine itself. */
 import type { JSX } from 'preact';
+import type { HostFacts } from '../../shared/gen/http.ts';
 import { countText, durationText, percentText, sizeText } from '../format.ts';
-import type { HostFacts } from '../shapes.ts';
 import { useLoaded } from './loading.ts';
-import { type Fact, Facts, Heading, ProblemBox, Section } from './parts.tsx';
-import { useSession } from './session.ts';
+import { Answer, type Fact, Facts, Heading, Section } from './parts.tsx';
 
 const EVERY_MS = 10_000;
 
 export function BoxView(): JSX.Element {
-  const { api } = useSession();
-  const { value, problem } = useLoaded('host', EVERY_MS, (signal) => api.get<HostFacts>('/api/v1/admin/host', signal));
+  const facts = useLoaded<HostFacts>('/api/v1/admin/host', EVERY_MS);
   return (
     <>
       <Heading>Box</Heading>
-      <ProblemBox problem={problem} />
-      {value === undefined && problem === undefined && <p class="note">Loading…</p>}
-      {value !== undefined && (
-        <div class="columns">
-          <Section title="Power and heat">
-            <Facts of={power(value)} />
-          </Section>
-          <Section title="Memory and load">
-            <Facts of={memory(value)} />
-          </Section>
-          <Section title="Card">
-            <Facts of={disk(value)} />
-          </Section>
-          {value.slot !== null && (
-            <Section title="System">
-              <Facts of={slot(value.slot)} />
-            </Section>
-          )}
-        </div>
-      )}
+      <Answer of={facts}>
+        {(value) => (
+          <div class="columns">
+            <FactsCard title="Power and heat" of={power(value)} />
+            <FactsCard title="Memory and load" of={memory(value)} />
+            <FactsCard title="Card" of={disk(value)} />
+            {value.slot !== null && <FactsCard title="System" of={slot(value.slot)} />}
+          </div>
+        )}
+      </Answer>
     </>
+  );
+}
+
+function FactsCard({ title, of }: { title: string; of: readonly Fact[] }): JSX.Element {
+  return (
+    <Section title={title}>
+      <Facts of={of} />
+    </Section>
   );
 }
 

@@ -2,14 +2,13 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
+import type { LineHistory, LineStatus } from '../../shared/gen/http.ts';
 import { countText, durationText, percentText, sizeText, timeText, wordsOf } from '../format.ts';
 import { columnsOf, historyText } from '../plot-data.ts';
-import type { History, LineStatus } from '../shapes.ts';
 import { AlertList } from './alert-list.tsx';
 import { useLine } from './line-status.tsx';
 import { useLoaded } from './loading.ts';
 import { type Fact, Facts, Heading, ProblemBox, Section, Select } from './parts.tsx';
-import { useSession } from './session.ts';
 
 // Lines over time, drawn by uPlot on a canvas. The words beside it say the same for those who do not see it.
 
@@ -178,9 +177,8 @@ export function HealthView(): JSX.Element {
 }
 
 function HistoryPlots(): JSX.Element {
-  const { api } = useSession();
   const [span, setSpan] = useState<(typeof spans)[number][0]>('3600');
-  const history = useLoaded('history', EVERY_MS, (signal) => api.get<History>('/api/v1/line/history', signal));
+  const history = useLoaded<LineHistory>('/api/v1/line/history', EVERY_MS);
   const spanS = Number(span);
   const data = useMemo(
     // The samples tell their age; where on the axis that is, the reader's own clock says.
@@ -227,32 +225,26 @@ const names: Readonly<Record<string, string>> = {
 const faults = new Set(['txFailedPackets', 'losses', 'rxPauses']);
 const kernelFaults = new Set(['frame', 'overrun', 'parity', 'bufOverrun']);
 
+function countFacts(counts: Readonly<Record<string, number>>, bad: ReadonlySet<string>): Fact[] {
+  return Object.entries(counts).map(([name, count]) => {
+    const shown = sizesOf.has(name) ? sizeText(count) : countText(count);
+    return [names[name] ?? wordsOf(name), shown, bad.has(name) && count > 0 ? 'bad' : undefined];
+  });
+}
+
 function Figures({ status, isFresh }: { status: LineStatus; isFresh: boolean }): JSX.Element {
   const { log } = status;
   return (
     <div class="columns">
       <Section title="Counters">
         <p class="note">Since the service started, {durationText(status.uptimeMs / 1000)} ago.</p>
-        <Facts
-          of={Object.entries(status.counters).map(([name, count]): Fact => {
-            const shown = sizesOf.has(name) ? sizeText(count) : countText(count);
-            return [names[name] ?? wordsOf(name), shown, faults.has(name) && count > 0 ? 'bad' : undefined];
-          })}
-        />
+        <Facts of={countFacts(status.counters, faults)} />
       </Section>
       <Section title="Driver">
         {status.kernel === null ? (
           <p class="note">The driver has no counters, or no port is open.</p>
         ) : (
-          <Facts
-            of={Object.entries(status.kernel).map(
-              ([name, count]): Fact => [
-                wordsOf(name),
-                countText(count),
-                kernelFaults.has(name) && count > 0 ? 'bad' : undefined,
-              ],
-            )}
-          />
+          <Facts of={countFacts(status.kernel, kernelFaults)} />
         )}
       </Section>
       <Section title="Log">

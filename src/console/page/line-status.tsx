@@ -1,20 +1,18 @@
 /** The state of the line, asked for once for all that show it. */
 import { createContext, type JSX } from 'preact';
 import { useContext } from 'preact/hooks';
-import type { LineConfig, LineStatus, PortState } from '../shapes.ts';
+import type { LineStatus } from '../../shared/gen/http.ts';
 import { type Loaded, useLoaded } from './loading.ts';
-import { useSession } from './session.ts';
 
 const EVERY_MS = 2_000;
+
+type LineSettings = Pick<NonNullable<LineStatus['requested']>, 'baudRate' | 'dataBits' | 'parity' | 'stopBits'>;
 
 export const LineContext = createContext<Loaded<LineStatus> | undefined>(undefined);
 
 export function useLineStatus(may: boolean): Loaded<LineStatus> | undefined {
-  const { api } = useSession();
-  const loaded = useLoaded<LineStatus | undefined>(may ? 'line' : '', may ? EVERY_MS : 0, (signal) =>
-    may ? api.get<LineStatus>('/api/v1/line', signal) : Promise.resolve(undefined),
-  );
-  return may ? (loaded as Loaded<LineStatus>) : undefined;
+  const loaded = useLoaded<LineStatus>(may ? '/api/v1/line' : '', EVERY_MS);
+  return may ? loaded : undefined;
 }
 
 export function useLine(): Loaded<LineStatus> {
@@ -23,7 +21,7 @@ export function useLine(): Loaded<LineStatus> {
   return line;
 }
 
-export const portWords: Readonly<Record<PortState, string>> = {
+export const portWords: Readonly<Record<LineStatus['portState'], string>> = {
   unknown: 'unknown',
   closed: 'closed',
   opening: 'opening',
@@ -56,6 +54,6 @@ function badgeClass(state: string): string {
 const parityLetters = { none: 'N', even: 'E', odd: 'O', mark: 'M', space: 'S' } as const;
 
 /** "115200 8N1" */
-export function settingsText({ baudRate, dataBits, parity, stopBits }: Omit<LineConfig, 'portName'>): string {
+export function settingsText({ baudRate, dataBits, parity, stopBits }: LineSettings): string {
   return `${baudRate} ${dataBits}${parityLetters[parity]}${stopBits}`;
 }

@@ -1,13 +1,13 @@
 /** The line: its log as it grows, the port, and something to send. */
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import type { LinePorts, LineStatus } from '../../shared/gen/http.ts';
 import { durationText } from '../format.ts';
 import { localProblem, ProblemError } from '../problem.ts';
-import type { LineConfig, LineStatus, Page, Parity, Port, PortState } from '../shapes.ts';
 import { portWords, settingsText, useLine } from './line-status.tsx';
 import { useDoing, useLoaded } from './loading.ts';
 import { LogPanel } from './log-panel.tsx';
-import { Dialog, Field, Heading, ProblemBox, Section, Select } from './parts.tsx';
+import { Dialog, Form, Heading, ProblemBox, Section, Select, TextField } from './parts.tsx';
 import { SendForm } from './send-form.tsx';
 import { useSession } from './session.ts';
 
@@ -102,7 +102,7 @@ function PortText({ status, isFresh }: { status: LineStatus; isFresh: boolean })
 }
 
 /** An old answer says nothing good or bad of now. */
-function StateText({ state, isFresh }: { state: PortState; isFresh: boolean }): JSX.Element {
+function StateText({ state, isFresh }: { state: LineStatus['portState']; isFresh: boolean }): JSX.Element {
   const look = state === 'open' ? 'good' : state === 'lost' ? 'bad' : '';
   return (
     <>
@@ -116,7 +116,9 @@ function StateText({ state, isFresh }: { state: PortState; isFresh: boolean }): 
 
 /** Not among those that were found: its name is typed. */
 const OTHER = 'another port';
-const usual: LineConfig = { portName: '', baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1 };
+type LineConfig = NonNullable<LineStatus['requested']>;
+type Parity = LineConfig['parity'];
+const usual: LineConfig = { portName: '', baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1, packetSize: 0 };
 const bauds = [1200, 2400, 4800, 9600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600];
 const parities: readonly (readonly [Parity, string])[] = [
   ['none', 'none'],
@@ -132,7 +134,7 @@ function OpenDialog(props: {
   onClose: () => void;
 }): JSX.Element {
   const { api } = useSession();
-  const ports = useLoaded('ports', 0, (signal) => api.get<Pick<Page<Port>, 'items'>>('/api/v1/line/ports', signal));
+  const ports = useLoaded<LinePorts>('/api/v1/line/ports', 0);
   const doing = useDoing();
   const before = props.before ?? usual;
   const [chosen, choose] = useState('');
@@ -149,24 +151,21 @@ function OpenDialog(props: {
   const first = before.portName === '' ? (found[0]?.portName ?? OTHER) : OTHER;
   const port = chosen || (isKnown ? before.portName : first);
 
-  const submit = (event: Event): void => {
-    event.preventDefault();
+  const submit = (): void =>
     void doing.run(async () => {
       const portName = port === OTHER ? typed.trim() : port;
       if (portName === '')
         throw new ProblemError(localProblem('No port was named', 'Choose a port, or type its name.'));
-      const { packetSize = 0 } = before;
+      const { packetSize } = before;
       const body = { portName, ...numbersOf(settings), ...(packetSize > 0 && { packetSize }) };
       const now = await api.send<LineStatus>('POST', '/api/v1/line/open', { body });
       if (now !== undefined) props.onOpened(now);
     });
-  };
 
   return (
     <Dialog title="Open a port" onClose={props.onClose}>
-      <form onSubmit={submit} noValidate>
-        <ProblemBox problem={ports.problem} />
-        <ProblemBox problem={doing.problem} />
+      <ProblemBox problem={ports.problem} />
+      <Form doing={doing} action="Open" acting="Opening…" onSubmit={submit}>
         <Select
           label="Port"
           value={port}
@@ -174,27 +173,19 @@ function OpenDialog(props: {
           onChange={choose}
         />
         {port === OTHER && (
-          <Field label="Name of the port" hint="For example /dev/ttyUSB0">
-            {(attributes) => (
-              <input
-                {...attributes}
-                autoCapitalize="off"
-                spellcheck={false}
-                value={typed}
-                onInput={(event) => {
-                  // The list may come while it is typed.
-                  choose(OTHER);
-                  setTyped(event.currentTarget.value);
-                }}
-              />
-            )}
-          </Field>
+          <TextField
+            label="Name of the port"
+            hint="For example /dev/ttyUSB0"
+            value={typed}
+            onChange={(name) => {
+              // The list may come while it is typed.
+              choose(OTHER);
+              setTyped(name);
+            }}
+          />
         )}
         <SettingFields settings={settings} onChange={(more) => setSettings({ ...settings, ...more })} />
-        <button type="submit" class="main" disabled={doing.busy}>
-          {doing.busy ? 'Opening…' : 'Open'}
-        </button>
-      </form>
+      </Form>
     </Dialog>
   );
 }
@@ -206,7 +197,7 @@ interface Settings {
   readonly stopBits: string;
 }
 
-function numbersOf({ baud, dataBits, parity, stopBits }: Settings): Omit<LineConfig, 'portName'> {
+function numbersOf({ baud, dataBits, parity, stopBits }: Settings) {
   if (!/^\d+$/.test(baud)) throw new ProblemError(localProblem('The baud rate is no number', `"${baud}"`));
   return { baudRate: Number(baud), dataBits: Number(dataBits), parity, stopBits: Number(stopBits) };
 }
@@ -216,18 +207,12 @@ function SettingFields(props: { settings: Settings; onChange: (more: Partial<Set
   const { baud, dataBits, parity, stopBits } = props.settings;
   return (
     <>
-      <Field label="Baud rate">
-        {(attributes) => (
-          <input
-            {...attributes}
-            inputMode="numeric"
-            list="bauds"
-            autoComplete="off"
-            value={baud}
-            onInput={(event) => onChange({ baud: event.currentTarget.value })}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Baud rate"
+        input={{ inputMode: 'numeric', list: 'bauds' }}
+        value={baud}
+        onChange={(typed) => onChange({ baud: typed })}
+      />
       <datalist id="bauds">
         {bauds.map((one) => (
           <option key={one} value={one} />
@@ -252,7 +237,7 @@ function SettingFields(props: { settings: Settings; onChange: (more: Partial<Set
   );
 }
 
-function portText({ portName, description }: Port): string {
+function portText({ portName, description }: LinePorts['items'][number]): string {
   return description === '' ? portName : `${portName} (${description})`;
 }
 

@@ -1,7 +1,7 @@
 /** What is asked of the box again and again while it is looked at. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, problemFrom } from '../problem.ts';
-import type { Page } from '../shapes.ts';
+import { useSession } from './session.ts';
 
 export interface Loaded<T> {
   /** The last answer there was; it stays while later ones fail. */
@@ -17,19 +17,17 @@ export interface Loaded<T> {
 /** How late the next answer may be before the one that is shown counts as old. */
 const LATE_MS = 4_000;
 
-type Load<T> = (signal: AbortSignal) => Promise<T>;
-
-/** Asks at once, and `everyMs` after each answer; 0: only once. `key` says what is asked for. */
-export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loaded<T> {
-  const [value, setValue] = useState<{ key: string; value: T }>();
+/** Asks for `path` at once, and `everyMs` after each answer; 0: only once. '': asks for nothing. */
+export function useLoaded<T>(path: string, everyMs: number): Loaded<T> {
+  const { api } = useSession();
+  const [value, setValue] = useState<{ path: string; value: T }>();
   const [problem, setProblem] = useState<Problem>();
   const [isFresh, setFresh] = useState(false);
   const [round, setRound] = useState(0);
-  const latest = useRef(load);
-  latest.current = load;
   /** Counts what was put: an answer that was asked for before it knows less. */
   const puts = useRef(0);
   useEffect(() => {
+    if (path === '') return undefined;
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let silence: ReturnType<typeof setTimeout> | undefined;
@@ -41,9 +39,9 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
     const ask = async (): Promise<void> => {
       const before = puts.current;
       try {
-        const answer = await latest.current(stop.signal);
+        const answer = await api.get<T>(path, stop.signal);
         if (stop.signal.aborted) return;
-        if (puts.current === before) setValue({ key, value: answer });
+        if (puts.current === before) setValue({ path, value: answer });
         setProblem(undefined);
         heard();
       } catch (error) {
@@ -73,16 +71,16 @@ export function useLoaded<T>(key: string, everyMs: number, load: Load<T>): Loade
       clearTimeout(silence);
       document.removeEventListener('visibilitychange', look);
     };
-  }, [key, everyMs, round]);
+  }, [api, path, everyMs, round]);
   const reload = useCallback(() => setRound((one) => one + 1), []);
   const put = useCallback(
     (next: T) => {
       puts.current += 1;
-      setValue({ key, value: next });
+      setValue({ path, value: next });
     },
-    [key],
+    [path],
   );
-  return { value: value?.key === key ? value.value : undefined, problem, isFresh, reload, put };
+  return { value: value?.path === path ? value.value : undefined, problem, isFresh, reload, put };
 }
 
 export interface Paged<T> {
@@ -96,24 +94,27 @@ export interface Paged<T> {
 /** Of a list: so that a box with a hundred thousand records does not fill the page's memory. */
 const MAX_ITEMS = 5_000;
 
-/** A list that comes in pages; the first one again every `everyMs` as long as it is the only one. */
-export function usePaged<T>(
-  key: string,
-  everyMs: number,
-  load: (cursor: string, signal: AbortSignal) => Promise<Page<T>>,
-): Paged<T> {
+interface Page<T> {
+  readonly items: readonly T[];
+  readonly nextCursor: string | null;
+}
+
+/** A list that comes in pages; the first one again every `everyMs` as long as it is the only one. `path` has a query. */
+export function usePaged<T>(path: string, everyMs: number): Paged<T> {
+  const { api } = useSession();
   /** From the first on: an earlier page that is asked for again may end elsewhere than the next one begins. */
-  const [further, setFurther] = useState<{ key: string; items: readonly T[]; cursor: string | null }>();
+  const [further, setFurther] = useState<{ path: string; items: readonly T[]; cursor: string | null }>();
   const [problem, setProblem] = useState<Problem>();
-  const more = further?.key === key ? further : undefined;
-  const first = useLoaded(key, more === undefined ? everyMs : 0, (signal) => load('', signal));
+  const more = further?.path === path ? further : undefined;
+  const first = useLoaded<Page<T>>(path, more === undefined ? everyMs : 0);
   const items = more?.items ?? first.value?.items;
   const cursor = more === undefined ? (first.value?.nextCursor ?? null) : more.cursor;
   const loadMore = async (): Promise<void> => {
     if (cursor === null || items === undefined) return;
     try {
-      const page = await load(cursor, AbortSignal.timeout(60_000));
-      setFurther({ key, items: [...items, ...page.items], cursor: page.nextCursor });
+      const next = `${path}&cursor=${encodeURIComponent(cursor)}`;
+      const page = await api.get<Page<T>>(next);
+      setFurther({ path, items: [...items, ...page.items], cursor: page.nextCursor });
       setProblem(undefined);
     } catch (error) {
       setProblem(problemFrom(error));

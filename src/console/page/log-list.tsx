@@ -3,8 +3,7 @@ import type { JSX, Ref, RefObject } from 'preact';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { hexText, visibleText } from '../bytes.ts';
 import { dayText, plural, timeText } from '../format.ts';
-import type { EntryRow, Row } from '../rows.ts';
-import { drawnRows, isAtEnd, scrollToShow } from '../window.ts';
+import { drawnRows, type EntryRow, isAtEnd, type Row, scrollToShow } from '../rows.ts';
 
 export interface LogListHandle {
   toEnd(): void;

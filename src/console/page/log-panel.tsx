@@ -4,11 +4,10 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import { dumpLines } from '../bytes.ts';
 import { countText, dayText, plural, timeText } from '../format.ts';
 import type { FeedState } from '../log-feed.ts';
-import type { EntryRow } from '../rows.ts';
-import { everything, filterFor, type Wanted } from '../search.ts';
+import { type EntryRow, everything, filterFor, type Wanted } from '../rows.ts';
 import { useLine } from './line-status.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
-import { Dialog, Facts, Field, ProblemBox, Section, Select } from './parts.tsx';
+import { Dialog, Dump, Facts, ProblemBox, Section, Select, TextField } from './parts.tsx';
 import { type Log, useLog } from './use-log.ts';
 
 export function LogPanel(): JSX.Element {
@@ -91,7 +90,9 @@ function FeedBadge({ feed }: { feed: FeedState }): JSX.Element {
 
 function FeedProblem({ feed, onAgain }: { feed: FeedState; onAgain: () => void }): JSX.Element | null {
   if (feed.is === 'waiting')
-    return <ProblemBox problem={{ ...feed.problem, hint: feed.problem.hint || 'It is tried again by itself.' }} />;
+    return (
+      <ProblemBox problem={{ ...feed.problem, hint: feed.problem.hint || 'The page tries again automatically.' }} />
+    );
   if (feed.is !== 'refused') return null;
   return (
     <>
@@ -117,20 +118,14 @@ function Filters(props: { wanted: Wanted; fault: string; onChange: (wanted: Want
         ]}
         onChange={(dir) => onChange({ ...wanted, dir })}
       />
-      <Field label="Search" fault={props.fault === '' ? undefined : props.fault} class="wide">
-        {(attributes) => (
-          <input
-            {...attributes}
-            type="search"
-            class="mono"
-            autoCapitalize="off"
-            autoComplete="off"
-            spellcheck={false}
-            value={wanted.text}
-            onInput={(event) => onChange({ ...wanted, text: event.currentTarget.value })}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Search"
+        fault={props.fault}
+        class="wide"
+        input={{ type: 'search', class: 'mono' }}
+        value={wanted.text}
+        onChange={(text) => onChange({ ...wanted, text })}
+      />
       <Select
         label="As"
         value={wanted.as}
@@ -169,9 +164,9 @@ function EntryDialog({ entry, onClose }: { entry: EntryRow; onClose: () => void 
           ...(entry.note === '' ? [] : [['Note', entry.note] as const]),
         ]}
       />
-      <pre class="dump" tabIndex={0} aria-label="Bytes">
+      <Dump label="Bytes" wraps={false}>
         {lines.map(({ offset, hex, text }) => `${offset}  ${hex.padEnd(width * 3 - 1)}  ${text}\n`).join('')}
-      </pre>
+      </Dump>
       {hidden > 0 && <p class="note">{plural(hidden, 'more byte')}: the command line shows them, "lineside log".</p>}
     </Dialog>
   );

@@ -1,6 +1,257 @@
-/** The web console: the page that the box serves to a technician's phone or an operator's desk. */
-import { render } from 'preact';
-import { App } from './app.tsx';
+/** The web console that the box serves to a technician's phone or an operator's desk: signing in, head, navigation, view. */
+import { type JSX, render } from 'preact';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { Caller } from '../../shared/gen/http.ts';
+import { type Problem, problemFrom } from '../problem.ts';
+import { hashOf, type Place, placeOf, rightsOf, type Section } from '../views.ts';
+import { Api } from './api.ts';
+import { BoxView } from './box-view.tsx';
+import { DataView } from './data-view.tsx';
+import { DeliveryView } from './delivery-view.tsx';
+import { HealthView } from './health-view.tsx';
+import { LineContext, PortBadge, useLineStatus } from './line-status.tsx';
+import { LineView } from './line-view.tsx';
+import { focusHeading, Heading, ProblemBox, TextField } from './parts.tsx';
+import { keepToken, keptToken, SessionContext, useSession } from './session.ts';
+
+/** While the box does not answer. */
+const AGAIN_MS = 3_000;
+
+function App(): JSX.Element {
+  const [token, setToken] = useState(keptToken);
+  const [who, setWho] = useState<Caller>();
+  const [problem, setProblem] = useState<Problem>();
+  const current = useRef(token);
+  current.current = token;
+
+  const signOut = useCallback((why?: Problem) => {
+    keepToken('');
+    setToken('');
+    setWho(undefined);
+    setProblem(why);
+  }, []);
+  const api = useMemo(
+    () =>
+      new Api(token, () => {
+        // An answer to the token before says nothing about this one.
+        if (current.current === token) signOut(refused);
+      }),
+    [token, signOut],
+  );
+
+  useEffect(() => {
+    if (token === '') return undefined;
+    const stop = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async (): Promise<void> => {
+      try {
+        const found = await api.get<Caller>('/api/v1/whoami', stop.signal);
+        keepToken(token);
+        setProblem(undefined);
+        setWho(found);
+      } catch (error) {
+        const met = problemFrom(error);
+        // A token that is refused has signed out already.
+        if (stop.signal.aborted || met.status === 401) return;
+        setProblem(met);
+        // The token may be good: the user does not type it again because the box was unreachable.
+        timer = setTimeout(() => void ask(), AGAIN_MS);
+      }
+    };
+    void ask();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [api, token]);
+
+  const session = useMemo(
+    () => who && { api, name: who.name, roles: who.roles, rights: rightsOf(who.roles) },
+    [api, who],
+  );
+  if (session !== undefined) {
+    return (
+      <SessionContext.Provider value={session}>
+        <Shell onSignOut={() => signOut()} />
+      </SessionContext.Provider>
+    );
+  }
+  if (token !== '') return <Connecting problem={problem} onSignOut={() => signOut()} />;
+  const signIn = (typed: string): void => {
+    setProblem(undefined);
+    setToken(typed);
+  };
+  return <SignIn problem={problem} onToken={signIn} />;
+}
+
+/** Until the box has said whose token it is. */
+function Connecting(props: { problem: Problem | undefined; onSignOut: () => void }): JSX.Element {
+  return (
+    <main class="sign-in">
+      <div class="card">
+        <Heading>Lineside</Heading>
+        <p role="status">Signing in…</p>
+        <ProblemBox problem={props.problem} />
+        <button type="button" onClick={props.onSignOut}>
+          Another token
+        </button>
+      </div>
+    </main>
+  );
+}
+
+const refused: Problem = {
+  status: 401,
+  code: 'UNAUTHENTICATED',
+  title: 'The token is not accepted',
+  detail: 'It was mistyped, or it has been revoked.',
+  hint: 'On the box, "lineside token add" makes a new one.',
+  reasons: [],
+};
+
+/** A token, once for each tab. */
+function SignIn(props: { problem: Problem | undefined; onToken: (token: string) => void }): JSX.Element {
+  const [typed, setTyped] = useState('');
+  const [missing, setMissing] = useState(false);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const token = typed.trim();
+    setMissing(token === '');
+    if (token !== '') props.onToken(token);
+  };
+  return (
+    <main class="sign-in">
+      <form class="card" onSubmit={submit}>
+        <Heading>Lineside</Heading>
+        <p>The console of this box. Sign in with a token of yours.</p>
+        <ProblemBox problem={props.problem} />
+        <TextField
+          label="Token"
+          hint="It is kept in this tab until you sign out or close it."
+          fault={missing ? 'Paste or type the token first: it begins with lsd_' : undefined}
+          input={{ type: 'password', autoComplete: 'current-password' }}
+          value={typed}
+          onChange={setTyped}
+        />
+        <button type="submit" class="main">
+          Sign in
+        </button>
+      </form>
+    </main>
+  );
+}
+
+// Once it is known who uses the page.
+
+const titles: Readonly<Record<Section, string>> = {
+  line: 'Line',
+  health: 'Health',
+  delivery: 'Delivery',
+  data: 'Data',
+  box: 'Box',
+};
+
+function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
+  const { name, rights } = useSession();
+  const line = useLineStatus(rights.sections.includes('line'));
+  const place = usePlace(rights.sections);
+  const first = useRef(true);
+  const wasAtLine = useRef(false);
+  wasAtLine.current ||= place?.section === 'line';
+  useEffect(() => {
+    document.title =
+      place === undefined
+        ? 'Lineside'
+        : `${[...place.parts].reverse().concat(titles[place.section]).join(' · ')} – Lineside`;
+    // A screen reader reads the view after a change of view, not after the page was loaded.
+    if (!first.current) focusHeading();
+    first.current = false;
+  }, [place]);
+  return (
+    <LineContext.Provider value={line}>
+      <a class="skip" href="#title" onClick={skip}>
+        Skip to the content
+      </a>
+      <header>
+        <div class="bar">
+          <span class="brand">Lineside</span>
+          <PortBadge />
+          <span class="who">
+            <span class="who-name">{name}</span>
+            <button type="button" class="quiet" onClick={onSignOut}>
+              Sign out
+            </button>
+          </span>
+        </div>
+        <nav aria-label="Views">
+          {rights.sections.map((section) => (
+            <a key={section} href={hashOf(section)} aria-current={place?.section === section ? 'page' : undefined}>
+              {titles[section]}
+            </a>
+          ))}
+        </nav>
+      </header>
+      <main>
+        {wasAtLine.current && <LineView isShown={place?.section === 'line'} />}
+        {place === undefined ? <Nothing /> : <View place={place} />}
+      </main>
+    </LineContext.Provider>
+  );
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  focusHeading();
+}
+
+function View({ place }: { place: Place }): JSX.Element | null {
+  switch (place.section) {
+    case 'line':
+      // Shell keeps it beside the others.
+      return null;
+    case 'health':
+      return <HealthView />;
+    case 'delivery':
+      return <DeliveryView />;
+    case 'data':
+      return <DataView parts={place.parts} />;
+    case 'box':
+      return <BoxView />;
+  }
+}
+
+function Nothing(): JSX.Element {
+  const { roles } = useSession();
+  return (
+    <div class="card">
+      <Heading>Nothing to show</Heading>
+      <p>
+        {roles.length === 0
+          ? 'The token has no role.'
+          : `The roles of the token (${roles.join(', ')}) open no view of this console.`}{' '}
+        Views are opened by viewer, operator, reader, writer and admin.
+      </p>
+    </div>
+  );
+}
+
+/** The first view that is open where the address names none. */
+function usePlace(open: readonly Section[]): Place | undefined {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const look = (): void => setHash(location.hash);
+    addEventListener('hashchange', look);
+    return () => removeEventListener('hashchange', look);
+  }, []);
+  const [kept, keep] = useState<{ hash: string; place: Place | undefined }>();
+  if (kept?.hash === hash) return kept.place;
+  const asked = placeOf(hash);
+  const [fallback] = open;
+  const place =
+    asked !== undefined && open.includes(asked.section) ? asked : fallback && { section: fallback, parts: [] };
+  keep({ hash, place });
+  return place;
+}
 
 const page = document.getElementById('page');
 if (page === null) throw new Error('index.html has no place for the page');

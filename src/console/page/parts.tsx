@@ -1,7 +1,8 @@
 /** What the views are made of. */
-import type { ComponentChildren, JSX } from 'preact';
+import type { ComponentChildren, InputHTMLAttributes, JSX, Ref } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../problem.ts';
+import { type Doing, type Loaded, type Paged, useDoing } from './loading.ts';
 
 export function ProblemBox({ problem }: { problem: Problem | undefined }): JSX.Element | null {
   if (problem === undefined) return null;
@@ -51,19 +52,38 @@ export function Field(props: {
   );
 }
 
-export function ReasonField(props: { hint: string; value: string; onChange: (reason: string) => void }): JSX.Element {
+/** One line that is typed: nothing in it is corrected or completed by the browser, unless `input` says so. */
+export function TextField(props: {
+  label: string;
+  hint?: string | undefined;
+  fault?: string | undefined;
+  class?: string;
+  value: string;
+  onChange: (value: string) => void;
+  input?: InputHTMLAttributes<HTMLInputElement>;
+  inputRef?: Ref<HTMLInputElement>;
+}): JSX.Element {
+  const { value, onChange, input, inputRef, ...field } = props;
   return (
-    <Field label="Reason" hint={props.hint}>
+    <Field {...field}>
       {(attributes) => (
         <input
           {...attributes}
+          ref={inputRef ?? null}
           autoComplete="off"
-          value={props.value}
-          onInput={(event) => props.onChange(event.currentTarget.value)}
+          autoCapitalize="off"
+          spellcheck={false}
+          {...input}
+          value={value}
+          onInput={(event) => onChange(event.currentTarget.value)}
         />
       )}
     </Field>
   );
+}
+
+export function ReasonField(props: { hint: string; value: string; onChange: (reason: string) => void }): JSX.Element {
+  return <TextField label="Reason" input={{ autoCapitalize: 'on', spellcheck: true }} {...props} />;
 }
 
 export function Select<T extends string>(props: {
@@ -202,20 +222,112 @@ export function Dialog(props: {
   );
 }
 
-/** More of a list, or a word where there is nothing. */
-export function ListEnd(props: {
-  count: number | undefined;
-  hasMore: boolean;
-  onMore: () => void;
-  none: string;
-}): JSX.Element | null {
-  if (props.count === undefined) return <p class="note">Loading…</p>;
-  if (props.hasMore) {
-    return (
-      <button type="button" onClick={props.onMore}>
-        Show more
-      </button>
-    );
-  }
-  return props.count === 0 ? <p class="note">{props.none}</p> : null;
+/** Asks for the reason of something that is kept in the audit, then does it. */
+export function ReasonDialog(props: {
+  title: string;
+  text: string;
+  action: string;
+  danger?: boolean;
+  /** Rejects if it failed; the dialog stays then. */
+  run: (reason: string) => Promise<void>;
+  onClose: () => void;
+}): JSX.Element {
+  const [reason, setReason] = useState('');
+  const doing = useDoing();
+  const submit = (): void => void doing.run(() => props.run(reason)).then((well) => well && props.onClose());
+  return (
+    <Dialog title={props.title} typed={reason !== ''} onClose={props.onClose}>
+      <Form doing={doing} action={props.action} danger={props.danger === true} onSubmit={submit}>
+        <p>{props.text}</p>
+        <ReasonField hint="It is kept with the change." value={reason} onChange={setReason} />
+      </Form>
+    </Dialog>
+  );
+}
+
+/** A form with one button; what went wrong is above its fields. */
+export function Form(props: {
+  doing: Doing;
+  action: string;
+  /** On the button while it is done. */
+  acting?: string;
+  danger?: boolean;
+  onSubmit: () => void;
+  /** What became of it, beside the button. */
+  done?: string;
+  children: ComponentChildren;
+}): JSX.Element {
+  const { doing, action, acting = action, done } = props;
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    props.onSubmit();
+  };
+  return (
+    <form onSubmit={submit} noValidate>
+      <ProblemBox problem={doing.problem} />
+      {props.children}
+      <div class="row">
+        <button type="submit" class={props.danger === true ? 'danger' : 'main'} disabled={doing.busy}>
+          {doing.busy ? acting : action}
+        </button>
+        {done !== undefined && <Done>{done}</Done>}
+      </div>
+    </form>
+  );
+}
+
+/** Said to a screen reader too when it changes. */
+export function Done({ children }: { children: string }): JSX.Element {
+  return (
+    <span role="status" class="good">
+      {children}
+    </span>
+  );
+}
+
+/** What was asked for: the problem with it, the last answer, or a word until there is one of these. */
+export function Answer<T>(props: { of: Loaded<T>; children: (value: T) => ComponentChildren }): JSX.Element {
+  const { value, problem } = props.of;
+  return (
+    <>
+      <ProblemBox problem={problem} />
+      {value === undefined && problem === undefined && <p class="note">Loading…</p>}
+      {value !== undefined && props.children(value)}
+    </>
+  );
+}
+
+/** A list that comes in pages; `none`: what stands there if it is empty. */
+export function Items<T>(props: { of: Paged<T>; none: string; children: (item: T) => JSX.Element }): JSX.Element {
+  const { items, hasMore, more, problem } = props.of;
+  return (
+    <>
+      <ProblemBox problem={problem} />
+      <ul class="items">{items?.map(props.children)}</ul>
+      {items === undefined && problem === undefined && <p class="note">Loading…</p>}
+      {hasMore && (
+        <button type="button" onClick={more}>
+          Show more
+        </button>
+      )}
+      {items?.length === 0 && !hasMore && <p class="note">{props.none}</p>}
+    </>
+  );
+}
+
+/** Bytes or text as they are, in a box that scrolls. */
+export function Dump({
+  label,
+  wraps = true,
+  children,
+}: {
+  label: string;
+  wraps?: boolean;
+  children: ComponentChildren;
+}) {
+  return (
+    <pre class={wraps ? 'dump wraps' : 'dump'} tabIndex={0} aria-label={label}>
+      {children}
+    </pre>
+  );
 }

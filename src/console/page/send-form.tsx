@@ -1,12 +1,11 @@
 /** Something to send. What is typed while a packet is on its way stays; what could not be sent is not lost either. */
 import type { JSX, RefObject } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { hexText } from '../bytes.ts';
-import { bytesOfHex, bytesOfText, type Typed } from '../escapes.ts';
+import { bytesOfHex, bytesOfText, hexText, type Typed } from '../bytes.ts';
 import { plural } from '../format.ts';
 import type { Problem } from '../problem.ts';
 import { useDoing } from './loading.ts';
-import { Field, ProblemBox, Section, Select } from './parts.tsx';
+import { ProblemBox, Section, Select, TextField } from './parts.tsx';
 import { useSession } from './session.ts';
 
 const endings = [
@@ -154,25 +153,15 @@ function DraftFields(props: {
   };
   return (
     <>
-      <Field
+      <TextField
         label={isHex ? 'Bytes in hex' : 'Text'}
         hint={isHex ? 'For example 48 65 6c 0d' : 'Escapes: \\n \\r \\t \\0 \\\\ \\xNN'}
         fault={props.fault}
-      >
-        {(attributes) => (
-          <input
-            {...attributes}
-            ref={props.input}
-            class="mono"
-            autoComplete="off"
-            autoCapitalize="off"
-            spellcheck={false}
-            value={draft.typed}
-            onInput={(event) => onChange({ ...draft, typed: event.currentTarget.value })}
-            onKeyDown={recall}
-          />
-        )}
-      </Field>
+        input={{ class: 'mono', onKeyDown: recall }}
+        inputRef={props.input}
+        value={draft.typed}
+        onChange={(typed) => onChange({ ...draft, typed })}
+      />
       <div class="row">
         <Select
           label="Format"

@@ -1,7 +1,7 @@
 /** Who uses the page: the token lives as long as the tab, and is in no cookie. */
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import type { Rights } from '../access.ts';
+import type { Rights } from '../views.ts';
 import type { Api } from './api.ts';
 
 const KEY = 'lineside.token';

@@ -1,10 +1,10 @@
 /** The log as the page holds it: followed, paused, read further back. Draws at most once a frame, whatever comes. */
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
+import type { LineStatus } from '../../shared/gen/http.ts';
 import { type FeedState, LogFeed } from '../log-feed.ts';
 import { olderRows } from '../older.ts';
 import { localProblem, type Problem, ProblemError, problemFrom } from '../problem.ts';
 import { MAX_ROWS, type Row, RowBuffer } from '../rows.ts';
-import type { LineStatus } from '../shapes.ts';
 import { LineSplitter, messageOf } from '../stream.ts';
 import type { Api } from './api.ts';
 import { useLine } from './line-status.tsx';

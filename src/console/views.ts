@@ -1,0 +1,52 @@
+/** The views of the page: who may open which, and the address of each. Pure. */
+
+/** The page offers nothing that is refused; the interface decides in any case. */
+export const sections = ['line', 'health', 'delivery', 'data', 'box'] as const;
+export type Section = (typeof sections)[number];
+
+const lineRoles = ['viewer', 'operator', 'admin'];
+const mayOpen: Readonly<Record<Section, readonly string[]>> = {
+  line: lineRoles,
+  health: lineRoles,
+  delivery: ['admin'],
+  data: ['reader', 'writer', 'admin'],
+  box: lineRoles,
+};
+
+export interface Rights {
+  readonly sections: readonly Section[];
+  readonly operates: boolean;
+  readonly writes: boolean;
+}
+
+export function rightsOf(roles: readonly string[]): Rights {
+  const any = (wanted: readonly string[]): boolean => roles.some((role) => wanted.includes(role));
+  return {
+    sections: sections.filter((section) => any(mayOpen[section])),
+    operates: any(['operator']),
+    writes: any(['writer', 'admin']),
+  };
+}
+
+/** Where in the page one is, as the part of the address after "#". */
+export interface Place {
+  readonly section: Section;
+  /** What comes after it: a dictionary, and a business key. */
+  readonly parts: readonly string[];
+}
+
+/** undefined: there is no such place. */
+export function placeOf(hash: string): Place | undefined {
+  const [first = '', ...rest] = hash.replace(/^#?\/?/, '').split('/');
+  const section = sections.find((one) => one === first);
+  if (section === undefined) return undefined;
+  try {
+    return { section, parts: rest.filter((part) => part !== '').map(decodeURIComponent) };
+  } catch {
+    return undefined;
+  }
+}
+
+export function hashOf(section: Section, ...parts: readonly string[]): string {
+  return `#/${[section, ...parts.map(encodeURIComponent)].join('/')}`;
+}
