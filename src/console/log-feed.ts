@@ -13,7 +13,7 @@ export type FeedState =
   | { readonly is: 'live' }
   /** Connected, and nothing came for longer than "alive" lines leave. */
   | { readonly is: 'stale' }
-  | { readonly is: 'waiting'; readonly problem: Problem; readonly seconds: number }
+  | { readonly is: 'waiting'; readonly problem: Problem }
   /** Trying again would not help. */
   | { readonly is: 'refused'; readonly problem: Problem };
 
@@ -111,7 +111,7 @@ export class LogFeed {
         return;
       }
       const delayMs = backoffMs(attempt, FIRST_RETRY_MS, LONGEST_RETRY_MS);
-      this.#ways.onState({ is: 'waiting', problem, seconds: Math.ceil(delayMs / 1000) });
+      this.#ways.onState({ is: 'waiting', problem });
       await this.#wait(delayMs, signal);
     }
   }

@@ -2,9 +2,8 @@
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { systemClock } from '../shared/base/clock.ts';
-import { makeDirectory } from '../shared/base/directory.ts';
+import { holdDataDirectory, makeDirectory } from '../shared/base/data-directory.ts';
 import { messageOf } from '../shared/base/errors.ts';
-import { holdDataDirectory } from '../shared/base/lock-file.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
 import type { Config } from '../shared/config/config.ts';

@@ -5,8 +5,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { type Clock, pause, type Timer } from '../shared/base/clock.ts';
+import { holderOf } from '../shared/base/data-directory.ts';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
-import { holderOf } from '../shared/base/lock-file.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { type HubEffect, type HubEvent, type HubState, initialHub, stepHub } from './hub-states.ts';
 

@@ -6,7 +6,7 @@ import { asLinesideError, LinesideError, messageOf } from '../shared/base/errors
 import { createLogger, type Logger } from '../shared/base/logger.ts';
 import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
 import { type Handed, type Loaded, load } from '../shared/config/load.ts';
-import { type HealthReport, VitalsReport } from '../shared/host/health-report.ts';
+import { type HealthReport, SystemdReport } from '../shared/host/health-report.ts';
 import { createNotifier } from '../shared/host/notify.ts';
 import type { HubChild } from './hub-child.ts';
 import { HubReload, LineReload, type Reloaded } from './reload.ts';
@@ -82,12 +82,12 @@ export async function serve(argv: readonly string[], version: string): Promise<n
   for (const socket of asked.loaded.unserved) logger.warn(`${who}does not serve a socket of systemd`, { socket });
   // Waiting for a signal alone does not keep a process.
   const held = setInterval(() => undefined, LONG_MS);
-  let report: VitalsReport | undefined;
+  let report: SystemdReport | undefined;
   try {
     const { stopped, stop: askToStop } = stopAsked(logger, who);
     const hangups = heardHangups(askToStop);
     const notifier = await createNotifier(process.env, logger);
-    const told = new VitalsReport({ notifier, clock: systemClock, logger });
+    const told = new SystemdReport({ notifier, clock: systemClock, logger });
     report = told;
     const running = await start({ asked, logger, version, report: told });
     const { ready, addresses, steps, end } = running;
@@ -166,7 +166,7 @@ interface Start {
   readonly asked: Asked;
   readonly logger: Logger;
   readonly version: string;
-  readonly report: VitalsReport;
+  readonly report: SystemdReport;
 }
 
 /** Each process loads its own half only. */
@@ -220,7 +220,7 @@ async function startHubChild({ loaded, hubCommand }: Asked, logger: Logger): Pro
 }
 
 /** Why the process is to end; '': it goes on. To systemd the reload is over by then in either case. */
-async function reload(running: Running, report: VitalsReport, logger: Logger, who: string): Promise<string> {
+async function reload(running: Running, report: SystemdReport, logger: Logger, who: string): Promise<string> {
   report.reloading();
   try {
     const { remark, endsFor } = await running.reload();

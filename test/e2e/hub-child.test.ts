@@ -159,7 +159,7 @@ test("what is wrong in the hub's part of the configuration is found before anyth
   for (const role of ['both', 'hub'] as const) {
     const { status, log } = await runDaemonToEnd({ config, role });
     assert.equal(status, 2);
-    assert.match(log, /kafka.password_file: cannot be read/);
+    assert.match(log, /kafka.password_file: cannot read/);
     assert.doesNotMatch(log, / info /);
   }
   const line = await startDaemon({ config });

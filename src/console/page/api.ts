@@ -32,11 +32,6 @@ export class Api {
     return text === '' ? undefined : (JSON.parse(text) as T);
   }
 
-  /** The whole of an answer that is no JSON. */
-  text(path: string, signal?: AbortSignal): Promise<string> {
-    return this.#text('GET', path, signal === undefined ? {} : { signal });
-  }
-
   /** An answer without an end, piece by piece. */
   async stream(path: string, signal: AbortSignal): Promise<AsyncIterable<string>> {
     const response = await fetch(path, { ...plain, headers: this.#headers(), signal });

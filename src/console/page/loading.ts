@@ -137,7 +137,6 @@ export interface Doing {
   readonly problem: Problem | undefined;
   /** Says whether it went well; what was thrown is in `problem`. */
   readonly run: (what: () => Promise<void>) => Promise<boolean>;
-  readonly forget: () => void;
 }
 
 /** Something that a person set off: one at a time, and its failure is shown. */
@@ -157,5 +156,5 @@ export function useDoing(): Doing {
       setBusy(false);
     }
   };
-  return { busy, problem, run, forget: () => setProblem(undefined) };
+  return { busy, problem, run };
 }

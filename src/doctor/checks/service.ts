@@ -12,7 +12,7 @@ import type { Config } from '../../shared/config/config.ts';
 import type { ListenAddress } from '../../shared/config/listen.ts';
 import { showListen } from '../../shared/config/listen.ts';
 import { lineside } from '../../shared/gen/proto.js';
-import { promisedSockets } from '../../shared/host/listeners.ts';
+import { promisedSockets } from '../../shared/host/socket-units.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
 import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured, within } from '../check-context.ts';

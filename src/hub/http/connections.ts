@@ -4,9 +4,9 @@
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { AddressShare } from '../../shared/base/address-share.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
+import type { AddressShare } from '../../shared/base/listeners.ts';
 import { MAX_UNANSWERED, SLOW_STALLED_MS } from './limits.ts';
 import { problemHeaders, problemOf } from './problem.ts';
 

@@ -2,11 +2,10 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
 import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
-import { AddressShare } from '../../shared/base/address-share.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { AddressShare, clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/socket-file.ts';
 import type { Config } from '../../shared/config/config.ts';
 import type { ListenAddress } from '../../shared/config/listen.ts';
 import { showListen } from '../../shared/config/listen.ts';

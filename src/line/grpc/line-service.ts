@@ -2,7 +2,7 @@
 
 import Long from 'long';
 import type { CallContext, ServiceImplementation } from 'nice-grpc';
-import { residentBytes } from '../../shared/base/resident-bytes.ts';
+import { residentBytes } from '../../shared/base/memory.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LogSnapshot, TimeState } from '../log/face.ts';
 import type { LineSnapshot, LineState } from '../port/face.ts';

@@ -7,7 +7,7 @@ import { createServer, type Server as NetServer, type Socket } from 'node:net';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Server as NiceServer } from 'nice-grpc';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/socket-file.ts';
+import { clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
 import type { Config } from '../../shared/config/config.ts';
 import type { ListenAddress } from '../../shared/config/listen.ts';
 import { showListen } from '../../shared/config/listen.ts';

@@ -3,8 +3,8 @@
  * in time is closed. Strangers could otherwise hold all of them without a word.
  */
 import type { Socket } from 'node:net';
-import { AddressShare } from '../../shared/base/address-share.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
+import { AddressShare } from '../../shared/base/listeners.ts';
 import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
 
 export class Newcomers {

@@ -5,7 +5,6 @@
  */
 import {
   closeSync,
-  constants,
   fchmodSync,
   fchownSync,
   fsyncSync,
@@ -18,6 +17,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
+import { openLockFile } from '../base/data-directory.ts';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import { tryLock } from '../base/libc.ts';
 import { FILE_MODE } from './tokens.ts';
@@ -78,10 +78,7 @@ function lockOf(file: string): string {
 function openLock(file: string): number | undefined {
   const path = lockOf(file);
   try {
-    const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-    const { uid, gid } = statSync(dirname(file));
-    if (process.getuid?.() === 0) fchownSync(fd, uid, gid);
-    return fd;
+    return openLockFile(path);
   } catch (error) {
     if (['ENOENT', 'ENOTDIR', 'EROFS'].includes(systemCode(error))) return undefined;
     throw unwritable(file, error);

@@ -102,3 +102,14 @@ export function systemCode(thrown: unknown): string {
   if (typeof thrown !== 'object' || thrown === null || !('code' in thrown)) return '';
   return typeof thrown.code === 'string' ? thrown.code : '';
 }
+
+/** Why a file could not be read, in words; other codes as the system writes them. */
+const unreadableBecause: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'this user may not read it',
+  EISDIR: 'it is a directory',
+};
+
+export function readFaultOf(thrown: unknown): string {
+  return unreadableBecause[systemCode(thrown)] ?? messageOf(thrown);
+}

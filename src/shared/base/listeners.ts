@@ -1,9 +1,11 @@
 /**
  * The listeners of an interface. One TCP address that another process has taken does not take the service away: the
- * others serve, and the taken one is tried again until it is free.
+ * others serve, and the taken one is tried again until it is free. Unix sockets and shares of connections are for both interfaces.
  */
+import { chmod, lstat, unlink } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
 import { type Clock, pause } from './clock.ts';
-import { asLinesideError, type LinesideError, systemCode } from './errors.ts';
+import { asLinesideError, LinesideError, systemCode } from './errors.ts';
 import type { Logger } from './logger.ts';
 
 /** Another process has the port, or the network has not given the address yet; a Unix socket has neither fault. */
@@ -85,5 +87,89 @@ export class Listeners<A, L> {
     }
     this.#waiting.delete(address);
     logger.info('an address is served again', { listen: show(address) });
+  }
+}
+
+// The file of a Unix socket: what a killed process left behind, who may connect, how it goes.
+
+/** Owner and group: who may use the service is who is in its group. */
+const SOCKET_MODE = 0o660;
+
+/**
+ * Removes a socket that a killed process left behind; one on which a process answers, or any other file, is left alone
+ * (CONFIG_INVALID). `key`: the configuration's, for the hint.
+ */
+export async function clearStaleSocket(path: string, key: string): Promise<void> {
+  try {
+    const found = await lstat(path);
+    if (!found.isSocket()) {
+      throw new LinesideError('CONFIG_INVALID', `${path} exists and is no socket`, {
+        hint: `remove it, or set ${key} to another path`,
+      });
+    }
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return;
+    throw error;
+  }
+  if (await answers(path)) {
+    throw new LinesideError('CONFIG_INVALID', `another process listens on ${path}`, {
+      hint: 'is lineside running already?',
+    });
+  }
+  await unlink(path);
+}
+
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    const end = (answered: boolean): void => {
+      socket.destroy();
+      resolve(answered);
+    };
+    socket.once('connect', () => end(true));
+    // ECONNREFUSED: no process is bound to it. Anything else (EACCES, EAGAIN) may be one.
+    socket.once('error', (error) => end(systemCode(error) !== 'ECONNREFUSED'));
+  });
+}
+
+export async function protectSocket(path: string): Promise<void> {
+  await chmod(path, SOCKET_MODE);
+}
+
+export async function removeSocket(path: string): Promise<void> {
+  try {
+    await unlink(path);
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw error;
+  }
+}
+
+// How many connections of a listener one remote address may have, so that a single machine cannot take all of them.
+
+/** Of the connections that a listener takes. A site has several machines; a proxy for many clients runs on the box itself. */
+const PARTS = 4;
+
+export class AddressShare {
+  readonly #max: number;
+  readonly #open = new Map<string, number>();
+
+  constructor(maxConnections: number) {
+    this.#max = Math.max(1, Math.floor(maxConnections / PARTS));
+  }
+
+  /** Counts the connection until it closes. False: its address has its share already, and it is not counted. */
+  admits(socket: Socket): boolean {
+    const address = socket.remoteAddress;
+    // It has ended already.
+    if (address === undefined) return true;
+    const count = this.#open.get(address) ?? 0;
+    if (count >= this.#max) return false;
+    this.#open.set(address, count + 1);
+    socket.once('close', () => {
+      const left = (this.#open.get(address) ?? 1) - 1;
+      if (left === 0) this.#open.delete(address);
+      else this.#open.set(address, left);
+    });
+    return true;
   }
 }

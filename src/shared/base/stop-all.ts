@@ -1,4 +1,5 @@
 /** The shutdown of a process: every step in reverse order of the start, each with a limit, all failures told at once. */
+import { endsWithin, systemClock } from './clock.ts';
 import { messageOf } from './errors.ts';
 
 /** What a step may take at most unless it says otherwise; systemd's own limit comes after all of them. */
@@ -15,16 +16,10 @@ export interface StopStep {
 export async function stopAll(steps: readonly StopStep[]): Promise<void> {
   const failures: Error[] = [];
   for (const { what, stop, limitMs = STEP_LIMIT_MS } of steps) {
-    let timer: NodeJS.Timeout | undefined;
-    const limit = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`did not stop within ${limitMs} ms`)), limitMs);
-    });
     try {
-      await Promise.race([stop(), limit]);
+      if (!(await endsWithin(systemClock, limitMs, stop()))) throw new Error(`did not stop within ${limitMs} ms`);
     } catch (error) {
       failures.push(new Error(`${what}: ${messageOf(error)}`, { cause: error }));
-    } finally {
-      clearTimeout(timer);
     }
   }
   if (failures.length > 0) throw new AggregateError(failures, failures.map((failure) => failure.message).join('; '));

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { addToken, revokeToken } from '../auth/token-changes.ts';
+import { addToken } from '../auth/token-changes.ts';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
 import { describeConfig, describeCredentials, load, look, ownDeviceId } from './load.ts';
@@ -31,7 +31,10 @@ test('reads the named file, or the one LINESIDE_CONFIG names', () => {
 });
 
 test('a missing named file is a fault', () => {
-  assert.throws(() => load(join(dir, 'none.toml'), {}), invalid(/cannot read the configuration: .*none.toml/));
+  assert.throws(
+    () => load(join(dir, 'none.toml'), {}),
+    invalid(/^cannot read the configuration .*none.toml: there is no such file$/),
+  );
 });
 
 test('a file that is no TOML is a fault with its place', () => {
@@ -44,7 +47,7 @@ test('throws every fault at once, with hints for the eye', () => {
     '[log]\ncommit_ms = 1\n[grpc]\nlisten = ["0.0.0.0:1"]\n[tls]\ncert_file = "/none"\nkey_file = "/none2"',
   );
   const message =
-    /4 faults\n {2}line 2: log.commit_ms: .*\n {2}line 6: tls.cert_file: cannot be read.*\n {2}line 7: tls.key_file: .*\n {2}line 4: grpc.listen: .*credentials/;
+    /4 faults\n {2}line 2: log.commit_ms: .*\n {2}line 6: tls.cert_file: cannot read.*\n {2}line 7: tls.key_file: .*\n {2}line 4: grpc.listen: .*credentials/;
   const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'tokens.json') };
   assert.throws(() => load(path, env, 'check'), invalid(message));
   // The service itself starts without a certificate: it serves this machine, and says so.
@@ -80,7 +83,7 @@ const kafka = '[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\n';
 test("the password of the broker must be there and not empty, but not for the line's process", () => {
   const password = join(dir, 'password');
   const path = file(`${kafka}password_file = "${password}"`);
-  assert.throws(() => load(path, {}), invalid(/ {2}(?:line \d+: )?kafka.password_file: cannot be read/));
+  assert.throws(() => load(path, {}), invalid(/ {2}(?:line \d+: )?kafka.password_file: cannot read/));
   writeFileSync(password, '\n');
   assert.throws(() => load(path, {}, 'hub'), invalid(/ {2}(?:line \d+: )?kafka.password_file: .*password is empty/));
   load(path, {}, 'line');
@@ -88,12 +91,12 @@ test("the password of the broker must be there and not empty, but not for the li
   writeFileSync(password, ' s3cret \r\n');
   assert.equal(readPassword(load(path, {}).config.kafka.passwordFile), ' s3cret ', 'spaces are the password');
   writeFileSync(path, `${kafka}password_file = "${dir}"`);
-  assert.throws(() => load(path, {}), invalid(/kafka.password_file: cannot be read: EISDIR/));
+  assert.throws(() => load(path, {}), invalid(/kafka.password_file: cannot read .*: it is a directory/));
 });
 
 test("the authorities of subscribers must be there, but not for the line's process", () => {
   const path = file('[webhooks]\nca_file = "/none"');
-  assert.throws(() => load(path, {}, 'hub'), invalid(/a fault\n {2}(?:line \d+: )?webhooks.ca_file: cannot be read/));
+  assert.throws(() => load(path, {}, 'hub'), invalid(/a fault\n {2}(?:line \d+: )?webhooks.ca_file: cannot read/));
   load(path, {}, 'line');
   load(path, {}, 'look');
 });
@@ -110,21 +113,6 @@ test('each process judges its own addresses', () => {
   assert.throws(() => load(path, env, 'line'), invalid(/2 faults\n {2}(?:line \d+: )?grpc.*\n {2}(?:line \d+: )?grpc/));
   assert.throws(() => load(path, env, 'hub'), invalid(/2 faults\n {2}(?:line \d+: )?http.*\n {2}(?:line \d+: )?http/));
   assert.throws(() => load(path, env), invalid(/4 faults/));
-});
-
-test('a token that opens a scope alone is no credential for the HTTP interface; one of the line is, for its console', () => {
-  const tokens = join(dir, 'tokens.json');
-  const key = file('');
-  const path = join(dir, 'exposed.toml');
-  const tls = `[tls]\ncert_file = "${key}"\nkey_file = "${key}"\n[auth]\ntokens_file = "${tokens}"`;
-  writeFileSync(path, `[http]\nlisten = ["0.0.0.0:1"]\n${tls}`);
-  addToken(tokens, 'a', ['refdata-internal'], new Date());
-  assert.throws(() => load(path, {}), invalid(/a fault\n {2}(?:line \d+: )?http.listen: .* needs credentials/));
-  for (const role of ['reader', 'viewer']) {
-    addToken(tokens, role, [role], new Date());
-    load(path, {});
-    revokeToken(tokens, role);
-  }
 });
 
 test('the box has the name it was given, or one that does not reveal the machine id', () => {
@@ -177,7 +165,10 @@ test('a socket of systemd that nobody could be served on keeps no box from loggi
   assert.deepEqual(loaded.config.grpc.listen, [unix]);
   assert.deepEqual(loaded.unserved, ['[::]:50051: tls.cert_file is not set']);
   const missing = file('[tls]\ncert_file = "/nowhere.crt"\nkey_file = "/nowhere.key"');
-  assert.match(load(missing, env, 'line', { grpc: [lan] }).unserved.join(), /^\[::\]:50051: tls.cert_file: cannot be/);
+  assert.match(
+    load(missing, env, 'line', { grpc: [lan] }).unserved.join(),
+    /^\[::\]:50051: tls.cert_file: cannot read/,
+  );
   for (const name of ['a.crt', 'a.key']) writeFileSync(join(dir, name), '');
   const whole = file(`[tls]\ncert_file = "${join(dir, 'a.crt')}"\nkey_file = "${join(dir, 'a.key')}"`);
   // Without a token everybody is turned away there, until one is added.
@@ -193,7 +184,7 @@ test('a credential is the file that systemd put into its directory', () => {
   assert.throws(
     () => load(path, env, 'hub'),
     invalid(
-      / {2}(?:line \d+: )?kafka.password_file: cannot be read.*no credential "kafka.password": .*restart the service\)\n {2}(?:line \d+: )?webhooks.key_file: cannot/,
+      / {2}(?:line \d+: )?kafka.password_file: cannot read.*no credential "kafka.password": .*restart the service\)\n {2}(?:line \d+: )?webhooks.key_file: cannot/,
     ),
   );
   writeFileSync(join(dir, 'lineside_kafka.password'), 's3cret\n');
@@ -246,7 +237,7 @@ test('a certificate that is not there is a fault to who checks, if an address ne
   const purposes = ['serve', 'line', 'hub', 'look'] as const;
   for (const purpose of [...purposes, 'check'] as const) load(file(tls), env, purpose);
   const needed =
-    /2 faults\n {2}(?:line \d+: )?tls.cert_file: cannot be read.*\n {2}(?:line \d+: )?tls.key_file: cannot be read/;
+    /2 faults\n {2}(?:line \d+: )?tls.cert_file: cannot read.*\n {2}(?:line \d+: )?tls.key_file: cannot read/;
   for (const section of ['grpc', 'http']) {
     const exposed = `${tls}[${section}]\nlisten = ["0.0.0.0:1"]`;
     assert.throws(() => load(file(exposed), env, 'check'), invalid(needed));

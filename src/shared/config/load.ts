@@ -1,7 +1,7 @@
 /** Reads the configuration: file, environment, credentials; once, at start. */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
+import { LinesideError, readFaultOf, systemCode } from '../base/errors.ts';
 import { type Config, keys, variableOf } from './config.ts';
 import { isCredential } from './credential.ts';
 import { deviceIdIn, deviceIdOf } from './device-id.ts';
@@ -202,7 +202,9 @@ function readNamed(named: string | undefined, env: Environment): ConfigText {
     return { file, text: readFileSync(file, 'utf8') };
   } catch (error) {
     if (systemCode(error) === 'ENOENT' && wanted === undefined) return { file, text: undefined };
-    throw new LinesideError('CONFIG_INVALID', `cannot read the configuration: ${messageOf(error)}`, { cause: error });
+    throw new LinesideError('CONFIG_INVALID', `cannot read the configuration ${file}: ${readFaultOf(error)}`, {
+      cause: error,
+    });
   }
 }
 

@@ -1,7 +1,7 @@
 /** Whether the service could start with a configuration, as far as the files that it names and the exposure go. */
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { listTokens, type StoredToken } from '../auth/tokens.ts';
-import { messageOf } from '../base/errors.ts';
+import { readFaultOf } from '../base/errors.ts';
 import type { Config } from './config.ts';
 import { credentialAt, isCredential } from './credential.ts';
 import { exposureFaults, isExposed } from './exposure.ts';
@@ -66,7 +66,7 @@ function fileFaults([path, file, isSecret]: NamedFile, purpose: Purpose): Fault[
     else if (readPassword(file) === '') return [{ path, message: `${file} is empty` }];
     return [];
   } catch (error) {
-    return [{ path, message: `cannot be read: ${messageOf(error)}${credentialHint(file)}` }];
+    return [{ path, message: `cannot read ${file}: ${readFaultOf(error)}${credentialHint(file)}` }];
   }
 }
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setImmediate as aTurn } from 'node:timers/promises';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
-import { VitalsReport } from './health-report.ts';
+import { SystemdReport } from './health-report.ts';
 import { type Notifier, silent } from './notify.ts';
 
 function rig(enabled = true) {
@@ -24,7 +24,7 @@ function rig(enabled = true) {
     watchdog: note('fed'),
     extendTimeout: note('extend'),
   };
-  const report = new VitalsReport({ notifier, clock, logger: silentLogger });
+  const report = new SystemdReport({ notifier, clock, logger: silentLogger });
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= 1_000) {
       clock.advance(1_000);

@@ -17,21 +17,21 @@ const STAGE_LIMIT_MS = 300_000;
 /** How often the status is looked at; it is sent when it has changed. */
 const STATUS_MS = 5_000;
 
-export interface VitalsReportOptions {
+export interface SystemdReportOptions {
   readonly notifier: Notifier;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-export class VitalsReport {
-  readonly #o: VitalsReportOptions;
+export class SystemdReport {
+  readonly #o: SystemdReportOptions;
   #healthReport: HealthReport | undefined;
   #watchdog: Watchdog | undefined;
   #timer: Timer | undefined;
   #remark = '';
   #said = '';
 
-  constructor(options: VitalsReportOptions) {
+  constructor(options: SystemdReportOptions) {
     this.#o = options;
   }
 

@@ -1,6 +1,7 @@
 /** The caller's side of a worker thread: methods as async calls. Every pending call is rejected when the worker ends. */
 import { basename } from 'node:path';
 import { type Transferable, Worker } from 'node:worker_threads';
+import { endsWithin, systemClock } from '../base/clock.ts';
 import {
   ALIVE,
   type AnswerMessage,
@@ -77,7 +78,9 @@ export class WorkerHost<C extends Contract<C>> {
     Atomics.store(this.#stopFlag, 0, 1);
     const stop: StopMessage = { stop: true };
     this.#worker.postMessage(stop);
-    if (!(await endsBefore(limitMs, this.exited))) await endsBefore(limitMs, this.#worker.terminate());
+    if (!(await endsWithin(systemClock, limitMs, this.exited))) {
+      await endsWithin(systemClock, limitMs, this.#worker.terminate());
+    }
     this.#worker.unref();
   }
 
@@ -93,16 +96,6 @@ export class WorkerHost<C extends Contract<C>> {
     for (const waiting of this.#waiting.values()) waiting.reject(this.#failure);
     this.#waiting.clear();
   }
-}
-
-async function endsBefore(limitMs: number, what: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), limitMs);
-  });
-  const ended = await Promise.race([what.then(() => true), limit]);
-  clearTimeout(timer);
-  return ended;
 }
 
 /** A worker's file beside the caller's: .ts when run from source, .js when compiled. */

@@ -3,7 +3,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Histogram, Registry } from 'prom-client';
 import type { Clock } from '../../../shared/base/clock.ts';
-import { residentBytes } from '../../../shared/base/resident-bytes.ts';
+import { residentBytes } from '../../../shared/base/memory.ts';
 import type { HostFacts } from '../../../shared/host/host-facts.ts';
 import type { LineView, WatchAdmin } from '../../health/face.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';

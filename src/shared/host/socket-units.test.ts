@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
-import { promisedIn, socketUnits } from './listeners.ts';
+import { promisedIn, socketUnits } from './socket-units.ts';
 
 const shown = `Listen=/run/lineside/http.sock (Stream)
 Id=lineside-hub.socket

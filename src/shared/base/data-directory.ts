@@ -1,13 +1,31 @@
 /**
- * One process of a kind at work in a directory: it holds a lock (flock(2)) on a file there. The kernel ends the lock with
- * the process, however that ends. The file holds the process's number as long as the lock lasts.
+ * The service's own directories: made with an error that names the key of the configuration, and held by one process of a kind.
+ * It holds a lock (flock(2)) on a file there, which the kernel ends with the process, however that ends. The file holds the
+ * process's number as long as the lock lasts.
  */
 import { closeSync, constants, fchownSync, ftruncateSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
-import { chmod } from 'node:fs/promises';
-import { join } from 'node:path';
-import { makeDirectory } from './directory.ts';
+import { chmod, mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from './errors.ts';
 import { tryLock } from './libc.ts';
+
+/** STORAGE_FAILED, and why. */
+export async function makeDirectory(key: string, dir: string): Promise<void> {
+  try {
+    await mkdir(dir, { recursive: true });
+  } catch (failed) {
+    // Node says ENOENT of a read-only file system when it makes the directories above as well; a plain mkdir does not.
+    const error: unknown = await mkdir(dir).then(
+      () => undefined,
+      (plain: unknown) => plain,
+    );
+    if (error === undefined) return;
+    throw new LinesideError('STORAGE_FAILED', `${key}: cannot make the directory ${dir}: ${messageOf(error)}`, {
+      cause: failed,
+      hint: 'Is its disk mounted, and may it be written?',
+    });
+  }
+}
 
 type Role = 'line' | 'hub';
 
@@ -62,14 +80,18 @@ export function holderOf(dir: string, role: Role): number | undefined {
 function openLock(dir: string, role: Role): number {
   const path = lockFile(dir, role);
   try {
-    const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-    const { uid, gid } = statSync(dir);
-    // Root in the service's directory must not leave a file there that the service cannot open.
-    if (process.getuid?.() === 0) fchownSync(fd, uid, gid);
-    return fd;
+    return openLockFile(path);
   } catch (error) {
     throw new LinesideError('STORAGE_FAILED', `cannot lock ${path}: ${messageOf(error)}`, { cause: error });
   }
+}
+
+/** For its owner alone, who is that of the directory: root must not leave a file there that the service cannot open. */
+export function openLockFile(path: string): number {
+  const fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+  const { uid, gid } = statSync(dirname(path));
+  if (process.getuid?.() === 0) fchownSync(fd, uid, gid);
+  return fd;
 }
 
 function write(fd: number, text: string): void {

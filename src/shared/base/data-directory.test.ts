@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeDirectory } from './directory.ts';
+import { makeDirectory } from './data-directory.ts';
 
 test('makes a directory with those above it, and says by its key why it cannot', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-directory-'));

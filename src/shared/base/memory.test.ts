@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { residentBytes } from './resident-bytes.ts';
+import { residentBytes } from './memory.ts';
 
 test('without descriptors left the figure of the last time is given', (t) => {
   const before = residentBytes();
