@@ -30,8 +30,8 @@ import {
 import { finishRestore, writeJournal } from '../../src/appliance/backup/restore-swap.ts';
 import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
 import { keyBytes as usedKeyBytes } from '../../src/hub/webhooks/subscriptions/secrets.ts';
-import { type ErrorCode, LinesideError } from '../../src/shared/base/errors.ts';
 import { holdDataDirectory } from '../../src/shared/base/data-directory.ts';
+import { type ErrorCode, LinesideError } from '../../src/shared/base/errors.ts';
 import {
   backUp,
   everything,
