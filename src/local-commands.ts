@@ -32,7 +32,7 @@ function firstSocket(section: 'grpc' | 'http', configFile: string | undefined, w
   return unix.path;
 }
 
-/** What a command needs of the configuration; faults of other keys are reported and do not stop it. */
+/** The configuration for a command that needs some keys; faults of other keys are reported and do not stop it. */
 function lookAt(configFile: string | undefined, needed: readonly string[], warn: Warn): Config {
   const { config, warning } = look(configFile, process.env, needed);
   if (warning !== '') warn(warning);
@@ -52,7 +52,7 @@ export function addLocalCommands(program: Command, shell: LocalShell): void {
     .option('--role <role>', 'only one process of it: line or hub');
 }
 
-/** What the service's rooms know of their databases, for a restore; loaded by that command alone. */
+/** Migrations and identities of the databases, for a restore; loaded by that command alone. */
 async function databases(): ReturnType<LoadDatabases> {
   const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreId }] = await Promise.all([
     import('./line/log/schema.ts'),

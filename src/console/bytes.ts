@@ -33,7 +33,7 @@ export function visibleText(bytes: Uint8Array, max = bytes.length): string {
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-/** Of characters that show nothing, or turn the text around them: they are shown as bytes. */
+/** Characters that show nothing, or turn the text around them, are shown as bytes. */
 const invisible = /^[\p{C}\p{Z}]$/u;
 
 /** Bytes of the printable UTF-8 character of more than one byte that begins there; 0: none does. */
@@ -65,7 +65,7 @@ export function dumpLines(bytes: Uint8Array, width: number, maxLines: number): D
   return lines;
 }
 
-// What a person types, as the bytes that are sent.
+// Typed text as the bytes that are sent.
 
 export type Typed = { readonly bytes: Uint8Array } | { readonly fault: string };
 

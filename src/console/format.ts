@@ -46,7 +46,7 @@ const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle
 const timeOnly = new Intl.DateTimeFormat('en-GB', { ...clock, fractionalSecondDigits: 3 });
 const day = new Intl.DateTimeFormat('en-CA', { year: 'numeric', month: '2-digit', day: '2-digit' });
 const wholeTime = new Intl.DateTimeFormat('en-GB', clock);
-/** What Date can hold: an entry of LogRaw may carry any number. */
+/** The limit of Date: an entry of LogRaw may carry any number. */
 const MAX_MS = 8.64e15;
 
 /** "13:05:09.120", in the reader's own time zone. */

@@ -202,11 +202,11 @@ export class LogFeed {
     if (replaced || (resumed && headId - this.#afterId > MAX_BEHIND)) {
       this.#forget();
       this.#ways.onReset(replaced ? 'replaced' : 'behind');
-      // What comes now was asked for by an id of the other log, or of long ago.
+      // This answer was requested by an id of the other log, or of long ago.
       if (resumed)
         throw new ProblemError(lost(replaced ? 'the log of the box was replaced by a new one' : 'much was missed'));
     }
-    // Of an empty log it is known where to go on: from its first entry ever.
+    // An empty log continues from its first entry ever.
     this.#begun ||= headId === 0;
   }
 

@@ -1,4 +1,4 @@
-/** What went wrong, in the words of the service where it said anything. Pure. */
+/** Failures, in the words of the service if it answered. Pure. */
 
 export interface Problem {
   /** 0: there was no answer. */
@@ -19,7 +19,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** Of an answer that is none of success; `body`: its text. */
+/** The problem of an answer without success; `body`: its text. */
 export function problemOf(status: number, body: string): Problem {
   const fields = objectOf(body);
   const text = (name: string): string => (typeof fields[name] === 'string' ? fields[name] : '');
@@ -43,7 +43,7 @@ export function problemFrom(thrown: unknown): Problem {
     code: '',
     title: 'The box does not answer',
     detail,
-    hint: 'Is the network up, and the box switched on? The page tries again by itself where it can.',
+    hint: 'Is the network up, and the box switched on? The page tries again automatically.',
     reasons: [],
   };
 }

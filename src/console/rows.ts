@@ -26,7 +26,7 @@ interface GapRow {
 export type Row = EntryRow | GapRow;
 
 export const MAX_ROWS = 5_000;
-/** Of the entries' bytes: entries of 64 KiB each would be 300 MB of a phone's memory otherwise. */
+/** Limit of the entries' bytes: entries of 64 KiB each would be 300 MB of a phone's memory. */
 const MAX_ROW_BYTES = 8 * 1024 * 1024;
 
 export class RowBuffer {
@@ -131,7 +131,7 @@ export function filterFor({ dir, text, as }: Wanted): Filter {
   const fault = 'fault' in typed ? typed.fault : '';
   const needle = 'bytes' in typed ? typed.bytes : new Uint8Array();
   const folded = as === 'text' ? needle.map(lower) : needle;
-  /** What was looked through is not looked through again with every new entry: the page holds megabytes. */
+  /** Rows that were searched are not searched again with every new entry: the page holds megabytes. */
   const known = new WeakMap<Row, boolean>();
   const finds = needle.length === 0 ? () => true : (bytes: Uint8Array) => includes(bytes, folded, as === 'text');
   return {

@@ -31,7 +31,7 @@ export function rightsOf(roles: readonly string[]): Rights {
 /** Where in the page one is, as the part of the address after "#". */
 export interface Place {
   readonly section: Section;
-  /** What comes after it: a dictionary, and a business key. */
+  /** After the section: a dictionary, and a business key. */
   readonly parts: readonly string[];
 }
 

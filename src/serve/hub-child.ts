@@ -116,7 +116,7 @@ export class HubChild {
 
 // The orphan: found by its lock, known by its command line.
 
-/** What a hub that belongs to a `lineside serve` is started with; one that systemd runs is left alone. */
+/** Arguments of a hub that belongs to a `lineside serve`; a hub that systemd runs is left alone. */
 export const CHILD_ARGUMENTS = ['serve', '--role', 'hub', '--child'] as const;
 
 const LOOK_MS = 50;

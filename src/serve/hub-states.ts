@@ -1,5 +1,5 @@
 /**
- * What `lineside serve` does about its hub: a table of states and events. Pure.
+ * The states of the hub under `lineside serve`, as a table of states and events. Pure.
  *
  *   waiting --due--> running --exited--> waiting --...      (restarted, later each time that it dies young)
  *      |                |

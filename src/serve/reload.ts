@@ -38,7 +38,7 @@ export class LineReload {
   readonly #o: LineReloadOptions;
   /** The keys or lines with a fault that the last reload found; '': the file was taken. */
   #refused = '';
-  /** What is in force. */
+  /** The configuration in force. */
   #now: Pick<Loaded, 'config' | 'settings' | 'unused'>;
 
   constructor(options: LineReloadOptions) {

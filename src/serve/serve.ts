@@ -16,7 +16,7 @@ const EXIT_FAILED = 1;
 /** Bad arguments or configuration: restarting does not help. */
 const EXIT_USAGE = 2;
 
-/** What a hub may take to stop beside outbox.stop_grace_ms: its connections, its worker, a last checkpoint on a slow card. */
+/** Limit of a hub's stop beside outbox.stop_grace_ms: its connections, its worker, a last checkpoint on a slow card. */
 const HUB_STOP_MS = 10_000;
 /** The steps inside have limits of their own, which are shorter. */
 const OUTER_LIMIT_MS = 120_000;
@@ -55,7 +55,7 @@ interface Running {
   readonly addresses: readonly string[];
   readonly steps: readonly StopStep[];
   readonly healthReport: HealthReport;
-  /** What a stop may take at most. */
+  /** Limit of a stop. */
   readonly stopMs: number;
   /** Takes the configuration as it is now. */
   readonly reload: () => Promise<Reloaded> | Reloaded;
@@ -64,7 +64,7 @@ interface Running {
 }
 
 export async function serve(argv: readonly string[], version: string): Promise<number> {
-  // Who read it may be gone (a pipe); that is no reason to stop.
+  // The reader of a pipe may be gone; that is no reason to stop.
   process.stderr.on('error', () => undefined);
   const logger = createLogger({
     write: (line) => void process.stderr.write(line),
@@ -87,19 +87,19 @@ export async function serve(argv: readonly string[], version: string): Promise<n
     const { stopped, stop: askToStop } = stopAsked(logger, who);
     const hangups = heardHangups(askToStop);
     const notifier = await createNotifier(process.env, logger);
-    const told = new SystemdReport({ notifier, clock: systemClock, logger });
-    report = told;
-    const running = await start({ asked, logger, version, report: told });
+    const systemd = new SystemdReport({ notifier, clock: systemClock, logger });
+    report = systemd;
+    const running = await start({ asked, logger, version, report: systemd });
     const { ready, addresses, steps, end } = running;
     logger.info(ready, { version, listen: addresses.join(' ') });
-    await told.up(running.healthReport);
+    await systemd.up(running.healthReport);
     hangups.onEach(async () => {
-      const endsFor = await reload(running, told, logger, who);
+      const endsFor = await reload(running, systemd, logger, who);
       if (endsFor !== '') askToStop(endsFor);
     });
     const why = await stopped;
     logger.info(`${who}stopping`, { why });
-    told.stopping(running.stopMs);
+    systemd.stopping(running.stopMs);
     const fromMs = systemClock.monoMs();
     const status = await stop(steps, logger, who);
     await end?.(status, systemClock.monoMs() - fromMs);
@@ -119,7 +119,7 @@ async function configure(argv: readonly string[]): Promise<Asked | number> {
     const options = {
       config: { type: 'string' },
       role: { type: 'string' },
-      // Told by its command line alone: see hub-child.ts.
+      // Only marks its command line: see hub-child.ts.
       child: { type: 'boolean' },
       help: { type: 'boolean', short: 'h' },
     } as const;
@@ -245,7 +245,7 @@ async function stop(steps: readonly StopStep[], logger: Logger, who: string): Pr
   }
 }
 
-// What signals ask of a process of the service: to stop, or to reload its configuration.
+// Signals: to stop, or to reload the configuration.
 
 /** SIGHUP, also while the start is under way: it is followed then when that is done. One reload at a time. */
 function heardHangups(askToStop: (why: string) => void): { onEach(call: () => Promise<void>): void } {

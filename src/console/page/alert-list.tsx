@@ -1,4 +1,4 @@
-/** What is wrong now. */
+/** The alerts that fire now. */
 import type { JSX } from 'preact';
 import type { Alert } from '../../shared/gen/http.ts';
 import { durationText } from '../format.ts';

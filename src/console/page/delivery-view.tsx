@@ -1,4 +1,4 @@
-/** What the box sends: the outbox and its dead letters, webhooks and their deliveries. */
+/** The outbox and its dead letters, webhooks and their deliveries. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { DeadLetter, Delivery, DeliveryDetail, OutboxStatus, WebhookStatus } from '../../shared/gen/http.ts';

@@ -1,4 +1,4 @@
-/** What is asked of the box again and again while it is looked at. */
+/** Requests to the box: repeated while a view is shown, in pages, or once for a click. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { type Problem, problemFrom } from '../problem.ts';
 import { useSession } from './session.ts';
@@ -10,7 +10,7 @@ export interface Loaded<T> {
   /** The last answer came so recently that it says how things are now. */
   readonly isFresh: boolean;
   readonly reload: () => void;
-  /** What an answer to something else said. */
+  /** A newer value, from the answer to another request. */
   readonly put: (value: T) => void;
 }
 
@@ -91,7 +91,7 @@ export interface Paged<T> {
   readonly reload: () => void;
 }
 
-/** Of a list: so that a box with a hundred thousand records does not fill the page's memory. */
+/** The longest list: a box with a hundred thousand records must not fill the page's memory. */
 const MAX_ITEMS = 5_000;
 
 interface Page<T> {

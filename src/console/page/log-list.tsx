@@ -82,7 +82,7 @@ export function LogList({ ref, rows, follows, onOpen, onAtEnd }: Props): JSX.Ele
   );
 }
 
-/** Of what stands at the top: rows tell the time only. */
+/** The day of the topmost row: rows show the time only. */
 function DayOf({ row }: { row: Row | undefined }): JSX.Element {
   return <p class="note day">{row?.kind === 'entry' ? dayText(row.timestampMs) : '\u00a0'}</p>;
 }
@@ -103,7 +103,7 @@ function nextRow(key: string, current: number, count: number, page: number): num
 
 // One row of the log.
 
-/** Of an entry, as many bytes are drawn: more than fits the widest screen. */
+/** Bytes of an entry that are drawn: more than fits the widest screen. */
 const SHOWN_BYTES = 128;
 
 const rowId = (id: number): string => `row-${id}`;

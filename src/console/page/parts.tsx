@@ -1,4 +1,4 @@
-/** What the views are made of. */
+/** The components of the views. */
 import type { ComponentChildren, InputHTMLAttributes, JSX, Ref } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../problem.ts';
@@ -160,7 +160,7 @@ export function focusHeading(): void {
 /** A modal dialog: the browser keeps the focus in it; afterwards it goes back to where it was, if that is still there. */
 export function Dialog(props: {
   title: string;
-  /** Of the button that only closes it. */
+  /** The text of the button that only closes it. */
   leave?: 'Cancel' | 'Close';
   /** Something was typed: Esc asks before it is gone. */
   typed?: boolean;
@@ -253,7 +253,7 @@ export function Form(props: {
   acting?: string;
   danger?: boolean;
   onSubmit: () => void;
-  /** What became of it, beside the button. */
+  /** The result, beside the button. */
   done?: string;
   children: ComponentChildren;
 }): JSX.Element {
@@ -285,7 +285,7 @@ export function Done({ children }: { children: string }): JSX.Element {
   );
 }
 
-/** What was asked for: the problem with it, the last answer, or a word until there is one of these. */
+/** A requested value: its problem, the last answer, or "Loading…" until there is one of these. */
 export function Answer<T>(props: { of: Loaded<T>; children: (value: T) => ComponentChildren }): JSX.Element {
   const { value, problem } = props.of;
   return (

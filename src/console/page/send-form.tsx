@@ -1,4 +1,4 @@
-/** Something to send. What is typed while a packet is on its way stays; what could not be sent is not lost either. */
+/** The field to send from. Text typed while a packet is in flight stays; text that could not be sent is not lost. */
 import type { JSX, RefObject } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { bytesOfHex, bytesOfText, hexText, type Typed } from '../bytes.ts';
@@ -14,7 +14,7 @@ const endings = [
   ['\\r', '\\r'],
   ['\\r\\n', '\\r\\n'],
 ] as const;
-/** Of what will be sent, as many bytes are shown. */
+/** Bytes of the preview. */
 const SHOWN_BYTES = 48;
 const MAX_REMEMBERED = 20;
 
@@ -65,7 +65,7 @@ export function SendForm(): JSX.Element {
       );
   };
   const putBack = (unsent: Draft): void => {
-    // What has been typed since is not lost by it.
+    // Text typed since is remembered.
     if (draft.typed !== '') remember(draft);
     setDraft(unsent);
     say({ sent: '', unsent: undefined });
@@ -131,7 +131,7 @@ function bytesOf({ typed, as, end }: Draft): Typed {
 function recalled(draft: Draft, all: readonly Draft[], key: string): Draft | undefined {
   const step = key === 'ArrowUp' ? 1 : key === 'ArrowDown' ? -1 : 0;
   const at = draft.typed === '' ? -1 : all.findIndex((one) => isSame(one, draft));
-  // What is being typed is not typed over.
+  // Text that is being typed is not overwritten.
   if (step === 0 || (at === -1 && draft.typed !== '')) return undefined;
   return all[at + step] ?? (step === -1 && at === 0 ? { ...draft, typed: '' } : undefined);
 }

@@ -1,4 +1,4 @@
-/** Who uses the page: the token lives as long as the tab, and is in no cookie. */
+/** The user of the page: the token lives as long as the tab, and is in no cookie. */
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { Rights } from '../views.ts';

@@ -109,7 +109,7 @@ interface Older {
   /** The first entry that there is; 0: it was not come to. */
   readonly startId: number;
   readonly load: (buffer: RowBuffer, firstStored: number) => void;
-  /** What is on its way belongs before the rows that were there when it was asked for, and is not put before others. */
+  /** A page in flight belongs before the rows of its request, and is not put before others. */
   readonly leave: () => void;
   /** The rows are of another log, or of another place in it. */
   readonly forget: () => void;

@@ -4,7 +4,7 @@ import { createSecureContext } from 'node:tls';
 import { LinesideError, messageOf } from '../base/errors.ts';
 
 /**
- * Of every TLS server of the product: the "intermediate" profile of Mozilla's guidelines (5.7), without its DHE suites,
+ * For every TLS server of the product: the "intermediate" profile of Mozilla's guidelines (5.7), without its DHE suites,
  * which would need parameters of their own. No HSTS: with a private authority and no clock battery it could lock
  * technicians out.
  */

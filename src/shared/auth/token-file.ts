@@ -101,7 +101,7 @@ function textOf(file: string): string | undefined {
 function replace(file: string, text: string): void {
   const temporary = join(dirname(file), `.${basename(file)}.new`);
   try {
-    // Of a command that was killed; its owner might be another one.
+    // A killed command may have left it, perhaps as another user.
     rmSync(temporary, { force: true });
     const fd = openSync(temporary, 'wx', 0o600);
     try {

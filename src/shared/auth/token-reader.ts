@@ -1,5 +1,5 @@
 /**
- * The daemon's view of the tokens file: notices changes by itself, so that adding and revoking need no restart. Reads
+ * The daemon's view of the tokens file: notices changes automatically, so that adding and revoking need no restart. Reads
  * on the thread pool, never on the thread of the UART, which does not wait for the card.
  */
 import { timingSafeEqual } from 'node:crypto';
@@ -37,7 +37,7 @@ export class TokenWatch<Owner> {
   readonly #o: WatchOptions<Owner>;
   #known: readonly KnownToken<Owner>[] = [];
   #isReadable = false;
-  /** What the file looked like when it was last read: a write is a rename, so the inode changes too. */
+  /** The file's identity when it was last read: a write is a rename, so the inode changes too. */
   #version = '';
   #checkedAtMs = Number.NEGATIVE_INFINITY;
   #checking: Promise<void> | undefined;
@@ -57,7 +57,7 @@ export class TokenWatch<Owner> {
     return this.#ownerOf(token);
   }
 
-  /** Of all tokens; undefined: the file cannot be read. */
+  /** The owners of all tokens; undefined: the file cannot be read. */
   async owners(): Promise<readonly Owner[] | undefined> {
     await this.#refreshIfOld();
     return this.#isReadable ? this.#known.map(({ owner }) => owner) : undefined;

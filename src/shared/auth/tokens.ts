@@ -24,7 +24,7 @@ export type Role = (typeof roles)[number];
 export interface StoredToken {
   readonly name: string;
   readonly roles: readonly Role[];
-  /** Of the whole token, in lower-case hex. */
+  /** Hash of the whole token, in lower-case hex. */
   readonly sha256: string;
   /** RFC 3339. */
   readonly createdAt: string;

@@ -16,7 +16,7 @@ export class AuthFailureLog {
   readonly #logger: Logger;
   #lastMs = Number.NEGATIVE_INFINITY;
   #unlogged = 0;
-  /** The latest that was not told; told with the count when its time has come. */
+  /** The latest failure that was not logged; logged with the count when its time has come. */
   #latest: Refused | undefined;
   #timer: Timer | undefined;
   #total = 0;
@@ -41,7 +41,7 @@ export class AuthFailureLog {
     else this.#timer ??= this.#clock.timer(waitMs, () => this.#tell());
   }
 
-  /** What is not logged yet is logged now. */
+  /** Logs all that is not logged yet. */
   stop(): void {
     this.#tell();
   }

@@ -63,7 +63,7 @@ export type ErrorCode = keyof typeof errorCatalogue;
 export interface ErrorDetails {
   /** The error underneath. */
   readonly cause?: unknown;
-  /** What the person who reads this can do next. */
+  /** The next step for the reader. */
   readonly hint?: string;
   /** Every single fault, where there may be several. */
   readonly reasons?: readonly string[];

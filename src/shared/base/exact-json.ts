@@ -6,7 +6,7 @@
 interface JsonFault {
   /** Where, as a JSON pointer (RFC 6901); '' is the whole document, also where the text is no JSON at all. */
   readonly pointer: string;
-  /** What is wrong there, in words. */
+  /** The fault, in words. */
   readonly message: string;
 }
 
@@ -71,7 +71,7 @@ const BACKSLASH = 0x5c;
 interface Level {
   /** The names so far; undefined in a list. */
   readonly names: Set<string> | undefined;
-  /** Of the member being read: its name or its place. */
+  /** The member being read: its name or its place. */
   at: string | number;
   /** In an object: whether a string now would be a name. */
   expectsName: boolean;

@@ -24,7 +24,7 @@ export function instantOfMs(ms: number): Instant {
   return instantOfUs(BigInt(Math.round(ms * 1_000)));
 }
 
-/** Of an instant in this file's form. */
+/** For an instant in this file's form. */
 export function usOfInstant(instant: Instant): bigint {
   const fraction = instant[19] === '.' ? BigInt(instant.slice(20, 26)) : 0n;
   return BigInt(Date.parse(`${instant.slice(0, 19)}Z`)) * US_PER_MS + fraction;

@@ -144,7 +144,7 @@ export function socketAddress(fd: number): Buffer {
 }
 
 /**
- * What ps and top call this thread, and of the main thread the process: at most 15 bytes. Not process.title, which writes over
+ * Name of this thread in ps and top, and of the process if it is the main thread: at most 15 bytes. Not process.title, which writes over
  * the command line.
  */
 export function nameThread(name: string): void {

@@ -36,12 +36,12 @@ export class Listeners<A, L> {
     return this.#open;
   }
 
-  /** What is to be said of addresses that are not served now. */
+  /** One sentence for each address that is not served now. */
   get faults(): readonly string[] {
     return [...this.#waiting].map((address) => `NOT LISTENING on ${this.#o.show(address)}`);
   }
 
-  /** CONFIG_INVALID: no address can be listened on, or one never will be. What was opened by then stays open. */
+  /** CONFIG_INVALID: no address can be listened on, or one never will be. Addresses opened by then stay open. */
   async start(): Promise<void> {
     const { addresses, listen, clock, logger } = this.#o;
     let first: LinesideError | undefined;
@@ -146,7 +146,7 @@ export async function removeSocket(path: string): Promise<void> {
 
 // How many connections of a listener one remote address may have, so that a single machine cannot take all of them.
 
-/** Of the connections that a listener takes. A site has several machines; a proxy for many clients runs on the box itself. */
+/** One part in so many of a listener's connections. A site has several machines; a proxy for many clients runs on the box itself. */
 const PARTS = 4;
 
 export class AddressShare {

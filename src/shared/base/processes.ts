@@ -22,7 +22,7 @@ export async function processIds(proc: string): Promise<number[]> {
   return names.flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : [])).toSorted((a, b) => a - b);
 }
 
-/** Who has the file at `path` open: its real path, as the links in /proc show it. */
+/** The processes that have the file at `path` open: its real path, as the links in /proc show it. */
 export async function holdersOf(proc: string, path: string): Promise<Holders> {
   const holders: Running[] = [];
   let unseen = 0;

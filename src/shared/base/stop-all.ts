@@ -1,8 +1,8 @@
-/** The shutdown of a process: every step in reverse order of the start, each with a limit, all failures told at once. */
+/** The shutdown of a process: every step in reverse order of the start, each with a limit, all failures reported at once. */
 import { endsWithin, systemClock } from './clock.ts';
 import { messageOf } from './errors.ts';
 
-/** What a step may take at most unless it says otherwise; systemd's own limit comes after all of them. */
+/** Limit of a step unless it has its own; systemd's own limit comes after all of them. */
 const STEP_LIMIT_MS = 6_000;
 
 export interface StopStep {

@@ -1,6 +1,6 @@
 /** Address ranges as webhooks.allow_cidrs writes them: only in the one form in which a range means what it seems to. Pure. */
 
-/** What is wrong with it; undefined: it is a range in canonical form, its host bits zero. */
+/** The fault of a range; undefined: it is in canonical form, its host bits zero. */
 export function cidrFault(text: string): string | undefined {
   const [, address = '', digits = ''] = /^([0-9A-Fa-f.:]+)\/(\d{1,3})$/.exec(text) ?? [];
   const bytes = address.includes(':') ? bytesOfV6(address) : bytesOfV4(address);

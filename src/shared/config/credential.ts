@@ -1,7 +1,7 @@
 /** Secrets that systemd hands to a unit: `credential:NAME` where a path would be. Pure. */
 
 const PREFIX = 'credential:';
-/** What a key that names a file may hold. No slash: a credential lies in the directory itself. */
+/** The value of a key that names a file. No slash: a credential lies in the directory itself. */
 export const FILE_PATTERN = '^(/|$|credential:[A-Za-z0-9][A-Za-z0-9._-]*$)';
 
 /**

@@ -1,4 +1,4 @@
-/** What no key can say by itself: rules between keys. Pure. */
+/** Rules between keys, which no single key's schema can state. Pure. */
 import { cidrFault } from './cidr.ts';
 import type { Config } from './config.ts';
 import { showListen } from './listen.ts';

@@ -9,12 +9,12 @@ import type { ListenAddress } from './listen.ts';
 export type Value = string | number | boolean | readonly string[] | readonly number[];
 
 /**
- * What "systemctl reload lineside" does about a changed key. live: the line applies it, the port stays open. hub: the hub
+ * The effect of "systemctl reload lineside" on a changed key. live: the line applies it, the port stays open. hub: the hub
  * restarts with it, the line continues. restart: both must be restarted.
  */
 export type Reload = 'live' | 'hub' | 'live, hub' | 'restart';
 
-/** What a key may have besides type, default and meaning. */
+/** A key's properties besides type, default and meaning. */
 interface More {
   readonly 'x-reload'?: Reload;
   /** A variable that systemd sets (StateDirectory=, RuntimeDirectory=), which overrides the default. */

@@ -77,7 +77,7 @@ export function loadText({ file, text }: ConfigText, env: Environment, purpose: 
 
 /** The configuration as far as it can be understood. */
 export interface Looked extends Pick<Loaded, 'config' | 'settings'> {
-  /** What is wrong with the rest of it, for standard error; '': nothing. */
+  /** The faults of other keys, for standard error; '': none. */
   readonly warning: string;
 }
 
@@ -212,7 +212,7 @@ function readNamed(named: string | undefined, env: Environment): ConfigText {
 function invalid({ file, text = '' }: ConfigText, faults: readonly Fault[], purpose: Purpose): LinesideError {
   const what = faults.length === 1 ? 'a fault' : `${faults.length} faults`;
   return new LinesideError('CONFIG_INVALID', `cannot use the configuration ${file}: ${what}\n${listed(text, faults)}`, {
-    // Who runs that command has just seen all of it.
+    // That command has just printed all of it.
     hint: purpose === 'check' ? '' : 'Try: lineside config check',
     reasons: faults.map(({ path, message }) => `${path}: ${message}`),
   });

@@ -1,10 +1,10 @@
-/** What a reload of the configuration comes to: which keys were changed, and what the running process makes of them. Pure. */
+/** The plan of a reload: the changed keys, and the effect of each on the running process. Pure. */
 import { type Config, keys } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { camel, type Reload } from './key.ts';
 import type { Fault, Settings } from './values.ts';
 
-/** Of load.ts's Loaded. */
+/** A part of load.ts's Loaded. */
 interface Read {
   readonly config: Config;
   readonly settings: Settings;
@@ -14,7 +14,7 @@ interface Read {
 
 /** Keys by their paths. */
 export interface ReloadPlan {
-  /** What the line is to take now: as it was, but for the live keys. */
+  /** The configuration that the line applies now: as before, with the live keys changed. */
   readonly config: Config;
   /** Its settings, to compare the next reload with. */
   readonly settings: Settings;

@@ -17,7 +17,7 @@ export type Settings = ReadonlyMap<string, Setting>;
 
 export type Judged = { readonly value: Value } | { readonly fault: string };
 
-/** What is read of a TypeBox schema, which is a JSON Schema; its own checker would cost the line's process 5 MB. */
+/** The keywords of a TypeBox schema that are read here; TypeBox's own checker would cost the line's process 5 MB. */
 interface Schema {
   readonly type?: string;
   readonly const?: string;

@@ -25,14 +25,14 @@ export interface BootCount {
   stopped(): void;
 }
 
-const nobodyCounts: BootCount = {
+const uncounted: BootCount = {
   facts: { count: null, powerLosses: null, afterPowerLoss: false },
   stopped: () => undefined,
 };
 
 /** `bootId` '': boots cannot be told apart. Throws where the file cannot be written. */
 export function countBoot(dir: string, bootId: string): BootCount {
-  if (bootId === '') return nobodyCounts;
+  if (bootId === '') return uncounted;
   const path = join(dir, fileName);
   const state = begun(read(path), bootId);
   write(path, state);

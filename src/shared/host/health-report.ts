@@ -1,11 +1,11 @@
-/** What a process tells systemd from its start to its stop: stages, readiness, how it is, that it is alive. */
+/** The reports of a process to systemd from its start to its stop: stages, readiness, status, heartbeat. */
 import type { Clock, Timer } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import type { Notifier } from './notify.ts';
 import { type Check, startWatchdog, type Watchdog } from './watchdog.ts';
 
-/** Of a part of the service, or a process of it. */
+/** For a part of the service, or a process of it. */
 export interface HealthReport {
   /** In one line, for systemctl status. */
   readonly status: () => Promise<string> | string;
@@ -35,7 +35,7 @@ export class SystemdReport {
     this.#o = options;
   }
 
-  /** What the start is at. */
+  /** The step of the start under way. */
   stage(text: string): void {
     const { notifier } = this.#o;
     notifier.status(text);

@@ -1,4 +1,4 @@
-/** What the hub says of the machine it runs on. A figure that cannot be had is null, a state 'unknown': never a guess. Pure. */
+/** The hub's facts about the machine it runs on. A figure that cannot be had is null, a state 'unknown': never a guess. Pure. */
 import type { Alert } from '../base/alerts.ts';
 
 /** 'unknown': the kernel does not tell, which is not 'no'. */
@@ -35,16 +35,16 @@ export interface DiskFacts {
   readonly writtenBytes: number | null;
   /** To the file system since it was made; ext4 keeps that. */
   readonly writtenBytesEver: number | null;
-  /** Of the life time of the card, at most so much (eMMC tells in steps of ten; SD cards do not tell). */
+  /** Upper bound of the card's used life time (eMMC reports steps of ten; SD cards do not report it). */
   readonly lifeUsedPercent: number | null;
   /** Reserve blocks: 'warning' 80 % used, 'urgent' 90 %. */
   readonly reserve: 'normal' | 'warning' | 'urgent' | 'unknown';
 }
 
 export interface BootFacts {
-  /** Boots in which the hub ran on these data; null: they cannot be told apart. */
+  /** Boots in which the hub ran on these data; null: they cannot be distinguished. */
   readonly count: number | null;
-  /** Of them, those before which the hub had not been stopped: power was lost, or the machine reset. */
+  /** Boots before which the hub had not been stopped: power was lost, or the machine reset. */
   readonly powerLosses: number | null;
   readonly afterPowerLoss: boolean;
 }
@@ -60,7 +60,7 @@ export interface SlotFacts {
   readonly updateFailed: boolean;
 }
 
-/** What others see of the telemetry. */
+/** The telemetry as other parts see it. */
 export interface HostAdmin {
   facts(): HostFacts;
   alerts(): readonly Alert[];

@@ -1,10 +1,10 @@
-/** What is wrong with the machine, as the device's own alerts: a rule table. Pure. */
+/** The device's own alerts about the machine: a rule table. Pure. */
 import type { Rule } from '../base/alerts.ts';
 import type { HostFacts } from './host-facts.ts';
 
 /** A Raspberry Pi slows itself down from 80 degrees on. */
 const hotCelsius = 80;
-/** Of the memory; below, the kernel begins to throw out programs' pages and reads them again from the card. */
+/** Part of the memory; below it the kernel evicts programs' pages and reads them again from the card. */
 const lowMemoryPart = 0.1;
 const lowDiskPart = 0.05;
 const wornPercent = 90;

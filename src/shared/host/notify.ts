@@ -6,7 +6,7 @@ import { LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 
 export interface Notifier {
-  /** Whether anybody listens. */
+  /** Whether systemd listens. */
   readonly enabled: boolean;
   /** WATCHDOG_USEC of this process; undefined: no watchdog waits for watchdog(). */
   readonly watchdogIntervalMs: number | undefined;
@@ -20,7 +20,7 @@ export interface Notifier {
   extendTimeout(ms: number): void;
 }
 
-/** What a child must not take for its own. */
+/** Variables that a child must not inherit. */
 const variables = ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID'] as const;
 /** A message that could not be sent: these are sent with the next one, the others have lost their meaning by then. */
 const lasting: ReadonlySet<string> = new Set(['READY', 'STOPPING', 'STATUS']);

@@ -1,6 +1,6 @@
 /**
  * Whether a listener of this process really answers: a connection through the kernel to its own address, and a request.
- * What the answer says does not matter, nor that one connection too many is turned away: a process is at work.
+ * The content of the answer does not matter, nor that one connection too many is refused: a process is at work.
  */
 import { request } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';

@@ -1,5 +1,5 @@
 /**
- * What files of the kernel say of the machine. Sources: the kernel's documentation of sysfs (thermal, hwmon, mmc, block,
+ * Files of the kernel about the machine. Sources: the kernel's documentation of sysfs (thermal, hwmon, mmc, block,
  * ext4), the JEDEC eMMC standard for the life time estimates, Raspberry Pi's for the bits of get_throttled.
  */
 import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
@@ -8,7 +8,7 @@ import type { DiskFacts, SlotFacts, Told } from './host-facts.ts';
 
 export interface SensorRoots {
   readonly sys: string;
-  /** What the early boot has left: lines KEY=VALUE; there is none but on the appliance's image. */
+  /** Facts of the early boot: lines KEY=VALUE; only the appliance's image has them. */
   readonly bootFacts: string;
 }
 
@@ -38,7 +38,7 @@ export interface Power {
 /**
  * Raspberry Pi's own kernel has get_throttled, which tells both. Else the hwmon driver of its firmware tells the voltage
  * where it is built (Debian's kernel has it not), and a cooling device that is in use tells of throttling; one that is
- * not in use tells nothing, since the firmware throttles by itself.
+ * not in use tells nothing, since the firmware throttles on its own.
  */
 export function power({ sys }: SensorRoots): Power {
   const bits = hexOf(text(join(sys, 'devices/platform/soc/soc:firmware/get_throttled')));
@@ -141,7 +141,7 @@ function throttledBits(bits: number): { throttled: Told; underVoltage: Told } {
   };
 }
 
-/** "0x01 0x02": of two kinds of memory, in steps of ten percent; 0x0b: more than all of it. 0x00: not told. */
+/** "0x01 0x02": of two kinds of memory, in steps of ten percent; 0x0b: more than all of it. 0x00: not reported. */
 function lifeUsedOf(text: string): number | null {
   const steps = text.split(/\s+/).map((part) => (/^0x[0-9a-f]+$/i.test(part) ? Number.parseInt(part, 16) : 0));
   const worst = Math.max(0, ...steps.filter((step) => step >= 1 && step <= 11));

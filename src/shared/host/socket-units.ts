@@ -20,7 +20,7 @@ export const socketUnits = ['', '-local', '-lan', '-hub', '-hub-local', '-hub-la
 const LIMIT_MS = 8_000;
 const LIMIT_BYTES = 64 * 1_024;
 
-/** Of systemd's own service; empty where the units are not installed, undefined where systemd does not answer. */
+/** Asks systemd; empty if the units are not installed, undefined if systemd does not answer. */
 export function promisedSockets(): Promise<readonly PromisedSocket[] | undefined> {
   const args = ['show', '--property=Id,LoadState,ActiveState,Listen', ...socketUnits];
   const limits = { timeout: LIMIT_MS, maxBuffer: LIMIT_BYTES, killSignal: 'SIGKILL' } as const;
@@ -31,7 +31,7 @@ export function promisedSockets(): Promise<readonly PromisedSocket[] | undefined
   });
 }
 
-/** Of the output of systemctl. Masked units promise nothing, and those of the LAN nothing without a certificate. */
+/** Reads the output of systemctl. Masked units promise nothing, and those of the LAN nothing without a certificate. */
 export function promisedIn(shown: string, hasCertificate: boolean): readonly PromisedSocket[] {
   return shown.split(/\n{2,}/).flatMap((block): PromisedSocket[] => {
     const values = (name: string): string[] =>

@@ -1,4 +1,4 @@
-/** Telemetry of the machine: looked at every half minute, away from everybody's requests; asked for, it is there. */
+/** Telemetry of the machine: looked at every half minute, apart from all requests; asked for, it is there. */
 
 import { statfs } from 'node:fs/promises';
 import { availableParallelism, loadavg, uptime } from 'node:os';
@@ -59,10 +59,10 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
   let timer: Timer | undefined;
   let isStopped = false;
 
-  const told = new Set<string>();
+  const reported = new Set<string>();
   const failed = (what: string, error: unknown): void => {
-    if (told.has(what)) return;
-    told.add(what);
+    if (reported.has(what)) return;
+    reported.add(what);
     logger.warn(`telemetry of the host has no ${what}`, { error: messageOf(error) });
   };
   const look = async (): Promise<void> => {
@@ -133,7 +133,7 @@ async function memoryNow(): Promise<Sampled['memory']> {
   return { totalBytes: total > 0 ? total : null, availableBytes: buffcache > 0 ? available : null };
 }
 
-/** Of all processors, since the look before. */
+/** Load of all processors since the previous sample. */
 async function usedNow(): Promise<number | null> {
   const { default: system } = await import('systeminformation');
   const { currentLoad: used, cpus } = await system.currentLoad();

@@ -1,6 +1,6 @@
 /**
  * Feeds systemd's watchdog while everything answers. That these rounds are made at all shows that the main loop turns; the
- * checks ask the rest. What does not answer is named in the log, the watchdog is not fed, and systemd kills the process
+ * checks ask the rest. A part that does not answer is named in the log, the watchdog is not fed, and systemd kills the process
  * and starts it again.
  */
 import { type Clock, endsWithin, type Timer } from '../base/clock.ts';
@@ -27,7 +27,7 @@ export interface Watchdog {
 }
 
 /**
- * Of the interval: how often it is fed, and how long a check may take to answer. What hangs for less than the interval less
+ * Part of the interval: how often it is fed, and the limit of a check's answer. A part that hangs for less than the interval less
  * one such part costs a round at most, since the question stays asked: a card may take seconds for an fsync.
  */
 const PART = 1 / 3;
@@ -42,7 +42,7 @@ class WatchdogLoop implements Watchdog {
   readonly #o: WatchdogOptions;
   readonly #partMs: number;
   readonly #asked: readonly Asked[];
-  /** Of this round, since one lasting promise would keep what every round has waited for. */
+  /** One for each round: a single lasting promise would keep all that any round has waited for. */
   #end = Promise.withResolvers<void>();
   #timer: Timer | undefined;
   #stopped = false;

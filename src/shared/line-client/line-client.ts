@@ -21,7 +21,7 @@ const READ_AHEAD = 2;
 
 /** Connects with the first call, and again whenever it has to: every call may fail with UNAVAILABLE meanwhile. */
 export function connectLine(socketPath: string): LineClient {
-  // Of all object streams of the process: neither library lets a call have its own, and the hub has no others.
+  // For all object streams of the process: neither library lets a call have its own, and the hub has no others.
   setDefaultHighWaterMark(true, READ_AHEAD);
   // Not createChannel(): it takes the path of a Unix socket for a host and adds a port.
   const channel = new Channel(`unix:${socketPath}`, ChannelCredentials.createInsecure(), {

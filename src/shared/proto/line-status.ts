@@ -20,7 +20,7 @@ type JsonField<T, N> = T extends Long
       ? Json<T, N> | null
       : T;
 
-/** What the generated code attaches to a message's class. */
+/** Methods that the generated code attaches to a message's class. */
 interface Message<M> {
   toObject(message: M, options: { readonly defaults: true }): unknown;
 }

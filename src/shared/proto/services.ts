@@ -11,7 +11,7 @@ interface Codec<In, Out> {
   decode(bytes: Uint8Array): Out;
 }
 
-/** What pbjs attaches to each method of a generated service's prototype. */
+/** Fields that pbjs attaches to each method of a generated service's prototype. */
 interface PbjsMethod {
   readonly path: string;
   readonly requestStream: true | undefined;

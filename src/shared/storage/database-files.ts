@@ -15,7 +15,7 @@ export class FileLostError extends Error {
   readonly code = FILE_LOST;
 }
 
-/** Of the write-ahead log's file, and of each frame beside its page. */
+/** Header of the write-ahead log's file, and of each frame beside its page. */
 const walHeaderBytes = 32;
 const frameHeaderBytes = 24;
 
@@ -37,7 +37,7 @@ export class DatabaseFiles {
   /** The main file is at least this long; less where pages were given back since. */
   #mainBytes: number;
 
-  /** Of a connection that was just opened. */
+  /** For a connection that was just opened. */
   constructor(connection: Connection) {
     this.#connection = connection;
     this.#path = connection.name;
@@ -50,7 +50,7 @@ export class DatabaseFiles {
     this.#wal = this.#identifyWal();
   }
 
-  /** Of what was written to the write-ahead log since it was begun again. */
+  /** Bytes written to the write-ahead log since it was restarted. */
   get walBytes(): number {
     const { log } = this.#walSizes.get() ?? { log: 0 };
     return this.#bytesOf(log);
@@ -58,12 +58,12 @@ export class DatabaseFiles {
 
   /** Throws FILE_LOST; a missing write-ahead log is replaced, since the open one holds all of it still. Not in a transaction. */
   verify(): void {
-    // What another program's checkpoint changes between two looks is no loss.
+    // A change by another program's checkpoint between two looks is no loss.
     const found = this.#look() && this.#look();
     if (found) throw new FileLostError(found);
   }
 
-  /** What was lost; '' nothing. */
+  /** The loss in words; '': none. */
   #look(): string {
     const { log, checkpointed } = this.#walSizes.get() ?? { log: 0, checkpointed: 0 };
     const needed = (this.#pageCount.get() ?? 0) * this.#pageSize;

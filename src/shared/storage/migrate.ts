@@ -8,7 +8,7 @@ import { LinesideError } from '../base/errors.ts';
 /**
  * SQL that takes a database from one version to the next. As plain text it is additive: programs that know only the
  * versions before go on reading and writing the file (new tables; new columns with a default, where no statement names its
- * values by place alone). What is not has to say so, and shuts them out: then an update cannot be rolled back with its data.
+ * values by place alone). A migration that is not additive says so, and shuts them out: then an update cannot be rolled back with its data.
  */
 type Migration = string | { readonly sql: string; readonly breaksOlder: true };
 
@@ -19,7 +19,7 @@ export type Migrations = readonly Migration[];
 const readerTable = `
   CREATE TABLE IF NOT EXISTS oldest_reader (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL)`;
 
-/** Of a database that another program made. */
+/** Code for a database that another program made. */
 export const FILE_FOREIGN = 'FILE_FOREIGN';
 
 class ForeignFileError extends Error {

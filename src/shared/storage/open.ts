@@ -51,7 +51,7 @@ export function openExisting(options: Pick<OpenOptions, 'path' | 'cacheKib' | 'w
   }
 }
 
-/** What a file does not store: SQLite forgets it with the connection. */
+/** Settings that a file does not store: SQLite forgets them with the connection. */
 function settle(
   connection: Connection,
   { cacheKib, walLimitBytes }: Pick<OpenOptions, 'cacheKib' | 'walLimitBytes'>,

@@ -27,7 +27,7 @@ export class WorkerHost<C extends Contract<C>> {
 
   constructor(url: URL) {
     const start: WorkerStart = { stopFlag: this.#stopFlag };
-    // What top -H calls it: "lineside-log" of log-worker.js; the kernel keeps 15 bytes.
+    // Its name in top -H: "lineside-log" of log-worker.js; the kernel keeps 15 bytes.
     const name = `lineside-${basename(url.pathname).split('-')[0]}`;
     this.#worker = new Worker(url, { workerData: start, name });
     this.#worker.on('message', (message: AnswerMessage) => this.#settle(message));
@@ -74,7 +74,7 @@ export class WorkerHost<C extends Contract<C>> {
    * by a hung system call cannot even be ended by force: it is left behind after another limitMs.
    */
   async terminate(limitMs: number): Promise<void> {
-    this.#fail('it was told to end');
+    this.#fail('it was asked to stop');
     Atomics.store(this.#stopFlag, 0, 1);
     const stop: StopMessage = { stop: true };
     this.#worker.postMessage(stop);

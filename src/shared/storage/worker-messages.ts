@@ -1,4 +1,4 @@
-/** What passes between a worker host and its worker. Knows nothing of the contents. */
+/** The messages between a worker host and its worker. Knows nothing of the contents. */
 
 /** The methods of a worker: what each is called with and what it answers. */
 export type Contract<C> = { readonly [M in keyof C]: { readonly request: unknown; readonly response: unknown } };
@@ -12,12 +12,12 @@ export interface CallMessage {
 /** A call that every worker answers, whatever its contract, when its turn comes: it shows that the thread is at work. */
 export const ALIVE = 'alive?';
 
-/** Told once: no call comes after it, and what runs ends early where it can. */
+/** Sent once: no call comes after it, and work that can end early does so. */
 export interface StopMessage {
   readonly stop: true;
 }
 
-/** Shared with the worker, so that work that never returns to its messages sees it: 1 when told to stop. */
+/** Shared with the worker, so that work that never returns to its messages sees it: 1 when asked to stop. */
 export interface WorkerStart {
   readonly stopFlag: Int32Array;
 }
