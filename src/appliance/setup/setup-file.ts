@@ -98,7 +98,7 @@ function readValue(
   const judged = judge(key.schema, raw);
   if ('value' in judged) into.set(key.path, judged.value);
   // The fault shows the value.
-  else faults.push({ path, message: secret === true ? 'must be a text in quotes' : judged.fault });
+  else faults.push({ path, message: secret === true ? 'must be a string in quotes' : judged.fault });
 }
 
 function networkOf(values: Values, hasWifi: boolean, faults: Fault[]): Network {
@@ -174,7 +174,7 @@ function readSecrets(raw: unknown, faults: Fault[]): Map<string, string> {
       const name = prefix + key;
       const path = `secrets.${name}`;
       if (isTable(value)) visit(value, `${name}.`);
-      else if (typeof value !== 'string') faults.push({ path, message: 'must be a text in quotes' });
+      else if (typeof value !== 'string') faults.push({ path, message: 'must be a string in quotes' });
       else if (found.has(name)) faults.push({ path, message: 'is there twice' });
       else if (!SECRET_NAME.test(name))
         faults.push({ path, message: 'its name must be 1 to 64 of a-z, 0-9, ".", "_", "-"' });

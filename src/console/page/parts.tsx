@@ -60,7 +60,7 @@ export function TextField(props: {
   class?: string;
   value: string;
   onChange: (value: string) => void;
-  input?: InputHTMLAttributes<HTMLInputElement>;
+  input?: InputHTMLAttributes;
   inputRef?: Ref<HTMLInputElement>;
 }): JSX.Element {
   const { value, onChange, input, inputRef, ...field } = props;
