@@ -112,14 +112,6 @@ describe('a collector', () => {
     }
   });
 
-  it('keeps what came whole before a push broke', async (t) => {
-    const { port } = await start(t);
-    const client = connect(t, port);
-    const broken = Buffer.from([0xff, 0xff, 0xff]);
-    await refused(client.pushed({ after: 0, through: 5 }, broken), Status.INVALID_ARGUMENT, /encoding is broken/);
-    assert.equal(await client.position(), 5);
-  });
-
   it('lets a newer push of a device end the older one, which may be dead', async (t) => {
     const { dir, port, pushes } = await start(t);
     const older = new Pushing(connect(t, port));

@@ -154,21 +154,6 @@ describe('the shipper', () => {
     assert.deepEqual(box.transport.ids, upTo(10));
   });
 
-  it('what is too large goes in parts, and one entry that is goes as a gap', async (t) => {
-    const box = new Box(t);
-    box.transport.maxBytes = 700;
-    box.line.lastId = 20;
-    box.shipper.start();
-    await box.sent(20);
-    assert.ok(box.transport.stored.every(({ entries }) => entries.length <= 6));
-    assert.deepEqual(box.transport.ids, upTo(20));
-    box.transport.maxBytes = 120;
-    box.line.lastId = 21;
-    await box.sent(21);
-    assert.equal(box.transport.stored.at(-1)?.gaps.length, 1);
-    assert.deepEqual([box.shipper.status().gapsSent, box.shipper.status().entriesLost], [1, 1]);
-  });
-
   it('while the line is away it waits, and loses nothing', async (t) => {
     const box = new Box(t);
     box.line.lastId = 5;
@@ -216,46 +201,6 @@ describe('the shipper', () => {
     box.clock.advance(26 * 3_600_000);
     await box.until('some more goes', () => box.shipper.status().position > position);
     assert.equal(box.told('the data budget has room again'), 1);
-  });
-
-  it('goes on where it was after a restart', async (t) => {
-    const box = new Box(t);
-    box.line.lastId = 30;
-    box.shipper.start();
-    await box.sent(30);
-    await box.stop();
-    box.line.lastId = 40;
-    box.begin().start();
-    await box.sent(40);
-    assert.deepEqual(box.transport.ids, upTo(40));
-  });
-
-  it('tells what retention took, and the end of a log that was replaced', async (t) => {
-    const box = new Box(t);
-    box.line.lastId = 10;
-    box.shipper.start();
-    await box.sent(10);
-    box.transport.unreachable = 'no route';
-    box.line.firstId = 31;
-    box.line.lastId = 50;
-    box.transport.outcomes = [{ kind: 'unreached', reason: 'no route' }];
-    await box.until('it is away', () => box.shipper.status().state === 'waiting for the broker');
-    // More than is read ahead.
-    box.line.lastId = 500;
-    await box.pass(5_000);
-    Object.assign(box.line, { logId: 'other', firstId: 1, lastId: 3 });
-    await box.pass(5_000);
-    box.transport.back();
-    await box.until(
-      'the other log is sent',
-      () => box.shipper.status().logId === 'other' && box.shipper.status().position === 3,
-    );
-    const ofOld = box.transport.stored.filter(({ logId }) => logId === 'log').flatMap(({ gaps }) => gaps);
-    const told = ofOld.map((gap) => [gap.cause, Number(gap.firstId), Number(gap.lastId), gap.openEnded]);
-    assert.deepEqual(told[0], [Cause.OVERTAKEN, 11, 30, false]);
-    assert.deepEqual(told.at(-1)?.toSpliced(1, 1), [Cause.LOG_REPLACED, 500, true]);
-    assert.deepEqual(box.transport.ids.slice(-3), [1, 2, 3]);
-    assert.equal(box.told('the log of the line was replaced'), 1);
   });
 
   it('a log that is replaced when all that was seen of it is sent ends with a gap of nobody knows how much, told once', async (t) => {

@@ -22,7 +22,6 @@ export class FakeLineLog implements LineLog {
   away = false;
   /** Has the last word on each entry that is read. */
   change: (entry: lineside.v1.LogEntry) => void = () => undefined;
-  reads = 0;
 
   async now(): Promise<LineState> {
     this.#answer();
@@ -33,7 +32,6 @@ export class FakeLineLog implements LineLog {
 
   async read(logId: string, afterId: number, enoughBytes: number): Promise<ReadResult> {
     this.#answer();
-    this.reads += 1;
     if (logId !== this.logId) return { kind: 'replaced' };
     if (afterId < this.firstId - 1) return { kind: 'overtaken' };
     const count = Math.max(0, Math.min(READ_ENTRIES, Math.ceil(enoughBytes / 100), this.lastId - afterId));
