@@ -1,7 +1,7 @@
 /** The views of the page: who may open which, and the address of each. Pure. */
 
 /** The page offers nothing that is refused; the interface decides in any case. */
-export const sections = ['line', 'health', 'delivery', 'data', 'box'] as const;
+const sections = ['line', 'health', 'delivery', 'data', 'box'] as const;
 export type Section = (typeof sections)[number];
 
 const lineRoles = ['viewer', 'operator', 'admin'];

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { createLogger } from '../base/logger.ts';
+import { until } from '../base/wait.fixture.ts';
 import { type ClockState, createClockSync } from './clock-sync.ts';
 import type { SensorRoots } from './sensors.ts';
 import { pi4, piVoltage, sysTree } from './sys-tree.fixture.ts';
@@ -37,14 +37,6 @@ function boxOf(
   const telemetry = createHostTelemetry({ dir, clockSync, clock, logger, roots, uptimeSeconds: () => 1_000 });
   t.after(() => telemetry.stop());
   return { telemetry, clock, dir, warnings };
-}
-
-async function until(what: string, holds: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000;
-  while (!holds()) {
-    if (performance.now() > end) throw new Error(`not within 10 s: ${what}`);
-    await turn();
-  }
 }
 
 test('before the first look every figure is unknown, and no alert stands', (t) => {
