@@ -20,10 +20,10 @@ export function addCollectorCommands(program: Command, shell: LocalShell): void 
   const { io } = shell;
   const collector = program
     .command('collector')
-    .description('where boxes push their serial log that have no Kafka: run on a central machine');
+    .description('receive the serial logs of boxes without Kafka; runs on a central machine');
   collector
     .command('serve')
-    .description('take what boxes push, until SIGTERM or SIGINT')
+    .description('receive the logs that boxes push, until SIGTERM or SIGINT')
     .requiredOption('--listen <host:port>', 'address; another one than loopback needs TLS and tokens')
     .requiredOption('--dir <dir>', 'where the logs are kept: DIR/DEVICE/LOG/')
     .option('--tls-cert <file>', 'certificate chain, PEM')
@@ -71,11 +71,11 @@ function addTokenCommand(collector: Command, io: CliIo): void {
       const { addDeviceToken, revokeDeviceTokens } = await import('./tokens.ts');
       if (revoke === true) {
         revokeDeviceTokens(tokens, deviceId);
-        io.stdout.write(`${deviceId} may push no more\n`);
+        io.stdout.write(`all tokens of ${deviceId} were revoked\n`);
         return;
       }
       const token = addDeviceToken(tokens, deviceId);
-      io.stdout.write(`${deviceId} may push with this token. It is shown this once:\n${token}\n`);
+      io.stdout.write(`${deviceId} may push with this token, which is shown only once:\n${token}\n`);
     });
 }
 
@@ -84,7 +84,7 @@ async function serve(options: ServeOptions, io: CliIo): Promise<void> {
   if (typeof address === 'string' || address.kind !== 'tcp') {
     throw new LinesideError(
       'INVALID_ARGUMENT',
-      `--listen: ${typeof address === 'string' ? address : 'a Unix socket is of no use to a box'}`,
+      `--listen: ${typeof address === 'string' ? address : 'must be host:port, a box cannot reach a Unix socket'}`,
     );
   }
   const logger = createLogger({

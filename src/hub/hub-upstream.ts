@@ -6,8 +6,8 @@ import type { Logger } from '../shared/base/logger.ts';
 import type { Config } from '../shared/config/config.ts';
 import type { LineClient } from '../shared/line-client/line-client.ts';
 import { openUpstreamBroker } from './hub-broker.ts';
-import { type Broker, LARGE_MESSAGE_MS } from './kafka/face.ts';
-import type { Publisher } from './outbox/publisher/publisher.ts';
+import { type Broker, type BrokerState, LARGE_MESSAGE_MS } from './kafka/face.ts';
+import type { Publisher, PublisherStatus } from './outbox/publisher/publisher.ts';
 import { UpstreamAlerts } from './upstream/alerts.ts';
 import type { Transport, UpstreamAdmin } from './upstream/face.ts';
 import { lineLog } from './upstream/line-log.ts';
@@ -104,29 +104,22 @@ async function collector({ config, clock, logger }: UpstreamParts): Promise<Tran
 
 // Change events, which are sent before the serial log: whether some wait that can be sent, and whether their broker is reachable.
 
-interface Publishing {
-  readonly waiting: number;
-  readonly publishedTotal: number;
-}
-
-interface BrokerNow {
-  readonly connected: boolean;
-  readonly reason: string;
-}
+type Publishing = Pick<PublisherStatus, 'waiting' | 'publishedTotal'>;
+type Reachability = Pick<BrokerState, 'connected' | 'reason'>;
 
 /** Rows that have not moved for so long are refused or have no partition, and are not waited for. */
 const STUCK_MS = 30_000;
 
 export class ChangeEvents {
   readonly #publishing: () => Publishing;
-  readonly #broker: () => BrokerNow | undefined;
+  readonly #broker: () => Reachability | undefined;
   readonly #clock: Clock;
   #published = -1;
   /** When one was published last, or none waited. */
   #movedMs: number;
 
   /** `broker` answers undefined where none is configured. */
-  constructor(publishing: () => Publishing, broker: () => BrokerNow | undefined, clock: Clock) {
+  constructor(publishing: () => Publishing, broker: () => Reachability | undefined, clock: Clock) {
     this.#publishing = publishing;
     this.#broker = broker;
     this.#clock = clock;
