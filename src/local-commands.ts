@@ -55,8 +55,8 @@ export function addLocalCommands(program: Command, shell: LocalShell): void {
 /** Migrations and identities of the databases, for a restore; loaded by that command alone. */
 async function databases(): ReturnType<LoadDatabases> {
   const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreId }] = await Promise.all([
-    import('./line/log/schema.ts'),
-    import('./line/log/new-identity.ts'),
+    import('./line/log/store/schema.ts'),
+    import('./line/log/store/tables.ts'),
     import('./hub/hub-migrations.ts'),
     import('./hub/outbox/transaction.ts'),
   ]);

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
-import { createInventory } from '../line/port/inventory.ts';
+import { Inventory, type Port } from '../line/port/inventory.ts';
 import { parseTokens, type StoredToken } from '../shared/auth/tokens.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
@@ -169,9 +169,9 @@ export function isOnNetwork(config: Config | undefined): boolean {
 }
 
 /** The serial ports as the line lists them. */
-export function portsOf({ config, roots }: CheckContext): ReturnType<ReturnType<typeof createInventory>['list']> {
+export function portsOf({ config, roots }: CheckContext): Promise<readonly Port[]> {
   const { sys: sysRoot, dev: devRoot, proc: procRoot } = roots;
-  return createInventory({ sysRoot, devRoot, procRoot, extraPorts: config?.serial.extraPorts ?? [] }).list();
+  return new Inventory({ sysRoot, devRoot, procRoot, extraPorts: config?.serial.extraPorts ?? [] }).list();
 }
 
 /** Who reads it: systemd hands each unit the files of a directory of its own. */

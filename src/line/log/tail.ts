@@ -1,7 +1,6 @@
 /** The latest entries, in memory, for live readers. Bounded by bytes; ids are consecutive, so a place is a subtraction. */
-import type { LogEntry } from './entry.ts';
+import { costOf, type LogEntry } from './entry.ts';
 import { Fifo } from './fifo.ts';
-import { costOf } from './ranges.ts';
 
 /** A run for one reader: enough to make a batch worthwhile, small enough to stay fair among 100 readers. */
 export const runEntries = 256;

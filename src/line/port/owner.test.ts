@@ -8,14 +8,12 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import type { Direction } from '../log/entry.ts';
-import type { LineRecorder } from '../log/face.ts';
-import type { OpenRequest } from './face.ts';
+import type { LineRecorder } from '../log/log-api.ts';
+import type { Port } from './inventory.ts';
+import { type LineConfig, type LineSettings, type OpenRequest, validateOpen } from './line-config.ts';
+import { LineMemory } from './line-memory.ts';
 import type { Device, DeviceEvents, WriteResult } from './linux/device.ts';
-import { LineMemory } from './memory.ts';
 import { PortOwner } from './owner.ts';
-import type { Port } from './ports.ts';
-import type { LineConfig, LineSettings } from './settings.ts';
-import { validateOpen } from './validate.ts';
 
 /** Longer than the silence that ends a chunk: the gap, and 20 characters at 9,600 baud for what a UART may still hold back. */
 const QUIET_MS = 31;
@@ -432,22 +430,6 @@ describe('the port owner', () => {
     await waits;
     assert.deepEqual(world.recorded, [{ dir: 0, data: 'waits', note: '' }]);
     assert.equal(world.owner.snapshot().counters.txFailedPackets, 1);
-  });
-
-  it('sends nothing for a caller who went away before its turn, and the rest in turn', async () => {
-    await world.owner.open(request('/dev/a'));
-    world.device.accepts = 0;
-    const stuck = world.send('stuck', { caller: 'a', deadlineMs: world.clock.monoMs() + 50 }).catch(() => 'failed');
-    const away = new AbortController();
-    const gone = assert.rejects(world.send('gone', { caller: 'b', signal: away.signal }), { code: 'NOT_SENT' });
-    const waits = world.send('waits', { caller: 'c' });
-    away.abort();
-    await gone;
-    world.device.accepts = undefined;
-    world.clock.advance(50);
-    assert.equal(await stuck, 'failed');
-    await waits;
-    assert.deepEqual(world.device.written.map(String), ['', 'waits']);
   });
 
   it('reads no further while the log is pressed, and goes on when it is relieved', async () => {
