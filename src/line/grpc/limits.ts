@@ -15,13 +15,13 @@ export const MAX_NOTE_BYTES = 4 * KIB;
  */
 const MAX_RECEIVE_BYTES = MAX_RAW_DATA_BYTES + 64 * KIB;
 /**
- * Messages larger than this (most packets are far smaller) need one of a few places, of all and of one connection: 128 of
+ * Messages larger than this (most packets are far smaller) need one of a few slots, of all and of one connection: 128 of
  * 1 MiB on each of four connections took the line from 89 MB to 1 GB. Each is held about six times on its way to the log.
  */
 export const LARGE_MESSAGE_BYTES = 16 * KIB;
 export const MAX_LARGE_MESSAGES = 8;
 export const MAX_LARGE_MESSAGES_PER_CONNECTION = 4;
-/** Calls of a connection that wait for such a place, each with up to 64 KiB that came before; more are refused. */
+/** Calls of a connection that wait for such a slot, each with up to 64 KiB that came before; more are refused. */
 export const MAX_WAITING_PER_CONNECTION = 32;
 /** The largest packet, and what is around it. */
 export const PACKET_MESSAGE_BYTES = 72 * KIB;
@@ -60,7 +60,7 @@ const MAX_KEEPALIVE_TIMEOUT_MS = 10_000;
 export const MAX_CONNECTIONS = 256;
 /**
  * A connection from another machine has so long for its handshake and a first call with credentials: 5 KB at 9,600 bit/s take
- * 5 s. Then strangers no longer hold a place.
+ * 5 s. Then strangers no longer hold a connection.
  */
 export const MAX_NEWCOMER_MS = 10_000;
 /** A connection without any call for so long is closed (clients reconnect automatically): bounds who connects and stays. */

@@ -10,13 +10,13 @@ import { callerOf } from './auth-interceptor.ts';
 import { readBatches } from './batches.ts';
 import { u64 } from './encode.ts';
 import { readRequest } from './log-requests.ts';
-import { type ServiceParts, standing } from './serial-service.ts';
+import { type ServiceContext, standing } from './serial-service.ts';
 import { Session } from './session.ts';
 import { subscribed } from './subscriptions.ts';
 import type { LineServer } from './wire.ts';
 
 export function lineService(
-  parts: ServiceParts,
+  parts: ServiceContext,
   version: string,
   configurationRefused = (): string => '',
 ): ServiceImplementation<typeof LineServer> {

@@ -13,7 +13,7 @@ import { newEntry } from './log-requests.ts';
 import { type Subscriptions, subscribed } from './subscriptions.ts';
 import type { SerialServer } from './wire.ts';
 
-export interface ServiceParts {
+export interface ServiceContext {
   readonly line: Line;
   readonly log: Log;
   readonly clock: Clock;
@@ -24,7 +24,7 @@ export interface ServiceParts {
 /** Names the log in the response headers of its streams. */
 export const LOG_ID_HEADER = 'lineside-log-id';
 
-export function serialService(parts: ServiceParts): ServiceImplementation<typeof SerialServer> {
+export function serialService(parts: ServiceContext): ServiceImplementation<typeof SerialServer> {
   const { line, log, clock, errorMapper, subscriptions } = parts;
   return {
     listDevices: () =>
@@ -95,7 +95,7 @@ interface SendCall extends Omit<SendRequest, 'payload'> {
 
 /** The same for SendPacket and for a Session. Never rejects: every outcome is in the answer, with the seq_id. */
 export async function sendPacket(
-  { line, errorMapper }: Pick<ServiceParts, 'line' | 'errorMapper'>,
+  { line, errorMapper }: Pick<ServiceContext, 'line' | 'errorMapper'>,
   packet: serial.Packet,
   { trailer, ...from }: SendCall,
 ): Promise<serial.SendResponse.$Properties> {

@@ -27,7 +27,7 @@ import { Subscriptions } from './subscriptions.ts';
 import { changedTlsKeys, TlsIdentity } from './tls-identity.ts';
 import { LineServer, SerialServer } from './wire.ts';
 
-interface GrpcParts {
+interface GrpcServerOptions {
   readonly config: Config;
   readonly line: Line;
   readonly log: Log;
@@ -55,7 +55,7 @@ export interface GrpcServers {
   stop(): Promise<void>;
 }
 
-export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
+export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcServers> {
   const { config, clock, logger } = parts;
   // Of all object streams of the process: neither library lets a call have its own, and the line has no others.
   setDefaultHighWaterMark(true, MESSAGES_AHEAD);

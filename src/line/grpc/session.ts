@@ -9,7 +9,7 @@ import { readBatches } from './batches.ts';
 import { sessionResponse } from './encode.ts';
 import { MAX_SESSION_OUTSTANDING } from './limits.ts';
 import { readRequest } from './log-requests.ts';
-import { type ServiceParts, sendPacket } from './serial-service.ts';
+import { type ServiceContext, sendPacket } from './serial-service.ts';
 
 /** One answer in their order, filled when the line is done with the packet. */
 interface Slot {
@@ -17,7 +17,7 @@ interface Slot {
 }
 
 export class Session {
-  readonly #parts: ServiceParts;
+  readonly #parts: ServiceContext;
   readonly #caller: string;
   readonly #signal: AbortSignal;
   readonly #slots: Slot[] = [];
@@ -32,7 +32,7 @@ export class Session {
   readonly #reader = new Waiter();
   readonly #log = new Waiter();
 
-  constructor(parts: ServiceParts, caller: string, signal: AbortSignal) {
+  constructor(parts: ServiceContext, caller: string, signal: AbortSignal) {
     this.#parts = parts;
     this.#caller = caller;
     this.#signal = signal;

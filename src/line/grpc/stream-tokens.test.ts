@@ -18,7 +18,7 @@ import { STREAM_REAUTH_MS } from './limits.ts';
 
 /** A server that other machines reach, with tokens and a certificate of an operator, by a clock that the test advances. */
 async function serve(t: TestContext) {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-judged-'));
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-tokens-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const ca = new Authority(dir, 'ca');
   const pair = ca.issue('server', '/CN=box');

@@ -48,7 +48,7 @@ function open(request: OpenRequest): Opened {
 
 /** The copy takes the place of the file between two calls: readers and commits use it from then on. */
 function takeSmaller(uptimeMs: number): void {
-  const before = opened().giveWay();
+  const before = opened().replaceBySmaller();
   if (before === undefined) return;
   store = undefined;
   const { connection } = openStoreFile(dir, '', () => {});

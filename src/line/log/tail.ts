@@ -12,7 +12,7 @@ export class Tail {
   #cost = 0;
   /** Id of the oldest entry held; headId + 1 when there is none. */
   #firstId = 1;
-  /** The run that was made last: 100 readers at the same place share it. */
+  /** The run that was made last: 100 readers at the same id share it. */
   #last: { after: number; head: number; run: readonly LogEntry[] } | undefined;
 
   constructor(maxBytes: number) {

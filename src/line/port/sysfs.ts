@@ -72,8 +72,8 @@ export function stableIdOf(facts: PortFacts, portName: string): string {
   const { usb } = facts;
   if (usb === undefined) return portName;
   const kind = `usb:${usb.vendorId}:${usb.productId}`.toLowerCase();
-  const place = `${usb.interfaceNumber || '00'}${usb.portNumber === '' ? '' : `.${usb.portNumber}`}`;
-  return usb.serial === '' ? `${kind}@${usb.deviceLocation}:${place}` : `${kind}:${usb.serial}:${place}`;
+  const port = `${usb.interfaceNumber || '00'}${usb.portNumber === '' ? '' : `.${usb.portNumber}`}`;
+  return usb.serial === '' ? `${kind}@${usb.deviceLocation}:${port}` : `${kind}:${usb.serial}:${port}`;
 }
 
 interface DeviceNumber {

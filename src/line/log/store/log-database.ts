@@ -128,12 +128,12 @@ export class LogDatabase {
   }
 
   /** When the copy is complete: puts it in the place of this file, which is closed then. */
-  giveWay(): { readonly logId: string; readonly decidedId: number } | undefined {
+  replaceBySmaller(): { readonly logId: string; readonly decidedId: number } | undefined {
     const smaller = this.#isCopied ? this.#smaller : undefined;
     if (smaller === undefined) return undefined;
     this.#isCopied = false;
     this.#smaller = undefined;
-    return smaller.takePlace() ? { logId: this.logId, decidedId: this.#decidedId } : undefined;
+    return smaller.replaceOriginal() ? { logId: this.logId, decidedId: this.#decidedId } : undefined;
   }
 
   /** The copy must not take the room of new entries: a limit is lowered because the card is full. Asked again by the next run. */

@@ -54,7 +54,7 @@ export class SmallerFile {
   }
 
   /** Closes the connection and puts the new file in its place; false: another program reads the old one, which stays. */
-  takePlace(): boolean {
+  replaceOriginal(): boolean {
     try {
       this.#copyRest();
     } catch (error) {

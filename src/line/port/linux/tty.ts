@@ -33,7 +33,7 @@ import { TtyWriter } from './writer.ts';
 /** While reading is paused nothing is read that would show an unplug: so often it is looked for. */
 const PAUSED_LOOK_MS = 250;
 
-interface TtyParts {
+interface TtyOptions {
   readonly port: PortToOpen;
   readonly effective: EffectiveSettings;
   readonly guard: PortGuard;
@@ -45,7 +45,7 @@ interface TtyParts {
 export class TtyDevice implements Device {
   readonly path: string;
   readonly effective: EffectiveSettings;
-  readonly #parts: TtyParts;
+  readonly #options: TtyOptions;
   readonly #writer: TtyWriter;
   #events: DeviceEvents | undefined;
   #lost: Error | undefined;
@@ -54,15 +54,15 @@ export class TtyDevice implements Device {
   #pausedLook: Timer | undefined;
   #break: { readonly timer: Timer; readonly done: () => void } | undefined;
 
-  constructor(parts: TtyParts) {
-    this.path = parts.port.devicePath;
-    this.effective = parts.effective;
-    this.#parts = parts;
-    const write = (data: Uint8Array): number => writeSome(parts.guard.fd, data);
-    this.#writer = new TtyWriter({ write, clock: parts.clock, onDead: (cause) => this.#lose(cause) });
-    parts.stream.on('error', (cause) => this.#lose(cause));
-    parts.stream.on('end', () => this.#lose(new Error('the line hung up')));
-    parts.stream.on('close', () => this.#lose(new Error('the line hung up')));
+  constructor(options: TtyOptions) {
+    this.path = options.port.devicePath;
+    this.effective = options.effective;
+    this.#options = options;
+    const write = (data: Uint8Array): number => writeSome(options.guard.fd, data);
+    this.#writer = new TtyWriter({ write, clock: options.clock, onDead: (cause) => this.#lose(cause) });
+    options.stream.on('error', (cause) => this.#lose(cause));
+    options.stream.on('end', () => this.#lose(new Error('the line hung up')));
+    options.stream.on('close', () => this.#lose(new Error('the line hung up')));
   }
 
   start(events: DeviceEvents): void {
@@ -73,19 +73,19 @@ export class TtyDevice implements Device {
       return;
     }
     // libuv reads into a fresh array each time: it is the receiver's to keep.
-    this.#parts.stream.on('data', (bytes: Uint8Array) => events.data(bytes));
+    this.#options.stream.on('data', (bytes: Uint8Array) => events.data(bytes));
   }
 
   pauseReading(): void {
     if (this.#released !== undefined) return;
-    this.#parts.stream.pause();
-    this.#pausedLook ??= this.#parts.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
+    this.#options.stream.pause();
+    this.#pausedLook ??= this.#options.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
   }
 
   resumeReading(): void {
     this.#pausedLook?.cancel();
     this.#pausedLook = undefined;
-    if (this.#released === undefined) this.#parts.stream.resume();
+    if (this.#released === undefined) this.#options.stream.resume();
   }
 
   write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult> {
@@ -105,18 +105,18 @@ export class TtyDevice implements Device {
 
   async sendBreak(durationMs: number): Promise<void> {
     // The kernel takes TIOCSBRK on a PTY without a word and does nothing.
-    if (this.#parts.port.isPty) throw unsupported(this.path, 'break');
+    if (this.#options.port.isPty) throw unsupported(this.path, 'break');
     if (this.#break !== undefined) throw new LinesideError('PORT_IO', `${this.path}: a break is already being sent`);
     this.#control('break', (fd) => setBreak(fd, true));
     await new Promise<void>((done) => {
-      this.#break = { done, timer: this.#parts.clock.timer(durationMs, () => this.#endBreak()) };
+      this.#break = { done, timer: this.#options.clock.timer(durationMs, () => this.#endBreak()) };
     });
   }
 
   kernelCounters(): KernelCounters | undefined {
     if (this.#released !== undefined) return undefined;
     try {
-      return getCounters(this.#parts.guard.fd);
+      return getCounters(this.#options.guard.fd);
     } catch {
       return undefined;
     }
@@ -141,7 +141,7 @@ export class TtyDevice implements Device {
   }
 
   async #releaseOnce(why: LinesideError): Promise<void> {
-    const { guard, bound, stream, clock } = this.#parts;
+    const { guard, bound, stream, clock } = this.#options;
     this.#pausedLook?.cancel();
     this.#endBreak();
     this.#writer.end(why);
@@ -167,24 +167,24 @@ export class TtyDevice implements Device {
     if (current === undefined) return;
     this.#break = undefined;
     current.timer.cancel();
-    attempt(() => setBreak(this.#parts.guard.fd, false));
+    attempt(() => setBreak(this.#options.guard.fd, false));
     current.done();
   }
 
   #lookWhilePaused(): void {
     this.#pausedLook = undefined;
     try {
-      getTermios(this.#parts.guard.fd);
+      getTermios(this.#options.guard.fd);
     } catch (thrown) {
       return this.#lose(thrown instanceof Error ? thrown : new Error(messageOf(thrown)));
     }
-    this.#pausedLook = this.#parts.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
+    this.#pausedLook = this.#options.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
   }
 
   #control<T>(what: string, call: (fd: number) => T): T {
     if (this.#released !== undefined) throw new LinesideError('NOT_CONNECTED', `${this.path} is not open any more`);
     try {
-      return call(this.#parts.guard.fd);
+      return call(this.#options.guard.fd);
     } catch (thrown) {
       if (['ENOTTY', 'EINVAL'].includes(systemCode(thrown))) throw unsupported(this.path, what, thrown);
       throw new LinesideError('PORT_IO', `${this.path}: ${messageOf(thrown)}`, { cause: thrown });
