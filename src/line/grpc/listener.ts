@@ -6,9 +6,9 @@
 import { createServer, type Server as NetServer, type Socket } from 'node:net';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Server as NiceServer } from 'nice-grpc';
-import { AddressShare, clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { AddressShare, clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
