@@ -57,7 +57,7 @@ async function databases(): ReturnType<LoadDatabases> {
   const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreId }] = await Promise.all([
     import('./line/log/store/schema.ts'),
     import('./line/log/store/tables.ts'),
-    import('./hub/hub-migrations.ts'),
+    import('./hub/migrations.ts'),
     import('./hub/outbox/transaction.ts'),
   ]);
   return {
