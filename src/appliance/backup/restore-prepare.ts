@@ -111,7 +111,7 @@ function pathsOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: 
   const path = join(preparedPath(etcDir), basename(configFile));
   const { deviceId } = verified.list;
   const text = (): string | undefined => (existsSync(path) ? readFileSync(path, 'utf8') : undefined);
-  const read = (): DataPaths => dataPathsIn(loadText({ file: path, text: text() }, env, 'look'), etcDir);
+  const read = (): DataPaths => dataPathsIn(loadText({ file: path, text: text() }, env, 'locate'), etcDir);
   let paths = read();
   if (paths.deviceId !== deviceId) {
     // Made from the machine's own id where the file names none, and this is another machine or another card.
