@@ -18,7 +18,6 @@ export interface DataPaths {
 /** systemd gives the hub a directory of its own beside the line's; without systemd they share data.dir. */
 const hubSuffix = '-hub';
 
-/** What a backup needs of the configuration. */
 const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
 
 /** `warn` receives faults that a backup does not depend on. */

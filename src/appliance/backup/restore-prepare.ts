@@ -30,7 +30,6 @@ import { Names } from './backup-etc.ts';
 import { allowedPaths, type DataPaths, dataPathsIn } from './data-paths.ts';
 import { type Move, preparedPath } from './restore-swap.ts';
 
-/** Page cache while a database is checked. */
 const cacheKib = 4_096;
 const walLimitBytes = 4 * 1024 * 1024;
 
@@ -41,7 +40,6 @@ export interface KnownDatabase {
 }
 
 export interface PrepareOptions {
-  /** The backup, open for reading. */
   readonly fd: number;
   readonly verified: Verified;
   readonly configFile: string;

@@ -14,7 +14,6 @@ import { type Box, etc } from '../box.ts';
 
 export interface Surroundings {
   readonly tokens: readonly StoredToken[];
-  /** Names of the hub's secrets. */
   readonly secrets: ReadonlySet<string>;
 }
 

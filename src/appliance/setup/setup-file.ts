@@ -36,7 +36,6 @@ type Values = ReadonlyMap<string, unknown>;
 const SECRET_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 /** Of the certificate, which the setup file does not bring along. */
 const OWN_SECRET = 'tls.key';
-/** Names and addresses of time servers. */
 const SERVER = /^[A-Za-z0-9]([A-Za-z0-9.:-]{0,252})$/;
 const SECTIONS = ['box', 'network', 'network.wifi', 'ssh'];
 

@@ -111,7 +111,6 @@ const intros: Readonly<Record<string, readonly string[]>> = {
   ssh: [],
 };
 
-/** The commented setup.toml of a new card. */
 export function setupExample(): string {
   const lines = [...HEAD];
   for (const [section, intro] of Object.entries(intros)) {

@@ -35,7 +35,6 @@ function isSecret([first, second, third, ...more]: TomlPath): boolean {
   return first === 'network' && second === 'wifi' && third === 'psk' && more.length === 0;
 }
 
-/** A string that is neither the mark already nor empty. */
 function holdsMore(value: unknown): boolean {
   return typeof value === 'string' && value !== '' && value !== TAKEN;
 }

@@ -160,7 +160,6 @@ interface Wanted {
   readonly tokens: TokenPlan;
 }
 
-/** What can only be judged by both files and the box. */
 function judgeTogether(box: Box, applied: Applied, { setup, config, tokens, plan }: Wanted, faults: string[]): void {
   const secrets = plan?.secrets ?? storedSecrets(box);
   if (config !== undefined) {

@@ -40,7 +40,6 @@ export interface ServiceFacts {
   readonly units: Readonly<Record<string, 'active' | 'inactive'>> | undefined;
   readonly line: Answer;
   readonly hub: Answer;
-  /** Of this command. */
   readonly version: string;
 }
 
@@ -166,7 +165,6 @@ type LineAnswer =
       readonly json: unknown;
     };
 
-/** GetStatus over the Unix socket. */
 export async function lineStatus(
   clock: Clock,
   path: string,
@@ -214,7 +212,6 @@ function reasonsIn(body: string): string {
   }
 }
 
-/** A GET over the Unix socket. */
 export async function ask(
   clock: Clock,
   socketPath: string,
