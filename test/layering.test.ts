@@ -408,7 +408,6 @@ const pure = [
   'appliance/setup/setup-file.ts',
   'appliance/setup/setup-keys.ts',
   'appliance/setup/notices.ts',
-  'appliance/setup/setup-secrets.ts',
   'appliance/setup/token-specs.ts',
   'appliance/toml-text.ts',
 ];
