@@ -37,7 +37,6 @@ import {
   settled,
   subscribe,
   subscription,
-  urlOf,
   webhookStatus,
   webhooksConfig,
 } from './webhooks-support.ts';
@@ -278,34 +277,6 @@ describe('webhooks', { concurrency: true }, () => {
   });
 
   describe('what is under way', { concurrency: true }, () => {
-    test('goes to the new URL on its next attempt, with its old name and bytes; what comes later has the new name', async () => {
-      await dictionary(api, 'moved');
-      await receiver.script([{ fault: 'hang', status: 503 }], '/old');
-      const { id } = await subscribe(api, receiver, 'old', { dictionaries: ['moved'] });
-      await create(api, 'moved', 'first', {});
-      const [first] = await receiver.received(1, '/old');
-      const changed = await patch(api, id, { url: urlOf(receiver, '/new'), name: 'the new name' });
-      assert.deepEqual([changed.name, changed.version], ['the new name', 2]);
-      await create(api, 'moved', 'second', {});
-      const second = await told('/new', 'second');
-      await receiver.release('/old');
-      const moved = await told('/new', 'first');
-      assert.deepEqual([moved.raw, moved.header['x-service-subscription']], [first?.raw, 'old']);
-      assert.deepEqual(
-        [second.body?.subscriptionName, second.header['x-service-subscription']],
-        ['the new name', 'the new name'],
-      );
-      const deliveries = await settled(api, id);
-      assert.deepEqual(
-        deliveries.map(({ state, attempts }) => [state, attempts]),
-        [
-          ['delivered', 2],
-          ['delivered', 1],
-        ],
-      );
-      assert.equal(receiver.requests('/old').length, 1);
-    });
-
     test('ends at once where the subscription is deleted, and what waits for it is never sent', async () => {
       await dictionary(api, 'ended');
       await receiver.script([{ fault: 'hang', times: 10 }], '/deleted');
@@ -329,40 +300,6 @@ describe('webhooks', { concurrency: true }, () => {
       await refused(404, 'NOT_FOUND', api.get(`${HOOKS}/deliveries/${waiting?.deliveryId ?? ''}`));
       await refused(404, 'NOT_FOUND', api.post(`${HOOKS}/deliveries/${waiting?.deliveryId ?? ''}/resend`, {}));
       await refused(404, 'NOT_FOUND', api.send('DELETE', `${HOOKS}/subscriptions/${id}`));
-    });
-
-    test('waits, as no attempt, while the subscription is not active; what happens meanwhile is never sent', async () => {
-      await dictionary(api, 'paused');
-      await receiver.script([{ fault: 'hang' }], '/paused');
-      const { id } = await subscribe(api, receiver, 'paused', { dictionaries: ['paused'] });
-      const other = await subscribe(api, receiver, 'not-paused', { dictionaries: ['paused'] });
-      await create(api, 'paused', 'before', {});
-      await told('/paused', 'before');
-      await patch(api, id, { active: false });
-      const [cut] = receiver.requests('/paused');
-      const end = await until(
-        'the attempt is given up',
-        () => cut && receiver.requests().find((one) => one.n === cut.n)?.end,
-      );
-      assert.equal(end.how, 'gone');
-      await create(api, 'paused', 'meanwhile', {});
-      await told('/not-paused', 'meanwhile');
-      await settled(api, other.id);
-      const [waiting, ...none] = await deliveriesOf(api, id);
-      assert.deepEqual([waiting?.state, waiting?.attempts, none], ['pending', 0, []]);
-      await patch(api, id, { active: true });
-      await create(api, 'paused', 'after', {});
-      const deliveries = await settled(api, id);
-      assert.deepEqual(eventsBy(receiver, '/paused', deliveries).flat(), [
-        'paused:before 1 created',
-        'paused:after 1 created',
-      ]);
-      assert.deepEqual(
-        deliveries.map(({ attempts }) => attempts),
-        [1, 1],
-      );
-      const again = receiver.requests('/paused').find(({ n }) => n !== cut?.n);
-      assert.deepEqual(again?.raw, cut?.raw);
     });
 
     test('is signed by the new secret on its next attempt, and by the old one as well within the grace', async () => {

@@ -20,7 +20,6 @@ import {
   hasEnded,
   SECRET,
   subscribe,
-  urlOf,
   webhookStatus,
   webhooksConfig,
 } from './webhooks-support.ts';
@@ -178,37 +177,7 @@ describe('webhooks', { concurrency: true }, () => {
     await failing.listen(false);
     await failing.listen(true);
   }
-
-  test('many that do not answer delay no other', async () => {
-    await dictionary(api, 'lively');
-    const dead = Array.from({ length: 20 }, (_, n) => `dead-${n}`);
-    await receiver.script([{ fault: 'hang', times: 100_000 }], '/dead');
-    const ids: string[] = [];
-    for (const name of dead) {
-      const more = { dictionaries: ['lively'], url: urlOf(receiver, '/dead') };
-      ids.push((await subscribe(api, receiver, name, more)).id);
-    }
-    const { id } = await subscribe(api, receiver, 'lively', { dictionaries: ['lively'] });
-    const changedAt: number[] = [];
-    for (let n = 0; n < 41; n += 1) {
-      await create(api, 'lively', `${n}`, {});
-      changedAt.push(nowS());
-      await receiver.received(n + 1, '/lively');
-    }
-    const delays = receiver.requests('/lively').map(({ at }, n) => at - (changedAt[n] ?? 0));
-    const median = delays.toSorted((a, b) => a - b)[20] ?? Number.NaN;
-    // Only before anything was known of the dead ones may one of them have had a place that was wanted.
-    assert.ok(median < TIMEOUT_MS / 1_000 / 2, `half of the changes came after more than ${median} s`);
-    assert.ok(receiver.requests('/dead').length >= dead.length);
-    for (const one of ids) await expect(204, api.send('DELETE', `${HOOKS}/subscriptions/${one}`));
-    assert.ok((await deliveriesOf(api, id)).every(({ attempts }) => attempts === 1));
-  });
 });
-
-/** By the clock that the subscriber's times are by. */
-function nowS(): number {
-  return Number(process.hrtime.bigint()) / 1e9;
-}
 
 /** No attempt came before its time; `answerS`: how long the subscriber took to answer each. */
 function assertTimes(path: string, answerS: number): void {
