@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
-import { Inventory, type Port } from '../line/port/inventory.ts';
+import { createInventory } from '../line/port/inventory.ts';
 import { parseTokens, type StoredToken } from '../shared/auth/tokens.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
@@ -27,6 +27,7 @@ export const machineRoots = {
   run: '/run',
 };
 
+/** The configuration as it was found. */
 export interface ConfigFile {
   readonly file: string;
   /** 'defaults': there is no file where the usual one would be, which is none to complain about. */
@@ -59,6 +60,7 @@ export interface CheckContext {
   readonly tokens: Tokens;
 }
 
+/** A check with the configuration known. */
 export type ConfiguredContext = CheckContext & { readonly config: Config };
 
 /** One check, declared beside what it reads and judges. */
@@ -166,9 +168,10 @@ export function isOnNetwork(config: Config | undefined): boolean {
   return isExposed([...(config?.grpc.listen ?? []), ...(config?.http.listen ?? [])]);
 }
 
-export function portsOf({ config, roots }: CheckContext): Promise<readonly Port[]> {
+/** The serial ports as the line lists them. */
+export function portsOf({ config, roots }: CheckContext): ReturnType<ReturnType<typeof createInventory>['list']> {
   const { sys: sysRoot, dev: devRoot, proc: procRoot } = roots;
-  return new Inventory({ sysRoot, devRoot, procRoot, extraPorts: config?.serial.extraPorts ?? [] }).list();
+  return createInventory({ sysRoot, devRoot, procRoot, extraPorts: config?.serial.extraPorts ?? [] }).list();
 }
 
 /** Who reads it: systemd hands each unit the files of a directory of its own. */
@@ -179,10 +182,11 @@ function ownerOfKey(path: string): 'line' | 'hub' {
 }
 
 /** Where a file is that a key names; a credential's is in the directory that systemd reads it from. */
-function fileBehind(path: string, written: string): string {
+export function fileBehind(path: string, written: string): string {
   return isCredential(written) ? `${credentialDirs[ownerOfKey(path)]}/${written.slice('credential:'.length)}` : written;
 }
 
+/** Every key that names a file, and names one now. */
 export function namedFiles({ configFile, config }: CheckContext): { readonly key: string; readonly file: string }[] {
   if (config === undefined) return [];
   return [...configFile.settings].flatMap(([key, { value }]) => {

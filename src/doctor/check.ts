@@ -38,6 +38,7 @@ export function skipped(found: string, todo = ''): Finding {
   return { state: 'skipped', found, todo };
 }
 
+/** What only root may see. */
 export function needsRoot(what: string): Finding {
   return skipped(`${what} cannot be seen by this user`, 'Run it as root.');
 }
@@ -51,6 +52,7 @@ export function worst(findings: readonly Pick<Finding, 'state'>[]): State {
 
 const stateWidth = 9;
 
+/** A check's lines, with its name once. */
 export function checkLines({ title, findings }: Pick<Checked, 'title' | 'findings'>, titleWidth: number): string {
   return findings
     .map(({ state, found, todo }, index) => {
@@ -61,6 +63,7 @@ export function checkLines({ title, findings }: Pick<Checked, 'title' | 'finding
     .join('');
 }
 
+/** The last line. */
 export function summaryLine(checks: readonly Pick<Checked, 'state' | 'title'>[]): string {
   const titles = (state: State): string[] => checks.filter((one) => one.state === state).map(({ title }) => title);
   const [bad, odd] = [titles('failed'), titles('warning')];

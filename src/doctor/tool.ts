@@ -49,6 +49,7 @@ export function runTool(
   });
 }
 
+/** Keeps the last bytes. */
 class Tail {
   readonly #limit: number;
   #parts: Buffer[] = [];

@@ -7,7 +7,7 @@ import type { Alert } from '../../shared/base/alerts.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type ExpectedVersion, isExpected } from '../../shared/base/expected-version.ts';
 import type { Page, PageRequest } from '../outbox/paging.ts';
-import { parseUrl } from '../webhooks/egress/url.ts';
+import { parseUrl } from '../webhooks/egress/endpoint.ts';
 import type {
   Attempt,
   Caller,
@@ -24,7 +24,12 @@ import type {
   WebhookAdmin,
   WebhookStatus,
 } from '../webhooks/face.ts';
-import { changeReasonFaults, patchFaults, requestFaults, rotationFaults } from '../webhooks/subscriptions/rules.ts';
+import {
+  changeReasonFaults,
+  patchFaults,
+  requestFaults,
+  rotationFaults,
+} from '../webhooks/subscriptions/subscription.ts';
 
 const at = '2026-03-01T09:30:00+00:00';
 
@@ -186,7 +191,7 @@ export class FakeWebhooks implements WebhookAdmin {
   }
   async testPing(request: PingRequest): Promise<PingResult> {
     this.#note('testPing', request.url, request.secret.length);
-    refuse(request.secret.length < 16 ? ['secret: must have 16 to 1024 bytes'] : []);
+    refuse(request.secret.length < 16 ? ['/secret must have 16 to 1024 bytes in UTF-8'] : []);
     return this.pinged;
   }
   status(): WebhookStatus {

@@ -48,7 +48,7 @@ export interface SubscriptionView extends Filter {
   readonly blocked: string;
 }
 
-/** As it came, types checked, contents not: the room tells every fault at once. */
+/** As it came, types checked, contents not: every fault is reported at once. */
 export interface SubscriptionRequest {
   readonly name: string;
   readonly url: string;
@@ -147,7 +147,7 @@ export interface WebhookStatus {
   readonly unplannedEvents: number;
   /** Pending and retrying. */
   readonly waiting: number;
-  /** How long the delivery that is due longest has been due, in seconds; 0: none is due. */
+  /** By how many seconds the oldest due delivery is overdue; 0: none is due. */
   readonly oldestDueSeconds: number;
   readonly inFlight: number;
   readonly rejected: number;

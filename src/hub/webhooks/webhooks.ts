@@ -8,19 +8,20 @@ import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { webhookRules } from './alerts.ts';
 import { BodySource } from './delivery/body-source.ts';
-import { createDispatcher, type Dispatcher } from './delivery/dispatcher.ts';
-import { createPlanner, type Planner } from './delivery/planner.ts';
-import { createRouteLook } from './delivery/routes.ts';
-import { createEgress } from './egress/guard.ts';
+import { Dispatcher } from './delivery/dispatcher.ts';
+import { hasRoute, RemoteHosts } from './delivery/offline.ts';
+import { Planner } from './delivery/planner.ts';
+import { EgressGuard } from './egress/guard.ts';
 import { createPinger } from './egress/ping.ts';
-import { RemoteHosts } from './egress/remotes.ts';
-import { createSender } from './egress/sender.ts';
+import { Resolver } from './egress/resolver.ts';
+import { Sender } from './egress/sender.ts';
 import type { WebhookAdmin, WebhookStatus } from './face.ts';
-import type { Consumers, SubscriptionCache } from './parts.ts';
+import { type Boot, Progress, RunningTime } from './progress.ts';
+import { Resend } from './review/resend.ts';
 import { RetainedEvents } from './review/retained-events.ts';
-import { createRetention } from './review/retention.ts';
-import { createReview } from './review/review.ts';
-import { type Boot, createRunningTime, storedRunning } from './running-time.ts';
+import { Retention } from './review/retention.ts';
+import { Review } from './review/review.ts';
+import type { Consumers, SubscriptionSource } from './subscriptions/cache.ts';
 import { openSubscriptions } from './subscriptions/subscriptions.ts';
 
 export interface WebhooksOptions {
@@ -47,10 +48,10 @@ export interface WebhooksOptions {
   readonly logger: Logger;
 }
 
-/** What has to turn as long as webhooks run. */
+/** A loop that must run as long as webhooks run. */
 interface WebhookLoop {
   readonly name: string;
-  /** Throws where it has stalled. */
+  /** Throws if it has stalled. */
   readonly check: () => void;
 }
 
@@ -60,22 +61,23 @@ export interface Webhooks {
   /** No outbox event above this may be removed yet. */
   keepAbove(): number;
   start(): void;
-  /** Attempts under way are given up and stay due; what has ended is committed. At most some 5 s. */
+  /** Attempts under way are cancelled and stay due; results are committed. At most some 5 s. */
   stop(): Promise<void>;
 }
 
 /** Answers of subscribers that did not accept, kept for review: 16,000 whole ones of 4 KiB. */
 const maxAnswerBytes = 64 * 1024 * 1024;
-/** Of a small refdata.db: they are never what leaves no room for changes. */
+/** Of a small refdata.db: answers never take the room of changes. */
 const answerShare = 1 / 16;
 
 /** Nothing is sent before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openWebhooks(options: WebhooksOptions): Webhooks {
   const { store, clock, logger, maxBytes, scheduleS } = options;
   const { connection } = store;
-  const egress = createEgress({ rules: options, clock });
-  const sender = createSender({ ...options, egress });
-  const running = createRunningTime({ row: storedRunning(connection), boot: machineBoot() });
+  const resolver = new Resolver(clock);
+  const egress = new EgressGuard({ ...options, resolver });
+  const sender = new Sender({ ...options, egress, resolver });
+  const running = new RunningTime(new Progress(connection).running(), machineBoot());
   const bodies = new BodySource(connection);
 
   const cache = openSubscriptions({
@@ -85,23 +87,25 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     planner: { caughtUp: () => caughtUp(), cursor: () => planner.cursor() },
   });
   const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
-  const planner = createPlanner({ store, cache, running, clock, logger, randomHex, firstDelayS: scheduleS[0] ?? 0 });
+  const planner = new Planner({ store, cache, running, clock, logger, randomHex, firstDelayS: scheduleS[0] ?? 0 });
   let started = false;
   /** Before the start the consumers are not known: what a change had planned then would be planned for none of them. */
   const caughtUp = async (): Promise<void> => {
     if (!started) throw notStarted();
     return planner.caughtUp();
   };
-  const kept = new RetainedEvents(connection, () => planner.cursor());
-  const remotes = new RemoteHosts({ ...options, cache, egress });
+  const retained = new RetainedEvents(connection, () => planner.cursor());
+  const remotes = new RemoteHosts({ ...options, cache, egress, resolver });
   const parts = { ...options, cache, bodies, sender, running };
-  const dispatcher = createDispatcher({ ...parts, remotes, online: createRouteLook() });
-  planner.onPlanned((subscriptionIds, count) => dispatcher.planned(subscriptionIds, count));
-  const retention = createRetention({
+  const dispatcher = new Dispatcher({ ...parts, remotes, online: hasRoute });
+  planner.onPlanned((subscriptionIds) => dispatcher.planned(subscriptionIds));
+  const retention = new Retention({
     ...parts,
     maxAnswerBytes: Math.min(maxAnswerBytes, maxBytes * answerShare),
     onRemoved: () => dispatcher.dropped(),
   });
+  const review = new Review(parts);
+  const resend = new Resend({ ...parts, review, dispatcher, retained });
 
   const status = (): WebhookStatus => {
     return {
@@ -117,18 +121,17 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   return {
     admin: {
       ...methodsOf(cache, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
-      ...methodsOf(createReview({ store, cache, bodies, running, dispatcher, retained: kept }), [
-        'deliveries',
-        'delivery',
-        'resend',
-        'resendAll',
-      ]),
+      ...methodsOf(review, ['deliveries', 'delivery']),
+      ...methodsOf(resend, ['resend', 'resendAll']),
       testPing: createPinger({ ...options, sender, egress, now: () => store.now(), randomHex }),
       status,
       alerts: () => alerts.look(status(), clock.monoMs()),
     },
-    loops: loopsOf(planner, dispatcher),
-    keepAbove: () => kept.keepAbove(),
+    loops: [
+      { name: 'the planner of webhooks', check: () => planner.assertAlive() },
+      { name: 'the dispatcher of webhooks', check: () => dispatcher.assertAlive() },
+    ],
+    keepAbove: () => retained.keepAbove(),
     start() {
       if (stopped) return;
       started = true;
@@ -138,7 +141,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     },
     async stop() {
       stopped = true;
-      retention.stop();
+      await retention.stop();
       await planner.stop();
       await dispatcher.stop();
       sender.close();
@@ -147,7 +150,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
 }
 
 function countsOf(
-  cache: SubscriptionCache,
+  cache: SubscriptionSource,
 ): Pick<WebhookStatus, 'subscriptions' | 'activeSubscriptions' | 'blockedSubscriptions'> {
   const all = cache.all();
   const active = all.filter((one) => one.active);
@@ -155,15 +158,8 @@ function countsOf(
   return { subscriptions: all.length, activeSubscriptions: active.length, blockedSubscriptions: blocked.length };
 }
 
-function loopsOf(planner: Planner, dispatcher: Dispatcher): readonly WebhookLoop[] {
-  return [
-    { name: 'the planner of webhooks', check: () => planner.assertAlive() },
-    { name: 'the dispatcher of webhooks', check: () => dispatcher.assertAlive() },
-  ];
-}
-
 function notStarted(): LinesideError {
-  return new LinesideError('NOT_READY', 'webhooks have not started: it is not known yet who the consumers are', {
+  return new LinesideError('NOT_READY', 'webhooks have not started: the consumers are not known yet', {
     hint: 'The tokens file (auth.tokens_file) has not been readable since the start: the log says why.',
   });
 }

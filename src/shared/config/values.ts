@@ -15,7 +15,7 @@ export interface Setting {
 /** By the key's path. */
 export type Settings = ReadonlyMap<string, Setting>;
 
-export type CheckedValue = { readonly value: Value } | { readonly fault: string };
+export type Judged = { readonly value: Value } | { readonly fault: string };
 
 /** The keywords of a TypeBox schema that are read here; TypeBox's own checker would cost the line's process 5 MB. */
 interface Schema {
@@ -34,13 +34,13 @@ interface Schema {
 }
 
 /** A value as TOML gave it. */
-export function checkValue(schema: Schema, raw: unknown): CheckedValue {
-  if (schema.anyOf !== undefined) return checkAny(schema.anyOf, raw);
+export function judge(schema: Schema, raw: unknown): Judged {
+  if (schema.anyOf !== undefined) return judgeAny(schema.anyOf, raw);
   if (schema.const !== undefined) return raw === schema.const ? { value: raw } : unlike(schema, raw);
-  if (schema.enum !== undefined) return checkChoice(schema, schema.enum, raw);
+  if (schema.enum !== undefined) return judgeChoice(schema, schema.enum, raw);
   switch (schema.type) {
     case 'string':
-      return checkText(schema, raw);
+      return judgeText(schema, raw);
     case 'integer':
       return typeof raw === 'number' && Number.isInteger(raw) && isWithin(schema, raw)
         ? { value: raw }
@@ -48,13 +48,13 @@ export function checkValue(schema: Schema, raw: unknown): CheckedValue {
     case 'boolean':
       return typeof raw === 'boolean' ? { value: raw } : unlike(schema, raw);
     case 'array':
-      return checkList(schema, raw);
+      return judgeList(schema, raw);
     default:
       throw new TypeError(`no rule for a schema of type ${schema.type}`);
   }
 }
 
-function unlike(schema: Schema, raw: unknown): CheckedValue {
+function unlike(schema: Schema, raw: unknown): Judged {
   return { fault: `must be ${wanted(schema)}, not ${show(raw)}` };
 }
 
@@ -73,15 +73,15 @@ function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, value: nu
   return value >= minimum && value <= maximum;
 }
 
-function checkAny(schemas: readonly Schema[], raw: unknown): CheckedValue {
+function judgeAny(schemas: readonly Schema[], raw: unknown): Judged {
   for (const schema of schemas) {
-    const checked = checkValue(schema, raw);
-    if ('value' in checked) return checked;
+    const judged = judge(schema, raw);
+    if ('value' in judged) return judged;
   }
   return unlike({ anyOf: schemas }, raw);
 }
 
-function checkText(schema: Schema, raw: unknown): CheckedValue {
+function judgeText(schema: Schema, raw: unknown): Judged {
   if (typeof raw !== 'string') return unlike(schema, raw);
   if (raw.includes('\0')) return { fault: 'must not contain a NUL' };
   const { pattern, errorMessage = `must look like ${pattern}` } = schema;
@@ -90,15 +90,15 @@ function checkText(schema: Schema, raw: unknown): CheckedValue {
   return { value: raw };
 }
 
-function checkChoice(schema: Schema, choices: readonly string[], raw: unknown): CheckedValue {
+function judgeChoice(schema: Schema, choices: readonly string[], raw: unknown): Judged {
   // stop_bits = 2 means what it says, quotes or not.
   const value = typeof raw === 'number' ? String(raw) : raw;
   return typeof value === 'string' && choices.includes(value) ? { value } : unlike(schema, raw);
 }
 
-function checkList(schema: Schema, raw: unknown): CheckedValue {
+function judgeList(schema: Schema, raw: unknown): Judged {
   if (!Array.isArray(raw)) return unlike(schema, raw);
-  if (schema.items?.type === 'integer') return checkNumbers(schema, schema.items, raw);
+  if (schema.items?.type === 'integer') return judgeNumbers(schema, schema.items, raw);
   const items: string[] = [];
   for (const item of raw) {
     if (typeof item !== 'string' || item === '') return { fault: `must hold strings only, not ${show(item)}` };
@@ -107,11 +107,7 @@ function checkList(schema: Schema, raw: unknown): CheckedValue {
   return { value: items };
 }
 
-function checkNumbers(
-  { minItems = 0, maxItems = Infinity }: Schema,
-  item: Schema,
-  raw: readonly unknown[],
-): CheckedValue {
+function judgeNumbers({ minItems = 0, maxItems = Infinity }: Schema, item: Schema, raw: readonly unknown[]): Judged {
   if (raw.length < minItems || raw.length > maxItems) {
     return { fault: `must hold ${minItems} to ${maxItems} numbers, not ${raw.length}` };
   }
@@ -126,9 +122,9 @@ function checkNumbers(
 }
 
 /** A value as the environment gave it: text, to be read as the key's type. */
-export function fromEnvironment(schema: KeySchema, text: string): CheckedValue {
+export function fromEnvironment(schema: KeySchema, text: string): Judged {
   if (schema['x-file-only'] === true) return { fault: 'can only be set in the file' };
-  return checkValue(schema, read(schema, text));
+  return judge(schema, read(schema, text));
 }
 
 function read(schema: Schema, text: string): unknown {

@@ -1,6 +1,5 @@
 /** Operations: the outbox and its dead letters, the audit, the alerts, the machine. */
-import { AuditQuery, DeadLetterParams } from '../schemas/operations.ts';
-import { Body, Query } from '../schemas/refdata.ts';
+import { Body, Params, Query } from '../schemas.ts';
 import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
 
 export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch, upstream }: RouteParts): void {
@@ -31,7 +30,7 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     ofOutbox(`POST /api/v1/admin/outbox/dead-letters/:id/${step}`, {
       id,
       summary,
-      params: DeadLetterParams,
+      params: Params.deadLetter,
       body: Body.reason,
       answer: { status: 204, what },
       problems: ['CONFLICT'],
@@ -41,7 +40,7 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
   routes('audit')('GET /api/v1/admin/audit', {
     id: 'listAudit',
     summary: 'List who did what, newest first',
-    query: AuditQuery,
+    query: Query.audit,
     answer: { what: 'Audit records.', listOf: 'AuditRecord' },
     handle: ({ query }) => outbox.audit(query.action, pageOf(query)),
   });

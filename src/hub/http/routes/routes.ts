@@ -5,7 +5,7 @@ import { operationRoutes } from './operations.ts';
 import { dictionaryRoutes, draftRoutes, recordRoutes } from './refdata.ts';
 import { type App, type RouteParts, routesOf } from './route.ts';
 import { consoleRoutes, serviceRoutes } from './service.ts';
-import { deliveryRoutes, subscriptionRoutes } from './webhooks.ts';
+import { webhookRoutes } from './webhooks.ts';
 
 const all = [
   serviceRoutes,
@@ -16,8 +16,7 @@ const all = [
   operationRoutes,
   lineRoutes,
   lineLogRoutes,
-  subscriptionRoutes,
-  deliveryRoutes,
+  webhookRoutes,
 ];
 
 export async function registerRoutes(app: App, parts: RouteParts): Promise<void> {

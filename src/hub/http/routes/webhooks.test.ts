@@ -355,7 +355,7 @@ describe('the test-ping over HTTP', () => {
     const { ask, webhooks } = await startTestServer(t);
     assert.deepEqual((await ask('POST', ping)).json.reasons, ['url is missing', 'secret is missing']);
     const short = { url: wanted.url, secret: 'short' };
-    assert.deepEqual((await ask('POST', ping, short)).json.reasons, ['secret: must have 16 to 1024 bytes']);
+    assert.deepEqual((await ask('POST', ping, short)).json.reasons, ['/secret must have 16 to 1024 bytes in UTF-8']);
     assert.deepEqual((await ask('POST', ping, { ...short, name: 'ERP' })).json.reasons, [
       'the body has no field "name"; it may have: url, secret',
       'secret must have at least 16 characters',

@@ -1,8 +1,9 @@
 /** What is stored of an attempt, as values. Pure. */
 import type { Instant } from '../../../shared/base/instant.ts';
-import type { Outcome, PendingDelivery, RunMs } from '../parts.ts';
-import type { AfterRow, AttemptRow } from './delivery-rows.ts';
-import { nextOf } from './policy.ts';
+import { failedOutcome, type Outcome } from '../egress/outcome.ts';
+import type { RunMs } from '../progress.ts';
+import type { AfterRow, AttemptRow, PendingDelivery } from './delivery-rows.ts';
+import { nextOf } from './schedule.ts';
 
 export interface AttemptResult {
   readonly delivery: PendingDelivery;
@@ -61,15 +62,13 @@ export function undeliverable(delivery: PendingDelivery, unavailable: string, { 
   };
 }
 
-/** A sender has broken its promise never to reject. The attempt counts, so that a fault that stays does not go on for ever. */
-export function truncated(message: string, elapsedMs: number): Outcome {
-  return {
-    status: undefined,
+/** A sender has broken its promise never to reject. The attempt counts, so that a permanent fault does not repeat for ever. */
+export function rejectedSender(error: string, elapsedMs: number): Outcome {
+  const failure = {
     cause: 'connect',
-    message: `the attempt broke off: ${message}`,
-    answer: Buffer.alloc(0),
-    elapsedMs,
+    message: `the attempt was aborted: ${error}`,
     reasons: [],
     unreached: false,
-  };
+  } as const;
+  return failedOutcome(failure, undefined, elapsedMs);
 }

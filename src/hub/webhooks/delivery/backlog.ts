@@ -1,29 +1,24 @@
 /**
  * What waits, as the dispatcher reads it: one delivery at a time when it is taken, however many there are. Whose turn it is
- * it does not know. What cannot be read is tried again later, for each subscription by itself.
+ * it does not know. What cannot be read is tried again later, for each subscription separately.
  */
-import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
+import { messageOf } from '../../../shared/base/errors.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import { storageError } from '../../outbox/storage-errors.ts';
-import {
-  deliveryIdOf,
-  type Message,
-  type PendingDelivery,
-  type RunMs,
-  type Secrets,
-  type Subscription,
-  type SubscriptionCache,
-} from '../parts.ts';
-import { type Bodies, madeBody } from './body-made.ts';
-import type { DispatchRows } from './delivery-rows.ts';
-import { NextDueCache } from './next-due-cache.ts';
+import type { Message } from '../egress/sender.ts';
+import type { RunMs } from '../progress.ts';
+import { storeFailure } from '../storage-failure.ts';
+import type { SubscriptionSource } from '../subscriptions/cache.ts';
+import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
+import type { BodySource } from './body-source.ts';
+import { type DeliveryRows, deliveryIdOf, type PendingDelivery } from './delivery-rows.ts';
+import { NextDueCache } from './schedule.ts';
 
 export interface BacklogOptions {
   readonly store: ChangeStore;
-  readonly rows: DispatchRows;
-  readonly cache: SubscriptionCache;
-  readonly bodies: Bodies;
+  readonly rows: DeliveryRows;
+  readonly cache: SubscriptionSource;
+  readonly bodies: Pick<BodySource, 'bodyOf' | 'templateOf'>;
   readonly logger: Logger;
 }
 
@@ -46,7 +41,7 @@ export interface Change {
   readonly halfOpen: readonly number[];
 }
 
-/** The book blocks a subscription whose secret cannot be read; where it has not said so, it is asked again after so long. */
+/** The cache blocks a subscription whose secret cannot be read; where it does not yet, it is asked again after so long. */
 const unreadableSecretMs = 60_000;
 /** Deliveries read at a time, of each subscription: to read one passes over all in hand, which is half of what a delivery costs. */
 const readAhead = 16;
@@ -67,7 +62,7 @@ export class Backlog {
     this.#o = options;
   }
 
-  /** All is looked at again: the subscriptions may have changed. */
+  /** Everything is read again: the subscriptions may have changed. */
   refreshAll(): void {
     this.#stale = true;
     this.#ahead.clear();
@@ -134,7 +129,7 @@ export class Backlog {
   }
 
   #made(delivery: PendingDelivery, runMs: RunMs): Claim | undefined {
-    const { store, cache, bodies } = this.#o;
+    const { cache, bodies } = this.#o;
     const id = delivery.subscriptionId;
     const subscription = this.#served.get(id);
     const secrets = cache.secrets(id, runMs);
@@ -143,7 +138,7 @@ export class Backlog {
       return undefined;
     }
     const closed = this.#closedTo(subscription, delivery);
-    const made = closed === '' ? madeBody(bodies, store.connection, delivery) : { unavailable: closed };
+    const made = closed === '' ? bodies.bodyOf(delivery) : { unavailable: closed };
     if ('unavailable' in made) return { delivery, ...made };
     return { delivery, subscription, secrets, message: { deliveryId: deliveryIdOf(delivery), ...made } };
   }
@@ -175,8 +170,7 @@ export class Backlog {
   /** Said once, until it can be read again; damage is the store's to know. */
   couldNotRead(thrown: unknown): void {
     const { store, logger } = this.#o;
-    const error = storageError(thrown);
-    if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') store.reportDamage(error.message);
+    const error = storeFailure(store, thrown);
     if (!this.#unreadable) logger.warn('webhook deliveries could not be read', { error: messageOf(error) });
     this.#unreadable = true;
   }

@@ -1,141 +1,178 @@
-/** The bodies of deliveries: made of the outbox's events by the delivery's form, or as they were kept for review. */
+/**
+ * The bodies of deliveries: made of the outbox's events by the delivery's body template, or as they were kept. What is wrong
+ * with one delivery alone must not stop the others.
+ */
 import { deflateSync, inflateSync } from 'node:zlib';
+import { messageOf, systemCode } from '../../../shared/base/errors.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
-import type { Action, Category, Scope } from '../../outbox/event.ts';
-import { type BodyTemplate, deliveryIdOf, type PendingDelivery } from '../parts.ts';
-import { recordCategory } from '../subscriptions/filter.ts';
-import { renderBody, type StoredEvent } from './body.ts';
-
-/** What webhook_bodies holds of a body. Bodies repeat the same names: some tenth of the bytes. */
-export function deflateBody(body: Buffer): Buffer {
-  return deflateSync(body);
-}
-
-/** Throws where it is none. */
-export function inflateBody(stored: Buffer): Buffer {
-  return inflateSync(stored);
-}
+import type { Filter } from '../face.ts';
+import { type FilterColumns, filterColumns, filterIn, recordCategory } from '../subscriptions/filter.ts';
+import { type BodyTemplate, renderBody, renderer, type StoredEvent } from './body.ts';
+import { deliveryIdOf, type PendingDelivery } from './delivery-rows.ts';
 
 export interface DeliveryBody {
   readonly subscriptionName: string;
   readonly body: Buffer;
 }
 
-/** Forms in memory. A filter of 1,000 long names is some 128 KiB, the usual one less than 1. */
+/** Why a delivery has no body. */
+export interface NoBody {
+  readonly unavailable: string;
+}
+
+/** Body templates in memory. A filter of 1,000 long names is some 128 KiB, the usual one less than 1. */
 const maxTemplates = 64;
 
-type Range = Pick<PendingDelivery, 'firstEvent' | 'lastEvent'>;
-type Lists = Pick<TemplateRow, 'scopes' | 'dictionaries' | 'actions' | 'categories'>;
+type BodyKey = Pick<PendingDelivery, 'id' | 'nonce' | 'templateId' | 'firstEvent' | 'lastEvent' | 'occurredAt'>;
 
 interface CachedTemplate {
   readonly template: BodyTemplate;
-  /** As they are stored. */
-  readonly lists: Lists;
+  readonly columns: FilterColumns;
 }
 
-interface DeliveryRow {
-  readonly events: number;
-  readonly frozen: Buffer | null;
-}
-
-interface TemplateRow {
+interface TemplateRow extends FilterColumns {
   readonly id: number;
   readonly subscriptionId: number;
   readonly renderer: number;
   readonly name: string;
-  readonly scopes: string;
-  readonly dictionaries: string | null;
-  readonly actions: string | null;
-  readonly categories: string | null;
 }
 
+interface DeliveryRow {
+  readonly events: number;
+  readonly kept: Buffer | null;
+}
+
+/** What makes deliveries alike: `scopes` of `filter` may be fewer than the subscription's. */
+type Named = Filter & { readonly name: string };
+
 export class BodySource {
-  readonly #delivery;
-  readonly #template;
-  readonly #ids;
-  readonly #event;
-  readonly #templates = new Map<number, CachedTemplate>();
+  readonly #connection: Connection;
+  readonly #sql: ReturnType<typeof statements>;
+  readonly #cached = new Map<number, CachedTemplate>();
 
   constructor(connection: Connection) {
-    this.#delivery = connection.prepare<[number], DeliveryRow>(
-      `SELECT d.events, b.body AS frozen FROM webhook_deliveries d LEFT JOIN webhook_bodies b ON b.delivery_id = d.id
+    this.#connection = connection;
+    this.#sql = statements(connection);
+  }
+
+  /**
+   * A delivery's body, the same bytes each time, or in words why there is none. Throws where refdata.db cannot be read for
+   * the moment: then it is not known yet.
+   */
+  bodyOf(delivery: BodyKey): DeliveryBody | NoBody {
+    try {
+      return this.#bodyOf(delivery) ?? { unavailable: 'the events of this delivery are not kept any more' };
+    } catch (error) {
+      if (systemCode(error).startsWith('SQLITE_') || !this.#connection.open) throw error;
+      return { unavailable: `the body of this delivery cannot be made: ${messageOf(error)}` };
+    }
+  }
+
+  /** undefined: its events, or some of them, are gone. */
+  #bodyOf(delivery: BodyKey): DeliveryBody | undefined {
+    const cached = this.#template(delivery.templateId);
+    const stored = this.#sql.delivery.get(delivery.id);
+    if (cached === undefined || stored === undefined) return undefined;
+    const { template, columns } = cached;
+    if (stored.kept !== null) return { subscriptionName: template.name, body: inflateSync(stored.kept) };
+    const { firstEvent, lastEvent, occurredAt } = delivery;
+    // Mostly a transaction is one event, which was planned because the filter takes it.
+    const isOne = firstEvent === lastEvent && stored.events === 1;
+    const ids = isOne ? [firstEvent] : this.#sql.eventIds.all({ firstEvent, lastEvent, ...columns });
+    const events = ids.map((id) => this.#sql.event.get(id)).filter((event) => event !== undefined);
+    if (events.length !== stored.events) return undefined;
+    const body = renderBody(template, { deliveryId: deliveryIdOf(delivery), occurredAt }, events);
+    return { subscriptionName: template.name, body };
+  }
+
+  /** In a transaction: keeps the body, since its events may leave the outbox from now on. Answers its bytes; 0: it has none, or is kept. */
+  keep(delivery: BodyKey): number {
+    if (this.isKept(delivery.id)) return 0;
+    const made = this.bodyOf(delivery);
+    if ('unavailable' in made) return 0;
+    // Bodies repeat the same names: deflated, some tenth of the bytes.
+    this.#sql.keep.run(delivery.id, deflateSync(made.body));
+    return made.body.length;
+  }
+
+  isKept(deliveryId: number): boolean {
+    return this.#sql.isKept.get(deliveryId) !== undefined;
+  }
+
+  /** undefined: there is none of this id. */
+  templateOf(templateId: number): BodyTemplate | undefined {
+    return this.#template(templateId)?.template;
+  }
+
+  hasTemplate(id: number): boolean {
+    return this.#sql.template.get(id) !== undefined;
+  }
+
+  /** In a transaction. What deliveries of this subscription are made by from now on; answers its id. */
+  insertTemplate(subscriptionId: number, template: Named): number {
+    return Number(this.#sql.insertTemplate.run(keyOf(subscriptionId, template)).lastInsertRowid);
+  }
+
+  /** In a transaction. The id of one that renders these events under this name; one is made where there is none. */
+  templateFor(subscriptionId: number, template: Named): number {
+    return this.#sql.findTemplate.get(keyOf(subscriptionId, template)) ?? this.insertTemplate(subscriptionId, template);
+  }
+
+  #template(id: number): CachedTemplate | undefined {
+    const kept = this.#cached.get(id);
+    if (kept !== undefined) return kept;
+    const row = this.#sql.template.get(id);
+    if (row === undefined) return undefined;
+    const { scopes, dictionaries, actions, categories } = row;
+    const cached = {
+      template: { ...row, ...filterIn(row, `body template ${id}`) },
+      columns: { scopes, dictionaries, actions, categories },
+    };
+    if (this.#cached.size >= maxTemplates) this.#cached.clear();
+    this.#cached.set(id, cached);
+    return cached;
+  }
+}
+
+function keyOf(subscriptionId: number, template: Named): Omit<TemplateRow, 'id'> {
+  return { subscriptionId, renderer, name: template.name, ...filterColumns(template) };
+}
+
+function statements(connection: Connection) {
+  // The rule of filter.ts once more, since each row that is answered costs some 4 us: of a transaction of 50,000 events
+  // that are mostly for others they held the loop for 0.2 s.
+  const isListed = (column: string, list: string): string =>
+    `(${list} IS NULL OR ${column} IN (SELECT value FROM json_each(${list})))`;
+  return {
+    delivery: connection.prepare<[number], DeliveryRow>(
+      `SELECT d.events, b.body AS kept FROM webhook_deliveries d LEFT JOIN webhook_bodies b ON b.delivery_id = d.id
        WHERE d.id = ?`,
-    );
-    this.#template = connection.prepare<[number], TemplateRow>(
-      `SELECT id, subscription_id AS subscriptionId, renderer, name, scopes, dictionaries, actions, categories
-       FROM webhook_forms WHERE id = ?`,
-    );
-    // The rule of filter.ts once more, since each row that is answered costs some 4 us: of a transaction of 50,000 events
-    // that are mostly for others they held the loop for 0.2 s.
-    const isListed = (column: string, list: string): string =>
-      `(${list} IS NULL OR ${column} IN (SELECT value FROM json_each(${list})))`;
-    this.#ids = connection
-      .prepare<[Range & Lists], number>(
+    ),
+    eventIds: connection
+      .prepare<[Pick<BodyKey, 'firstEvent' | 'lastEvent'> & FilterColumns], number>(
         `SELECT id FROM outbox_events WHERE id BETWEEN $firstEvent AND $lastEvent
          AND ${isListed('scope', '$scopes')} AND ${isListed('dictionary', '$dictionaries')}
          AND ${isListed('category', '$categories')}
          AND (category <> '${recordCategory}' OR ${isListed('action', '$actions')}) ORDER BY id`,
       )
-      .pluck();
-    this.#event = connection.prepare<[number], StoredEvent>('SELECT category, body FROM outbox_events WHERE id = ?');
-  }
-
-  /**
-   * The same bytes each time. undefined: its events, or some of them, are gone. Throws SQLite's own errors, STORAGE_DAMAGED
-   * where what is stored is no event, and INTERNAL where a newer lineside has planned it.
-   */
-  bodyOf(
-    delivery: Pick<PendingDelivery, 'id' | 'nonce' | 'templateId' | 'firstEvent' | 'lastEvent' | 'occurredAt'>,
-  ): DeliveryBody | undefined {
-    const known = this.#known(delivery.templateId);
-    const stored = this.#delivery.get(delivery.id);
-    if (known === undefined || stored === undefined) return undefined;
-    const { template } = known;
-    if (stored.frozen !== null) return { subscriptionName: template.name, body: inflateBody(stored.frozen) };
-    const { firstEvent, lastEvent } = delivery;
-    // Mostly a transaction is one event, which was planned because the filter takes it.
-    const isOne = firstEvent === lastEvent && stored.events === 1;
-    const events = isOne
-      ? this.#events([firstEvent])
-      : this.#events(this.#ids.all({ firstEvent, lastEvent, ...known.lists }));
-    if (events.length !== stored.events) return undefined;
-    const { occurredAt } = delivery;
-    const body = renderBody(template, { deliveryId: deliveryIdOf(delivery), occurredAt }, events);
-    return { subscriptionName: template.name, body };
-  }
-
-  /** undefined: there is none of this id. */
-  templateOf(templateId: number): BodyTemplate | undefined {
-    return this.#known(templateId)?.template;
-  }
-
-  #events(ids: readonly number[]): readonly StoredEvent[] {
-    return ids.map((id) => this.#event.get(id)).filter((event) => event !== undefined);
-  }
-
-  #known(templateId: number): CachedTemplate | undefined {
-    const kept = this.#templates.get(templateId);
-    if (kept !== undefined) return kept;
-    const row = this.#template.get(templateId);
-    if (row === undefined) return undefined;
-    const known = cachedTemplate(row);
-    if (this.#templates.size >= maxTemplates) this.#templates.clear();
-    this.#templates.set(templateId, known);
-    return known;
-  }
-}
-
-function cachedTemplate({ scopes, dictionaries, actions, categories, ...row }: TemplateRow): CachedTemplate {
-  const template: BodyTemplate = {
-    ...row,
-    scopes: JSON.parse(scopes) as Scope[],
-    dictionaries: list(dictionaries),
-    actions: list(actions) as Action[] | null,
-    categories: list(categories) as Category[] | null,
+      .pluck(),
+    event: connection.prepare<[number], StoredEvent>('SELECT category, body FROM outbox_events WHERE id = ?'),
+    isKept: connection.prepare<[number], number>('SELECT 1 FROM webhook_bodies WHERE delivery_id = ?').pluck(),
+    keep: connection.prepare<[number, Buffer]>('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)'),
+    template: connection.prepare<[number], TemplateRow>(
+      `SELECT id, subscription_id AS subscriptionId, renderer, name, scopes, dictionaries, actions, categories
+       FROM webhook_forms WHERE id = ?`,
+    ),
+    findTemplate: connection
+      .prepare<[Omit<TemplateRow, 'id'>], number>(
+        `SELECT id FROM webhook_forms WHERE subscription_id = @subscriptionId AND renderer = @renderer AND name = @name
+         AND scopes = @scopes AND dictionaries IS @dictionaries AND actions IS @actions AND categories IS @categories
+         ORDER BY id LIMIT 1`,
+      )
+      .pluck(),
+    insertTemplate: connection.prepare<[Omit<TemplateRow, 'id'>]>(
+      `INSERT INTO webhook_forms (subscription_id, renderer, name, scopes, dictionaries, actions, categories)
+       VALUES (@subscriptionId, @renderer, @name, @scopes, @dictionaries, @actions, @categories)`,
+    ),
   };
-  return { template, lists: { scopes, dictionaries, actions, categories } };
-}
-
-function list(stored: string | null): readonly string[] | null {
-  return stored === null ? null : (JSON.parse(stored) as string[]);
 }

@@ -4,9 +4,9 @@ import fc from 'fast-check';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { parseExactJson } from '../../../shared/base/exact-json.ts';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
-import { categoryOf, envelopeOf, type JsonObject, type OutboxEvent } from '../../outbox/event.ts';
-import type { BodyTemplate } from '../parts.ts';
-import { renderBody, type StoredEvent } from './body.ts';
+import type { JsonObject, OutboxEvent } from '../../outbox/event.ts';
+import { categoryOf, envelopeOf } from '../../outbox/event.ts';
+import { type BodyTemplate, renderBody, type StoredEvent } from './body.ts';
 
 const template: BodyTemplate = {
   id: 1,

@@ -1,14 +1,22 @@
 /**
  * The body of a delivery. Renderer 1, and it stays as it is for ever: the same delivery has the same bytes on every
- * attempt, also after an update. Another form of body is another renderer. Pure.
+ * attempt, also after an update. Another shape of body is another renderer. Pure.
  */
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
-import type { BodyTemplate } from '../parts.ts';
+import type { Filter } from '../face.ts';
 import { recordCategory } from '../subscriptions/filter.ts';
 
-/** The only one so far: of every form that is made now. */
+/** The only one so far: of every body template that is made now. */
 export const renderer = 1;
+
+/** What a delivery's body is made by, besides its events. */
+export interface BodyTemplate extends Filter {
+  readonly id: number;
+  readonly subscriptionId: number;
+  readonly renderer: number;
+  readonly name: string;
+}
 
 export interface StoredEvent {
   readonly category: string;
@@ -17,8 +25,8 @@ export interface StoredEvent {
 }
 
 /**
- * `events`: those the form's filters take, in the order of their ids. Throws STORAGE_DAMAGED where a stored event is no
- * envelope, INTERNAL where the form asks for a renderer that this program does not know.
+ * `events`: those the template's filters take, in the order of their ids. Throws STORAGE_DAMAGED where a stored event is no
+ * envelope, INTERNAL where the template asks for a renderer that this program does not know.
  */
 export function renderBody(
   template: BodyTemplate,

@@ -1,9 +1,42 @@
-/** The dispatcher's SQL: what waits for a subscription, what an attempt changes, and how many there are. */
+/** The SQL of deliveries: planned, what waits for a subscription, what an attempt changes, and how many there are. */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Cause, DeliveryState } from '../face.ts';
-import type { PendingDelivery, RunMs } from '../parts.ts';
-import { deflateBody } from './body-source.ts';
+import type { RunMs } from '../progress.ts';
+import type { EventHead, PlannedDelivery } from './planning.ts';
+
+/** A delivery that waits, as the dispatcher takes it. */
+export interface PendingDelivery {
+  readonly id: number;
+  readonly nonce: string;
+  readonly subscriptionId: number;
+  readonly templateId: number;
+  readonly firstEvent: number;
+  readonly lastEvent: number;
+  readonly occurredAt: Instant;
+  readonly state: DeliveryState;
+  readonly attempts: number;
+  readonly attemptsBefore: number;
+  readonly dueRunMs: RunMs;
+}
+
+/** The columns of a PendingDelivery. */
+export const pendingColumns = `id, nonce, subscription_id AS subscriptionId, form_id AS templateId,
+  first_event AS firstEvent, last_event AS lastEvent, occurred_at AS occurredAt, state, attempts,
+  attempts_before AS attemptsBefore, due_run_ms AS dueRunMs`;
+
+export function deliveryIdOf({ id, nonce }: Pick<PendingDelivery, 'id' | 'nonce'>): string {
+  return `${id}-${nonce}`;
+}
+
+/** A delivery to be inserted. */
+export interface NewDelivery extends PlannedDelivery {
+  readonly subscriptionId: number;
+  readonly templateId: number;
+  readonly nonce: string;
+  readonly occurredAt: Instant;
+  readonly dueRunMs: RunMs;
+}
 
 /** What is kept of an attempt. */
 export interface AttemptRow {
@@ -35,88 +68,45 @@ export interface Counts {
 const isWaiting = "state IN ('pending', 'retrying')";
 const ofLiving = 'subscription_id IN (SELECT id FROM webhook_subscriptions WHERE deleted = 0)';
 
-export class DispatchRows {
-  readonly #next;
-  readonly #latest;
-  readonly #earliest;
-  readonly #waiting;
-  readonly #anyDeleted;
-  readonly #review;
-  readonly #reviewOfLiving;
-  readonly #update;
-  readonly #answer;
-  readonly #attempt;
-  readonly #hasBody;
-  readonly #body;
+export class DeliveryRows {
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(connection: Connection) {
-    this.#next = connection.prepare<[number, string, number], PendingDelivery>(
-      `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS templateId, first_event AS firstEvent,
-         last_event AS lastEvent, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
-         due_run_ms AS dueRunMs
-       FROM webhook_deliveries
-       WHERE subscription_id = ? AND ${isWaiting} AND id NOT IN (SELECT value FROM json_each(?))
-       ORDER BY due_run_ms, id LIMIT ?`,
-    );
-    this.#latest = connection
-      .prepare<[number], DeliveryState>(
-        `SELECT state FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}
-         ORDER BY due_run_ms DESC, id DESC LIMIT 1`,
-      )
-      .pluck();
-    this.#earliest = connection
-      .prepare<[number], RunMs | null>(
-        `SELECT min(due_run_ms) FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}`,
-      )
-      .pluck();
-    this.#waiting = connection
-      .prepare<[], number>(`SELECT count(*) FROM webhook_deliveries WHERE ${isWaiting} AND ${ofLiving}`)
-      .pluck();
-    this.#anyDeleted = connection
-      .prepare<[], number>('SELECT EXISTS (SELECT 1 FROM webhook_subscriptions WHERE deleted = 1)')
-      .pluck();
-    const review = "SELECT count(*) FROM webhook_deliveries WHERE state IN ('rejected', 'failed') AND state = ?";
-    this.#review = connection.prepare<[DeliveryState], number>(review).pluck();
-    this.#reviewOfLiving = connection.prepare<[DeliveryState], number>(`${review} AND ${ofLiving}`).pluck();
-    this.#update = connection.prepare<[DeliveryState, RunMs, Instant | null, RunMs | null, number, string, number]>(
-      `UPDATE webhook_deliveries SET state = ?, attempts = attempts + 1, due_run_ms = ?, ended_at = ?, ended_run_ms = ?
-       WHERE id = ? AND nonce = ? AND attempts = ? AND ${isWaiting}`,
-    );
-    this.#answer = connection.prepare<[Buffer]>('INSERT INTO webhook_answers (body) VALUES (?)');
-    this.#attempt = connection.prepare<
-      [number, number, Instant, number, number | null, string, string, number | bigint | null]
-    >(
-      `INSERT OR REPLACE INTO webhook_attempts (delivery_id, attempt, at, elapsed_ms, status, cause, message, answer_id)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-    );
-    this.#hasBody = connection
-      .prepare<[number], number>('SELECT EXISTS (SELECT 1 FROM webhook_bodies WHERE delivery_id = ?)')
-      .pluck();
-    this.#body = connection.prepare<[number, Buffer]>('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)');
+    this.#sql = statements(connection);
+  }
+
+  /** Of events, in the order of their ids; fewer than `limit`: there are no more. */
+  heads(after: number, limit: number): readonly EventHead[] {
+    return this.#sql.heads.all(after, limit);
+  }
+
+  insert(delivery: NewDelivery): void {
+    this.#sql.insert.run(delivery);
   }
 
   /** What waits and is due first, also when that is not yet; none of these. */
   next(subscriptionId: number, butNot: readonly number[], limit: number): readonly PendingDelivery[] {
-    return this.#next.all(subscriptionId, JSON.stringify(butNot), limit);
+    return this.#sql.next.all(subscriptionId, JSON.stringify(butNot), limit);
   }
 
   /** Something was tried in vain: what is tried again is due behind everything that was not tried yet. */
   hasRetry(subscriptionId: number): boolean {
-    return this.#latest.get(subscriptionId) === 'retrying';
+    return this.#sql.latest.get(subscriptionId) === 'retrying';
   }
 
   /** Of all that waits for it. undefined: nothing does. */
   earliestDue(subscriptionId: number): RunMs | undefined {
-    return this.#earliest.get(subscriptionId) ?? undefined;
+    return this.#sql.earliest.get(subscriptionId) ?? undefined;
   }
 
   /** Those of deleted subscriptions left out: the review states then cost a look at each, else the indexes answer alone. */
   counts(): Counts {
-    const review = this.#anyDeleted.get() === 1 ? this.#reviewOfLiving : this.#review;
+    const { waiting, anyDeleted, review, reviewOfLiving } = this.#sql;
+    const ended = anyDeleted.get() === 1 ? reviewOfLiving : review;
     return {
-      waiting: this.#waiting.get() ?? 0,
-      rejected: review.get('rejected') ?? 0,
-      failed: review.get('failed') ?? 0,
+      waiting: waiting.get() ?? 0,
+      rejected: ended.get('rejected') ?? 0,
+      failed: ended.get('failed') ?? 0,
     };
   }
 
@@ -126,21 +116,61 @@ export class DispatchRows {
     attempt: AttemptRow,
     after: AfterRow,
   ): boolean {
-    const { state, dueRunMs, endedAt, endedRunMs } = after;
-    if (this.#update.run(state, dueRunMs, endedAt, endedRunMs, id, nonce, attempts).changes === 0) return false;
-    const { at, elapsedMs, status, cause, message, answer } = attempt;
-    const answerId = answer.length === 0 ? null : this.#answer.run(answer).lastInsertRowid;
-    this.#attempt.run(id, attempts + 1, at, Math.round(elapsedMs), status, cause, message, answerId);
+    const { update, answer, attempt: insertAttempt } = this.#sql;
+    if (update.run({ ...after, id, nonce, attempts }).changes === 0) return false;
+    const answerId = attempt.answer.length === 0 ? null : answer.run(attempt.answer).lastInsertRowid;
+    insertAttempt.run({ ...attempt, elapsedMs: Math.round(attempt.elapsedMs), id, attempt: attempts + 1, answerId });
     return true;
   }
+}
 
-  /** Kept already when it was for review before and was sent again. */
-  hasBody(id: number): boolean {
-    return this.#hasBody.get(id) === 1;
-  }
-
-  /** In a transaction. */
-  keepBody(id: number, body: Buffer): void {
-    this.#body.run(id, deflateBody(body));
-  }
+function statements(connection: Connection) {
+  const review = "SELECT count(*) FROM webhook_deliveries WHERE state IN ('rejected', 'failed') AND state = ?";
+  return {
+    heads: connection.prepare<[number, number], EventHead>(
+      `SELECT id, tx_time AS txTime, scope, dictionary, category, action, octet_length(body) AS bytes
+       FROM outbox_events WHERE id > ? ORDER BY id LIMIT ?`,
+    ),
+    insert: connection.prepare<[NewDelivery]>(
+      `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at,
+         state, attempts, attempts_before, due_run_ms) VALUES (@nonce, @subscriptionId, @templateId, @firstEvent,
+         @lastEvent, @events, @occurredAt, 'pending', 0, 0, @dueRunMs)`,
+    ),
+    next: connection.prepare<[number, string, number], PendingDelivery>(
+      `SELECT ${pendingColumns} FROM webhook_deliveries
+       WHERE subscription_id = ? AND ${isWaiting} AND id NOT IN (SELECT value FROM json_each(?))
+       ORDER BY due_run_ms, id LIMIT ?`,
+    ),
+    latest: connection
+      .prepare<[number], DeliveryState>(
+        `SELECT state FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}
+         ORDER BY due_run_ms DESC, id DESC LIMIT 1`,
+      )
+      .pluck(),
+    earliest: connection
+      .prepare<[number], RunMs | null>(
+        `SELECT min(due_run_ms) FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}`,
+      )
+      .pluck(),
+    waiting: connection
+      .prepare<[], number>(`SELECT count(*) FROM webhook_deliveries WHERE ${isWaiting} AND ${ofLiving}`)
+      .pluck(),
+    anyDeleted: connection
+      .prepare<[], number>('SELECT EXISTS (SELECT 1 FROM webhook_subscriptions WHERE deleted = 1)')
+      .pluck(),
+    review: connection.prepare<[DeliveryState], number>(review).pluck(),
+    reviewOfLiving: connection.prepare<[DeliveryState], number>(`${review} AND ${ofLiving}`).pluck(),
+    update: connection.prepare<[AfterRow & Pick<PendingDelivery, 'id' | 'nonce' | 'attempts'>]>(
+      `UPDATE webhook_deliveries SET state = @state, attempts = attempts + 1, due_run_ms = @dueRunMs,
+         ended_at = @endedAt, ended_run_ms = @endedRunMs
+       WHERE id = @id AND nonce = @nonce AND attempts = @attempts AND ${isWaiting}`,
+    ),
+    answer: connection.prepare<[Buffer]>('INSERT INTO webhook_answers (body) VALUES (?)'),
+    attempt: connection.prepare<
+      [AttemptRow & { readonly id: number; readonly attempt: number; readonly answerId: number | bigint | null }]
+    >(
+      `INSERT OR REPLACE INTO webhook_attempts (delivery_id, attempt, at, elapsed_ms, status, cause, message, answer_id)
+       VALUES (@id, @attempt, @at, @elapsedMs, @status, @cause, @message, @answerId)`,
+    ),
+  };
 }

@@ -1,6 +1,8 @@
 /** The dispatcher when nothing can be reached, when its file fails it, and when subscribers are away for days. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { DeliveryCounts } from './delivery-report.ts';
+import type { Counts } from './delivery-rows.ts';
 import {
   accepted,
   attemptsIn,
@@ -87,17 +89,6 @@ test('a subscriber on the device itself is served without a route, by its schedu
   await plan(rig, 1);
   await rig.clock.pass(60_000);
   assert.equal(rig.sender.calls.length, calls + 2, 'it is not tried without a pause');
-});
-
-test('what got nowhere although there is a route was an attempt', async (t) => {
-  const rig = await dispatcherRig(t);
-  await subscribe(rig, 1);
-  rig.sender.answer = () => nowhere;
-  rig.dispatcher.start();
-  await plan(rig, 1);
-  await rig.clock.pass(1_000);
-  assert.equal(rig.dispatcher.status().offline, false);
-  assert.deepEqual(statesIn(rig), { retrying: 1 });
 });
 
 test('an answer that came while there was no route counts', async (t) => {
@@ -279,13 +270,10 @@ test('commits that fail now and then lose nothing and double nothing', async (t)
 test('a subscription whose rows cannot be read keeps no other back, and goes on when they can', async (t) => {
   let fails = true;
   const rig = await dispatcherRig(t, {
-    bodies: {
-      templateOf: () => undefined,
-      bodyOf({ id }) {
-        // The first three are subscription 1's.
-        if (fails && id <= 3) throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_READ' });
-        return { subscriptionName: 'any', body: Buffer.from('{}') };
-      },
+    bodyOf({ id }) {
+      // The first three are subscription 1's.
+      if (fails && id <= 3) throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_READ' });
+      return { subscriptionName: 'any', body: Buffer.from('{}') };
     },
   });
   for (const id of [1, 2]) await subscribe(rig, id);
@@ -357,7 +345,7 @@ test('a disk that fails is tried again after 1, 2, 4, ... 60 s, however many out
 test('large bodies that end together for review are kept in several commits', async (t) => {
   const large = Buffer.alloc(700 * 1_024, 'x');
   const rig = await dispatcherRig(t, {
-    bodies: { templateOf: () => undefined, bodyOf: () => ({ subscriptionName: 'any', body: large }) },
+    bodyOf: () => ({ subscriptionName: 'any', body: large }),
   });
   for (const id of [1, 2, 3, 4, 5]) await subscribe(rig, id);
   rig.sender.answer = () => notFound;
@@ -397,4 +385,22 @@ test('an outcome is written to the delivery that was sent, not to another one wi
   assert.equal(sent.at(-1), '1-another');
   assert.equal(sent.length, 2);
   assert.equal(attemptsIn(rig).length, 1);
+});
+
+test('deliveries are counted when asked for and where they have changed; what cannot be counted is as it was', () => {
+  let stored: Counts | undefined = { waiting: 7, rejected: 2, failed: 1 };
+  const [failures, times]: [unknown[], Counts[]] = [[], []];
+  const counts = () => {
+    if (stored === undefined) throw new Error('disk I/O error');
+    times.push(stored);
+    return stored;
+  };
+  const counted = new DeliveryCounts({ counts }, (error) => failures.push(error));
+  assert.deepEqual([counted.now, counted.now, times.length], [stored, stored, 1]);
+  const before = stored;
+  stored = undefined;
+  counted.stale();
+  assert.deepEqual([counted.now, failures.length], [before, 1]);
+  stored = { waiting: 3, rejected: 0, failed: 0 };
+  assert.deepEqual(counted.now, stored);
 });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import { BodySource } from './body-source.ts';
-import { DispatchRows } from './delivery-rows.ts';
+import { DeliveryRows } from './delivery-rows.ts';
 import {
   accepted,
   dispatcherRig,
@@ -15,7 +15,7 @@ import {
   silent,
   subscribe,
 } from './dispatcher.fixture.ts';
-import { createDispatcher } from './dispatcher.ts';
+import { Dispatcher } from './dispatcher.ts';
 
 /** Deliveries that statements made from now on bring into memory, and the texts of those. */
 function watched(connection: Connection): { deliveries: number; readonly texts: string[] } {
@@ -56,7 +56,7 @@ test('of 200,000 that wait it reads those that it sends, and at most 16 ahead of
   for (const id of [1, 2]) await subscribe(rig, id);
   await backlog(rig, 200_000);
   const seen = watched(rig.store.connection);
-  const dispatcher = createDispatcher({
+  const dispatcher = new Dispatcher({
     ...rig,
     bodies: new BodySource(rig.store.connection),
     scheduleS,
@@ -83,7 +83,7 @@ test('what waits is found by the index alone, in its order', async (t) => {
   const rig = await dispatcherRig(t);
   const { connection } = rig.store;
   const { texts } = watched(connection);
-  assert.notEqual(new DispatchRows(connection), undefined);
+  assert.notEqual(new DeliveryRows(connection), undefined);
   const plans = texts
     .filter((sql) => sql.startsWith('SELECT') && sql.includes('FROM webhook_deliveries'))
     .map((sql) => {

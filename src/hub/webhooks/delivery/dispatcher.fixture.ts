@@ -5,12 +5,14 @@ import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { author, openStoreIn, recordEvent, temporaryDir } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
-import type { Probed, Remote } from '../egress/remotes.ts';
-import type { Message, Outcome, Secrets, Sender, Subscription } from '../parts.ts';
-import { createRunningTime, type RunningTime, storedRunning } from '../running-time.ts';
+import type { Outcome } from '../egress/outcome.ts';
+import type { Message, Sender } from '../egress/sender.ts';
+import type { RunningTime } from '../progress.ts';
+import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
 import { BodySource } from './body-source.ts';
-import { createDispatcher, type Dispatcher, type DispatcherOptions } from './dispatcher.ts';
-import { FakeCache } from './planner.fixture.ts';
+import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
+import type { Probed, Remote } from './offline.ts';
+import { FakeCache, runningOn } from './planner.fixture.ts';
 
 /** Of the specification, in seconds. */
 export const scheduleS = [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600, 21_600];
@@ -18,25 +20,25 @@ export const hourMs = 3_600_000;
 
 /** Knows when its next timer is due. */
 class SteppedClock extends FakeClock {
-  readonly #delivery = new Set<{ readonly at: number }>();
+  readonly #dueTimers = new Set<{ readonly at: number }>();
 
   override timer(delayMs: number, call: () => void): Timer {
     const entry = { at: this.monoMs() + delayMs };
-    this.#delivery.add(entry);
+    this.#dueTimers.add(entry);
     const timer = super.timer(delayMs, () => {
-      this.#delivery.delete(entry);
+      this.#dueTimers.delete(entry);
       call();
     });
     return {
       cancel: () => {
-        this.#delivery.delete(entry);
+        this.#dueTimers.delete(entry);
         timer.cancel();
       },
     };
   }
 
   get nextMs(): number {
-    return [...this.#delivery].reduce((least, { at }) => Math.min(least, at), Number.POSITIVE_INFINITY);
+    return [...this.#dueTimers].reduce((least, { at }) => Math.min(least, at), Number.POSITIVE_INFINITY);
   }
 
   /** Up to each timer, and what follows from it, one after the other. */
@@ -104,7 +106,7 @@ export const notFound: Answer = {
 export const silent: Answer = { cause: 'timeout', message: 'no answer within 10 s', afterMs: 10_000 };
 export const nowhere: Answer = { cause: 'connect', message: 'no way (ENETUNREACH)', unreached: true, afterMs: 5 };
 
-class ScriptedSender implements Sender {
+class ScriptedSender implements Pick<Sender, 'send' | 'close'> {
   readonly calls: Call[] = [];
   readonly closed: (string | undefined)[] = [];
   readonly #clock: FakeClock;
@@ -179,7 +181,7 @@ const nothing: Outcome = {
 };
 
 /** Subscriptions that the test blocks. */
-class ScriptedBook extends FakeCache {
+class ScriptedCache extends FakeCache {
   readonly #blocked = new Map<number, string>();
   current = 'a secret of 16 or more bytes';
   /** '' they can be read. */
@@ -206,7 +208,7 @@ export interface Rig {
   readonly dir: string;
   readonly clock: SteppedClock;
   readonly store: ChangeStore;
-  readonly cache: ScriptedBook;
+  readonly cache: ScriptedCache;
   readonly sender: ScriptedSender;
   readonly running: RunningTime;
   readonly dispatcher: Dispatcher;
@@ -216,17 +218,22 @@ export interface Rig {
   probe: (remote: Remote, signal: AbortSignal) => Probed | undefined | Promise<Probed>;
 }
 
+export interface RigOptions extends Partial<DispatcherOptions> {
+  /** Instead of bodies made of the file. */
+  readonly bodyOf?: BodySource['bodyOf'];
+}
+
 /** A store with one event, and a dispatcher that is not started yet. */
-export async function dispatcherRig(t: TestContext, options: Partial<DispatcherOptions> = {}): Promise<Rig> {
+export async function dispatcherRig(t: TestContext, options: RigOptions = {}): Promise<Rig> {
   const dir = temporaryDir(t);
   const clock = new SteppedClock();
   const store = openStoreIn(t, dir, { clock });
   await store.commit(author, (tx) => tx.emit(recordEvent('k')));
-  return rigOn(dir, store, clock, new ScriptedBook(), options);
+  return rigOn(dir, store, clock, new ScriptedCache(), options);
 }
 
 /** Another process on the same directory, its machine having been up all the time. */
-export function restarted(t: TestContext, { dir, clock, cache }: Rig, options: Partial<DispatcherOptions> = {}): Rig {
+export function restarted(t: TestContext, { dir, clock, cache }: Rig, options: RigOptions = {}): Rig {
   return rigOn(dir, openStoreIn(t, dir, { clock }), clock, cache, options);
 }
 
@@ -234,18 +241,16 @@ function rigOn(
   dir: string,
   store: ChangeStore,
   clock: SteppedClock,
-  cache: ScriptedBook,
-  options: Partial<DispatcherOptions>,
+  cache: ScriptedCache,
+  { bodyOf, ...options }: RigOptions,
 ): Rig {
+  const bodies = new BodySource(store.connection);
   const sender = new ScriptedSender(clock, () => accepted);
-  const running = createRunningTime({
-    row: storedRunning(store.connection),
-    boot: { id: 'boot', monoMs: () => clock.monoMs() },
-  });
-  const dispatcher = createDispatcher({
+  const running = runningOn(store, clock);
+  const dispatcher = new Dispatcher({
     store,
     cache,
-    bodies: new BodySource(store.connection),
+    bodies: bodyOf === undefined ? bodies : Object.assign(bodies, { bodyOf, templateOf: () => undefined }),
     sender,
     running,
     scheduleS,
@@ -302,7 +307,7 @@ export async function plan(
       return Number(insert.run(nonce, id, templateId, '2026-01-01T00:00:00+00:00', running.now()).lastInsertRowid);
     });
   });
-  dispatcher.planned(new Set([id]), count);
+  dispatcher.planned(new Set([id]));
   return ids;
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inflateBody } from './body-source.ts';
+import { inflateSync } from 'node:zlib';
 import {
   accepted,
   attemptsIn,
@@ -80,7 +80,7 @@ test('the schedule, to the millisecond from the end of each attempt: ten, and it
   assert.equal(bodies.size, 1);
   const kept = rig.store.connection.prepare<[], { body: Buffer }>('SELECT body FROM webhook_bodies').all();
   assert.deepEqual(
-    kept.map(({ body }) => inflateBody(body).toString()),
+    kept.map(({ body }) => inflateSync(body).toString()),
     [...bodies],
   );
   const { waiting, rejected, failed, attemptsTotal } = rig.dispatcher.status();
@@ -102,24 +102,6 @@ test('any 4xx is final, and keeps the answer and the body', async (t) => {
   assert.equal(attemptsIn(rig)[0]?.answer, 'no');
   assert.equal(rig.store.connection.prepare('SELECT count(*) FROM webhook_bodies').pluck().get(), 1);
   assert.equal(rig.dispatcher.status().rejected, 1);
-});
-
-test('steps of the wall clock by years, either way, change no due time', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.sender.answer = () => broken;
-  await startedWith(rig, 1);
-  await plan(rig, 1);
-  const year = 8_766 * hourMs;
-  for (const step of [30 * year, -40 * year, 10 * year, -year]) {
-    rig.clock.stepWall(step);
-    const before = rig.sender.calls.length;
-    await rig.clock.passUntil('the next attempt', () => rig.sender.calls.length > before);
-  }
-  const waits = rig.sender.calls.slice(1).map(({ atMs }, n) => atMs - (rig.sender.calls[n]?.atMs ?? 0) - 20);
-  assert.deepEqual(
-    waits,
-    scheduleS.slice(1, waits.length + 1).map((s) => s * 1_000),
-  );
 });
 
 test('the next attempt takes the URL and the secret that are there then, and the same bytes', async (t) => {
@@ -330,8 +312,8 @@ test('a sender that rejects has made an attempt that failed', async (t) => {
   assert.deepEqual(
     attemptsIn(rig).map(({ cause, message }) => [cause, message]),
     [
-      ['connect', 'the attempt broke off: a fault in the sender'],
-      ['connect', 'the attempt broke off: a fault in the sender'],
+      ['connect', 'the attempt was aborted: a fault in the sender'],
+      ['connect', 'the attempt was aborted: a fault in the sender'],
     ],
   );
   assert.deepEqual(statesIn(rig), { failed: 1 });
@@ -400,9 +382,8 @@ test('what was looked at in vain is looked at again within a minute, and when it
   const rig = await dispatcherRig(t);
   await startedWith(rig, 1);
   await rig.clock.pass(1_000);
-  const { dispatcher } = rig;
-  // Nobody tells it.
-  await plan({ ...rig, dispatcher: { ...dispatcher, planned() {} } }, 1);
+  t.mock.method(rig.dispatcher, 'planned', () => {});
+  await plan(rig, 1);
   await rig.clock.pass(60_100);
   assert.deepEqual(statesIn(rig), { delivered: 1 });
 });

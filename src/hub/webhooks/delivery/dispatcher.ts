@@ -1,5 +1,5 @@
 /**
- * Takes what is due to its subscribers: the loop around policy and turns, with the SQL and the sender. Wakes when deliveries
+ * Takes what is due to its subscribers: the loop around the schedule, with the SQL and the sender. Wakes when deliveries
  * were planned or sent again, when an attempt has ended, when the earliest is due, and each minute. An outcome counts when
  * it is committed; a process that ends before makes the attempt again, with the same deliveryId and bytes.
  */
@@ -8,35 +8,28 @@ import { Heartbeat } from '../../../shared/base/heartbeat.ts';
 import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import { needsNoRoute, type Remotes } from '../egress/remotes.ts';
+import type { Outcome } from '../egress/outcome.ts';
+import type { Sender } from '../egress/sender.ts';
 import type { WebhookStatus } from '../face.ts';
-import type { Outcome, PendingDelivery, RunMs, Sender, SubscriptionCache } from '../parts.ts';
-import type { RunningTime } from '../running-time.ts';
+import type { RunMs, RunningTime } from '../progress.ts';
+import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import { type AttemptResult, attemptResultOf, type Moment, undeliverable } from './attempt-result.ts';
-import { Attempts } from './attempts.ts';
+import { InFlight, Outcomes, type Written } from './attempts.ts';
 import { Backlog, type Claim } from './backlog.ts';
-import type { Bodies } from './body-made.ts';
-import { DispatchCounts } from './delivery-counts.ts';
-import { DispatchLog } from './delivery-log.ts';
-import { DispatchRows } from './delivery-rows.ts';
-import { FairScheduler } from './fair-scheduler.ts';
-import { InFlightDeliveries } from './in-flight.ts';
-import { Offline, type OfflineReason } from './offline.ts';
-import { Outcomes, type Written } from './outcomes.ts';
-import { responseClassOf } from './policy.ts';
+import type { BodySource } from './body-source.ts';
+import { DeliveryCounts, DeliveryLog } from './delivery-report.ts';
+import { DeliveryRows, type PendingDelivery } from './delivery-rows.ts';
+import { needsNoRoute, Offline, type OfflineOptions, type OfflineReason } from './offline.ts';
+import { FairScheduler, responseClassOf } from './schedule.ts';
 
-export interface DispatcherOptions {
+export interface DispatcherOptions extends Pick<OfflineOptions, 'online' | 'remotes'> {
   readonly store: ChangeStore;
-  readonly cache: SubscriptionCache;
-  readonly bodies: Bodies;
-  readonly sender: Sender;
+  readonly cache: SubscriptionSource;
+  readonly bodies: Pick<BodySource, 'bodyOf' | 'templateOf' | 'keep'>;
+  readonly sender: Pick<Sender, 'send' | 'close'>;
   readonly running: RunningTime;
   /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. */
   readonly scheduleS: readonly number[];
-  /** Whether there is a route to anywhere. Asked when something could not be reached, and then until there is one. */
-  readonly online: () => boolean;
-  /** The remote endpoints: with a route, but none of them reachable, the device is offline, too. */
-  readonly remotes: Remotes;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -45,22 +38,6 @@ type DispatcherStatus = Pick<
   WebhookStatus,
   'waiting' | 'oldestDueSeconds' | 'inFlight' | 'rejected' | 'failed' | 'offline' | 'deliveredTotal' | 'attemptsTotal'
 >;
-
-export interface Dispatcher {
-  start(): void;
-  /** Attempts under way are given up and stay due; what has ended is committed. At most 5 s. */
-  stop(): Promise<void>;
-  /** Committed: so many deliveries in all, to these. To be said in the turn of the loop in which it was committed. */
-  planned(subscriptionIds: ReadonlySet<number>, count: number): void;
-  /** Committed: deliveries of this one that had ended wait again. */
-  resent(subscriptionId: number): void;
-  /** Committed: deliveries were removed. */
-  dropped(): void;
-  /** Throws if its loop has stalled. */
-  assertAlive(): void;
-  /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
-  status(): DispatcherStatus;
-}
 
 interface Began {
   readonly at: Instant;
@@ -71,42 +48,37 @@ interface Began {
 const inFlightLimit = 256;
 /** How long starting attempts, with their bodies of up to some MiB, may hold the loop. */
 const turnMs = 5;
-/** It looks at everything though nothing told it to. */
+/** It checks everything though nothing was reported. */
 const refreshMs = 60_000;
-/** Without a look for so long it stands. */
+/** Without a check for so long it has stalled. */
 const stallMs = refreshMs + 30_000;
 const stopLimitMs = 5_000;
 
-/** Not started yet. */
-export function createDispatcher(options: DispatcherOptions): Dispatcher {
-  return new Loop(options);
-}
-
-class Loop implements Dispatcher {
+export class Dispatcher {
   readonly #o: DispatcherOptions;
   readonly #scheduler = new FairScheduler();
   readonly #backlog: Backlog;
   readonly #outcomes: Outcomes;
-  readonly #counts: DispatchCounts;
-  readonly #attempts: Attempts;
-  readonly #inFlight = new InFlightDeliveries();
+  readonly #counts: DeliveryCounts;
+  readonly #inFlight: InFlight;
   readonly #offline: Offline;
-  readonly #log: DispatchLog;
+  readonly #log: DeliveryLog;
   readonly #heartbeat: Heartbeat;
   #state: 'new' | 'running' | 'stopped' = 'new';
   #turnAsked = false;
   #timer: Timer | undefined;
   #refreshTimer: Timer | undefined;
 
+  /** Not started yet. */
   constructor(options: DispatcherOptions) {
     this.#o = options;
     this.#heartbeat = new Heartbeat(options.clock, stallMs);
-    const rows = new DispatchRows(options.store.connection);
+    const rows = new DeliveryRows(options.store.connection);
     this.#backlog = new Backlog({ ...options, rows });
     this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
-    this.#counts = new DispatchCounts({ ...options, rows, onUnreadable: (error) => this.#backlog.couldNotRead(error) });
-    this.#attempts = new Attempts(options.clock);
-    this.#log = new DispatchLog(options.logger, options.clock);
+    this.#counts = new DeliveryCounts(rows, (error) => this.#backlog.couldNotRead(error));
+    this.#inFlight = new InFlight(options.clock);
+    this.#log = new DeliveryLog(options.logger, options.clock);
     this.#offline = new Offline({ ...options, onChanged: (reason) => this.#offlineChanged(reason) });
     options.cache.onChanged(() => this.#subscriptionsChanged());
   }
@@ -114,43 +86,47 @@ class Loop implements Dispatcher {
   start(): void {
     if (this.#state !== 'new') return;
     this.#state = 'running';
-    this.#counts.count();
     this.#heartbeat.beat();
     this.#refreshTimer = this.#o.clock.timer(refreshMs, () => this.#refreshPeriodically());
     this.#wake();
   }
 
+  /** Attempts under way are cancelled and stay due; results are committed. At most 5 s. */
   async stop(): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
     this.#heartbeat.rest();
     for (const timer of [this.#timer, this.#refreshTimer]) timer?.cancel();
     this.#offline.stop();
-    this.#counts.stop();
-    this.#attempts.cancel(() => true);
-    await endsWithin(this.#o.clock, stopLimitMs, Promise.all([this.#outcomes.stop(), this.#attempts.end()]));
+    this.#inFlight.cancel(() => true);
+    await endsWithin(this.#o.clock, stopLimitMs, Promise.all([this.#outcomes.stop(), this.#inFlight.end()]));
   }
 
-  planned(subscriptionIds: ReadonlySet<number>, count: number): void {
-    this.#counts.planned(count);
+  /** Committed: deliveries to these. */
+  planned(subscriptionIds: ReadonlySet<number>): void {
+    this.#counts.stale();
     for (const id of subscriptionIds) this.#backlog.refresh(id);
     this.#wake();
   }
 
+  /** Committed: deliveries of this one that had ended wait again. */
   resent(subscriptionId: number): void {
     this.#counts.stale();
     this.#backlog.refresh(subscriptionId);
     this.#wake();
   }
 
+  /** Committed: deliveries were removed. */
   dropped(): void {
     this.#counts.stale();
   }
 
+  /** Throws if its loop has stalled. */
   assertAlive(): void {
     this.#heartbeat.check();
   }
 
+  /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
   status(): DispatcherStatus {
     const { waiting, rejected, failed } = this.#counts.now;
     return {
@@ -158,7 +134,7 @@ class Loop implements Dispatcher {
       rejected,
       failed,
       oldestDueSeconds: this.#backlog.oldestDueSeconds(this.#o.running.now()),
-      inFlight: this.#attempts.size,
+      inFlight: this.#inFlight.attempts,
       offline: this.#offline.is,
       deliveredTotal: this.#counts.deliveredTotal,
       attemptsTotal: { ...this.#counts.attemptsTotal },
@@ -198,7 +174,7 @@ class Loop implements Dispatcher {
     return needsNoRoute(this.#o.cache.byId(id)?.url ?? '');
   }
 
-  /** At the earliest of what is not due yet; what is due and has no place is looked at when an attempt ends. */
+  /** At the earliest of what is not due yet; what is due and has no place is taken when an attempt ends. */
   #arm(): void {
     const { clock, running } = this.#o;
     this.#timer?.cancel();
@@ -211,7 +187,6 @@ class Loop implements Dispatcher {
     this.#heartbeat.beat();
     this.#refreshTimer = this.#o.clock.timer(refreshMs, () => this.#refreshPeriodically());
     this.#backlog.refreshAll();
-    this.#counts.repair();
     if (this.#counts.now.waiting > 0) this.#outcomes.saveSometimes();
     this.#wake();
   }
@@ -231,7 +206,7 @@ class Loop implements Dispatcher {
     this.#log.update(this.#o.cache);
     this.#scheduler.keep(change.ids);
     for (const id of change.halfOpen) this.#scheduler.markHalfOpen(id);
-    this.#attempts.cancel((delivery) => !this.#backlog.serves(delivery));
+    this.#inFlight.cancel((delivery) => !this.#backlog.serves(delivery));
     for (const id of change.left) this.#o.sender.close(String(id));
   }
 
@@ -243,7 +218,7 @@ class Loop implements Dispatcher {
     const target = { url: claim.subscription.url, agentKey: String(delivery.subscriptionId) };
     const began = { at: this.#moment().at, monoMs: this.#o.clock.monoMs() };
     this.#scheduler.started(delivery.subscriptionId);
-    this.#attempts.begin(
+    this.#inFlight.begin(
       delivery,
       (signal) => this.#o.sender.send(target, secrets, message, signal),
       (outcome) => this.#ended(delivery, began, outcome),
@@ -289,11 +264,11 @@ class Loop implements Dispatcher {
     const { cache } = this.#o;
     for (const { attemptResult, kept } of written) {
       const { delivery, after } = attemptResult;
-      // One that had gone, or was changed by others, is looked at as it is now.
+      // One that had gone, or was changed by others, is read as it is now.
       this.#release(delivery, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
       if (!kept) continue;
       const subscription = cache.byId(delivery.subscriptionId);
-      this.#counts.ended(attemptResult, subscription === undefined);
+      this.#counts.ended(attemptResult);
       if (subscription !== undefined) this.#log.ended(attemptResult, subscription);
     }
     this.#wake();

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { FairScheduler, halfOpenLimit, overallLimit, subscriptionLimit } from './fair-scheduler.ts';
-import type { ResponseClass } from './policy.ts';
+import { FairScheduler, halfOpenLimit, overallLimit, type ResponseClass, subscriptionLimit } from './schedule.ts';
 
 function schedulerOf(count: number): FairScheduler {
   const scheduler = new FairScheduler();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NextDueCache } from './next-due-cache.ts';
+import { NextDueCache } from './schedule.ts';
 
 function nextDueOf(...ids: readonly number[]): NextDueCache {
   const nextDue = new NextDueCache();

@@ -1,7 +1,6 @@
 /** A device that has a route and yet reaches none of its remote hosts: which attempts count, and what the probes cost. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { Remote } from '../egress/remotes.ts';
 import {
   accepted,
   attemptsIn,
@@ -15,7 +14,7 @@ import {
   statesIn,
   subscribe,
 } from './dispatcher.fixture.ts';
-import { probeEveryMs, probeLimitMs } from './offline.ts';
+import { probeEveryMs, probeLimitMs, type Remote } from './offline.ts';
 
 interface Network {
   readonly rig: Rig;

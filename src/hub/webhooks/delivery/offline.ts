@@ -3,14 +3,21 @@
  * takes a connection. The state begins with an attempt that failed before its connection was established. It ends when
  * there is a route again, or with the first connection that is established.
  */
+import { readFileSync } from 'node:fs';
 import type { Clock, Timer } from '../../../shared/base/clock.ts';
-import type { Remote, Remotes } from '../egress/remotes.ts';
+import { dialTcp, sameAddress } from '../egress/connections.ts';
+import { httpsPort } from '../egress/endpoint.ts';
+import { type EgressGuard, EgressRefused, interfaceAddresses, type Target } from '../egress/guard.ts';
+import type { Resolver } from '../egress/resolver.ts';
+import type { SubscriptionCache } from '../subscriptions/cache.ts';
 
 export type OfflineReason = 'no route' | 'no host answers';
 
 export interface OfflineOptions {
+  /** Whether there is a route to anywhere. Asked when something could not be reached, and then until there is one. */
   readonly online: () => boolean;
-  readonly remotes: Remotes;
+  /** With a route, but none of them reachable, the device is offline, too. */
+  readonly remotes: Pick<RemoteHosts, 'all' | 'probe'>;
   readonly clock: Clock;
   /** undefined: online again. */
   readonly onChanged: (reason: OfflineReason | undefined) => void;
@@ -139,4 +146,154 @@ export class Offline {
 
 function hostsOf(remotes: readonly Remote[]): number {
   return new Set(remotes.map(({ hostname }) => hostname)).size;
+}
+
+export interface Remote {
+  readonly hostname: string;
+  readonly port: number;
+  /** A subscriber's: the egress guard decides whether it may be called. The others come from the configuration. */
+  readonly guarded: boolean;
+}
+
+export interface Probed {
+  /** An address of the host where its name resolves: two names of one host count as one. */
+  readonly host: string;
+  readonly answers: boolean;
+}
+
+export interface RemoteHostsOptions {
+  readonly cache: Pick<SubscriptionCache, 'all' | 'blocked'>;
+  readonly egress: Pick<EgressGuard, 'target' | 'mayCall'>;
+  readonly resolver: Pick<Resolver, 'resolve'>;
+  /** "host:port" of the Kafka brokers and of the collector. */
+  readonly otherRemotes: readonly string[];
+}
+
+/**
+ * The remote endpoints that lineside calls: subscribers, Kafka brokers, the collector. A probe finds out whether a TCP
+ * connection to one can be established; it sends no byte of its own. Endpoints on this machine are not remote.
+ */
+export class RemoteHosts {
+  readonly #o: RemoteHostsOptions;
+
+  constructor(options: RemoteHostsOptions) {
+    this.#o = options;
+  }
+
+  /** Each host and port once. */
+  all(): readonly Remote[] {
+    const { cache, otherRemotes } = this.#o;
+    const called = cache.all().filter((subscription) => subscription.active && cache.blocked(subscription) === '');
+    const found = new Map<string, Remote>();
+    for (const { url } of called) add(found, url, true);
+    for (const address of otherRemotes) add(found, `https://${address}`, false);
+    return [...found.values()];
+  }
+
+  /** Never rejects; `signal` bounds it. undefined: it is on this machine, or may not be called. */
+  async probe(remote: Remote, signal: AbortSignal): Promise<Probed | undefined> {
+    const { egress } = this.#o;
+    let host = remote.hostname;
+    try {
+      const target = await this.#target(remote, signal);
+      host = target.addresses[0]?.address ?? host;
+      if (target.addresses.some(({ address }) => isHere(address))) return undefined;
+      const guard = remote.guarded ? egress : { mayCall: () => true };
+      const socket = await dialTcp({ target, signal, enter: () => {} }, { egress: guard });
+      socket.destroy();
+      return { host, answers: true };
+    } catch (error) {
+      return error instanceof EgressRefused ? undefined : { host, answers: false };
+    }
+  }
+
+  async #target({ hostname, port, guarded }: Remote, signal: AbortSignal): Promise<Target> {
+    const { egress, resolver } = this.#o;
+    if (guarded) return egress.target(`https://${hostname}:${port}/`, signal);
+    const found = await resolver.resolve(hostname.replace(/^\[|\]$/g, ''), signal);
+    const addresses = found.map(({ address, family }) => ({ address, family: family === 6 ? 6 : 4 }) as const);
+    return { hostname, port, addresses };
+  }
+}
+
+/** The subscriber is on the device itself: it needs no route. A name that only resolves to such an address is not known as one. */
+export function needsNoRoute(url: string): boolean {
+  const host = URL.parse(url)?.hostname ?? '';
+  return /^(127\.\d+\.\d+\.\d+|\[::1\]|(.+\.)?localhost\.?)$/.test(host);
+}
+
+function add(to: Map<string, Remote>, url: string, guarded: boolean): void {
+  const parsed = URL.parse(url);
+  if (parsed === null || needsNoRoute(url) || to.has(parsed.host)) return;
+  const port = parsed.port === '' ? httpsPort : Number(parsed.port);
+  to.set(parsed.host, { hostname: parsed.hostname, port, guarded });
+}
+
+function isHere(address: string): boolean {
+  return address.startsWith('127.') || interfaceAddresses().some((own) => sameAddress(own, address));
+}
+
+const ipv4Table = '/proc/net/route';
+const ipv6Table = '/proc/net/ipv6_route';
+
+/** Flags of linux/route.h and linux/ipv6_route.h. */
+const RTF_UP = 0x0000_0001;
+const RTF_REJECT = 0x0000_0200;
+const RTF_ANYCAST = 0x0010_0000;
+/** An address of its own. */
+const RTF_LOCAL = 0x8000_0000;
+
+/**
+ * Whether the kernel's tables hold a route to anywhere: with none, deliveries wait and use up no attempts. A route alone says
+ * nothing of the cable behind it; that is what attempts find out. True also where neither table can be read: then it is not
+ * known, and the schedule continues.
+ */
+export function hasRoute(readFile: (path: string) => string = (path) => readFileSync(path, 'utf8')): boolean {
+  const ipv4 = readOrNothing(readFile, ipv4Table);
+  const ipv6 = readOrNothing(readFile, ipv6Table);
+  if (ipv4 === undefined && ipv6 === undefined) return true;
+  return hasIpv4Route(ipv4 ?? '') || hasIpv6Route(ipv6 ?? '');
+}
+
+/** A kernel without IPv6 has no table of it. */
+function readOrNothing(readFile: (path: string) => string, path: string): string | undefined {
+  try {
+    return readFile(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Of the text of /proc/net/route: interface, destination, gateway, flags, ...; addresses in hex, the first byte last (little-endian machines). */
+export function hasIpv4Route(table: string): boolean {
+  return rowsOf(table).some(([name = '', destination = '', , flags = '']) => {
+    if (!/^[\dA-F]{8}$/i.test(destination) || !isUsable(name, Number.parseInt(flags, 16))) return false;
+    const first = Number.parseInt(destination.slice(6, 8), 16);
+    const second = Number.parseInt(destination.slice(4, 6), 16);
+    const isLinkLocal = first === 169 && second === 254;
+    const isMulticast = first >= 224 && first <= 239;
+    return first !== 127 && !isLinkLocal && !isMulticast;
+  });
+}
+
+/** Of the text of /proc/net/ipv6_route: destination, prefix length, source, its length, gateway, metric, references, uses, flags, interface. */
+export function hasIpv6Route(table: string): boolean {
+  return rowsOf(table).some(([destination = '', , , , , , , , flags = '', name = '']) => {
+    if (!/^[\da-f]{32}$/i.test(destination) || !isUsable(name, Number.parseInt(flags, 16))) return false;
+    const first = Number.parseInt(destination.slice(0, 4), 16);
+    const isLinkLocal = (first & 0xffc0) === 0xfe80;
+    const isMulticast = (first & 0xff00) === 0xff00;
+    return !isLinkLocal && !isMulticast;
+  });
+}
+
+function isUsable(name: string, flags: number): boolean {
+  return name !== 'lo' && (flags & RTF_UP) !== 0 && (flags & (RTF_REJECT | RTF_ANYCAST | RTF_LOCAL)) === 0;
+}
+
+function rowsOf(table: string): string[][] {
+  return table
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter((fields) => fields.length > 1);
 }

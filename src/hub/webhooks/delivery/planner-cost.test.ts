@@ -1,12 +1,15 @@
 /** What planning and rendering read: it grows with the events, not with the subscriptions. */
+
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Statement } from 'better-sqlite3';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import { filterOf, RecipientIndex } from '../subscriptions/filter.ts';
+import { filterOf } from '../subscriptions/filter.ts';
+import type { Subscription } from '../subscriptions/subscription.ts';
 import { BodySource } from './body-source.ts';
 import { deliveriesIn, emit, plannerOn, plannerRig } from './planner.fixture.ts';
+import { Recipients } from './planning.ts';
 
 interface Reads {
   rows: number;
@@ -92,7 +95,7 @@ test('of a large transaction that is mostly for others, rendering has only its o
   const bodies = new BodySource(counting(store, reads).connection);
   for (const delivery of deliveriesIn(store)) {
     assert.equal(delivery.events, 3);
-    assert.notEqual(bodies.bodyOf(delivery), undefined);
+    assert.ok('body' in bodies.bodyOf(delivery));
   }
   // Each: its form, its row, the heads and the texts of its events.
   assert.deepEqual(reads, { rows: 2 * (2 + 3 + 3), statements: 2 * (2 + 1 + 3) });
@@ -101,8 +104,10 @@ test('of a large transaction that is mostly for others, rendering has only its o
 test('a filter is asked once for each kind of event, and what is remembered of kinds is bounded', () => {
   let asked = 0;
   const takes = filterOf({ scopes: ['PUBLIC'], dictionaries: ['d1', 'd12000'], actions: null, categories: null });
-  const recipients = new RecipientIndex([
+  const recipients = new Recipients([
     {
+      subscription: {} as Subscription,
+      scopes: ['PUBLIC'],
       takes: (kind: Parameters<typeof takes>[0]) => {
         asked += 1;
         return takes(kind);

@@ -7,7 +7,7 @@ import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { openStoreIn, recordEvent, temporaryDir, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
-import type { Subscription } from '../parts.ts';
+import type { Subscription } from '../subscriptions/subscription.ts';
 import { emit, emitEach, FakeCache, plannerOn, sentIn, turns, turnsUntil } from './planner.fixture.ts';
 
 type Maintain = ChangeStore['maintain'];

@@ -5,14 +5,15 @@ import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import { author, recordEvent, type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { OutboxEvent, Scope } from '../../outbox/event.ts';
-import type { PendingDelivery, Secrets, Subscription, SubscriptionCache } from '../parts.ts';
-import { createRunningTime, type RunningTime, storedRunning } from '../running-time.ts';
+import { Progress, RunningTime } from '../progress.ts';
+import type { SubscriptionSource } from '../subscriptions/cache.ts';
+import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
 import { BodySource } from './body-source.ts';
-import { createPlanner, type Planner } from './planner.ts';
-import { PlannerRows } from './planner-rows.ts';
+import { type PendingDelivery, pendingColumns } from './delivery-rows.ts';
+import { Planner } from './planner.ts';
 
 /** Subscriptions in memory, their body templates in the file. */
-export class FakeCache implements SubscriptionCache {
+export class FakeCache implements SubscriptionSource {
   #all: readonly Subscription[] = [];
   readonly #listeners: ((id: number | undefined) => void)[] = [];
   #open: readonly Scope[] = ['PUBLIC', 'INTERNAL', 'RESTRICTED'];
@@ -50,9 +51,8 @@ export class FakeCache implements SubscriptionCache {
   /** A new one, or another state of one that is there; a body template is made where there is no such one. */
   async put(store: ChangeStore, id: number, changes: Partial<Subscription> = {}): Promise<Subscription> {
     const changed = { ...(this.byId(id) ?? subscription(id)), ...changes };
-    const rows = new PlannerRows(store.connection);
     const templateId =
-      changes.templateId ?? (await store.maintain(() => rows.templateFor({ ...changed, subscriptionId: id })));
+      changes.templateId ?? (await store.maintain(() => new BodySource(store.connection).templateFor(id, changed)));
     const put = { ...changed, templateId };
     this.#all = [...this.#all.filter((other) => other.id !== id), put].toSorted((a, b) => a.id - b.id);
     this.#notify(id);
@@ -99,20 +99,18 @@ export function plannerRig(t: TestContext): PlannerRig {
 
 export function plannerOn(
   store: ChangeStore,
-  cache: SubscriptionCache,
+  cache: SubscriptionSource,
   clock: FakeClock,
   logger: Logger = silentLogger,
 ): Planner {
   let chance = 0;
   const randomHex = (): string => (++chance).toString(16).padStart(16, '0');
-  return createPlanner({ store, cache, running: runningOn(store, clock), clock, logger, randomHex });
+  return new Planner({ store, cache, running: runningOn(store, clock), clock, logger, randomHex });
 }
 
-function runningOn(store: ChangeStore, clock: FakeClock): RunningTime {
-  return createRunningTime({
-    row: storedRunning(store.connection),
-    boot: { id: 'boot', monoMs: () => clock.monoMs() },
-  });
+/** The machine has been up all the time. */
+export function runningOn({ connection }: ChangeStore, clock: FakeClock): RunningTime {
+  return new RunningTime(new Progress(connection).running(), { id: 'boot', monoMs: () => clock.monoMs() });
 }
 
 /** In one transaction. */
@@ -133,11 +131,7 @@ export interface StoredDelivery extends PendingDelivery {
 
 export function deliveriesIn(store: ChangeStore): readonly StoredDelivery[] {
   return store.connection
-    .prepare<[], StoredDelivery>(
-      `SELECT id, nonce, subscription_id AS subscriptionId, form_id AS templateId, first_event AS firstEvent,
-         last_event AS lastEvent, events, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
-         due_run_ms AS dueRunMs FROM webhook_deliveries ORDER BY id`,
-    )
+    .prepare<[], StoredDelivery>(`SELECT ${pendingColumns}, events FROM webhook_deliveries ORDER BY id`)
     .all();
 }
 
@@ -150,8 +144,8 @@ interface SentBody {
 
 /** As its subscriber would read it; undefined: there is no body. */
 export function sentOf(store: ChangeStore, delivery: PendingDelivery): SentBody | undefined {
-  const body = new BodySource(store.connection).bodyOf(delivery)?.body;
-  return body === undefined ? undefined : (JSON.parse(body.toString()) as SentBody);
+  const made = new BodySource(store.connection).bodyOf(delivery);
+  return 'unavailable' in made ? undefined : (JSON.parse(made.body.toString()) as SentBody);
 }
 
 /** "<subscription>: <keys of its events>" of each delivery, in the order of their ids. */

@@ -5,15 +5,14 @@ import { author, recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { DefinitionEvent, RecordEvent } from '../../outbox/event.ts';
 import { ImportConnection } from '../../outbox/refdata-file.ts';
-import { storedRunning } from '../running-time.ts';
+import { Progress } from '../progress.ts';
 import { BodySource } from './body-source.ts';
 import { deliveriesIn, emit, emitEach, plannerOn, plannerRig, sentIn, turns, turnsUntil } from './planner.fixture.ts';
-import { PlannerRows } from './planner-rows.ts';
 
 const minuteMs = 60_000;
 
 function storedCursor(store: ChangeStore): number {
-  return new PlannerRows(store.connection).cursor();
+  return new Progress(store.connection).cursor();
 }
 
 test('each transaction is one delivery for each subscription that takes something of it', async (t) => {
@@ -45,7 +44,7 @@ test('each transaction is one delivery for each subscription that takes somethin
   );
   assert.equal(planner.cursor(), 4);
   assert.equal(storedCursor(store), 4);
-  assert.equal(storedRunning(store.connection).runMs, 5_000);
+  assert.equal(new Progress(store.connection).running().runMs, 5_000);
 });
 
 test('wakes on a commit, plans a burst in one transaction, and tells whose deliveries there are', async (t) => {
@@ -181,7 +180,10 @@ test('a delivery is split before its body is more than a mebibyte; a larger even
     [3, 1, 1, 1],
   );
   const bodies = new BodySource(store.connection);
-  const sizes = deliveriesIn(store).map((delivery) => bodies.bodyOf(delivery)?.body.length ?? 0);
+  const sizes = deliveriesIn(store).map((delivery) => {
+    const made = bodies.bodyOf(delivery);
+    return 'body' in made ? made.body.length : 0;
+  });
   assert.deepEqual(
     sizes.map((size) => size > 0 && size <= 1024 * 1024),
     [true, true, false, true],
@@ -242,7 +244,7 @@ test('a stop stores the cursor and the running time; what is committed later is 
   await turnsUntil('passed over', () => planner.cursor() === 2);
   clock.advance(500);
   await planner.stop();
-  assert.deepEqual([storedCursor(store), storedRunning(store.connection).runMs], [2, 1_500]);
+  assert.deepEqual([storedCursor(store), new Progress(store.connection).running().runMs], [2, 1_500]);
   await emit(store, recordEvent('c', 1, { dictionary: 'other' }));
   clock.advance(10_000);
   await turns();

@@ -3,23 +3,23 @@
  * inserts the deliveries: whatever is killed when, none is lost or planned twice. Events are read once, however many
  * subscriptions there are.
  */
-import { backoffMs } from '../../../shared/base/backoff.ts';
-import type { Clock, Timer } from '../../../shared/base/clock.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
-import { Heartbeat } from '../../../shared/base/heartbeat.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { Scope } from '../../outbox/event.ts';
 import { storageError } from '../../outbox/storage-errors.ts';
-import type { SubscriptionCache } from '../parts.ts';
-import { type RunningTime, saveRunning } from '../running-time.ts';
-import { PlannerRows } from './planner-rows.ts';
-import { type Draft, Planning } from './planning.ts';
-import { type Recipient, RecipientList, type Recipients } from './recipients.ts';
+import { Progress, type RunningTime } from '../progress.ts';
+import { storeFailure } from '../storage-failure.ts';
+import type { SubscriptionSource } from '../subscriptions/cache.ts';
+import { BodySource } from './body-source.ts';
+import { DeliveryRows } from './delivery-rows.ts';
+import { type Draft, Planning, type Recipient, RecipientList, type Recipients } from './planning.ts';
 
 export interface PlannerOptions {
   readonly store: ChangeStore;
-  readonly cache: SubscriptionCache;
+  readonly cache: SubscriptionSource;
   readonly running: RunningTime;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -30,24 +30,6 @@ export interface PlannerOptions {
 }
 
 type PlannedListener = (subscriptionIds: ReadonlySet<number>, count: number) => void;
-
-export interface Planner {
-  start(): void;
-  /** Ends what is under way and stores the cursor and the running time. Never rejects. */
-  stop(): Promise<void>;
-  /** All that was committed before is planned. Rejects as ChangeStore.maintain does, and with SHUTTING_DOWN. */
-  caughtUp(): Promise<void>;
-  /** Throws if its loop has stalled. */
-  assertAlive(): void;
-  /** Events up to this one are planned, and that is committed. */
-  cursor(): number;
-  /** Events behind the cursor. Throws STORAGE_FAILED or STORAGE_DAMAGED where refdata.db cannot be read. */
-  unplanned(): number;
-  /** Deliveries, since the start. */
-  plannedTotal(): number;
-  /** After each commit: whose they are and how many. */
-  onPlanned(listener: PlannedListener): void;
-}
 
 /** After a commit; those of a burst become one transaction. */
 const planDelayMs = 20;
@@ -61,61 +43,57 @@ const commitDeliveries = 1_000;
 const unsavedEvents = 1_000;
 /** or for so long. */
 const unsavedMs = 600_000;
-/** Without a turn for so long it stands: an import may keep what it writes waiting for two minutes and a bit. */
+/** Without a turn for so long it has stalled: an import may keep what it writes waiting for two minutes and a bit. */
 const stallMs = 180_000;
-const firstRetryMs = 1_000;
-const maxRetryMs = 60_000;
 
-/** Not started yet. Throws where refdata.db cannot be read. */
-export function createPlanner(options: PlannerOptions): Planner {
-  return new OutboxPlanner(options);
-}
-
-class OutboxPlanner implements Planner {
+export class Planner {
   readonly #o: PlannerOptions;
-  readonly #rows: PlannerRows;
+  readonly #rows: DeliveryRows;
+  readonly #templates: BodySource;
+  readonly #progress: Progress;
   readonly #recipients: RecipientList;
-  readonly #saveRunning: (running: RunningTime) => void;
   readonly #listeners: PlannedListener[] = [];
-  readonly #heartbeat: Heartbeat;
+  readonly #loop: Loop;
   #cursor: number;
   #stored: number;
   /** Since when the cursor is ahead of the stored one; undefined: it is not. */
   #aheadSinceMs: number | undefined;
-  #state: 'new' | 'running' | 'stopped' = 'new';
-  #timer: Timer | undefined;
-  #isWoken = false;
-  /** Answers its failure. */
-  #pass: Promise<unknown> | undefined;
-  #failures = 0;
+  #isStopped = false;
   #total = 0;
 
+  /** Not started yet. Throws where refdata.db cannot be read. */
   constructor(options: PlannerOptions) {
-    const { store, cache } = options;
+    const { store, cache, clock, logger } = options;
     this.#o = options;
-    this.#heartbeat = new Heartbeat(options.clock, stallMs);
-    this.#rows = new PlannerRows(store.connection);
+    this.#loop = new Loop({
+      pass: () => this.#pass(),
+      failures: new FailureLog(
+        logger,
+        'webhook deliveries could not be planned',
+        'webhook deliveries can be planned again',
+      ),
+      clock,
+      stalledMs: stallMs,
+    });
+    this.#rows = new DeliveryRows(store.connection);
+    this.#templates = new BodySource(store.connection);
+    this.#progress = new Progress(store.connection);
     this.#recipients = new RecipientList(cache);
-    this.#saveRunning = saveRunning(store.connection);
-    this.#stored = Math.min(this.#rows.cursor(), this.#rows.lastEvent());
+    this.#stored = Math.min(this.#progress.cursor(), this.#progress.lastEvent());
     this.#cursor = this.#stored;
-    store.onCommitted(() => this.#wake());
-    cache.onChanged(() => this.#wake());
+    store.onCommitted(() => this.#loop.wake(planDelayMs));
+    cache.onChanged(() => this.#loop.wake(planDelayMs));
   }
 
   start(): void {
-    if (this.#state !== 'new') return;
-    this.#state = 'running';
-    this.#heartbeat.beat();
-    this.#arm(0);
+    this.#loop.start();
   }
 
+  /** Ends what is under way and stores the cursor and the running time. Never rejects. */
   async stop(): Promise<void> {
-    if (this.#state !== 'running') return;
-    this.#state = 'stopped';
-    this.#heartbeat.rest();
-    this.#timer?.cancel();
-    await this.#pass;
+    if (this.#isStopped) return;
+    this.#isStopped = true;
+    await this.#loop.stop();
     try {
       await this.#save();
     } catch (error) {
@@ -123,112 +101,78 @@ class OutboxPlanner implements Planner {
     }
   }
 
+  /** All that was committed before is planned. Rejects as ChangeStore.maintain does, and with SHUTTING_DOWN. */
   async caughtUp(): Promise<void> {
     const target = this.#lastEvent();
     while (this.#cursor < target) {
-      if (this.#state === 'stopped') throw new LinesideError('SHUTTING_DOWN', 'webhook deliveries are planned no more');
-      const failure = await this.#run();
-      if (failure !== undefined) throw failure;
+      if (this.#isStopped) throw new LinesideError('SHUTTING_DOWN', 'webhook deliveries are planned no more');
+      await this.#loop.passNow();
     }
   }
 
+  /** Throws if its loop has stalled. */
   assertAlive(): void {
-    this.#heartbeat.check();
+    this.#loop.assertAlive();
   }
 
+  /** Events up to this one are planned, and that is committed or lost nothing by not being. */
   cursor(): number {
     return this.#cursor;
   }
 
+  /** Events behind the cursor. Throws STORAGE_FAILED or STORAGE_DAMAGED where refdata.db cannot be read. */
   unplanned(): number {
     return Math.max(0, this.#lastEvent() - this.#cursor);
   }
 
   #lastEvent(): number {
     try {
-      return this.#rows.lastEvent();
+      return this.#progress.lastEvent();
     } catch (error) {
       throw storageError(error);
     }
   }
 
+  /** Deliveries, since the start. */
   plannedTotal(): number {
     return this.#total;
   }
 
+  /** After each commit: whose they are and how many. */
   onPlanned(listener: PlannedListener): void {
     this.#listeners.push(listener);
   }
 
-  // ---- when
-
-  /** While planning fails, its own retry comes soon enough. */
-  #wake(): void {
-    if (this.#isWoken || this.#failures > 0) return;
-    this.#isWoken = true;
-    if (this.#pass === undefined) this.#arm(planDelayMs);
-  }
-
-  #arm(delayMs: number): void {
-    this.#timer?.cancel();
-    if (this.#state === 'running') this.#timer = this.#o.clock.timer(delayMs, () => void this.#run());
-  }
-
-  /** One pass at a time. Never rejects. */
-  #run(): Promise<unknown> {
-    this.#pass ??= this.#attempt().finally(() => {
-      this.#pass = undefined;
-      if (this.#failures > 0) this.#arm(backoffMs(this.#failures - 1, firstRetryMs, maxRetryMs));
-      else this.#arm(this.#isWoken ? planDelayMs : lookMs);
-    });
-    return this.#pass;
-  }
-
-  async #attempt(): Promise<unknown> {
-    const { store, logger } = this.#o;
-    this.#isWoken = false;
-    this.#beat();
+  async #pass(): Promise<number> {
     try {
       while (!(await this.#planAll()));
       if (this.#isSaveDue()) await this.#save();
-      if (this.#failures > 0) logger.info('webhook deliveries can be planned again');
-      this.#failures = 0;
-      return undefined;
-    } catch (thrown) {
-      const error = storageError(thrown);
-      if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') store.reportDamage(error.message);
-      if (this.#failures++ === 0) logger.warn('webhook deliveries could not be planned', { error: messageOf(error) });
-      return error;
+      return lookMs;
+    } catch (error) {
+      throw storeFailure(this.#o.store, error);
     }
   }
-
-  #beat(): void {
-    if (this.#state === 'running') this.#heartbeat.beat();
-  }
-
-  // ---- what
 
   /** True: all there is is planned, or the planner is stopped. False: the subscriptions have changed meanwhile. */
   async #planAll(): Promise<boolean> {
-    this.#beat();
+    this.#loop.beat();
     const recipients = this.#recipients.current();
-    const { index } = recipients;
-    if (index.none) {
-      this.#passOver(this.#rows.lastEvent());
+    if (recipients.none) {
+      this.#passOver(this.#progress.lastEvent());
       return true;
     }
-    const planning = new Planning<Recipient>(this.#cursor);
+    const planning = new Planning(this.#cursor);
     for (;;) {
       // First: an import commits by a connection of its own.
-      const lastEvent = this.#rows.lastEvent();
-      this.#beat();
+      const lastEvent = this.#progress.lastEvent();
+      this.#loop.beat();
       const heads = this.#rows.heads(planning.seenTo, sliceEvents);
       for (const head of heads) {
-        planning.add(head, index.of(head));
+        planning.add(head, recipients.of(head));
         if (planning.drafts < commitDeliveries) continue;
         if (!(await this.#commit(planning, recipients))) return false;
         await aTurn();
-        if (this.#state === 'stopped') return true;
+        if (this.#isStopped) return true;
       }
       const isEnd = heads.length < sliceEvents;
       if (isEnd) planning.end(lastEvent);
@@ -236,42 +180,42 @@ class OutboxPlanner implements Planner {
       else if (!(await this.#commit(planning, recipients))) return false;
       if (isEnd) return true;
       await aTurn();
-      if (this.#state === 'stopped') return true;
+      if (this.#isStopped) return true;
       if (!this.#recipients.isCurrent(recipients)) return false;
     }
   }
 
   /** False: nothing was written, since the subscriptions are not those the deliveries were planned for. */
-  async #commit(planning: Planning<Recipient>, recipients: Recipients): Promise<boolean> {
+  async #commit(planning: Planning, recipients: Recipients): Promise<boolean> {
     const { store, running } = this.#o;
     const drafts = planning.claim();
     const upTo = planning.wholeTo;
     const isWritten = await store.maintain(() => {
       if (!this.#recipients.isCurrent(recipients)) return false;
       this.#insert(drafts);
-      this.#rows.saveCursor(upTo);
-      this.#saveRunning(running);
+      this.#progress.saveCursor(upTo);
+      this.#progress.saveRunning(running);
       return true;
     });
     if (!isWritten) return false;
     this.#cursor = upTo;
     this.#isStored(upTo);
     this.#total += drafts.length;
-    const ids = new Set(drafts.map(({ recipient }) => recipient.subscriptionId));
+    const ids = new Set(drafts.map(({ recipient }) => recipient.subscription.id));
     for (const listener of this.#listeners) listener(ids, drafts.length);
     return true;
   }
 
-  #insert(drafts: readonly Draft<Recipient>[]): void {
+  #insert(drafts: readonly Draft[]): void {
     const { store, running, randomHex, firstDelayS = 0 } = this.#o;
     const at = { occurredAt: store.now(), dueRunMs: running.now() + firstDelayS * 1_000 };
     const templateIds = new Map<string, number>();
     for (const { recipient, scopes, firstEvent, lastEvent, events } of drafts) {
-      const { subscriptionId } = recipient;
+      const subscriptionId = recipient.subscription.id;
       const key = `${subscriptionId} ${[...scopes].sort().join()}`;
       const templateId = templateIds.get(key) ?? this.#templateOf(recipient, scopes);
       templateIds.set(key, templateId);
-      this.#rows.insert({ subscriptionId, templateId, firstEvent, lastEvent, events }, randomHex(), at);
+      this.#rows.insert({ ...at, subscriptionId, templateId, firstEvent, lastEvent, events, nonce: randomHex() });
     }
   }
 
@@ -280,13 +224,12 @@ class OutboxPlanner implements Planner {
    * scopes alone, what is sent after others were taken from the subscription.
    */
   #templateOf({ subscription }: Recipient, of: ReadonlySet<Scope>): number {
+    const { id, templateId } = subscription;
     const scopes = subscription.scopes.filter((scope) => of.has(scope));
     const isWhole = scopes.length === subscription.scopes.length;
-    if (isWhole && this.#rows.hasTemplate(subscription.templateId)) return subscription.templateId;
-    return this.#rows.templateFor({ ...subscription, subscriptionId: subscription.id, scopes });
+    if (isWhole && this.#templates.hasTemplate(templateId)) return templateId;
+    return this.#templates.templateFor(id, { ...subscription, scopes });
   }
-
-  // ---- the cursor
 
   /** Up to there nothing is for anybody. */
   #passOver(upTo: number): void {
@@ -305,8 +248,8 @@ class OutboxPlanner implements Planner {
   async #save(): Promise<void> {
     const cursor = this.#cursor;
     await this.#o.store.maintain(() => {
-      this.#rows.saveCursor(cursor);
-      this.#saveRunning(this.#o.running);
+      this.#progress.saveCursor(cursor);
+      this.#progress.saveRunning(this.#o.running);
     });
     this.#isStored(cursor);
   }

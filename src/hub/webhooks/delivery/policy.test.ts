@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import type { Outcome } from '../egress/outcome.ts';
 import { type Cause, causes } from '../face.ts';
-import type { Outcome } from '../parts.ts';
-import { nextOf, responseClassOf } from './policy.ts';
+import { nextOf, responseClassOf } from './schedule.ts';
 
 const scheduleS = [0, 30, 120, 600];
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { createRouteLook, hasIpv4Route, hasIpv6Route } from './routes.ts';
+import { hasIpv4Route, hasIpv6Route, hasRoute } from './offline.ts';
 
 const head4 = 'Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n';
 
@@ -51,35 +51,35 @@ for (const [what, row, is] of ipv6) {
   test(`IPv6, ${what}: ${is ? 'a way out' : 'none'}`, () => assert.equal(hasIpv6Route(row), is));
 }
 
-function reload(tables: Readonly<Record<string, string>>): boolean {
-  return createRouteLook((path) => {
+function routeBy(tables: Readonly<Record<string, string>>): boolean {
+  return hasRoute((path) => {
     const text = tables[path];
     if (text === undefined) throw Object.assign(new Error('no such file'), { code: 'ENOENT' });
     return text;
-  })();
+  });
 }
 
 test('a route of either kind is a way out, and an empty pair of tables is none', () => {
   const none4 = head4;
   const one4 = `${head4}${ipv4[0]?.[1]}\n`;
   const none6 = row6('', '00', '00200200', 'lo');
-  assert.equal(reload({ '/proc/net/route': none4, '/proc/net/ipv6_route': none6 }), false);
-  assert.equal(reload({ '/proc/net/route': one4, '/proc/net/ipv6_route': none6 }), true);
-  assert.equal(reload({ '/proc/net/route': none4, '/proc/net/ipv6_route': row6('fd00', '40', '1', 'eth0') }), true);
+  assert.equal(routeBy({ '/proc/net/route': none4, '/proc/net/ipv6_route': none6 }), false);
+  assert.equal(routeBy({ '/proc/net/route': one4, '/proc/net/ipv6_route': none6 }), true);
+  assert.equal(routeBy({ '/proc/net/route': none4, '/proc/net/ipv6_route': row6('fd00', '40', '1', 'eth0') }), true);
 });
 
 test('a kernel without IPv6 is judged by IPv4 alone', () => {
-  assert.equal(reload({ '/proc/net/route': head4 }), false);
-  assert.equal(reload({ '/proc/net/route': `${head4}${ipv4[0]?.[1]}\n` }), true);
+  assert.equal(routeBy({ '/proc/net/route': head4 }), false);
+  assert.equal(routeBy({ '/proc/net/route': `${head4}${ipv4[0]?.[1]}\n` }), true);
 });
 
 test('where the tables cannot be read nothing is known, and nothing is held back for it', () => {
-  assert.equal(reload({}), true);
+  assert.equal(routeBy({}), true);
 });
 
 test('by itself it reads the tables of the kernel', () => {
   const [ipv4Text, ipv6Text] = ['/proc/net/route', '/proc/net/ipv6_route'].map((path) =>
     existsSync(path) ? readFileSync(path, 'utf8') : '',
   );
-  assert.equal(createRouteLook()(), hasIpv4Route(ipv4Text ?? '') || hasIpv6Route(ipv6Text ?? ''));
+  assert.equal(hasRoute(), hasIpv4Route(ipv4Text ?? '') || hasIpv6Route(ipv6Text ?? ''));
 });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { EgressRefused, NameUnresolved } from '../parts.ts';
-import type { Phase } from './dial.ts';
-import { failureOf, lateIn } from './failure.ts';
+import type { Phase } from './connections.ts';
+import { EgressRefused } from './guard.ts';
+import { failureOf, lateIn } from './outcome.ts';
+import { NameUnresolved } from './resolver.ts';
 
 const host = 'mes.example.org:8443';
 const error = (code: string): Error => {

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
-import { NameUnresolved } from '../parts.ts';
 import { forever, otherPublic, publicAddress, refusal, site } from './guard.fixture.ts';
-import { createEgress } from './guard.ts';
-import { keepMs } from './resolver.ts';
+import { EgressGuard } from './guard.ts';
+import { keepMs, NameUnresolved, Resolver } from './resolver.ts';
 
 describe('the egress guard, of a URL whose host is a name,', () => {
   it('takes it with all its addresses, each once, as they were judged', async () => {
@@ -79,22 +78,19 @@ describe('the egress guard, of a URL whose host is a name,', () => {
 
   it('looks a name up again after it was forgotten', async () => {
     const names: Record<string, readonly string[]> = { 'rebind.example': [publicAddress] };
-    const { egress } = site({ names });
+    const { egress, resolver } = site({ names });
     await egress.target('https://rebind.example/', forever);
     names['rebind.example'] = ['10.0.0.1'];
-    egress.forget('rebind.example');
+    resolver.forget('rebind.example');
     await refusal(egress.target('https://rebind.example/', forever));
   });
 
   it('uses one look-up for the judgement and the addresses of a target', async () => {
     const answers = [publicAddress, '127.0.0.1'];
     let asked = 0;
-    const egress = createEgress({
-      rules: { allowCidrs: [], allowPorts: [] },
-      clock: new FakeClock(),
-      ownAddresses: () => [],
-      lookup: async () => [{ address: answers[asked++] ?? '', family: 4 }],
-    });
+    const clock = new FakeClock();
+    const resolver = new Resolver(clock, async () => [{ address: answers[asked++] ?? '', family: 4 }]);
+    const egress = new EgressGuard({ allowCidrs: [], allowPorts: [], clock, ownAddresses: () => [], resolver });
     const { addresses } = await egress.target('https://flip.example/', forever);
     assert.deepEqual(addresses, [{ address: publicAddress, family: 4 }]);
     assert.equal(asked, 1);
@@ -111,12 +107,8 @@ describe('the egress guard, of a URL whose host is a name,', () => {
 
   it('waits 2 s for a name at registration, and without end at a call but for the signal', async () => {
     const clock = new FakeClock();
-    const egress = createEgress({
-      rules: { allowCidrs: [], allowPorts: [] },
-      clock,
-      ownAddresses: () => [],
-      lookup: () => new Promise(() => undefined),
-    });
+    const resolver = new Resolver(clock, () => new Promise(() => undefined));
+    const egress = new EgressGuard({ allowCidrs: [], allowPorts: [], clock, ownAddresses: () => [], resolver });
     const faults = egress.faults('https://user@slow.example/');
     const caller = new AbortController();
     let ended = false;

@@ -1,8 +1,8 @@
 /** An egress guard on a made-up site: what names lead to there, and which addresses are the device's own. */
 import assert from 'node:assert/strict';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
-import { EgressRefused } from '../parts.ts';
-import { createEgress } from './guard.ts';
+import { EgressGuard, EgressRefused } from './guard.ts';
+import { Resolver } from './resolver.ts';
 
 export const publicAddress = '93.184.216.34';
 export const otherPublic = '2600:1::34';
@@ -20,18 +20,14 @@ export interface Site {
 export function site({ allow = [], ports = [], own = [], names = {} }: Site = {}) {
   const clock = new FakeClock();
   const asked: string[] = [];
-  const egress = createEgress({
-    rules: { allowCidrs: allow, allowPorts: ports },
-    clock,
-    ownAddresses: () => own,
-    async lookup(hostname) {
-      asked.push(hostname);
-      const found = names[hostname];
-      if (found === undefined) throw Object.assign(new Error('no'), { code: 'ENOTFOUND' });
-      return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
-    },
+  const resolver = new Resolver(clock, async (hostname) => {
+    asked.push(hostname);
+    const found = names[hostname];
+    if (found === undefined) throw Object.assign(new Error('no'), { code: 'ENOTFOUND' });
+    return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   });
-  return { egress, clock, asked };
+  const egress = new EgressGuard({ allowCidrs: allow, allowPorts: ports, clock, ownAddresses: () => own, resolver });
+  return { egress, resolver, clock, asked };
 }
 
 /** The reasons of the refusal that is expected. */

@@ -5,7 +5,8 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { forever, otherPublic, publicAddress, refusal, site } from './guard.fixture.ts';
-import { createEgress } from './guard.ts';
+import { EgressGuard } from './guard.ts';
+import { Resolver } from './resolver.ts';
 
 describe('the egress guard, of a URL whose host is an address,', () => {
   const loopbacks = [
@@ -110,13 +111,12 @@ describe('the egress guard, of a URL whose host is an address,', () => {
   });
 
   it('calls nothing while the device cannot list its own addresses', async () => {
-    const egress = createEgress({
-      rules: { allowCidrs: [], allowPorts: [] },
-      clock: new FakeClock(),
-      ownAddresses() {
-        throw new Error('EAFNOSUPPORT');
-      },
-    });
+    const clock = new FakeClock();
+    const ownAddresses = () => {
+      throw new Error('EAFNOSUPPORT');
+    };
+    const options = { allowCidrs: [], allowPorts: [], clock, ownAddresses };
+    const egress = new EgressGuard({ ...options, resolver: new Resolver(clock) });
     const url = 'https://93.184.216.34/';
     assert.match((await egress.faults(url))[0] ?? '', /own addresses cannot be listed: EAFNOSUPPORT/);
     assert.match((await refusal(egress.target(url, forever)))[0] ?? '', /cannot be listed/);
@@ -181,25 +181,23 @@ describe('the egress guard, of the address of a socket,', () => {
 
 describe('the egress guard, of itself,', () => {
   it('is not made of ranges that cannot be read', () => {
-    const rules = { allowCidrs: ['10.0.0.0/8', '10.0.0.0', 'lan'], allowPorts: [] };
     assert.throws(
-      () => createEgress({ rules, clock: new FakeClock() }),
+      () => site({ allow: ['10.0.0.0/8', '10.0.0.0', 'lan'] }),
       (error) => error instanceof LinesideError && error.code === 'CONFIG_INVALID' && error.reasons.length === 2,
     );
   });
 
   it("asks the system's resolver and interfaces by default", async () => {
-    const closed = createEgress({ rules: { allowCidrs: ['10.255.255.255/32'], allowPorts: [] }, clock: systemClock });
+    const real = (...allowCidrs: string[]) =>
+      new EgressGuard({ allowCidrs, allowPorts: [], clock: systemClock, resolver: new Resolver(systemClock) });
+    const closed = real('10.255.255.255/32');
     assert.deepEqual(await closed.faults('https://localhost/'), [
       'the name localhost leads to an address that is neither public nor in webhooks.allow_cidrs',
     ]);
-    const open = createEgress({
-      rules: { allowCidrs: ['127.0.0.0/8', '::1/128'], allowPorts: [] },
-      clock: systemClock,
-    });
+    const open = real('127.0.0.0/8', '::1/128');
     const { addresses } = await open.target('https://localhost:9443/', forever);
     assert.ok(addresses.some(({ address }) => address === '127.0.0.1' || address === '::1'));
-    const all = createEgress({ rules: { allowCidrs: ['0.0.0.0/0'], allowPorts: [] }, clock: systemClock });
+    const all = real('0.0.0.0/0');
     const own = Object.values(networkInterfaces()).flatMap((list = []) => list);
     assert.ok(own.length > 0);
     for (const { address, internal, family } of own) {

@@ -1,57 +1,62 @@
 /**
- * The egress guard: the one judgement of where the device may call, at registration, at test-ping and at each connection.
- * A name is judged by every address it has, and what is dialled afterwards is one of exactly those.
+ * The egress guard: the one check of where the device may call, at registration, at test-ping and at each connection.
+ * A name is checked by every address it has, and what is dialled afterwards is one of exactly those.
  */
-import { lookup as systemLookup } from 'node:dns/promises';
 import { networkInterfaces } from 'node:os';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
-import { type Egress, EgressRefused, type EgressRules, NameUnresolved, type Target } from '../parts.ts';
 import { type Address, cidrFault, parseAddress, parseCidr } from './address.ts';
-import { addressFaults, type EgressPolicy, endpointFaults, mayCallAt } from './endpoint-rules.ts';
-import { type Found, type Lookup, Resolver } from './resolver.ts';
-import { type Endpoint, parseUrl } from './url.ts';
+import { addressFaults, type EgressPolicy, type Endpoint, endpointFaults, mayCallAt, parseUrl } from './endpoint.ts';
+import { NameUnresolved, type Resolver } from './resolver.ts';
 
-export interface EgressOptions {
-  readonly rules: EgressRules;
+export interface EgressGuardOptions {
+  /** webhooks.allow_cidrs: ranges that are opened although they are not public. */
+  readonly allowCidrs: readonly string[];
+  /** webhooks.allow_ports: for public addresses; within allow_cidrs any port may be called. */
+  readonly allowPorts: readonly number[];
+  readonly resolver: Pick<Resolver, 'resolve'>;
   readonly clock: Clock;
-  /** Default: dns.lookup, all addresses in the system's order. */
-  readonly lookup?: Lookup;
   /** The device's own addresses now, as text. Default: those of its network interfaces. */
   readonly ownAddresses?: () => readonly string[];
 }
 
-/** How long a registration waits for a name: a person waits for the answer, and each connection judges again anyway. */
+/** Where a URL leads now, checked. */
+export interface Target {
+  readonly hostname: string;
+  readonly port: number;
+  /** All that the name has (or the literal itself); each may be called. What is dialled is one of these and nothing else. */
+  readonly addresses: readonly { readonly address: string; readonly family: 4 | 6 }[];
+}
+
+export class EgressRefused extends Error {
+  override readonly name = 'EgressRefused';
+  readonly reasons: readonly string[];
+  constructor(reasons: readonly string[]) {
+    super(reasons.join('; '));
+    this.reasons = reasons;
+  }
+}
+
+/** How long a registration waits for a name: a person waits for the answer, and each connection checks again anyway. */
 const registrationLookupMs = 2_000;
 /** Listing and reading the device's own addresses takes a millisecond on a small board, and each attempt asks several times. */
 const keepOwnMs = 1_000;
 
-export interface AddressSource {
-  /** All addresses of a name, not judged. Rejects with NameUnresolved. */
-  resolve(hostname: string, signal: AbortSignal): Promise<readonly Found[]>;
-}
-
-/** Throws CONFIG_INVALID for a range that cannot be read. */
-export function createEgress(options: EgressOptions): Egress & AddressSource & { forget(hostname: string): void } {
-  return new EgressGuard(options);
-}
-
-class EgressGuard implements Egress, AddressSource {
+export class EgressGuard {
+  readonly #o: EgressGuardOptions;
   readonly #allow: EgressPolicy['allow'];
-  readonly #ports: readonly number[];
-  readonly #ownAddresses: () => readonly string[];
-  readonly #resolver: Resolver;
-  readonly #clock: Clock;
   #own: { readonly addresses: readonly Address[]; readonly untilMs: number } | undefined;
 
-  constructor({ rules, clock, lookup = lookupAll, ownAddresses = interfaceAddresses }: EgressOptions) {
-    this.#allow = readRanges(rules.allowCidrs);
-    this.#ports = rules.allowPorts;
-    this.#ownAddresses = ownAddresses;
-    this.#resolver = new Resolver(lookup, clock);
-    this.#clock = clock;
+  /** Throws CONFIG_INVALID for a range that cannot be read. */
+  constructor(options: EgressGuardOptions) {
+    this.#o = options;
+    this.#allow = readRanges(options.allowCidrs);
   }
 
+  /**
+   * Everything that speaks against a URL: its form, and where its name leads if that can be found out within 2 s (a name
+   * that does not resolve now is checked when it is called). Empty: nothing.
+   */
   async faults(url: string): Promise<readonly string[]> {
     try {
       return await this.#faults(url);
@@ -64,50 +69,43 @@ class EgressGuard implements Egress, AddressSource {
   async #faults(url: string): Promise<readonly string[]> {
     const { faults, endpoint } = parseUrl(url);
     if (endpoint === undefined) return faults;
-    const guard = this.#guard();
-    const known = [...faults, ...endpointFaults(endpoint, guard)];
-    if (endpoint.literal !== undefined || (endpoint.local && guard.allow.length === 0)) return known;
+    const policy = this.#policy();
+    const known = [...faults, ...endpointFaults(endpoint, policy)];
+    if (endpoint.literal !== undefined || (endpoint.local && policy.allow.length === 0)) return known;
     const addresses = await this.#resolveSoon(endpoint.hostname);
-    return [...new Set([...known, ...addressFaults(endpoint, addresses, guard)])];
+    return [...new Set([...known, ...addressFaults(endpoint, addresses, policy)])];
   }
 
+  /** Resolves and checks. Rejects with EgressRefused, or NameUnresolved. Bounded by `signal` alone. */
   async target(url: string, signal: AbortSignal): Promise<Target> {
     signal.throwIfAborted();
     const { faults, endpoint } = parseUrl(url);
     if (endpoint === undefined) throw new EgressRefused(faults);
-    const known = [...faults, ...endpointFaults(endpoint, this.#guard())];
+    const known = [...faults, ...endpointFaults(endpoint, this.#policy())];
     if (known.length > 0) throw new EgressRefused(known);
-    const addresses =
-      endpoint.literal === undefined ? await this.#resolve(endpoint.hostname, signal) : [endpoint.literal];
+    const { literal, hostname } = endpoint;
+    const addresses = literal === undefined ? await this.#resolve(hostname, signal) : [literal];
     // The device's own addresses may have changed while the name was looked up.
-    return targetOf(endpoint, addresses, this.#guard());
+    return targetOf(endpoint, addresses, this.#policy());
   }
 
+  /** Whether an address that a socket is connected to may be called at this port. */
   mayCall(address: string, port: number): boolean {
     const parsed = parseAddress(address);
     try {
-      return parsed !== undefined && mayCallAt(parsed, port, this.#guard());
+      return parsed !== undefined && mayCallAt(parsed, port, this.#policy());
     } catch (error) {
       if (error instanceof EgressRefused) return false;
       throw error;
     }
   }
 
-  resolve(hostname: string, signal: AbortSignal): Promise<readonly Found[]> {
-    return this.#resolver.resolve(hostname, signal);
-  }
-
-  /** Of a name whose address did not answer: the next attempt looks it up again. */
-  forget(hostname: string): void {
-    this.#resolver.forget(hostname);
-  }
-
-  #guard(): EgressPolicy {
-    return { allow: this.#allow, ports: this.#ports, own: this.#ownNow() };
+  #policy(): EgressPolicy {
+    return { allow: this.#allow, ports: this.#o.allowPorts, own: this.#ownNow() };
   }
 
   #ownNow(): readonly Address[] {
-    const nowMs = this.#clock.monoMs();
+    const nowMs = this.#o.clock.monoMs();
     if (this.#own === undefined || this.#own.untilMs <= nowMs) {
       const found = this.#listOwn().map(parseAddress);
       const addresses = found.filter((address) => address !== undefined);
@@ -116,23 +114,24 @@ class EgressGuard implements Egress, AddressSource {
     return this.#own.addresses;
   }
 
-  /** Without AF_NETLINK the kernel tells no interfaces: then nothing is called rather than anything. */
+  /** Without AF_NETLINK the kernel lists no interfaces: then nothing is called rather than anything. */
   #listOwn(): readonly string[] {
+    const { ownAddresses = interfaceAddresses } = this.#o;
     try {
-      return this.#ownAddresses();
+      return ownAddresses();
     } catch (error) {
       throw new EgressRefused([`the device's own addresses cannot be listed: ${messageOf(error)}`]);
     }
   }
 
   async #resolve(hostname: string, signal: AbortSignal): Promise<readonly (Address | undefined)[]> {
-    const found = await this.resolve(hostname, signal);
+    const found = await this.#o.resolver.resolve(hostname, signal);
     return found.map(({ address }) => parseAddress(address));
   }
 
   async #resolveSoon(hostname: string): Promise<readonly (Address | undefined)[]> {
     const late = new AbortController();
-    const timer = this.#clock.timer(registrationLookupMs, () => late.abort());
+    const timer = this.#o.clock.timer(registrationLookupMs, () => late.abort());
     try {
       return await this.#resolve(hostname, late.signal);
     } catch (error) {
@@ -144,17 +143,14 @@ class EgressGuard implements Egress, AddressSource {
   }
 }
 
-function targetOf(endpoint: Endpoint, addresses: readonly (Address | undefined)[], guard: EgressPolicy): Target {
-  const faults = addressFaults(endpoint, addresses, guard);
+function targetOf(endpoint: Endpoint, addresses: readonly (Address | undefined)[], policy: EgressPolicy): Target {
+  const faults = addressFaults(endpoint, addresses, policy);
   if (faults.length > 0) throw new EgressRefused(faults);
   const known = addresses.filter((address) => address !== undefined);
-  // The parsed address as text, each once: what is dialled is what was judged.
+  // The parsed address as text, each once: what is dialled is what was checked.
   const families = new Map(known.map((address) => [address.toString(), address.kind() === 'ipv4' ? 4 : 6] as const));
-  return {
-    hostname: endpoint.hostname,
-    port: endpoint.port,
-    addresses: [...families].map(([address, family]) => ({ address, family })),
-  };
+  const { hostname, port } = endpoint;
+  return { hostname, port, addresses: [...families].map(([address, family]) => ({ address, family })) };
 }
 
 function readRanges(texts: readonly string[]): EgressPolicy['allow'] {
@@ -165,10 +161,6 @@ function readRanges(texts: readonly string[]): EgressPolicy['allow'] {
   return texts.map(parseCidr).filter((range) => range !== undefined);
 }
 
-function lookupAll(hostname: string): ReturnType<Lookup> {
-  return systemLookup(hostname, { all: true, verbatim: true });
-}
-
-function interfaceAddresses(): readonly string[] {
+export function interfaceAddresses(): readonly string[] {
   return Object.values(networkInterfaces()).flatMap((list = []) => list.map(({ address }) => address));
 }

@@ -283,3 +283,12 @@ async function close(server: Server, sockets: Iterable<Socket>): Promise<void> {
   for (const socket of sockets) socket.destroy();
   await closed;
 }
+
+/** Where nothing listens. */
+export async function freePort(): Promise<number> {
+  const server = createTcpServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}

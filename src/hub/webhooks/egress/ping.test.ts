@@ -4,11 +4,11 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import type { PingRequest } from '../face.ts';
-import type { Egress } from '../parts.ts';
+import type { EgressGuard } from './guard.ts';
 import { answer, type Certificates, makeCertificates, readBody, Subscriber } from './https-subscriber.fixture.ts';
 import { createPinger } from './ping.ts';
 import { senderFixture } from './sender.fixture.ts';
-import { signatureOf } from './signature.ts';
+import { signatureOf } from './sender.ts';
 
 const now = '2026-03-01T09:30:00+00:00';
 const secret = 'sixteen bytes at least';
@@ -30,7 +30,7 @@ after(async () => {
   certificates.remove();
 });
 
-function pinger(egress?: Pick<Egress, 'faults'>) {
+function pinger(egress?: Pick<EgressGuard, 'faults'>) {
   const own = senderFixture({ caFile: certificates.caFile });
   return createPinger({
     sender: own.sender,
@@ -132,8 +132,7 @@ describe('a test-ping', () => {
 });
 
 describe('a request for a test-ping', () => {
-  const wrong: readonly [string, unknown, number][] = [
-    ['without texts', { url: 7, secret: null }, 2],
+  const wrong: readonly [string, PingRequest, number][] = [
     ['with a secret of 15 bytes', { url: 'https://a.test/', secret: 'x'.repeat(15) }, 1],
     ['with a secret of 1,025 bytes', { url: 'https://a.test/', secret: 'x'.repeat(1_025) }, 1],
     ['with a URL that cannot be parsed', { url: '0', secret }, 1],
@@ -142,7 +141,7 @@ describe('a request for a test-ping', () => {
   ];
   for (const [what, request, reasons] of wrong) {
     it(`${what} is refused`, async () => {
-      await assert.rejects(pinger()(request as PingRequest), (error) => {
+      await assert.rejects(pinger()(request), (error) => {
         assert.ok(error instanceof LinesideError);
         assert.deepEqual([error.code, error.reasons.length], ['INVALID_ARGUMENT', reasons]);
         return true;

@@ -1,30 +1,95 @@
-/** One POST by got over a lane's connections: its status, and what of its answer is kept. */
+/** One POST by got over a subscriber's connections: its status, what is kept of its answer, and what ends it. */
 import type { ClientRequest } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import type { Request } from 'got';
-import got from 'got';
+import got, { type Request } from 'got';
 import type { Clock } from '../../../shared/base/clock.ts';
-import { ignoreError, type RequestContext } from './dial.ts';
-import type { AgentOptions, SubscriberAgent } from './subscriber-agents.ts';
+import {
+  type AgentOptions,
+  ignoreError,
+  type Phase,
+  type RequestContext,
+  type SubscriberAgent,
+} from './connections.ts';
+import type { Target } from './guard.ts';
+import { cancelled, type Failure, failureOf, lateIn } from './outcome.ts';
 
-/** The journey of an attempt, with what its end depends on. */
-export interface SendContext extends RequestContext {
+/** What is known of an attempt under way, and what ends it: its deadline, or its caller. */
+export class Attempt implements RequestContext {
+  readonly host: string;
+  target: Target = { hostname: '', port: 0, addresses: [] };
+  phase: Phase = 'resolve';
   /** The request went to a connection that had been kept. */
-  reused: boolean;
+  reused = false;
   /** At least a byte of an answer has come. */
-  answered: boolean;
+  answered = false;
   status: number | undefined;
-  sent(): void;
+  readonly #controller = new AbortController();
+  readonly #timeoutMs: number;
+  readonly #timer: { cancel(): void };
+  readonly #caller: AbortSignal;
+  /** Ends everything that is under way. */
+  readonly #abandon = (): void => this.#controller.abort();
+  #late = false;
+
+  constructor(host: string, timeoutMs: number, clock: Clock, caller: AbortSignal) {
+    this.host = host;
+    this.#timeoutMs = timeoutMs;
+    this.#caller = caller;
+    this.#timer = clock.timer(timeoutMs, () => {
+      this.#late = true;
+      this.#abandon();
+    });
+    caller.addEventListener('abort', this.#abandon);
+    if (caller.aborted) this.#abandon();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  enter(phase: Phase): void {
+    this.phase = phase;
+  }
+
+  /** An answer may come before the request is sent. */
+  sent(): void {
+    if (this.phase === 'send') this.phase = 'wait';
+  }
+
+  /** Rejects as soon as the attempt is over, whether the work heeds the signal or not. */
+  untilOver<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const { signal } = this;
+      const over = (): void => reject(signal.reason);
+      signal.addEventListener('abort', over);
+      work.then(resolve, reject).finally(() => signal.removeEventListener('abort', over));
+      if (signal.aborted) over();
+    });
+  }
+
+  failureBy(error: unknown): Failure {
+    if (this.#late) {
+      const late = lateIn(this.phase, this.host, this.#timeoutMs);
+      // A connection that was kept is established on this side also when the network has gone.
+      return this.reused && !this.answered ? { ...late, unreached: true } : late;
+    }
+    return this.#caller.aborted ? cancelled : failureOf(error, this.phase, this.host);
+  }
+
+  end(): void {
+    this.#timer.cancel();
+    this.#caller.removeEventListener('abort', this.#abandon);
+  }
 }
 
-export interface Post {
+interface Post {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   readonly agent: SubscriberAgent;
-  readonly sendContext: SendContext;
+  readonly attempt: Attempt;
   /** On a connection of its own, not on a kept one. */
   readonly fresh: boolean;
   readonly clock: Clock;
@@ -41,18 +106,18 @@ const lateRequestMs = 1_000;
 
 /** Rejects with the error that ended it without a status, or before its answer could be read. */
 export function post(call: Post): Promise<Reply> {
-  const { sendContext } = call;
+  const { attempt } = call;
   let native: ClientRequest | undefined;
   return new Promise((resolve, reject) => {
     const stream = got.stream(call.url, {
       method: 'POST',
       headers: { ...call.headers, 'content-length': String(call.body.length) },
-      signal: sendContext.signal,
+      signal: attempt.signal,
       followRedirect: false,
       throwHttpErrors: false,
       decompress: false,
       retry: { limit: 0 },
-      // The lane dials addresses that are judged already: whatever else would ask for a name gets none.
+      // The agent dials addresses that are checked already: whatever else would ask for a name gets none.
       dnsLookup: refuseLookup,
       request: (url, options) => {
         native = requestOver(call, url, options);
@@ -62,16 +127,16 @@ export function post(call: Post): Promise<Reply> {
     // It stays: once there is a status, an error is the answer's to tell; after the end, it must not be an unhandled one.
     stream.on('error', (error) => {
       // got's own error says less than the one that it is about.
-      if (sendContext.status === undefined) reject(error.cause instanceof Error ? error.cause : error);
+      if (attempt.status === undefined) reject(error.cause instanceof Error ? error.cause : error);
     });
     stream.once('close', () => {
-      if (sendContext.status === undefined) reject(new Error('closed'));
+      if (attempt.status === undefined) reject(new Error('closed'));
     });
     // Not as got's option "body": that is sent in pieces with turns of the loop between, and a subscriber that answers before
     // got has called the request ended (one busy turn of ours is enough) loses its connection.
     stream.end(call.body);
     const switched = (status: number, socket: Socket): void => {
-      sendContext.status = status;
+      attempt.status = status;
       resolve({ status, answer: { kept: Buffer.alloc(0), end: 'cut' } });
       socket.destroy();
       stream.destroy();
@@ -81,8 +146,8 @@ export function post(call: Post): Promise<Reply> {
     stream.once('response', ({ statusCode, socket }) => {
       // A 101 that names no protocol is an answer to Node, which would keep the connection.
       if (statusCode < 200) return switched(statusCode, socket);
-      sendContext.status = statusCode;
-      sendContext.enter('read');
+      attempt.status = statusCode;
+      attempt.enter('read');
       readAnswer(stream).then((answer) => {
         resolve({ status: statusCode, answer });
         if (answer.end !== 'whole') stream.destroy();
@@ -93,8 +158,8 @@ export function post(call: Post): Promise<Reply> {
 }
 
 /**
- * Answered before Node knows that the whole request is out: mostly it is, and says so in a moment. One whose rest the other
- * side does not take would go on holding the connection.
+ * Answered before Node knows that the whole request is out: mostly it is, and says so in a moment. One whose rest the
+ * subscriber does not take would keep holding the connection.
  */
 function letFinish(request: ClientRequest, stream: Request, clock: Clock): void {
   const timer = clock.timer(lateRequestMs, () => stream.destroy());
@@ -103,25 +168,25 @@ function letFinish(request: ClientRequest, stream: Request, clock: Clock): void 
   request.once('close', done);
 }
 
-function requestOver({ agent, sendContext, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {
-  agent.prune(sendContext.target, fresh);
-  const native: AgentOptions = { ...options, agent: agent, requestContext: sendContext };
+function requestOver({ agent, attempt, fresh }: Post, url: URL, options: RequestOptions): ClientRequest {
+  agent.prune(attempt.target, fresh);
+  const native: AgentOptions = { ...options, agent, requestContext: attempt };
   const request = httpsRequest(url, native);
   request.on('error', ignoreError);
   // Node emits it before it writes the first byte.
   request.once('socket', (socket) => {
-    sendContext.reused = request.reusedSocket;
-    sendContext.answered = false;
-    if (!agent.leadsTo(socket, sendContext.target)) {
+    attempt.reused = request.reusedSocket;
+    attempt.answered = false;
+    if (!agent.leadsTo(socket, attempt.target)) {
       request.destroy(new Error('a kept connection that leads elsewhere'));
       return;
     }
     socket.once('data', () => {
-      sendContext.answered = true;
+      attempt.answered = true;
     });
-    sendContext.enter('send');
+    attempt.enter('send');
   });
-  request.once('finish', () => sendContext.sent());
+  request.once('finish', () => attempt.sent());
   let informational = 0;
   const count = (): void => {
     informational += 1;
@@ -141,8 +206,6 @@ function refuseLookup(_hostname: string, ...rest: readonly unknown[]): void {
   if (typeof callback === 'function') callback(new Error('no name is looked up here'));
 }
 
-// An answer's body is read within bounds, whatever the other side sends: what it says beyond its status is for people alone.
-
 /** Enough of an error page to see what it is about. */
 const keptAnswerBytes = 4 * 1024;
 /** Read on so far, so that the connection of an ordinary answer can be kept; then it is cut. */
@@ -151,11 +214,11 @@ const readAnswerBytes = 64 * 1024;
 interface Answer {
   /** The first keptAnswerBytes. */
   readonly kept: Buffer;
-  /** whole: to its end. cut: by us, at readAnswerBytes. broken: by the other side, before its end. */
+  /** whole: to its end. cut: by us, at readAnswerBytes. broken: by the subscriber, before its end. */
   readonly end: 'whole' | 'cut' | 'broken';
 }
 
-/** Never rejects. `body` is destroyed where it is cut. */
+/** Within bounds, whatever the subscriber sends: the answer beyond its status is for people alone. Never rejects. */
 function readAnswer(body: Readable): Promise<Answer> {
   const pieces: Buffer[] = [];
   let kept = 0;

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
-import { NameUnresolved } from '../parts.ts';
 import {
   type Found,
   keepMs,
@@ -10,6 +9,7 @@ import {
   maxLookups,
   maxSlowNames,
   maxWaitingNames,
+  NameUnresolved,
   Resolver,
   slowMs,
 } from './resolver.ts';
@@ -23,14 +23,14 @@ function desk() {
   const open = new Map<string, PromiseWithResolvers<readonly Found[]>>();
   const asked: string[] = [];
   let most = 0;
-  const resolver = new Resolver((hostname) => {
+  const resolver = new Resolver(clock, (hostname) => {
     const pending = Promise.withResolvers<readonly Found[]>();
     asked.push(hostname);
     assert.ok(!open.has(hostname), `${hostname} is looked up twice at a time`);
     open.set(hostname, pending);
     most = Math.max(most, open.size);
     return pending.promise;
-  }, clock);
+  });
   const claim = (hostname: string): PromiseWithResolvers<readonly Found[]> => {
     const pending = open.get(hostname);
     assert.ok(pending !== undefined, `${hostname} is not being looked up`);
@@ -184,9 +184,9 @@ describe('the resolver', () => {
   });
 
   it('frees the slot of a lookup that throws before it begins', async () => {
-    const resolver = new Resolver(() => {
+    const resolver = new Resolver(new FakeClock(), () => {
       throw new TypeError('no');
-    }, new FakeClock());
+    });
     for (let n = 0; n <= maxLookups; n += 1) await assert.rejects(resolver.resolve(`n${n}`, forever), NameUnresolved);
   });
 
@@ -265,10 +265,10 @@ describe('the resolver', () => {
 
   it('keeps at most 256 answers, the newest', async () => {
     const asked: string[] = [];
-    const resolver = new Resolver(async (hostname) => {
+    const resolver = new Resolver(new FakeClock(), async (hostname) => {
       asked.push(hostname);
       return answer;
-    }, new FakeClock());
+    });
     for (let n = 0; n <= maxKeptNames; n += 1) await resolver.resolve(`n${n}`, forever);
     await resolver.resolve('n1', forever);
     assert.equal(asked.length, maxKeptNames + 1);

@@ -2,9 +2,19 @@
  * The one way to the system's resolver. dns.lookup (the hosts file counts) blocks a thread of Node's pool of four for as
  * long as the system likes, half a minute with a dead name server: few at a time, and never two for one name.
  */
+import { lookup as systemLookup } from 'node:dns/promises';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { systemCode } from '../../../shared/base/errors.ts';
-import { NameUnresolved } from '../parts.ts';
+
+export class NameUnresolved extends Error {
+  override readonly name = 'NameUnresolved';
+  /** ENOTFOUND, EAI_AGAIN, ... */
+  readonly code: string;
+  constructor(hostname: string, code: string) {
+    super(`the name ${hostname} cannot be resolved (${code})`);
+    this.code = code;
+  }
+}
 
 export interface Found {
   readonly address: string;
@@ -47,16 +57,17 @@ export class Resolver {
   /** Whose last lookup was slow, whether it found something or not. */
   readonly #slow = new Set<string>();
 
-  constructor(lookup: Lookup, clock: Clock) {
-    this.#lookup = lookup;
+  /** `lookup`: default: dns.lookup, all addresses in the system's order. */
+  constructor(clock: Clock, lookup: Lookup = lookupAll) {
     this.#clock = clock;
+    this.#lookup = lookup;
   }
 
-  /** Rejects with NameUnresolved, or with the signal's reason; a lookup under way goes on and keeps its slot until it ends. */
+  /** All addresses of a name, not checked. Rejects with NameUnresolved, or with the signal's reason; a lookup under way continues and keeps its slot until it ends. */
   async resolve(hostname: string, signal: AbortSignal): Promise<readonly Found[]> {
     signal.throwIfAborted();
-    const kept = this.#fresh(hostname);
-    if (kept !== undefined) return kept;
+    const kept = this.#kept.get(hostname);
+    if (kept !== undefined && this.#clock.monoMs() < kept.untilMs) return kept.found;
     const asked = this.#ask(hostname);
     asked.callers += 1;
     try {
@@ -67,17 +78,9 @@ export class Resolver {
     }
   }
 
-  /** The next one to ask gets a new answer. */
+  /** Of a name whose address did not answer: the next one to ask gets a new answer. */
   forget(hostname: string): void {
     this.#kept.delete(hostname);
-  }
-
-  #fresh(hostname: string): readonly Found[] | undefined {
-    const kept = this.#kept.get(hostname);
-    if (kept === undefined) return undefined;
-    if (this.#clock.monoMs() < kept.untilMs) return kept.found;
-    this.#kept.delete(hostname);
-    return undefined;
   }
 
   #ask(hostname: string): Asked {
@@ -147,4 +150,8 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   } finally {
     signal.removeEventListener('abort', abort);
   }
+}
+
+function lookupAll(hostname: string): ReturnType<Lookup> {
+  return systemLookup(hostname, { all: true, verbatim: true });
 }

@@ -1,12 +1,12 @@
 /** Attempts that get no answer, or not the whole of it: which cause, in which words, and that nothing is left behind. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:net';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import {
   answer,
   type Certificates,
   drip,
+  freePort,
   hang,
   makeCertificates,
   rawAnswer,
@@ -196,11 +196,3 @@ describe('a subscriber that', () => {
     });
   }
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
-}

@@ -1,9 +1,12 @@
 /** A sender with real connections to subscribers on this machine: what resolves a name, and the clock, are the test's. */
+
 import type { Clock } from '../../../shared/base/clock.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
-import type { Egress, Message, Outcome, Secrets, Sender } from '../parts.ts';
-import { createEgress } from './guard.ts';
-import { createSender } from './sender.ts';
+import type { Secrets } from '../subscriptions/subscription.ts';
+import { EgressGuard } from './guard.ts';
+import type { Outcome } from './outcome.ts';
+import { Resolver } from './resolver.ts';
+import { type Message, Sender } from './sender.ts';
 
 export const secrets: Secrets = { current: 'the secret of these tests', previous: undefined };
 
@@ -13,7 +16,7 @@ export function message(body: string | Buffer = '{"deliveryId":"7-ab","events":[
 
 export interface SenderFixture {
   readonly sender: Sender;
-  readonly egress: Egress;
+  readonly egress: EgressGuard;
   /** Where names lead; may be changed at any time. */
   addresses: readonly string[];
   /** How often a name was looked up. */
@@ -35,17 +38,14 @@ export interface SenderFixtureOptions {
 
 export function senderFixture(options: SenderFixtureOptions): SenderFixture {
   const { caFile, clock = systemClock, timeoutMs = 10_000, allowCidrs = ['127.0.0.0/8'] } = options;
-  const egress = createEgress({
-    rules: { allowCidrs, allowPorts: [] },
-    clock,
-    ownAddresses: options.ownAddresses ?? (() => []),
-    lookup: async (hostname: string) => {
-      fixture.lookups += 1;
-      const found = options.lookup === undefined ? fixture.addresses : await options.lookup(hostname);
-      return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
-    },
+  const resolver = new Resolver(clock, async (hostname) => {
+    fixture.lookups += 1;
+    const found = options.lookup === undefined ? fixture.addresses : await options.lookup(hostname);
+    return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   });
-  const sender = createSender({ egress, timeoutMs, caFile, version: '1.2.3', clock });
+  const { ownAddresses = () => [] } = options;
+  const egress = new EgressGuard({ allowCidrs, allowPorts: [], clock, ownAddresses, resolver });
+  const sender = new Sender({ egress, resolver, timeoutMs, caFile, version: '1.2.3', clock });
   const fixture: SenderFixture = {
     sender,
     egress,

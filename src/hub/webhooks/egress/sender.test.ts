@@ -13,7 +13,7 @@ import {
   Subscriber,
 } from './https-subscriber.fixture.ts';
 import { message, type SenderFixture, secrets, senderFixture } from './sender.fixture.ts';
-import { signatureOf } from './signature.ts';
+import { signatureOf } from './sender.ts';
 
 let certificates: Certificates;
 let subscriber: Subscriber;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { signatureOf } from './signature.ts';
+import { signatureOf } from './sender.ts';
 
 it('signs the known vector with lower-case hexadecimal', () => {
   assert.equal(

@@ -5,10 +5,10 @@ import { request } from 'node:https';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { createSecureContext } from 'node:tls';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { SubscriberAgent } from './connections.ts';
 import { answer, type Certificates, hang, makeCertificates, readBody, Subscriber } from './https-subscriber.fixture.ts';
 import { message, type SenderFixture, secrets, senderFixture } from './sender.fixture.ts';
-import { createSender } from './sender.ts';
-import { SubscriberAgent } from './subscriber-agents.ts';
+import { Sender } from './sender.ts';
 
 /** How long the guard keeps a name's addresses, and a little more. */
 const addressesAgeMs = 6_000;
@@ -80,8 +80,16 @@ describe('a kept connection', () => {
   it('ends when its address may not be called any more', async () => {
     let open = true;
     const target = { hostname: 'subscriber.test', port: subscriber.port, addresses: [local] };
-    const egress = { faults: async () => [], target: async () => target, mayCall: () => open, forget: () => {} };
-    const sender = createSender({ egress, timeoutMs: 10_000, caFile: certificates.caFile, version: '1', clock });
+    const egress = { target: async () => target, mayCall: () => open };
+    const resolver = { forget: () => {} };
+    const sender = new Sender({
+      egress,
+      resolver,
+      timeoutMs: 10_000,
+      caFile: certificates.caFile,
+      version: '1',
+      clock,
+    });
     const send = () =>
       sender.send({ url: subscriber.url(), agentKey: '1' }, secrets, message(), new AbortController().signal);
     assert.equal((await send()).cause, '');

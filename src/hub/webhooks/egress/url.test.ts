@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isLocalName, maxUrlCharacters, parseUrl } from './url.ts';
+import { isLocalName, maxUrlCharacters, parseUrl } from './endpoint.ts';
 
 describe('a URL', () => {
   for (const [text, hostname, port] of [

@@ -9,7 +9,7 @@ import { BodySource } from '../delivery/body-source.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig } from '../delivery/planner.fixture.ts';
 import { RetainedEvents } from './retained-events.ts';
 import { beforeCommits, dayMs, pass } from './retention.fixture.ts';
-import { createRetention } from './retention.ts';
+import { Retention } from './retention.ts';
 import { subscriptionRow } from './review.fixture.ts';
 
 interface Rig extends PlannerRig {
@@ -26,13 +26,17 @@ function rigFor(t: TestContext): Rig {
   const rig: Rig = {
     ...planned,
     runMs: 0,
-    bodies: () => deliveriesIn(store).map((one) => new BodySource(connection).bodyOf(one)?.body.toString()),
+    bodies: () =>
+      deliveriesIn(store).map((one) => {
+        const made = new BodySource(connection).bodyOf(one);
+        return 'body' in made ? made.body.toString() : undefined;
+      }),
     count: (table) => Number(connection.prepare(`SELECT count(*) FROM ${table}`).pluck().get()),
   };
   const limits = { keepDeliveredDays: 7, keepFailedDays: 30, maxAnswerBytes: 1_000, maxBytes: 1e9 };
   const running = { now: () => rig.runMs };
   const both = { store, clock, logger: silentLogger };
-  const retention = createRetention({ ...both, ...limits, running, bodies: new BodySource(connection) });
+  const retention = new Retention({ ...both, ...limits, running, bodies: new BodySource(connection) });
   const kept = new RetainedEvents(connection, () => planner.cursor());
   const pruner = new Pruner({ ...both, keepPublishedDays: 7, keepAbove: () => kept.keepAbove() });
   retention.start();

@@ -17,13 +17,13 @@ import {
 import { emitEach, plannerOn } from '../delivery/planner.fixture.ts';
 import type { Caller } from '../face.ts';
 import { RetainedEvents } from './retained-events.ts';
-import { createReview, type Review } from './review.ts';
+import { type ReviewAdmin, reviewAdmin } from './review.fixture.ts';
 
 const anna: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
 const all = { limit: 100, cursor: undefined, state: undefined, subscription: undefined };
 
 interface Journey extends Rig {
-  readonly review: Review;
+  readonly review: ReviewAdmin;
   readonly kept: RetainedEvents;
   /** Each ends in a delivery of its own. */
   readonly changed: (...keys: readonly string[]) => Promise<void>;
@@ -38,10 +38,10 @@ async function journeyFor(t: TestContext): Promise<Journey> {
   const planner = plannerOn(store, cache, clock);
   await planner.caughtUp();
   await subscribe(rig, 1, { name: 'erp', afterEvent: planner.cursor() });
-  planner.onPlanned((ids, count) => dispatcher.planned(ids, count));
+  planner.onPlanned((ids) => dispatcher.planned(ids));
   const kept = new RetainedEvents(store.connection, () => planner.cursor());
   const bodies = new BodySource(store.connection);
-  const review = createReview({ store, cache, bodies, running, dispatcher, retained: kept });
+  const review = reviewAdmin({ store, cache, bodies, running, dispatcher, retained: kept });
   dispatcher.start();
   t.after(() => dispatcher.stop());
   const changed = async (...keys: readonly string[]): Promise<void> => {

@@ -1,10 +1,10 @@
 /** Which events of the outbox must stay for webhooks: those not planned yet, and those of deliveries that still wait. */
 import type { Connection } from '../../../shared/storage/open.ts';
 
-/** Deliveries looked at in one call: some 5 ms. */
+/** Deliveries read in one call: some 5 ms. */
 const maxLooked = 20_000;
 
-interface Endpoint {
+interface Position {
   readonly id: number;
   readonly firstEvent: number;
 }
@@ -26,18 +26,18 @@ export class RetainedEvents {
     this.#cursor = cursor;
     const columns = 'id, first_event AS firstEvent FROM webhook_deliveries';
     // A body that is kept needs no events. By id: the index of those that wait is in another order.
-    this.#waiting = connection.prepare<[number, number], Endpoint>(
+    this.#waiting = connection.prepare<[number, number], Position>(
       `SELECT ${columns} d NOT INDEXED WHERE id BETWEEN ? AND ? AND state IN ('pending', 'retrying')
        AND NOT EXISTS (SELECT 1 FROM webhook_bodies b WHERE b.delivery_id = d.id) ORDER BY id LIMIT 1`,
     );
-    this.#end = connection.prepare<[number, number], Endpoint>(
+    this.#end = connection.prepare<[number, number], Position>(
       `SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?`,
     );
-    this.#next = connection.prepare<[number], Endpoint>(`SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1`);
-    this.#newest = connection.prepare<[], Endpoint>(`SELECT ${columns} ORDER BY id DESC LIMIT 1`);
+    this.#next = connection.prepare<[number], Position>(`SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1`);
+    this.#newest = connection.prepare<[], Position>(`SELECT ${columns} ORDER BY id DESC LIMIT 1`);
   }
 
-  /** No event above this may be removed. Lower than need be while many deliveries are still to be looked at. */
+  /** No event above this may be removed. Lower than need be while many deliveries are still to be read. */
   keepAbove(): number {
     const cursor = this.#cursor();
     // Behind that many; undefined: there are fewer.
@@ -51,7 +51,7 @@ export class RetainedEvents {
   }
 
   /**
-   * A delivery whose first event is this one waits again. To be told within the transaction that makes it so (before it
+   * A delivery whose first event is this one waits again. To be called within the transaction that makes it so (before it
    * commits: a removal might come next); where that fails nothing is lost but a walk.
    */
   retainFrom(firstEvent: number): void {
@@ -61,9 +61,9 @@ export class RetainedEvents {
     let [low, high] = [0, Math.min(this.#from, newest.id)];
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      const endpoint = this.#next.get(middle);
-      if (endpoint === undefined || endpoint.firstEvent >= firstEvent) high = middle;
-      else low = endpoint.id + 1;
+      const position = this.#next.get(middle);
+      if (position === undefined || position.firstEvent >= firstEvent) high = middle;
+      else low = position.id + 1;
     }
     this.#from = Math.min(this.#from, low);
   }

@@ -5,7 +5,7 @@ import { silentLogger } from '../../../shared/base/logger.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
 import { BodySource } from '../delivery/body-source.ts';
-import { createRetention, type Retention, type RetentionOptions } from './retention.ts';
+import { Retention, type RetentionOptions } from './retention.ts';
 
 export const dayMs = 86_400_000;
 export const mib = 1024 * 1024;
@@ -24,7 +24,7 @@ export function rigFor(t: TestContext, changes: Partial<RetentionOptions> = {}):
   const rig: Rig = {
     ...temporary,
     connection: temporary.store.connection,
-    retention: createRetention({
+    retention: new Retention({
       ...temporary,
       bodies: new BodySource(temporary.store.connection),
       running: { now: () => rig.runMs },

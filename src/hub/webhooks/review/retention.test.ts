@@ -4,7 +4,7 @@ import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import { BodySource } from '../delivery/body-source.ts';
 import { failCommits } from '../delivery/dispatcher.fixture.ts';
 import { beforeCommits, dayMs, left, mib, pass, passUntil, rigFor } from './retention.fixture.ts';
-import { createRetention } from './retention.ts';
+import { Retention } from './retention.ts';
 import { attempt, count, countLooks, freeze, put, subscriptionRow } from './review.fixture.ts';
 
 test('delivered ones go after 7 days of running time, rejected and failed after 30, and what waits never', async (t) => {
@@ -77,7 +77,7 @@ test('200,000 old deliveries go in slices of 500, a few thousand rows looked at 
   let commits = 0;
   beforeCommits(store, () => commits++);
   const counted = countLooks(connection);
-  const retention = createRetention({
+  const retention = new Retention({
     store,
     bodies: new BodySource(connection),
     running: { now: () => rig.runMs },

@@ -3,20 +3,18 @@
  * are too many bytes; in slices that hold neither the loop nor a change. By running time alone: the wall clock may jump by
  * years, and no history goes for that. What waits stays, however long; history never takes the room of changes.
  */
-import type { Clock, Timer } from '../../../shared/base/clock.ts';
-import { messageOf } from '../../../shared/base/errors.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import type { Bodies } from '../delivery/body-made.ts';
-import type { RunningTime } from '../running-time.ts';
-import { AnswerLimit } from './answer-limit.ts';
-import { OverdueBodies } from './overdue-bodies.ts';
-import { storeFailure } from './readable.ts';
-import { type Ages, RetentionRows, type Slice } from './retention-rows.ts';
+import type { BodySource } from '../delivery/body-source.ts';
+import type { RunningTime } from '../progress.ts';
+import { storeFailure } from '../storage-failure.ts';
+import { type Ages, AnswerLimit, BodyLimit, HistoryRows, OverdueBodies } from './history.ts';
 
 export interface RetentionOptions {
   readonly store: ChangeStore;
-  readonly bodies: Bodies;
+  readonly bodies: Pick<BodySource, 'keep'>;
   readonly running: Pick<RunningTime, 'now'>;
   readonly keepDeliveredDays: number;
   /** Of rejected and failed ones. */
@@ -31,13 +29,6 @@ export interface RetentionOptions {
   readonly onRemoved?: () => void;
 }
 
-export interface Retention {
-  start(): void;
-  stop(): void;
-  /** Answers, and bodies that are kept for review; the latter as of the last sweep. */
-  historyBytes(): number;
-}
-
 const dayMs = 86_400_000;
 /** As long as events stay in the outbox anyway, unless outbox.keep_published_days says otherwise. */
 const overdueMs = 7 * dayMs;
@@ -45,7 +36,7 @@ const overdueMs = 7 * dayMs;
 const bodyShare = 1 / 8;
 /** Where refdata.db is fuller than that, what was delivered is not kept at all: sooner that goes than changes are refused. */
 const fullShare = 3 / 4;
-/** A start has better things to do. */
+/** A start has more urgent work. */
 const firstSweepMs = 60_000;
 const sweepMs = 3_600_000;
 const sweepFullMs = 600_000;
@@ -55,14 +46,9 @@ const lookMs = 10_000;
 const sliceMs = 50;
 const retryMs = 60_000;
 
-/** Not started yet. */
-export function createRetention(options: RetentionOptions): Retention {
-  return new HistoryRetention(options);
-}
-
-class HistoryRetention implements Retention {
+export class Retention {
   readonly #o: RetentionOptions;
-  readonly #rows: RetentionRows;
+  readonly #rows: HistoryRows;
   readonly #answers: AnswerLimit;
   readonly #overdue: OverdueBodies;
   #sweep: Sweep | undefined;
@@ -70,52 +56,47 @@ class HistoryRetention implements Retention {
   #isFull = false;
   #isCut = false;
   #bodyBytes = 0;
-  #timer: Timer | undefined;
-  #failing = false;
-  #state: 'new' | 'running' | 'stopped' = 'new';
+  readonly #loop: Loop;
 
+  /** Not started yet. */
   constructor(options: RetentionOptions) {
-    const { store, bodies, maxAnswerBytes } = options;
+    const { store, bodies, maxAnswerBytes, clock, logger } = options;
     this.#o = options;
-    this.#rows = new RetentionRows(store.connection);
-    this.#answers = new AnswerLimit({ store, rows: this.#rows, maxAnswerBytes });
-    this.#overdue = new OverdueBodies(store, bodies);
+    this.#loop = new Loop({
+      pass: () => this.#pass(),
+      failures: new FailureLog(
+        logger,
+        'old webhook deliveries could not be removed',
+        'old webhook deliveries can be removed again',
+      ),
+      clock,
+      retryFirstMs: retryMs,
+    });
+    this.#rows = new HistoryRows(store.connection);
+    this.#answers = new AnswerLimit(store, this.#rows, maxAnswerBytes);
+    this.#overdue = new OverdueBodies(store, this.#rows, bodies);
   }
 
   start(): void {
-    if (this.#state !== 'new') return;
-    this.#state = 'running';
     this.#sweepAtMs = this.#o.clock.monoMs() + firstSweepMs;
-    this.#arm(sliceMs);
+    this.#loop.start(sliceMs);
   }
 
-  stop(): void {
-    this.#state = 'stopped';
-    this.#timer?.cancel();
+  /** A slice that is under way ends first. */
+  stop(): Promise<void> {
+    return this.#loop.stop();
   }
 
+  /** Answers, and bodies that are kept for review; the latter as of the last sweep. */
   historyBytes(): number {
     return this.#answers.bytes + this.#bodyBytes;
   }
 
-  #arm(delayMs: number): void {
-    if (this.#state === 'running') this.#timer = this.#o.clock.timer(delayMs, () => void this.#step());
-  }
-
-  /** Never rejects. */
-  async #step(): Promise<void> {
-    const { store, logger } = this.#o;
+  async #pass(): Promise<number> {
     try {
-      const more = await this.#slice();
-      if (this.#failing) logger.info('old webhook deliveries can be removed again');
-      this.#failing = false;
-      this.#arm(more ? sliceMs : lookMs);
-    } catch (thrown) {
-      if (this.#state !== 'running') return;
-      const error = storeFailure(store, thrown);
-      if (!this.#failing) logger.warn('old webhook deliveries could not be removed', { error: messageOf(error) });
-      this.#failing = true;
-      this.#arm(retryMs);
+      return (await this.#slice()) ? sliceMs : lookMs;
+    } catch (error) {
+      throw storeFailure(this.#o.store, error);
     }
   }
 
@@ -132,15 +113,15 @@ class HistoryRetention implements Retention {
   #begun(): Sweep | undefined {
     const { store, clock, onRemoved = () => {} } = this.#o;
     const nowMs = clock.monoMs();
-    if (nowMs < this.#sweepAtMs && this.#rows.deletedSubscriptions().length === 0) return undefined;
-    const bodies = new BodyLimit(store, this.#looked());
+    if (nowMs < this.#sweepAtMs && this.#rows.sql.deletedSubscriptions.all().length === 0) return undefined;
+    const bodies = new BodyLimit(store, this.#rows, this.#excess());
     this.#sweepAtMs = nowMs + (this.#isFull ? sweepFullMs : sweepMs);
     const parts = { store, rows: this.#rows, answers: this.#answers, overdue: this.#overdue, bodies };
     return new Sweep({ ...parts, ages: () => this.#ages(), onRemoved });
   }
 
   /** Whether there is room; answers how many bytes of bodies are too many, as of the last sweep. */
-  #looked(): number {
+  #excess(): number {
     const { store, maxBytes, logger } = this.#o;
     const wasFull = this.#isFull;
     this.#isFull = store.health().usedBytes > maxBytes * fullShare;
@@ -168,12 +149,9 @@ class HistoryRetention implements Retention {
   }
 }
 
-// One walk over all deliveries in slices, removing what is old or of no subscription, and keeping the bodies of what has long been due;
-// then the subscriptions and forms it was kept for.
-
 interface SweepOptions {
   readonly store: ChangeStore;
-  readonly rows: RetentionRows;
+  readonly rows: HistoryRows;
   readonly answers: AnswerLimit;
   readonly overdue: OverdueBodies;
   readonly bodies: BodyLimit;
@@ -183,16 +161,20 @@ interface SweepOptions {
   readonly onRemoved: () => void;
 }
 
-/** Deliveries looked at in one turn: less than 2 ms. */
+/** Deliveries read in one turn: less than 2 ms. */
 const sliceLooked = 2_000;
-/** Forms removed in one transaction. */
+/** Body templates removed in one transaction. */
 const sliceTemplates = 500;
 
+/**
+ * One walk over all deliveries in slices, removing what is old or of no subscription, and keeping the bodies of what has long
+ * been due; then the subscriptions and body templates it was kept for.
+ */
 class Sweep {
   readonly #o: SweepOptions;
   /** Subscriptions that were deleted when it began: behind its end they have no deliveries. */
   readonly #deleted: readonly number[];
-  /** Forms that no subscription had when it began, less those of deliveries it came by: of none, when it has ended. */
+  /** Body templates that no subscription had when it began, less those of deliveries it came by: of none, when it has ended. */
   readonly #templates: Set<number>;
   #after = 0;
   #walked = false;
@@ -200,8 +182,8 @@ class Sweep {
 
   constructor(options: SweepOptions) {
     this.#o = options;
-    this.#deleted = options.rows.deletedSubscriptions();
-    this.#templates = new Set(options.rows.unusedTemplates());
+    this.#deleted = options.rows.sql.deletedSubscriptions.all();
+    this.#templates = new Set(options.rows.sql.unusedTemplates.all());
   }
 
   /** Of the bodies it came by. */
@@ -209,7 +191,7 @@ class Sweep {
     return this.#bodyBytes;
   }
 
-  /** A bounded piece of work. True: there is more to do. After a failure it goes on where it was. */
+  /** A bounded piece of work. True: there is more to do. After a failure it resumes where it was. */
   async step(): Promise<boolean> {
     if (!this.#walked) {
       await this.#slice();
@@ -217,7 +199,8 @@ class Sweep {
     }
     if (await this.#removeTemplates()) return true;
     const { store, rows } = this.#o;
-    if (this.#deleted.length > 0) await store.maintain(() => rows.removeSubscriptions(this.#deleted));
+    if (this.#deleted.length > 0)
+      await store.maintain(() => rows.sql.removeSubscriptions.run(JSON.stringify(this.#deleted)));
     return false;
   }
 
@@ -242,74 +225,19 @@ class Sweep {
       isWhole = false;
       slice = { ...slice, upTo };
     }
-    for (const template of rows.templates(slice)) this.#templates.delete(template);
-    this.#bodyBytes += rows.bodyBytes(slice);
+    for (const template of rows.sql.templates.all(slice)) this.#templates.delete(template);
+    this.#bodyBytes += rows.sql.bodyBytes.get(slice) ?? 0;
     if (isWhole && end === undefined) this.#walked = true;
     else this.#after = slice.upTo;
   }
 
-  /** Deliveries that have come since the walk's last slice may have one of these forms. */
+  /** Deliveries that have come since the walk's last slice may have one of these templates. */
   async #removeTemplates(): Promise<boolean> {
     if (this.#templates.size === 0) return false;
     const { store, rows } = this.#o;
     const some = [...this.#templates].slice(0, sliceTemplates);
-    await store.maintain(() => rows.removeTemplates(some, this.#after));
+    await store.maintain(() => rows.sql.removeTemplates.run(JSON.stringify(some), this.#after));
     for (const template of some) this.#templates.delete(template);
     return this.#templates.size > 0;
-  }
-}
-
-// Brings the bodies that are kept of ended deliveries back within so many bytes in all, the oldest first: a subscriber that
-// refuses everything for weeks must not fill refdata.db. Whose body has gone can be sent again while its events are kept.
-
-interface Kept {
-  readonly id: number;
-  readonly bytes: number;
-}
-
-/** Removed in one transaction: of 100 KiB each, as those of large imports are, some 6 MiB. */
-const sliceRemoved = 64;
-
-class BodyLimit {
-  readonly #store: ChangeStore;
-  readonly #ended;
-  readonly #remove;
-  /** Still to be removed. */
-  #excess: number;
-
-  constructor(store: ChangeStore, excess: number) {
-    this.#store = store;
-    this.#excess = excess;
-    // What waits needs its body: its events may have gone.
-    this.#ended = store.connection.prepare<[Slice & { readonly limit: number }], Kept>(
-      `SELECT delivery_id AS id, length(body) AS bytes FROM webhook_bodies b WHERE delivery_id > $after
-       AND delivery_id <= $upTo AND EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = b.delivery_id
-         AND d.ended_run_ms IS NOT NULL) ORDER BY delivery_id LIMIT $limit`,
-    );
-    this.#remove = store.connection.prepare<[string]>(
-      'DELETE FROM webhook_bodies WHERE delivery_id IN (SELECT value FROM json_each(?))',
-    );
-  }
-
-  /** A bounded piece of work. Answers up to which delivery of the slice it is done. */
-  async cut(slice: Slice): Promise<number> {
-    if (this.#excess <= 0 || this.#ended.get({ ...slice, limit: 1 }) === undefined) return slice.upTo;
-    const { upTo, bytes } = await this.#store.maintain(() => this.#cut(slice));
-    this.#excess -= bytes;
-    return upTo;
-  }
-
-  /** In the transaction. */
-  #cut(slice: Slice): { readonly upTo: number; readonly bytes: number } {
-    const found = this.#ended.all({ ...slice, limit: sliceRemoved });
-    const removed: number[] = [];
-    let bytes = 0;
-    for (const one of found) {
-      if (bytes >= this.#excess) break;
-      bytes += one.bytes;
-      removed.push(one.id);
-    }
-    this.#remove.run(JSON.stringify(removed));
-    return { upTo: removed.length < sliceRemoved ? slice.upTo : (removed.at(-1) ?? slice.upTo), bytes };
   }
 }

@@ -1,8 +1,9 @@
 /** The SQL of review: deliveries by pages, their attempts, and sending them again. */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
+import { type PendingDelivery, pendingColumns } from '../delivery/delivery-rows.ts';
 import type { Cause, DeliveryState } from '../face.ts';
-import type { PendingDelivery, RunMs } from '../parts.ts';
+import type { RunMs } from '../progress.ts';
 
 export interface DeliveryRow extends PendingDelivery {
   readonly events: number;
@@ -47,9 +48,7 @@ export interface ResendSelection {
 /** Attempts shown of a delivery, the newest: each time it is sent again may add ten with 4 KiB of answer. */
 const shownAttempts = 200;
 
-const deliveryColumns = `d.id, nonce, subscription_id AS subscriptionId, form_id AS templateId, first_event AS firstEvent,
-  last_event AS lastEvent, events, occurred_at AS occurredAt, state, attempts, attempts_before AS attemptsBefore,
-  due_run_ms AS dueRunMs, ended_at AS endedAt`;
+const deliveryColumns = `${pendingColumns}, events, ended_at AS endedAt`;
 const attemptColumns = 'attempt, at, elapsed_ms AS elapsedMs, status, cause, message';
 const withLast = `SELECT ${deliveryColumns}, ${attemptColumns} FROM webhook_deliveries d
   LEFT JOIN webhook_attempts a ON a.delivery_id = d.id AND a.attempt = d.attempts`;
@@ -76,17 +75,75 @@ type SliceParameters = Omit<ResendSelection, 'from' | 'to'> & {
 };
 
 export class ReviewRows {
-  readonly #down;
-  readonly #up;
-  readonly #one;
-  readonly #newest;
-  readonly #attempts;
-  readonly #hasBody;
-  readonly #events;
-  readonly #resend;
+  readonly #sql: ReturnType<typeof statements>;
 
   constructor(connection: Connection) {
-    this.#down = bySource((condition) => ({
+    this.#sql = statements(connection);
+  }
+
+  /** Newest first: the `rows`-th behind an id; undefined: there are fewer. */
+  endDown(source: Source, before: number, rows: number): number | undefined {
+    return this.#sql.down[source].end.get(before, rows - 1);
+  }
+
+  /** Newest first, down to `end`. */
+  page({ subscriptions, state }: DeliveryFilter, range: Range, limit: number): readonly ListedRow[] {
+    return this.#sql.down[sourceOf(state)].page.all({
+      ...range,
+      subscriptions: JSON.stringify(subscriptions),
+      state: state ?? null,
+      limit,
+    });
+  }
+
+  /** Oldest first: the `rows`-th behind an id; undefined: there are fewer. */
+  endUp(source: Source, after: number, rows: number): number | undefined {
+    return this.#sql.up[source].end.get(after, rows - 1);
+  }
+
+  /** Oldest first, behind `after` up to `end`. */
+  slice(
+    { from, to, ...meant }: ResendSelection,
+    range: { readonly after: number; readonly end: number },
+    limit: number,
+  ): readonly DeliveryRow[] {
+    return this.#sql.up[sourceOf(meant.state)].slice.all({
+      ...meant,
+      ...range,
+      from: from ?? null,
+      to: to ?? null,
+      limit,
+    });
+  }
+
+  one(id: number): ListedRow | undefined {
+    return this.#sql.one.get(id);
+  }
+
+  /** The highest id; 0: there is none. */
+  newest(): number {
+    return this.#sql.newest.get() ?? 0;
+  }
+
+  /** Oldest first; of very many the newest. */
+  attempts(id: number): readonly AttemptRow[] {
+    return this.#sql.attempts.all(id, shownAttempts).reverse();
+  }
+
+  /** Events of these ids that are kept, for whatever subscription. */
+  events(first: number, last: number): number {
+    return this.#sql.events.get(first, last) ?? 0;
+  }
+
+  /** In a transaction. False: it waits, or is not there any more as it was read. */
+  resend({ id, nonce, state }: Pick<PendingDelivery, 'id' | 'nonce' | 'state'>, dueRunMs: RunMs): boolean {
+    return this.#sql.resend.run(dueRunMs, id, nonce, state).changes > 0;
+  }
+}
+
+function statements(connection: Connection) {
+  return {
+    down: bySource((condition) => ({
       end: connection
         .prepare<[number, number], number>(
           `SELECT id FROM webhook_deliveries WHERE ${condition} AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?`,
@@ -96,8 +153,8 @@ export class ReviewRows {
         `${withLast} WHERE ${condition} AND d.id < $before AND d.id >= $end AND ($state IS NULL OR state = $state)
          AND subscription_id IN (SELECT value FROM json_each($subscriptions)) ORDER BY d.id DESC LIMIT $limit`,
       ),
-    }));
-    this.#up = bySource((condition) => ({
+    })),
+    up: bySource((condition) => ({
       end: connection
         .prepare<[number, number], number>(
           `SELECT id FROM webhook_deliveries WHERE ${condition} AND id > ? ORDER BY id LIMIT 1 OFFSET ?`,
@@ -108,80 +165,22 @@ export class ReviewRows {
          AND subscription_id = $subscriptionId AND state = $state AND ($from IS NULL OR occurred_at >= $from)
          AND ($to IS NULL OR occurred_at < $to) ORDER BY id LIMIT $limit`,
       ),
-    }));
-    this.#one = connection.prepare<[number], ListedRow>(`${withLast} WHERE d.id = ?`);
-    this.#newest = connection.prepare<[], number | null>('SELECT max(id) FROM webhook_deliveries').pluck();
-    this.#attempts = connection.prepare<[number, number], AttemptRow>(
+    })),
+    one: connection.prepare<[number], ListedRow>(`${withLast} WHERE d.id = ?`),
+    newest: connection.prepare<[], number | null>('SELECT max(id) FROM webhook_deliveries').pluck(),
+    attempts: connection.prepare<[number, number], AttemptRow>(
       `SELECT ${attemptColumns}, body AS answer FROM webhook_attempts LEFT JOIN webhook_answers ON id = answer_id
        WHERE delivery_id = ? ORDER BY attempt DESC LIMIT ?`,
-    );
-    this.#hasBody = connection.prepare<[number], number>('SELECT 1 FROM webhook_bodies WHERE delivery_id = ?').pluck();
-    this.#events = connection
+    ),
+    events: connection
       .prepare<[number, number], number>('SELECT count(*) FROM outbox_events WHERE id BETWEEN ? AND ?')
-      .pluck();
-    this.#resend = connection.prepare<[RunMs, number, string, DeliveryState]>(
+      .pluck(),
+    resend: connection.prepare<[RunMs, number, string, DeliveryState]>(
       `UPDATE webhook_deliveries SET state = 'pending', attempts_before = attempts, due_run_ms = ?, ended_at = NULL,
          ended_run_ms = NULL
        WHERE id = ? AND nonce = ? AND state = ? AND state IN ('delivered', 'rejected', 'failed')`,
-    );
-  }
-
-  /** Newest first: the `rows`-th behind an id; undefined: there are fewer. */
-  endDown(source: Source, before: number, rows: number): number | undefined {
-    return this.#down[source].end.get(before, rows - 1);
-  }
-
-  /** Newest first, down to `end`. */
-  page({ subscriptions, state }: DeliveryFilter, range: Range, limit: number): readonly ListedRow[] {
-    return this.#down[sourceOf(state)].page.all({
-      ...range,
-      subscriptions: JSON.stringify(subscriptions),
-      state: state ?? null,
-      limit,
-    });
-  }
-
-  /** Oldest first: the `rows`-th behind an id; undefined: there are fewer. */
-  endUp(source: Source, after: number, rows: number): number | undefined {
-    return this.#up[source].end.get(after, rows - 1);
-  }
-
-  /** Oldest first, behind `after` up to `end`. */
-  slice(
-    { from, to, ...meant }: ResendSelection,
-    range: { readonly after: number; readonly end: number },
-    limit: number,
-  ): readonly DeliveryRow[] {
-    return this.#up[sourceOf(meant.state)].slice.all({ ...meant, ...range, from: from ?? null, to: to ?? null, limit });
-  }
-
-  one(id: number): ListedRow | undefined {
-    return this.#one.get(id);
-  }
-
-  /** The highest id; 0: there is none. */
-  newest(): number {
-    return this.#newest.get() ?? 0;
-  }
-
-  /** Oldest first; of very many the newest. */
-  attempts(id: number): readonly AttemptRow[] {
-    return this.#attempts.all(id, shownAttempts).reverse();
-  }
-
-  hasBody(id: number): boolean {
-    return this.#hasBody.get(id) !== undefined;
-  }
-
-  /** Events of these ids that are kept, for whatever subscription. */
-  events(first: number, last: number): number {
-    return this.#events.get(first, last) ?? 0;
-  }
-
-  /** In a transaction. False: it waits, or is not there any more as it was read. */
-  resend({ id, nonce, state }: Pick<PendingDelivery, 'id' | 'nonce' | 'state'>, dueRunMs: RunMs): boolean {
-    return this.#resend.run(dueRunMs, id, nonce, state).changes > 0;
-  }
+    ),
+  };
 }
 
 function bySource<T>(prepare: (condition: string) => T): Readonly<Record<Source, T>> {

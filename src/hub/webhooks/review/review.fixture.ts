@@ -1,37 +1,53 @@
 /** Deliveries in a real refdata.db, as planner and dispatcher leave them, for the tests of review and retention. */
+
 import type { TestContext } from 'node:test';
+import { deflateSync } from 'node:zlib';
 import { instantOfMs } from '../../../shared/base/instant.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import { BodySource, deflateBody } from '../delivery/body-source.ts';
-import { FakeCache } from '../delivery/planner.fixture.ts';
-import type { DeliveryState } from '../face.ts';
-import { createRunningTime, type RunningTime, storedRunning } from '../running-time.ts';
-import { createReview, type Review } from './review.ts';
+import { BodySource } from '../delivery/body-source.ts';
+import { FakeCache, runningOn } from '../delivery/planner.fixture.ts';
+import type { DeliveryState, WebhookAdmin } from '../face.ts';
+import type { RunningTime } from '../progress.ts';
+import { Resend, type ResendOptions } from './resend.ts';
+import { Review, type ReviewOptions } from './review.ts';
 
 export interface ReviewRig extends TemporaryStore {
   readonly cache: FakeCache;
   readonly running: RunningTime;
   readonly bodies: BodySource;
-  readonly review: Review;
+  readonly review: ReviewAdmin;
   /** Another one, with statements of its own. */
-  readonly again: () => Review;
+  readonly again: () => ReviewAdmin;
   /** Subscriptions the dispatcher was told of. */
   readonly told: number[];
   /** First events that were said to be needed again. */
   readonly needed: number[];
 }
 
+export type ReviewAdmin = Pick<WebhookAdmin, 'deliveries' | 'delivery' | 'resend' | 'resendAll'>;
+
+/** As webhooks.ts puts it together. */
+export function reviewAdmin(options: ReviewOptions & Omit<ResendOptions, 'review'>): ReviewAdmin {
+  const review = new Review(options);
+  const resend = new Resend({ ...options, review });
+  return {
+    deliveries: (query) => review.deliveries(query),
+    delivery: (caller, id) => review.delivery(caller, id),
+    resend: (...args) => resend.resend(...args),
+    resendAll: (...args) => resend.resendAll(...args),
+  };
+}
+
 export function reviewRig(t: TestContext): ReviewRig {
   const temporary = temporaryStore(t);
   const { store, clock } = temporary;
   const cache = new FakeCache();
-  const boot = { id: 'boot', monoMs: () => clock.monoMs() };
-  const running = createRunningTime({ row: storedRunning(store.connection), boot });
+  const running = runningOn(store, clock);
   const bodies = new BodySource(store.connection);
   const [told, needed]: [number[], number[]] = [[], []];
-  const again = (): Review =>
-    createReview({
+  const again = (): ReviewAdmin =>
+    reviewAdmin({
       store,
       cache,
       bodies,
@@ -103,7 +119,7 @@ export function attempt(connection: ChangeStore['connection'], id: number, numbe
 export function freeze(connection: ChangeStore['connection'], id: number, body: string): void {
   connection
     .prepare('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)')
-    .run(id, deflateBody(Buffer.from(body)));
+    .run(id, deflateSync(Buffer.from(body)));
 }
 
 /** In one transaction. */

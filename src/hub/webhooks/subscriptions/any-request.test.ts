@@ -1,4 +1,5 @@
 /** Whatever is asked for, with the real guard before it: refused with reasons that name their fields, or taken as it was asked. */
+
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { it } from 'node:test';
@@ -6,7 +7,8 @@ import fc from 'fast-check';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { scopes } from '../../outbox/event.ts';
-import { createEgress } from '../egress/guard.ts';
+import { EgressGuard } from '../egress/guard.ts';
+import { Resolver } from '../egress/resolver.ts';
 import { actions, categories, type SubscriptionPatch, type SubscriptionRequest } from '../face.ts';
 import { admin, request, rowsOf, subscriptionsRig, trusted } from './subscriptions.fixture.ts';
 
@@ -50,13 +52,11 @@ function mustBeRefusal(error: unknown): void {
 }
 
 it('any request is refused with reasons that name their fields, having written nothing, or is stored as asked', async (t) => {
-  const egress = createEgress({
-    rules: { allowCidrs: [], allowPorts: [] },
-    clock: new FakeClock(),
-    lookup: async (hostname) =>
-      hostname.length % 7 === 0 ? [{ address: '10.0.0.1', family: 4 }] : [{ address: '198.41.0.4', family: 4 }],
-    ownAddresses: () => [],
-  });
+  const clock = new FakeClock();
+  const resolver = new Resolver(clock, async (hostname) => [
+    { address: hostname.length % 7 === 0 ? '10.0.0.1' : '198.41.0.4', family: 4 },
+  ]);
+  const egress = new EgressGuard({ allowCidrs: [], allowPorts: [], clock, resolver, ownAddresses: () => [] });
   const rig = subscriptionsRig(t, { egress });
   const { cache } = rig;
   const count = (): unknown[] =>

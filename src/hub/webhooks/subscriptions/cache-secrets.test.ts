@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { createLogger } from '../../../shared/base/logger.ts';
 import type { SubscriptionPatch } from '../face.ts';
-import type { Subscription } from '../parts.ts';
+import type { Subscription } from './subscription.ts';
 import {
   admin,
   refused,

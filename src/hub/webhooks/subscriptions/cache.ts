@@ -1,44 +1,60 @@
 /** The subscriptions in memory: what is committed, and whether each can be served now. */
 import type { Scope } from '../../outbox/event.ts';
-import type { Consumers, RunMs, Secrets, Subscription, SubscriptionCache } from '../parts.ts';
-import type { Entry } from './rows.ts';
+import type { RunMs } from '../progress.ts';
+import type { StoredSubscription } from './rows.ts';
 import type { Opened, SecretBox } from './secrets.ts';
+import type { Secrets, Subscription } from './subscription.ts';
 
-/** While a secret cannot be read the key file is looked at again so often: a restored one is found without a restart. */
+/** Whose scopes bound a subscription: the tokens by their names, and "local". */
+export interface Consumers {
+  /** Those that are open to it now. undefined: there is none of this name. */
+  scopesOf(name: string): readonly Scope[] | undefined;
+  /** Whether they could be found out since the start; if not asked: they could. */
+  isKnown?(): boolean;
+  /** One came, went, or has other scopes. */
+  onChanged(listener: () => void): void;
+}
+
+/** While a secret cannot be read the key file is read again so often: a restored one is found without a restart. */
 const keyReloadMs = 5_000;
 
-interface CacheOptions {
-  readonly entries: readonly Entry[];
+/** What the parts that plan and deliver read of the cache. */
+export type SubscriptionSource = Pick<
+  SubscriptionCache,
+  'all' | 'byId' | 'secrets' | 'blocked' | 'openScopes' | 'onChanged'
+>;
+
+export interface CacheOptions {
+  readonly stored: readonly StoredSubscription[];
   readonly consumers: Consumers;
   readonly box: SecretBox;
   readonly runningNow: () => RunMs;
 }
 
-export class StoredSubscriptions implements SubscriptionCache {
+export class SubscriptionCache {
   readonly #consumers: Consumers;
   readonly #box: SecretBox;
   readonly #runningNow: () => RunMs;
   readonly #listeners: ((id: number | undefined) => void)[] = [];
-  readonly #entries = new Map<number, Entry>();
-  /** Why a secret cannot be read, '' where it can; of those that were asked for, under the key of this generation. */
-  readonly #faults = new Map<number, string>();
-  /** Opened under the key of this generation; to open one takes as long as to sign with it. */
-  readonly #opened = new Map<Buffer, string>();
+  readonly #entries = new Map<number, StoredSubscription>();
+  /** Secrets, or why they cannot be read, under the key of this generation; to open one takes as long as to sign with it. */
+  #opened = new WeakMap<Buffer, Opened>();
   #generation: number;
   #reloadedAt: RunMs;
   #all: readonly Subscription[] = [];
 
-  constructor({ entries, consumers, box, runningNow }: CacheOptions) {
+  constructor({ stored, consumers, box, runningNow }: CacheOptions) {
     this.#consumers = consumers;
     this.#box = box;
     this.#runningNow = runningNow;
     this.#generation = box.generation;
     this.#reloadedAt = runningNow();
-    for (const entry of entries) this.#entries.set(entry.subscription.id, entry);
-    this.#renew();
+    for (const entry of stored) this.#entries.set(entry.subscription.id, entry);
+    this.#sort();
     consumers.onChanged(() => this.#notify(undefined));
   }
 
+  /** In the order of their ids. A new array whenever one has changed: compare by identity. */
   all(): readonly Subscription[] {
     return this.#all;
   }
@@ -47,40 +63,48 @@ export class StoredSubscriptions implements SubscriptionCache {
     return this.#entries.get(id)?.subscription;
   }
 
-  entry(id: number): Entry | undefined {
+  entry(id: number): StoredSubscription | undefined {
     return this.#entries.get(id);
   }
 
+  /** The current secret and, within its grace, the one before. `unreadable`: they cannot be opened, with the reason. */
   secrets(id: number, runMs: RunMs): Secrets | { readonly unreadable: string } {
     const entry = this.#entries.get(id);
     if (entry === undefined) return { unreadable: 'there is no such subscription' };
-    const unreadable = this.#secretFault(entry);
-    if (unreadable !== '') return { unreadable };
     const current = this.#open(id, entry.secret);
     if ('unreadable' in current) return current;
     return { current: current.secret, previous: this.#previous(entry, runMs) };
   }
 
   #open(id: number, sealed: Buffer): Opened {
-    const subscription = this.#opened.get(sealed);
-    if (subscription !== undefined) return { secret: subscription };
-    const opened = this.#box.open(id, sealed);
-    if ('secret' in opened) this.#opened.set(sealed, opened.secret);
+    const known = this.#opened.get(sealed);
+    if (known !== undefined && 'unreadable' in known) this.#reloadKey();
+    if (this.#generation !== this.#box.generation) {
+      this.#generation = this.#box.generation;
+      this.#opened = new WeakMap();
+    }
+    const opened = this.#opened.get(sealed) ?? this.#box.open(id, sealed);
+    this.#opened.set(sealed, opened);
     return opened;
   }
 
-  #previous({ subscription, previous, previousUntil }: Entry, runMs: RunMs): string | undefined {
+  #previous({ subscription, previous, previousUntil }: StoredSubscription, runMs: RunMs): string | undefined {
     if (previous === null || previousUntil === null || runMs >= previousUntil) return undefined;
     const opened = this.#open(subscription.id, previous);
     return 'secret' in opened ? opened.secret : undefined;
   }
 
+  /**
+   * '' while it is served, else why nothing is sent to it (consumer gone, none of its scopes open, secret unreadable). One of
+   * whose scopes some are open is served with what they let through: openScopes().
+   */
   blocked(subscription: Subscription): string {
     if (this.#consumers.isKnown?.() === false) return unknownText;
     const { consumer } = subscription;
     const open = this.#consumers.scopesOf(consumer);
     const entry = this.#entries.get(subscription.id);
-    const unreadable = entry === undefined ? '' : this.#secretFault(entry);
+    const opened = entry === undefined ? undefined : this.#open(subscription.id, entry.secret);
+    const unreadable = opened !== undefined && 'unreadable' in opened ? opened.unreadable : '';
     return [
       ...(open === undefined ? [`its consumer, the token ${consumer}, is gone`] : []),
       ...(open !== undefined && this.openScopes(subscription).length === 0
@@ -98,67 +122,41 @@ export class StoredSubscriptions implements SubscriptionCache {
     return this.blocked(subscription) || (closed.length === 0 ? '' : closedText(subscription, closed));
   }
 
+  /** Of its scopes, those that are open to its consumer now. */
   openScopes({ consumer, scopes }: Subscription): readonly Scope[] {
     const open = this.#consumers.scopesOf(consumer);
     return open === undefined ? [] : scopes.filter((scope) => open.includes(scope));
   }
 
+  /** After each commit that changed one; undefined: any may have changed (the tokens did). */
   onChanged(listener: (id: number | undefined) => void): void {
     this.#listeners.push(listener);
   }
 
-  added(entry: Entry): void {
-    this.#put(entry);
-  }
-
-  /** Commits that waited for an import may be told of out of order: an older version does not undo a newer one, or a removal. */
-  changed(entry: Entry): void {
+  /** Commits that waited for an import may be reported out of order: an older version does not undo a newer one, or a removal. */
+  changed(entry: StoredSubscription): void {
     const { id, version } = entry.subscription;
     const before = this.#entries.get(id)?.subscription;
-    if (before !== undefined && before.version < version) this.#put(entry);
+    if (before !== undefined && before.version < version) this.put(entry);
   }
 
   removed(id: number): void {
-    this.#forget(id);
     if (this.#entries.delete(id)) this.#notify(id);
   }
 
-  #put(entry: Entry): void {
+  put(entry: StoredSubscription): void {
     const { id } = entry.subscription;
-    this.#forget(id);
     this.#entries.set(id, entry);
     this.#notify(id);
   }
 
-  #forget(id: number): void {
-    this.#faults.delete(id);
-    const entry = this.#entries.get(id);
-    for (const sealed of [entry?.secret, entry?.previous]) if (sealed != null) this.#opened.delete(sealed);
-  }
-
   #notify(id: number | undefined): void {
-    this.#renew();
+    this.#sort();
     for (const listener of this.#listeners) listener(id);
   }
 
-  #renew(): void {
+  #sort(): void {
     this.#all = [...this.#entries.values()].map(({ subscription }) => subscription).sort((a, b) => a.id - b.id);
-  }
-
-  #secretFault(entry: Entry): string {
-    const { id } = entry.subscription;
-    if ((this.#faults.get(id) ?? '') !== '') this.#reloadKey();
-    if (this.#generation !== this.#box.generation) {
-      this.#generation = this.#box.generation;
-      this.#faults.clear();
-      this.#opened.clear();
-    }
-    const subscription = this.#faults.get(id);
-    if (subscription !== undefined) return subscription;
-    const opened = this.#box.open(id, entry.secret);
-    const fault = 'unreadable' in opened ? opened.unreadable : '';
-    this.#faults.set(id, fault);
-    return fault;
   }
 
   #reloadKey(): void {

@@ -1,10 +1,16 @@
 /** Which events a subscription takes. body-source.ts asks the same of SQL; a test holds the two together. Pure. */
-import type { Category } from '../../outbox/event.ts';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import type { Action, Category, Scope } from '../../outbox/event.ts';
 import type { Filter } from '../face.ts';
-import type { EventHead } from '../parts.ts';
 
 /** All of an event that decides who takes it. */
-export type EventKind = Pick<EventHead, 'scope' | 'dictionary' | 'category' | 'action'>;
+export interface EventKind {
+  readonly scope: Scope;
+  readonly dictionary: string;
+  readonly category: string;
+  /** "created", ..., or the eventType of a definition or draft. */
+  readonly action: string;
+}
 
 export const recordCategory = 'dict.record.*' satisfies Category;
 
@@ -27,30 +33,39 @@ function setOf(names: readonly string[] | null): ReadonlySet<string> | undefined
   return names === null ? undefined : new Set(names);
 }
 
-/** Kinds of events that are remembered: a dictionary has some ten; each costs some 200 bytes and its takers. */
-const maxKinds = 10_000;
+/** A filter as it is stored: JSON lists; null: all. */
+export interface FilterColumns {
+  readonly scopes: string;
+  readonly dictionaries: string | null;
+  readonly actions: string | null;
+  readonly categories: string | null;
+}
 
-/** Who of many takes an event. Events are many and their kinds are few: the filters are asked once for each kind. */
-export class RecipientIndex<T extends { readonly takes: (kind: EventKind) => boolean }> {
-  readonly #all: readonly T[];
-  readonly #byKind = new Map<string, readonly T[]>();
+export function filterColumns({ scopes, dictionaries, actions, categories }: Filter): FilterColumns {
+  const list = (items: readonly string[] | null): string | null => (items === null ? null : JSON.stringify(items));
+  return {
+    scopes: JSON.stringify(scopes),
+    dictionaries: list(dictionaries),
+    actions: list(actions),
+    categories: list(categories),
+  };
+}
 
-  constructor(all: readonly T[]) {
-    this.#all = all;
-  }
-
-  get none(): boolean {
-    return this.#all.length === 0;
-  }
-
-  of(kind: EventKind): readonly T[] {
-    // None of the four has a line feed in it.
-    const key = `${kind.scope}\n${kind.category}\n${kind.action}\n${kind.dictionary}`;
-    const known = this.#byKind.get(key);
-    if (known !== undefined) return known;
-    if (this.#byKind.size >= maxKinds) this.#byKind.clear();
-    const recipients = this.#all.filter(({ takes }) => takes(kind));
-    this.#byKind.set(key, recipients);
-    return recipients;
-  }
+/** `owner`: whose filter it is, for the message of STORAGE_DAMAGED. */
+export function filterIn({ scopes, dictionaries, actions, categories }: FilterColumns, owner: string): Filter {
+  const list = (stored: string | null): readonly string[] | null => {
+    try {
+      return stored === null ? null : (JSON.parse(stored) as string[]);
+    } catch (cause) {
+      throw new LinesideError('STORAGE_DAMAGED', `refdata.db is damaged: a filter of the ${owner} is not a list`, {
+        cause,
+      });
+    }
+  };
+  return {
+    scopes: (list(scopes) ?? []) as readonly Scope[],
+    dictionaries: list(dictionaries),
+    actions: list(actions) as readonly Action[] | null,
+    categories: list(categories) as readonly Category[] | null,
+  };
 }

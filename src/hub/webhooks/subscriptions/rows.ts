@@ -1,13 +1,12 @@
-/** The SQL of subscriptions and their forms. What writes runs inside the transaction that changes a subscription. */
-import { LinesideError } from '../../../shared/base/errors.ts';
+/** The SQL of subscriptions. What writes runs inside the transaction that changes a subscription. */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
-import type { Action, Category, Scope } from '../../outbox/event.ts';
-import type { Filter } from '../face.ts';
-import type { RunMs, Subscription } from '../parts.ts';
+import type { RunMs } from '../progress.ts';
+import { type FilterColumns, filterColumns, filterIn } from './filter.ts';
+import type { Subscription } from './subscription.ts';
 
 /** All of a subscription's row. */
-export interface Entry {
+export interface StoredSubscription {
   readonly subscription: Subscription;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
@@ -17,18 +16,7 @@ export interface Entry {
   readonly previousUntil: RunMs | null;
 }
 
-/** The renderer of body.ts that deliveries planned now are made by. */
-const renderer = 1;
-
-/** A filter as it is stored. */
-interface FilterRow {
-  readonly scopes: string;
-  readonly dictionaries: string | null;
-  readonly actions: string | null;
-  readonly categories: string | null;
-}
-
-interface Row extends FilterRow {
+interface Row extends FilterColumns {
   readonly id: number;
   readonly name: string;
   readonly url: string;
@@ -57,9 +45,6 @@ export class SubscriptionRows {
   readonly #insert;
   readonly #update;
   readonly #remove;
-  readonly #insertTemplate;
-  readonly #lastEvent;
-  readonly #saveCursor;
 
   constructor(connection: Connection) {
     this.#all = connection.prepare<[], Row>(`${select} ORDER BY id`);
@@ -88,24 +73,16 @@ export class SubscriptionRows {
       `UPDATE webhook_subscriptions SET deleted = 1, updated_at = ?, secret = x'', previous_secret = NULL,
          previous_until_run_ms = NULL WHERE id = ?`,
     );
-    this.#insertTemplate = connection.prepare<
-      [number, number, string, string, string | null, string | null, string | null]
-    >(
-      `INSERT INTO webhook_forms (subscription_id, renderer, name, scopes, dictionaries, actions, categories)
-       VALUES (?, ?, ?, ?, ?, ?, ?)`,
-    );
-    this.#lastEvent = connection.prepare<[], number>('SELECT last_outbox_id FROM progress').pluck();
-    this.#saveCursor = connection.prepare<[number]>('UPDATE webhook_progress SET last_event = max(last_event, ?)');
   }
 
   /** In the order of their ids. */
-  all(): readonly Entry[] {
-    return this.#all.all().map(entryOf);
+  all(): readonly StoredSubscription[] {
+    return this.#all.all().map(storedOf);
   }
 
-  one(id: number): Entry | undefined {
+  one(id: number): StoredSubscription | undefined {
     const row = this.#one.get(id);
-    return row === undefined ? undefined : entryOf(row);
+    return row === undefined ? undefined : storedOf(row);
   }
 
   count(): number {
@@ -127,74 +104,18 @@ export class SubscriptionRows {
     return Number(this.#insert.run(consumer, createdAt).lastInsertRowid);
   }
 
-  update({ subscription, updatedAt, secret, previous, previousUntil }: Entry): void {
-    const { id, name, url, active, version, templateId, afterEvent } = subscription;
-    const ofKnown = {
-      id,
-      name,
-      url,
-      active: active ? 1 : 0,
-      version,
-      templateId,
-      afterEvent,
-      ...filterRow(subscription),
-    };
-    this.#update.run({ ...ofKnown, updatedAt, secret, previous, previousUntil });
+  update({ subscription, updatedAt, secret, previous, previousUntil }: StoredSubscription): void {
+    const columns = { ...subscription, ...filterColumns(subscription), active: subscription.active ? 1 : 0 };
+    this.#update.run({ ...columns, updatedAt, secret, previous, previousUntil });
   }
 
   /** It is hidden, and its secrets are gone; the row stays as long as there are deliveries of it. */
   remove(id: number, at: Instant): void {
     this.#remove.run(at, id);
   }
-
-  /** What deliveries of this subscription are made by from now on; answers its id. */
-  insertTemplate(subscriptionId: number, name: string, filter: Filter): number {
-    const { scopes, dictionaries, actions, categories } = filterRow(filter);
-    return Number(
-      this.#insertTemplate.run(subscriptionId, renderer, name, scopes, dictionaries, actions, categories)
-        .lastInsertRowid,
-    );
-  }
-
-  /** The outbox's newest event. */
-  lastEvent(): number {
-    return this.#lastEvent.get() ?? 0;
-  }
-
-  /** Events up to this one are planned by what the subscriptions were. */
-  saveCursor(event: number): void {
-    this.#saveCursor.run(event);
-  }
 }
 
-function filterRow({ scopes, dictionaries, actions, categories }: Filter): FilterRow {
-  const list = (items: readonly string[] | null): string | null => (items === null ? null : JSON.stringify(items));
-  return {
-    scopes: JSON.stringify(scopes),
-    dictionaries: list(dictionaries),
-    actions: list(actions),
-    categories: list(categories),
-  };
-}
-
-function entryOf({ createdAt, updatedAt, secret, previous, previousUntil, ...row }: Row): Entry {
-  const subscription: Subscription = {
-    ...row,
-    active: row.active === 1,
-    scopes: listIn(row, row.scopes) as Scope[],
-    dictionaries: row.dictionaries === null ? null : listIn(row, row.dictionaries),
-    actions: row.actions === null ? null : (listIn(row, row.actions) as Action[]),
-    categories: row.categories === null ? null : (listIn(row, row.categories) as Category[]),
-  };
+function storedOf({ createdAt, updatedAt, secret, previous, previousUntil, ...row }: Row): StoredSubscription {
+  const subscription = { ...row, ...filterIn(row, `subscription ${row.id}`), active: row.active === 1 };
   return { subscription, createdAt, updatedAt, secret, previous, previousUntil };
-}
-
-function listIn({ id }: Pick<Row, 'id'>, stored: string): string[] {
-  try {
-    return JSON.parse(stored) as string[];
-  } catch (cause) {
-    throw new LinesideError('STORAGE_DAMAGED', `refdata.db is damaged: a filter of the subscription ${id} is no list`, {
-      cause,
-    });
-  }
 }

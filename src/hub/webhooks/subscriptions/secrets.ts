@@ -40,7 +40,7 @@ export class SecretBox {
     return this.#generation;
   }
 
-  /** Reads the key file again. While it cannot be read the key that was read goes on: what it has sealed is served. */
+  /** Reads the key file again. While it cannot be read the key that was read stays in use: what it has sealed is served. */
   reload(): void {
     const found = this.#file.read();
     if ('key' in found) this.#adopt(found.key);

@@ -7,8 +7,9 @@ import { silentLogger } from '../../../shared/base/logger.ts';
 import { author, recordEvent, type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../../outbox/change-store.ts';
 import type { Scope } from '../../outbox/event.ts';
+import type { EgressGuard } from '../egress/guard.ts';
 import type { Caller, SubscriptionRequest } from '../face.ts';
-import type { Consumers, Egress } from '../parts.ts';
+import type { Consumers } from './cache.ts';
 import { openSubscriptions, type Subscriptions, type SubscriptionsOptions } from './subscriptions.ts';
 
 export const admin: Caller = { name: 'anna', scopes: ['PUBLIC'] };
@@ -45,20 +46,12 @@ class FakeConsumers implements Consumers {
 }
 
 /** Refuses whatever has "forbidden" in it, for two reasons. */
-class FakeEgress implements Egress {
+class FakeEgress implements Pick<EgressGuard, 'faults'> {
   readonly asked: string[] = [];
 
   async faults(url: string): Promise<readonly string[]> {
     this.asked.push(url);
     return url.includes('forbidden') ? ['the address is not public', 'port 22 is not open'] : [];
-  }
-
-  target(): Promise<never> {
-    return Promise.reject(new Error('nothing is called here'));
-  }
-
-  mayCall(): boolean {
-    return false;
   }
 }
 

@@ -5,6 +5,8 @@ import type { Logger } from '../../../shared/base/logger.ts';
 import type { Change, ChangeStore } from '../../outbox/change-store.ts';
 import type { Page, PageRequest } from '../../outbox/paging.ts';
 import { storageError } from '../../outbox/storage-errors.ts';
+import { BodySource } from '../delivery/body-source.ts';
+import type { EgressGuard } from '../egress/guard.ts';
 import type {
   Caller,
   SecretRotation,
@@ -13,42 +15,41 @@ import type {
   SubscriptionView,
   WebhookAdmin,
 } from '../face.ts';
-import type { Consumers, Egress, RunMs, Subscription, SubscriptionCache } from '../parts.ts';
-import { StoredSubscriptions } from './cache.ts';
-import {
-  idOf,
-  nameTaken,
-  noCursor,
-  noSubscription,
-  refuse,
-  staleVersion,
-  subjectOf,
-  tooManySubscriptions,
-} from './refusals.ts';
-import { type Entry, SubscriptionRows } from './rows.ts';
+import { Progress, type RunMs } from '../progress.ts';
+import { type Consumers, SubscriptionCache } from './cache.ts';
+import { type StoredSubscription, SubscriptionRows } from './rows.ts';
+import { SecretBox } from './secrets.ts';
 import {
   changeReasonFaults,
   changesOf,
   graceSecondsOf,
   hasSameTemplate,
+  idOf,
+  nameTaken,
+  noCursor,
+  noSubscription,
   openTo,
   patchedTerms,
   patchFaults,
+  refuse,
   requestFaults,
   rotationFaults,
+  type Subscription,
+  staleVersion,
+  subjectOf,
   type Terms,
   termsOf,
-} from './rules.ts';
-import { SecretBox } from './secrets.ts';
+  tooManySubscriptions,
+} from './subscription.ts';
 
 export interface SubscriptionsOptions {
   readonly store: ChangeStore;
-  readonly egress: Egress;
+  readonly egress: Pick<EgressGuard, 'faults'>;
   readonly consumers: Consumers;
   /** Of the key that seals the secrets; made when the first secret is stored. */
   readonly keyFile: string;
   readonly runningNow: () => RunMs;
-  /** Called when subscriptions change, not before: the planner itself is made of the book. */
+  /** Called when subscriptions change, not before: the planner itself is made with the cache. */
   readonly planner: {
     /** Resolves when everything that was committed when it was called is planned. */
     caughtUp(): Promise<void>;
@@ -58,9 +59,6 @@ export interface SubscriptionsOptions {
   readonly random?: (bytes: number) => Buffer;
   readonly logger: Logger;
 }
-
-export type Subscriptions = SubscriptionCache &
-  Pick<WebhookAdmin, 'subscriptions' | 'subscription' | 'subscribe' | 'update' | 'unsubscribe' | 'rotateSecret'>;
 
 /** Each event is matched against all of them, and each may have 1,000 names in its filter. */
 const maxSubscriptions = 200;
@@ -84,7 +82,7 @@ export function openSubscriptions(options: SubscriptionsOptions): Subscriptions 
     for (const { name, ids } of rows.sameNames()) {
       logger.warn('webhook subscriptions have the same name: rename all but one', { name, ids });
     }
-    return new Admin(options, rows, box);
+    return new Subscriptions(options, rows, box);
   } catch (error) {
     throw storageError(error);
   }
@@ -93,29 +91,36 @@ export function openSubscriptions(options: SubscriptionsOptions): Subscriptions 
 /** The room's own refusal inside a transaction: what was committed meanwhile is to be planned first. */
 class Unplanned extends LinesideError {}
 
-class Admin extends StoredSubscriptions implements Subscriptions {
+type Administration = Pick<
+  WebhookAdmin,
+  'subscriptions' | 'subscription' | 'subscribe' | 'update' | 'unsubscribe' | 'rotateSecret'
+>;
+
+export class Subscriptions extends SubscriptionCache implements Administration {
   readonly #o: SubscriptionsOptions;
   readonly #rows: SubscriptionRows;
+  readonly #templates: BodySource;
+  readonly #progress: Progress;
   readonly #box: SecretBox;
 
   constructor(options: SubscriptionsOptions, rows: SubscriptionRows, box: SecretBox) {
-    const { consumers, runningNow } = options;
-    super({ entries: rows.all(), consumers, box, runningNow });
+    const { consumers, runningNow, store } = options;
+    super({ stored: rows.all(), consumers, box, runningNow });
     this.#o = options;
     this.#rows = rows;
+    this.#templates = new BodySource(store.connection);
+    this.#progress = new Progress(store.connection);
     this.#box = box;
   }
-
-  // ---- reading
 
   subscriptions({ limit, cursor }: PageRequest): Page<SubscriptionView> {
     const after = cursor === undefined ? 0 : idOf(cursor);
     if (after === undefined) throw noCursor();
-    const subscription = this.all().filter(({ id }) => id > after);
-    const view = subscription.slice(0, limit);
-    const last = subscription.length > limit ? view.at(-1) : undefined;
+    const listed = this.all().filter(({ id }) => id > after);
+    const page = listed.slice(0, limit);
+    const last = listed.length > limit ? page.at(-1) : undefined;
     return {
-      items: view.map(({ id }) => this.#view(this.#entry(id))),
+      items: page.map(({ id }) => this.#view(this.#entry(id))),
       nextCursor: last === undefined ? undefined : String(last.id),
     };
   }
@@ -124,13 +129,11 @@ class Admin extends StoredSubscriptions implements Subscriptions {
     return this.#view(this.#entry(idOf(id)));
   }
 
-  // ---- changing
-
   async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView> {
     const { planner, consumers } = this.#o;
     const consumer = request.consumer ?? caller.name;
     const bounds = { consumer: consumers.scopesOf(consumer), caller: caller.scopes };
-    refuse('the subscription cannot be made', [
+    refuse('the subscription', [
       ...requestFaults(request, bounds),
       ...(await this.#urlFaults(request.url)),
       ...changeReasonFaults(reason),
@@ -142,34 +145,18 @@ class Admin extends StoredSubscriptions implements Subscriptions {
       this.#mustBeFree(terms.name);
       const { txTime } = change.stamp;
       const id = this.#rows.insert(consumer, txTime);
-      const templateId = this.#rows.insertTemplate(id, terms.name, terms);
-      const subscription: Subscription = {
-        id,
-        consumer,
-        ...terms,
-        version: 1,
-        templateId,
-        afterEvent: this.#rows.lastEvent(),
-      };
+      const templateId = this.#templates.insertTemplate(id, terms);
+      const afterEvent = this.#progress.lastEvent();
+      const subscription: Subscription = { id, consumer, ...terms, version: 1, templateId, afterEvent };
       const secret = this.#box.seal(id, request.secret);
-      const made: Entry = {
-        subscription,
-        createdAt: txTime,
-        updatedAt: txTime,
-        secret,
-        previous: null,
-        previousUntil: null,
-      };
+      const unrotated = { secret, previous: null, previousUntil: null };
+      const made: StoredSubscription = { subscription, createdAt: txTime, updatedAt: txTime, ...unrotated };
       this.#rows.update(made);
-      change.audit('webhook.subscribed', subjectOf(subscription), {
-        subscription: id,
-        consumer,
-        ...terms,
-        changeReason: reason,
-      });
+      const details = { subscription: id, consumer, ...terms, changeReason: reason };
+      change.audit('webhook.subscribed', subjectOf(subscription), details);
       return made;
     });
-    this.added(entry);
+    this.put(entry);
     return this.#view(entry);
   }
 
@@ -182,7 +169,7 @@ class Admin extends StoredSubscriptions implements Subscriptions {
   ): Promise<SubscriptionView> {
     const { subscription } = this.#entry(idOf(id));
     const bounds = { consumer: this.#o.consumers.scopesOf(subscription.consumer), caller: caller.scopes };
-    refuse('the subscription cannot be changed', [
+    refuse('the change', [
       ...patchFaults(patch, bounds, subscription.scopes),
       ...(patch.url === undefined ? [] : await this.#urlFaults(patch.url)),
       ...changeReasonFaults(reason),
@@ -191,7 +178,7 @@ class Admin extends StoredSubscriptions implements Subscriptions {
       this.#commit(caller, reason, (change) => {
         const stored = this.#stored(subscription.id, version);
         // Another change may have come between.
-        refuse('the subscription cannot be changed', patchFaults(patch, bounds, stored.subscription.scopes));
+        refuse('the change', patchFaults(patch, bounds, stored.subscription.scopes));
         if (patch.name !== undefined && patch.name !== stored.subscription.name) this.#mustBeFree(patch.name);
         this.#mustBePlanned();
         return this.#patched(change, stored, patchedTerms(stored.subscription, patch, openTo(bounds)));
@@ -201,15 +188,15 @@ class Admin extends StoredSubscriptions implements Subscriptions {
     return this.#view(entry);
   }
 
-  #patched(change: Change, stored: Entry, terms: Terms): Entry {
+  #patched(change: Change, stored: StoredSubscription, terms: Terms): StoredSubscription {
     const before = stored.subscription;
     const { txTime, changeReason } = change.stamp;
     const templateId = hasSameTemplate(terms, before)
       ? before.templateId
-      : this.#rows.insertTemplate(before.id, terms.name, terms);
-    const afterEvent = terms.active && !before.active ? this.#rows.lastEvent() : before.afterEvent;
+      : this.#templates.insertTemplate(before.id, terms);
+    const afterEvent = terms.active && !before.active ? this.#progress.lastEvent() : before.afterEvent;
     const subscription: Subscription = { ...before, ...terms, version: before.version + 1, templateId, afterEvent };
-    const entry: Entry = { ...stored, subscription, updatedAt: txTime };
+    const entry: StoredSubscription = { ...stored, subscription, updatedAt: txTime };
     this.#rows.update(entry);
     const { id, version } = subscription;
     const details = { subscription: id, version, changes: changesOf(before, terms), changeReason };
@@ -219,7 +206,7 @@ class Admin extends StoredSubscriptions implements Subscriptions {
 
   async unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void> {
     const { subscription } = this.#entry(idOf(id));
-    refuse('the subscription cannot be deleted', changeReasonFaults(reason));
+    refuse('the request', changeReasonFaults(reason));
     await this.#o.planner.caughtUp();
     await this.#commit(caller, reason, (change) => {
       const { name, url, consumer } = this.#stored(subscription.id, version).subscription;
@@ -238,7 +225,7 @@ class Admin extends StoredSubscriptions implements Subscriptions {
     version?: ExpectedVersion,
   ): Promise<SubscriptionView> {
     const { subscription } = this.#entry(idOf(id));
-    refuse('the secret cannot be rotated', [...rotationFaults(rotation), ...changeReasonFaults(reason)]);
+    refuse('the request', [...rotationFaults(rotation), ...changeReasonFaults(reason)]);
     const graceSeconds = graceSecondsOf(rotation);
     const entry = await this.#commit(caller, reason, (change) => {
       const rotated = this.#rotated(this.#stored(subscription.id, version), rotation.secret, graceSeconds, change);
@@ -253,7 +240,7 @@ class Admin extends StoredSubscriptions implements Subscriptions {
   }
 
   /** A secret that cannot be read any more has no grace: nothing could be signed with it. */
-  #rotated(stored: Entry, newSecret: string, graceSeconds: number, { stamp }: Change): Entry {
+  #rotated(stored: StoredSubscription, newSecret: string, graceSeconds: number, { stamp }: Change): StoredSubscription {
     const { subscription, secret: before } = stored;
     const secret = this.#box.seal(subscription.id, newSecret);
     const keeps = graceSeconds > 0 && 'secret' in this.#box.open(subscription.id, before);
@@ -271,7 +258,7 @@ class Admin extends StoredSubscriptions implements Subscriptions {
   #commit<T>(caller: Caller, changeReason: string, work: (change: Change) => T): Promise<T> {
     return this.#o.store.commit({ changedBy: caller.name, changeReason }, (change) => {
       const done = work(change);
-      this.#rows.saveCursor(this.#o.planner.cursor());
+      this.#progress.saveCursor(this.#o.planner.cursor());
       return done;
     });
   }
@@ -289,7 +276,7 @@ class Admin extends StoredSubscriptions implements Subscriptions {
 
   /** An import may have held the write slot since: its events are for the subscription as it was. */
   #mustBePlanned(): void {
-    if (this.#o.planner.cursor() >= this.#rows.lastEvent()) return;
+    if (this.#o.planner.cursor() >= this.#progress.lastEvent()) return;
     throw new Unplanned('TOO_MANY', 'changes come faster than webhook deliveries are planned', {
       hint: 'Try again when the imports have ended.',
     });
@@ -306,14 +293,14 @@ class Admin extends StoredSubscriptions implements Subscriptions {
     return faults.map((fault) => `/url: ${fault}`);
   }
 
-  #entry(id: number | undefined): Entry {
+  #entry(id: number | undefined): StoredSubscription {
     const entry = id === undefined ? undefined : this.entry(id);
     if (entry === undefined) throw noSubscription();
     return entry;
   }
 
   /** As it is committed. Throws NOT_FOUND, STALE_VERSION. */
-  #stored(id: number, version: ExpectedVersion | undefined): Entry {
+  #stored(id: number, version: ExpectedVersion | undefined): StoredSubscription {
     const stored = this.#rows.one(id);
     if (stored === undefined) throw noSubscription();
     const { version: now } = stored.subscription;
@@ -321,7 +308,7 @@ class Admin extends StoredSubscriptions implements Subscriptions {
     return stored;
   }
 
-  #view({ subscription, createdAt, updatedAt }: Entry): SubscriptionView {
+  #view({ subscription, createdAt, updatedAt }: StoredSubscription): SubscriptionView {
     const { id, name, url, consumer, scopes, dictionaries, actions, categories, active, version } = subscription;
     const blocked = active ? this.limitation(subscription) : '';
     const filter = { scopes, dictionaries, actions, categories };

@@ -1,9 +1,8 @@
 /**
  * One opened port. Single-use: it is opened by a factory, and once lost or closed never used again; reconnecting asks
- * the factory for a new one. Real ports and PTYs are TtyDevice (tty.ts).
+ * the factory for a new one. Real ports and PTYs are TtyDevice (tty-device.ts).
  */
-import type { KernelCounters, ModemLines } from '../line.ts';
-import type { EffectiveSettings, LineSettings, OutgoingLines } from '../line-config.ts';
+import type { EffectiveSettings, KernelCounters, LineSettings, ModemLines, OutgoingLines } from '../settings.ts';
 
 export interface DeviceEvents {
   /** Bytes as the kernel gave them; the array is the receiver's to keep. */

@@ -5,13 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { hubMigrations } from '../../../../src/hub/migrations.ts';
+import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
 import { openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
 import { openRefdataFile } from '../../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/transaction.ts';
-import { createPlanner } from '../../../../src/hub/webhooks/delivery/planner.ts';
-import type { Subscription, SubscriptionCache } from '../../../../src/hub/webhooks/parts.ts';
-import { createRunningTime } from '../../../../src/hub/webhooks/running-time.ts';
+import { Planner } from '../../../../src/hub/webhooks/delivery/planner.ts';
+import { RunningTime } from '../../../../src/hub/webhooks/progress.ts';
+import type { SubscriptionSource } from '../../../../src/hub/webhooks/subscriptions/cache.ts';
+import type { Subscription } from '../../../../src/hub/webhooks/subscriptions/subscription.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
 import { eventAt, instantOf } from '../../outbox/samples.ts';
@@ -25,22 +26,22 @@ export type PlanningSeconds = Readonly<Record<'one' | 'different' | 'everything'
 
 const dictionaryOf = (n: number): string => `bench.${n % SUBSCRIPTIONS}`;
 
-const books: Readonly<Record<keyof PlanningSeconds, SubscriptionCache>> = {
-  one: cacheOf([known(1, null)]),
-  different: cacheOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => known(n + 1, [dictionaryOf(n)]))),
-  everything: cacheOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => known(n + 1, null))),
+const caches: Readonly<Record<keyof PlanningSeconds, SubscriptionSource>> = {
+  one: cacheOf([subscription(1, null)]),
+  different: cacheOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => subscription(n + 1, [dictionaryOf(n)]))),
+  everything: cacheOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => subscription(n + 1, null))),
 };
 const seconds: PlanningSeconds = { one: [], different: [], everything: [] };
 for (let round = 0; round < rounds; round++)
-  for (const which of ['one', 'different', 'everything'] as const) seconds[which].push(await secondsFor(books[which]));
+  for (const which of ['one', 'different', 'everything'] as const) seconds[which].push(await secondsFor(caches[which]));
 console.log(JSON.stringify(seconds));
 process.exit(0);
 
-async function secondsFor(cache: SubscriptionCache): Promise<number> {
-  const endpoint = join(dir, 'planning');
-  rmSync(endpoint, { recursive: true, force: true });
-  mkdirSync(endpoint);
-  const { connection } = openRefdataFile(endpoint, hubMigrations);
+async function secondsFor(cache: SubscriptionSource): Promise<number> {
+  const folder = join(dir, 'planning');
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+  const { connection } = openRefdataFile(folder, hubMigrations);
   connection.transaction(() => {
     beginProgress(connection);
     const outbox = new OutboxRows(connection);
@@ -51,13 +52,13 @@ async function secondsFor(cache: SubscriptionCache): Promise<number> {
     outbox.advance(instantOf(events), events);
   })();
   const maxBytes = 8 * 1024 ** 3;
-  const store = openChangeStore({ connection, dir: endpoint, maxBytes, minFreeBytes: 0, clock, logger });
-  const running = createRunningTime({
-    row: { runMs: 0, bootId: '', bootMs: 0 },
-    boot: { id: 'bench', monoMs: () => performance.now() },
-  });
+  const store = openChangeStore({ connection, dir: folder, maxBytes, minFreeBytes: 0, clock, logger });
+  const running = new RunningTime(
+    { runMs: 0, bootId: '', bootMs: 0 },
+    { id: 'bench', monoMs: () => performance.now() },
+  );
   const randomHex = (): string => randomBytes(8).toString('hex');
-  const planner = createPlanner({ store, cache, running, clock, logger, randomHex });
+  const planner = new Planner({ store, cache, running, clock, logger, randomHex });
   planner.start();
   const begin = performance.now();
   await planner.caughtUp();
@@ -67,7 +68,7 @@ async function secondsFor(cache: SubscriptionCache): Promise<number> {
   return found;
 }
 
-function known(id: number, dictionaries: readonly string[] | null): Subscription {
+function subscription(id: number, dictionaries: readonly string[] | null): Subscription {
   return {
     id,
     name: `bench ${id}`,
@@ -84,7 +85,7 @@ function known(id: number, dictionaries: readonly string[] | null): Subscription
   };
 }
 
-function cacheOf(all: readonly Subscription[]): SubscriptionCache {
+function cacheOf(all: readonly Subscription[]): SubscriptionSource {
   return {
     all: () => all,
     byId: (id) => all.find((one) => one.id === id),

@@ -1,0 +1,52 @@
+/** Judges who calls: the owner of a bearer token, or a user who may open the Unix socket. */
+
+import type { IncomingMessage } from 'node:http';
+import type { TokenOwner, TokenReader } from '../../shared/auth/token-reader.ts';
+import { type Role, roles } from '../../shared/auth/tokens.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { scopes } from '../outbox/event.ts';
+import type { Actor } from '../refdata/face.ts';
+import { type Access, mayCall, scopesOf } from './access.ts';
+
+export interface Caller extends Actor {
+  readonly roles: readonly Role[];
+}
+
+/** What is looked at of a request. */
+interface Asking {
+  readonly raw: IncomingMessage;
+  readonly routeOptions: { readonly config: { readonly access?: Access } };
+}
+
+/** Who calls; UNAUTHENTICATED or PERMISSION_DENIED where it may not go on. May be asked again while an answer lasts. */
+export type Authenticator = (request: Asking) => Promise<Caller>;
+
+/** A user whom the file permissions of the Unix socket let in may do everything. */
+const local: Caller = { name: 'local', scopes, roles };
+
+/** `isLocal`: whether a request came through the Unix socket. */
+export function authenticatorBy(tokens: TokenReader, isLocal: (request: IncomingMessage) => boolean): Authenticator {
+  return async ({ raw, routeOptions }) =>
+    isLocal(raw) ? local : callerBy(tokens, raw.headers.authorization, routeOptions.config.access ?? 'admin');
+}
+
+async function callerBy(tokens: TokenReader, authorization: string | undefined, access: Access): Promise<Caller> {
+  const caller = await byToken(tokens, authorization);
+  if (!mayCall(caller.roles, access)) {
+    throw new LinesideError('PERMISSION_DENIED', `token "${caller.name}" has not the role ${access} that this needs`);
+  }
+  return { name: caller.name, scopes: scopesOf(caller.roles), roles: caller.roles };
+}
+
+async function byToken(tokens: TokenReader, authorization: string | undefined): Promise<TokenOwner> {
+  if (authorization === undefined) {
+    throw new LinesideError('UNAUTHENTICATED', 'this address asks for credentials', {
+      hint: 'send the header "Authorization: Bearer TOKEN"; "lineside token add" makes one',
+    });
+  }
+  const token = /^bearer +(\S+)$/i.exec(authorization)?.[1];
+  if (token === undefined) throw new LinesideError('UNAUTHENTICATED', 'the Authorization header is not "Bearer TOKEN"');
+  const owner = await tokens.find(token);
+  if (owner === undefined) throw new LinesideError('UNAUTHENTICATED', 'no such token, or it was revoked');
+  return owner;
+}

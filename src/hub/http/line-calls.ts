@@ -1,0 +1,85 @@
+/** The line as the routes ask it: every answer within a limit, every failure as an error of the catalogue. */
+import type { Metadata } from 'nice-grpc';
+import type { Clock } from '../../shared/base/clock.ts';
+import { CODE_TRAILER } from '../../shared/base/errors.ts';
+import type { LineClient } from '../../shared/line-client/line-client.ts';
+import type { lineside, serial } from '../../shared/proto/services.ts';
+import { LINE_ANSWER_MS, LINE_CHANGE_MS, LINE_SEND_MS } from './limits.ts';
+import { away, failureOf, refusalOf } from './line-errors.ts';
+
+export class LineCalls {
+  readonly #client: LineClient | undefined;
+  readonly #clock: Clock;
+
+  /** undefined: grpc.listen names no Unix socket to ask the line on. */
+  constructor(client: LineClient | undefined, clock: Clock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  status(signal?: AbortSignal): Promise<lineside.v1.LineStatus> {
+    return this.#ask(LINE_ANSWER_MS, signal, ({ line }, options) => line.getStatus({}, options));
+  }
+
+  async ports(): Promise<readonly serial.SerialDevice[]> {
+    return (await this.#ask(LINE_ANSWER_MS, undefined, ({ serial }, options) => serial.listDevices({}, options)))
+      .devices;
+  }
+
+  async open(config: serial.SerialConfig.$Properties): Promise<void> {
+    await this.#ask(LINE_CHANGE_MS, undefined, ({ serial }, options) => serial.open(config, options));
+  }
+
+  async close(): Promise<void> {
+    await this.#ask(LINE_CHANGE_MS, undefined, ({ serial }, options) => serial.close({}, options));
+  }
+
+  /** `signal`: the caller went away; what has not reached the port is not sent then. */
+  async send(payload: Uint8Array, signal: AbortSignal): Promise<void> {
+    await this.#ask(LINE_SEND_MS, signal, ({ serial }, options) => serial.sendPacket({ payload }, options));
+  }
+
+  /** The line's own stream; what it throws is for failureOf(). */
+  readLog(
+    request: lineside.v1.ReadLogRequest.$Properties,
+    options: { readonly signal: AbortSignal; readonly onHeader: () => void },
+  ): AsyncIterable<lineside.v1.LogBatch> {
+    return this.#known().line.readLog(request, options);
+  }
+
+  async #ask<T extends object>(
+    limitMs: number,
+    gone: AbortSignal | undefined,
+    call: (client: LineClient, options: CallOptions) => Promise<T>,
+  ): Promise<T> {
+    const client = this.#known();
+    const limit = new AbortController();
+    const timer = this.#clock.timer(limitMs, () => limit.abort());
+    const signal = gone === undefined ? limit.signal : AbortSignal.any([limit.signal, gone]);
+    let code: string | undefined;
+    const onTrailer = (trailer: Metadata): void => {
+      code = trailer.get(CODE_TRAILER);
+    };
+    try {
+      const answer = await call(client, { signal, onTrailer });
+      const refusal =
+        'status' in answer ? refusalOf(answer as unknown as Parameters<typeof refusalOf>[0], code) : undefined;
+      if (refusal !== undefined) throw refusal;
+      return answer;
+    } catch (error) {
+      throw limit.signal.aborted ? away(`no answer within ${limitMs / 1_000} s`, error) : failureOf(error, code);
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  #known(): LineClient {
+    if (this.#client !== undefined) return this.#client;
+    throw away('grpc.listen names no Unix socket to ask it on');
+  }
+}
+
+interface CallOptions {
+  readonly signal: AbortSignal;
+  readonly onTrailer: (trailer: Metadata) => void;
+}

@@ -1,0 +1,196 @@
+/**
+ * The log as NDJSON: what is stored, then what appears. The reader's pace is the pace: a batch is asked for when the one
+ * before is written, and what piles up meanwhile stays in the log on the line's side.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Clock } from '../../shared/base/clock.ts';
+import type { LinesideError } from '../../shared/base/errors.ts';
+import { entryClocks } from '../../shared/proto/line-status.ts';
+import type { lineside } from '../../shared/proto/services.ts';
+import { LINE_ANSWER_MS, STREAM_ALIVE_MS, STREAM_PIECE_BYTES } from './limits.ts';
+import type { LineCalls } from './line-calls.ts';
+import { away, failureOf } from './line-errors.ts';
+import { gapJson, number } from './line-json.ts';
+import type { LogStream } from './line-streams.ts';
+
+export const NDJSON = 'application/x-ndjson';
+
+/** serial.SerialLogEntry.Direction, in its order. */
+const directions = ['tx', 'rx'] as const;
+
+export interface LogParts {
+  readonly line: LineCalls;
+  readonly stream: LogStream;
+  readonly clock: Clock;
+  readonly request: lineside.v1.ReadLogRequest.$Properties;
+}
+
+/** Resolves when the line has begun: what it refuses is thrown, what comes later ends the stream with a line that says why. */
+export async function logLines({ line, stream, clock, request }: LogParts): Promise<AsyncIterable<Buffer>> {
+  const { log } = await line.status(stream.signal);
+  const begun = Promise.withResolvers<void>();
+  const batches = line.readLog(
+    { ...request, logId: log.logId },
+    { signal: stream.signal, onHeader: () => begun.resolve() },
+  );
+  const isThere = (): Promise<boolean> =>
+    line.status(stream.signal).then(
+      () => true,
+      () => false,
+    );
+  const reading = new Reading(batches[Symbol.asyncIterator](), { stream, clock, isThere });
+  const late = clock.timer(LINE_ANSWER_MS, () => begun.reject(away(`no answer within ${LINE_ANSWER_MS / 1_000} s`)));
+  try {
+    await Promise.race([begun.promise, reading.failed]);
+  } finally {
+    late.cancel();
+    begun.promise.catch(() => {});
+  }
+  const first = { type: 'log', logId: log.logId, headId: number(log.headId) };
+  return reading.bytes(first, request.follow === true);
+}
+
+/** Each piece when the kernel has the one before: what the client takes is seen by the piece. */
+export async function sendPieces(response: ServerResponse, source: AsyncIterable<Buffer>): Promise<void> {
+  for await (const piece of source) {
+    if (response.destroyed) return;
+    await written(response, piece);
+  }
+  response.end();
+}
+
+function written(response: ServerResponse, piece: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('close', done);
+      resolve();
+    };
+    response.once('close', done);
+    response.write(piece, done);
+  });
+}
+
+type Batches = AsyncIterator<lineside.v1.LogBatch>;
+
+interface ReadingParts extends Pick<LogParts, 'stream' | 'clock'> {
+  /** Whether the line answers. */
+  readonly isThere: () => Promise<boolean>;
+}
+
+class Reading {
+  readonly #batches: Batches;
+  readonly #stream: LogStream;
+  readonly #clock: Clock;
+  readonly #isThere: () => Promise<boolean>;
+  readonly #failed = Promise.withResolvers<never>();
+  /** The batch that was asked for, when it has come; or what came instead. */
+  #got: IteratorResult<lineside.v1.LogBatch> | undefined;
+  #failure: LinesideError | undefined;
+  #wake: () => void = () => {};
+
+  constructor(batches: Batches, { stream, clock, isThere }: ReadingParts) {
+    this.#batches = batches;
+    this.#stream = stream;
+    this.#clock = clock;
+    this.#isThere = isThere;
+    this.#failed.promise.catch(() => {});
+    stream.signal.addEventListener('abort', () => this.#wake(), { once: true });
+    this.#ask();
+  }
+
+  /** Rejects with what the line refused. */
+  get failed(): Promise<never> {
+    return this.#failed.promise;
+  }
+
+  async *bytes(first: object, follow: boolean): AsyncGenerator<Buffer, void, undefined> {
+    yield line(first);
+    for (;;) {
+      if (this.#got === undefined && this.#failure === undefined && !this.#stream.signal.aborted) {
+        const isSilent = await this.#wait();
+        // A page is as long as it takes; who follows is to know that there is nothing, which a line that hangs does not say.
+        if (isSilent && follow && (await this.#isThere())) yield line({ type: 'alive' });
+        continue;
+      }
+      const end = this.#end(follow);
+      if (end !== undefined) yield line(end);
+      const batch = this.#got?.value as lineside.v1.LogBatch | undefined;
+      if (end !== undefined || batch === undefined || this.#stream.signal.aborted) return;
+      this.#got = undefined;
+      yield* pieces(batch);
+      this.#ask();
+    }
+  }
+
+  /** The last line, where one is due: the client knows by it why there is no more. */
+  #end(follow: boolean): object | undefined {
+    const over = this.#stream.signal.aborted;
+    const isDone = this.#got?.done === true && follow ? away('it ended the stream') : undefined;
+    const error = over ? this.#stream.reason : (this.#failure ?? isDone);
+    return error === undefined ? undefined : { type: 'end', code: error.code, message: error.message };
+  }
+
+  #ask(): void {
+    this.#batches.next().then(
+      (result) => {
+        this.#got = result;
+        this.#wake();
+      },
+      (error: unknown) => {
+        this.#failure = failureOf(error, undefined);
+        this.#failed.reject(this.#failure);
+        this.#wake();
+      },
+    );
+  }
+
+  /** Until something has come; true: nothing has for a while. (Not a race of promises: those that never settle would pile up.) */
+  #wait(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = this.#clock.timer(STREAM_ALIVE_MS, () => resolve(true));
+      this.#wake = () => {
+        timer.cancel();
+        resolve(false);
+      };
+    });
+  }
+}
+
+function line(value: object): Buffer {
+  return Buffer.from(`${JSON.stringify(value)}\n`);
+}
+
+/** Of a size that goes over a slow link before the client is taken for gone. */
+function* pieces(batch: lineside.v1.LogBatch): Generator<Buffer> {
+  const text = [...batchLines(batch)].map((value) => `${JSON.stringify(value)}\n`).join('');
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += STREAM_PIECE_BYTES) yield bytes.subarray(at, at + STREAM_PIECE_BYTES);
+}
+
+/** Gaps stand where their entries would. */
+export function* batchLines({ entries, gaps, nextAfterId }: lineside.v1.LogBatch): Generator<object> {
+  let gap = 0;
+  for (const entry of entries) {
+    const id = number(entry.id);
+    for (let next = gaps[gap]; next !== undefined && number(next.firstId) < id; next = gaps[gap]) {
+      gap += 1;
+      yield { type: 'gap', ...gapJson(next) };
+    }
+    yield entryJson(entry, id);
+  }
+  for (const rest of gaps.slice(gap)) yield { type: 'gap', ...gapJson(rest) };
+  yield { type: 'position', nextAfterId: number(nextAfterId) };
+}
+
+function entryJson({ entry, clock }: lineside.v1.LogEntry, id: number): object {
+  const { dir, timestamp, rawData, note } = entry;
+  return {
+    type: 'entry',
+    id,
+    dir: directions[dir] ?? 'rx',
+    timestampMs: number(timestamp),
+    clock: entryClocks[clock] ?? 'unknown',
+    data: Buffer.from(rawData.buffer, rawData.byteOffset, rawData.byteLength).toString('base64'),
+    note,
+  };
+}

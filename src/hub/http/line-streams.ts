@@ -1,0 +1,136 @@
+/** The streams of the log that are open over HTTP: bounded in number, judged again while they last, ended together at the stop. */
+import type { Clock, Timer } from '../../shared/base/clock.ts';
+import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
+import { LOG_STREAMS, STREAM_JUDGE_MS } from './limits.ts';
+
+/** follow: goes on until either side ends it. page: ends by itself, however slowly it is read. */
+export type StreamKind = keyof typeof LOG_STREAMS;
+
+export interface StreamRequest {
+  readonly kind: StreamKind;
+  /** Who reads, and from where. */
+  readonly reader: string;
+  /** Rejects where the reader may not go on. */
+  readonly authenticate: () => Promise<unknown>;
+}
+
+export interface LogStream {
+  /** Fires when the stream is over, whichever side ended it. */
+  readonly signal: AbortSignal;
+  /** Why the service ended it; undefined: it did not. */
+  readonly reason: LinesideError | undefined;
+  /** The client is gone, or has all of it. */
+  close(): void;
+}
+
+export class LogStreams {
+  readonly #clock: Clock;
+  readonly #refused: (reader: string, reason: string) => void;
+  readonly #open = new Set<OpenStream>();
+  /** Why there are none any more. */
+  #over: LinesideError | undefined;
+
+  /** `refused`: told of each that was ended because its reader may not go on. */
+  constructor(clock: Clock, refused: (reader: string, reason: string) => void) {
+    this.#clock = clock;
+    this.#refused = refused;
+  }
+
+  /** Open now, of each kind. */
+  count(kind: StreamKind): number {
+    return this.#of(kind).length;
+  }
+
+  /** TOO_MANY where there is no room; after endAll(), its reason. */
+  open(request: StreamRequest): LogStream {
+    // Of a request that was let in before: it would hold up the stop.
+    if (this.#over !== undefined) throw this.#over;
+    const { kind, reader } = request;
+    const { inAll, perReader } = LOG_STREAMS[kind];
+    const others = this.#of(kind);
+    const own = others.filter((stream) => stream.request.reader === reader).length;
+    if (others.length >= inAll || own >= perReader) {
+      const full = own >= perReader ? `${perReader} of yours` : `${inAll}`;
+      const what = kind === 'follow' ? 'streams of the log' : 'pages of the log';
+      throw new LinesideError('TOO_MANY', `${full} ${what} are being read already`, {
+        hint: 'end one of them first; a page of the console is one stream',
+      });
+    }
+    const stream = new OpenStream(request, this.#clock, {
+      closed: () => this.#open.delete(stream),
+      refused: (reason) => this.#refused(reader, reason),
+    });
+    this.#open.add(stream);
+    return stream;
+  }
+
+  endAll(reason: LinesideError): void {
+    this.#over = reason;
+    for (const stream of this.#open) stream.end(reason);
+  }
+
+  #of(kind: StreamKind): OpenStream[] {
+    return [...this.#open].filter((stream) => stream.request.kind === kind);
+  }
+}
+
+interface StreamEvents {
+  readonly closed: () => void;
+  readonly refused: (reason: string) => void;
+}
+
+class OpenStream implements LogStream {
+  readonly request: StreamRequest;
+  readonly #clock: Clock;
+  readonly #over = new AbortController();
+  readonly #events: StreamEvents;
+  #reason: LinesideError | undefined;
+  #timer: Timer;
+
+  constructor(request: StreamRequest, clock: Clock, events: StreamEvents) {
+    this.request = request;
+    this.#clock = clock;
+    this.#events = events;
+    this.#timer = this.#judgeLater();
+  }
+
+  get signal(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  get reason(): LinesideError | undefined {
+    return this.#reason;
+  }
+
+  close(): void {
+    this.#events.closed();
+    this.#stop();
+  }
+
+  /** Counts until the client has taken what is left, or was cut off. */
+  end(reason: LinesideError): void {
+    this.#reason ??= reason;
+    this.#stop();
+  }
+
+  #stop(): void {
+    this.#timer.cancel();
+    this.#over.abort();
+  }
+
+  #judgeLater(): Timer {
+    return this.#clock.timer(STREAM_JUDGE_MS, () => {
+      this.request.authenticate().then(
+        () => {
+          if (!this.#over.signal.aborted) this.#timer = this.#judgeLater();
+        },
+        (error: unknown) => {
+          if (this.#over.signal.aborted) return;
+          const reason = asLinesideError(error);
+          this.#events.refused(reason.message);
+          this.end(reason);
+        },
+      );
+    });
+  }
+}

@@ -1,0 +1,111 @@
+/** The shapes of what the routes of the line take and answer. Pure. */
+import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
+import { type MessageField, messages } from '../../shared/gen/messages.js';
+import { clockStates, logStates, parities, portStates, stopBits } from '../../shared/proto/line-status.ts';
+import { MAX_LOG_ENTRIES } from './limits.ts';
+import { choice, count, exact } from './shapes.ts';
+
+/** A number of 32 bits, which is what the protocol carries; the line judges the rest. */
+const number32 = (description: string, options: object = {}) =>
+  Type.Integer({ description, minimum: 0, maximum: 0xffff_ffff, ...options });
+const orNull = <T extends TSchema>(schema: T, description: string) =>
+  Type.Union([schema, Type.Null()], { description });
+
+const framing = {
+  parity: choice(parities, 'Parity bit.'),
+  stopBits: Type.Unsafe<(typeof stopBits)[number]>({ type: 'number', enum: [...stopBits], description: 'Stop bits.' }),
+};
+const config = {
+  portName: Type.String({ description: 'Name of a port, as /line/ports lists it.', examples: ['/dev/ttyAMA0'] }),
+  baudRate: number32('Baud.', { examples: [115_200] }),
+  dataBits: number32('5 to 8.', { examples: [8] }),
+  ...framing,
+};
+const packetSize = number32('Bytes of a received packet; 0: any.');
+
+export const LineBody = {
+  open: exact({ ...config, packetSize: Type.Optional(packetSize) }),
+  send: exact({
+    hex: Type.Optional(Type.String({ description: 'Bytes in hex, with or without spaces.', examples: ['48 65 6c'] })),
+    base64: Type.Optional(Type.String({ description: 'Bytes in base64; instead of hex.' })),
+  }),
+} as const;
+
+export const LogQuery = exact({
+  after: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: 'Only entries with a greater id; default: from the oldest.',
+    }),
+  ),
+  last: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: MAX_LOG_ENTRIES, description: 'Instead: the last so many entries.' }),
+  ),
+  follow: Type.Optional(choice(['true', 'false'], 'true: go on with what appears, until either side ends it.')),
+  dir: Type.Optional(choice(['rx', 'tx'], 'Only what was received, or sent.')),
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_LOG_ENTRIES,
+      default: MAX_LOG_ENTRIES,
+      description: 'End after so many entries; not with follow or last.',
+    }),
+  ),
+});
+
+const enums: Readonly<Record<string, (description: string) => TSchema>> = {
+  PortState: (description) => choice(portStates, description),
+  LogState: (description) => choice(logStates, description),
+  ClockState: (description) => choice(clockStates, description),
+  Parity: () => framing.parity,
+  StopBits: () => framing.stopBits,
+};
+
+/** A message of lineside.proto as line-status.ts writes it: its fields and their comments are the declaration. */
+function messageSchema(message: string, own: Readonly<Record<string, TSchema>> = {}): TObject {
+  const fields = (messages[message] ?? []).map((field) => [field.name, own[field.name] ?? fieldSchema(field)]);
+  return exact(Object.fromEntries(fields) as TProperties);
+}
+
+function fieldSchema({ type, repeated, comment: description }: MessageField): TSchema {
+  if (repeated) return Type.Array(messageSchema(type), { description });
+  if (type in messages) return messageSchema(type);
+  if (type === 'string') return Type.String({ description });
+  if (type === 'bool') return Type.Boolean({ description });
+  if (type === 'sint64') return Type.Integer({ description });
+  if (type === 'uint32') return number32(description);
+  return enums[type]?.(description) ?? count(description);
+}
+
+export const lineComponents = {
+  LineStatus: messageSchema('LineStatus', {
+    requested: orNull(exact({ ...config, packetSize }), 'What it was opened with; null: it is closed.'),
+    effective: orNull(messageSchema('EffectiveSettings'), 'What the line runs with; null: it is not open.'),
+    kernel: orNull(
+      messageSchema('KernelCounters'),
+      'Counted by the driver since it was loaded; null: it does not count.',
+    ),
+  }),
+  LinePorts: exact({
+    items: Type.Array(
+      exact({
+        portName: Type.String(),
+        description: Type.String(),
+        hardwareId: Type.String({ description: 'Stable over restarts, where the hardware has an identity.' }),
+      }),
+    ),
+  }),
+  Sent: exact({ bytes: count('Bytes that the kernel has taken.') }),
+  Caller: exact({
+    name: Type.String({ description: 'Of the token; "local" on the Unix socket.' }),
+    roles: Type.Array(Type.String()),
+  }),
+  LineHistory: exact({
+    intervalS: count('Seconds between two samples.'),
+    samples: Type.Array(Type.Array(Type.Number(), { minItems: 6, maxItems: 6 }), {
+      description:
+        'Oldest first: age in seconds, bytes received, bytes sent, received packets dropped, errors (framing, parity, overruns, packets that failed), each in the interval that ended then; 1 if the port was open. Where the line did not answer there is none.',
+    }),
+  }),
+} as const;

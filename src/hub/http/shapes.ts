@@ -1,0 +1,58 @@
+/** What shapes of requests and answers are made of. Pure. */
+import { type TObject, type TProperties, Type } from '@sinclair/typebox';
+import { DICTIONARY_NAME, type JsonObject, scopes } from '../outbox/event.ts';
+import { CURSOR, MAX_CURSOR_CHARS } from '../outbox/paging.ts';
+import { CHANGE_REASON } from '../refdata/face.ts';
+import { DEFAULT_PAGE, MAX_CHANGE_REASON_CHARS, MAX_PAGE } from './limits.ts';
+import { validatedByDomain } from './validated-by-domain.ts';
+
+/** An object of exactly these fields. */
+export function exact<T extends TProperties>(properties: T, options: object = {}): TObject<T> {
+  return Type.Object(properties, { additionalProperties: false, ...options });
+}
+
+export function choice<const T extends string>(values: readonly T[], description: string, options: object = {}) {
+  return Type.Unsafe<T>({ type: 'string', enum: [...values], description, ...options });
+}
+
+export const time = (description: string) =>
+  Type.String({ description, format: 'date-time', examples: ['2026-03-01T09:30:00+00:00'] });
+export const jsonObject = (description: string, options: object = {}) =>
+  Type.Unsafe<JsonObject>({ type: 'object', description, ...options });
+export const count = (description: string) => Type.Integer({ description, minimum: 0 });
+export const version = Type.Integer({ minimum: 1 });
+
+export const dictionaryName = Type.String({
+  pattern: DICTIONARY_NAME,
+  description: 'Name of a dictionary.',
+  examples: ['site.rooms'],
+});
+export const scope = choice(scopes, 'Who may know of it: names the topic of its events and the role that is needed.', {
+  [validatedByDomain]: true,
+});
+
+export function reason(options: object = {}) {
+  return Type.Optional(
+    Type.String({
+      maxLength: MAX_CHANGE_REASON_CHARS,
+      pattern: CHANGE_REASON,
+      description: 'Why; default: the header X-Change-Reason.',
+      examples: ['moved in March'],
+      ...options,
+    }),
+  );
+}
+
+export const page = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE, description: 'Most items to answer.' }),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      [validatedByDomain]: true,
+      pattern: CURSOR,
+      maxLength: MAX_CURSOR_CHARS,
+      description: 'nextCursor of the page before.',
+    }),
+  ),
+};

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { addToken, revokeToken } from '../shared/auth/token-changes.ts';
+import { TokenReader } from '../shared/auth/token-reader.ts';
+import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
+import { type Logger, silentLogger } from '../shared/base/logger.ts';
+import { until } from '../shared/base/wait.fixture.ts';
+import { createConsumers } from './hub-consumers.ts';
+
+const at = new Date('2026-01-02T03:04:05Z');
+
+function consumersOn(t: TestContext, logger: Logger = silentLogger) {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-consumers-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const file = join(dir, 'tokens.json');
+  const clock = new FakeClock();
+  const consumers = createConsumers({ tokens: new TokenReader(file, clock, logger), clock, logger });
+  let changes = 0;
+  consumers.onChanged(() => {
+    changes += 1;
+  });
+  /** Two seconds later, when the look has ended: it sets the next timer then. */
+  const look = async (): Promise<void> => {
+    clock.advance(2_000);
+    await until('the look to end', async () => clock.pendingTimers === 1);
+  };
+  return { file, clock, consumers, look, changes: () => changes };
+}
+
+describe('consumers', () => {
+  it('are the tokens with the scopes of their roles, and "local" with all', async (t) => {
+    const { file, consumers } = consumersOn(t);
+    addToken(file, 'erp', ['reader'], at);
+    addToken(file, 'plant', ['refdata-internal'], at);
+    addToken(file, 'safe', ['refdata-restricted', 'viewer'], at);
+    assert.equal(consumers.scopesOf('erp'), undefined, 'not known before the first look');
+    await consumers.start();
+    t.after(() => consumers.stop());
+    assert.deepEqual(consumers.scopesOf('erp'), ['PUBLIC']);
+    assert.deepEqual(consumers.scopesOf('plant'), ['PUBLIC', 'INTERNAL']);
+    assert.deepEqual(consumers.scopesOf('safe'), ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
+    assert.deepEqual(consumers.scopesOf('local'), ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
+    for (const name of ['', 'nobody', 'constructor', '__proto__'])
+      assert.equal(consumers.scopesOf(name), undefined, name);
+  });
+
+  it('are known when the tokens could be read, and not while they cannot', async (t) => {
+    const { file, consumers, look } = consumersOn(t);
+    let known = false;
+    void consumers.known.then(() => {
+      known = true;
+    });
+    writeFileSync(file, 'no JSON');
+    await consumers.start();
+    t.after(() => consumers.stop());
+    await look();
+    assert.deepEqual([known, consumers.isKnown()], [false, false]);
+    rmSync(file);
+    addToken(file, 'erp', ['reader'], at);
+    await look();
+    assert.deepEqual([known, consumers.isKnown()], [true, true]);
+    assert.deepEqual(consumers.scopesOf('erp'), ['PUBLIC']);
+  });
+
+  it('come, go and change with the file, and each change is told once', async (t) => {
+    const { file, consumers, look, changes } = consumersOn(t);
+    await consumers.start();
+    t.after(() => consumers.stop());
+    assert.equal(changes(), 0, 'a missing file has none, as before');
+    addToken(file, 'erp', ['reader', 'refdata-internal'], at);
+    await look();
+    assert.deepEqual([consumers.scopesOf('erp'), changes()], [['PUBLIC', 'INTERNAL'], 1]);
+    await look();
+    assert.equal(changes(), 1, 'nothing has changed');
+    revokeToken(file, 'erp');
+    addToken(file, 'erp', ['reader', 'admin'], at);
+    await look();
+    assert.deepEqual([consumers.scopesOf('erp'), changes()], [['PUBLIC'], 2]);
+    revokeToken(file, 'erp');
+    await look();
+    assert.deepEqual([consumers.scopesOf('erp'), changes()], [undefined, 3]);
+  });
+
+  it('stay what they were while the file cannot be read', async (t) => {
+    const errors: string[] = [];
+    const logger = { ...silentLogger, error: (message: string) => errors.push(message) };
+    const { file, consumers, look, changes } = consumersOn(t, logger);
+    addToken(file, 'erp', ['reader'], at);
+    await consumers.start();
+    t.after(() => consumers.stop());
+    writeFileSync(file, '{"tokens": 7}');
+    await look();
+    assert.deepEqual([consumers.scopesOf('erp'), changes(), errors.length], [['PUBLIC'], 1, 1]);
+    rmSync(file);
+    await look();
+    assert.deepEqual([consumers.scopesOf('erp'), changes()], [undefined, 2]);
+  });
+
+  it('are looked at again although one who was told has failed, and the others are told', async (t) => {
+    const errors: string[] = [];
+    const logger = { ...silentLogger, error: (message: string) => errors.push(message) };
+    const { file, consumers, look } = consumersOn(t, logger);
+    const told: string[] = [];
+    consumers.onChanged(() => {
+      throw new Error('no room');
+    });
+    consumers.onChanged(() => told.push('second'));
+    await consumers.start();
+    t.after(() => consumers.stop());
+    for (const name of ['a', 'b']) {
+      addToken(file, name, ['reader'], at);
+      await look();
+    }
+    assert.deepEqual(told, ['second', 'second']);
+    assert.deepEqual(errors, ['what follows from changed tokens failed', 'what follows from changed tokens failed']);
+  });
+
+  it('are not looked at any more after a stop, and what a look finds then is not told', async (t) => {
+    const { file, clock, consumers, changes } = consumersOn(t);
+    await consumers.start();
+    addToken(file, 'erp', ['reader'], at);
+    clock.advance(1_500);
+    const looking = consumers.start();
+    consumers.stop();
+    await looking;
+    assert.deepEqual([clock.pendingTimers, changes(), consumers.scopesOf('erp')], [0, 0, undefined]);
+  });
+});

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LinesideError } from '../shared/base/errors.ts';
+import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../shared/base/logger.ts';
+import type { Migrations } from '../shared/storage/open.ts';
+import { hubMigrations } from './hub-migrations.ts';
+import { author, recordEvent } from './outbox/change-store.fixture.ts';
+import { openChangeStore } from './outbox/change-store.ts';
+import { openRefdataFile } from './outbox/refdata-file.ts';
+import { RecordWriter } from './refdata/record-writer.ts';
+
+function directory(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-hub-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+test('a file of a newer version that shuts this one out is refused by its number and kept; the newer program reads it again', (t) => {
+  const dir = directory(t);
+  const newer: Migrations = [
+    ...hubMigrations,
+    { sql: "INSERT INTO audit VALUES (1, '', 'me', 'a', 's', '{}')", breaksOlder: true },
+  ];
+  openRefdataFile(dir, newer).connection.close();
+  assert.throws(
+    () => openRefdataFile(dir, hubMigrations),
+    (error) =>
+      error instanceof LinesideError &&
+      error.message.endsWith(`refdata.db has schema version ${newer.length}, this program knows ${newer.length - 1}`) &&
+      /newer lineside/.test(error.hint),
+  );
+  const { connection } = openRefdataFile(dir, newer);
+  t.after(() => connection.close());
+  assert.equal(connection.prepare('SELECT count(*) FROM audit').pluck().get(), 1);
+});
+
+test('after a rollback the older program goes on with the file, and the newer one with what that wrote', async (t) => {
+  const dir = directory(t);
+  const newer: Migrations = [...hubMigrations, 'CREATE TABLE later (x); INSERT INTO later VALUES (7)'];
+  openRefdataFile(dir, newer).connection.close();
+  const { connection } = openRefdataFile(dir, hubMigrations);
+  const options = { dir, maxBytes: 1 << 30, minFreeBytes: 0, clock: new FakeClock(), logger: silentLogger };
+  const store = openChangeStore({ ...options, connection });
+  await store.commit(author, (change) => change.emit(recordEvent('rolled-back')));
+  await store.close();
+  const again = openRefdataFile(dir, newer).connection;
+  t.after(() => again.close());
+  assert.equal(again.pragma('user_version', { simple: true }), newer.length);
+  assert.equal(again.prepare('SELECT x FROM later').pluck().get(), 7);
+  assert.equal(again.prepare('SELECT business_key FROM outbox').pluck().get(), 'rolled-back');
+});
+
+test("yesterday's file is brought up with what it holds", (t) => {
+  const dir = directory(t);
+  const yesterday = openRefdataFile(dir, hubMigrations).connection;
+  yesterday.exec("INSERT INTO audit VALUES (1, '', 'me', 'a', 's', '{}')");
+  yesterday.close();
+  const today = [...hubMigrations, "ALTER TABLE audit ADD COLUMN place TEXT NOT NULL DEFAULT 'here'"];
+  const { connection } = openRefdataFile(dir, today);
+  t.after(() => connection.close());
+  assert.deepEqual(connection.prepare('SELECT actor, place FROM audit').all(), [{ actor: 'me', place: 'here' }]);
+});
+
+test('a file from before there were webhooks keeps its events, and none of them is for a subscription', async (t) => {
+  const dir = directory(t);
+  const clock = new FakeClock();
+  const options = { dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger };
+  const before = openChangeStore({
+    ...options,
+    connection: openRefdataFile(dir, hubMigrations.slice(0, 1)).connection,
+  });
+  for (const key of ['a', 'b', 'c']) await before.commit(author, (change) => change.emit(recordEvent(key)));
+  // The newest may have left the outbox: its id is not used again.
+  await before.maintain(() => before.connection.exec('DELETE FROM outbox_events WHERE id = 3'));
+  await before.close();
+  const store = openChangeStore({ ...options, connection: openRefdataFile(dir, hubMigrations).connection });
+  t.after(() => store.close());
+  const { connection } = store;
+  assert.deepEqual(connection.prepare('SELECT id, business_key AS key FROM outbox').all(), [
+    { id: 1, key: 'a' },
+    { id: 2, key: 'b' },
+  ]);
+  assert.deepEqual(connection.prepare('SELECT last_event, run_ms FROM webhook_progress').all(), [
+    { last_event: 3, run_ms: 0 },
+  ]);
+  assert.equal(store.storeId, before.storeId);
+  assert.equal(await store.commit(author, (change) => change.emit(recordEvent('d'))), 4);
+});
+
+test('of a dictionary that was widened before, the audit tells which records are from before', async (t) => {
+  const dir = directory(t);
+  const { connection: before } = openRefdataFile(dir, hubMigrations.slice(0, 2));
+  before.exec(`
+    INSERT INTO dictionaries VALUES (7, 'tools', 'Tools', 'PUBLIC', 3, '2026-01-01', '2026-01-03', 'me', NULL);
+    INSERT INTO audit VALUES (1, '2026-01-01', 'me', 'dictionary.created', 'tools', '{"scope":"RESTRICTED"}');
+    INSERT INTO audit VALUES (2, '2026-01-02', 'me', 'dictionary.updated', 'tools', '{"scope":"RESTRICTED"}');
+    INSERT INTO audit VALUES (3, '2026-01-03', 'me', 'dictionary.updated', 'tools', '{"scope":"PUBLIC"}');
+    INSERT INTO records VALUES (1, 7, 'saw', 1, 0);
+    INSERT INTO record_versions VALUES (1, 1, 'created', '2026-01-02', '9999', '2026-01-02', 'me', '', '{"a":"old"}')`);
+  before.close();
+  const { connection } = openRefdataFile(dir, hubMigrations);
+  t.after(() => connection.close());
+  const writer = new RecordWriter(connection, 'dictionary.changed');
+  const head = { id: 7, name: 'tools', scope: 'PUBLIC', version: 3 } as const;
+  assert.equal(writer.newest(head, 'saw')?.scope, 'RESTRICTED');
+  // A program of the slot before, which knows nothing of scopes at times.
+  connection.exec("UPDATE dictionaries SET scope = 'INTERNAL', updated_at = '2026-01-04' WHERE id = 7");
+  const scopes = connection.prepare('SELECT scope FROM dictionary_scopes ORDER BY until').pluck().all();
+  assert.deepEqual(scopes, ['RESTRICTED', 'PUBLIC']);
+});
+
+/** CPU time of a process in 10 ms: what counts without end is at work. */
+function userTicks(pid = 0): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[11]);
+}
+
+test('killed while the tables are made: the next start makes them', async (t) => {
+  const dir = directory(t);
+  const path = join(dir, 'refdata.db');
+  // The real tables, then work that does not end before the kill.
+  const never = 'WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n';
+  const program = `
+    import { openDatabase } from './src/shared/storage/open.ts';
+    import { hubMigrations } from './src/hub/hub-migrations.ts';
+    const migrations = [...hubMigrations, ${JSON.stringify(never)}];
+    openDatabase({ path: ${JSON.stringify(path)}, pageSize: 4096, cacheKib: 16, walLimitBytes: 1 << 20, migrations });`;
+  const args = ['--import', 'tsx', '--input-type=module', '-e', program];
+  const child = spawn(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), stdio: 'inherit' });
+  const ended = once(child, 'exit');
+  t.after(() => child.kill('SIGKILL'));
+  const look = async (what: () => boolean): Promise<void> => {
+    while (!what()) {
+      assert.equal(child.exitCode, null, 'it ended by itself');
+      await sleep(10);
+    }
+  };
+  await look(() => existsSync(`${path}-wal`));
+  const before = userTicks(child.pid);
+  await look(() => userTicks(child.pid) > before + 10);
+  child.kill('SIGKILL');
+  await ended;
+  const { connection } = openRefdataFile(dir, hubMigrations);
+  t.after(() => connection.close());
+  assert.equal(connection.pragma('user_version', { simple: true }), hubMigrations.length);
+  assert.equal(connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 0);
+});

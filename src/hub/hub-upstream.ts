@@ -1,0 +1,142 @@
+/** Composition of upstream: the transport that the configuration asks for, and the shipper. */
+import { join } from 'node:path';
+import type { Clock } from '../shared/base/clock.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import type { Logger } from '../shared/base/logger.ts';
+import type { Config } from '../shared/config/config.ts';
+import type { LineClient } from '../shared/line-client/line-client.ts';
+import { openUpstreamBroker } from './hub-broker.ts';
+import { type Broker, type BrokerState, LARGE_MESSAGE_MS } from './kafka/face.ts';
+import type { Publisher, PublisherStatus } from './outbox/publisher/publisher.ts';
+import { UpstreamAlerts } from './upstream/alerts.ts';
+import type { Transport, UpstreamAdmin } from './upstream/face.ts';
+import { lineLog } from './upstream/line-log.ts';
+import { PositionFile, positionFileName } from './upstream/persisted-state.ts';
+import { Shipper } from './upstream/shipper.ts';
+
+export interface UpstreamParts {
+  readonly config: Config;
+  readonly line: LineClient;
+  readonly publisher: Publisher;
+  /** Of the change events; undefined: none is configured. */
+  readonly broker: Broker | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface Upstream {
+  readonly admin: UpstreamAdmin;
+  assertAlive(): void;
+  stop(limitMs: number): Promise<void>;
+}
+
+/** Beyond a transport's own limits: librdkafka's time-outs, a collector's 60 s and a second for each kilobyte. */
+const SEND_MORE_MS = 60_000;
+const SLOWEST_BYTES_PER_MS = 1;
+
+/** undefined: it is off. Never waits for the line or the remote. */
+export async function startUpstream(parts: UpstreamParts): Promise<Upstream | undefined> {
+  const { config, line, clock, logger } = parts;
+  const { to, batchBytes, lingerMs, maxKbitPerS, maxBytesPerDay } = config.upstream;
+  if (to === 'off') return undefined;
+  const events = new ChangeEvents(
+    () => parts.publisher.status(),
+    () => parts.broker?.state(),
+    clock,
+  );
+  const shipper = new Shipper({
+    transport: to === 'kafka' ? await kafka(parts, events) : await collector(parts),
+    line: lineLog(line, clock),
+    file: new PositionFile(join(config.data.dir, positionFileName)),
+    deviceId: config.device.id,
+    batchBytes,
+    lingerMs,
+    maxKbitPerS,
+    maxBytesPerDay,
+    busy: () => events.busy(),
+    sendLimitMs:
+      Math.max(config.kafka.messageTimeoutMs, LARGE_MESSAGE_MS, SEND_MORE_MS + batchBytes / SLOWEST_BYTES_PER_MS) +
+      SEND_MORE_MS,
+    clock,
+    logger,
+  });
+  const alerts = new UpstreamAlerts(clock.monoMs());
+  shipper.start();
+  return {
+    admin: { status: () => shipper.status(), alerts: () => alerts.look(shipper.status(), clock.monoMs()) },
+    assertAlive: () => shipper.assertAlive(),
+    stop: (limitMs) => shipper.stop(limitMs),
+  };
+}
+
+async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEvents): Promise<Transport> {
+  const { KafkaTransport } = await import('./upstream/kafka-transport.ts');
+  const { topic, compression } = config.upstream;
+  return new KafkaTransport({
+    newBroker: () => openUpstreamBroker(config, clock, logger),
+    outage: () => events.outage(),
+    topic,
+    deviceId: config.device.id,
+    compression,
+    maxMessageBytes: config.kafka.maxMessageBytes,
+    secure: config.kafka.securityProtocol !== 'plaintext',
+    clock,
+  });
+}
+
+async function collector({ config, clock, logger }: UpstreamParts): Promise<Transport> {
+  const { CollectorTransport } = await import('./upstream/collector-transport.ts');
+  const { collector: address, collectorTokenFile, collectorCaFile, collectorInsecure, compression } = config.upstream;
+  if (address === '') throw new LinesideError('CONFIG_INVALID', 'upstream.collector: must be set');
+  return new CollectorTransport(
+    {
+      address,
+      deviceId: config.device.id,
+      tokenFile: collectorTokenFile,
+      caFile: collectorCaFile,
+      insecure: collectorInsecure,
+      compresses: compression !== 'none',
+    },
+    clock,
+    logger,
+  );
+}
+
+// Change events, which are sent before the serial log: whether some wait that can be sent, and whether their broker is reachable.
+
+type Publishing = Pick<PublisherStatus, 'waiting' | 'publishedTotal'>;
+type Reachability = Pick<BrokerState, 'connected' | 'reason'>;
+
+/** Rows that have not moved for so long are refused or have no partition, and are not waited for. */
+const STUCK_MS = 30_000;
+
+export class ChangeEvents {
+  readonly #publishing: () => Publishing;
+  readonly #broker: () => Reachability | undefined;
+  readonly #clock: Clock;
+  #published = -1;
+  /** When one was published last, or none waited. */
+  #movedMs: number;
+
+  /** `broker` answers undefined where none is configured. */
+  constructor(publishing: () => Publishing, broker: () => Reachability | undefined, clock: Clock) {
+    this.#publishing = publishing;
+    this.#broker = broker;
+    this.#clock = clock;
+    this.#movedMs = clock.monoMs();
+  }
+
+  busy(): boolean {
+    const { waiting, publishedTotal } = this.#publishing();
+    const nowMs = this.#clock.monoMs();
+    if (waiting === 0 || publishedTotal !== this.#published) this.#movedMs = nowMs;
+    this.#published = publishedTotal;
+    return waiting > 0 && this.#broker()?.connected === true && nowMs - this.#movedMs < STUCK_MS;
+  }
+
+  /** Why the broker cannot be reached; '': it can, or that is not known. */
+  outage(): string {
+    const broker = this.#broker();
+    return broker === undefined || broker.connected ? '' : broker.reason;
+  }
+}

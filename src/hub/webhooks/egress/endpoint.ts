@@ -1,0 +1,205 @@
+/**
+ * Where a URL leads, every fault of its form, and whether the endpoint may be called at the addresses it has. The host that
+ * the parser found is checked, never the text: 2130706433, 0x7f.1 and full-width digits are all 127.0.0.1 by then. A reason
+ * says what was asked for, never the address that a name led to: an admin who registers URLs must not read the site's name
+ * server by them. Pure.
+ */
+import {
+  type Address,
+  type AddressClass,
+  type Cidr,
+  classifyAddress,
+  describeAddress,
+  parseAddress,
+} from './address.ts';
+
+export const maxUrlCharacters = 2_048;
+export const httpsPort = 443;
+/** RFC 1035. */
+const maxNameCharacters = 253;
+const maxLabelCharacters = 63;
+
+export interface Endpoint {
+  /** As the URL has it after parsing: lower case, ASCII, an IPv6 address without its brackets. */
+  readonly hostname: string;
+  readonly port: number;
+  /** The host itself, where it is an address. */
+  readonly literal: Address | undefined;
+  /** A name that only means something on this device or in its own network. */
+  readonly local: boolean;
+}
+
+export interface ParsedUrl {
+  readonly faults: readonly string[];
+  /** undefined: it leads nowhere that could be checked. */
+  readonly endpoint: Endpoint | undefined;
+}
+
+const localSuffixes = ['localhost', 'localdomain', 'local', 'internal', 'lan', 'home.arpa'];
+
+/** The longest text that is parsed, in UTF-16 units: that bounds the work on a URL that is refused anyway. */
+const maxParsedLength = 16 * 1_024;
+
+/** Every fault at once: of its length, scheme, form, host and port. */
+export function parseUrl(text: string): ParsedUrl {
+  const faults = tooLong(text) ? [`the URL is longer than ${maxUrlCharacters} characters`] : [];
+  if (text.length > maxParsedLength) return { faults, endpoint: undefined };
+  faults.push(...textFaults(text));
+  const url = URL.parse(text);
+  if (url === null) return { faults: [...faults, 'the URL cannot be parsed'], endpoint: undefined };
+  if (url.protocol !== 'https:') faults.push('the URL must begin with https://');
+  else if (!/^https:\/\/[^/]/i.test(text)) faults.push('the URL must begin with https:// and the host right after it');
+  const secure = url.protocol === 'https:' ? url : asHttps(text);
+  return secure === null ? { faults, endpoint: undefined } : checked(text, secure, faults);
+}
+
+/** The parser reads host and port of other schemes otherwise, or not at all. null: there is no host. */
+function asHttps(text: string): URL | null {
+  const authority = /^[^:/?#]+(:\/\/[^/].*)$/s.exec(text.trim())?.[1];
+  return authority === undefined ? null : URL.parse(`https${authority}`);
+}
+
+function checked(text: string, url: URL, faults: readonly string[]): ParsedUrl {
+  const endpoint = endpointOf(url);
+  const isNamed = endpoint.literal !== undefined || isHostName(endpoint.hostname);
+  const found = [
+    ...(hasUserInfo(text, url) ? ['the URL must not hold a user name or password'] : []),
+    ...(endpoint.port === 0 ? ['port 0 cannot be called'] : []),
+    ...(isNamed ? [] : [`${JSON.stringify(endpoint.hostname.slice(0, maxNameCharacters))} is not a host name`]),
+  ];
+  return { faults: [...faults, ...found], endpoint: isNamed ? endpoint : undefined };
+}
+
+/** Trailing dots do not change where a name leads. A name without a dot is completed by the device's own search list. */
+export function isLocalName(hostname: string): boolean {
+  const name = hostname.replace(/\.+$/, '').toLowerCase();
+  return !name.includes('.') || localSuffixes.some((suffix) => name === suffix || name.endsWith(`.${suffix}`));
+}
+
+function tooLong(text: string): boolean {
+  return text.length > maxUrlCharacters * 2 || Array.from(text).length > maxUrlCharacters;
+}
+
+/** What the parser would drop, repair or read otherwise than a person does. */
+function textFaults(text: string): string[] {
+  const faults: string[] = [];
+  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Z}]/u.test(text)) {
+    faults.push('the URL must not hold spaces, line breaks, control or invisible characters (percent-encode them)');
+  }
+  if (text.includes('\\')) faults.push('the URL must not hold a backslash (percent-encode it: %5C)');
+  return faults;
+}
+
+function hasUserInfo(text: string, url: URL): boolean {
+  if (url.username !== '' || url.password !== '') return true;
+  // https://@host/ has one that is empty. A backslash ends the host as a slash does.
+  const authority = /^[a-z][a-z\d+.-]*:[/\\]*([^/\\?#]*)/i.exec(text.trim())?.[1] ?? '';
+  return authority.includes('@');
+}
+
+function endpointOf(url: URL): Endpoint {
+  const hostname = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  const literal = parseAddress(hostname);
+  const port = url.port === '' ? httpsPort : Number(url.port);
+  return { hostname, port, literal, local: literal === undefined && isLocalName(hostname) };
+}
+
+/** The parser lets through what no resolver means as a name: 127.0.0.1.., "a b" by way of %, 300-character labels. */
+function isHostName(hostname: string): boolean {
+  const name = hostname.replace(/\.$/, '');
+  const labels = name.split('.');
+  return (
+    name.length <= maxNameCharacters &&
+    labels.every((label) => label.length <= maxLabelCharacters && /^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$/.test(label))
+  );
+}
+
+export interface EgressPolicy {
+  readonly allow: readonly Cidr[];
+  /** For public addresses, besides 443. */
+  readonly ports: readonly number[];
+  /** The device's. */
+  readonly own: readonly Address[];
+}
+
+/** port: a public address whose port is not open. */
+type EndpointClass = AddressClass | 'port';
+
+export function mayCallAt(address: Address, port: number, policy: EgressPolicy): boolean {
+  const found = classAt(address, port, policy);
+  return port > 0 && (found === 'public' || found === 'allowed');
+}
+
+/** What speaks against an endpoint whatever its name leads to. */
+export function endpointFaults(endpoint: Endpoint, policy: EgressPolicy): readonly string[] {
+  if (endpoint.literal !== undefined) return addressFaults(endpoint, [endpoint.literal], policy);
+  if (policy.allow.length > 0) return [];
+  const faults: string[] = [];
+  if (endpoint.local) faults.push(localReason(endpoint.hostname));
+  if (!portIsOpen(endpoint.port, policy)) faults.push(portReason(endpoint.port));
+  return faults;
+}
+
+/**
+ * What speaks against an endpoint that has these addresses (undefined: one with a zone, which only a link knows). One bad
+ * address refuses them all.
+ */
+export function addressFaults(
+  endpoint: Endpoint,
+  addresses: readonly (Address | undefined)[],
+  policy: EgressPolicy,
+): readonly string[] {
+  const reasons = addresses.flatMap((address) => {
+    const found = classAt(address, endpoint.port, policy);
+    if (endpoint.literal !== undefined) return literalReason(endpoint.literal, endpoint.port, found);
+    if (endpoint.local && (found === 'public' || found === 'port')) return [localReason(endpoint.hostname)];
+    return nameReason(endpoint, found);
+  });
+  return [...new Set(reasons)];
+}
+
+function classAt(address: Address | undefined, port: number, policy: EgressPolicy): EndpointClass {
+  if (address === undefined) return 'never';
+  const verdict = classifyAddress(address, policy.allow, policy.own);
+  return verdict === 'public' && !portIsOpen(port, policy) ? 'port' : verdict;
+}
+
+function portIsOpen(port: number, { ports }: EgressPolicy): boolean {
+  return port === httpsPort || ports.includes(port);
+}
+
+function literalReason(address: Address, port: number, found: EndpointClass): readonly string[] {
+  const text = address.toString();
+  const nature = describeAddress(address) ?? 'public';
+  const reasons: Readonly<Record<EndpointClass, readonly string[]>> = {
+    public: [],
+    allowed: [],
+    port: [portReason(port)],
+    closed: [`the address ${text} is not public (${nature}) and not in webhooks.allow_cidrs`],
+    own: [`the address ${text} is the device's own: only ${text} itself in webhooks.allow_cidrs opens it`],
+    never: [`the address ${text} is never called (${nature})`],
+  };
+  return reasons[found];
+}
+
+function nameReason({ hostname, port }: Endpoint, found: EndpointClass): readonly string[] {
+  const reasons: Readonly<Record<EndpointClass, readonly string[]>> = {
+    public: [],
+    allowed: [],
+    port: [portReason(port)],
+    closed: [`the name ${hostname} leads to an address that is neither public nor in webhooks.allow_cidrs`],
+    own: [`the name ${hostname} leads to this device: only that very address in webhooks.allow_cidrs opens it`],
+    never: [
+      `the name ${hostname} leads to an address that is never called (multicast, this host, a link's, IPv4 inside IPv6)`,
+    ],
+  };
+  return reasons[found];
+}
+
+function localReason(hostname: string): string {
+  return `the name ${hostname} is a local one: every address it leads to must lie in webhooks.allow_cidrs`;
+}
+
+function portReason(port: number): string {
+  return `port ${port} is not open for public addresses: only ${httpsPort} and webhooks.allow_ports are`;
+}

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { openStoreIn, temporaryStore } from '../outbox/change-store.fixture.ts';
+import { type Boot, Progress, type RunningRow, RunningTime } from './progress.ts';
+
+const fresh: RunningRow = { runMs: 0, bootId: '', bootMs: 0 };
+
+interface Machine extends Boot {
+  id: string;
+  atMs: number;
+}
+
+function machine(id: string, atMs: number): Machine {
+  return {
+    id,
+    atMs,
+    monoMs() {
+      return this.atMs;
+    },
+  };
+}
+
+test('begins at 0 in a new file, however long the machine is up', () => {
+  const boot = machine('a', 5_000_000.75);
+  const running = new RunningTime(fresh, boot);
+  assert.equal(running.now(), 0);
+  boot.atMs += 1_500;
+  assert.equal(running.now(), 1_500);
+});
+
+test('another process of the same boot goes on by the machine, also over the time between them', () => {
+  const boot = machine('a', 1_000);
+  const first = new RunningTime({ runMs: 700, bootId: 'z', bootMs: 9_999_999 }, boot);
+  boot.atMs += 300;
+  const row = first.row();
+  assert.equal(row.runMs, 1_000);
+  boot.atMs += 86_400_000;
+  assert.equal(new RunningTime(row, boot).now(), 86_401_000);
+  assert.equal(first.now(), 86_401_000);
+});
+
+test('after a boot it goes on from what was stored: time switched off does not count', () => {
+  const row = { runMs: 123_456, bootId: 'a', bootMs: 50 };
+  const boot = machine('b', 90_000);
+  const running = new RunningTime(row, boot);
+  assert.equal(running.now(), 123_456);
+  boot.atMs += 10;
+  assert.deepEqual(running.row(), { runMs: 123_466, bootId: 'b', bootMs: 90_010 });
+});
+
+test('a clock of the same boot that stands before the stored one is taken for another', () => {
+  const boot = machine('a', 10);
+  const running = new RunningTime({ runMs: 500, bootId: 'a', bootMs: 900 }, boot);
+  boot.atMs += 5;
+  assert.equal(running.now(), 505);
+});
+
+test('a row that was never stored is refused', () => {
+  const boot = machine('a', 10);
+  for (const nonsense of [-1, Number.NaN, 0.5, Number.POSITIVE_INFINITY, 2 ** 60]) {
+    const isDamage = (error: unknown): boolean => error instanceof LinesideError && error.code === 'STORAGE_DAMAGED';
+    assert.throws(() => new RunningTime({ ...fresh, runMs: nonsense }, boot), isDamage);
+    assert.throws(() => new RunningTime({ ...fresh, bootMs: nonsense }, boot), isDamage);
+  }
+});
+
+test('whatever process starts, boots and stores when: it never steps back, and never runs ahead of the machines', () => {
+  const step = fc.oneof(
+    fc.record({ kind: fc.constant('pass' as const), ms: fc.double({ min: -50, max: 1e7, noNaN: true }) }),
+    fc.record({ kind: fc.constantFrom('store' as const, 'restart' as const) }),
+    fc.record({ kind: fc.constant('boot' as const), ms: fc.double({ min: 0, max: 1e6, noNaN: true }) }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      let boot = machine('0', 1_000);
+      let row: RunningRow = fresh;
+      let running = new RunningTime(row, boot);
+      let passed = 0;
+      let last = 0;
+      for (const [n, what] of steps.entries()) {
+        if (what.kind === 'pass') {
+          boot.atMs = Math.max(0, boot.atMs + what.ms);
+          passed += Math.abs(what.ms);
+        }
+        if (what.kind === 'store') row = running.row();
+        if (what.kind === 'boot') {
+          boot = machine(String(n), what.ms);
+          last = row.runMs;
+        }
+        if (what.kind !== 'pass' && what.kind !== 'store') {
+          last = Math.min(last, row.runMs);
+          running = new RunningTime(row, boot);
+        }
+        const now = running.now();
+        assert.ok(now >= last && now >= row.runMs, `${now} after ${last}, ${row.runMs} stored`);
+        assert.ok(now <= passed + 1, `${now} of ${passed}`);
+        last = now;
+      }
+    }),
+  );
+});
+
+test('is stored in the transaction of whoever commits, and a time before the stored one is not taken', async (t) => {
+  const { store, dir, clock } = temporaryStore(t);
+  const progress = new Progress(store.connection);
+  assert.deepEqual(progress.running(), fresh);
+  const boot = machine('a', 40);
+  const running = new RunningTime(progress.running(), boot);
+  const late = new RunningTime(progress.running(), machine('b', 0));
+  boot.atMs += 2_000;
+  await assert.rejects(
+    store.maintain(() => {
+      progress.saveRunning(running);
+      throw new Error('no');
+    }),
+  );
+  assert.deepEqual(progress.running(), fresh);
+  await store.maintain(() => progress.saveRunning(running));
+  await store.maintain(() => progress.saveRunning(late));
+  await store.close();
+  const again = openStoreIn(t, dir, { clock });
+  assert.deepEqual(new Progress(again.connection).running(), { runMs: 2_000, bootId: 'a', bootMs: 2_040 });
+});

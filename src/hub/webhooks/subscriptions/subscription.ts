@@ -1,0 +1,271 @@
+/**
+ * A subscription, and what it may be: every fault of a request at once, and what is stored of one that has none; why a request
+ * is refused. The egress guard checks the URL. A fault names its field and quotes nothing: secrets are pasted into wrong
+ * fields. Pure.
+ */
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { type ExpectedVersion, expectedText } from '../../../shared/base/expected-version.ts';
+import { DICTIONARY_NAME, type Scope, scopes } from '../../outbox/event.ts';
+import {
+  actions,
+  categories,
+  type Filter,
+  type SecretRotation,
+  SUBSCRIPTION_NAME,
+  type SubscriptionPatch,
+  type SubscriptionRequest,
+} from '../face.ts';
+
+/** What a patch can change. */
+export interface Terms extends Filter {
+  readonly name: string;
+  readonly url: string;
+  readonly active: boolean;
+}
+
+/** A subscription as planner and dispatcher know it. Only those that are not deleted. */
+export interface Subscription extends Terms {
+  readonly id: number;
+  readonly consumer: string;
+  readonly version: number;
+  readonly templateId: number;
+  /** Events up to this one are not for it. */
+  readonly afterEvent: number;
+}
+
+export interface Secrets {
+  readonly current: string;
+  readonly previous: string | undefined;
+}
+
+const defaultGraceSeconds = 86_400;
+/** A month: subscribers that are changed by hand are changed by then. */
+const maxGraceSeconds = 2_592_000;
+const minSecretBytes = 16;
+const maxSecretBytes = 1_024;
+/** Of a filter. 1,000 names of 128 characters are 128 KiB in memory, in each body template and in the audit. */
+const maxListed = 1_000;
+const maxReasonCharacters = 1_000;
+
+/** It goes into a header as it is: HTTP libraries cut spaces off the ends, and know no other characters for certain. */
+const namePattern = new RegExp(SUBSCRIPTION_NAME);
+const dictionaryPattern = new RegExp(DICTIONARY_NAME);
+
+/** What the scopes of a subscription are bounded by. */
+export interface Bounds {
+  /** The scopes of the consumer; undefined: there is no such consumer. */
+  readonly consumer: readonly Scope[] | undefined;
+  /** The caller's own. */
+  readonly caller: readonly Scope[];
+}
+
+/** What a subscription takes that names no scopes. */
+export function openTo({ consumer, caller }: Bounds): readonly Scope[] {
+  return (consumer ?? []).filter((scope) => caller.includes(scope));
+}
+
+export function requestFaults(request: SubscriptionRequest, bounds: Bounds): readonly string[] {
+  return [
+    ...termsFaults(request, bounds),
+    ...secretFaults(request.secret),
+    ...(bounds.consumer === undefined ? ['/consumer names no token that exists'] : []),
+  ];
+}
+
+/** `before`: the scopes that it has. */
+export function patchFaults(patch: SubscriptionPatch, bounds: Bounds, before: readonly Scope[]): readonly string[] {
+  const { name, url, active, scopes, dictionaries, actions, categories } = patch;
+  const given = [name, url, active, scopes, dictionaries, actions, categories].some((value) => value !== undefined);
+  const asked = scopes !== undefined;
+  const consumerIsGone = asked && bounds.consumer === undefined;
+  return [
+    ...(given ? [] : ['/name, /url, /active or a filter must be given']),
+    ...termsFaults(patch, bounds),
+    ...(consumerIsGone ? ['/scopes cannot be chosen: the token that is its consumer is gone'] : []),
+    ...(asked || onlyStops(patch) ? [] : keptScopesFaults(before, bounds)),
+  ];
+}
+
+/** Another URL for scopes that are not the caller's own would bring it their records. Any admin may stop a subscription. */
+function keptScopesFaults(before: readonly Scope[], { caller }: Bounds): readonly string[] {
+  const closed = before.filter((scope) => !caller.includes(scope));
+  return closed.length === 0
+    ? []
+    : [`/scopes has ${closed.join(' and ')}, which you may not read: ${roleHint(closed)}`];
+}
+
+function onlyStops({ active, ...others }: SubscriptionPatch): boolean {
+  return active === false && Object.values(others).every((value) => value === undefined);
+}
+
+function roleHint(closed: readonly Scope[]): string {
+  return `choose other scopes, or use a token with the role refdata-${(closed.at(-1) ?? '').toLowerCase()}`;
+}
+
+export function rotationFaults({ secret, graceSeconds = defaultGraceSeconds }: SecretRotation): readonly string[] {
+  const inRange = Number.isInteger(graceSeconds) && graceSeconds >= 0 && graceSeconds <= maxGraceSeconds;
+  return [
+    ...secretFaults(secret),
+    ...(inRange ? [] : [`/graceSeconds must be a whole number from 0 to ${maxGraceSeconds}`]),
+  ];
+}
+
+export function graceSecondsOf({ graceSeconds = defaultGraceSeconds }: SecretRotation): number {
+  return graceSeconds;
+}
+
+export function changeReasonFaults(reason: string): readonly string[] {
+  if (!reason.isWellFormed()) return ['/changeReason has half of a surrogate pair, which is no character'];
+  if (reason.includes('\0')) return ['/changeReason must have no NUL character'];
+  const tooLong = reason.length > 2 * maxReasonCharacters || Array.from(reason).length > maxReasonCharacters;
+  return tooLong ? [`/changeReason must have at most ${maxReasonCharacters} characters`] : [];
+}
+
+/** Of a request without faults. */
+export function termsOf(request: SubscriptionRequest, open: readonly Scope[]): Terms {
+  const { name, url, active = true } = request;
+  const none: Filter = { scopes: open, dictionaries: null, actions: null, categories: null };
+  return { name, url, active, ...filterBy(request, none, open) };
+}
+
+/** Of a patch without faults. */
+export function patchedTerms(terms: Terms, patch: SubscriptionPatch, open: readonly Scope[]): Terms {
+  const { name = terms.name, url = terms.url, active = terms.active } = patch;
+  return { name, url, active, ...filterBy(patch, terms, open) };
+}
+
+/** Whether deliveries of the one would be made otherwise than those of the other. */
+export function hasSameTemplate(a: Terms, b: Terms): boolean {
+  return a.name === b.name && filters.every((field) => isSame(a[field], b[field]));
+}
+
+/** What of `after` is not as it was. */
+export function changesOf(before: Terms, after: Terms): Partial<Terms> {
+  const changed = (['name', 'url', 'active', ...filters] as const).filter((key) => !isSame(before[key], after[key]));
+  return Object.fromEntries(changed.map((key) => [key, after[key]]));
+}
+
+const filters = ['scopes', 'dictionaries', 'actions', 'categories'] as const;
+
+function isSame(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** A list that is not given stays; `scopes: null` is whatever is open. */
+function filterBy(given: SubscriptionPatch, before: Filter, open: readonly Scope[]): Filter {
+  return {
+    scopes: given.scopes === undefined ? before.scopes : chosen(scopes, given.scopes ?? open),
+    dictionaries: given.dictionaries === undefined ? before.dictionaries : orAll([...new Set(given.dictionaries)]),
+    actions: given.actions === undefined ? before.actions : orAll(chosen(actions, given.actions)),
+    categories: given.categories === undefined ? before.categories : orAll(chosen(categories, given.categories)),
+  };
+}
+
+/** In the order of `known`, each once. */
+function chosen<T extends string>(known: readonly T[], given: readonly string[] | null): readonly T[] {
+  return given === null ? [] : known.filter((item) => given.includes(item));
+}
+
+function orAll<T>(list: readonly T[]): readonly T[] | null {
+  return list.length === 0 ? null : list;
+}
+
+function termsFaults(given: SubscriptionPatch, bounds: Bounds): readonly string[] {
+  return [
+    ...(given.name === undefined || namePattern.test(given.name)
+      ? []
+      : ['/name must be 1 to 128 printable ASCII characters with no space at either end']),
+    ...scopesFaults(given, bounds),
+    ...listFaults('/dictionaries', given.dictionaries, dictionaryFault),
+    ...listFaults('/actions', given.actions, choiceFault(actions)),
+    ...listFaults('/categories', given.categories, choiceFault(categories)),
+  ];
+}
+
+function scopesFaults({ scopes: given }: SubscriptionPatch, { consumer, caller }: Bounds): readonly string[] {
+  if (given?.length === 0) return ['/scopes must not be empty'];
+  const isIn = (open: readonly string[] | undefined, scope: string): boolean => open?.includes(scope) ?? true;
+  const closed = (scope: string): string => {
+    if (!isIn(consumer, scope)) return 'is not open to the consumer';
+    return isIn(caller, scope) ? '' : 'is not open to you, the caller';
+  };
+  return listFaults('/scopes', given, (scope) => choiceFault(scopes)(scope) || closed(scope));
+}
+
+function listFaults(
+  pointer: string,
+  list: readonly string[] | null | undefined,
+  faultOf: (item: string) => string,
+): readonly string[] {
+  if (list === undefined || list === null) return [];
+  if (list.length > maxListed) return [`${pointer} must have at most ${maxListed} items`];
+  return list.flatMap((item, at) => {
+    const fault = faultOf(item);
+    return fault === '' ? [] : [`${pointer}/${at} ${fault}`];
+  });
+}
+
+function choiceFault(known: readonly string[]): (item: string) => string {
+  return (item) => (known.includes(item) ? '' : `must be one of ${known.join(', ')}`);
+}
+
+function dictionaryFault(name: string): string {
+  return dictionaryPattern.test(name)
+    ? ''
+    : 'is no name of a dictionary: a-z, 0-9, ".", "_", "-", at most 128 characters';
+}
+
+export function secretFaults(secret: string): readonly string[] {
+  // A half pair would be replaced before it is used as a key: the two sides would not have the same one.
+  if (!secret.isWellFormed()) return ['/secret has half of a surrogate pair, which is no character'];
+  const bytes = secret.length > maxSecretBytes ? Infinity : new TextEncoder().encode(secret).length;
+  if (bytes >= minSecretBytes && bytes <= maxSecretBytes) return [];
+  return [`/secret must have ${minSecretBytes} to ${maxSecretBytes} bytes in UTF-8`];
+}
+
+/** undefined: no id was ever written like this. */
+export function idOf(text: string): number | undefined {
+  return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
+}
+
+export function subjectOf({ id, name }: Subscription): string {
+  return `subscription ${id} (${name})`;
+}
+
+export function noSubscription(): LinesideError {
+  return new LinesideError('NOT_FOUND', 'there is no such subscription', {
+    hint: 'It may have been deleted: see the audit.',
+  });
+}
+
+export function tooManySubscriptions(limit: number): LinesideError {
+  return new LinesideError('CONFLICT', `there are ${limit} subscriptions, and no more can be served`, {
+    hint: 'Delete one that is not needed, or let one URL serve several filters.',
+  });
+}
+
+export function nameTaken(name: string, id: number): LinesideError {
+  return new LinesideError('CONFLICT', `there is a subscription named ${JSON.stringify(name)} already: ${id}`, {
+    hint: 'Choose another name, or change that subscription: a subscriber distinguishes its deliveries by the name.',
+  });
+}
+
+/** `subject`: what has the faults. Throws INVALID_ARGUMENT where there are any. */
+export function refuse(subject: string, reasons: readonly string[]): void {
+  const [only] = reasons;
+  if (only === undefined) return;
+  const message = reasons.length === 1 ? only : `${subject} has ${reasons.length} faults`;
+  throw new LinesideError('INVALID_ARGUMENT', message, { reasons });
+}
+
+export function staleVersion(now: number, expected: ExpectedVersion): LinesideError {
+  return new LinesideError('STALE_VERSION', `the subscription has version ${now} now, not ${expectedText(expected)}`, {
+    hint: 'Read the subscription again, then repeat the change if it still applies.',
+  });
+}
+
+export function noCursor(): LinesideError {
+  return new LinesideError('INVALID_ARGUMENT', 'the cursor does not belong to this list', {
+    reasons: ['cursor must be the nextCursor of a page of the same list'],
+  });
+}
