@@ -15,7 +15,7 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs';
-import { systemCode } from '../shared/base/errors.ts';
+import { messageOf, systemCode } from '../shared/base/errors.ts';
 
 export interface Disk {
   /** A whole new file, flushed; one of that name is emptied first. */
@@ -71,6 +71,11 @@ export function writeSynced(
   } finally {
     closeSync(fd);
   }
+}
+
+/** Why a file could not be opened, in words if it is missing. */
+export function openFault(error: unknown): string {
+  return systemCode(error) === 'ENOENT' ? 'there is no such file' : messageOf(error);
 }
 
 /** All of it, wherever the kernel stops in between. */

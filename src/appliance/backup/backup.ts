@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import {
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -52,6 +53,9 @@ export async function makeBackup(options: BackupOptions): Promise<BackupList> {
   const out = resolve(options.out);
   // On the target's medium: the box itself may have no room for a second log.
   const work = join(dirname(out), `.${basename(out)}.new`);
+  for (const dir of [dirname(out), options.paths.etcDir]) {
+    if (!existsSync(dir)) throw new LinesideError('NOT_FOUND', `cannot make a backup: there is no directory ${dir}`);
+  }
   const databases = databasesIn(options);
   const small = [...etcEntries(options.paths.etcDir), ...smallFiles(options.paths)];
   // Of a backup that was cut short.

@@ -5,9 +5,9 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { fstatSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
-import { writeSynced } from '../disk.ts';
+import { openFault, writeSynced } from '../disk.ts';
 import { Cursor, filePieces, tarPieces } from '../tar.ts';
 import { parseVersion } from './release.ts';
 
@@ -96,7 +96,7 @@ function ed25519(file: string, read: () => KeyObject): KeyObject {
   try {
     key = read();
   } catch (error) {
-    throw new LinesideError('CONFIG_INVALID', `the key ${file} cannot be read: ${messageOf(error)}`, {
+    throw new LinesideError('CONFIG_INVALID', `cannot read the key ${file}: ${openFault(error)}`, {
       cause: error,
       hint: 'An image that was built without --update-key takes no updates.',
     });

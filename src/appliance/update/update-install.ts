@@ -8,7 +8,7 @@ import { closeSync, constants, fsyncSync, openSync, readFileSync, statfsSync } f
 import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
-import { writeWhole } from '../disk.ts';
+import { openFault, writeWhole } from '../disk.ts';
 import { Cursor } from '../tar.ts';
 import { bytesIn, checkBootPart, compareBoot, unpackBoot } from './boot-files.ts';
 import {
@@ -76,8 +76,7 @@ function openBundleFile(file: string): number {
   try {
     return openSync(file, 'r');
   } catch (error) {
-    const why = systemCode(error) === 'ENOENT' ? 'there is no such file' : messageOf(error);
-    throw new LinesideError('NOT_FOUND', `cannot install ${file}: ${why}`, { cause: error });
+    throw new LinesideError('NOT_FOUND', `cannot install ${file}: ${openFault(error)}`, { cause: error });
   }
 }
 

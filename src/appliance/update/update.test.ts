@@ -201,7 +201,10 @@ test('a box without a key, or not started from slots, takes no update and says w
   const file = box.bundle();
   const { target } = box;
   const at = (differing: Partial<typeof target>) => () => box.install(file, { target: { ...target, ...differing } });
-  assert.throws(at({ keyFile: box.at('none') }), refusedAs('CONFIG_INVALID', /key .* cannot be read/));
+  assert.throws(
+    at({ keyFile: box.at('none') }),
+    refusedAs('CONFIG_INVALID', /cannot read the key .*: there is no such file/),
+  );
   assert.throws(at({ factsFile: box.at('none') }), refusedAs('NOT_READY', /not started from slots/));
   assert.throws(at({ bootDir: box.at('none') }), refusedAs('NOT_READY', /no slots/));
 });
