@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import type { LoadDatabases } from './appliance/backup/backup-commands.ts';
 import { addApplianceCommands } from './appliance/commands.ts';
 import type { LocalShell } from './cli/cli.ts';
+import { CliFailure, exitStatus } from './cli/failure.ts';
 import { addCollectorCommands } from './collector/commands.ts';
 import { addDoctorCommands } from './doctor/commands.ts';
 import { listTokens, roles } from './shared/auth/tokens.ts';
@@ -113,7 +114,8 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
     .action(async (name: string, options: { config?: string; role: string[] }) => {
       const { addToken } = await import('./shared/auth/token-changes.ts');
       const file = tokensFile(options);
-      const secret = addToken(file, name, options.role, new Date(systemClock.wallMs()));
+      const now = new Date(systemClock.wallMs());
+      const secret = asUsage(`add token ${name}`, () => addToken(file, name, options.role, now));
       io.stdout.write(`${name} (${options.role.join(', ')}) may use this token. It is shown this once:\n${secret}\n`);
     });
   withConfig(token.command('list'))
@@ -132,7 +134,20 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
     .description('end a token at once, also for the running service')
     .action(async (name: string, options: { config?: string }) => {
       const { revokeToken } = await import('./shared/auth/token-changes.ts');
-      revokeToken(tokensFile(options), name);
+      const file = tokensFile(options);
+      asUsage(`revoke token ${name}`, () => revokeToken(file, name));
       io.stdout.write(`${name} is revoked\n`);
     });
+}
+
+/** A name or role that is refused is a fault of the command line: status 2. */
+function asUsage<T>(what: string, change: () => T): T {
+  try {
+    return change();
+  } catch (error) {
+    if (!(error instanceof LinesideError) || error.code !== 'INVALID_ARGUMENT') throw error;
+    const next = error.hint === '' ? '' : `${error.hint.charAt(0).toUpperCase()}${error.hint.slice(1)}.`;
+    const { usage: status } = exitStatus;
+    throw new CliFailure({ status, code: error.code, what: `cannot ${what}`, why: error.message, next, cause: error });
+  }
 }

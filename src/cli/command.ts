@@ -4,6 +4,7 @@
  */
 import { Argument, type Command, Option } from 'commander';
 import { type Face, hubFace, lineFace } from './connection/endpoint.ts';
+import { CliFailure, usageFailure } from './failure.ts';
 import { secondsAsMs } from './output/numbers.ts';
 import type { Call, CommonOptions, Runnable, Shell } from './shell.ts';
 
@@ -134,17 +135,29 @@ function helpAfter({ notes, examples = [] }: Entry): string {
 
 function argumentOf({ name, help, parse, usual }: ArgumentSpec): Argument {
   const argument = new Argument(name, help);
-  if (parse !== undefined) argument.argParser(parse);
+  if (parse !== undefined) argument.argParser((text) => named(name, () => parse(text)));
   return usual === undefined ? argument : argument.default(usual, usual);
 }
 
 function optionOf({ flags, help, parse, choices, usual, usualText, required, group }: OptionSpec): Option {
   const made = new Option(flags, help);
   if (choices !== undefined) made.choices(choices);
-  if (parse !== undefined) made.argParser(parse as (text: string, before: unknown) => unknown);
+  if (parse !== undefined) {
+    const flag = flags.replace(/^-\w, /, '').split(' ')[0] ?? '';
+    made.argParser((text, before) => named(flag, () => parse(text, before as never)));
+  }
   if (usual !== undefined) made.default(usual, usualText);
   if (required === true) made.makeOptionMandatory();
   return group === undefined ? made : made.helpGroup(group);
+}
+
+/** A refused value is reported with the name of its option or argument. */
+function named<T>(name: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw error instanceof CliFailure ? usageFailure(`${name}: ${error.message}`, error.next) : error;
+  }
 }
 
 export function bareName(name: string): string {

@@ -306,9 +306,17 @@ describe('on this machine', () => {
     const added = await cli('token', 'add', 'laptop', '--role', 'viewer', ...config);
     assert.match(added.stdout.trim().split('\n').at(-1) ?? '', /^lsd_[\w-]{43}$/);
     assert.match((await cli('token', 'list', ...config)).stdout, /^laptop\tviewer\t/);
-    assert.equal((await cli('token', 'add', 'laptop', '--role', 'viewer', ...config)).status, 1);
+    const twice = await cli('token', 'add', 'laptop', '--role', 'viewer', ...config);
+    assert.equal(twice.status, 2);
+    assert.match(
+      twice.stderr,
+      /^lineside: cannot add token laptop: there is a token named "laptop" already\. Revoke it first/,
+    );
+    const unknown = await cli('token', 'add', 'b', '--role', 'boss', ...config);
+    assert.equal(unknown.status, 2);
+    assert.match(unknown.stderr, /^lineside: cannot add token b: no such role: "boss"\. One of viewer, /);
     assert.equal((await cli('token', 'revoke', 'laptop', ...config)).status, 0);
-    assert.equal((await cli('token', 'revoke', 'laptop', ...config)).status, 1);
+    assert.equal((await cli('token', 'revoke', 'laptop', ...config)).status, 2);
   });
 
   test('no service: status 3, and what to do', async () => {

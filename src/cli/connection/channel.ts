@@ -2,9 +2,8 @@
 import { Channel, ChannelCredentials, type ChannelOptions } from '@grpc/grpc-js';
 import { ClientError, createClient, Metadata } from 'nice-grpc';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
-import type { Endpoint } from './endpoint.ts';
+import type { Endpoint, TlsMaterial } from './endpoint.ts';
 import type { Secrets } from './secrets.ts';
-import type { TlsMaterial } from './tls-material.ts';
 
 /** The largest entry is 1 MiB and a batch holds several: four times gRPC's own default. */
 const maxMessageBytes = 16 * 1024 * 1024;

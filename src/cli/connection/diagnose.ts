@@ -4,8 +4,8 @@ import { connect as connectTls } from 'node:tls';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { CliFailure, exitStatus } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
+import type { TlsMaterial } from './endpoint.ts';
 import { type Endpoint, endpointText, type Face } from './endpoint.ts';
-import type { TlsMaterial } from './tls-material.ts';
 
 /** A machine on the same network answers in far less; one that does not is not there. */
 const tryForMs = 3000;
@@ -94,8 +94,13 @@ export async function unreachable(
   const error = await attempt(endpoint, material, face);
   if (error === undefined) {
     const what = cannotReach(endpoint);
-    const next = 'Try again: the service may be starting or stopping. On a plaintext connection it may want --tls.';
-    return new CliFailure({ status: exitStatus.unreachable, code: 'UNAVAILABLE', what, why: safeText(saidWhy), next });
+    // What the gRPC library says of its own attempts is for its developers.
+    const isForeign = saidWhy.includes('Protocol error');
+    const why = isForeign ? 'it answers, but not in gRPC' : safeText(saidWhy.replace(/ Resolution note:.*$/s, ''));
+    const next = isForeign
+      ? 'Check --socket, or --host and its port: the line speaks gRPC, the hub HTTP. If it wants TLS: --tls.'
+      : 'Try again: the service may be starting or stopping. On a plaintext connection it may want --tls.';
+    return new CliFailure({ status: exitStatus.unreachable, code: 'UNAVAILABLE', what, why, next });
   }
   return unreachableBy(endpoint, error, face, material?.isPinned);
 }

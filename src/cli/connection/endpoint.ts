@@ -37,6 +37,16 @@ export type Endpoint =
       readonly tokenFile: string | undefined;
     };
 
+/** What a TLS connection is made with: the files, read. */
+export interface TlsMaterial {
+  readonly ca: Buffer | undefined;
+  readonly cert: Buffer | undefined;
+  readonly key: Buffer | undefined;
+  readonly serverName: string | undefined;
+  /** `ca` is the one authority of that box alone: what name its certificate is for does not matter. */
+  readonly isPinned: boolean;
+}
+
 /** One of the two interfaces of the service. The environment's host serves both; its port is the line's. */
 export interface Face {
   /** The service's own default, for this machine. */

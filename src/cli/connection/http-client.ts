@@ -6,9 +6,9 @@ import { Agent, type IncomingHttpHeaders, request as plainRequest } from 'node:h
 import { Agent as SecureAgent, request as secureRequest } from 'node:https';
 import got, { type Options } from 'got';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
+import type { TlsMaterial } from './endpoint.ts';
 import { type Endpoint, hubFace } from './endpoint.ts';
 import type { Secrets } from './secrets.ts';
-import type { TlsMaterial } from './tls-material.ts';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';

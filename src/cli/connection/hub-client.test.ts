@@ -93,29 +93,6 @@ describe('the way to the hub', () => {
   });
 });
 
-describe('the help', () => {
-  it('groups the commands, gives examples, and names the connection of the hub on each of them', async () => {
-    const all = (await run(['--help'])).stdout;
-    assert.match(all, /\nReference data:\n {2}dict .*(\n.*)*\nDelivery:\n {2}outbox /);
-    for (const name of ['dict', 'record', 'import', 'outbox', 'webhook', 'alerts', 'audit']) {
-      assert.match((await run([name, '--help'])).stdout, /Example/, name);
-    }
-    const leaves = [
-      ...['list', 'show', 'create', 'update'].map((name) => ['dict', name]),
-      ...['create', 'list', 'show', 'request-review', 'approve', 'publish'].map((name) => ['dict', 'draft', name]),
-      ...['list', 'get', 'create', 'update', 'close', 'history'].map((name) => ['record', name]),
-      ...['list', 'show', 'requeue', 'discard'].map((name) => ['outbox', 'dead-letters', name]),
-      ...['add', 'list', 'show', 'update', 'pause', 'resume', 'rotate-secret'].map((name) => ['webhook', name]),
-      ...['remove', 'ping', 'deliveries', 'delivery', 'retry'].map((name) => ['webhook', name]),
-    ];
-    for (const leaf of [...leaves, ['import'], ['outbox'], ['alerts'], ['audit']]) {
-      const help = await run([...leaf, '--help']);
-      assert.equal(help.status, 0, leaf.join(' '));
-      assert.match(help.stdout, /--socket <path> .*\(LINESIDE_HTTP_SOCKET\)/, leaf.join(' '));
-    }
-  });
-});
-
 describe('an answer', () => {
   it('that refuses is told with its hint and every reason, and nothing in it drives the terminal', async () => {
     const httpSocket = await onSocket();

@@ -188,6 +188,9 @@ const meanings: Readonly<Record<number, Meaning>> = {
   },
 };
 
+/** The command says itself what cannot be done. */
+const nested = /^the (?:subscription|secret|delivery|deliveries) cannot be [a-z ]+: /;
+
 /** More than a person reads; the count of the rest is said. The hub itself lists up to 10,000. */
 const mostReasons = 10_000;
 /** A line of a terminal or a few: what is longer is not made for reading. */
@@ -199,7 +202,7 @@ function problemFailure(httpStatus: number, problem: JsonObject | undefined): Cl
   const strange = 'Is that the HTTP interface of lineside? Check --host and its port, or --socket.';
   const meaning = problem === undefined && known.next === '' ? { ...known, next: strange } : known;
   const code = text(problem?.['code']);
-  const detail = text(problem?.['detail']) || text(problem?.['title']);
+  const detail = (text(problem?.['detail']) || text(problem?.['title'])).replace(nested, '');
   const stopping = code === 'SHUTTING_DOWN';
   return new CliFailure({
     status: stopping ? exitStatus.unreachable : meaning.status,

@@ -1,9 +1,12 @@
 /** The files behind a connection: certificates, and the token, which is never on a command line. */
+import { createHash, timingSafeEqual, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { messageOf, systemCode } from '../../shared/base/errors.ts';
+import { connect as connectTls, type DetailedPeerCertificate } from 'node:tls';
 import { CliFailure, exitStatus } from '../failure.ts';
-import type { Endpoint, Face } from './endpoint.ts';
-import type { TlsMaterial } from './tls-material.ts';
+import { fileFailure } from '../input.ts';
+import { unreachableBy } from './diagnose.ts';
+import type { Endpoint, Face, TlsMaterial } from './endpoint.ts';
+import { fingerprintText } from './fingerprint.ts';
 
 export interface Secrets {
   /** undefined: plaintext. */
@@ -20,7 +23,6 @@ export async function readSecrets(endpoint: Endpoint, face: Face): Promise<Secre
   const read = (path: string | undefined) => (path === undefined ? undefined : readNamed(path));
   const own = { cert: await read(cert), key: await read(key), serverName };
   if (fingerprint === undefined) return { tls: { ...own, ca: await read(ca), isPinned: false }, token };
-  const { pinnedAuthority } = await import('./pin.ts');
   return { tls: { ...own, ca: await pinnedAuthority(endpoint, fingerprint, face), isPinned: true }, token };
 }
 
@@ -45,21 +47,72 @@ async function readNamed(path: string): Promise<Buffer> {
   }
 }
 
-export function fileFailure(verb: string, path: string, error: unknown): CliFailure {
-  const code = systemCode(error);
-  const plain: Readonly<Record<string, string>> = {
-    ENOENT: 'there is no such file or directory',
-    EACCES: 'permission denied',
-    EISDIR: 'it is a directory',
-    ENOSPC: 'no space left on the device',
-    EROFS: 'the file system is read-only',
-  };
-  const why = plain[code] ?? messageOf(error);
-  return new CliFailure({
-    status: exitStatus.refused,
-    code: code || 'FILE',
-    what: `cannot ${verb} ${path}`,
-    why,
-    cause: error,
+// The authority of a box by its fingerprint: the certificate is taken from the chain that the service presents, and trusted
+// only when its SHA-256 is the one that an operator compared. Addresses of boxes change; their authority does not.
+
+/** As the HTTP commands give a connection and its handshake. */
+const connectMs = 10_000;
+/** Server, authority, and a few between them: more is no chain of a box. */
+const maxChain = 8;
+
+/** The authority's certificate in PEM. `wanted`: 64 lower-case digits. Nothing but a TLS handshake is sent. */
+async function pinnedAuthority(
+  endpoint: Extract<Endpoint, { kind: 'tcp' }>,
+  wanted: string,
+  face: Face,
+): Promise<Buffer> {
+  const found = authorityOf(await presentedChain(endpoint, face));
+  const what = `cannot trust the service at ${endpoint.host}`;
+  if (found === undefined) {
+    const why = 'it presents no certificate of an authority that a fingerprint could be of';
+    const next = 'Its tls.cert_file must hold the certificate and, behind it, that of the authority.';
+    throw new CliFailure({ status: exitStatus.unreachable, code: 'NO_AUTHORITY', what, why, next });
+  }
+  const digest = createHash('sha256').update(found.raw).digest();
+  if (!timingSafeEqual(digest, Buffer.from(wanted, 'hex'))) {
+    const why = `the fingerprint of its authority is ${fingerprintText(digest.toString('hex'))}, not ${fingerprintText(wanted)}`;
+    const next =
+      'Nothing was sent. Compare with what the box itself shows: it is another box, or another machine is between.';
+    throw new CliFailure({ status: exitStatus.unreachable, code: 'WRONG_FINGERPRINT', what, why, next });
+  }
+  return Buffer.from(found.toString());
+}
+
+/** The certificates that the service presents, its own first; none of them is trusted yet. */
+function presentedChain(endpoint: Extract<Endpoint, { kind: 'tcp' }>, face: Face): Promise<readonly Buffer[]> {
+  const { host, port } = endpoint;
+  return new Promise((resolve, reject) => {
+    // Judged by the fingerprint, once it is there.
+    const socket = connectTls({ host, port, ALPNProtocols: [face.alpn], rejectUnauthorized: false });
+    const failed = (error: unknown): void => {
+      socket.destroy();
+      reject(unreachableBy(endpoint, error, face));
+    };
+    socket.setTimeout(connectMs, () => failed(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })));
+    socket.once('error', failed);
+    socket.once('secureConnect', () => {
+      const chain = linked(socket.getPeerCertificate(true));
+      socket.destroy();
+      resolve(chain);
+    });
   });
+}
+
+function linked(leaf: DetailedPeerCertificate): readonly Buffer[] {
+  const chain: Buffer[] = [];
+  let at: DetailedPeerCertificate | undefined = leaf;
+  while (at?.raw !== undefined && chain.length < maxChain) {
+    chain.push(at.raw);
+    // The last one is its own issuer.
+    at = at.issuerCertificate === at ? undefined : at.issuerCertificate;
+  }
+  return chain;
+}
+
+/** The end of the chain, where that is an authority's own certificate: signed by itself. */
+function authorityOf(chain: readonly Buffer[]): X509Certificate | undefined {
+  const last = chain.at(-1);
+  if (last === undefined) return undefined;
+  const certificate = new X509Certificate(last);
+  return certificate.checkIssued(certificate) && certificate.verify(certificate.publicKey) ? certificate : undefined;
 }

@@ -10,7 +10,8 @@ interface Meaning {
 
 const openFirst = 'Open one: lineside open PORT (lineside devices lists them).';
 /** What the service says to callers of its RPCs; the command says it in its own words. */
-const wordsForRpcs = /^port_name: | \((open a port first|ListDevices names the ports there are)\)$/g;
+const wordsForRpcs =
+  /^cannot open [^:]+: |^port_name: | \((open a port first|ListDevices names the ports there are)\)$/g;
 
 function inWordsOfTheCli(said: string): string {
   return safeText(said.replace(wordsForRpcs, ''));

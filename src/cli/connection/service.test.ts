@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after, afterEach, before, describe, it } from 'node:test';
+import type { Command } from 'commander';
 import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
+import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { runCli } from '../cli.ts';
+import { commandTree, runCli } from '../cli.ts';
 import { cleanEnv, type Outcome, run } from '../drive.fixture.ts';
 import { processIo } from '../io.ts';
 import { FakeService, type FakeTls } from '../line/fake-service.fixture.ts';
@@ -90,6 +93,9 @@ describe('on the box', () => {
       3,
       /there is no such socket\. .*systemctl status lineside/,
     );
+    const hub = createHttpServer((_, response) => response.end('{}')).listen(at('http.sock'));
+    fails(await run(['status'], { socket: at('http.sock') }), 3, /it answers, but not in gRPC\. Check --socket/);
+    hub.close();
     await writeFile(at('stale.sock'), '');
     fails(await run(['status', '--socket', at('stale.sock')]), 3, /refused|running/);
     const json = await run(['status', '--json', '--socket', at('none.sock')]);
@@ -144,27 +150,28 @@ function devNull() {
 }
 
 describe('the command line', () => {
-  it('helps, with examples, on every command', async () => {
+  it('helps on every command, under its heading, with examples and with the connection of its service', async () => {
     const all = await run(['--help']);
-    assert.equal(all.status, 0);
-    for (const name of [
-      'devices',
-      'open',
-      'close',
-      'config',
-      'send',
-      'receive',
-      'monitor',
-      'modem',
-      'break',
-      'log',
-      'status',
-    ]) {
-      assert.match(all.stdout, new RegExp(`^  ${name}\\b`, 'm'));
-      const help = await run([name, '--help']);
-      assert.equal(help.status, 0);
-      assert.match(help.stdout, /Example/);
-      assert.match(help.stdout, /--socket <path>/);
+    assert.match(
+      all.stdout,
+      /\nThe line:\n {2}devices (.*\n)*\nReference data:\n {2}dict .*(\n.*)*\nDelivery:\n {2}outbox /,
+    );
+    const { stdin, stdout, stderr } = process;
+    const io = { stdin, stdout, stderr, env: {}, clock: systemClock, onSignal: () => () => undefined };
+    const tree = commandTree(io, { version: '', localSocket: () => '', localHttpSocket: () => '' });
+    const words = (command: Command): string[] =>
+      command.parent === null ? [] : [...words(command.parent), command.name()];
+    const leaves = (command: Command): Command[] => [command, ...command.commands.flatMap(leaves)];
+    const hubs = new Set(['dict', 'record', 'import', 'outbox', 'webhook', 'alerts', 'audit']);
+    for (const command of tree.commands.flatMap(leaves)) {
+      const path = words(command);
+      if (path[0] === 'discover' || path[0] === 'exit-status') continue;
+      const help = await run([...path, '--help']);
+      assert.equal(help.status, 0, path.join(' '));
+      const variable = hubs.has(path[0] ?? '') ? 'LINESIDE_HTTP_SOCKET' : 'LINESIDE_SOCKET';
+      if (command.options.length > 0)
+        assert.ok(help.stdout.includes(`Unix socket of the service (${variable})`), path.join(' '));
+      if (path.length === 1) assert.match(help.stdout, /\nExample/, path.join(' '));
     }
     assert.match((await run(['log', 'export', '--help'])).stdout, /pcapng/);
     assert.match((await run(['help', 'exit-status'])).stdout, /^ {2}6 {2}No port is open/m);

@@ -12,16 +12,37 @@ const schema = files.file('schema.json', '{"type":"object"}');
 const secret = files.file('secret', 'a secret of the subscriber\n');
 
 const pumps = {
-  ...{ name: 'pumps', title: 'Pumps\x1b[2J', scope: 'PUBLIC', version: 2, schema: { type: 'object' } },
-  ...{ changedBy: 'anna', updatedAt: at },
+  name: 'pumps',
+  title: 'Pumps\x1b[2J',
+  scope: 'PUBLIC',
+  version: 2,
+  schema: { type: 'object' },
+  changedBy: 'anna',
+  updatedAt: at,
 };
 const draft = {
-  ...{ id: 1, dictionary: 'pumps', state: 'inReview', changeReason: 'adds kw', schema: { kw: 1 } },
-  ...{ createdBy: 'anna', createdAt: at, updatedBy: 'bob\x9b', updatedAt: at },
+  id: 1,
+  dictionary: 'pumps',
+  state: 'inReview',
+  changeReason: 'adds kw',
+  schema: { kw: 1 },
+  createdBy: 'anna',
+  createdAt: at,
+  updatedBy: 'bob\x9b',
+  updatedAt: at,
 };
 const dead = {
-  ...{ id: 3, diedAt: at, attempts: 1, reason: 'larger than the broker takes\x1b[2J', topic: 't.public' },
-  ...{ dictionary: 'pumps', businessKey: 'P-3', action: 'updated', txTime: at, scope: 'PUBLIC', envelope: { n: 3 } },
+  id: 3,
+  diedAt: at,
+  attempts: 1,
+  reason: 'larger than the broker takes\x1b[2J',
+  topic: 't.public',
+  dictionary: 'pumps',
+  businessKey: 'P-3',
+  action: 'updated',
+  txTime: at,
+  scope: 'PUBLIC',
+  envelope: { n: 3 },
 };
 const record = { at, actor: 'anna', action: 'outbox.dlq', subject: 'row 1', details: { id: 1 } };
 const mes = subscription('1', { dictionaries: ['pumps', 'valves'], name: 'mes' });
@@ -148,15 +169,16 @@ const writes: readonly (readonly [
     `webhook add --name mes --url https://mes.example --scope public --scope INTERNAL --dictionary pumps --dictionary valves --action closed --category record --category dict.draft.* --consumer mes --inactive --reason für --secret-file ${secret}`,
     `POST ${sub}`,
     {
-      ...{
-        name: 'mes',
-        url: 'https://mes.example',
-        consumer: 'mes',
-        active: false,
-        secret: 'a secret of the subscriber',
-      },
-      ...{ scopes: ['PUBLIC', 'INTERNAL'], dictionaries: ['pumps', 'valves'], actions: ['closed'] },
-      ...{ categories: ['dict.record.*', 'dict.draft.*'], changeReason: 'für' },
+      name: 'mes',
+      url: 'https://mes.example',
+      consumer: 'mes',
+      active: false,
+      secret: 'a secret of the subscriber',
+      scopes: ['PUBLIC', 'INTERNAL'],
+      dictionaries: ['pumps', 'valves'],
+      actions: ['closed'],
+      categories: ['dict.record.*', 'dict.draft.*'],
+      changeReason: 'für',
     },
     mes,
     'added subscription 1 (mes); it sends nothing before lineside webhook resume 1',

@@ -1,8 +1,8 @@
 /** dict: the dictionaries of the reference data, and their schema drafts from draft through review to publication. */
 import { type ArgumentSpec, option } from '../command.ts';
+import { jsonOfFile } from '../input.ts';
 import type { Call } from '../shell.ts';
 import { type HubCommand, hubCommands, numberArgument, oneOf, reason, scopes } from './hub-command.ts';
-import { jsonOfFile } from './json-input.ts';
 
 const name: ArgumentSpec = { name: '<name>', help: 'name of the dictionary' };
 const draftId = numberArgument('number of the draft');

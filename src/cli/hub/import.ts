@@ -4,16 +4,15 @@ import { type FileHandle, open } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { type Given, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
-import { fileFailure } from '../connection/secrets.ts';
 import { tooSlow } from '../connection/service.ts';
 import { CliFailure, exitStatus } from '../failure.ts';
+import { fileFailure, readable } from '../input.ts';
 import { safeText } from '../output/hex.ts';
 import { jsonLine } from '../output/json.ts';
 import { byteSize, grouped, spanText } from '../output/numbers.ts';
 import { cut } from '../output/table.ts';
 import type { Call } from '../shell.ts';
 import { hubCommands, reason, reasonHeader, timeText } from './hub-command.ts';
-import { readable } from './json-input.ts';
 
 // How an upload comes along: a bar on a terminal, a line now and then elsewhere, nothing with --json.
 

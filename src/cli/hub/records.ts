@@ -4,11 +4,11 @@ import { type ArgumentSpec, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath } from '../connection/hub-client.ts';
 import { CliFailure, exitStatus } from '../failure.ts';
+import { dataArgument } from '../input.ts';
 import { safeText } from '../output/hex.ts';
 import type { Json, JsonObject } from '../output/json.ts';
 import type { Args, Call } from '../shell.ts';
 import { ask, hubCommands, instant, reason, type Target, tell, timeText, version } from './hub-command.ts';
-import { dataArgument } from './json-input.ts';
 
 /** Versions since the one that was meant that are shown after a 412. */
 const toldVersions = 10;

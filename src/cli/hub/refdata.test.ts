@@ -31,6 +31,14 @@ describe('dict', () => {
   });
 });
 
+describe('a file with a schema', () => {
+  it('that is none is refused with a hint for files', async () => {
+    const { status, stderr } = await cli('dict', 'update', 'pumps', '--schema', file('list.json', '[1]'));
+    assert.equal(status, 1);
+    assert.match(stderr, /it is no JSON object\. Nothing was sent\. Name a file that holds one JSON object/);
+  });
+});
+
 describe('record', () => {
   it('takes DATA as text, from a file and from standard input, and keeps every character of keys', async () => {
     const keys = ['P-1', '..', '.', 'a/b?c#d', 'größe %2F', '--', '\u{1f6e2}'];

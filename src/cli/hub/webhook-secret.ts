@@ -1,12 +1,10 @@
 /** A subscription's secret: out of a file or standard input, or made here; never on a command line, where all can read it. */
 import { randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { decodeUtf8 } from '../../shared/base/exact-json.ts';
 import { type Given, option } from '../command.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
+import { wholeText } from '../input.ts';
 import { safeText } from '../output/hex.ts';
 import type { Call } from '../shell.ts';
-import { readable } from './json-input.ts';
 
 /** As many as the output of HMAC-SHA256 has: more add nothing. */
 const generatedBytes = 32;
@@ -35,20 +33,9 @@ export async function secretOf(call: Call<SecretOptions>): Promise<{ secret: str
 export async function readSecret(call: Call<object>, path: string): Promise<string> {
   if (path === '') throw usageFailure('no file is named', 'Give --secret-file FILE, or - for standard input.');
   const name = path === '-' ? 'standard input' : path;
-  const source = path === '-' ? call.io.stdin : createReadStream(path, { signal: call.stop });
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const part of readable(source, name, call.stop)) {
-      parts.push(part);
-      bytes += part.length;
-      if (bytes > maxFileBytes) throw unusable(name, `it has more than ${maxFileBytes} bytes`);
-    }
-  } finally {
-    source.destroy();
-  }
-  const text = decodeUtf8(Buffer.concat(parts))?.replace(/\r?\n$/, '');
-  if (text === undefined) throw unusable(name, 'it is not UTF-8');
+  const text = (
+    await wholeText(call, path, maxFileBytes, `${maxFileBytes} bytes`, (why) => unusable(name, why))
+  ).replace(/\r?\n$/, '');
   if (text === '') throw unusable(name, 'it is empty');
   if (/[\r\n]/.test(text)) throw unusable(name, 'it has more than one line');
   return text;

@@ -52,10 +52,10 @@ describe('webhook add', () => {
 
   it('tells every reason of a refusal, and prints no secret that is not in use', async () => {
     const reasons = ['url: mes.local is a name of the local network', 'scopes: RESTRICTED is not open to mes'];
-    hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', 'the subscription has 2 faults', { reasons });
+    hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', 'the subscription cannot be made: it has 2 faults', { reasons });
     const { status, stdout, stderr } = await cli('add', ...required, '--generate-secret');
     assert.deepEqual([status, stdout], [1, '']);
-    const told = `lineside: cannot add the subscription: the subscription has 2 faults.\n  ${reasons.join('\n  ')}\n`;
+    const told = `lineside: cannot add the subscription: it has 2 faults.\n  ${reasons.join('\n  ')}\n`;
     assert.equal(stderr, told);
     const json = await cli('add', ...required, '--generate-secret', '--json');
     const { error } = JSON.parse(json.stderr) as { error: { code: string; reasons: string[] } };
@@ -107,6 +107,7 @@ describe('subscriptions', () => {
     for (const [text, ...argv] of [
       [/there is nothing to change\. Give --name, --url/, 'update', '1', '--reason', 'none'],
       [/--action and --all-actions exclude each other/, 'update', '1', '--all-actions', '--action', 'closed'],
+      [/--version: "abc" is not a whole number from 1/, 'update', '1', '--name', 'x', '--version', 'abc'],
       [/one line/, 'remove', '1', '--reason', 'a\nb'],
     ] as const) {
       const outcome = await cli(...argv);
@@ -202,7 +203,7 @@ describe('deliveries', () => {
   ];
   function has(items: readonly JsonObject[]): void {
     hub.answers['GET admin/webhooks/deliveries'] = items;
-    for (const item of items) hub.answers[`GET admin/webhooks/deliveries/${String(item['deliveryId'])}`] = item;
+    for (const item of items) hub.answers[`GET admin/webhooks/deliveries/${item['deliveryId'] as string}`] = item;
   }
   function accepted(): JsonObject {
     return { statusCode: 202, cause: null, message: '', responseBody: null };

@@ -6,10 +6,10 @@ import Long from 'long';
 import { pause } from '../../shared/base/clock.ts';
 import type { serial } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
-import { fileFailure } from '../connection/secrets.ts';
 import type { Service } from '../connection/service.ts';
 import { checkAnswer } from '../connection/service-errors.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
+import { fileFailure, readable } from '../input.ts';
 import { escapedText, parseHex, safeText, spacedHex, textBytes } from '../output/hex.ts';
 import { dataJson, jsonLine } from '../output/json.ts';
 import { byteSize, counted, exact, parseUint64, secondsAsMs, wholeNumber } from '../output/numbers.ts';
@@ -134,7 +134,7 @@ async function sendFile(
       await sendPacket(call, service, line, piece, tally);
     }
   } finally {
-    closePieces(source);
+    source.destroy();
   }
 }
 
@@ -220,14 +220,10 @@ async function openPieces(path: string, stdin: Readable, packetSize: number): Pr
   return createReadStream(path);
 }
 
-function closePieces(source: Readable): void {
-  source.destroy();
-}
-
 async function* fixedPieces(source: Readable, size: number, stop: AbortSignal): AsyncGenerator<Uint8Array> {
   let held: Buffer[] = [];
   let heldBytes = 0;
-  for await (const part of stoppable(source, stop)) {
+  for await (const part of readable(source, 'the input', stop)) {
     held.push(part);
     heldBytes += part.length;
     if (heldBytes < size) continue;
@@ -238,20 +234,6 @@ async function* fixedPieces(source: Readable, size: number, stop: AbortSignal): 
     heldBytes = all.length - at;
   }
   if (heldBytes > 0) yield Buffer.concat(held);
-}
-
-async function* stoppable(source: Readable, stop: AbortSignal): AsyncGenerator<Buffer> {
-  const end = (): void => void source.destroy();
-  stop.addEventListener('abort', end, { once: true });
-  try {
-    for await (const part of source) yield Buffer.from(part as Uint8Array | string);
-  } catch (error) {
-    stop.throwIfAborted();
-    throw fileFailure('read', 'the input', error);
-  } finally {
-    stop.removeEventListener('abort', end);
-  }
-  stop.throwIfAborted();
 }
 
 async function receive(call: Call<ReceiveOptions>): Promise<number> {

@@ -78,6 +78,9 @@ describe('the port', () => {
         exitStatus: 1,
       },
     });
+    service.answer = { status: 3, error: 'cannot open /dev/x: process 7 holds it' };
+    const held = await cli('open', '/dev/x');
+    assert.match(held.stderr, /^lineside: cannot open \/dev\/x: process 7 holds it\. /);
     service.answer = { status: 42, error: '' };
     assert.equal((await cli('open', '/dev/x')).status, 1);
   });

@@ -1,6 +1,6 @@
 /** Standard output and error of a command: waits when the reader is slow, and ends quietly when the reader has gone. */
 import { systemCode } from '../../shared/base/errors.ts';
-import { fileFailure } from '../connection/secrets.ts';
+import { fileFailure } from '../input.ts';
 import type { CliOutput } from '../io.ts';
 
 /** The reader of standard output has gone (`| head`): the command has nothing left to do, and nothing to complain about. */

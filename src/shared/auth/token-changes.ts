@@ -26,12 +26,12 @@ export function addToken(file: string, name: string, wanted: readonly string[], 
   const given = new Set<Role>();
   for (const role of wanted) {
     if (!isRole(role)) {
-      throw new LinesideError('INVALID_ARGUMENT', `no such role: "${role}"`, { hint: `roles: ${roles.join(', ')}` });
+      throw new LinesideError('INVALID_ARGUMENT', `no such role: "${role}"`, { hint: `one of ${roles.join(', ')}` });
     }
     given.add(role);
   }
   if (given.size === 0) {
-    throw new LinesideError('INVALID_ARGUMENT', 'a token needs a role', { hint: `roles: ${roles.join(', ')}` });
+    throw new LinesideError('INVALID_ARGUMENT', 'a token needs a role', { hint: `one of ${roles.join(', ')}` });
   }
   const token = newToken();
   const entry = {
