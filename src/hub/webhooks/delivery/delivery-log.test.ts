@@ -17,7 +17,7 @@ import {
 
 type Line = Readonly<Record<string, unknown>>;
 
-async function loggingRig(t: TestContext): Promise<{ readonly rig: Rig; readonly claim: () => readonly Line[] }> {
+async function loggingRig(t: TestContext): Promise<{ readonly rig: Rig; readonly logged: () => readonly Line[] }> {
   const lines: Line[] = [];
   const line =
     (level: string) =>
@@ -28,7 +28,7 @@ async function loggingRig(t: TestContext): Promise<{ readonly rig: Rig; readonly
   const rig = await dispatcherRig(t, { logger });
   for (const id of [1, 2]) await subscribe(rig, id, { name: `system ${id}` });
   rig.dispatcher.start();
-  return { rig, claim: () => lines.splice(0) };
+  return { rig, logged: () => lines.splice(0) };
 }
 
 function kinds(lines: readonly Line[]): readonly string[] {
@@ -38,13 +38,13 @@ function kinds(lines: readonly Line[]): readonly string[] {
 }
 
 test('one that fails is named once, with what failed, until it takes deliveries again', async (t) => {
-  const { rig, claim } = await loggingRig(t);
+  const { rig, logged } = await loggingRig(t);
   rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? broken : accepted);
   const [id] = await plan(rig, 1, 50);
   await plan(rig, 2, 50);
   await rig.clock.pass(60_000);
   const nonce = rowsIn(rig)[0]?.nonce;
-  assert.deepEqual(claim(), [
+  assert.deepEqual(logged(), [
     {
       level: 'warn',
       message: 'a webhook subscriber fails: what is sent to it is tried again by the schedule',
@@ -59,27 +59,27 @@ test('one that fails is named once, with what failed, until it takes deliveries 
   ]);
   rig.sender.answer = () => accepted;
   await rig.clock.pass(hourMs);
-  assert.deepEqual(kinds(claim()), ['info 1 ']);
+  assert.deepEqual(kinds(logged()), ['info 1 ']);
 });
 
 test('what is for review is said once for each subscription, however many deliveries there are', async (t) => {
-  const { rig, claim } = await loggingRig(t);
+  const { rig, logged } = await loggingRig(t);
   rig.sender.answer = () => notFound;
   for (const id of [1, 2]) await plan(rig, id, 300);
   await rig.clock.pass(hourMs);
-  assert.deepEqual(kinds(claim()).toSorted(), ['warn 1 rejected', 'warn 2 rejected']);
+  assert.deepEqual(kinds(logged()).toSorted(), ['warn 1 rejected', 'warn 2 rejected']);
 });
 
 test('what has used up its attempts is said besides that it failed', async (t) => {
-  const { rig, claim } = await loggingRig(t);
+  const { rig, logged } = await loggingRig(t);
   rig.sender.answer = () => broken;
   await plan(rig, 1, 3);
   await rig.clock.pass(40 * hourMs);
-  assert.deepEqual(kinds(claim()), ['warn 1 retrying', 'warn 1 failed']);
+  assert.deepEqual(kinds(logged()), ['warn 1 retrying', 'warn 1 failed']);
 });
 
 test('one that comes and goes fills no log', async (t) => {
-  const { rig, claim } = await loggingRig(t);
+  const { rig, logged } = await loggingRig(t);
   let calls = 0;
   rig.sender.answer = () => (calls++ % 2 === 0 ? broken : accepted);
   for (let minute = 0; minute < 60; minute++) {
@@ -87,18 +87,18 @@ test('one that comes and goes fills no log', async (t) => {
     await rig.clock.pass(60_000);
   }
   assert.ok(calls > 600);
-  const lines = kinds(claim());
+  const lines = kinds(logged());
   const warnings = lines.filter((line) => line.startsWith('warn'));
   assert.ok(warnings.length >= 1 && warnings.length <= 6, `${warnings.length} in an hour`);
   assert.ok(lines.length <= 2 * warnings.length);
 });
 
 test('one that is blocked is named with the reason, and when that has ended; a deleted one no more', async (t) => {
-  const { rig, claim } = await loggingRig(t);
+  const { rig, logged } = await loggingRig(t);
   rig.cache.block(2, 'its consumer is gone');
   rig.cache.block(1, '');
   await rig.clock.pass(1_000);
-  assert.deepEqual(claim(), [
+  assert.deepEqual(logged(), [
     {
       level: 'warn',
       message: 'a webhook subscription is blocked: nothing is sent to it',
@@ -109,11 +109,11 @@ test('one that is blocked is named with the reason, and when that has ended; a d
   ]);
   rig.cache.block(2, '');
   await rig.clock.pass(1_000);
-  assert.deepEqual(kinds(claim()), ['info 2 ']);
+  assert.deepEqual(kinds(logged()), ['info 2 ']);
   rig.cache.block(2, 'its consumer is gone');
   await rig.clock.pass(1_000);
-  claim();
+  logged();
   await unsubscribe(rig, 2);
   await rig.clock.pass(1_000);
-  assert.deepEqual(claim(), []);
+  assert.deepEqual(logged(), []);
 });

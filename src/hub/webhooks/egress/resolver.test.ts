@@ -31,7 +31,7 @@ function desk() {
     most = Math.max(most, open.size);
     return pending.promise;
   });
-  const claim = (hostname: string): PromiseWithResolvers<readonly Found[]> => {
+  const takeLookup = (hostname: string): PromiseWithResolvers<readonly Found[]> => {
     const pending = open.get(hostname);
     assert.ok(pending !== undefined, `${hostname} is not being looked up`);
     open.delete(hostname);
@@ -44,11 +44,11 @@ function desk() {
     most: () => most,
     running: () => [...open.keys()],
     end: async (hostname: string, found = answer) => {
-      claim(hostname).resolve(found);
+      takeLookup(hostname).resolve(found);
       await settled();
     },
     fail: async (hostname: string, code: string) => {
-      claim(hostname).reject(Object.assign(new Error('no'), { code }));
+      takeLookup(hostname).reject(Object.assign(new Error('no'), { code }));
       await settled();
     },
   };

@@ -17,7 +17,7 @@ function storedCursor(rig: SubscriptionsRig): unknown {
   return rig.store.connection.prepare('SELECT last_event FROM webhook_progress').pluck().get();
 }
 
-describe('the book', () => {
+describe('the cache of subscriptions', () => {
   it('is changed, and tells of it, when the commit has succeeded', async (t) => {
     const rig = subscriptionsRig(t);
     const { cache, store, consumers } = rig;

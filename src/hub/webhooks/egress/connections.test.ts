@@ -42,7 +42,7 @@ after(async () => {
 const connectionsOf = (): readonly number[] => subscriber.received.map(({ connection }) => connection);
 
 describe('a kept connection', () => {
-  it('takes the next delivery of its lane', async () => {
+  it('takes the next delivery of its subscriber', async () => {
     for (const body of ['{"a":1}', '{"b":2}', '{"c":3}'])
       assert.equal((await own.send(subscriber.url(), body)).cause, '');
     assert.equal(new Set(connectionsOf()).size, 1);
@@ -52,7 +52,7 @@ describe('a kept connection', () => {
     );
   });
 
-  it('is not lent to another lane', async () => {
+  it('is not lent to another subscriber', async () => {
     for (const agentKey of ['1', '2']) await own.send(subscriber.url(), '{}', undefined, agentKey);
     assert.equal(new Set(connectionsOf()).size, 2);
   });
@@ -62,7 +62,7 @@ describe('a kept connection', () => {
     await own.send(`https://other.subscriber.test:${subscriber.port}/`);
     assert.equal(new Set(connectionsOf()).size, 2);
     await own.send(subscriber.url());
-    assert.equal(new Set(connectionsOf()).size, 3, 'a lane whose URL has changed keeps nothing of the old one');
+    assert.equal(new Set(connectionsOf()).size, 3, 'a subscriber whose URL has changed keeps nothing of the old one');
   });
 
   it('ends when its address is none of the name any more, and the new address is called', async () => {
@@ -100,7 +100,7 @@ describe('a kept connection', () => {
     assert.equal(subscriber.received.length, 1);
   });
 
-  it('ends with its lane, and without touching what is under way', async () => {
+  it('ends with its agent, and without touching what is under way', async () => {
     await own.send(subscriber.url());
     let answerNow: () => void = () => {};
     const reached = new Promise<void>((resolve) => {
@@ -196,13 +196,13 @@ describe('kept connections', () => {
   it('end when they are idle', async () => {
     const egress = { mayCall: () => true };
     const trust = createSecureContext({ ca: readFileSync(certificates.caFile) });
-    const agentKey = new SubscriberAgent({ egress, clock, trust }, new Set());
-    assert.equal(agentKey.options.timeout, 30_000);
-    agentKey.options.timeout = 50;
+    const agent = new SubscriberAgent({ egress, clock, trust }, new Set());
+    assert.equal(agent.options.timeout, 30_000);
+    agent.options.timeout = 50;
     const target = { hostname: 'subscriber.test', port: subscriber.port, addresses: [local] };
     const requestContext = { target, signal: new AbortController().signal, enter: () => {} };
     await new Promise<void>((resolve, reject) => {
-      const options = { agent: agentKey, requestContext, method: 'POST' };
+      const options = { agent, requestContext, method: 'POST' };
       const sent = request(subscriber.url(), options, (response) => response.resume().once('end', resolve));
       sent.once('error', reject).end('{}');
     });
@@ -210,7 +210,7 @@ describe('kept connections', () => {
     assert.equal(subscriber.received.length, 1);
   });
 
-  it('are bounded over all lanes', async () => {
+  it('are bounded over all agents', async () => {
     for (let agentKey = 0; agentKey < 80; agentKey += 1)
       await own.send(subscriber.url(), '{}', undefined, String(agentKey));
     assert.equal(subscriber.received.length, 80);
@@ -219,7 +219,7 @@ describe('kept connections', () => {
     await subscriber.openAtMost(64);
   });
 
-  it('are four of a lane, however many attempts it had at a time', async () => {
+  it('are four of an agent, however many attempts it had at a time', async () => {
     await Promise.all(Array.from({ length: 12 }, () => own.send(subscriber.url())));
     assert.equal(subscriber.received.length, 12);
     await subscriber.openAtMost(4);
