@@ -4,9 +4,9 @@
  * it is committed; a process that ends before makes the attempt again, with the same deliveryId and bytes.
  */
 import { type Clock, endsWithin, type Timer } from '../../../shared/base/clock.ts';
-import { Heartbeat } from '../../../shared/base/heartbeat.ts';
 import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { Outcome } from '../egress/outcome.ts';
 import type { Sender } from '../egress/sender.ts';
@@ -63,22 +63,28 @@ export class Dispatcher {
   readonly #inFlight: InFlight;
   readonly #offline: Offline;
   readonly #log: DeliveryLog;
-  readonly #heartbeat: Heartbeat;
+  readonly #loop: Loop;
   #state: 'new' | 'running' | 'stopped' = 'new';
   #turnAsked = false;
   #timer: Timer | undefined;
-  #refreshTimer: Timer | undefined;
 
   /** Not started yet. */
   constructor(options: DispatcherOptions) {
     this.#o = options;
-    this.#heartbeat = new Heartbeat(options.clock, stallMs);
+    const { clock, logger } = options;
+    const failures = new FailureLog(
+      logger,
+      'webhook deliveries could not be checked',
+      'webhook deliveries can be checked again',
+    );
+    const retry = { retryFirstMs: refreshMs, retryMaxMs: refreshMs };
+    this.#loop = new Loop({ pass: () => this.#refreshPeriodically(), failures, clock, stalledMs: stallMs, ...retry });
     const rows = new DeliveryRows(options.store.connection);
     this.#backlog = new Backlog({ ...options, rows });
     this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
     this.#counts = new DeliveryCounts(rows, (error) => this.#backlog.couldNotRead(error));
-    this.#inFlight = new InFlight(options.clock);
-    this.#log = new DeliveryLog(options.logger, options.clock);
+    this.#inFlight = new InFlight(clock);
+    this.#log = new DeliveryLog(logger, clock);
     this.#offline = new Offline({ ...options, onChanged: (reason) => this.#offlineChanged(reason) });
     options.cache.onChanged(() => this.#subscriptionsChanged());
   }
@@ -86,8 +92,7 @@ export class Dispatcher {
   start(): void {
     if (this.#state !== 'new') return;
     this.#state = 'running';
-    this.#heartbeat.beat();
-    this.#refreshTimer = this.#o.clock.timer(refreshMs, () => this.#refreshPeriodically());
+    this.#loop.start(refreshMs);
     this.#wake();
   }
 
@@ -95,8 +100,8 @@ export class Dispatcher {
   async stop(): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
-    this.#heartbeat.rest();
-    for (const timer of [this.#timer, this.#refreshTimer]) timer?.cancel();
+    void this.#loop.stop();
+    this.#timer?.cancel();
     this.#offline.stop();
     this.#inFlight.cancel(() => true);
     await endsWithin(this.#o.clock, stopLimitMs, Promise.all([this.#outcomes.stop(), this.#inFlight.end()]));
@@ -123,7 +128,7 @@ export class Dispatcher {
 
   /** Throws if its loop has stalled. */
   assertAlive(): void {
-    this.#heartbeat.check();
+    this.#loop.assertAlive();
   }
 
   /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
@@ -183,12 +188,11 @@ export class Dispatcher {
     if (delayMs < refreshMs) this.#timer = clock.timer(delayMs, () => this.#wake());
   }
 
-  #refreshPeriodically(): void {
-    this.#heartbeat.beat();
-    this.#refreshTimer = this.#o.clock.timer(refreshMs, () => this.#refreshPeriodically());
+  #refreshPeriodically(): number {
     this.#backlog.refreshAll();
     if (this.#counts.now.waiting > 0) this.#outcomes.saveSometimes();
     this.#wake();
+    return refreshMs;
   }
 
   #subscriptionsChanged(): void {
