@@ -3,7 +3,7 @@
  *   node scripts/http-types.ts FILE
  */
 import { writeFileSync } from 'node:fs';
-import { components } from '../src/hub/http/schemas.ts';
+import { components } from '../src/hub/http/schemas/answers.ts';
 
 /** The keywords of JSON Schema that these schemas use. */
 interface Schema {

@@ -58,7 +58,7 @@ async function databases(): ReturnType<LoadDatabases> {
   const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreId }] = await Promise.all([
     import('./line/log/schema.ts'),
     import('./line/log/new-identity.ts'),
-    import('./hub/hub-migrations.ts'),
+    import('./hub/migrations.ts'),
     import('./hub/outbox/transaction.ts'),
   ]);
   return {

@@ -45,21 +45,21 @@ const roots = [
   'serve/reload.ts',
   'local-commands.ts',
   'hub/hub-process.ts',
-  'hub/hub-broker.ts',
+  'hub/brokers.ts',
   'serve/hub-child.ts',
-  'hub/hub-consumers.ts',
-  'hub/hub-migrations.ts',
+  'hub/consumers.ts',
+  'hub/migrations.ts',
   'serve/hub-states.ts',
-  'hub/hub-upstream.ts',
+  'hub/log-shipping.ts',
 ];
 /** What each of the two processes is made of; the other one's process has none of it. */
 const lineRooms = ['line/line-process.ts', 'line/port', 'line/log', 'line/grpc'];
 const hubRooms = [
   'hub/hub-process.ts',
-  'hub/hub-broker.ts',
-  'hub/hub-consumers.ts',
-  'hub/hub-migrations.ts',
-  'hub/hub-upstream.ts',
+  'hub/brokers.ts',
+  'hub/consumers.ts',
+  'hub/migrations.ts',
+  'hub/log-shipping.ts',
   'hub/refdata',
   'hub/webhooks',
   'hub/outbox',
@@ -95,7 +95,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       'shared/auth',
       'shared/config',
       'cli',
-      'hub/hub-migrations.ts',
+      'hub/migrations.ts',
       'line/log',
       'hub/outbox',
       'doctor',
@@ -139,12 +139,12 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     ],
     because: 'the composition root of the hub knows the rooms of the hub, and no room of the line or the CLI',
   },
-  'hub/hub-broker.ts': {
+  'hub/brokers.ts': {
     may: ['shared/config', 'hub/kafka', 'hub/outbox'],
     because: 'it turns the configuration into a broker, and the outbox gets it by its interface',
   },
-  'hub/hub-upstream.ts': {
-    may: ['shared/config', 'hub/hub-broker.ts', 'hub/kafka', 'shared/line-client', 'hub/outbox', 'hub/upstream'],
+  'hub/log-shipping.ts': {
+    may: ['shared/config', 'hub/brokers.ts', 'hub/kafka', 'shared/line-client', 'hub/outbox', 'hub/upstream'],
     because:
       'it puts the way of the serial log together: the line it reads, the way it takes, and the events that go first',
   },
@@ -152,7 +152,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: ['serve/hub-states.ts'],
     because: 'who starts the hub knows it as a process, and nothing of its inside: it runs in the line process',
   },
-  'hub/hub-migrations.ts': {
+  'hub/migrations.ts': {
     may: ['hub/outbox', 'hub/refdata', 'shared/storage', 'hub/webhooks'],
     because: 'it only puts the tables of the rooms together',
   },
@@ -198,8 +198,8 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: ['hub/outbox', 'shared/storage'],
     because: 'webhooks are a second reader of the outbox: they know rows, not records, and not who asks',
   },
-  'hub/hub-consumers.ts': {
-    may: ['shared/auth', 'shared/config', 'hub/outbox', 'hub/http'],
+  'hub/consumers.ts': {
+    may: ['shared/auth', 'shared/config', 'hub/outbox'],
     because: 'it turns the tokens into the scopes that are open to each consumer',
   },
   'hub/kafka': { may: [], because: 'the broker takes messages and knows nothing of what they mean' },
@@ -291,10 +291,10 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub/hub-process.ts -> hub/device-facts': ['hub/device-facts/device-facts.ts'],
   'hub/hub-process.ts -> hub/http': ['hub/http/server.ts'],
   'hub/hub-process.ts -> hub/health': ['hub/health/certificates.ts', 'hub/health/watch.ts'],
-  'hub/hub-broker.ts -> hub/kafka': ['hub/kafka/broker.ts', 'hub/kafka/face.ts'],
-  'hub/hub-broker.ts -> hub/outbox': ['hub/outbox/event.ts'],
-  'hub/hub-upstream.ts -> hub/kafka': ['hub/kafka/face.ts'],
-  'hub/hub-upstream.ts -> hub/outbox': ['hub/outbox/publisher/publisher.ts'],
+  'hub/brokers.ts -> hub/kafka': ['hub/kafka/broker.ts', 'hub/kafka/face.ts'],
+  'hub/brokers.ts -> hub/outbox': ['hub/outbox/event.ts'],
+  'hub/log-shipping.ts -> hub/kafka': ['hub/kafka/face.ts'],
+  'hub/log-shipping.ts -> hub/outbox': ['hub/outbox/publisher/publisher.ts'],
   'hub/upstream -> shared/config': ['shared/config/listen.ts'],
   'hub/upstream -> hub/kafka': ['hub/kafka/face.ts'],
 };
@@ -392,12 +392,11 @@ const pure = [
   'hub/health/alerts.ts',
   'hub/health/face.ts',
   'hub/http/headers.ts',
-  'hub/http/line-bytes.ts',
-  'hub/http/line-json.ts',
+  'hub/http/line/line-json.ts',
   'shared/proto/line-status.ts',
   'hub/http/problem.ts',
   'hub/http/query.ts',
-  'hub/http/shapes.ts',
+  'hub/http/schemas/shapes.ts',
   'hub/device-facts/mapping.ts',
   'doctor/check.ts',
   'doctor/redactor.ts',

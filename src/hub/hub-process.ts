@@ -20,13 +20,13 @@ import { createHostTelemetry } from '../shared/host/telemetry.ts';
 import type { Check } from '../shared/host/watchdog.ts';
 import { connectLine, type LineClient } from '../shared/line-client/line-client.ts';
 import { closeQuietly } from '../shared/storage/open.ts';
+import { openBroker, topicOf } from './brokers.ts';
+import { Consumers } from './consumers.ts';
 import type { CertificateFile } from './health/certificates.ts';
 import { startWatch, type Watch } from './health/watch.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './http/server.ts';
-import { openBroker, topicOf } from './hub-broker.ts';
-import { type Consumers, createConsumers } from './hub-consumers.ts';
-import { hubMigrations } from './hub-migrations.ts';
-import type { Upstream, UpstreamParts } from './hub-upstream.ts';
+import type { Upstream, UpstreamParts } from './log-shipping.ts';
+import { hubMigrations } from './migrations.ts';
 import { Admin, type OutboxAdmin } from './outbox/admin.ts';
 import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
 import type { Scope } from './outbox/event.ts';
@@ -212,7 +212,7 @@ async function prepareWebhooks(
   onStop: OnStop,
 ): Promise<{ readonly webhooks: Webhooks; readonly consumers: Consumers }> {
   const clock = systemClock;
-  const consumers = createConsumers({ tokens, clock, logger });
+  const consumers = new Consumers({ tokens, clock, logger });
   await consumers.start();
   onStop({ what: 'consumers', stop: async () => consumers.stop() });
   const { maxBytes } = config.outbox;
@@ -299,7 +299,7 @@ async function openUpstream(
   onStop: OnStop,
 ): Promise<Upstream | undefined> {
   if (config.upstream.to === 'off' || line === undefined) return undefined;
-  const { startUpstream } = await import('./hub-upstream.ts');
+  const { startUpstream } = await import('./log-shipping.ts');
   const upstream = await startUpstream({ config, line, ...events, clock: systemClock, logger });
   if (upstream === undefined) return undefined;
   onStop({

@@ -9,7 +9,7 @@ import { restoreBackup } from '../../src/appliance/backup/restore.ts';
 import type { KnownDatabase } from '../../src/appliance/backup/restore-prepare.ts';
 import type { OnStep } from '../../src/appliance/backup/restore-swap.ts';
 import type { Services } from '../../src/appliance/backup/services.ts';
-import { hubMigrations } from '../../src/hub/hub-migrations.ts';
+import { hubMigrations } from '../../src/hub/migrations.ts';
 import { renewStoreId } from '../../src/hub/outbox/transaction.ts';
 import { renewLogIdentity } from '../../src/line/log/new-identity.ts';
 import { migrations } from '../../src/line/log/schema.ts';

@@ -1,9 +1,9 @@
 /** One box of a fleet: the product's own change store, publisher and Kafka client, in a directory of its own. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { hubMigrations } from '../../src/hub/hub-migrations.ts';
 import { KafkaBroker } from '../../src/hub/kafka/broker.ts';
 import type { Broker, KafkaOptions } from '../../src/hub/kafka/face.ts';
+import { hubMigrations } from '../../src/hub/migrations.ts';
 import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
 import { Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
 import type { Clock } from '../../src/shared/base/clock.ts';

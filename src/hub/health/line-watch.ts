@@ -1,7 +1,6 @@
 /** Asks the line for its status, at once for a scrape and every ten seconds for the alerts. */
 import { type Alert, Alerts } from '../../shared/base/alerts.ts';
-import type { Clock } from '../../shared/base/clock.ts';
-import { endsWithin } from '../../shared/base/clock.ts';
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import { RollingIncrease } from '../../shared/base/rolling-increase.ts';
 import type { LineNumbers } from '../../shared/proto/line-status.ts';

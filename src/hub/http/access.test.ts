@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { revokeToken } from '../../shared/auth/token-changes.ts';
+import { scopesOf } from '../../shared/auth/tokens.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
-import { accessOf, mayCall, methodsOf, routeAccess, scopesOf } from './access.ts';
+import { accessOf, mayCall, methodsOf, routeAccess } from './access.ts';
 import { startTestServer } from './server.fixture.ts';
 
 const routes = Object.entries(routeAccess).map(([route, access]) => {

@@ -1,6 +1,9 @@
-/** Who may call what: each route's access, the roles that have it, the scopes that roles open. Pure. */
-import { type Role, roles } from '../../shared/auth/tokens.ts';
-import type { Scope } from '../outbox/event.ts';
+/** Who may call what: each route's access, the roles that have it, and who calls: the owner of a token, or a user of the Unix socket. Pure. */
+import type { TokenOwner, TokenReader } from '../../shared/auth/token-reader.ts';
+import { LOCAL, type Role, roles, scopesOf } from '../../shared/auth/tokens.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { scopes } from '../outbox/event.ts';
+import type { Actor } from '../refdata/face.ts';
 
 /** viewer: who may look at the box and its line. "any role": who has any token at all. */
 export type Access = 'open' | 'any role' | 'reader' | 'reader or viewer' | 'writer' | 'admin' | 'viewer' | 'operator';
@@ -83,16 +86,6 @@ export function mayCall(roles: readonly Role[], access: Access): boolean {
   return access === 'open' || roles.some((role) => rolesWith[access].includes(role));
 }
 
-/** Roles decide what, scopes on which dictionaries: no role of the one kind implies the other. */
-export function scopesOf(roles: readonly Role[]): Scope[] {
-  const internal = roles.includes('refdata-internal') || roles.includes('refdata-restricted');
-  return [
-    'PUBLIC',
-    ...(internal ? (['INTERNAL'] as const) : []),
-    ...(roles.includes('refdata-restricted') ? (['RESTRICTED'] as const) : []),
-  ];
-}
-
 const known = Object.keys(routeAccess).map((route) => {
   const [method = '', url = ''] = route.split(' ');
   const path = url.replaceAll('.', '\\.').replaceAll(/:[a-z]+/g, '[^/]*');
@@ -103,4 +96,47 @@ const known = Object.keys(routeAccess).map((route) => {
 export function methodsOf(path: string): string[] {
   const methods = known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
   return methods.includes('GET') ? [...methods, 'HEAD', 'OPTIONS'] : methods.length > 0 ? [...methods, 'OPTIONS'] : [];
+}
+
+export interface Caller extends Actor {
+  readonly roles: readonly Role[];
+}
+
+/** What is looked at of a request. */
+interface Asking {
+  readonly raw: { readonly headers: { readonly authorization?: string | undefined } };
+  readonly routeOptions: { readonly config: { readonly access?: Access } };
+}
+
+/** Who calls; UNAUTHENTICATED or PERMISSION_DENIED where it may not go on. May be asked again while an answer lasts. */
+export type Authenticator = (request: Asking) => Promise<Caller>;
+
+/** A user whom the file permissions of the Unix socket let in may do everything. */
+const local: Caller = { name: LOCAL, scopes, roles };
+
+/** `isLocal`: whether a request came through the Unix socket. */
+export function authenticatorBy(tokens: TokenReader, isLocal: (request: object) => boolean): Authenticator {
+  return async ({ raw, routeOptions }) =>
+    isLocal(raw) ? local : callerBy(tokens, raw.headers.authorization, routeOptions.config.access ?? 'admin');
+}
+
+async function callerBy(tokens: TokenReader, authorization: string | undefined, access: Access): Promise<Caller> {
+  const caller = await byToken(tokens, authorization);
+  if (!mayCall(caller.roles, access)) {
+    throw new LinesideError('PERMISSION_DENIED', `token "${caller.name}" has not the role ${access} that this needs`);
+  }
+  return { name: caller.name, scopes: scopesOf(caller.roles), roles: caller.roles };
+}
+
+async function byToken(tokens: TokenReader, authorization: string | undefined): Promise<TokenOwner> {
+  if (authorization === undefined) {
+    throw new LinesideError('UNAUTHENTICATED', 'this address asks for credentials', {
+      hint: 'send the header "Authorization: Bearer TOKEN"; "lineside token add" makes one',
+    });
+  }
+  const token = /^bearer +(\S+)$/i.exec(authorization)?.[1];
+  if (token === undefined) throw new LinesideError('UNAUTHENTICATED', 'the Authorization header is not "Bearer TOKEN"');
+  const owner = await tokens.find(token);
+  if (owner === undefined) throw new LinesideError('UNAUTHENTICATED', 'no such token, or it was revoked');
+  return owner;
 }

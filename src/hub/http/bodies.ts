@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
 import { MAX_BODIES_BYTES } from './limits.ts';
-import { isNeverQuoted } from './never-quoted.ts';
+import { isRedacted } from './schemas/shapes.ts';
 
 /** MALFORMED, with the place of the fault, or the value; undefined: there is no body. */
 export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
@@ -14,7 +14,7 @@ export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
   const { value, fault } = parseExactJson(text);
   if (fault === undefined) return value;
   const { pointer } = fault;
-  const message = isNeverQuoted(request.routeOptions.schema?.body) ? withoutQuotation(fault.message) : fault.message;
+  const message = isRedacted(request.routeOptions.schema?.body) ? withoutQuotation(fault.message) : fault.message;
   throw new LinesideError('MALFORMED', pointer === '' ? `the body ${message}` : `${pointer} in the body ${message}`);
 }
 

@@ -6,8 +6,7 @@ import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { MAX_BODY_FIELDS, MAX_BODY_ITEMS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
-import { isNeverQuoted } from './never-quoted.ts';
-import { validatedByDomain } from './validated-by-domain.ts';
+import { isRedacted, validatedByDomain } from './schemas/shapes.ts';
 
 export interface RouteSchemas {
   readonly body?: object;
@@ -41,9 +40,9 @@ export function check(schemas: RouteSchemas, asked: Asked): Asked {
     body: schemas.body === undefined ? [] : faults(schemas.body, body),
     query: schemas.querystring === undefined ? [] : faults(schemas.querystring, query),
   };
-  if (errors.query.every(isJudgedDeeper) && errors.body.every(isJudgedDeeper)) return { body, query };
+  if (errors.query.every(isValidatedByDomain) && errors.body.every(isValidatedByDomain)) return { body, query };
   const reasons = [
-    ...told(errors.body, { whole: 'the body', kind: 'field', quotes: !isNeverQuoted(schemas.body) }),
+    ...told(errors.body, { whole: 'the body', kind: 'field', quotes: !isRedacted(schemas.body) }),
     ...told(errors.query, { whole: 'the query', kind: 'parameter', quotes: true }),
   ];
   const listed = reasons.length <= MAX_REASONS ? reasons : reasons.slice(0, MAX_REASONS);
@@ -89,7 +88,7 @@ function faults(schema: object, value: unknown): readonly ErrorObject[] {
   return check(value) ? [] : (check.errors ?? []);
 }
 
-function isJudgedDeeper({ keyword, parentSchema }: ErrorObject): boolean {
+function isValidatedByDomain({ keyword, parentSchema }: ErrorObject): boolean {
   const isShape = keyword === 'type' || keyword === 'additionalProperties';
   return !isShape && parentSchema !== undefined && Object.hasOwn(parentSchema, validatedByDomain);
 }

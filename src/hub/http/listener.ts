@@ -7,8 +7,7 @@ import { asLinesideError, LinesideError, messageOf } from '../../shared/base/err
 import { AddressShare, clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { Config } from '../../shared/config/config.ts';
-import type { ListenAddress } from '../../shared/config/listen.ts';
-import { showListen } from '../../shared/config/listen.ts';
+import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { Connections } from './connections.ts';
 import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, timeLimits } from './limits.ts';
 

@@ -7,7 +7,7 @@ import Fastify from 'fastify';
 import { routeAccess } from './access.ts';
 import { type App, type RouteParts } from './routes/route.ts';
 import { registerRoutes } from './routes/routes.ts';
-import { components } from './schemas.ts';
+import { components } from './schemas/answers.ts';
 
 /** In the order of their routes. */
 const tags = {

@@ -1,5 +1,4 @@
 /** The HTTP interface: one app on several listeners. */
-import type { IncomingMessage } from 'node:http';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
@@ -8,8 +7,7 @@ import { Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { once } from '../../shared/base/once.ts';
 import type { Config } from '../../shared/config/config.ts';
-import type { ListenAddress } from '../../shared/config/listen.ts';
-import { showListen } from '../../shared/config/listen.ts';
+import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import type { HostAdmin } from '../../shared/host/host-facts.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import type { WatchAdmin } from '../health/face.ts';
@@ -17,14 +15,14 @@ import type { OutboxAdmin } from '../outbox/admin.ts';
 import type { Refdata } from '../refdata/refdata.ts';
 import type { UpstreamAdmin } from '../upstream/face.ts';
 import type { WebhookAdmin } from '../webhooks/face.ts';
+import { authenticatorBy } from './access.ts';
 import { buildApp, stopping } from './app.ts';
 import { BodyBudget } from './bodies.ts';
 import { ConsoleFiles } from './console-files.ts';
-import { authenticatorBy } from './credentials.ts';
 import { STOP_GRACE_MS } from './limits.ts';
-import { LineCalls } from './line-calls.ts';
-import { LineHistory } from './line-history.ts';
-import { LogStreams } from './line-streams.ts';
+import { LineCalls } from './line/line-calls.ts';
+import { LineHistory } from './line/line-history.ts';
+import { LogStreams } from './line/log-streams.ts';
 import { type Listener, listen, type Tls, tlsOf } from './listener.ts';
 import type { HttpFigures, StorageFigures } from './metrics/hub-metrics.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
@@ -70,7 +68,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const { config, clock, logger, outbox, webhooks, trouble } = parts;
   let isStopping = false;
   const tokens = parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger);
-  const local = new WeakSet<IncomingMessage>();
+  const local = new WeakSet<object>();
   const refusals = new AuthFailureLog(clock, logger);
   const bodies = new BodyBudget(config.http.maxBodyBytes);
   const metrics = metricsOf(parts, () => ({
@@ -164,7 +162,7 @@ function partsOfConsole(
   { line: client, consoleDir, clock }: HttpParts,
   tokens: TokenReader,
   refusals: AuthFailureLog,
-  isLocal: (request: IncomingMessage) => boolean,
+  isLocal: (request: object) => boolean,
 ) {
   const line = new LineCalls(client, clock);
   return {

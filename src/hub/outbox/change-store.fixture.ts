@@ -13,7 +13,7 @@ import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './ch
 import type { Author, RecordEvent } from './event.ts';
 import { outboxTables } from './schema.ts';
 
-/** As the hub's (hub-migrations.ts). */
+/** As the hub's (migrations.ts). */
 export const migrations = [outboxTables + refdataTables, webhookTables, scopeHistory];
 
 export const author: Author = { changedBy: 'tester', changeReason: '' };

@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { ChangeEvents } from '../hub-upstream.ts';
 import type { Broker, BrokerListener, BrokerState, Offered, Outcome, OutgoingMessage } from '../kafka/face.ts';
+import { ChangeEvents } from '../log-shipping.ts';
 import { KafkaTransport, type KafkaTransportOptions } from './kafka-transport.ts';
 
 class FakeBroker implements Broker {

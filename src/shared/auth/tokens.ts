@@ -21,6 +21,16 @@ export const roles = [
 ] as const;
 export type Role = (typeof roles)[number];
 
+/** Roles decide what, scopes on which dictionaries: no role of the one kind implies the other. */
+export function scopesOf(roles: readonly Role[]): ('PUBLIC' | 'INTERNAL' | 'RESTRICTED')[] {
+  const internal = roles.includes('refdata-internal') || roles.includes('refdata-restricted');
+  return [
+    'PUBLIC',
+    ...(internal ? (['INTERNAL'] as const) : []),
+    ...(roles.includes('refdata-restricted') ? (['RESTRICTED'] as const) : []),
+  ];
+}
+
 export interface StoredToken {
   readonly name: string;
   readonly roles: readonly Role[];

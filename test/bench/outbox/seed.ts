@@ -1,5 +1,5 @@
 /** A refdata.db with rows that wait, as changes would have left them; made in one transaction. */
-import { hubMigrations } from '../../../src/hub/hub-migrations.ts';
+import { hubMigrations } from '../../../src/hub/migrations.ts';
 import { openRefdataFile } from '../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../src/hub/outbox/transaction.ts';
 import { eventAt, instantOf } from './samples.ts';

@@ -1,6 +1,6 @@
 /** A refdata.db as subscriptions, changes and the planner would have left it. */
 import { join } from 'node:path';
-import { hubMigrations } from '../../../src/hub/hub-migrations.ts';
+import { hubMigrations } from '../../../src/hub/migrations.ts';
 import { openRefdataFile } from '../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../src/hub/outbox/transaction.ts';
 import { SecretBox } from '../../../src/hub/webhooks/subscriptions/secrets.ts';

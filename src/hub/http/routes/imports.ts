@@ -4,8 +4,9 @@ import { Type } from '@sinclair/typebox';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { checkCharset } from '../bodies.ts';
 import { changeReason } from '../headers.ts';
-import { businessKey, Headers } from '../schemas.ts';
-import { dictionaryName } from '../shapes.ts';
+import { Headers } from '../schemas/answers.ts';
+import { businessKey } from '../schemas/refdata.ts';
+import { dictionaryName } from '../schemas/shapes.ts';
 import { type App, type RouteParts, routesOf } from './route.ts';
 
 const NDJSON = 'application/x-ndjson';

@@ -6,8 +6,8 @@ import { type ErrorCode, errorCatalogue, LinesideError } from '../../../shared/b
 import { until } from '../../../shared/base/wait.fixture.ts';
 import { serial } from '../../../shared/proto/services.ts';
 import type { JsonObject } from '../../outbox/event.ts';
-import { startWithLine } from '../line.fixture.ts';
-import { failureOf, refusalOf } from '../line-errors.ts';
+import { startWithLine } from '../line/line.fixture.ts';
+import { failureOf, refusalOf } from '../line/line-calls.ts';
 import { at, startTestServer } from '../server.fixture.ts';
 
 const OPEN = { portName: '/dev/ttyFAKE0', baudRate: 19_200, dataBits: 7, parity: 'even', stopBits: 1.5 };

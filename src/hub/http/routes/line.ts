@@ -7,11 +7,10 @@ import { statusNumbers } from '../../../shared/proto/line-status.ts';
 import { type lineside, serial } from '../../../shared/proto/services.ts';
 import { mayBeSlow } from '../connections.ts';
 import { MAX_LOG_ENTRIES } from '../limits.ts';
-import { sentBytes } from '../line-bytes.ts';
-import { configMessage, type LineConfig } from '../line-json.ts';
-import { logLines, NDJSON, sendPieces } from '../line-log.ts';
-import { changingLine, readingLine } from '../schemas.ts';
-import { LineBody, LogQuery } from '../schemas-line.ts';
+import { configMessage, type LineConfig, sentBytes } from '../line/line-json.ts';
+import { logLines, NDJSON, sendPieces } from '../line/line-log.ts';
+import { changingLine, readingLine } from '../schemas/answers.ts';
+import { LineBody, LogQuery } from '../schemas/line.ts';
 import type { RouteParts, Routes } from './route.ts';
 
 export function lineRoutes(routes: Routes, { line, history }: RouteParts): void {

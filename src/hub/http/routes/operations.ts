@@ -1,5 +1,6 @@
 /** Operations: the outbox and its dead letters, the audit, the alerts, the machine. */
-import { Body, Params, Query } from '../schemas.ts';
+import { AuditQuery, DeadLetterParams } from '../schemas/operations.ts';
+import { Body, Query } from '../schemas/refdata.ts';
 import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
 
 export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch, upstream }: RouteParts): void {
@@ -30,7 +31,7 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     ofOutbox(`POST /api/v1/admin/outbox/dead-letters/:id/${step}`, {
       id,
       summary,
-      params: Params.deadLetter,
+      params: DeadLetterParams,
       body: Body.reason,
       answer: { status: 204, what },
       problems: ['CONFLICT'],
@@ -40,7 +41,7 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
   routes('audit')('GET /api/v1/admin/audit', {
     id: 'listAudit',
     summary: 'List who did what, newest first',
-    query: Query.audit,
+    query: AuditQuery,
     answer: { what: 'Audit records.', listOf: 'AuditRecord' },
     handle: ({ query }) => outbox.audit(query.action, pageOf(query)),
   });

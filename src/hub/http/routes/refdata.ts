@@ -1,6 +1,6 @@
 /** Reference data: dictionaries, the drafts of their schemas, records. */
 import type { RecordChange } from '../../refdata/face.ts';
-import { Body, Params, Query } from '../schemas.ts';
+import { Body, Params, Query } from '../schemas/refdata.ts';
 import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
 
 const at = (...parts: readonly string[]): string => `/api/v1/dictionaries/${parts.map(encodeURIComponent).join('/')}`;

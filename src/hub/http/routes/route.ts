@@ -13,16 +13,15 @@ import type { Page, PageRequest } from '../../outbox/paging.ts';
 import type { Refdata } from '../../refdata/refdata.ts';
 import type { UpstreamAdmin } from '../../upstream/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
-import { type Access, routeAccess } from '../access.ts';
+import { type Access, type Authenticator, type Caller, routeAccess } from '../access.ts';
 import type { ConsoleFiles } from '../console-files.ts';
-import type { Authenticator, Caller } from '../credentials.ts';
 import { changeReason, etag, ifMatch } from '../headers.ts';
 import { DEFAULT_PAGE } from '../limits.ts';
-import type { LineCalls } from '../line-calls.ts';
-import type { LineHistory } from '../line-history.ts';
-import type { LogStreams } from '../line-streams.ts';
+import type { LineCalls } from '../line/line-calls.ts';
+import type { LineHistory } from '../line/line-history.ts';
+import type { LogStreams } from '../line/log-streams.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import { type Answer, answers, common, Headers, reading, unchanged, writing } from '../schemas.ts';
+import { type Answer, answers, common, Headers, reading, unchanged, writing } from '../schemas/answers.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -108,11 +107,11 @@ class Call<P extends TSchema, Q extends TSchema, B extends TSchema> {
   }
 
   get params(): Static<P> {
-    return this.request.params as Static<P>;
+    return this.request.params;
   }
 
   get query(): Static<Q> {
-    return this.request.query as Static<Q>;
+    return this.request.query;
   }
 
   /** Without the reason, which is read from two places. */
@@ -186,7 +185,7 @@ function headersOf(
   if (headers !== undefined) return headers;
   if (name.startsWith('GET ')) return answer.etag && Headers.known;
   if (version !== undefined) return version === 'required' ? Headers.versionNeeded : Headers.version;
-  return body !== undefined && 'changeReason' in (body as TSchema).properties ? Headers.reason : undefined;
+  return body !== undefined && 'changeReason' in body.properties ? Headers.reason : undefined;
 }
 
 function problemsOf(

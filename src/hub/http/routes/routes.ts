@@ -5,7 +5,7 @@ import { operationRoutes } from './operations.ts';
 import { dictionaryRoutes, draftRoutes, recordRoutes } from './refdata.ts';
 import { type App, type RouteParts, routesOf } from './route.ts';
 import { consoleRoutes, serviceRoutes } from './service.ts';
-import { webhookRoutes } from './webhooks.ts';
+import { deliveryRoutes, subscriptionRoutes } from './webhooks.ts';
 
 const all = [
   serviceRoutes,
@@ -16,7 +16,8 @@ const all = [
   operationRoutes,
   lineRoutes,
   lineLogRoutes,
-  webhookRoutes,
+  subscriptionRoutes,
+  deliveryRoutes,
 ];
 
 export async function registerRoutes(app: App, parts: RouteParts): Promise<void> {

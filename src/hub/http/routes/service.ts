@@ -3,8 +3,8 @@ import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { ConsoleFile } from '../console-files.ts';
-import { guarded, Headers } from '../schemas.ts';
-import { exact } from '../shapes.ts';
+import { guarded, Headers } from '../schemas/answers.ts';
+import { exact } from '../schemas/shapes.ts';
 import type { RouteParts, Routes } from './route.ts';
 
 export function serviceRoutes(routes: Routes, { metrics, version, trouble, openapi }: RouteParts): void {

@@ -1,12 +1,12 @@
 /** Webhooks: subscriptions, their deliveries, and the test-ping. */
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { SubscriptionRequest, SubscriptionView, WebhookAdmin } from '../../webhooks/face.ts';
-import type { Caller } from '../credentials.ts';
-import { Body, Query } from '../schemas.ts';
-import { WebhookBody, WebhookParams, WebhookQuery } from '../schemas-webhooks.ts';
+import type { Caller } from '../access.ts';
+import { Body, Query } from '../schemas/refdata.ts';
+import { WebhookBody, WebhookParams, WebhookQuery } from '../schemas/webhooks.ts';
 import { pageOf, type RouteParts, type Routes } from './route.ts';
 
-export function webhookRoutes(routes: Routes, { webhooks }: RouteParts): void {
+export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): void {
   const route = routes('webhooks');
   const one = { what: 'The subscription.', of: 'Subscription', etag: true } as const;
   route('POST /api/v1/admin/webhooks/subscriptions', {
@@ -69,6 +69,10 @@ export function webhookRoutes(routes: Routes, { webhooks }: RouteParts): void {
     handle: ({ caller, params, body, reason, version }) =>
       webhooks.rotateSecret(caller, params.id, body, reason, version),
   });
+}
+
+export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
+  const route = routes('webhooks');
   route('POST /api/v1/admin/webhooks/subscriptions/:id/resend', {
     id: 'resendDeliveries',
     summary: 'Send a subscription’s deliveries of a time again',

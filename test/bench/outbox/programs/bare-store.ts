@@ -1,6 +1,6 @@
 /** better-sqlite3 alone: the rows that a change writes, by prepared statements, with all JSON made beforehand. */
 import { join } from 'node:path';
-import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
+import { hubMigrations } from '../../../../src/hub/migrations.ts';
 import { envelopeOf } from '../../../../src/hub/outbox/event.ts';
 import { beginProgress } from '../../../../src/hub/outbox/transaction.ts';
 import { FAR_FUTURE } from '../../../../src/shared/base/instant.ts';

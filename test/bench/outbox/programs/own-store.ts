@@ -1,6 +1,6 @@
 /** The hub's store and rules in this process, on a file of its own. */
 import { join } from 'node:path';
-import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
+import { hubMigrations } from '../../../../src/hub/migrations.ts';
 import { type ChangeStore, openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
 import { scopes } from '../../../../src/hub/outbox/event.ts';
 import { openRefdataFile, refdataFileName } from '../../../../src/hub/outbox/refdata-file.ts';

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { hubMigrations } from '../../../../src/hub/hub-migrations.ts';
+import { hubMigrations } from '../../../../src/hub/migrations.ts';
 import { openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
 import { openRefdataFile } from '../../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/transaction.ts';

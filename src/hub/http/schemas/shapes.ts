@@ -1,10 +1,23 @@
 /** What shapes of requests and answers are made of. Pure. */
 import { type TObject, type TProperties, Type } from '@sinclair/typebox';
-import { DICTIONARY_NAME, type JsonObject, scopes } from '../outbox/event.ts';
-import { CURSOR, MAX_CURSOR_CHARS } from '../outbox/paging.ts';
-import { CHANGE_REASON } from '../refdata/face.ts';
-import { DEFAULT_PAGE, MAX_CHANGE_REASON_CHARS, MAX_PAGE } from './limits.ts';
-import { validatedByDomain } from './validated-by-domain.ts';
+import { DICTIONARY_NAME, type JsonObject, scopes } from '../../outbox/event.ts';
+import { CURSOR, MAX_CURSOR_CHARS } from '../../outbox/paging.ts';
+import { CHANGE_REASON } from '../../refdata/face.ts';
+import { DEFAULT_PAGE, MAX_CHANGE_REASON_CHARS, MAX_PAGE } from '../limits.ts';
+
+/**
+ * Set on the schema of a value whose limits the room behind the route checks again, together with everything else of the
+ * request: a fault of such a value alone does not end the request before that, so that all faults are reported at once. On
+ * an object: that a field is missing, too.
+ */
+export const validatedByDomain: unique symbol = Symbol('validatedByDomain');
+
+/** Set on the schema of a body that holds a secret: no answer quotes anything of it, also where it cannot be read. */
+export const redacted: unique symbol = Symbol('redacted');
+
+export function isRedacted(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && Object.hasOwn(body, redacted);
+}
 
 /** An object of exactly these fields. */
 export function exact<T extends TProperties>(properties: T, options: object = {}): TObject<T> {
@@ -56,3 +69,6 @@ export const page = {
     }),
   ),
 };
+
+/** As idOf in routes/route.ts reads it. */
+export const ID = '^[0-9]{1,15}$';

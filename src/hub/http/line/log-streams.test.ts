@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LinesideError } from '../../shared/base/errors.ts';
-import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { LogStreams } from './line-streams.ts';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { LogStreams } from './log-streams.ts';
 
 test('a request that was let in before the stop opens no stream after it', () => {
   const clock = new FakeClock();

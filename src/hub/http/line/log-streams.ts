@@ -1,7 +1,7 @@
 /** The streams of the log that are open over HTTP: bounded in number, judged again while they last, ended together at the stop. */
-import type { Clock, Timer } from '../../shared/base/clock.ts';
-import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
-import { LOG_STREAMS, STREAM_JUDGE_MS } from './limits.ts';
+import type { Clock, Timer } from '../../../shared/base/clock.ts';
+import { asLinesideError, LinesideError } from '../../../shared/base/errors.ts';
+import { LOG_STREAMS, STREAM_JUDGE_MS } from '../limits.ts';
 
 /** follow: goes on until either side ends it. page: ends by itself, however slowly it is read. */
 export type StreamKind = keyof typeof LOG_STREAMS;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { lineside } from '../../shared/proto/services.ts';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { lineside } from '../../../shared/proto/services.ts';
 import { LineHistory } from './line-history.ts';
 
 interface Said {

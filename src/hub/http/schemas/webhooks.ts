@@ -1,11 +1,9 @@
 /** The shapes of webhooks: what is asked, what is answered. */
 import { type TSchema, Type } from '@sinclair/typebox';
-import { DICTIONARY_NAME, scopes } from '../outbox/event.ts';
-import { actions, categories, causes, deliveryStates, SUBSCRIPTION_NAME } from '../webhooks/face.ts';
-import { MAX_FILTER_ITEMS } from './limits.ts';
-import { redacted } from './never-quoted.ts';
-import { choice, count, exact, page, reason, time, version } from './shapes.ts';
-import { validatedByDomain } from './validated-by-domain.ts';
+import { DICTIONARY_NAME, scopes } from '../../outbox/event.ts';
+import { actions, categories, causes, deliveryStates, SUBSCRIPTION_NAME } from '../../webhooks/face.ts';
+import { MAX_FILTER_ITEMS } from '../limits.ts';
+import { choice, count, exact, page, reason, redacted, time, validatedByDomain, version } from './shapes.ts';
 
 function filter(items: object, description: string, options: object = {}) {
   return Type.Optional(

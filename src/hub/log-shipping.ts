@@ -5,7 +5,7 @@ import { LinesideError } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import type { Config } from '../shared/config/config.ts';
 import type { LineClient } from '../shared/line-client/line-client.ts';
-import { openUpstreamBroker } from './hub-broker.ts';
+import { openUpstreamBroker } from './brokers.ts';
 import { type Broker, type BrokerState, LARGE_MESSAGE_MS } from './kafka/face.ts';
 import type { Publisher, PublisherStatus } from './outbox/publisher/publisher.ts';
 import { UpstreamAlerts } from './upstream/alerts.ts';

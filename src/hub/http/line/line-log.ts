@@ -3,15 +3,14 @@
  * before is written, and what piles up meanwhile stays in the log on the line's side.
  */
 import type { ServerResponse } from 'node:http';
-import type { Clock } from '../../shared/base/clock.ts';
-import type { LinesideError } from '../../shared/base/errors.ts';
-import { entryClocks } from '../../shared/proto/line-status.ts';
-import type { lineside } from '../../shared/proto/services.ts';
-import { LINE_ANSWER_MS, STREAM_ALIVE_MS, STREAM_PIECE_BYTES } from './limits.ts';
-import type { LineCalls } from './line-calls.ts';
-import { away, failureOf } from './line-errors.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { LinesideError } from '../../../shared/base/errors.ts';
+import { entryClocks } from '../../../shared/proto/line-status.ts';
+import type { lineside } from '../../../shared/proto/services.ts';
+import { LINE_ANSWER_MS, STREAM_ALIVE_MS, STREAM_PIECE_BYTES } from '../limits.ts';
+import { away, failureOf, type LineCalls } from './line-calls.ts';
 import { gapJson, number } from './line-json.ts';
-import type { LogStream } from './line-streams.ts';
+import type { LogStream } from './log-streams.ts';
 
 export const NDJSON = 'application/x-ndjson';
 

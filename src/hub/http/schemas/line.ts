@@ -1,8 +1,8 @@
 /** The shapes of what the routes of the line take and answer. Pure. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
-import { type MessageField, messages } from '../../shared/gen/messages.js';
-import { clockStates, logStates, parities, portStates, stopBits } from '../../shared/proto/line-status.ts';
-import { MAX_LOG_ENTRIES } from './limits.ts';
+import { type MessageField, messages } from '../../../shared/gen/messages.js';
+import { clockStates, logStates, parities, portStates, stopBits } from '../../../shared/proto/line-status.ts';
+import { MAX_LOG_ENTRIES } from '../limits.ts';
 import { choice, count, exact } from './shapes.ts';
 
 /** A number of 32 bits, which is what the protocol carries; the line judges the rest. */

@@ -1,7 +1,7 @@
 /** What went over the line in the last hours, sampled by the hub and kept in its memory only. */
-import { type Clock, pause } from '../../shared/base/clock.ts';
-import { type LineNumbers, statusNumbers } from '../../shared/proto/line-status.ts';
-import type { lineside } from '../../shared/proto/services.ts';
+import { type Clock, pause } from '../../../shared/base/clock.ts';
+import { type LineNumbers, statusNumbers } from '../../../shared/proto/line-status.ts';
+import type { lineside } from '../../../shared/proto/services.ts';
 
 /** Fine enough to see a device that polls once a minute; a call of a millisecond each. */
 const INTERVAL_MS = 10_000;

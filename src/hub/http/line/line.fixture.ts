@@ -1,10 +1,10 @@
 /** The HTTP interface with a line behind it: the real gRPC services over a Unix socket, on a line and a log in memory. */
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { type LogReader, readLog } from '../../../test/e2e/log-stream.ts';
-import { type FakeLine, type FakeLog, startTestServer as startLine } from '../../../test/grpc/fakes.ts';
-import { connectLine } from '../../shared/line-client/line-client.ts';
-import { startTestServer, type TestOptions, type TestServer } from './server.fixture.ts';
+import { type LogReader, readLog } from '../../../../test/e2e/log-stream.ts';
+import { type FakeLine, type FakeLog, startTestServer as startLine } from '../../../../test/grpc/fakes.ts';
+import { connectLine } from '../../../shared/line-client/line-client.ts';
+import { startTestServer, type TestOptions, type TestServer } from '../server.fixture.ts';
 
 export interface LineServer extends TestServer {
   readonly line: FakeLine;

@@ -10,7 +10,7 @@ import { LinesideError } from '../shared/base/errors.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../shared/base/logger.ts';
 import type { Migrations } from '../shared/storage/open.ts';
-import { hubMigrations } from './hub-migrations.ts';
+import { hubMigrations } from './migrations.ts';
 import { author, recordEvent } from './outbox/change-store.fixture.ts';
 import { openChangeStore } from './outbox/change-store.ts';
 import { openRefdataFile } from './outbox/refdata-file.ts';
@@ -129,7 +129,7 @@ test('killed while the tables are made: the next start makes them', async (t) =>
   const never = 'WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n';
   const program = `
     import { openDatabase } from './src/shared/storage/open.ts';
-    import { hubMigrations } from './src/hub/hub-migrations.ts';
+    import { hubMigrations } from './src/hub/migrations.ts';
     const migrations = [...hubMigrations, ${JSON.stringify(never)}];
     openDatabase({ path: ${JSON.stringify(path)}, pageSize: 4096, cacheKib: 16, walLimitBytes: 1 << 20, migrations });`;
   const args = ['--import', 'tsx', '--input-type=module', '-e', program];

@@ -1,28 +1,14 @@
 /** The consumers that webhook subscriptions name, with the scopes that are open to them now: the tokens, and "local". */
 
 import type { TokenReader } from '../shared/auth/token-reader.ts';
+import { scopesOf } from '../shared/auth/tokens.ts';
 import type { Clock, Timer } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
-import { scopesOf } from './http/access.ts';
 import { type Scope, scopes } from './outbox/event.ts';
 
 /** How long a subscription may be served whose token was revoked, besides the second of the reader. */
 const LOOK_EVERY_MS = 2_000;
-
-export interface Consumers {
-  /** undefined: there is no such consumer. */
-  scopesOf(name: string): readonly Scope[] | undefined;
-  /** False until the tokens could be read. */
-  isKnown(): boolean;
-  /** After each look that found another consumer, one less, or other scopes. */
-  onChanged(listener: () => void): void;
-  /** Resolves after the first look. */
-  start(): Promise<void>;
-  /** Resolves when the tokens could be read: before, no consumer is known, and what is planned then would be lost. */
-  readonly known: Promise<void>;
-  stop(): void;
-}
 
 export interface ConsumersOptions {
   readonly tokens: TokenReader;
@@ -30,16 +16,13 @@ export interface ConsumersOptions {
   readonly logger: Logger;
 }
 
-export function createConsumers(options: ConsumersOptions): Consumers {
-  return new TokenConsumers(options);
-}
-
-class TokenConsumers implements Consumers {
+export class Consumers {
   readonly #tokens: TokenReader;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #listeners: (() => void)[] = [];
   readonly #known = Promise.withResolvers<void>();
+  /** Resolves when the tokens could be read: before, no consumer is known, and what is planned then would be lost. */
   readonly known = this.#known.promise;
   #scopes: ReadonlyMap<string, readonly Scope[]> = new Map();
   #timer: Timer | undefined;
@@ -52,18 +35,22 @@ class TokenConsumers implements Consumers {
     this.#logger = logger;
   }
 
+  /** undefined: there is no such consumer. */
   scopesOf(name: string): readonly Scope[] | undefined {
     return name === 'local' ? scopes : this.#scopes.get(name);
   }
 
+  /** False until the tokens could be read. */
   isKnown(): boolean {
     return this.#isKnown;
   }
 
+  /** After each look that found another consumer, one less, or other scopes. */
   onChanged(listener: () => void): void {
     this.#listeners.push(listener);
   }
 
+  /** Resolves after the first look. */
   async start(): Promise<void> {
     await this.#look();
     if (!this.#isStopped) this.#timer = this.#clock.timer(LOOK_EVERY_MS, () => void this.start());

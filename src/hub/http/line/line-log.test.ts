@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { type LogReader, lines } from '../../../test/e2e/log-stream.ts';
-import { RX, TX } from '../../line/log/entry.ts';
-import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
-import { LinesideError } from '../../shared/base/errors.ts';
-import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { silentLogger } from '../../shared/base/logger.ts';
-import { until, within } from '../../shared/base/wait.fixture.ts';
-import { lineside } from '../../shared/proto/services.ts';
+import { type LogReader, lines } from '../../../../test/e2e/log-stream.ts';
+import { RX, TX } from '../../../line/log/entry.ts';
+import { addToken, revokeToken } from '../../../shared/auth/token-changes.ts';
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../../shared/base/logger.ts';
+import { until, within } from '../../../shared/base/wait.fixture.ts';
+import { lineside } from '../../../shared/proto/services.ts';
 import {
   LOG_STREAMS,
   MAX_LOG_ENTRIES,
@@ -17,7 +17,7 @@ import {
   STREAM_ALIVE_MS,
   STREAM_JUDGE_MS,
   STREAM_PIECE_BYTES,
-} from './limits.ts';
+} from '../limits.ts';
 import { startWithLine } from './line.fixture.ts';
 import { batchLines } from './line-log.ts';
 

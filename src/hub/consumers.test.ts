@@ -8,7 +8,7 @@ import { TokenReader } from '../shared/auth/token-reader.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { type Logger, silentLogger } from '../shared/base/logger.ts';
 import { until } from '../shared/base/wait.fixture.ts';
-import { createConsumers } from './hub-consumers.ts';
+import { Consumers } from './consumers.ts';
 
 const at = new Date('2026-01-02T03:04:05Z');
 
@@ -17,7 +17,7 @@ function consumersOn(t: TestContext, logger: Logger = silentLogger) {
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const file = join(dir, 'tokens.json');
   const clock = new FakeClock();
-  const consumers = createConsumers({ tokens: new TokenReader(file, clock, logger), clock, logger });
+  const consumers = new Consumers({ tokens: new TokenReader(file, clock, logger), clock, logger });
   let changes = 0;
   consumers.onChanged(() => {
     changes += 1;

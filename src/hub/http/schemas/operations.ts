@@ -1,0 +1,135 @@
+/** The shapes of operations: the outbox, dead letters, the audit, alerts, the machine. Pure. */
+import { Type } from '@sinclair/typebox';
+import type { JsonObject } from '../../outbox/event.ts';
+import { businessKey } from './refdata.ts';
+import { choice, count, dictionaryName, exact, ID, jsonObject, page, scope, time } from './shapes.ts';
+
+export const AuditQuery = exact({
+  action: Type.Optional(Type.String({ description: 'Only records of this action.', examples: ['outbox.dlq'] })),
+  ...page,
+});
+
+export const DeadLetterParams = exact({
+  id: Type.String({ pattern: ID, description: 'id of the dead letter.', examples: ['17'] }),
+});
+
+const figure = (description: string) =>
+  Type.Unsafe<number | null>({ type: ['number', 'null'], description: `${description} null: it cannot be told.` });
+const told = (description: string) =>
+  choice(['yes', 'no', 'unknown'], `${description} unknown: the kernel does not tell, which is not "no".`);
+
+export const operationComponents = {
+  OutboxStatus: exact({
+    waiting: count('Rows that the broker has still to acknowledge.'),
+    oldest: Type.Optional(
+      exact({ id: Type.Integer(), txTime: time('Of its transaction.'), ageSeconds: Type.Number() }),
+    ),
+    inFlight: count('Rows on their way.'),
+    inFlightBytes: count('Their bytes.'),
+    publishedTotal: count('Acknowledged since the start.'),
+    refusedTotal: count('Refusals by a broker that was reached, since the start.'),
+    unreachedTotal: count('Sendings that reached no broker, since the start.'),
+    prunedTotal: count(
+      'Oldest events removed unpublished, since the start: no broker, and outbox.max_bytes was reached.',
+    ),
+    deadLetters: count('Rows that cannot be published.'),
+    blockedKeys: Type.Array(
+      exact({
+        topic: Type.String(),
+        key: Type.String({ description: '<dictionary>:<businessKey>' }),
+        outboxId: Type.Integer(),
+        attempts: count('Refusals of its first row.'),
+        reason: Type.String(),
+        nextAttemptInSeconds: Type.Number(),
+      }),
+      { description: 'At most 100.' },
+    ),
+    blockedKeyCount: count('Of all.'),
+    broker: exact({
+      configured: Type.Boolean({ description: 'false: kafka.bootstrap is empty, rows wait.' }),
+      connected: Type.Boolean(),
+      reason: Type.String(),
+      forSeconds: Type.Number(),
+      producersReplaced: count('Times since the start that the client was recreated after a fatal error.'),
+      topics: Type.Array(
+        exact({
+          name: Type.String(),
+          partitions: count('0: not there, or not known yet.'),
+          lacks: Type.Array(Type.String()),
+        }),
+      ),
+    }),
+  }),
+  DeadLetter: exact({
+    id: Type.Integer(),
+    diedAt: time('When it was given up.'),
+    attempts: count('Refusals.'),
+    reason: Type.String(),
+    topic: Type.String(),
+    scope,
+    dictionary: dictionaryName,
+    businessKey,
+    action: choice(['created', 'updated', 'closed'], 'What the change was.'),
+    txTime: time('Of the change.'),
+    envelope: Type.Unsafe<JsonObject | null>({
+      type: ['object', 'null'],
+      description: 'The event as it would have been sent; null where its scope is not open to the caller.',
+    }),
+  }),
+  AuditRecord: exact({
+    id: Type.Integer(),
+    at: time('When.'),
+    actor: Type.String(),
+    action: Type.String({ examples: ['outbox.dlq'] }),
+    subject: Type.String(),
+    details: jsonObject('What belongs to the action.'),
+  }),
+  Alert: exact({
+    name: Type.String({ examples: ['RefdataOutboxLagHigh'] }),
+    severity: choice(['info', 'warning', 'critical'], 'How bad it is.'),
+    forSeconds: Type.Number(),
+    summary: Type.String(),
+    value: Type.Number(),
+  }),
+  Health: exact({ status: Type.Literal('ok'), version: Type.String() }),
+  HostFacts: exact({
+    bootId: Type.String({ description: 'Of this boot of the machine.' }),
+    uptimeSeconds: count('Since the machine was switched on.'),
+    ageSeconds: count('Of what was measured.'),
+    temperatureCelsius: figure('Of the processor.'),
+    throttled: told('The processor is slowed down now, by heat or for want of voltage.'),
+    underVoltage: told('The supply voltage is too low now.'),
+    memory: exact({ totalBytes: figure('All there is.'), availableBytes: figure('Without swapping.') }),
+    load: exact({
+      averages: Type.Array(Type.Number(), { description: 'Runnable threads over 1, 5 and 15 minutes.' }),
+      processors: count('Processors.'),
+      usedPercent: figure('Of all processors, over the last half minute.'),
+    }),
+    disk: exact({
+      totalBytes: figure("Of the file system of the hub's data."),
+      freeBytes: figure('Free on it.'),
+      writtenBytes: figure('To the whole card since the machine was switched on.'),
+      writtenBytesEver: figure('To the file system since it was made (ext4).'),
+      lifeUsedPercent: figure('Of the life time of the card at most; eMMC tells in steps of ten, SD cards do not.'),
+      reserve: choice(['normal', 'warning', 'urgent', 'unknown'], 'Spare blocks of the card.'),
+    }),
+    clock: choice(['synced', 'unsynced', 'unknown'], 'Whether time sync has set the clock in this boot.'),
+    boots: exact({
+      count: figure('Boots in which the hub ran on these data.'),
+      powerLosses: figure('Of them, those before which it had not been stopped.'),
+      afterPowerLoss: Type.Boolean({ description: 'This boot is one of them.' }),
+    }),
+    slot: Type.Unsafe<{ name: string; trying: boolean; dataLost: boolean; updateFailed: boolean } | null>({
+      type: ['object', 'null'],
+      required: ['name', 'trying', 'dataLost', 'updateFailed'],
+      additionalProperties: false,
+      properties: {
+        name: { type: 'string', description: 'Which of the two systems runs.' },
+        trying: { type: 'boolean', description: 'Not yet known to work: the next boot goes back to the other one.' },
+        dataLost: { type: 'boolean', description: 'The data partition could not be mounted: all is in memory only.' },
+        updateFailed: { type: 'boolean', description: 'An update did not become healthy, and the box went back.' },
+      },
+      description: 'Of the appliance image; null: this is none.',
+    }),
+  }),
+} as const;
