@@ -21,12 +21,12 @@ test('the machine is shown to admins and on the Unix socket, as it is', async (t
   );
 });
 
-test("the machine's alerts stand among the others, news too", async (t) => {
-  const { ask, host } = await startTestServer(t);
+test('alerts of the outbox, of webhooks and of the machine are listed together, news too', async (t) => {
+  const { ask, host, outbox, webhooks } = await startTestServer(t);
   host.standing = [{ name: 'HostPowerLoss', severity: 'info', forSeconds: 5, summary: 'power was lost', value: 2 }];
-  const { items } = (await ask('GET', '/api/v1/alerts')).json as { items: { name: string; severity: string }[] };
-  assert.deepEqual(items.at(-1), host.standing[0]);
-  assert.ok(items.length > 1);
+  const items = [...outbox.standing, ...webhooks.standing, ...host.standing];
+  assert.equal(items.length, 3);
+  assert.deepEqual((await ask('GET', '/api/v1/alerts')).json, { items, nextCursor: null });
 });
 
 test('metrics of the machine: a number for what is known, no series for what cannot be told', async (t) => {

@@ -98,7 +98,7 @@ export const LOG_STREAMS = {
 /** A stream that says nothing for longer than this, and the line's answer, is broken: its reader may count on it. */
 export const STREAM_ALIVE_MS = 2_000;
 /** How long a revoked token may go on reading, besides the second of the tokens' reader. */
-export const STREAM_JUDGE_MS = 8_000;
+export const STREAM_REAUTHENTICATE_MS = 8_000;
 /**
  * A reader of the log that takes nothing for so long is gone. The kernel asks for more only when a third of its buffer is
  * free: of 200 KB on a link of 9,600 bit/s that is after a minute.

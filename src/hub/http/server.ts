@@ -8,13 +8,7 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { once } from '../../shared/base/once.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
-import type { HostAdmin } from '../../shared/host/host-facts.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
-import type { WatchAdmin } from '../health/face.ts';
-import type { OutboxAdmin } from '../outbox/admin.ts';
-import type { Refdata } from '../refdata/refdata.ts';
-import type { UpstreamAdmin } from '../upstream/face.ts';
-import type { WebhookAdmin } from '../webhooks/face.ts';
 import { authenticatorBy } from './access.ts';
 import { buildApp, stopping } from './app.ts';
 import { BodyBudget } from './bodies.ts';
@@ -26,31 +20,21 @@ import { LogStreams } from './line/log-streams.ts';
 import { type Listener, listen, type Tls, tlsOf } from './listener.ts';
 import type { HttpFigures, StorageFigures } from './metrics/hub-metrics.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
-import type { RouteParts } from './routes/route.ts';
+import type { HubParts, RouteParts } from './routes/route.ts';
 
-export interface HttpParts {
+export interface HttpParts extends HubParts {
   readonly config: Config;
-  readonly refdata: Refdata;
-  readonly outbox: OutboxAdmin;
-  readonly webhooks: WebhookAdmin;
-  readonly host: HostAdmin;
   /** Whose it is closes it, after stop(). undefined: there is none to ask. */
   readonly line: LineClient | undefined;
   /** The directory of the console's files. */
   readonly consoleDir: string;
-  readonly clock: Clock;
   readonly logger: Logger;
-  readonly version: string;
   /** Of auth.tokens_file; default: one of its own. */
   readonly tokens?: TokenReader;
   /** Why the hub cannot do its work now (a damaged store), for /readyz; undefined: it can. */
   readonly trouble?: () => LinesideError | undefined;
   /** Sizes of refdata.db for /metrics. */
   readonly storage?: () => StorageFigures | undefined;
-  /** The line and the certificates, for /metrics and the alerts. */
-  readonly watch?: WatchAdmin;
-  /** How the serial log goes to the central side; undefined: it does not. */
-  readonly upstream?: UpstreamAdmin;
 }
 
 export interface HttpServer {
@@ -65,7 +49,7 @@ export interface HttpServer {
 
 /** CONFIG_INVALID: no address, or not the Unix socket, can be listened on. */
 export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
-  const { config, clock, logger, outbox, webhooks, trouble } = parts;
+  const { config, clock, logger, trouble } = parts;
   let isStopping = false;
   const tokens = parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger);
   const local = new WeakSet<object>();
@@ -81,16 +65,9 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const consoleParts = partsOfConsole(parts, tokens, refusals, (request) => local.has(request));
   const { streams, history } = consoleParts;
   const routeParts: RouteParts = {
-    refdata: parts.refdata,
-    outbox,
-    webhooks,
-    host: parts.host,
+    ...parts,
     ...consoleParts,
-    watch: parts.watch,
-    upstream: parts.upstream,
     metrics,
-    clock,
-    version: parts.version,
     maxImportBytes: config.http.maxImportBytes,
     trouble: () => (isStopping ? stopping() : trouble?.()),
     openapi: once(async () => {
@@ -157,7 +134,7 @@ async function started(
   };
 }
 
-/** The line, its log and the console, and who is judged again while a stream of them lasts. */
+/** The line, its log and the console, and the authenticator, asked again while a stream of them lasts. */
 function partsOfConsole(
   { line: client, consoleDir, clock }: HttpParts,
   tokens: TokenReader,

@@ -15,8 +15,8 @@ import {
   MAX_LOG_ENTRIES,
   SLOW_STALLED_MS,
   STREAM_ALIVE_MS,
-  STREAM_JUDGE_MS,
   STREAM_PIECE_BYTES,
+  STREAM_REAUTHENTICATE_MS,
 } from '../limits.ts';
 import { startWithLine } from './line.fixture.ts';
 import { batchLines } from './line-log.ts';
@@ -234,7 +234,7 @@ describe('a follower of the log', () => {
     await until('both are read', () => log.readers === 2);
     revokeToken(join(dir, 'tokens.json'), 'viewer');
     await until('its stream ends', () => {
-      clock.advance(STREAM_JUDGE_MS);
+      clock.advance(STREAM_REAUTHENTICATE_MS);
       return reader.hasEnded();
     });
     assert.deepEqual([reader.lines.at(-1)?.type, reader.lines.at(-1)?.code], ['end', 'UNAUTHENTICATED']);

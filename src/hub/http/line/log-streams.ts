@@ -1,7 +1,7 @@
-/** The streams of the log that are open over HTTP: bounded in number, judged again while they last, ended together at the stop. */
+/** The streams of the log that are open over HTTP: bounded in number, authenticated again while they last, ended together at the stop. */
 import type { Clock, Timer } from '../../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../../shared/base/errors.ts';
-import { LOG_STREAMS, STREAM_JUDGE_MS } from '../limits.ts';
+import { LOG_STREAMS, STREAM_REAUTHENTICATE_MS } from '../limits.ts';
 
 /** follow: goes on until either side ends it. page: ends by itself, however slowly it is read. */
 export type StreamKind = keyof typeof LOG_STREAMS;
@@ -91,7 +91,7 @@ class OpenStream implements LogStream {
     this.request = request;
     this.#clock = clock;
     this.#events = events;
-    this.#timer = this.#judgeLater();
+    this.#timer = this.#reauthenticateLater();
   }
 
   get signal(): AbortSignal {
@@ -118,11 +118,11 @@ class OpenStream implements LogStream {
     this.#over.abort();
   }
 
-  #judgeLater(): Timer {
-    return this.#clock.timer(STREAM_JUDGE_MS, () => {
+  #reauthenticateLater(): Timer {
+    return this.#clock.timer(STREAM_REAUTHENTICATE_MS, () => {
       this.request.authenticate().then(
         () => {
-          if (!this.#over.signal.aborted) this.#timer = this.#judgeLater();
+          if (!this.#over.signal.aborted) this.#timer = this.#reauthenticateLater();
         },
         (error: unknown) => {
           if (this.#over.signal.aborted) return;

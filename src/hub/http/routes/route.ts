@@ -43,23 +43,28 @@ export type App = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-/** What the routes work with. */
-export interface RouteParts {
+/** The parts of the hub that the HTTP interface shows. */
+export interface HubParts {
   readonly refdata: Refdata;
   readonly outbox: OutboxAdmin;
   readonly webhooks: WebhookAdmin;
   readonly host: HostAdmin;
   /** undefined: nothing is known of the line and of certificates. */
-  readonly watch: WatchAdmin | undefined;
-  readonly upstream: UpstreamAdmin | undefined;
+  readonly watch?: WatchAdmin | undefined;
+  /** How the serial log is sent to the central side; undefined: it is not. */
+  readonly upstream?: UpstreamAdmin | undefined;
+  readonly clock: Clock;
+  readonly version: string;
+}
+
+/** What the routes work with. */
+export interface RouteParts extends HubParts {
   readonly line: LineCalls;
   readonly history: Pick<LineHistory, 'samples'>;
   readonly streams: LogStreams;
   readonly console: ConsoleFiles;
   readonly authenticate: Authenticator;
   readonly metrics: Metrics;
-  readonly clock: Clock;
-  readonly version: string;
   readonly maxImportBytes: number;
   /** Why the service cannot work now; undefined: it can. */
   readonly trouble: () => LinesideError | undefined;

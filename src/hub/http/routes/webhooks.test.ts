@@ -372,10 +372,3 @@ it('how webhooks stand is shown, each cause of an attempt by its name', async (t
   const { json } = await ask('GET', `${hooks}/status`);
   assert.deepEqual(json, { ...webhooks.now, attemptsTotal: { accepted, ...failed } });
 });
-
-it('alerts of the outbox and of webhooks are listed together', async (t) => {
-  const { ask, outbox, webhooks } = await startTestServer(t);
-  const listed = (await ask('GET', '/api/v1/alerts')).json;
-  assert.deepEqual(listed, { items: [...outbox.standing, ...webhooks.standing], nextCursor: null });
-  assert.equal((listed.items as unknown[]).length, 2);
-});
