@@ -260,7 +260,7 @@ number = 5
     /^setup\.toml:15: token\[0\]\.roles: no such role: "boss"/,
     /^setup\.toml:16: token\[0\]\.token: must be "lsd_"/,
     /^setup\.toml:18: secrets\.tls\.key: is the key/,
-    /^setup\.toml:19: secrets\.number: must be a text/,
+    /^setup\.toml:19: secrets\.number: must be a string/,
     /^setup\.toml:20: extra: no such section/,
     /^lineside\.toml:2: log\.commit_ms: /,
     /^lineside\.toml:4: kafka\.password_file: the box has no secret "nothing"/,
