@@ -10,7 +10,7 @@ import { listTokens, roles } from './shared/auth/tokens.ts';
 import { systemClock } from './shared/base/clock.ts';
 import { LinesideError } from './shared/base/errors.ts';
 import { type Config, configSchema } from './shared/config/config.ts';
-import { describeConfig, describeCredentials, load, look } from './shared/config/load.ts';
+import { describeConfig, describeCredentials, load, loadTolerant } from './shared/config/load.ts';
 
 type Warn = (warning: string) => void;
 
@@ -26,7 +26,7 @@ export function localHttpSocket(configFile: string | undefined, warn: Warn): str
 
 function firstSocket(section: 'grpc' | 'http', configFile: string | undefined, warn: Warn): string {
   const key = `${section}.listen`;
-  const config = lookAt(configFile, [key, 'data.runtime_dir'], warn);
+  const config = configFor(configFile, [key, 'data.runtime_dir'], warn);
   const unix = config[section].listen.find((address) => address.kind === 'unix');
   if (unix === undefined)
     throw new LinesideError('CONFIG_INVALID', `${key} names no Unix socket`, { hint: 'use --host or --socket' });
@@ -34,8 +34,8 @@ function firstSocket(section: 'grpc' | 'http', configFile: string | undefined, w
 }
 
 /** The configuration for a command that needs some keys; faults of other keys are reported and do not stop it. */
-function lookAt(configFile: string | undefined, needed: readonly string[], warn: Warn): Config {
-  const { config, warning } = look(configFile, process.env, needed);
+function configFor(configFile: string | undefined, needed: readonly string[], warn: Warn): Config {
+  const { config, warning } = loadTolerant(configFile, process.env, needed);
   if (warning !== '') warn(warning);
   return config;
 }
@@ -56,8 +56,8 @@ export function addLocalCommands(program: Command, shell: LocalShell): void {
 /** Migrations and identities of the databases, for a restore; loaded by that command alone. */
 async function databases(): ReturnType<LoadDatabases> {
   const [{ migrations }, { renewLogIdentity }, { hubMigrations }, { renewStoreId }] = await Promise.all([
-    import('./line/log/schema.ts'),
-    import('./line/log/new-identity.ts'),
+    import('./line/log/store/schema.ts'),
+    import('./line/log/store/tables.ts'),
     import('./hub/migrations.ts'),
     import('./hub/outbox/transaction.ts'),
   ]);
@@ -99,7 +99,7 @@ function addConfigCommands(program: Command, { io, warn }: LocalShell): void {
 function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
   const token = program.command('token').description('bearer tokens for access from the network');
   const tokensFile = (options: { config?: string }): string =>
-    lookAt(options.config, ['auth.tokens_file'], warn).auth.tokensFile;
+    configFor(options.config, ['auth.tokens_file'], warn).auth.tokensFile;
   const withConfig = (command: Command): Command =>
     command.option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)');
   const collect = (role: string, before: string[]): string[] => [...before, role];

@@ -10,7 +10,6 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { LinesideError } from '../shared/base/errors.ts';
 
 const blockBytes = 512;
-/** Two blocks of zeros. */
 export const tarEndBytes = 2 * blockBytes;
 /** 11 octal digits. */
 const fileLimitBytes = 8 * 1024 ** 3 - 1;
@@ -104,7 +103,6 @@ export function* tarEntryPieces(entry: TarEntry, content: Iterable<Buffer>): Gen
   yield Buffer.alloc(tarPadding(entry.bytes));
 }
 
-/** The bytes of an archive. */
 export function* tarPieces(
   entries: readonly (TarEntry & { readonly content: () => Iterable<Buffer> })[],
 ): Generator<Buffer, void, void> {
@@ -158,7 +156,6 @@ export class Cursor {
     return piece;
   }
 
-  /** `bytes` from here, in pieces. */
   *pieces(bytes: number): Generator<Buffer, void, void> {
     for (let left = bytes; left > 0; ) {
       const piece = this.take(left);

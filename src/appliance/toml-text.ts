@@ -15,7 +15,7 @@ export function parseToml(text: string): Table {
 }
 
 /** "token[0].name" */
-export function writtenPath(path: TomlPath): string {
+function writtenPath(path: TomlPath): string {
   return path.map((part, i) => (typeof part === 'number' ? `[${part}]` : i === 0 ? part : `.${part}`)).join('');
 }
 

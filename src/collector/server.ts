@@ -64,12 +64,10 @@ export async function startCollector(
   const refused = new AuthFailureLog(clock, logger);
   // Its own, so that strangers at the door do not hide what is wrong with a box.
   const notTaken = new AuthFailureLog(clock, logger);
-  const authenticate =
-    options.tokens === ''
-      ? undefined
-      : authenticatorBy(
-          new TokenWatch({ file: options.tokens, clock, logger, parse: parseDeviceTokens, mayBeMissing: false }),
-        );
+  const { tokens: file } = options;
+  const tokens = new TokenWatch({ file, clock, logger, parse: parseDeviceTokens, mayBeMissing: false });
+  const authenticate: Authenticator | undefined =
+    file === '' ? undefined : (authorization) => tokens.authenticate(authorization);
   const server = new Server({ ...serverOptions, interceptors: [createAuthInterceptor(authenticate, refused)] });
   const sharedIds = new SharedIds(clock, logger);
   server.addService(
@@ -133,18 +131,6 @@ async function socketServer({ tlsCert, tlsKey }: CollectorOptions): Promise<Sock
     handshakeTimeout: MAX_HANDSHAKE_MS,
     noDelay: true,
   });
-}
-
-function authenticatorBy(tokens: TokenWatch<string>): Authenticator {
-  return async (authorization) => {
-    const token = /^bearer +(\S+)$/i.exec(authorization[0] ?? '')?.[1];
-    if (authorization.length !== 1 || token === undefined) {
-      throw new LinesideError('UNAUTHENTICATED', 'the authorization metadata is not "Bearer TOKEN"');
-    }
-    const owner = await tokens.find(token);
-    if (owner === undefined) throw new LinesideError('UNAUTHENTICATED', 'no such token, or it was revoked');
-    return owner;
-  };
 }
 
 interface Listener {

@@ -37,7 +37,7 @@ export const collectorDefinition = {
   },
 } as const;
 
-export interface ServiceParts {
+export interface ServiceContext {
   readonly store: Store;
   readonly pushes: Pushes;
   readonly clock: Clock;
@@ -53,7 +53,7 @@ type Answer<T> = sendUnaryData<T>;
 type PositionCall = ServerUnaryCall<lineside.v1.PositionRequest, lineside.v1.Position.$Properties>;
 type PushCall = ServerReadableStream<Received, lineside.v1.PushResult.$Properties>;
 
-export function collectorService(parts: ServiceParts) {
+export function collectorService(parts: ServiceContext) {
   const { store, logger, refused, sharedIds } = parts;
   const refusal = (path: string, call: PositionCall | PushCall, error: unknown): Outcome => {
     const outcome = statusOf(error, logger);
@@ -97,14 +97,14 @@ const noted: ReadonlySet<status> = new Set([
 
 /** One call of Push. */
 class Push {
-  readonly #parts: ServiceParts;
+  readonly #parts: ServiceContext;
   readonly #call: PushCall;
   /** Device and log of what was stored. */
   readonly #touched = new Map<string, { readonly deviceId: string; readonly logId: string }>();
   #deviceId = '';
   #logId = '';
 
-  constructor(parts: ServiceParts, call: PushCall) {
+  constructor(parts: ServiceContext, call: PushCall) {
     this.#parts = parts;
     this.#call = call;
   }

@@ -17,7 +17,7 @@ export type FeedState =
   /** Trying again would not help. */
   | { readonly is: 'refused'; readonly problem: Problem };
 
-export interface FeedWays {
+export interface FeedOptions {
   /** The text of the answer as it comes. Rejects with a ProblemError where there is none. */
   open(query: string, signal: AbortSignal): Promise<AsyncIterable<string>>;
   /** The first entry that is stored. */
@@ -45,7 +45,7 @@ const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 10_000;
 
 export class LogFeed {
-  readonly #ways: FeedWays;
+  readonly #o: FeedOptions;
   #stop: AbortController | undefined;
   #logId = '';
   #afterId = 0;
@@ -54,8 +54,8 @@ export class LogFeed {
   /** Where entries were missing last: when that did not change anything, the newest entries are shown. */
   #lostAt = -1;
 
-  constructor(ways: FeedWays) {
-    this.#ways = ways;
+  constructor(options: FeedOptions) {
+    this.#o = options;
   }
 
   /** Up to where the log has been read. */
@@ -74,7 +74,7 @@ export class LogFeed {
   startAtNewest(): void {
     this.pause();
     this.#forget();
-    this.#ways.onReset('jump');
+    this.#o.onReset('jump');
     this.start();
   }
 
@@ -89,12 +89,12 @@ export class LogFeed {
   pause(): void {
     this.#stop?.abort();
     this.#stop = undefined;
-    this.#ways.onState({ is: 'paused' });
+    this.#o.onState({ is: 'paused' });
   }
 
   async #run(signal: AbortSignal): Promise<void> {
     for (let attempt = 0; !signal.aborted; attempt += 1) {
-      this.#ways.onState({ is: 'connecting' });
+      this.#o.onState({ is: 'connecting' });
       let problem: Problem;
       try {
         const took = await this.#read(signal);
@@ -107,11 +107,11 @@ export class LogFeed {
       if (problem.code === 'LOG_LOST' && (await this.#goRound(signal))) continue;
       if (isFinal(problem)) {
         this.#stop = undefined;
-        this.#ways.onState({ is: 'refused', problem });
+        this.#o.onState({ is: 'refused', problem });
         return;
       }
       const delayMs = backoffMs(attempt, FIRST_RETRY_MS, LONGEST_RETRY_MS);
-      this.#ways.onState({ is: 'waiting', problem });
+      this.#o.onState({ is: 'waiting', problem });
       await this.#wait(delayMs, signal);
     }
   }
@@ -123,7 +123,7 @@ export class LogFeed {
   async #goRound(signal: AbortSignal): Promise<boolean> {
     let first: number;
     try {
-      first = await this.#ways.firstStoredId(signal);
+      first = await this.#o.firstStoredId(signal);
     } catch {
       return false;
     }
@@ -132,10 +132,10 @@ export class LogFeed {
     if (to >= from) {
       this.#afterId = to;
       const reason = 'removed from the log before they were shown here';
-      this.#ways.onRows([{ kind: 'gap', id: to, firstId: from, entries: to - from + 1, reason }]);
+      this.#o.onRows([{ kind: 'gap', id: to, firstId: from, entries: to - from + 1, reason }]);
     } else if (this.#lostAt === this.#afterId) {
       this.#forget();
-      this.#ways.onReset('lost');
+      this.#o.onReset('lost');
     }
     this.#lostAt = this.#afterId;
     return true;
@@ -145,7 +145,7 @@ export class LogFeed {
   async #read(outer: AbortSignal): Promise<{ any: boolean; problem: Problem }> {
     const own = new AbortController();
     const signal = AbortSignal.any([outer, own.signal]);
-    const watch = new Watch(this.#ways, () => own.abort());
+    const watch = new Watch(this.#o, () => own.abort());
     let problem = lost('the connection ended');
     let any = false;
     try {
@@ -154,10 +154,10 @@ export class LogFeed {
       watch.heard();
       const from = this.#begun ? `after=${this.#afterId}` : `last=${FIRST_ENTRIES}`;
       let standing = false;
-      for await (const text of await this.#ways.open(`${from}&follow=true`, signal)) {
+      for await (const text of await this.#o.open(`${from}&follow=true`, signal)) {
         if (outer.aborted) break;
         watch.heard();
-        if (!standing) this.#ways.onState({ is: 'live' });
+        if (!standing) this.#o.onState({ is: 'live' });
         standing = true;
         const messages = splitter.push(text).flatMap((line) => messageOf(line) ?? []);
         any ||= messages.some(isProgress);
@@ -186,11 +186,11 @@ export class LogFeed {
         this.#afterId = message.row.id;
       } else if (message.type === 'position') this.#afterId = Math.max(this.#afterId, message.nextAfterId);
       else if (message.type === 'end') {
-        this.#ways.onRows(rows);
+        this.#o.onRows(rows);
         return { ...lost(message.message), code: message.code };
       }
     }
-    if (rows.length > 0) this.#ways.onRows(rows);
+    if (rows.length > 0) this.#o.onRows(rows);
     return undefined;
   }
 
@@ -201,7 +201,7 @@ export class LogFeed {
     this.#logId = logId;
     if (replaced || (resumed && headId - this.#afterId > MAX_BEHIND)) {
       this.#forget();
-      this.#ways.onReset(replaced ? 'replaced' : 'behind');
+      this.#o.onReset(replaced ? 'replaced' : 'behind');
       // This answer was requested by an id of the other log, or of long ago.
       if (resumed)
         throw new ProblemError(lost(replaced ? 'the log of the box was replaced by a new one' : 'much was missed'));
@@ -217,7 +217,7 @@ export class LogFeed {
 
   async #wait(ms: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const callOff = this.#ways.after(ms, resolve);
+    const callOff = this.#o.after(ms, resolve);
     signal.addEventListener('abort', () => resolve(), { once: true });
     await promise;
     callOff();
@@ -226,24 +226,24 @@ export class LogFeed {
 
 /** Says when nothing has been heard for too long. */
 class Watch {
-  readonly #ways: FeedWays;
+  readonly #o: FeedOptions;
   readonly #giveUp: () => void;
   #callOff = (): void => {};
   #stale = false;
 
-  constructor(ways: FeedWays, giveUp: () => void) {
-    this.#ways = ways;
+  constructor(options: FeedOptions, giveUp: () => void) {
+    this.#o = options;
     this.#giveUp = giveUp;
   }
 
   heard(): void {
     this.end();
-    if (this.#stale) this.#ways.onState({ is: 'live' });
+    if (this.#stale) this.#o.onState({ is: 'live' });
     this.#stale = false;
-    this.#callOff = this.#ways.after(STALE_AFTER_MS, () => {
+    this.#callOff = this.#o.after(STALE_AFTER_MS, () => {
       this.#stale = true;
-      this.#ways.onState({ is: 'stale' });
-      this.#callOff = this.#ways.after(DEAD_AFTER_MS - STALE_AFTER_MS, this.#giveUp);
+      this.#o.onState({ is: 'stale' });
+      this.#callOff = this.#o.after(DEAD_AFTER_MS - STALE_AFTER_MS, this.#giveUp);
     });
   }
 

@@ -4,7 +4,7 @@
  */
 import { type Row, RowBuffer } from './rows.ts';
 
-export interface OlderWays {
+export interface OlderOptions {
   /** The first rows after an id, in the order of the log, of at most so many entries; `take` gets them as they come. */
   readonly read: (after: number, limit: number, take: (rows: readonly Row[]) => void) => Promise<void>;
 }
@@ -15,29 +15,34 @@ const OLDER_ENTRIES = 500;
 const OLDER_BYTES = 4 * 1024 * 1024;
 
 /** None: `firstId` is the first there is. `firstStored`: retention has removed what was before it. */
-export async function olderRows(ways: OlderWays, firstId: number, firstStored: number): Promise<readonly Row[]> {
+export async function olderRows(options: OlderOptions, firstId: number, firstStored: number): Promise<readonly Row[]> {
   // Asked for an entry that retention has removed, the box refuses the whole page.
   const floor = Math.max(0, firstStored - 1);
-  const rows = await rowsBefore(ways, firstId, firstId, floor);
+  const rows = await rowsBefore(options, firstId, firstId, floor);
   if (rows.length > 0) return rows;
-  const end = await endOfHole(ways, firstId, floor);
-  return end === undefined ? [] : rowsBefore(ways, end, firstId, floor);
+  const end = await endOfHole(options, firstId, floor);
+  return end === undefined ? [] : rowsBefore(options, end, firstId, floor);
 }
 
 /** Nothing is known to be between `before` and `firstId`. */
-async function rowsBefore(ways: OlderWays, before: number, firstId: number, floor: number): Promise<readonly Row[]> {
+async function rowsBefore(
+  options: OlderOptions,
+  before: number,
+  firstId: number,
+  floor: number,
+): Promise<readonly Row[]> {
   const after = Math.max(floor, before - OLDER_ENTRIES - 1);
   if (after >= before - 1) return [];
   const kept = new RowBuffer(2 * OLDER_ENTRIES, OLDER_BYTES);
-  await ways.read(after, OLDER_ENTRIES, (rows) => kept.append(rows.filter(({ id }) => id < firstId)));
+  await options.read(after, OLDER_ENTRIES, (rows) => kept.append(rows.filter(({ id }) => id < firstId)));
   return kept.rows;
 }
 
 /** An id that the last row before `firstId` is less than a page before; undefined: there is none. */
-async function endOfHole(ways: OlderWays, firstId: number, floor: number): Promise<number | undefined> {
+async function endOfHole(options: OlderOptions, firstId: number, floor: number): Promise<number | undefined> {
   const next = async (after: number): Promise<number | undefined> => {
     let found: number | undefined;
-    await ways.read(after, 1, ([row]) => {
+    await options.read(after, 1, ([row]) => {
       found ??= row?.id;
     });
     return found !== undefined && found < firstId ? found : undefined;

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
-import { createInventory } from '../line/port/inventory.ts';
+import { Inventory, type Port } from '../line/port/inventory.ts';
 import { parseTokens, type StoredToken } from '../shared/auth/tokens.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
@@ -27,7 +27,6 @@ export const machineRoots = {
   run: '/run',
 };
 
-/** The configuration as it was found. */
 export interface ConfigFile {
   readonly file: string;
   /** 'defaults': there is no file where the usual one would be, which is none to complain about. */
@@ -60,7 +59,6 @@ export interface CheckContext {
   readonly tokens: Tokens;
 }
 
-/** A check with the configuration known. */
 export type ConfiguredContext = CheckContext & { readonly config: Config };
 
 /** One check, declared beside what it reads and judges. */
@@ -168,10 +166,9 @@ export function isOnNetwork(config: Config | undefined): boolean {
   return isExposed([...(config?.grpc.listen ?? []), ...(config?.http.listen ?? [])]);
 }
 
-/** The serial ports as the line lists them. */
-export function portsOf({ config, roots }: CheckContext): ReturnType<ReturnType<typeof createInventory>['list']> {
+export function portsOf({ config, roots }: CheckContext): Promise<readonly Port[]> {
   const { sys: sysRoot, dev: devRoot, proc: procRoot } = roots;
-  return createInventory({ sysRoot, devRoot, procRoot, extraPorts: config?.serial.extraPorts ?? [] }).list();
+  return new Inventory({ sysRoot, devRoot, procRoot, extraPorts: config?.serial.extraPorts ?? [] }).list();
 }
 
 /** Who reads it: systemd hands each unit the files of a directory of its own. */
@@ -182,11 +179,10 @@ function ownerOfKey(path: string): 'line' | 'hub' {
 }
 
 /** Where a file is that a key names; a credential's is in the directory that systemd reads it from. */
-export function fileBehind(path: string, written: string): string {
+function fileBehind(path: string, written: string): string {
   return isCredential(written) ? `${credentialDirs[ownerOfKey(path)]}/${written.slice('credential:'.length)}` : written;
 }
 
-/** Every key that names a file, and names one now. */
 export function namedFiles({ configFile, config }: CheckContext): { readonly key: string; readonly file: string }[] {
   if (config === undefined) return [];
   return [...configFile.settings].flatMap(([key, { value }]) => {

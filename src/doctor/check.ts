@@ -38,7 +38,6 @@ export function skipped(found: string, todo = ''): Finding {
   return { state: 'skipped', found, todo };
 }
 
-/** What only root may see. */
 export function needsRoot(what: string): Finding {
   return skipped(`${what} cannot be seen by this user`, 'Run it as root.');
 }
@@ -52,7 +51,6 @@ export function worst(findings: readonly Pick<Finding, 'state'>[]): State {
 
 const stateWidth = 9;
 
-/** A check's lines, with its name once. */
 export function checkLines({ title, findings }: Pick<Checked, 'title' | 'findings'>, titleWidth: number): string {
   return findings
     .map(({ state, found, todo }, index) => {
@@ -63,7 +61,6 @@ export function checkLines({ title, findings }: Pick<Checked, 'title' | 'finding
     .join('');
 }
 
-/** The last line. */
 export function summaryLine(checks: readonly Pick<Checked, 'state' | 'title'>[]): string {
   const titles = (state: State): string[] => checks.filter((one) => one.state === state).map(({ title }) => title);
   const [bad, odd] = [titles('failed'), titles('warning')];

@@ -63,7 +63,6 @@ export function addDoctorCommands(program: Command, shell: LocalShell): void {
   addChildren(program, shell, version);
 }
 
-/** The commands' own processes. */
 function addChildren(program: Command, { io }: LocalShell, version: string): void {
   const say = (value: unknown): void => void io.stdout.write(`${JSON.stringify(value)}\n`);
   program

@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import Database from 'better-sqlite3';
-import { migrations } from '../line/log/schema.ts';
+import { migrations } from '../line/log/store/schema.ts';
 import { makeCa, makeLastingCa, signed, signedFor } from '../shared/base/certificates.fixture.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';

@@ -74,7 +74,6 @@ function failureOf(error: unknown): FileRead {
   return { kind: 'failed', code: code === '' ? 'unknown' : code };
 }
 
-/** Why a file was not read. */
 export function wordsOf(read: Exclude<FileRead, { kind: 'text' }>): string {
   if (read.kind === 'odd') return read.what;
   if (read.kind === 'failed') return read.code;
@@ -89,7 +88,6 @@ export function kindOf(stats: Stats): string {
   return 'a file';
 }
 
-/** "0640" */
 export function modeOf({ mode }: Pick<Stats, 'mode'>): string {
   return `0${(mode & 0o7777).toString(8).padStart(3, '0')}`;
 }

@@ -49,7 +49,6 @@ export function runTool(
   });
 }
 
-/** Keeps the last bytes. */
 class Tail {
   readonly #limit: number;
   #parts: Buffer[] = [];

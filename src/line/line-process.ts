@@ -13,13 +13,12 @@ import { grpcAnswers, probedAddress } from '../shared/host/probe.ts';
 import { lineStatus } from '../shared/host/status-text.ts';
 import type { Check } from '../shared/host/watchdog.ts';
 import { type GrpcServers, startGrpcServers } from './grpc/server.ts';
-import { type OwnedLog, openSerialLog } from './log/serial-log.ts';
-import { createInventory } from './port/inventory.ts';
-import { checkSettings } from './port/linux/check-settings.ts';
-import { openTty } from './port/linux/tty-device.ts';
-import { LineMemory } from './port/memory.ts';
+import { openSerialLog, type SerialLog } from './log/serial-log.ts';
+import { Inventory } from './port/inventory.ts';
+import { type DataBits, type LineConfig, Parity, StopBits } from './port/line-config.ts';
+import { LineMemory } from './port/line-memory.ts';
+import { checkSettings } from './port/linux/termios.ts';
 import { PortOwner } from './port/owner.ts';
-import { type DataBits, type LineConfig, Parity, StopBits } from './port/settings.ts';
 import { SIMULATED_DESCRIPTION, startSimulatedLine } from './port/simulated/simulated-line.ts';
 
 /** A stop that took longer met a disk or a driver that hangs. */
@@ -73,12 +72,12 @@ export async function startLine(start: LineStart): Promise<LineProcess> {
 type OnStop = (what: string, stop: () => Promise<void>) => void;
 
 interface Built {
-  readonly log: OwnedLog;
+  readonly log: SerialLog;
   readonly owner: PortOwner;
   readonly servers: GrpcServers;
 }
 
-function healthReportOf(log: OwnedLog, owner: PortOwner, servers: GrpcServers): HealthReport {
+function healthReportOf(log: SerialLog, owner: PortOwner, servers: GrpcServers): HealthReport {
   const checks: Check[] = [{ name: 'the log worker', answers: () => log.answers() }];
   const address = probedAddress(servers.listening);
   if (address !== undefined) checks.push({ name: 'gRPC', answers: () => grpcAnswers(address) });
@@ -106,7 +105,7 @@ async function build(
     ? await startSimulatedLine({ runtimeDir: config.data.runtimeDir, clock })
     : undefined;
   if (simulated !== undefined) onStop('simulated line', () => simulated.close());
-  const inventory = createInventory({
+  const inventory = new Inventory({
     extraPorts: [...config.serial.extraPorts, ...(simulated === undefined ? [] : [simulated.portName])],
     descriptions: simulated === undefined ? {} : { [simulated.portName]: SIMULATED_DESCRIPTION },
   });
@@ -115,7 +114,7 @@ async function build(
   const owner = new PortOwner({
     ...config.serial,
     inventory,
-    openDevice: openTty,
+    openDevice: async (port, settings) => (await import('./port/linux/tty.ts')).openTty(port, settings),
     checkSettings,
     log,
     memory,

@@ -11,8 +11,8 @@ import type { OnStep } from '../../src/appliance/backup/restore-swap.ts';
 import type { Services } from '../../src/appliance/backup/services.ts';
 import { hubMigrations } from '../../src/hub/migrations.ts';
 import { renewStoreId } from '../../src/hub/outbox/transaction.ts';
-import { renewLogIdentity } from '../../src/line/log/new-identity.ts';
-import { migrations } from '../../src/line/log/schema.ts';
+import { migrations } from '../../src/line/log/store/schema.ts';
+import { renewLogIdentity } from '../../src/line/log/store/tables.ts';
 import { openDatabase } from '../../src/shared/storage/open.ts';
 
 export interface Site {

@@ -7,11 +7,11 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
-import type { OpenRequest } from '../../src/line/port/face.ts';
-import { createInventory } from '../../src/line/port/inventory.ts';
-import { checkSettings } from '../../src/line/port/linux/check-settings.ts';
-import { openTty } from '../../src/line/port/linux/tty-device.ts';
-import { LineMemory } from '../../src/line/port/memory.ts';
+import { Inventory } from '../../src/line/port/inventory.ts';
+import type { OpenRequest } from '../../src/line/port/line-config.ts';
+import { LineMemory } from '../../src/line/port/line-memory.ts';
+import { checkSettings } from '../../src/line/port/linux/termios.ts';
+import { openTty } from '../../src/line/port/linux/tty.ts';
 import { PortOwner } from '../../src/line/port/owner.ts';
 import { openPty, type Pty } from '../../src/line/port/simulated/pty.ts';
 import { FixtureTree, ftdi } from '../../src/line/port/sysfs-tree.fixture.ts';
@@ -79,7 +79,7 @@ after(async () => {
 
 function newOwner(): PortOwner {
   owner = new PortOwner({
-    inventory: createInventory({ ...tree.roots, extraPorts: [] }),
+    inventory: new Inventory({ ...tree.roots, extraPorts: [] }),
     openDevice: (port, settings) => {
       attempts += 1;
       return openTty(port, settings);

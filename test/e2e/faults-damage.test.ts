@@ -74,16 +74,6 @@ for (const [name, damage] of Object.entries(damages)) {
   });
 }
 
-test('a file of no length holds nothing: a new log is begun in it', async () => {
-  const { daemon: old, pty, path } = await ended();
-  writeFileSync(path, '');
-  const daemon = await startDaemon({ dir: old.dir });
-  await serves(daemon, pty);
-  await daemon.client.serial.logRaw({ dir: RX, note: 'new' });
-  assert.equal((await logStatus(daemon.client)).state, LOG_STATE_OK);
-  await daemon.stop();
-});
-
 test('a directory in its place: the line goes on, the status says what to do, and storing begins when it is gone', async () => {
   const { daemon: old, pty, path } = await ended();
   renameSync(path, `${path}.kept`);

@@ -1,13 +1,12 @@
 /** One daemon, real pseudo-terminals: who holds the port, whose turn it is, and what a line that takes nothing costs. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { chmodSync, chownSync } from 'node:fs';
+import { chmodSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import Long from 'long';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
-import { connectTo, type Daemon, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
+import { connectTo, type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 import { tailLog } from './tail.ts';
 
@@ -20,11 +19,10 @@ const CLOSE_LIMIT_MS = 2_000 + 4_000;
 let dir: string;
 let daemon: Daemon;
 let pty: NamedPty;
-let other: NamedPty;
 
 before(async () => {
   dir = temporaryDirectory();
-  [pty, other] = [namedPty(dir, 'port0'), namedPty(dir, 'port1')];
+  pty = namedPty(dir, 'port0');
   daemon = await startDaemon({
     config: {
       serial: { extra_ports: [`${dir}/port?`], rx_gap_ms: 200, rx_buffer_bytes: 4_096, write_timeout_ms: 1_500 },
@@ -65,38 +63,6 @@ test('another program cannot open the port while it is held here, and can afterw
   assert.equal(openAsNobody(pty.slavePath), 'EBUSY');
   await daemon.client.serial.close({});
   assert.equal(openAsNobody(pty.slavePath), 'opened');
-});
-
-test('a port that another program has locked is refused with a name, and opens once that is gone', async () => {
-  const code =
-    'import fcntl, os, sys\nfd = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)\nfcntl.flock(fd, fcntl.LOCK_EX)\nprint("held", flush=True)\nsys.stdin.read()';
-  const holder = startProcess('/usr/bin/python3', ['-c', code, other.slavePath]);
-  if (holder.stdout === null) throw new Error('no pipe');
-  await within('the lock', once(holder.stdout, 'data'));
-  await open();
-  const refused = await daemon.client.serial.open({ ...usual, portName: other.portName });
-  assert.equal(refused.status, INTERNAL_ERROR);
-  // This very process has the terminal open too, to play the device, and may be the one that is seen.
-  assert.match(refused.error, /process \d+ \((python3.*|node)\) holds it/);
-  assert.equal((await daemon.client.serial.getCurrentConfig({})).portName, pty.portName);
-  holder.stdin?.end();
-  await within('the end of the holder', once(holder, 'close'));
-  await open(other.portName);
-  await daemon.client.serial.close({});
-});
-
-test('a port without permission is refused, and says which group helps', async () => {
-  const port = namedPty(dir, 'port2');
-  // Root without the right to pass over permissions: a user of its own may not be able to read this checkout.
-  const wrapper = ['setpriv', '--bounding-set=-dac_override,-dac_read_search'];
-  const limited = await startDaemon({ config: { serial: { extra_ports: [port.portName] } }, wrapper });
-  chownSync(port.slavePath, NOBODY, NOBODY);
-  chmodSync(port.slavePath, 0o600);
-  const answer = await limited.client.serial.open({ ...usual, portName: port.portName });
-  assert.equal(answer.status, INTERNAL_ERROR);
-  assert.match(answer.error, /permission denied.*dialout/);
-  assert.equal(await limited.stop(), 0);
-  port.close();
 });
 
 test('refused Opens disturb no byte that is on its way', async () => {
@@ -155,42 +121,6 @@ test('packets of 20 callers never interleave', async () => {
   await daemon.client.serial.close({});
 });
 
-test('a caller who floods delays another by a packet, not by all of its own', async () => {
-  const stalled = deviceThatNeverReads('port3');
-  await open(stalled.portName);
-  const [flooder, modest] = [connectTo(daemon.address), connectTo(daemon.address)];
-  const size = 4_096;
-  let accepted = 0;
-  const flood = Array.from({ length: 60 }, () =>
-    flooder.serial.sendPacket({ payload: Buffer.alloc(size, 0x46) }).then((answer) => {
-      if (answer.status === OK) accepted += 1;
-    }),
-  );
-  await until('a queue before the line', async () => {
-    const { counters } = await daemon.client.line.getStatus({});
-    return Number(counters?.txQueuedPackets ?? 0) >= 10;
-  });
-  const one = modest.serial.sendPacket({ payload: Buffer.alloc(size, 0x4d) });
-  await until('the packet in the queue', async () => {
-    const { counters } = await daemon.client.line.getStatus({});
-    // All 61 but the one that is being written.
-    return Number(counters?.txQueuedPackets ?? 0) + accepted >= 60;
-  });
-  const before = accepted;
-  const parts: Buffer[] = [];
-  stalled.onData((bytes) => parts.push(Buffer.from(bytes)));
-  assert.equal((await one).status, OK);
-  await Promise.all(flood);
-  await until('everything', () => Buffer.concat(parts).length >= 61 * size);
-  const place = Buffer.concat(parts).indexOf(0x4d) / size;
-  // Those that the kernel had, the one being written, one more whose turn had come.
-  assert.ok(place <= before + 3, `packet ${place} on the line, ${before} had been accepted`);
-  flooder.close();
-  modest.close();
-  await daemon.client.serial.close({});
-  stalled.close();
-});
-
 test('a peer that never reads: SendPacket says how much was taken, receiving goes on, Close ends', async () => {
   const stalled = deviceThatNeverReads('port4');
   // Fast, so that write_timeout_ms and not the time on the wire decides.
@@ -220,22 +150,6 @@ test('a peer that never reads: SendPacket says how much was taken, receiving goe
   assert.ok([INTERNAL_ERROR, NOT_CONNECTED].includes(late.status), late.error);
   await tail.end();
   stalled.close();
-});
-
-test('chunks end with silence on the line', async () => {
-  await open();
-  const tail = await tailLog(daemon.client);
-  for (const text of ['one', 'two', 'three']) {
-    await pty.write(Buffer.from(text.slice(0, 1)));
-    await pty.write(Buffer.from(text.slice(1)));
-    await until(`a chunk with ${text}`, () => tail.bytes('RX').toString().endsWith(text));
-  }
-  assert.deepEqual(
-    tail.entries.map(({ rawData }) => Buffer.from(rawData).toString()),
-    ['one', 'two', 'three'],
-  );
-  await tail.end();
-  await daemon.client.serial.close({});
 });
 
 test('a receive buffer that overflows says so to the caller, in the status and in the log of the service', async () => {

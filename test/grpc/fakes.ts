@@ -1,43 +1,41 @@
 /** Small stand-ins for the line and the log behind their faces, and a server around them. */
+import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import {
+  type Channel,
+  type Client,
+  type ClientError,
+  type CompatServiceDefinition,
+  createChannel,
+  createClient,
+  Status,
+} from 'nice-grpc';
 import { type GrpcServers, startGrpcServers } from '../../src/line/grpc/server.ts';
 import type { Direction, LogEntry, NewEntry } from '../../src/line/log/entry.ts';
-import type { LogFace, LogRun, LogSnapshot, ReadRequest } from '../../src/line/log/face.ts';
-import type {
-  Line,
-  LineCounters,
-  LineSnapshot,
-  OpenRequest,
-  ReceivedPacket,
-  SendRequest,
-} from '../../src/line/port/face.ts';
-import type { Port } from '../../src/line/port/ports.ts';
-import type { LineConfig, ModemLines, OutgoingLines } from '../../src/line/port/settings.ts';
+import type { LogRun, LogSnapshot, ReadRequest } from '../../src/line/log/log-api.ts';
+import type { Log } from '../../src/line/log/serial-log.ts';
+import type { Port } from '../../src/line/port/inventory.ts';
+import {
+  type LineCounters,
+  type LineSnapshot,
+  type ModemLines,
+  newCounters,
+  type ReceivedPacket,
+  type SendRequest,
+} from '../../src/line/port/line.ts';
+import type { LineConfig, OpenRequest, OutgoingLines } from '../../src/line/port/line-config.ts';
+import type { Line } from '../../src/line/port/owner.ts';
 import { type Clock, systemClock } from '../../src/shared/base/clock.ts';
 import { LinesideError } from '../../src/shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../src/shared/base/logger.ts';
 import type { Config } from '../../src/shared/config/config.ts';
 import { parseConfig } from '../../src/shared/config/parse.ts';
 
-const counters: LineCounters = {
-  rxBytes: 2 ** 40,
-  txBytes: 2,
-  rxChunks: 3,
-  txPackets: 4,
-  rxDroppedPackets: 5,
-  rxDroppedBytes: 6,
-  txFailedPackets: 7,
-  rxBufferedPackets: 8,
-  rxBufferedBytes: 9,
-  txQueuedPackets: 10,
-  txQueuedBytes: 11,
-  losses: 12,
-  reopens: 13,
-  rxPauses: 14,
-  rxFetchedPackets: 15,
-};
+/** Each field has its number in lineside.proto. */
+const numbered = Object.fromEntries(Object.keys(newCounters()).map((name, i) => [name, i + 1])) as LineCounters;
+const counters: LineCounters = { ...numbered, rxBytes: 2 ** 40 };
 
 export class FakeLine implements Line {
   config: LineConfig | undefined;
@@ -57,9 +55,10 @@ export class FakeLine implements Line {
     return [{ ...port, hardwareId: 'USB VID:PID=0403:6001', isPty: false, links: [], stableId: 'fake' }];
   }
   async open(request: OpenRequest): Promise<void> {
-    this.opens.push(request);
+    const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
+    this.opens.push({ portName, baudRate, dataBits, parity, stopBits, packetSize });
     this.#fail();
-    this.config = { ...request, dataBits: 8, parity: 0, stopBits: 0 };
+    this.config = { portName, baudRate, dataBits: 8, parity: 0, stopBits: 0, packetSize };
   }
   async close(): Promise<void> {
     this.#fail();
@@ -103,7 +102,7 @@ export class FakeLine implements Line {
 }
 
 /** Holds its entries in memory; readers take runs of at most `runEntries`. */
-export class FakeLog implements LogFace {
+export class FakeLog implements Log {
   readonly logId = 'log-1';
   readonly pressed = false;
   entries: LogEntry[] = [];
@@ -196,6 +195,8 @@ export interface TestServer extends AsyncDisposable {
   readonly config: Config;
   /** "127.0.0.1:PORT". */
   readonly address: string;
+  /** On one connection to it. */
+  client<Service extends CompatServiceDefinition>(service: Service): Client<Service>;
 }
 
 /** `file`: the configuration as TOML would give it; by default one loopback listener on a free port. */
@@ -218,15 +219,32 @@ export async function startTestServer(
     await rm(dir, { recursive: true, force: true });
     throw error;
   }
+  const address = servers.addresses[0] ?? '';
+  let channel: Channel | undefined;
   return {
     servers,
     line,
     log,
     config,
-    address: servers.addresses[0] ?? '',
+    address,
+    client(service) {
+      channel ??= createChannel(address);
+      return createClient(service, channel);
+    },
     [Symbol.asyncDispose]: async () => {
+      channel?.close();
       await servers.stop();
       await rm(dir, { recursive: true, force: true });
     },
+  };
+}
+
+/** For assert.rejects. */
+export function hasStatus(code: Status, text: RegExp): (error: unknown) => boolean {
+  return (error) => {
+    const { code: got, details } = error as ClientError;
+    assert.equal(Status[got], Status[code], details);
+    assert.match(details, text);
+    return true;
   };
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
-import type { LogFace } from '../../src/line/log/face.ts';
+import type { SerialLog } from '../../src/line/log/serial-log.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
@@ -59,7 +59,7 @@ function sizeOnDisk(dir: string): number {
 }
 
 /** Entries as fast as the log takes them; the largest the files were. */
-async function flood(log: LogFace, dir: string, bytes: number, entryBytes: number): Promise<number> {
+async function flood(log: SerialLog, dir: string, bytes: number, entryBytes: number): Promise<number> {
   const data = randomLike(entryBytes, 1);
   let largest = 0;
   for (let sent = 0; sent < bytes; sent += entryBytes) {

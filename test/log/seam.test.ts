@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { LogFace, LogRun } from '../../src/line/log/face.ts';
+import type { LogRun } from '../../src/line/log/log-api.ts';
+import type { SerialLog } from '../../src/line/log/serial-log.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { iteratorOf, newEntry, openLog, temporaryDir } from './support.ts';
 
@@ -28,13 +29,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 class Follower {
-  readonly #log: LogFace;
+  readonly #log: SerialLog;
   #reader: AsyncIterator<LogRun>;
   /** A call of next() that was not awaited to its end: the consumer is slow, not gone. */
   #open: Promise<IteratorResult<LogRun>> | undefined;
   cursor: number;
 
-  constructor(log: LogFace, after: number) {
+  constructor(log: SerialLog, after: number) {
     this.#log = log;
     this.cursor = after;
     this.#reader = iteratorOf(log, { after, follow: true });
@@ -131,7 +132,7 @@ test('100 readers, half of which never read, hold no memory and lose nothing', a
 });
 
 /** A subscriber that takes one run and then never asks again. */
-async function startThenStall(log: LogFace, reader: AsyncIterator<LogRun>): Promise<void> {
+async function startThenStall(log: SerialLog, reader: AsyncIterator<LogRun>): Promise<void> {
   log.record(1, 1, Buffer.from('x'));
   await reader.next();
 }

@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import Long from 'long';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { everything, idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, textsOf } from './support.ts';
 
 test('a stored entry comes back as it was given, exact to 2^64 - 1', async (t) => {
   const log = await openLog(t, temporaryDir(t));
-  const times = [0, 2 ** 53 - 1, Long.fromString('9007199254740993', true), Long.MAX_UNSIGNED_VALUE];
+  const times = [0, 2 ** 53 - 1, 2n ** 53n + 1n, 2n ** 64n - 1n];
   for (const [i, timestampMs] of times.entries()) {
     const stored = await log.store(
       newEntry(`e${i}`, { timestampMs, note: i % 2 ? 'п\u0000 note' : '', dir: i % 2 ? 1 : 0 }),
@@ -59,14 +58,14 @@ test('empty data, one megabyte and a thousand small entries share one order', as
 
 test('filters apply to stored and live entries alike', async (t) => {
   const log = await openLog(t, temporaryDir(t), { tailBytes: 4_000 });
-  const huge = Long.MAX_UNSIGNED_VALUE;
+  const huge = 2n ** 64n - 1n;
   for (let i = 1; i <= 100; i++) log.record(i % 2 === 0 ? 0 : 1, i * 10, Buffer.from('x'));
   await log.store(newEntry('far', { timestampMs: huge, dir: 0 }));
   const ids = async (request: Parameters<typeof readAll>[1]): Promise<number[]> =>
     idsOf((await readAll(log, request)).entries);
   assert.deepEqual(await ids({ sinceMs: 500, untilMs: 531 }), [50, 51, 52, 53]);
   assert.deepEqual(await ids({ sinceMs: 970, dir: 0 }), [98, 100, 101]);
-  assert.deepEqual(await ids({ sinceMs: Long.fromString('9223372036854775808', true) }), [101]);
+  assert.deepEqual(await ids({ sinceMs: 2n ** 63n }), [101]);
   assert.deepEqual(await ids({ untilMs: 30, limit: 1 }), [1]);
   assert.deepEqual(await ids({ dir: 1, limit: 3, after: 90 }), [91, 93, 95]);
   assert.deepEqual(await ids({ after: 'last', limit: 3 }), [99, 100, 101]);
@@ -132,18 +131,6 @@ test('close stores what is pending and ends readers after what they were still t
   assert.deepEqual(seen, ['0', '1', '2', '3', '4']);
   await assert.rejects(log.store(newEntry('late')), { code: 'LOG_NOT_STORED' });
   assert.equal((await readAll(await openLog(t, dir))).entries.length, 5);
-});
-
-test('no jump of the wall clock changes the order or removes an entry', async (t) => {
-  const dir = temporaryDir(t);
-  const year = 31_557_600_000;
-  const log = await openLog(t, dir, { maxAgeDays: 1 });
-  const now = Date.now();
-  for (const at of [now, now + 10 * year, 0, now + 1, now - 20 * year]) log.record(1, at, Buffer.from(String(at)));
-  await log.store(newEntry('end'));
-  await log.close();
-  const again = await openLog(t, dir, { maxAgeDays: 1 });
-  assert.deepEqual(idsOf((await readAll(again)).entries), [1, 2, 3, 4, 5, 6]);
 });
 
 test('status tells what is stored and pending', async (t) => {

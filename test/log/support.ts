@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { LogEntry, LogGap, NewEntry } from '../../src/line/log/entry.ts';
-import type { LogFace, LogRun, ReadRequest } from '../../src/line/log/face.ts';
-import { type OwnedLog, openSerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
+import type { LogRun, ReadRequest } from '../../src/line/log/log-api.ts';
+import { openSerialLog, type SerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { createLogger, type Logger, silentLogger } from '../../src/shared/base/logger.ts';
 
@@ -36,13 +36,13 @@ export async function openOwned(
   t: TestContext,
   dir: string,
   changes: Partial<SerialLogOptions> = {},
-): Promise<OwnedLog> {
+): Promise<SerialLog> {
   const log = await openSerialLog(optionsFor(dir, changes));
   t.after(() => log.close());
   return log;
 }
 
-export function openLog(t: TestContext, dir: string, changes: Partial<SerialLogOptions> = {}): Promise<LogFace> {
+export function openLog(t: TestContext, dir: string, changes: Partial<SerialLogOptions> = {}): Promise<SerialLog> {
   return openOwned(t, dir, changes);
 }
 
@@ -70,7 +70,7 @@ export interface Collected {
 }
 
 /** Reads to the end of a request that has one. */
-export async function readAll(log: LogFace, request: Partial<ReadRequest> = {}): Promise<Collected> {
+export async function readAll(log: SerialLog, request: Partial<ReadRequest> = {}): Promise<Collected> {
   const collected: Collected = { entries: [], gaps: [] };
   for await (const run of log.read({ ...everything, ...request }, new AbortController().signal)) {
     collected.entries.push(...run.entries);
@@ -80,7 +80,7 @@ export async function readAll(log: LogFace, request: Partial<ReadRequest> = {}):
 }
 
 export function iteratorOf(
-  log: LogFace,
+  log: SerialLog,
   request: Partial<ReadRequest>,
   signal: AbortSignal = new AbortController().signal,
 ): AsyncIterator<LogRun> {

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import type { LogFace, ReadRequest } from '../../src/line/log/face.ts';
+import type { ReadRequest } from '../../src/line/log/log-api.ts';
 import { pack } from '../../src/line/log/packed.ts';
-import { openSerialLog } from '../../src/line/log/serial-log.ts';
+import { openSerialLog, type SerialLog } from '../../src/line/log/serial-log.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { everything, idsOf, newEntry, openLog, optionsFor, readAll, recordingLogger, temporaryDir } from './support.ts';
@@ -24,7 +24,7 @@ function stampOf(id: number): number {
 }
 
 /** Written by hand: a commit each would take minutes. */
-async function filled(t: TestContext, dir: string, changes: Parameters<typeof openLog>[2] = {}): Promise<LogFace> {
+async function filled(t: TestContext, dir: string, changes: Parameters<typeof openLog>[2] = {}): Promise<SerialLog> {
   const empty = await openLog(t, dir);
   await empty.close();
   const file = new Database(join(dir, 'log.db'));
@@ -42,7 +42,7 @@ async function filled(t: TestContext, dir: string, changes: Parameters<typeof op
   return openLog(t, dir, changes);
 }
 
-async function firstOf(log: LogFace, request: Partial<ReadRequest>): Promise<{ id: number; cpuMs: number }> {
+async function firstOf(log: SerialLog, request: Partial<ReadRequest>): Promise<{ id: number; cpuMs: number }> {
   const before = process.cpuUsage();
   const end = new AbortController();
   try {
@@ -96,14 +96,14 @@ test('what is found by the index is what a scan finds, also after a restart, ret
   const dir = temporaryDir(t);
   const log = await openLog(t, dir);
   const all: { id: number; ms: number }[] = [];
-  const add = async (to: LogFace, count: number): Promise<void> => {
+  const add = async (to: SerialLog, count: number): Promise<void> => {
     for (let i = 0; i < count; i++) {
       const ms = baseMs + ((all.length * 7_919) % 5_000) * 1_000;
       const { id } = await to.store(newEntry('x', { timestampMs: ms, ...(i % 3 === 0 && { timeGiven: true }) }));
       all.push({ id, ms });
     }
   };
-  const agrees = async (with_: LogFace): Promise<void> => {
+  const agrees = async (with_: SerialLog): Promise<void> => {
     for (const [since, span] of [
       [0, 10],
       [1_234, 1],

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import type { LogEntry } from '../../src/line/log/entry.ts';
-import type { LogFace, TimeSource, TimeState } from '../../src/line/log/face.ts';
-import { openSerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
+import type { TimeSource, TimeState } from '../../src/line/log/log-api.ts';
+import { openSerialLog, type SerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { idsOf, newEntry, openLog, optionsFor, readAll, temporaryDir, textsOf } from './support.ts';
 
@@ -58,7 +58,7 @@ class Boot implements TimeSource {
     return this.bootMs + this.#offset;
   }
   /** An entry of the line, a second after the one before; its text is its true time. */
-  record(log: LogFace, count = 1): void {
+  record(log: SerialLog, count = 1): void {
     for (let i = 0; i < count; i++) {
       this.bootMs += 1_000;
       log.record(i % 2 === 0 ? 1 : 0, this.wallMs, Buffer.from(String(this.bootMs + TRUE_OFFSET_MS)));
@@ -66,7 +66,7 @@ class Boot implements TimeSource {
   }
 }
 
-const opened = (t: TestContext, dir: string, time: Boot, changes: Partial<SerialLogOptions> = {}): Promise<LogFace> =>
+const opened = (t: TestContext, dir: string, time: Boot, changes: Partial<SerialLogOptions> = {}): Promise<SerialLog> =>
   openLog(t, dir, { time, ...changes });
 
 function assertTrue(entries: readonly LogEntry[]): void {
@@ -189,7 +189,7 @@ test("times that callers gave are left alone and unmarked, among the line's own,
   }
   boot.sync();
   await until('the clock is corrected', () => readAll(log).then(({ entries }) => entries[0]?.clock === 'corrected'));
-  const restarted = async (): Promise<LogFace> => {
+  const restarted = async (): Promise<SerialLog> => {
     await log.close();
     return opened(t, dir, new Boot('b'));
   };

@@ -17,7 +17,6 @@ export interface BackupList {
   /** RFC 3339. */
   readonly createdAt: string;
   readonly deviceId: string;
-  /** Versions of the databases that are in it. */
   readonly schema: { readonly log?: number; readonly refdata?: number };
   /** In the order of the file; directories have no hash. */
   readonly files: readonly ListedFile[];
@@ -95,7 +94,6 @@ class Entries {
     return [...this.#byPath.values()];
   }
 
-  /** Throws MALFORMED, with the name. */
   add(entry: TarEntry): void {
     const { path } = entry;
     if (this.#byPath.size >= maxFiles) throw malformed(`it has more than ${maxFiles} files`);
@@ -147,7 +145,6 @@ function readList(text: string, hash: string): BackupList {
   return list;
 }
 
-/** A version and a time. */
 const plainWord = /^[A-Za-z0-9.:+_-]{1,64}$/;
 
 /** Throws MALFORMED. Its fields may still have any type. */

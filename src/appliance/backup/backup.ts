@@ -218,7 +218,6 @@ function sizeOf(database: string): number {
 
 // One database of a running service into a file of its own, as it was at one moment.
 
-/** Of a slice. */
 const sliceBytes = 1024 * 1024;
 /**
  * While the copy is made the service's write-ahead log cannot be begun again: it grows by what is written. The line stops

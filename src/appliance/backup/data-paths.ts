@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { type Loaded, loadText, look } from '../../shared/config/load.ts';
+import { type Loaded, loadText, loadTolerant } from '../../shared/config/load.ts';
 
 export interface DataPaths {
   /** Configuration, tokens, identity, secrets: all of the directory. */
@@ -18,7 +18,6 @@ export interface DataPaths {
 /** systemd gives the hub a directory of its own beside the line's; without systemd they share data.dir. */
 const hubSuffix = '-hub';
 
-/** What a backup needs of the configuration. */
 const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
 
 /** `warn` receives faults that a backup does not depend on. */
@@ -27,7 +26,7 @@ export function dataPaths(
   env: Readonly<Record<string, string | undefined>>,
   warn: (warning: string) => void,
 ): DataPaths {
-  const looked = look(configFile, env, neededKeys);
+  const looked = loadTolerant(configFile, env, neededKeys);
   if (looked.warning !== '') warn(looked.warning);
   return dataPathsIn(looked, dirname(configFileOf(configFile, env)));
 }
@@ -38,7 +37,7 @@ export function dataPaths(
  */
 export function allowedPaths(configFile: string, env: Readonly<Record<string, string | undefined>>): DataPaths[] {
   const etcDir = dirname(configFile);
-  const usual = dataPathsIn(loadText({ file: configFile, text: undefined }, env, 'look'), etcDir);
+  const usual = dataPathsIn(loadText({ file: configFile, text: undefined }, env, 'locate'), etcDir);
   try {
     return [dataPaths(configFile, env, () => undefined), usual];
   } catch {

@@ -30,7 +30,6 @@ import { Names } from './backup-etc.ts';
 import { allowedPaths, type DataPaths, dataPathsIn } from './data-paths.ts';
 import { type Move, preparedPath } from './restore-swap.ts';
 
-/** Page cache while a database is checked. */
 const cacheKib = 4_096;
 const walLimitBytes = 4 * 1024 * 1024;
 
@@ -41,7 +40,6 @@ export interface KnownDatabase {
 }
 
 export interface PrepareOptions {
-  /** The backup, open for reading. */
   readonly fd: number;
   readonly verified: Verified;
   readonly configFile: string;
@@ -111,7 +109,7 @@ function pathsOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: 
   const path = join(preparedPath(etcDir), basename(configFile));
   const { deviceId } = verified.list;
   const text = (): string | undefined => (existsSync(path) ? readFileSync(path, 'utf8') : undefined);
-  const read = (): DataPaths => dataPathsIn(loadText({ file: path, text: text() }, env, 'look'), etcDir);
+  const read = (): DataPaths => dataPathsIn(loadText({ file: path, text: text() }, env, 'locate'), etcDir);
   let paths = read();
   if (paths.deviceId !== deviceId) {
     // Made from the machine's own id where the file names none, and this is another machine or another card.

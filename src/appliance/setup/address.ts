@@ -4,11 +4,9 @@ import { cidrFault } from '../../shared/config/cidr.ts';
 interface Split {
   readonly address: string;
   readonly length: number;
-  /** 4 or 6. */
   readonly family: 4 | 6;
 }
 
-/** 4, 6, or undefined: it is no address. */
 export function familyOf(address: string): 4 | 6 | undefined {
   const bare = cidrFault(`${address}/${address.includes(':') ? 128 : 32}`);
   return bare === undefined ? (address.includes(':') ? 6 : 4) : undefined;

@@ -1,6 +1,6 @@
 /** setup.toml as a whole, judged: what is wished for, or every fault at once. No fault shows a secret. Pure. */
 import type { Fault } from '../../shared/config/values.ts';
-import { judge, nearest } from '../../shared/config/values.ts';
+import { checkValue, nearest } from '../../shared/config/values.ts';
 import { addressFault, familyOf, gatewayFault } from './address.ts';
 import { type SetupKey, setupKeys, TAKEN, tokenKeys } from './setup-keys.ts';
 import { type TokenSpec, tokenFaults } from './token-specs.ts';
@@ -36,7 +36,6 @@ type Values = ReadonlyMap<string, unknown>;
 const SECRET_NAME = /^[a-z0-9][a-z0-9._-]{0,63}$/;
 /** Of the certificate, which the setup file does not bring along. */
 const OWN_SECRET = 'tls.key';
-/** Names and addresses of time servers. */
 const SERVER = /^[A-Za-z0-9]([A-Za-z0-9.:-]{0,252})$/;
 const SECTIONS = ['box', 'network', 'network.wifi', 'ssh'];
 
@@ -95,7 +94,7 @@ function readValue(
   into: Map<string, unknown>,
   faults: Fault[],
 ): void {
-  const judged = judge(key.schema, raw);
+  const judged = checkValue(key.schema, raw);
   if ('value' in judged) into.set(key.path, judged.value);
   // The fault shows the value.
   else faults.push({ path, message: secret === true ? 'must be a string in quotes' : judged.fault });

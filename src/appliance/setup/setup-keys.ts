@@ -1,8 +1,9 @@
 /**
  * What setup.toml may say: each key once, with the schema of its value, as the configuration's keys are. The example
- * (`lineside setup example`) and the checks are made from this table. Pure.
+ * (`lineside setup example`), the checks and the removal of secrets are made from this table. Pure.
  */
 import { choice, type Key, list, text, toggle } from '../../shared/config/key.ts';
+import { parseToml, pathsIn, type TomlPath, valueAt, withString } from '../toml-text.ts';
 
 export interface SetupKey {
   readonly key: Key;
@@ -111,7 +112,6 @@ const intros: Readonly<Record<string, readonly string[]>> = {
   ssh: [],
 };
 
-/** The commented setup.toml of a new card. */
 export function setupExample(): string {
   const lines = [...HEAD];
   for (const [section, intro] of Object.entries(intros)) {
@@ -137,4 +137,53 @@ function sectionOf(path: string): string {
 
 function describe({ key, example }: SetupKey, name: string): string[] {
   return [`# ${key.schema.description}`, `#${name} = ${example}`];
+}
+
+const MARK = `"${TAKEN}"`;
+const NOTE = ' # moved onto the box';
+
+/**
+ * The text of setup.toml without its secrets; undefined: there is none in it. Each is replaced where it stands by "*" and
+ * blanks of the same length: the file is overwritten without moving a byte, so that a plug pulled meanwhile leaves a file of
+ * which every byte is the old or the new one, and the FAT file system notices nothing. Throws if one cannot be taken out.
+ */
+export function withoutSecrets(text: string): string | undefined {
+  const document = parseToml(text);
+  const secrets = [...pathsIn(document, [])].filter((path) => isSecret(path) && holdsMore(valueAt(document, path)));
+  if (secrets.length === 0) return undefined;
+  const wanted = parseToml(text);
+  let taken = text;
+  for (const path of secrets) {
+    const above = valueAt(wanted, path.slice(0, -1)) as Record<string | number, unknown>;
+    above[path.at(-1) ?? ''] = TAKEN;
+    const before = taken;
+    taken = withString(before, path, TAKEN, (start, end) => mark(before, start, end)) ?? before;
+  }
+  // The parser has the last word on whether the secrets, and nothing else, were taken out.
+  if (JSON.stringify(parseToml(taken), plain) !== JSON.stringify(wanted, plain)) {
+    throw new RangeError('a secret cannot be taken out of the file: write each as name = "..." in a line of its own');
+  }
+  return taken;
+}
+
+/** Below [secrets] every key is one. */
+function isSecret(path: TomlPath): boolean {
+  if (path[0] === 'secrets') return path.length > 1;
+  const [keys, name] = path[0] === 'token' ? [tokenKeys, path.slice(2)] : [setupKeys, path];
+  return keys.some(({ key: { path: own }, secret }) => secret === true && own === name.join('.'));
+}
+
+function holdsMore(value: unknown): boolean {
+  return typeof value === 'string' && value !== '' && value !== TAKEN;
+}
+
+/** As many bytes as before. Within a list or a table in one line no comment can be. */
+function mark(text: string, start: number, end: number): string {
+  const room = new TextEncoder().encode(text.slice(start, end)).length - MARK.length;
+  const isLast = /^[ \t]*\r?(\n|$)/.test(text.slice(end));
+  return MARK + (isLast && room >= NOTE.length ? NOTE.padEnd(room) : ' '.repeat(room));
+}
+
+function plain(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? `${value}` : value;
 }

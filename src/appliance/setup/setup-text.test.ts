@@ -10,9 +10,8 @@ import { parse, stringify } from 'smol-toml';
 import { addressFault, gatewayFault } from './address.ts';
 import { networkFiles, storedPsk, wpaFile } from './network-files.ts';
 import { judgeSetup, sshKeyFault } from './setup-file.ts';
-import { setupExample, setupKeys, tokenKeys } from './setup-keys.ts';
+import { setupExample, setupKeys, tokenKeys, withoutSecrets } from './setup-keys.ts';
 import { wirelessKey } from './setup-plan.ts';
-import { withoutSecrets } from './setup-secrets.ts';
 
 test('whatever a file holds, its secrets and nothing else leave it, and its length stays', () => {
   const word = fc

@@ -23,13 +23,11 @@ import {
 import { type Change, commit, finish } from '../transaction.ts';
 import { type CardName, type Document, decode, findOnCard, readDocument, unixText } from './card.ts';
 import { settleCard } from './card-writes.ts';
-import { judgeConfig, networkFaults } from './config-faults.ts';
 import { fixedAddresses } from './network-files.ts';
 import { claimNote, issueText } from './notices.ts';
 import { judgeSetup, type Setup } from './setup-file.ts';
-import { CLAIM } from './setup-keys.ts';
-import { type Plan, planSetup, storedSecrets } from './setup-plan.ts';
-import { withoutSecrets } from './setup-secrets.ts';
+import { CLAIM, withoutSecrets } from './setup-keys.ts';
+import { judgeConfig, networkFaults, type Plan, planSetup, storedSecrets } from './setup-plan.ts';
 import {
   type Applied,
   appliedChange,
@@ -160,7 +158,6 @@ interface Wanted {
   readonly tokens: TokenPlan;
 }
 
-/** What can only be judged by both files and the box. */
 function judgeTogether(box: Box, applied: Applied, { setup, config, tokens, plan }: Wanted, faults: string[]): void {
   const secrets = plan?.secrets ?? storedSecrets(box);
   if (config !== undefined) {

@@ -30,7 +30,6 @@ export function checkBootPart(cursor: Cursor): number {
   return bytes;
 }
 
-/** What is freed before the new files are written. */
 export function bytesIn(dir: string): number {
   return namesIn(dir).reduce((sum, name) => sum + statSync(join(dir, name)).size, 0);
 }

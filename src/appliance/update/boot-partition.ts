@@ -87,7 +87,6 @@ function withoutSlots(why: string, cause: unknown): LinesideError {
   });
 }
 
-/** Bytes of a block device or a file. */
 export function sizeOfDevice(path: string): number {
   const stat = statSync(path);
   if (!stat.isBlockDevice()) return stat.size;

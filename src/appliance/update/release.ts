@@ -6,7 +6,6 @@ interface Version {
   readonly before: readonly string[];
 }
 
-/** undefined: no version. */
 export function parseVersion(text: string): Version | undefined {
   const [, core, before] = /^(\d{1,9}\.\d{1,9}\.\d{1,9})(?:-([0-9A-Za-z.-]{1,64}))?$/.exec(text) ?? [];
   if (core === undefined) return undefined;

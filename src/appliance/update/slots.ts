@@ -32,7 +32,6 @@ const triesOfTrial = 3;
 const form = /^# lineside slot good=([ab]) try=([ab-]) left=([0-9]) *(?:\n|$)/;
 /** In place of padding: the firmware takes it for a comment. */
 const failedForm = /^.*\n.*\n#failed=([ab]) *(?:\n|$)/;
-/** undefined: not such a file. */
 export function parseSlots(text: string): SlotState | undefined {
   const [, good, trying, left] = form.exec(text) ?? [];
   if (!isSlot(good) || (isSlot(trying) ? trying === good : left !== '0')) return undefined;

@@ -74,7 +74,6 @@ export function openBundle(fd: number, publicKey: KeyObject): Bundle {
   };
 }
 
-/** The bytes before the parts. */
 function bundleHead(manifest: Manifest, privateKey: KeyObject): Buffer {
   const text = Buffer.from(`${JSON.stringify(manifest)}\n`);
   readManifest(text);

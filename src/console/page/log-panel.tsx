@@ -21,13 +21,13 @@ export function LogPanel(): JSX.Element {
   const seen = useMemo(() => (filter.narrows ? rows.filter(filter.matches) : [...rows]), [filter, rows, version]);
   const isPaused = log.feed.is === 'paused';
   const toNewest = (): void => {
-    if (isPaused || log.feed.is === 'refused') log.goOn();
+    if (isPaused || log.feed.is === 'refused') log.resume();
     list.current?.toEnd();
   };
 
   return (
     <Section title="Log" class="log" actions={<FeedBadge feed={log.feed} />}>
-      <FeedProblem feed={log.feed} onAgain={log.goOn} />
+      <FeedProblem feed={log.feed} onAgain={log.resume} />
       <ProblemBox problem={log.older.problem} />
       {log.notice !== '' && <p class="note">{log.notice}</p>}
       <Filters wanted={wanted} fault={filter.fault} onChange={setWanted} />

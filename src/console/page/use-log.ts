@@ -27,7 +27,7 @@ export interface Log {
   readonly older: { readonly busy: boolean; readonly problem: Problem | undefined; readonly load: () => void };
   readonly notice: string;
   readonly pause: () => void;
-  readonly goOn: () => void;
+  readonly resume: () => void;
 }
 
 export function useLog(): Log {
@@ -76,7 +76,7 @@ export function useLog(): Log {
   const lastId = Math.max(buffer.lastId, feed.is === 'paused' ? 0 : reader.afterId);
   const firstStored = line.value?.log.firstId ?? 0;
   const behind = Math.max(0, (line.value?.log.headId ?? 0) - lastId);
-  const goOn = (): void => {
+  const resume = (): void => {
     older.leave();
     // More than the page can hold: the newest is what is wanted.
     if (buffer.lastId === 0 || behind > MAX_ROWS) reader.startAtNewest();
@@ -94,7 +94,7 @@ export function useLog(): Log {
     older: { busy: older.busy, problem: older.problem, load },
     notice,
     pause: () => reader.pause(),
-    goOn,
+    resume,
   };
 }
 

@@ -10,7 +10,6 @@ export const bundleLimitMs = 120_000;
 
 export interface BundleTarget {
   readonly output: string;
-  /** Beside it. */
   readonly temporary: string;
   readonly force: boolean;
 }

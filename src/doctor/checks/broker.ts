@@ -101,7 +101,6 @@ function optionsOf(config: Config, password: string): KafkaOptions {
   return { ...login, ...limits, clientId: `${device.id}-doctor`, topics, createTopics: false };
 }
 
-/** Until it is connected, or says what is wrong. */
 async function settled(clock: Clock, state: () => BrokerState, said: readonly string[]): Promise<BrokerState> {
   const end = clock.monoMs() + loginLimitMs;
   let spokenMs = Number.POSITIVE_INFINITY;
@@ -113,7 +112,6 @@ async function settled(clock: Clock, state: () => BrokerState, said: readonly st
   return state();
 }
 
-/** What says most, first. */
 const telling = [/user name or password/, /SCRAM|mechanism/, /certificate/, /ACL/, /TLS/, /./];
 
 export function judgeLogin(

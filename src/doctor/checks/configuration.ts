@@ -14,7 +14,6 @@ import { Redactor } from '../redactor.ts';
 
 const redactor = new Redactor();
 
-/** So many are shown one by one. */
 const faultsShown = 20;
 
 export const configurationCheck: Check = {

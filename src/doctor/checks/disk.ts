@@ -305,7 +305,6 @@ async function headerOf(path: string): Promise<Buffer | string> {
   }
 }
 
-/** '' where it begins as SQLite's files do. */
 function headerFault(header: Buffer): string {
   if (header.length < headerBytes) return `it has ${header.length} bytes`;
   return header.toString('latin1', 0, 16) === 'SQLite format 3\0' ? '' : 'its first bytes are others';

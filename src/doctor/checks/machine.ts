@@ -62,7 +62,6 @@ async function clockState(file: string): Promise<HostFacts['clock']> {
   return (await isThere(join(file, '..'))) ? 'unsynced' : 'unknown';
 }
 
-/** What an alert says can be done. */
 function remedyOf(alert: string): string {
   return (hostRules.find(({ name }) => name === alert)?.remedy ?? '').replaceAll('`', '"');
 }

@@ -15,7 +15,6 @@ const connectLimitMs = 5_000;
 const hostsLimit = 8;
 
 export interface Host {
-  /** The key that names it. */
   readonly key: string;
   readonly host: string;
   readonly port: number;
@@ -43,7 +42,6 @@ export function hostsIn(key: string, text: string, defaultPort: number): Host[] 
 }
 
 export interface NetworkFacts {
-  /** A default route of IPv4 or IPv6. */
   readonly hasRoute: boolean;
   readonly hosts: readonly (Host & { readonly resolved: Resolved })[];
 }
@@ -142,7 +140,6 @@ function codeOf(error: unknown): string {
   return error instanceof AggregateError ? systemCode(error.errors[0]) || 'unknown' : 'unknown';
 }
 
-/** A connection that failed, in words. */
 export function judgeConnect(of: Host, code: string): Finding {
   const at = `${of.host}:${of.port}`;
   switch (code) {

@@ -9,8 +9,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { pidsOfUnit } from '../../shared/base/processes.ts';
 import type { Config } from '../../shared/config/config.ts';
-import type { ListenAddress } from '../../shared/config/listen.ts';
-import { showListen } from '../../shared/config/listen.ts';
+import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { lineside } from '../../shared/gen/proto.js';
 import { promisedSockets } from '../../shared/host/socket-units.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
@@ -41,7 +40,6 @@ export interface ServiceFacts {
   readonly units: Readonly<Record<string, 'active' | 'inactive'>> | undefined;
   readonly line: Answer;
   readonly hub: Answer;
-  /** Of this command. */
   readonly version: string;
 }
 
@@ -167,7 +165,6 @@ type LineAnswer =
       readonly json: unknown;
     };
 
-/** GetStatus over the Unix socket. */
 export async function lineStatus(
   clock: Clock,
   path: string,
@@ -215,7 +212,6 @@ function reasonsIn(body: string): string {
   }
 }
 
-/** A GET over the Unix socket. */
 export async function ask(
   clock: Clock,
   socketPath: string,

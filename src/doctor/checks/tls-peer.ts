@@ -17,7 +17,6 @@ const soonMs = 30 * 86_400_000;
 /** Of Debian: what is trusted where no file is named. */
 const systemAuthorities = '/etc/ssl/certs/ca-certificates.crt';
 
-/** Who is called, and the keys that say how. */
 export interface Peer {
   readonly who: string;
   readonly address: string;
@@ -30,7 +29,6 @@ export async function authoritiesOf(peer: Peer, caFile: string): Promise<Buffer 
   return existsSync(systemAuthorities) ? readFile(systemAuthorities) : Buffer.alloc(0);
 }
 
-/** A connection, and TLS where there are authorities. */
 export async function reach(
   { clock }: CheckContext,
   peer: Peer,
@@ -97,7 +95,6 @@ export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake,
   }
 }
 
-/** Whether a port that was to be plain speaks TLS. */
 export async function speaksTls({ clock }: CheckContext, host: Host): Promise<boolean> {
   const connected = await connectTo(clock, host.host, host.port);
   return (await handshake(clock, connected, host, Buffer.alloc(0))).kind === 'done';

@@ -10,14 +10,12 @@ import { type Finding, failed, ok, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, portsOf } from '../check-context.ts';
 import { isThere, namesIn, textOf } from '../safe-files.ts';
 
-/** Every port with who holds it. */
 export interface PortFacts {
   readonly name: string;
   readonly device: string;
   readonly description: string;
   readonly isWanted: boolean;
   readonly holders: Holders;
-  /** By this user. */
   readonly openable: boolean;
 }
 
@@ -138,17 +136,14 @@ async function wantedPort({ config }: CheckContext): Promise<string> {
 }
 
 export interface ConsoleFacts {
-  /** The kernel's command line. */
   readonly cmdline: string;
   /** /proc/consoles: what is one now. */
   readonly consoles: string;
-  /** Terminals on which a login waits. */
   readonly gettys: readonly string[];
   /** config.txt of the firmware; '' where there is none. */
   readonly firmware: string;
   /** What links such as /dev/serial0 mean: "serial0" to "ttyAMA0". */
   readonly links: Readonly<Record<string, string>>;
-  /** Kernel names of the ports. */
   readonly ports: readonly string[];
   /** Of the port that is to be open; ''. */
   readonly wanted: string;

@@ -56,7 +56,6 @@ async function ask(context: CheckContext, config: Config, isPlain: boolean, ca: 
   }
 }
 
-/** By the name of the gRPC status, or 'late'. */
 export function judgeCollector(how: string): Finding {
   switch (how) {
     case 'late':

@@ -12,6 +12,15 @@ function adminFor(t: TestContext): Rig & { readonly admin: OutboxAdmin } {
   return { ...rig, admin };
 }
 
+/** Starts the publisher; resolves when each change is published or a dead letter. */
+async function answered(rig: Rig, keys: readonly string[], answer: FakeBroker['answer']): Promise<void> {
+  const { store, broker, publisher, clock } = rig;
+  broker.answer = answer;
+  publisher.start();
+  await change(store, keys);
+  await settles('settled', clock, () => publisher.status().waiting === 0);
+}
+
 function is(code: string): (error: unknown) => boolean {
   return (error) => error instanceof LinesideError && error.code === code;
 }
@@ -40,11 +49,9 @@ test('the status shows what waits, how old it is, and which keys are blocked and
 });
 
 test('a dead letter is listed with its envelope, requeued once, and goes out again', async (t) => {
-  const { admin, store, broker, publisher, clock } = adminFor(t);
-  broker.answer = ({ id }) => (id % 2 === 1 ? 'refuse for ever' : 'acknowledge');
-  publisher.start();
-  await change(store, ['a', 'b', 'c', 'd', 'e']);
-  await settles('settled', clock, () => publisher.status().waiting === 0);
+  const rig = adminFor(t);
+  const { admin, broker, publisher, clock } = rig;
+  await answered(rig, ['a', 'b', 'c', 'd', 'e'], ({ id }) => (id % 2 === 1 ? 'refuse for ever' : 'acknowledge'));
   assert.equal(admin.status().deadLetters, 3);
   const first = admin.deadLetters({ limit: 2, cursor: undefined });
   assert.deepEqual(
@@ -94,11 +101,9 @@ test('a dead letter is listed with its envelope, requeued once, and goes out aga
 });
 
 test('a dead letter requeued while offline goes out with the others, whatever was read ahead', async (t) => {
-  const { admin, store, broker, publisher, clock } = adminFor(t);
-  broker.answer = ({ id }) => (id === 2 ? 'refuse for ever' : 'acknowledge');
-  publisher.start();
-  await change(store, ['a', 'b', 'c']);
-  await settles('settled', clock, () => publisher.status().waiting === 0);
+  const rig = adminFor(t);
+  const { admin, store, broker, publisher, clock } = rig;
+  await answered(rig, ['a', 'b', 'c'], ({ id }) => (id === 2 ? 'refuse for ever' : 'acknowledge'));
   broker.connected = false;
   await change(store, ['d', 'b']);
   await turns();
@@ -110,11 +115,9 @@ test('a dead letter requeued while offline goes out with the others, whatever wa
 });
 
 test('of two requeues or discards of a dead letter at once one does it, and the other finds none', async (t) => {
-  const { admin, store, broker, publisher, clock } = adminFor(t);
-  broker.answer = () => 'refuse for ever';
-  publisher.start();
-  await change(store, ['a', 'b', 'c']);
-  await settles('settled', clock, () => publisher.status().waiting === 0);
+  const rig = adminFor(t);
+  const { admin, broker, publisher, clock } = rig;
+  await answered(rig, ['a', 'b', 'c'], () => 'refuse for ever');
   broker.answer = () => 'acknowledge';
   const results = await Promise.allSettled([
     admin.requeue(1, 'anna', ''),
@@ -147,11 +150,9 @@ test('of two requeues or discards of a dead letter at once one does it, and the 
 });
 
 test('a dead letter requeued while the publisher stops waits, and the next process sends it', async (t) => {
-  const { admin, store, broker, publisher, clock, dir } = adminFor(t);
-  broker.answer = () => 'refuse for ever';
-  publisher.start();
-  await change(store, ['a', 'b']);
-  await settles('settled', clock, () => publisher.status().waiting === 0);
+  const rig = adminFor(t);
+  const { admin, store, broker, publisher, clock, dir } = rig;
+  await answered(rig, ['a', 'b'], () => 'refuse for ever');
   broker.answer = () => 'acknowledge';
   const stopped = publisher.stop(1_000);
   await admin.requeue(1, 'anna', '');

@@ -15,13 +15,20 @@ import Database from 'better-sqlite3';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { usOfInstant } from '../../shared/base/instant.ts';
 import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
-import type { Change } from './change-store.ts';
+import type { Change, ChangeStore } from './change-store.ts';
 import { ImportConnection } from './refdata-file.ts';
 
 const yearMs = 365 * 86_400_000;
 
 function code(expected: string): (error: unknown) => boolean {
   return (error) => error instanceof LinesideError && error.code === expected;
+}
+
+function refused(store: ChangeStore, expected: string): Promise<void> {
+  return assert.rejects(
+    store.commit(author, () => 0),
+    code(expected),
+  );
 }
 
 test('a change, its outbox rows and its audit are one transaction', async (t) => {
@@ -103,10 +110,7 @@ test('while an import holds the write slot changes wait in order, reads go on, a
   const waiting = Array.from({ length: 1_000 }, (_, n) =>
     store.commit(author, (change) => order.push(n + 1) && change.emit(recordEvent(`k${n}`))),
   );
-  await assert.rejects(
-    store.commit(author, () => 0),
-    code('TOO_MANY'),
-  );
+  await refused(store, 'TOO_MANY');
   const marked = store.maintain(() => order.push(-1));
   end();
   await held;
@@ -129,10 +133,7 @@ test('closing refuses what waits and waits for the import', async (t) => {
   const late = store.commit(author, () => 0);
   const closed = store.close();
   await assert.rejects(late, code('SHUTTING_DOWN'));
-  await assert.rejects(
-    store.commit(author, () => 0),
-    code('SHUTTING_DOWN'),
-  );
+  await refused(store, 'SHUTTING_DOWN');
   assert.equal(store.connection.open, true);
   end();
   await Promise.all([held, closed]);
@@ -170,10 +171,7 @@ test('a single change that would burst the budget is refused whole', async (t) =
 
 test('a disk without the free space asked for refuses changes', async (t) => {
   const { store } = temporaryStore(t, { minFreeBytes: Number.MAX_SAFE_INTEGER });
-  await assert.rejects(
-    store.commit(author, () => 0),
-    code('STORAGE_FULL'),
-  );
+  await refused(store, 'STORAGE_FULL');
   assert.equal(await store.maintain(() => 1), 1);
 });
 
@@ -181,10 +179,7 @@ test('a lock of another program is STORAGE_FAILED, and a damaged page STORAGE_DA
   const { store, path, dir, clock } = temporaryStore(t);
   const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
   side.connection.exec('BEGIN IMMEDIATE');
-  await assert.rejects(
-    store.commit(author, () => 0),
-    code('STORAGE_FAILED'),
-  );
+  await refused(store, 'STORAGE_FAILED');
   side.connection.exec('ROLLBACK');
   side.close();
   for (let n = 0; n < 50; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));

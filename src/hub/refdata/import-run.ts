@@ -4,7 +4,7 @@ import { sameJson } from '../../shared/base/same-json.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { type Author, isWider } from '../outbox/event.ts';
 import { type BundleItem, entriesOf, maxEntryBytes, readItem } from './bundle.ts';
-import { type DictionaryHead, DictionaryRows } from './dictionary-rows.ts';
+import { type DictionaryHead, DictionaryRows } from './dictionaries.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import type { DataCheck } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';

@@ -13,11 +13,11 @@ import {
   outboxRows,
   type TemporaryRefdata,
   temporaryRefdata,
+  tools,
   trusted,
+  whole,
+  withTools,
 } from './refdata.fixture.ts';
-
-const whole = { limit: 1_000, cursor: undefined };
-const tools = { name: 'tools', title: 'Tools', scope: 'PUBLIC' } as const;
 
 async function until(condition: () => boolean): Promise<void> {
   for (let turns = 0; !condition(); turns++) {
@@ -65,8 +65,7 @@ async function refused(
 
 describe('a bundle', () => {
   it('is one transaction: created, updated, closed, opened again, and what is so already is left alone', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     for (const key of ['u', 'c', 'same', 'o', 'ahead'])
       await at.refdata.createRecord(everyone, 'tools', key, {
         data: { n: 1, m: { a: 1, b: 2 } },
@@ -110,8 +109,7 @@ describe('a bundle', () => {
   });
 
   it('may have a byte order mark, CRLF, blank lines and no last line feed', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     const body = `\ufeff${JSON.stringify(tool('a'))}\r\n\r\n\n${JSON.stringify(tool('ж'))}\r\n  \n${JSON.stringify(tool('c'))}`;
     const result = await at.refdata.importBundle(everyone, 'ndjson', '', bytes(body, 1));
     assert.equal(result.created, 3);
@@ -168,8 +166,7 @@ describe('a bundle', () => {
   });
 
   it('beyond the limits of bytes or items is refused, and read no further', async (t) => {
-    const at = temporaryRefdata(t, { maxImportBytes: 1_000_000 });
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t, { maxImportBytes: 1_000_000 });
     let given = 0;
     let ended = false;
     async function* endless(): AsyncGenerator<Uint8Array> {
@@ -190,8 +187,7 @@ describe('a bundle', () => {
   });
 
   it('from a body that breaks off is not taken', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     async function* broken(): AsyncGenerator<Uint8Array> {
       yield* bytes(`${JSON.stringify(tool('a'))}\n`);
       throw new Error('the caller went away');
@@ -241,8 +237,7 @@ describe('an import that runs', () => {
   }
 
   it('keeps readers on what is committed, and changes waiting, in their order, until it is', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     await at.refdata.createRecord(everyone, 'tools', 'T0', { data: { n: 'old' } });
     let done = false;
     const running = load(at, many(0, 20_000)).then((result) => {
@@ -294,8 +289,7 @@ describe('an import that runs', () => {
   });
 
   it('writes nothing when its worker dies, and says so; the next one is taken', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     const workers = startedWorkers(t);
     const refusal = assert.rejects(load(at, many(0, 50_000)), {
       code: 'INTERNAL',
@@ -314,8 +308,7 @@ describe('an import that runs', () => {
   });
 
   it('is reported as done when its worker dies between the commit and the answer', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     await load(at, many(0, 1_000));
     const workers = startedWorkers(t);
     const running = load(at, many(500, 1_000));
@@ -335,8 +328,7 @@ describe('an import that runs', () => {
   });
 
   it('is ended by the end of the service, with nothing written', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     const refusal = assert.rejects(load(at, many(0, 50_000)), {
       code: 'SHUTTING_DOWN',
       message: /^nothing was imported/,
@@ -350,8 +342,7 @@ describe('an import that runs', () => {
   });
 
   it('does not keep the service from ending when its body stalls', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     let given = false;
     async function* stalled(): AsyncGenerator<Uint8Array> {
       yield* bytes(`${JSON.stringify(tool('a'))}\n`);
@@ -367,8 +358,7 @@ describe('an import that runs', () => {
   });
 
   it('lets a few others wait, one after the other, and refuses more', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     const ends = await Promise.allSettled(Array.from({ length: 7 }, (_, i) => load(at, JSON.stringify(tool(`T${i}`)))));
     const codes = ends.map((end) =>
       end.status === 'fulfilled' ? end.value.created : (end.reason as { code: string }).code,
@@ -377,8 +367,7 @@ describe('an import that runs', () => {
   });
 
   it('that does not fit into the budget writes nothing', async (t) => {
-    const at = temporaryRefdata(t, { maxBytes: 1024 * 1024 });
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t, { maxBytes: 1024 * 1024 });
     await assert.rejects(load(at, many(0, 20_000)), { code: 'STORAGE_FULL' });
     assert.deepEqual(at.refdata.records(everyone, 'tools', undefined, whole).items, []);
     assert.equal((await load(at, many(0, 10))).created, 10);

@@ -7,15 +7,12 @@ import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { openStoreIn, temporaryDir } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
-import { dictionaryStatements } from './dictionary-rows.ts';
+import { dictionaryStatements } from './dictionaries.ts';
 import { draftStatements } from './drafts.ts';
-import { readStatements } from './record-reads.ts';
 import { writeStatements } from './record-writer.ts';
-import { everyone, temporaryRefdata } from './refdata.fixture.ts';
+import { readStatements } from './records.ts';
+import { everyone, temporaryRefdata, tools, whole, withTools } from './refdata.fixture.ts';
 import { openRefdata, type Refdata } from './refdata.ts';
-
-const tools = { name: 'tools', title: 'Tools', scope: 'PUBLIC' } as const;
-const whole = { limit: 1_000, cursor: undefined };
 
 describe('a damaged file', () => {
   it('is told as damaged by reads and changes, and reported', async (t) => {
@@ -46,8 +43,7 @@ describe('a damaged file', () => {
 
 describe('lists', () => {
   it('of records go by business key, and all pages show the moment of the first', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     const keys = ['A', 'B', 'a', 'z', 'ä', 'ключ', '😀'];
     for (const key of [...keys].reverse()) await at.refdata.createRecord(everyone, 'tools', key, { data: {} });
     const seen: string[] = [];
@@ -69,8 +65,7 @@ describe('lists', () => {
   });
 
   it('that pass over many closed records stay bounded and reach the end', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     const { id } = at.store.connection.prepare<[], { id: number }>('SELECT id FROM dictionaries').get() ?? { id: 0 };
     // Closed ones in bulk, by SQL: 25,000 ways through the face would say nothing more.
     at.store.connection.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)
@@ -91,8 +86,7 @@ describe('lists', () => {
   });
 
   it('of large records end their pages early', async (t) => {
-    const { refdata } = temporaryRefdata(t);
-    await refdata.createDictionary(everyone, tools, '');
+    const { refdata } = await withTools(t);
     const keys = Array.from({ length: 20 }, (_, i) => `k${10 + i}`);
     for (const key of keys) await refdata.createRecord(everyone, 'tools', key, { data: { text: 'x'.repeat(250_000) } });
     const first = refdata.records(everyone, 'tools', undefined, whole);
@@ -103,8 +97,7 @@ describe('lists', () => {
   });
 
   it('refuse limits out of range and cursors of others', async (t) => {
-    const { refdata } = temporaryRefdata(t);
-    await refdata.createDictionary(everyone, tools, '');
+    const { refdata } = await withTools(t);
     await refdata.createRecord(everyone, 'tools', 'k', { data: {} });
     await refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 1);
     const history = refdata.history(everyone, 'tools', 'k', { limit: 1, cursor: undefined });

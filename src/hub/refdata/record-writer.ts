@@ -4,7 +4,7 @@ import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { type Action, isWider, type JsonObject, narrowest, type RecordEvent, type Scope } from '../outbox/event.ts';
-import type { DictionaryHead } from './dictionary-rows.ts';
+import type { DictionaryHead } from './dictionaries.ts';
 import type { RecordVersion } from './face.ts';
 import { closedAt, type Validity } from './validity.ts';
 

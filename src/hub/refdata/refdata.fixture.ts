@@ -33,6 +33,17 @@ export function temporaryRefdata(
   return { ...temporary, refdata };
 }
 
+export const tools = { name: 'tools', title: 'Tools', scope: 'PUBLIC' } as const;
+/** The largest page, from the beginning. */
+export const whole = { limit: 1_000, cursor: undefined };
+
+/** With the dictionary `tools`. */
+export async function withTools(...given: Parameters<typeof temporaryRefdata>): Promise<TemporaryRefdata> {
+  const at = temporaryRefdata(...given);
+  await at.refdata.createDictionary(everyone, tools, '');
+  return at;
+}
+
 export interface OutboxRow {
   readonly id: number;
   readonly scope: string;

@@ -1,16 +1,22 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { RecordVersion } from './face.ts';
-import { auditActions, everyone, insider, outboxRows, temporaryRefdata, trusted } from './refdata.fixture.ts';
+import {
+  auditActions,
+  everyone,
+  insider,
+  outboxRows,
+  temporaryRefdata,
+  tools,
+  trusted,
+  whole,
+  withTools,
+} from './refdata.fixture.ts';
 import { notAnInstant } from './validity.ts';
-
-const tools = { name: 'tools', title: 'Tools', scope: 'PUBLIC' } as const;
-const whole = { limit: 1_000, cursor: undefined };
 
 describe('a version that waits for its time', () => {
   it('is where a stale write is sent to look: reading gives the one before, again and again', async (t) => {
-    const { refdata } = temporaryRefdata(t);
-    await refdata.createDictionary(everyone, tools, '');
+    const { refdata } = await withTools(t);
     await refdata.createRecord(everyone, 'tools', 'k', { data: { a: 1 } });
     await refdata.updateRecord(everyone, 'tools', 'k', { data: { a: 2 }, validFrom: '2090-01-01T00:00:00Z' }, 1);
     assert.equal(refdata.record(everyone, 'tools', 'k', undefined).version, 1);
@@ -104,9 +110,8 @@ describe('dictionaries', () => {
 
 describe('drafts', () => {
   it('go through review, and publishing makes their schema the dictionary’s', async (t) => {
-    const at = temporaryRefdata(t);
+    const at = await withTools(t);
     const { refdata } = at;
-    await refdata.createDictionary(everyone, tools, '');
     await refdata.createRecord(everyone, 'tools', 'old', { data: { n: 'x' } });
     const schema = { properties: { n: { type: 'number' } } };
     const draft = await refdata.createDraft(everyone, 'tools', schema, 'stricter');
@@ -142,8 +147,7 @@ describe('drafts', () => {
   });
 
   it('are listed newest first by cursor, and belong to their dictionary', async (t) => {
-    const { refdata } = temporaryRefdata(t);
-    await refdata.createDictionary(everyone, tools, '');
+    const { refdata } = await withTools(t);
     await refdata.createDictionary(everyone, { ...tools, name: 'other' }, '');
     for (let i = 0; i < 5; i++) await refdata.createDraft(everyone, 'tools', { title: String(i) }, '');
     const first = refdata.drafts(everyone, 'tools', { limit: 3, cursor: undefined });
@@ -161,9 +165,8 @@ describe('drafts', () => {
 
 describe('records', () => {
   it('are created, updated, closed and opened again, each with its event', async (t) => {
-    const at = temporaryRefdata(t);
+    const at = await withTools(t);
     const { refdata } = at;
-    await refdata.createDictionary(everyone, tools, '');
     const seen: RecordVersion[] = [];
     const step = async (change: Promise<RecordVersion>): Promise<void> => {
       seen.push(await change);
@@ -200,8 +203,7 @@ describe('records', () => {
   });
 
   it('are read as of any time', async (t) => {
-    const { refdata, clock, store } = temporaryRefdata(t);
-    await refdata.createDictionary(everyone, tools, '');
+    const { refdata, clock, store } = await withTools(t);
     const put = (n: number, version: number, validFrom: string) =>
       refdata.updateRecord(everyone, 'tools', 'k', { data: { n }, validFrom }, version);
     await refdata.createRecord(everyone, 'tools', 'k', { data: { n: 1 }, validFrom: '2020-01-01T00:00:00Z' });
@@ -240,8 +242,7 @@ describe('records', () => {
   });
 
   it('two writers racing on one version: one wins, one is told', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     await at.refdata.createRecord(everyone, 'tools', 'k', { data: { n: 0 } });
     const race = [everyone, insider].map((who, n) => at.refdata.updateRecord(who, 'tools', 'k', { data: { n } }, 1));
     const ends = await Promise.allSettled(race);
@@ -256,8 +257,7 @@ describe('records', () => {
   });
 
   it('are closed in bulk, all or none, with every fault', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, tools, '');
+    const at = await withTools(t);
     for (const key of ['a', 'b', 'c']) await at.refdata.createRecord(everyone, 'tools', key, { data: { key } });
     await at.refdata.closeRecord(everyone, 'tools', 'c', '', 1);
     await assert.rejects(at.refdata.bulkClose(everyone, 'tools', ['a', 'x', 'c', 'a'], ''), {

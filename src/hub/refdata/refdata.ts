@@ -5,12 +5,10 @@
  */
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { readFrom } from '../outbox/storage-errors.ts';
-import { Dictionaries } from './dictionaries.ts';
-import { dictionaryOf } from './dictionary-rows.ts';
+import { Dictionaries, dictionaryOf } from './dictionaries.ts';
 import { Drafts } from './drafts.ts';
 import { type ImportOptions, Imports } from './import.ts';
-import { RecordReads } from './record-reads.ts';
-import { Records } from './records.ts';
+import { RecordReads, Records } from './records.ts';
 
 export type Refdata = ReturnType<typeof openRefdata>;
 

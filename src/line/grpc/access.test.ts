@@ -76,7 +76,7 @@ async function outcome(address: string, path: string, { tls = false, certificate
       call.on('data', () => resolve({ code: 'OK', details: '' }));
       call.on('metadata', () => resolve({ code: 'OK', details: '' }));
       call.on('error', (error: ServiceError) => {
-        // What a method itself answers to an empty message; only the gate is judged here.
+        // What a method itself answers to an empty message; only the admission is checked here.
         const refused = error.code === status.UNAUTHENTICATED || error.code === status.PERMISSION_DENIED;
         const failed = error.code === status.UNAVAILABLE || error.code === status.DEADLINE_EXCEEDED;
         resolve(
@@ -169,7 +169,7 @@ const bad: [string, () => Caller, RegExp][] = [
   ['a certificate with two names', () => ({ certificate: ca.issue('two', '/CN=stranger/CN=laptop') }), /.*/],
 ];
 for (const [what, caller, text] of bad) {
-  test(`${what} lets nobody in`, async () => {
+  test(`${what} is refused`, async () => {
     const got = await outcome(remote, '/serial.SerialService/ListDevices', { tls: true, ...caller() });
     assert.match(got.code, /^UNAUTHENTICATED$|^PERMISSION_DENIED$/);
     assert.match(got.details, text);

@@ -1,6 +1,10 @@
-/** Who may call what: the role that each method needs, and the roles of the caller. Pure. */
+/** Who may call what: the role that each method needs, and the roles of the caller by token or client certificate. Pure. */
 
-export type GrpcRole = 'viewer' | 'operator';
+import type { TokenReader } from '../../shared/auth/token-reader.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import type { Connection } from './connection.ts';
+
+type GrpcRole = 'viewer' | 'operator';
 
 /** What looks but does not touch. Everything else needs operator, methods not thought of included. */
 const viewerMethods: ReadonlySet<string> = new Set([
@@ -35,4 +39,36 @@ export function certificateRoles(name: string, { operatorCerts, viewerCerts }: C
   if (operatorCerts.includes(name) || operatorCerts.includes('*')) return ['operator'];
   if (viewerCerts.includes(name) || viewerCerts.includes('*')) return ['viewer'];
   return [];
+}
+
+/** Rejects with UNAUTHENTICATED or PERMISSION_DENIED. */
+export type Authenticator = (path: string, authorization: readonly string[], connection: Connection) => Promise<void>;
+
+/** `certificates` is asked for each call: it may be changed. */
+export function authenticatorBy(tokens: TokenReader, certificates: () => CertificateRoles): Authenticator {
+  return async (path, authorization, connection) => {
+    let caller: string;
+    let roles: readonly string[];
+    if (authorization.length > 0) {
+      const owner = await tokens.authenticate(authorization);
+      caller = `token "${owner.name}"`;
+      roles = owner.roles;
+    } else {
+      const certificate = certificateOf(connection);
+      caller = `certificate "${certificate}"`;
+      roles = certificateRoles(certificate, certificates());
+    }
+    if (mayCall(roles, path)) return;
+    throw new LinesideError('PERMISSION_DENIED', `${caller} has not the role ${roleNeeded(path)} that this needs`);
+  };
+}
+
+function certificateOf({ certificate, certificateFault }: Connection): string {
+  if (certificate !== undefined) return certificate;
+  if (certificateFault !== undefined) {
+    throw new LinesideError('UNAUTHENTICATED', `the client certificate is not accepted: ${certificateFault}`);
+  }
+  throw new LinesideError('UNAUTHENTICATED', 'this address asks for credentials', {
+    hint: 'send "authorization: Bearer TOKEN" metadata, or use a client certificate',
+  });
 }

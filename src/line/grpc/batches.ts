@@ -1,9 +1,9 @@
 /** Runs of the log as messages of bounded size. */
 import type { LogEntry, LogGap } from '../log/entry.ts';
-import type { LogFace, LogRun, ReadRequest } from '../log/face.ts';
-import { withClockNote } from './clock-note.ts';
+import type { LogRun, ReadRequest } from '../log/log-api.ts';
+import type { Log } from '../log/serial-log.ts';
 import { encodeBatch, encodeEntry } from './encode.ts';
-import { BATCH_BYTES, BATCH_ENTRIES, HANDFUL_BYTES, HANDFUL_ENTRIES } from './limits.ts';
+import { BATCH_BYTES, BATCH_ENTRIES, STREAM_BATCH_BYTES, STREAM_BATCH_ENTRIES } from './limits.ts';
 import type { MessageBatch } from './wire.ts';
 
 /**
@@ -11,7 +11,7 @@ import type { MessageBatch } from './wire.ts';
  * read that finds nothing and does not follow ends with one empty batch.
  */
 export function readBatches(
-  log: LogFace,
+  log: Log,
   request: ReadRequest,
   signal: AbortSignal,
   isShared: () => boolean,
@@ -20,7 +20,7 @@ export function readBatches(
 }
 
 async function* batches(
-  log: LogFace,
+  log: Log,
   runs: AsyncIterable<LogRun>,
   request: ReadRequest,
   isShared: () => boolean,
@@ -80,7 +80,7 @@ function* messageBatches(entries: readonly LogEntry[], shared: boolean): Generat
     const encoded = encodeEntry(withClockNote(entry), shared);
     messages.push(encoded);
     bytes += encoded.length;
-    if (bytes < HANDFUL_BYTES && messages.length < HANDFUL_ENTRIES) continue;
+    if (bytes < STREAM_BATCH_BYTES && messages.length < STREAM_BATCH_ENTRIES) continue;
     yield messages;
     messages = [];
     bytes = 0;
@@ -126,4 +126,46 @@ function gapsBefore(gaps: readonly LogGap[], id: number, from: number): number {
   let through = from;
   for (let gap = gaps[through]; gap !== undefined && gap.firstId < id; gap = gaps[through]) through += 1;
   return through;
+}
+
+const noted = new WeakMap<LogEntry, LogEntry>();
+
+/** The same entry for each of many subscribers, so that it is encoded once. A note of the entry's own stays as it is. */
+export function withClockNote(entry: LogEntry): LogEntry {
+  if (entry.clock === undefined || entry.clock === 'known' || entry.note !== '') return entry;
+  let same = noted.get(entry);
+  if (same === undefined) {
+    same = { ...entry, note: clockNote(entry) };
+    noted.set(entry, same);
+  }
+  return same;
+}
+
+function clockNote({ clock, timestampMs, uncorrectedMs }: LogEntry): string {
+  if (clock !== 'corrected' || uncorrectedMs === undefined) return 'clock not set';
+  return `clock corrected by ${signedSpan(Number(timestampMs) - uncorrectedMs)}`;
+}
+
+const units: readonly (readonly [string, number])[] = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['min', 60],
+  ['s', 1],
+];
+
+/** "+3 d 2 h", "-5 s": the two largest units. */
+export function signedSpan(ms: number): string {
+  const seconds = Math.round(Math.abs(ms) / 1_000);
+  const at = Math.max(
+    0,
+    units.findIndex(([, size]) => seconds >= size),
+  );
+  const parts = units.slice(seconds < 1 ? -1 : at).slice(0, 2);
+  let rest = seconds;
+  const shown = parts.map(([unit, size]) => {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    return `${count} ${unit}`;
+  });
+  return `${ms < 0 ? '-' : '+'}${shown.filter((part, i) => i === 0 || !part.startsWith('0 ')).join(' ')}`;
 }

@@ -74,7 +74,7 @@ test('a renewed certificate is shown to new connections, and the open ones go on
   const bare: Config = { ...renewed, tls: { certFile: '', keyFile: '', clientCaFile: '' } };
   assert.deepEqual(await s.servers.configure(bare), [...pairKeys, caKey]);
 
-  // Whom a certificate's name lets in is judged again for each call.
+  // The roles of a certificate's name are checked again for each call.
   const others: Config = { ...renewed, auth: { ...renewed.auth, operatorCerts: ['another'] } };
   assert.deepEqual(await s.servers.configure(others), []);
   await assert.rejects(client.getStatus({}), mayNot);

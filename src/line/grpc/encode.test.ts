@@ -12,7 +12,7 @@ const timestamps = fc.oneof(
   fc.nat(),
   fc.maxSafeNat(),
   fc.constantFrom(0, 127, 128, 2 ** 32, Number.MAX_SAFE_INTEGER),
-  fc.bigInt(2n ** 53n, 2n ** 64n - 1n).map((n) => Long.fromString(String(n), true)),
+  fc.bigInt(2n ** 53n, 2n ** 64n - 1n),
 );
 const entries: fc.Arbitrary<LogEntry> = fc.record({
   id: fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
@@ -89,7 +89,7 @@ test('a batch written by hand is what the generated code reads, also inside a se
 test('64-bit numbers go both ways unharmed', () => {
   for (const text of ['0', '9007199254740991', '9007199254740992', '18446744073709551615']) {
     const value = fromU64(Long.fromString(text, true));
-    assert.equal(typeof value, text.length < 16 || text.endsWith('0991') ? 'number' : 'object');
+    assert.equal(typeof value, text.length < 16 || text.endsWith('0991') ? 'number' : 'bigint');
     assert.equal(u64(value).toString(), text);
   }
 });

@@ -46,7 +46,7 @@ function write({ dir, timestampMs, data, note }: LogEntry): Buffer {
   }
   if (timestampMs !== 0) {
     out[at++] = TIMESTAMP;
-    at = typeof timestampMs === 'number' ? writeVarint(out, at, timestampMs) : writeLong(out, at, timestampMs);
+    at = typeof timestampMs === 'number' ? writeVarint(out, at, timestampMs) : writeBigVarint(out, at, timestampMs);
   }
   if (data.length > 0) {
     out[at++] = RAW_DATA;
@@ -74,14 +74,14 @@ function writeVarint(out: Buffer, from: number, value: number): number {
   return at;
 }
 
-function writeLong(out: Buffer, from: number, value: Long): number {
+function writeBigVarint(out: Buffer, from: number, value: bigint): number {
   let at = from;
-  let rest = value.toUnsigned();
-  while (rest.greaterThan(0x7f)) {
-    out[at++] = (rest.getLowBits() & 0x7f) | 0x80;
-    rest = rest.shiftRightUnsigned(7);
+  let rest = value;
+  while (rest >= 0x80n) {
+    out[at++] = Number(rest & 0x7fn) | 0x80;
+    rest >>= 7n;
   }
-  out[at++] = rest.getLowBits();
+  out[at++] = Number(rest);
   return at;
 }
 
@@ -101,7 +101,7 @@ interface BatchEntry extends Pick<LogEntry, 'id' | 'clock' | 'uncorrectedMs'> {
   readonly bytes: Buffer;
 }
 
-export interface Batch {
+interface Batch {
   readonly entries: readonly BatchEntry[];
   readonly gaps: readonly LogGap[];
   /** '' but in the first batch of a stream. */
@@ -172,10 +172,10 @@ export function sessionResponse(kind: 'sent' | 'log', bytes: Uint8Array): Buffer
 
 /** As the generated code wants 64-bit numbers. */
 export function u64(value: Uint64): Long {
-  return typeof value === 'number' ? Long.fromNumber(value, true) : value;
+  return typeof value === 'number' ? Long.fromNumber(value, true) : Long.fromBigInt(value, true);
 }
 
 /** As the rooms want them: a plain number where that is exact. */
 export function fromU64(value: Long): Uint64 {
-  return value.toUnsigned().greaterThan(Number.MAX_SAFE_INTEGER) ? value.toUnsigned() : value.toNumber();
+  return value.toUnsigned().greaterThan(Number.MAX_SAFE_INTEGER) ? value.toUnsigned().toBigInt() : value.toNumber();
 }

@@ -5,7 +5,7 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { serial } from '../../shared/proto/services.ts';
 import { MAX_DETAILS_CHARS } from './limits.ts';
 
-export interface ContractAnswer {
+interface ContractAnswer {
   readonly status: serial.StatusCode;
   readonly error: string;
 }
@@ -27,6 +27,15 @@ export class ErrorMapper {
     this.#logger = logger;
   }
 
+  /** What a method answers; a failure is thrown as a gRPC status. */
+  async answer<T>(work: () => T | Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.asStatus(error);
+    }
+  }
+
   /** For the responses that carry a status of the contract; the code goes into the trailers, where there are any. */
   inContract(thrown: unknown, trailer?: Metadata): ContractAnswer {
     const error = this.#known(thrown);
@@ -34,7 +43,7 @@ export class ErrorMapper {
     return { status: serial.StatusCode[errorCatalogue[error.code].contract], error: textOf(error) };
   }
 
-  /** For everything else: what a method throws. */
+  /** For everything else: what a stream throws. */
   asStatus(thrown: unknown): Error {
     if (thrown instanceof ServerError || isAbort(thrown)) return thrown;
     const error = this.#known(thrown);

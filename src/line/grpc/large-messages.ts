@@ -1,7 +1,7 @@
 /**
  * Memory for requests whose message is large (LogRaw takes 1 MiB): grpc-js keeps what has arrived of each until it is whole,
- * 128 on a connection. A call that has sent more than a small message needs one of a few places; the others wait, unread, in
- * their clients. A caller with a place can always complete its message, so the places come free again.
+ * 128 on a connection. A call that has sent more than a small message needs one of a few slots; the others wait, unread, in
+ * their clients. A caller with a slot can always complete its message, so the slots come free again.
  */
 import {
   LARGE_MESSAGE_BYTES,
@@ -28,7 +28,7 @@ interface Held {
 
 /** Of one call. */
 export interface Receiving {
-  /** The message is whole. One that is larger than any packet keeps its place: LogRaw holds it until it is stored. */
+  /** The message is whole. One that is larger than any packet keeps its slot: LogRaw holds it until it is stored. */
   whole(): void;
   /** The call is over. */
   done(): void;

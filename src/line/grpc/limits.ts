@@ -15,38 +15,38 @@ export const MAX_NOTE_BYTES = 4 * KIB;
  */
 const MAX_RECEIVE_BYTES = MAX_RAW_DATA_BYTES + 64 * KIB;
 /**
- * Messages larger than this (most packets are far smaller) need one of a few places, of all and of one connection: 128 of
+ * Messages larger than this (most packets are far smaller) need one of a few slots, of all and of one connection: 128 of
  * 1 MiB on each of four connections took the line from 89 MB to 1 GB. Each is held about six times on its way to the log.
  */
 export const LARGE_MESSAGE_BYTES = 16 * KIB;
 export const MAX_LARGE_MESSAGES = 8;
 export const MAX_LARGE_MESSAGES_PER_CONNECTION = 4;
-/** Calls of a connection that wait for such a place, each with up to 64 KiB that came before; more are refused. */
+/** Calls of a connection that wait for such a slot, each with up to 64 KiB that came before; more are refused. */
 export const MAX_WAITING_PER_CONNECTION = 32;
 /** The largest packet, and what is around it. */
 export const PACKET_MESSAGE_BYTES = 72 * KIB;
-/** gRPC clients refuse more than 4 MiB unless told otherwise; the largest message of ours is an entry of 1 MiB. */
+/** gRPC clients refuse more than 4 MiB by default; the largest message of ours is an entry of 1 MiB. */
 const MAX_SEND_BYTES = 4 * MIB;
 
 /** A batch of ReadLog ends at whichever comes first: large enough to amortise a message, small enough to flow. */
 export const BATCH_BYTES = 64 * KIB;
 export const BATCH_ENTRIES = 512;
 /**
- * Messages (of StreamLog: handfuls) that a stream holds for a client that does not read. Node's own 16 are 16 MiB for each
+ * Messages (of StreamLog: batches) that a stream holds for a client that does not read. Node's own 16 are 16 MiB for each
  * reader of large entries.
  */
 export const MESSAGES_AHEAD = 1;
 /** StreamLog hands over so many entries at a time, for speed alone. */
-export const HANDFUL_BYTES = 8 * KIB;
-export const HANDFUL_ENTRIES = 64;
+export const STREAM_BATCH_BYTES = 8 * KIB;
+export const STREAM_BATCH_ENTRIES = 64;
 /** ReadLog's `last` is held in memory by the log, hence bounded. */
 export const MAX_LAST_ENTRIES = 100_000;
 
 /**
- * How often the token behind an open stream is judged again: with the second of the tokens' reader, a revoked one reads
- * and sends for ten seconds at most. One look at a file's times a second, however many streams there are.
+ * How often the token of an open stream is checked again: with the second of the tokens' reader, a revoked one reads
+ * and sends for ten seconds at most. The file's times are read once a second, however many streams there are.
  */
-export const STREAM_JUDGE_MS = 8_000;
+export const STREAM_REAUTH_MS = 8_000;
 
 /** Packets of one Session that may wait for their answers; then its stream is not read on. */
 export const MAX_SESSION_OUTSTANDING = 64;
@@ -60,10 +60,10 @@ const MAX_KEEPALIVE_TIMEOUT_MS = 10_000;
 export const MAX_CONNECTIONS = 256;
 /**
  * A connection from another machine has so long for its handshake and a first call with credentials: 5 KB at 9,600 bit/s take
- * 5 s. Then strangers no longer hold a place.
+ * 5 s. Then strangers no longer hold a connection.
  */
 export const MAX_NEWCOMER_MS = 10_000;
-/** A connection without any call for so long is closed (clients reconnect by themselves): bounds who connects and stays. */
+/** A connection without any call for so long is closed (clients reconnect automatically): bounds who connects and stays. */
 const MAX_CONNECTION_IDLE_MS = 10 * 60_000;
 
 /** What unary calls under way get to finish when the service stops. */

@@ -6,13 +6,12 @@
 import { createServer, type Server as NetServer, type Socket } from 'node:net';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Server as NiceServer } from 'nice-grpc';
+import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
+import { AddressShare, clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
 import type { Config } from '../../shared/config/config.ts';
-import type { ListenAddress } from '../../shared/config/listen.ts';
-import { showListen } from '../../shared/config/listen.ts';
-import { MAX_CONNECTIONS } from './limits.ts';
-import type { Newcomers } from './newcomers.ts';
+import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
+import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
 import type { TlsIdentity } from './tls-identity.ts';
 
 /** True if every caller that reaches the address is trusted: the file permissions, or the machine's own users. */
@@ -40,7 +39,7 @@ export interface Listener {
   cut(): Promise<void>;
 }
 
-export interface ListenOptions {
+interface ListenOptions {
   readonly server: NiceServer;
   /** undefined: no TLS. */
   readonly identity: TlsIdentity | undefined;
@@ -151,3 +150,45 @@ async function innerServer(server: NiceServer): Promise<Server> {
 }
 
 type Bound = (error: Error | null, port: number) => void;
+
+// Connections from other machines: each address has a share of them, and one that has not made a call with good credentials
+// in time is closed. Strangers could otherwise hold all of them without a word.
+
+export class Newcomers {
+  readonly #clock: Clock;
+  readonly #dropped: (peer: string, why: string) => void;
+  readonly #share = new AddressShare(MAX_CONNECTIONS);
+  /** By the name that grpc-js gives a peer. */
+  readonly #timers = new Map<string, Timer>();
+
+  constructor(clock: Clock, dropped: (peer: string, why: string) => void) {
+    this.#clock = clock;
+    this.#dropped = dropped;
+  }
+
+  /** False: the connection was closed. */
+  add(socket: Socket): boolean {
+    const { remoteAddress = '', remotePort } = socket;
+    if (!this.#share.admits(socket)) {
+      this.#dropped(remoteAddress, 'this address has its share of the connections');
+      socket.destroy();
+      return false;
+    }
+    const peer = `${remoteAddress}:${remotePort}`;
+    this.#timers.set(
+      peer,
+      this.#clock.timer(MAX_NEWCOMER_MS, () => {
+        this.#dropped(remoteAddress, `no call with credentials within ${MAX_NEWCOMER_MS / 1_000} s`);
+        socket.destroy();
+      }),
+    );
+    socket.once('close', () => this.admitted(peer));
+    return true;
+  }
+
+  /** It made a call that it may make: its connection may stay. */
+  admitted(peer: string): void {
+    this.#timers.get(peer)?.cancel();
+    this.#timers.delete(peer);
+  }
+}

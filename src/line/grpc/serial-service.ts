@@ -1,22 +1,21 @@
 /** The contract: the eight methods of serial.SerialService. */
 import type { CallContext, Metadata, ServiceImplementation } from 'nice-grpc';
 import type { Clock } from '../../shared/base/clock.ts';
-import { LinesideError } from '../../shared/base/errors.ts';
 import { serial } from '../../shared/proto/services.ts';
-import { type NewEntry, RX, TX } from '../log/entry.ts';
-import type { LogFace } from '../log/face.ts';
-import type { Line, OpenRequest, SendRequest } from '../port/face.ts';
+import type { Log } from '../log/serial-log.ts';
+import type { SendRequest } from '../port/line.ts';
+import type { Line } from '../port/owner.ts';
 import { callerOf, deadlineMsOf } from './auth-interceptor.ts';
 import { readMessageBatches } from './batches.ts';
-import { fromU64, u64 } from './encode.ts';
+import { u64 } from './encode.ts';
 import { type ErrorMapper, OK } from './error-mapper.ts';
-import { MAX_NOTE_BYTES, MAX_RAW_DATA_BYTES } from './limits.ts';
-import type { Subscriptions } from './subscriptions.ts';
-import type { MessageBatch, SerialServer } from './wire.ts';
+import { newEntry } from './log-requests.ts';
+import { type Subscriptions, subscribed } from './subscriptions.ts';
+import type { SerialServer } from './wire.ts';
 
-export interface ServiceParts {
+export interface ServiceContext {
   readonly line: Line;
-  readonly log: LogFace;
+  readonly log: Log;
   readonly clock: Clock;
   readonly errorMapper: ErrorMapper;
   readonly subscriptions: Subscriptions;
@@ -25,23 +24,20 @@ export interface ServiceParts {
 /** Names the log in the response headers of its streams. */
 export const LOG_ID_HEADER = 'lineside-log-id';
 
-export function serialService(parts: ServiceParts): ServiceImplementation<typeof SerialServer> {
-  const { line, log, clock, errorMapper } = parts;
+export function serialService(parts: ServiceContext): ServiceImplementation<typeof SerialServer> {
+  const { line, log, clock, errorMapper, subscriptions } = parts;
   return {
-    async listDevices() {
-      try {
+    listDevices: () =>
+      errorMapper.answer(async () => {
         const ports = await line.ports();
         return {
           devices: ports.map(({ portName, description, hardwareId }) => ({ portName, description, hardwareId })),
         };
-      } catch (error) {
-        throw errorMapper.asStatus(error);
-      }
-    },
+      }),
 
     async open(request: serial.SerialConfig, { trailer }: CallContext) {
       try {
-        await line.open(openRequest(request));
+        await line.open(request);
         return OK;
       } catch (error) {
         return errorMapper.inContract(error, trailer);
@@ -57,14 +53,7 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
       }
     },
 
-    async getCurrentConfig() {
-      try {
-        const config = line.currentConfig();
-        return serial.SerialConfig.fromObject({ ...config });
-      } catch (error) {
-        throw errorMapper.asStatus(error);
-      }
-    },
+    getCurrentConfig: () => errorMapper.answer(() => serial.SerialConfig.fromObject({ ...line.currentConfig() })),
 
     sendPacket: (request: serial.Packet, context: CallContext) => {
       const { signal, trailer } = context;
@@ -76,33 +65,27 @@ export function serialService(parts: ServiceParts): ServiceImplementation<typeof
       });
     },
 
-    async receivePacket() {
-      try {
+    receivePacket: () =>
+      errorMapper.answer(() => {
         const { seqId, payload, receivedAtMs, droppedBefore } = line.receive();
         const tags: Record<string, string> = { received_at_ms: String(receivedAtMs) };
         if (droppedBefore > 0) tags.dropped_packets = String(droppedBefore);
         return { seqId: u64(seqId), payload, tags };
-      } catch (error) {
-        throw errorMapper.asStatus(error);
-      }
-    },
+      }),
 
-    async logRaw(request: serial.SerialLogEntry) {
-      try {
-        await log.store(newEntry(request, clock));
+    logRaw: (request: serial.SerialLogEntry) =>
+      errorMapper.answer(async () => {
+        await log.store(newEntry(request, clock.wallMs()));
         return {};
-      } catch (error) {
-        throw errorMapper.asStatus(error);
-      }
-    },
+      }),
 
-    streamLog: (request: serial.LogStreamRequest, context: CallContext) => streamLog(parts, request, context),
+    streamLog: ({ fromStart }: serial.LogStreamRequest, context: CallContext) =>
+      subscribed(parts, context, ({ signal }) => {
+        const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, signal);
+        standing(context, log);
+        return readMessageBatches(runs, () => subscriptions.count > 1);
+      }),
   };
-}
-
-function openRequest(request: serial.SerialConfig): OpenRequest {
-  const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
-  return { portName, baudRate, dataBits, parity, stopBits, packetSize };
 }
 
 interface SendCall extends Omit<SendRequest, 'payload'> {
@@ -112,7 +95,7 @@ interface SendCall extends Omit<SendRequest, 'payload'> {
 
 /** The same for SendPacket and for a Session. Never rejects: every outcome is in the answer, with the seq_id. */
 export async function sendPacket(
-  { line, errorMapper }: Pick<ServiceParts, 'line' | 'errorMapper'>,
+  { line, errorMapper }: Pick<ServiceContext, 'line' | 'errorMapper'>,
   packet: serial.Packet,
   { trailer, ...from }: SendCall,
 ): Promise<serial.SendResponse.$Properties> {
@@ -127,47 +110,10 @@ export async function sendPacket(
   }
 }
 
-function newEntry({ dir, timestamp, rawData, note }: serial.SerialLogEntry, clock: Clock): NewEntry {
-  const direction: number = dir;
-  if (direction !== TX && direction !== RX) throw invalid(`dir: ${direction} is neither TX (0) nor RX (1)`);
-  if (rawData.length > MAX_RAW_DATA_BYTES) {
-    throw invalid(`raw_data: has ${rawData.length} bytes, more than ${MAX_RAW_DATA_BYTES}`);
-  }
-  const noteBytes = Buffer.byteLength(note);
-  if (noteBytes > MAX_NOTE_BYTES) throw invalid(`note: has ${noteBytes} bytes, more than ${MAX_NOTE_BYTES}`);
-  const entry: Omit<NewEntry, 'timestampMs'> = { dir: direction, data: new Uint8Array(rawData), note };
-  if (timestamp.isZero()) return { ...entry, timestampMs: clock.wallMs() };
-  return { ...entry, timestampMs: fromU64(timestamp), timeGiven: true };
-}
-
-function invalid(message: string): LinesideError {
-  return new LinesideError('INVALID_ARGUMENT', message);
-}
-
-async function* streamLog(
-  { log, subscriptions, errorMapper }: ServiceParts,
-  { fromStart }: serial.LogStreamRequest,
-  context: CallContext,
-): AsyncGenerator<MessageBatch, void, undefined> {
-  try {
-    const subscription = subscriptions.open(context.signal);
-    try {
-      const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, subscription.signal);
-      standing(context, log);
-      for await (const batch of readMessageBatches(runs, () => subscriptions.count > 1)) yield batch;
-      subscription.checkStopping();
-    } finally {
-      subscription.close();
-    }
-  } catch (error) {
-    throw errorMapper.asStatus(error);
-  }
-}
-
 const wholeLog = { follow: true, dir: undefined, sinceMs: undefined, untilMs: undefined, limit: undefined } as const;
 
 /** Sends the response headers now: the client knows that its subscription stands. nice-grpc sends nothing for empty ones. */
-export function standing(context: CallContext, log: LogFace): void {
+export function standing(context: CallContext, log: Log): void {
   context.header.set(LOG_ID_HEADER, log.logId);
   context.sendHeader();
 }

@@ -13,26 +13,24 @@ import { once } from '../../shared/base/once.ts';
 import type { Config } from '../../shared/config/config.ts';
 import type { ListenAddress } from '../../shared/config/listen.ts';
 import { showListen } from '../../shared/config/listen.ts';
-import type { LogFace } from '../log/face.ts';
-import type { Line } from '../port/face.ts';
-import type { CertificateRoles } from './access.ts';
-import { type AuthInterceptor, createAuthInterceptor } from './auth-interceptor.ts';
-import { authenticatorBy } from './credentials.ts';
+import type { Log } from '../log/serial-log.ts';
+import type { Line } from '../port/owner.ts';
+import { authenticatorBy, type CertificateRoles } from './access.ts';
+import { AuthInterceptor } from './auth-interceptor.ts';
 import { ErrorMapper } from './error-mapper.ts';
 import { MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
-import { isOwnMachine, isTrusted, type Listener, listen, needsTls } from './listener.ts';
-import { Newcomers } from './newcomers.ts';
+import { isOwnMachine, isTrusted, type Listener, listen, Newcomers, needsTls } from './listener.ts';
 import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
 import { changedTlsKeys, TlsIdentity } from './tls-identity.ts';
 import { LineServer, SerialServer } from './wire.ts';
 
-export interface GrpcParts {
+interface GrpcServerOptions {
   readonly config: Config;
   readonly line: Line;
-  readonly log: LogFace;
+  readonly log: Log;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly version: string;
@@ -57,11 +55,11 @@ export interface GrpcServers {
   stop(): Promise<void>;
 }
 
-export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
+export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcServers> {
   const { config, clock, logger } = parts;
   // Of all object streams of the process: neither library lets a call have its own, and the line has no others.
   setDefaultHighWaterMark(true, MESSAGES_AHEAD);
-  // What grpc-js would write to standard error by itself.
+  // grpc-js would write these to standard error.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
   const errorMapper = new ErrorMapper(logger);
   const subscriptions = new Subscriptions({
@@ -76,7 +74,7 @@ export async function startGrpcServers(parts: GrpcParts): Promise<GrpcServers> {
   const serial = serialService(services);
   const beyond = lineService(services, parts.version, parts.configurationRefused);
   const refused = new AuthFailureLog(clock, logger);
-  const auth = createAuthInterceptor(clock, refused);
+  const auth = new AuthInterceptor(clock, refused);
   let certificates: CertificateRoles = config.auth;
   const authenticate = authenticatorBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
 

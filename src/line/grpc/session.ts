@@ -8,19 +8,18 @@ import { type lineside, serial } from '../../shared/proto/services.ts';
 import { readBatches } from './batches.ts';
 import { sessionResponse } from './encode.ts';
 import { MAX_SESSION_OUTSTANDING } from './limits.ts';
-import { readRequest } from './read-request.ts';
-import { type ServiceParts, sendPacket } from './serial-service.ts';
-import type { Subscription } from './subscriptions.ts';
+import { readRequest } from './log-requests.ts';
+import { type ServiceContext, sendPacket } from './serial-service.ts';
 
-/** A place in the order of answers, filled when the line is done with the packet. */
+/** One answer in their order, filled when the line is done with the packet. */
 interface Slot {
   answer: Buffer | undefined;
 }
 
 export class Session {
-  readonly #parts: ServiceParts;
+  readonly #parts: ServiceContext;
   readonly #caller: string;
-  readonly #subscription: Subscription;
+  readonly #signal: AbortSignal;
   readonly #slots: Slot[] = [];
   /** The next batch of the log, until the client takes it: its reader makes no other before. */
   #batch: Buffer | undefined;
@@ -33,15 +32,15 @@ export class Session {
   readonly #reader = new Waiter();
   readonly #log = new Waiter();
 
-  constructor(parts: ServiceParts, caller: string, subscription: Subscription) {
+  constructor(parts: ServiceContext, caller: string, signal: AbortSignal) {
     this.#parts = parts;
     this.#caller = caller;
-    this.#subscription = subscription;
+    this.#signal = signal;
   }
 
   /** Ends when the client has ended its side, every answer is out, and the log (if begun) has ended; or by the signal. */
   async *run(requests: AsyncIterable<lineside.v1.SessionRequest>): AsyncGenerator<Buffer, void, undefined> {
-    const { signal } = this.#subscription;
+    const signal = this.#signal;
     const wake = (): void => this.#wakeAll();
     signal.addEventListener('abort', wake, { once: true });
     this.#watch(this.#read(requests), () => {
@@ -62,14 +61,14 @@ export class Session {
       }
       if (answer !== undefined || batch !== undefined) continue;
       if (this.#failure !== undefined) throw this.#failure;
-      if (signal.aborted) return this.#subscription.checkStopping();
+      if (signal.aborted) return;
       if (!this.#reading && !this.#following && this.#slots.length === 0) return;
       await this.#writer.wait();
     }
   }
 
   async #read(requests: AsyncIterable<lineside.v1.SessionRequest>): Promise<void> {
-    const { signal } = this.#subscription;
+    const signal = this.#signal;
     for await (const { send, log } of requests) {
       while (this.#slots.length >= MAX_SESSION_OUTSTANDING && !signal.aborted) await this.#reader.wait();
       if (signal.aborted) return;
@@ -82,7 +81,7 @@ export class Session {
   #send(packet: serial.Packet): void {
     const slot: Slot = { answer: undefined };
     this.#slots.push(slot);
-    const { signal } = this.#subscription;
+    const signal = this.#signal;
     const sent = sendPacket(this.#parts, packet, { caller: this.#caller, signal, deadlineMs: undefined });
     this.#watch(
       sent.then((answer) => {
@@ -94,7 +93,7 @@ export class Session {
   #follow(request: lineside.v1.ReadLogRequest): void {
     if (this.#logBegun) throw new LinesideError('INVALID_ARGUMENT', 'log: has begun on this stream already');
     const { log, subscriptions } = this.#parts;
-    const { signal } = this.#subscription;
+    const signal = this.#signal;
     const batches = readBatches(log, readRequest(request, log.logId), signal, () => subscriptions.count > 1);
     this.#logBegun = true;
     this.#following = true;
@@ -104,7 +103,7 @@ export class Session {
   }
 
   async #pump(batches: AsyncIterable<Buffer>): Promise<void> {
-    const { signal } = this.#subscription;
+    const signal = this.#signal;
     for await (const batch of batches) {
       this.#batch = sessionResponse('log', batch);
       this.#writer.wake();
@@ -118,7 +117,7 @@ export class Session {
     work
       .catch((error: unknown) => {
         // A client that went away fails its reader too; the signal says so already.
-        if (!this.#subscription.signal.aborted) this.#failure ??= error;
+        if (!this.#signal.aborted) this.#failure ??= error;
       })
       .then(() => {
         after?.();

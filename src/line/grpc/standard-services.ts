@@ -6,7 +6,7 @@ import type { CallContext, MethodDefinition, Server } from 'nice-grpc';
 import type { HealthState } from 'nice-grpc-server-health';
 import { once } from '../../shared/base/once.ts';
 import type { ErrorMapper } from './error-mapper.ts';
-import type { Subscriptions } from './subscriptions.ts';
+import { type Subscriptions, subscribed } from './subscriptions.ts';
 
 const SERVICES = ['serial.SerialService', 'lineside.v1.LineService'];
 /** What reflection lists: the collector's service is another process's. */
@@ -76,9 +76,8 @@ export function standardServices(subscriptions: Subscriptions, errorMapper: Erro
           const answer = await service.check(codec.requestType.decode(request), context);
           return codec.responseType.encode(answer).finish();
         },
-        async *watch(request: Uint8Array, context: CallContext) {
-          try {
-            const subscription = subscriptions.open(context.signal);
+        watch: (request: Uint8Array, context: CallContext) =>
+          subscribed({ subscriptions, errorMapper }, context, async function* (subscription) {
             try {
               const { service, codec } = await health();
               const asked = codec.requestType.decode(request);
@@ -88,13 +87,8 @@ export function standardServices(subscriptions: Subscriptions, errorMapper: Erro
             } catch (error) {
               subscription.checkStopping();
               throw error;
-            } finally {
-              subscription.close();
             }
-          } catch (error) {
-            throw errorMapper.asStatus(error);
-          }
-        },
+          }),
       });
       const info = async function* (requests: AsyncIterable<Uint8Array>, context: CallContext) {
         const { service, codec } = await reflection();

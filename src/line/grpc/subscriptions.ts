@@ -1,6 +1,8 @@
 /** The log streams that are open: bounded in number, and ended together when the service stops. */
+import type { CallContext } from 'nice-grpc';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+import type { ErrorMapper } from './error-mapper.ts';
 
 /** So many streams that ended are worth it: 100 that took little left 30 MB for as long as the line was quiet. */
 const ENDED_FOR_RELEASE = 8;
@@ -9,13 +11,13 @@ const RELEASE_DELAY_MS = 2_000;
 /** It stops the line's main thread, on a Raspberry Pi for some 0.3 s: callers that come and go must not make that more than 2 %. */
 const RELEASE_EVERY_MS = 15_000;
 
-export interface SubscriptionsOptions {
+interface SubscriptionsOptions {
   readonly limit: number;
   readonly clock: Clock;
   readonly releaseMemory: () => void;
 }
 
-export interface Subscription {
+interface Subscription {
   /** Fires when the client is gone, the service stops, or close() was called. */
   readonly signal: AbortSignal;
   /** Throws SHUTTING_DOWN where that is why the signal fired. */
@@ -93,5 +95,24 @@ export class Subscriptions {
 
   #checkStopping(): void {
     if (this.#stopping) throw new LinesideError('SHUTTING_DOWN', 'the service is stopping');
+  }
+}
+
+/** The messages of a stream, as one of the subscriptions while it lasts; a failure is thrown as a gRPC status. */
+export async function* subscribed<T>(
+  { subscriptions, errorMapper }: { readonly subscriptions: Subscriptions; readonly errorMapper: ErrorMapper },
+  context: CallContext,
+  messages: (subscription: Subscription) => AsyncIterable<T>,
+): AsyncGenerator<T, void, undefined> {
+  try {
+    const subscription = subscriptions.open(context.signal);
+    try {
+      for await (const message of messages(subscription)) yield message;
+      subscription.checkStopping();
+    } finally {
+      subscription.close();
+    }
+  } catch (error) {
+    throw errorMapper.asStatus(error);
   }
 }

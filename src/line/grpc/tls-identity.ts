@@ -1,7 +1,7 @@
 /**
  * The certificate of the TLS addresses, which may be replaced while they listen: connections from then on get the new one,
  * those that are open keep theirs. As long as none can be used the addresses stay open and every handshake fails: the line
- * goes on, and the next reload may bring a good one.
+ * works on, and the next reload may bring a good one.
  */
 import { createServer, type Server } from 'node:tls';
 import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
@@ -9,7 +9,7 @@ import { asLinesideError } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { Config } from '../../shared/config/config.ts';
 
-export type TlsKey = 'tls.cert_file' | 'tls.key_file' | 'tls.client_ca_file';
+type TlsKey = 'tls.cert_file' | 'tls.key_file' | 'tls.client_ca_file';
 
 export class TlsIdentity {
   readonly #logger: Logger;

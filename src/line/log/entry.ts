@@ -1,13 +1,12 @@
-/** What the serial log holds: entries in the order of their ids, and the ranges that could not be stored. */
-import type Long from 'long';
+/** What the serial log holds: entries in the order of their ids, and the ranges that could not be stored. Pure. */
 
 /** The numbers of serial.SerialLogEntry.Direction. */
 export const TX = 0;
 export const RX = 1;
 export type Direction = typeof TX | typeof RX;
 
-/** A 64-bit unsigned number: a plain number where it is below 2^53, else a Long. Never a BigInt (protobufjs encodes it as 0). */
-export type Uint64 = number | Long;
+/** A 64-bit unsigned number: a plain number where it is below 2^53, else a bigint, which protobufjs would encode as 0 (grpc/encode.ts). */
+export type Uint64 = number | bigint;
 
 export interface NewEntry {
   readonly dir: Direction;
@@ -42,4 +41,78 @@ export interface LogGap {
   readonly fromMs: Uint64;
   readonly toMs: Uint64;
   readonly reason: string;
+}
+
+const two32 = 2 ** 32;
+/** High halves below this make a number below 2^53. */
+const safeHigh = 2 ** 21;
+
+/** As in a block: two halves of 32 bits. */
+export function highOf(value: Uint64): number {
+  return typeof value === 'number' ? Math.floor(value / two32) >>> 0 : Number(value >> 32n);
+}
+
+export function lowOf(value: Uint64): number {
+  return typeof value === 'number' ? value >>> 0 : Number(value & 0xffff_ffffn);
+}
+
+export function fromHalves(high: number, low: number): Uint64 {
+  return high < safeHigh ? high * two32 + low : (BigInt(high) << 32n) | BigInt(low);
+}
+
+/** What an entry takes in memory beside its bytes: the object, its array and that one's buffer, its places in the queues. */
+const entryOverheadBytes = 256;
+
+export function costOf(entry: LogEntry): number {
+  return entry.data.length + 2 * entry.note.length + entryOverheadBytes;
+}
+
+export function gapOf(entry: LogEntry, reason: string): LogGap {
+  return {
+    firstId: entry.id,
+    lastId: entry.id,
+    entries: 1,
+    bytes: entry.data.length,
+    fromMs: entry.timestampMs,
+    toMs: entry.timestampMs,
+    reason,
+  };
+}
+
+/** Adds a lost range to a list in order of ids; ranges that touch become one and keep the first one's reason. */
+export function addGap(gaps: LogGap[], added: LogGap): void {
+  let at = gaps.length;
+  while (at > 0 && (gaps[at - 1]?.firstId ?? 0) > added.firstId) at--;
+  const before = gaps[at - 1];
+  const after = gaps[at];
+  let merged = added;
+  let start = at;
+  let replaced = 0;
+  if (before !== undefined && before.lastId + 1 === added.firstId) {
+    merged = joined(before, merged);
+    start--;
+    replaced++;
+  }
+  if (after !== undefined && added.lastId + 1 === after.firstId) {
+    merged = joined(merged, after);
+    replaced++;
+  }
+  gaps.splice(start, replaced, merged);
+}
+
+function joined(a: LogGap, b: LogGap): LogGap {
+  return {
+    firstId: a.firstId,
+    lastId: b.lastId,
+    entries: a.entries + b.entries,
+    bytes: a.bytes + b.bytes,
+    fromMs: a.fromMs,
+    toMs: b.toMs,
+    reason: a.reason,
+  };
+}
+
+/** How many of a gap's entries have an id above `after`: its ids are consecutive, one entry each. */
+export function lostAfter(gap: LogGap, after: number): number {
+  return Math.min(gap.entries, Math.max(0, gap.lastId - after));
 }

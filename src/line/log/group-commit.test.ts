@@ -6,7 +6,7 @@ import type { LogEntry } from './entry.ts';
 import { GroupCommit } from './group-commit.ts';
 import { unpack } from './packed.ts';
 import type { Segment } from './segments.ts';
-import type { Appended, AppendRequest, Opened, OpenRequest, Page, Pruned, RemoteStore } from './store-face.ts';
+import type { Appended, AppendRequest, Opened, OpenRequest, Page, Pruned, RemoteStore } from './store-client.ts';
 
 const nothing: Opened = {
   firstId: 0,

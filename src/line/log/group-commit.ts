@@ -1,6 +1,6 @@
 /**
  * Takes what was appended to the store: one batch, one transaction, one fsync at a time. Under load everything that
- * came in during one commit makes the next, so the batches grow by themselves.
+ * came in during one commit makes the next, so the batches grow with the load.
  *
  * States: starting (no store yet), ok, failing (tried again with backoff until it works). A store that hangs is
  * `stalled`: the batch under way may still be committed, so it is waited for.
@@ -9,24 +9,15 @@ import { backoffMs } from '../../shared/base/backoff.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { isDamage, isFileLost } from './damage.ts';
 import type { LogEntry, LogGap } from './entry.ts';
+import { describeFailure, isDamage, isFileLost, notStored } from './failures.ts';
 import { pack } from './packed.ts';
-import { PendingQueue, type Taken, type Waiter } from './pending-queue.ts';
-import { Pressure } from './pressure.ts';
+import { PendingQueue, Pressure, type Taken, type Waiter } from './pending-queue.ts';
 import type { Segment } from './segments.ts';
-import {
-  type Appended,
-  idBlock,
-  type Opened,
-  type OpenRequest,
-  type RemoteStore,
-  type StoreSizes,
-} from './store-face.ts';
-import { describeFailure, notStored } from './store-failure.ts';
-import { toStored } from './stored-gap.ts';
+import { idBlock } from './store/schema.ts';
+import type { Appended, Opened, OpenRequest, RemoteStore, StoreSizes } from './store-client.ts';
 
-export interface GroupCommitOptions {
+interface GroupCommitOptions {
   readonly store: RemoteStore;
   readonly dir: string;
   /** Asked again for each batch: it may be changed. */
@@ -42,7 +33,7 @@ export interface GroupCommitOptions {
   readonly onOpened: (opened: Opened) => void;
   readonly onCommitted: (sizes: Appended, gaps: readonly LogGap[]) => void;
   readonly onLost: (entries: number, bytes: number) => void;
-  /** What the file does not know yet of the clock of entries up to the id; told when a commit has taken it. */
+  /** What the file does not know yet of the clock of entries up to the id; `written` when a commit has taken it. */
   readonly segments: {
     due(lastId: number): readonly Segment[];
     written(segments: readonly Segment[]): void;
@@ -55,9 +46,9 @@ const flushBytes = 256 * 1024;
 const maxBatchBytes = 1024 * 1024;
 const firstRetryMs = 250;
 const maxRetryMs = 5_000;
-/** After so many failures in a row the file is opened afresh: an I/O error may have wedged the connection. */
+/** After so many failures in a row the file is reopened: an I/O error may have wedged the connection. */
 const reopenEvery = 4;
-/** Damage that is met again so soon, on a connection opened afresh in between, is in the file. */
+/** Damage that is met again so soon, on a connection that was reopened in between, is in the file. */
 const damageAgainMs = 60_000;
 /** SD cards take up to 5 s for an fsync; longer is a hang. */
 const stallMs = 10_000;
@@ -262,7 +253,7 @@ export class GroupCommit {
     this.#pressure.progress();
     const request = {
       batch: pack(taken.items.map(({ entry }) => entry)),
-      gaps: taken.gaps.map(toStored),
+      gaps: taken.gaps,
       segments,
       ceilingId: this.#ceilingWanted(),
       maxBytes: this.#o.maxBytes(),
@@ -324,7 +315,7 @@ export class GroupCommit {
     if (this.#state.kind === 'closed') return;
     const { code, text } = describeFailure(error, this.#o.dir);
     if (isDamage(error) && this.#setAsideFor === '' && this.#state.kind !== 'failing') {
-      // The file opened afresh, or a new one, takes what is pending, the waiting callers' entries too: nothing has
+      // The reopened file, or a new one, takes what is pending, the waiting callers' entries too: nothing has
       // failed for them.
       this.#noteDamage(messageOf(error), isFileLost(error));
       this.#mustOpen = true;

@@ -1,16 +1,18 @@
 /** The log worker: owns the only write connection of log.db. Runs as a worker thread. */
 import { serve } from '../../shared/storage/worker-serve.ts';
-import { discardBegun, openStoreFile } from './open-store.ts';
-import { Store } from './store.ts';
-import { logFileName, type Opened, type OpenRequest, type StoreCalls, type StoredGap } from './store-face.ts';
+import type { LogGap } from './entry.ts';
+import { LogDatabase } from './store/log-database.ts';
+import { discardBegun, openStoreFile } from './store/open-file.ts';
+import { logFileName } from './store/schema.ts';
+import type { Opened, OpenRequest, StoreCalls } from './store-client.ts';
 
-let store: Store | undefined;
+let store: LogDatabase | undefined;
 /** Of the file that is open. */
 let dir = '';
 /** What went with the file that was open before, until a new one has taken note of it. */
-let lost: StoredGap | undefined;
+let lost: LogGap | undefined;
 
-function opened(): Store {
+function opened(): LogDatabase {
   if (store === undefined) throw new Error('the log is not open');
   return store;
 }
@@ -23,7 +25,7 @@ function open(request: OpenRequest): Opened {
     store = undefined;
   });
   try {
-    store = new Store(file.connection, request, lost);
+    store = new LogDatabase(file.connection, request, lost);
   } catch (error) {
     file.connection.close();
     if (file.setAside !== '') discardBegun(request.dir);
@@ -44,21 +46,21 @@ function open(request: OpenRequest): Opened {
   };
 }
 
-/** The copy takes the place of the file between two calls: readers and commits go on with it. */
+/** The copy takes the place of the file between two calls: readers and commits use it from then on. */
 function takeSmaller(uptimeMs: number): void {
-  const before = opened().giveWay();
+  const before = opened().replaceBySmaller();
   if (before === undefined) return;
   store = undefined;
   const { connection } = openStoreFile(dir, '', () => {});
   const headId = Math.max(1, before.decidedId);
-  store = new Store(connection, { ...before, dir, headId, setAsideFor: '', uptimeMs }, undefined);
+  store = new LogDatabase(connection, { ...before, dir, headId, setAsideFor: '', uptimeMs }, undefined);
 }
 
 serve<StoreCalls>({
   open: (request) => ({ value: open(request) }),
   append(request) {
     const sizes = opened().append(request);
-    // After the answer: carrying the write-ahead log over is nothing the caller of a commit waits for.
+    // After the answer: the caller of a commit does not wait for the checkpoint.
     setImmediate(() => store?.checkpointIfDue());
     return { value: sizes };
   },
@@ -76,6 +78,6 @@ serve<StoreCalls>({
   close({ headId, uptimeMs }) {
     store?.close(headId, uptimeMs);
     store = undefined;
-    return { value: true };
+    return { value: undefined };
   },
 });

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import Long from 'long';
-import { type Filter, matcher } from './filter.ts';
-import { columnsOf, isSound, maxBlockBytes, maxBlockEntries, pack, unpack } from './packed.ts';
-import { compareUint64, fromHalves, highOf, lowOf, normalised } from './uint64.ts';
+import { fromHalves, highOf, lowOf } from './entry.ts';
+import { columnsOf, type Filter, isSound, matcher, maxBlockBytes, maxBlockEntries, pack, unpack } from './packed.ts';
 
-const uint64 = fc.oneof(
-  fc.maxSafeNat(),
-  fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((n) => Long.fromString(String(n), true)),
-);
+const uint64 = fc.oneof(fc.maxSafeNat(), fc.bigInt({ min: 2n ** 53n, max: 2n ** 64n - 1n }));
 
 const entries = fc
   .array(
@@ -78,22 +73,14 @@ test('blocks stay within their limits, but for an entry that is larger by itself
   }
 });
 
-test('64-bit numbers keep their value, order and one form', () => {
-  fc.assert(
-    fc.property(uint64, uint64, (a, b) => {
-      assert.equal(String(fromHalves(highOf(a), lowOf(a))), String(a));
-      const [x, y] = [BigInt(String(a)), BigInt(String(b))];
-      assert.equal(Math.sign(compareUint64(a, b)), x < y ? -1 : x > y ? 1 : 0);
-      assert.equal(typeof normalised(a) === 'number', x < 2n ** 53n);
-    }),
-  );
+test('64-bit numbers keep their value and form', () => {
+  fc.assert(fc.property(uint64, (value) => assert.equal(fromHalves(highOf(value), lowOf(value)), value)));
 });
 
 test('a filter takes from since to before until, unsigned', () => {
-  const bound = (n: bigint) => ({ high: Number(n >> 32n), low: Number(n & 0xffffffffn) });
-  const filter: Filter = { dir: 1, since: bound(2n ** 63n), until: bound(2n ** 64n - 1n) };
+  const filter: Filter = { dir: 1, sinceMs: 2n ** 63n, untilMs: 2n ** 64n - 1n };
   const matches = matcher(filter);
-  const at = (n: bigint, dir: 0 | 1 = 1) => matches({ dir, timestampMs: Long.fromString(String(n), true) });
+  const at = (n: bigint, dir: 0 | 1 = 1) => matches({ dir, timestampMs: n });
   assert.deepEqual(
     [at(2n ** 63n - 1n), at(2n ** 63n), at(2n ** 64n - 2n), at(2n ** 64n - 1n)],
     [false, true, true, false],

@@ -6,13 +6,12 @@
  *
  * little-endian, n and the first id beside it. A batch is blocks one after the other in one buffer (one transfer).
  * Between the threads the dir of an entry whose time its caller gave has the bit `givenTime`; in the file it has not
- * (store-blocks.ts): an earlier version would take it for another direction.
+ * (store/block-body.ts): an earlier version would take it for another direction. Pure.
  */
-import { type Direction, type LogEntry, RX, TX } from './entry.ts';
-import { type Mark, marked } from './segments.ts';
-import { fromHalves, highOf, lowOf } from './uint64.ts';
+import { type Direction, fromHalves, highOf, type LogEntry, lowOf, RX, TX, type Uint64 } from './entry.ts';
+import { correct, type Mark, marked } from './segments.ts';
 
-/** Limits of a block: a reader that wants one entry loads a whole block; a larger entry is a block by itself. */
+/** Limits of a block: a reader that wants one entry loads a whole block; a larger entry is a block of its own. */
 export const maxBlockEntries = 1_000;
 export const maxBlockBytes = 64 * 1024;
 
@@ -107,7 +106,7 @@ function fill(columns: Columns, entries: readonly LogEntry[], from: number): voi
 }
 
 /** Which entries of a batch to unpack. */
-export interface Wanted {
+interface Wanted {
   /** Those with a greater id. */
   readonly after: number;
   readonly upTo: number;
@@ -170,4 +169,36 @@ export function isSound(columns: Columns): boolean {
 export function lastIdOf({ blocks }: Batch): number {
   const last = blocks.at(-1);
   return last === undefined ? 0 : last.firstId + last.count - 1;
+}
+
+/** Which entries a reader wants: the same rule for stored blocks (in the worker) and live entries. */
+export interface Filter {
+  readonly dir: Direction | undefined;
+  readonly sinceMs: Uint64 | undefined;
+  /** Not included. */
+  readonly untilMs: Uint64 | undefined;
+}
+
+export function filtersAnything({ dir, sinceMs, untilMs }: Filter): boolean {
+  return dir !== undefined || sinceMs !== undefined || untilMs !== undefined;
+}
+
+export function matcher({ dir: wanted, sinceMs, untilMs }: Filter) {
+  return ({ dir, timestampMs }: Pick<LogEntry, 'dir' | 'timestampMs'>): boolean =>
+    (wanted === undefined || wanted === dir) &&
+    (sinceMs === undefined || timestampMs >= sinceMs) &&
+    (untilMs === undefined || timestampMs < untilMs);
+}
+
+/** Whether an entry of a block is wanted; `correctionAt(i)`: what is to be added to the stamp of the i-th entry. */
+export function anyMatches(columns: Columns, filter: Filter, correctionAt: (i: number) => number): boolean {
+  const matches = matcher(filter);
+  return columns.dirs.some((dir, i) => {
+    const stampedMs = fromHalves(columns.highs[i] ?? 0, columns.lows[i] ?? 0);
+    const isGiven = (dir & givenTime) !== 0;
+    return matches({
+      dir: (dir & ~givenTime) === 0 ? 0 : 1,
+      timestampMs: isGiven ? stampedMs : correct(stampedMs, correctionAt(i)),
+    });
+  });
 }

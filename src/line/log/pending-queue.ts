@@ -1,7 +1,8 @@
 /** Entries that wait to be stored, and the ranges that no longer can be. Bounded: the oldest go first. */
-import type { LogEntry, LogGap } from './entry.ts';
+
+import type { Clock, Timer } from '../../shared/base/clock.ts';
+import { addGap, costOf, gapOf, type LogEntry, type LogGap } from './entry.ts';
 import { Fifo } from './fifo.ts';
-import { addGap, costOf, gapOf } from './ranges.ts';
 
 /** A caller of store(), who learns what became of the entry. */
 export interface Waiter {
@@ -9,7 +10,7 @@ export interface Waiter {
   reject(error: Error): void;
 }
 
-export interface Item {
+interface Item {
   readonly entry: LogEntry;
   readonly waiter: Waiter | undefined;
 }
@@ -125,5 +126,65 @@ export class PendingQueue {
       this.#cost += costOf(entry);
       if (waiter !== undefined) this.#waiting++;
     }
+  }
+}
+
+/** An fsync of half a second is a slow card; nothing for longer is a hang. */
+const progressMs = 500;
+
+export class Pressure {
+  readonly #clock: Clock;
+  readonly #pressAt: number;
+  readonly #relieveAt: number;
+  readonly #calls: (() => void)[] = [];
+  #progressAt = Number.NEGATIVE_INFINITY;
+  #timer: Timer | undefined;
+  #pressed = false;
+
+  constructor(clock: Clock, queueBytes: number) {
+    this.#clock = clock;
+    this.#pressAt = queueBytes / 2;
+    this.#relieveAt = queueBytes / 4;
+  }
+
+  get pressed(): boolean {
+    return this.#pressed;
+  }
+
+  onRelieved(call: () => void): void {
+    this.#calls.push(call);
+  }
+
+  /** A batch was handed over or acknowledged. */
+  progress(): void {
+    this.#progressAt = this.#clock.monoMs();
+  }
+
+  measure(bytes: number, healthy: boolean): void {
+    const left = this.#progressAt + progressMs - this.#clock.monoMs();
+    const moving = healthy && left > 0;
+    const limit = this.#pressed ? this.#relieveAt : this.#pressAt;
+    this.#set(moving && bytes > limit);
+    if (this.#pressed) this.#timer ??= this.#clock.timer(left, () => this.#expire(bytes, healthy));
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#set(false);
+  }
+
+  #expire(bytes: number, healthy: boolean): void {
+    this.#timer = undefined;
+    this.measure(bytes, healthy);
+  }
+
+  #set(pressed: boolean): void {
+    if (pressed === this.#pressed) return;
+    this.#pressed = pressed;
+    if (pressed) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    for (const call of this.#calls) call();
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { chargeOf, READ_BUDGET_BYTES, READER_ALLOWANCE_BYTES, ReadBudget } from './read-budget.ts';
+import { chargeOf, READ_BUDGET_BYTES, READER_ALLOWANCE_BYTES, ReadBudget } from './readers.ts';
 
 test('what is within the allowance of a reader costs nothing, and nothing costs more than there is', () => {
   assert.equal(chargeOf(READER_ALLOWANCE_BYTES), 0);

@@ -1,19 +1,14 @@
 /**
  * One reader: a cursor that takes from the live tail while its next entry is there, else from the stored log, one page
- * at a time and only when asked. The seam is exact because ids are: the next run begins after the last id looked at.
+ * at a time and only when asked. The seam is exact because ids are: the next run begins after the last id that was checked.
  */
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import type { LogEntry, LogGap } from './entry.ts';
-import type { LogRun, ReadRequest } from './face.ts';
-import { type Filter, filtersAnything, matcher } from './filter.ts';
-import { type Batch, lastIdOf, maxBlockBytes, unpack } from './packed.ts';
-import { lostAfter } from './ranges.ts';
-import { chargeOf, READER_ALLOWANCE_BYTES } from './read-budget.ts';
-import type { Readers, Wakeable } from './readers.ts';
-import type { Page } from './store-face.ts';
-import { fromStored } from './stored-gap.ts';
+import { type LogEntry, type LogGap, lostAfter } from './entry.ts';
+import type { LogRun, ReadRequest } from './log-api.ts';
+import { type Batch, type Filter, filtersAnything, lastIdOf, matcher, maxBlockBytes, unpack } from './packed.ts';
+import { chargeOf, READER_ALLOWANCE_BYTES, type Readers, type Wakeable } from './readers.ts';
+import type { Page } from './store-client.ts';
 import { runBytes, runEntries } from './tail.ts';
-import { highOf, lowOf } from './uint64.ts';
 
 /** What a page may take at most: the rest of small entries, then the largest. */
 const LARGEST_CHARGE = chargeOf(READER_ALLOWANCE_BYTES + 1024 * 1024);
@@ -63,11 +58,8 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   constructor(readers: Readers, request: ReadRequest, signal: AbortSignal) {
     this.#readers = readers;
     this.#signal = signal;
-    this.#filter = {
-      dir: request.dir,
-      since: request.sinceMs === undefined ? undefined : { high: highOf(request.sinceMs), low: lowOf(request.sinceMs) },
-      until: request.untilMs === undefined ? undefined : { high: highOf(request.untilMs), low: lowOf(request.untilMs) },
-    };
+    const { dir, sinceMs, untilMs } = request;
+    this.#filter = { dir, sinceMs, untilMs };
     this.#filtered = filtersAnything(this.#filter);
     this.#matches = matcher(this.#filter);
     const head = readers.tail.headId;
@@ -197,7 +189,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
       return undefined;
     }
     const { marks } = this.#readers;
-    const gaps = page.gaps.map((gap) => marks.gap(fromStored(gap)));
+    const gaps = page.gaps.map((gap) => marks.gap(gap));
     const lost = gaps.find((gap) => gap.entries > 0 && gap.lastId > this.#startHead);
     const upTo = Math.min(this.#endId, lost === undefined ? page.nextAfterId : lost.firstId - 1);
     const historic = gaps.filter((gap) => gap !== lost && gap.firstId <= upTo);

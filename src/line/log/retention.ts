@@ -8,9 +8,9 @@
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import type { Appended, RemoteStore } from './store-face.ts';
+import type { Appended, RemoteStore } from './store-client.ts';
 
-export interface RetentionOptions {
+interface RetentionOptions {
   readonly store: RemoteStore;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -21,7 +21,7 @@ export interface RetentionOptions {
 }
 
 const dayMs = 86_400_000;
-/** Age is looked at this often: a thousandth of the shortest sensible age, a day. */
+/** Age is checked this often: a thousandth of the shortest sensible age, a day. */
 const ageCheckMs = 60_000;
 
 export class Retention {

@@ -83,7 +83,7 @@ test('a correction is made once: settling again changes nothing, whatever the cl
   assert.equal(segments.markAt(3).correctionMs, YEAR_MS);
 });
 
-test('nothing is corrected while nobody knows the time, nor where the boot cannot be told', () => {
+test('nothing is corrected while the time is unknown, nor if the boot is unknown', () => {
   assert.deepEqual(segmentsOf(segment(1, 'unsynced', 0), segment(5, 'unknown', 9_999)).settle('boot'), []);
   const nameless = segmentsOf(segment(1, 'unsynced', 0, { bootId: '' }), segment(5, 'synced', YEAR_MS, { bootId: '' }));
   assert.deepEqual(nameless.settle(''), []);

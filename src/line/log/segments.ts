@@ -4,7 +4,7 @@
  * true offset of a boot becomes known, the stamps of its other segments are off by the difference. Pure.
  */
 import type { EntryClock, LogEntry, LogGap, Uint64 } from './entry.ts';
-import type { TimeState } from './face.ts';
+import type { TimeState } from './log-api.ts';
 
 export interface Segment {
   readonly firstId: number;

@@ -8,20 +8,17 @@ import { type Clock, pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { BackgroundCheck } from '../../shared/storage/background-check.ts';
-import { DamagedError } from './damage.ts';
 import type { Direction, LogEntry, LogGap, NewEntry } from './entry.ts';
-import type { LogFace, LogRun, LogSnapshot, ReadRequest, TimeSource } from './face.ts';
+import { DamagedError, notStored } from './failures.ts';
 import { GroupCommit } from './group-commit.ts';
+import type { LineRecorder, LogRun, LogSnapshot, ReadRequest, TimeSource } from './log-api.ts';
 import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
 import { Retention } from './retention.ts';
-import { StoreClient } from './store-client.ts';
-import { type Appended, logFileName, type Opened, type StoreSizes } from './store-face.ts';
-import { notStored } from './store-failure.ts';
-import { fromStored } from './stored-gap.ts';
+import { logFileName } from './store/schema.ts';
+import { type Appended, type Opened, StoreClient, type StoreSizes } from './store-client.ts';
 import { Tail } from './tail.ts';
 import { TimeMarks } from './time-marks.ts';
-import { normalised } from './uint64.ts';
 
 export interface SerialLogOptions {
   /** Holds log.db. */
@@ -40,15 +37,10 @@ export interface SerialLogOptions {
 /** What may change while the log is open. */
 type LogLimits = Pick<SerialLogOptions, 'maxBytes' | 'maxAgeDays' | 'commitMs'>;
 
-/** The log as its owner has it. */
-export interface OwnedLog extends LogFace {
-  /** From now on. What is too much now is removed soon. */
-  limit(limits: LogLimits): void;
-  /** Resolves when the log worker has come to it; rejects where there is none at the moment. */
-  answers(): Promise<void>;
-}
+/** The log as the API sees it. */
+export type Log = Pick<SerialLog, 'record' | 'store' | 'read' | 'bootAt' | 'logId' | 'readers' | 'status'>;
 
-/** A disk that has not opened the log by then is left to go on opening it: the line matters more. */
+/** A disk that has not opened the log by then continues to open it in the background: the line matters more. */
 const openMs = 5_000;
 /** Of closing: storing what is pending, and readers taking what is in memory. */
 const flushMs = 3_000;
@@ -59,13 +51,14 @@ const slackBytes = 8 * 1024;
 
 const nothing: StoreSizes = { firstId: 0, lastId: 0, decidedId: 0, usedBytes: 0, fileBytes: 0, ceilingId: 0 };
 
-export async function openSerialLog(options: SerialLogOptions): Promise<OwnedLog> {
+export async function openSerialLog(options: SerialLogOptions): Promise<SerialLog> {
   const log = new SerialLog(options, new StoreClient());
   await log.open();
   return log;
 }
 
-class SerialLog implements OwnedLog {
+/** Everything here runs on the thread that reads the UART and never waits for the SD card. */
+export class SerialLog implements LineRecorder {
   readonly #o: SerialLogOptions;
   readonly #store: StoreClient;
   #limits: LogLimits;
@@ -131,6 +124,7 @@ class SerialLog implements OwnedLog {
     this.#commit.onRelieved(call);
   }
 
+  /** Followers now. */
   get readers(): number {
     return this.#readers.count;
   }
@@ -141,20 +135,27 @@ class SerialLog implements OwnedLog {
     this.#readers.wakeAll();
   }
 
+  /** Stores one entry as given and resolves with it once it is committed (fsync done). Rejects with LOG_NOT_STORED: then it is not stored (but if fsync failed and the process is killed before the next good commit, it may appear after all). */
   store(entry: NewEntry): Promise<LogEntry> {
     if (this.#closing !== undefined) return Promise.reject(notStored('the log is closed'));
     const refusal = this.#commit.refusal;
     if (refusal !== '') return Promise.reject(notStored(refusal));
-    const entered = this.#enter({ ...entry, timestampMs: normalised(entry.timestampMs) });
-    const stored = this.#commit.addAndWait(entered);
+    const stored = this.#commit.addAndWait(this.#enter(entry));
     this.#readers.wakeAll();
     return stored;
   }
 
+  /**
+   * Reads the log as runs, in order, without a gap or repeat between stored and live. The subscription stands when
+   * this returns (before the first run is asked for). A reader that falls behind reads on from storage and holds no
+   * memory. Ends when the signal fires (normally), or throws LOG_LOST (entries it was still to get are gone;
+   * the message has their number) or SHUTTING_DOWN.
+   */
   read(request: ReadRequest, signal: AbortSignal): AsyncIterable<LogRun> {
     return new Reader(this.#readers, request, signal);
   }
 
+  /** The boot of the machine in which an entry was stamped; '': not known (no time sync, an earlier version wrote it). */
   bootAt(id: number): string {
     return this.#marks.bootAt(id);
   }
@@ -189,11 +190,13 @@ class SerialLog implements OwnedLog {
     });
   }
 
+  /** From now on. What is too much now is removed soon. */
   limit(limits: LogLimits): void {
     this.#limits = limits;
     void this.#retention.run();
   }
 
+  /** Resolves when the log worker has come to it; rejects where there is none at the moment. */
   async answers(): Promise<void> {
     try {
       await this.#store.answers();
@@ -204,6 +207,7 @@ class SerialLog implements OwnedLog {
     }
   }
 
+  /** Stores what is pending, then ends every reader with SHUTTING_DOWN, then closes the file. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -256,7 +260,7 @@ class SerialLog implements OwnedLog {
       this.#marks.replaced(opened.decidedId + 1);
     }
     this.#logId = opened.logId;
-    this.#gaps = opened.gaps.map(fromStored);
+    this.#gaps = [...opened.gaps];
     this.#lostEntries = opened.lostEntries + sum(this.#commit.pendingGaps, 'entries');
     this.#lostBytes = opened.lostBytes + sum(this.#commit.pendingGaps, 'bytes');
     this.#look(opened);
@@ -302,7 +306,7 @@ class SerialLog implements OwnedLog {
     this.#commit.close();
     await this.#check?.close();
     try {
-      await this.#store.close(this.#nextId - 1, this.#o.clock.monoMs());
+      await this.#store.close({ headId: this.#nextId - 1, uptimeMs: this.#o.clock.monoMs() });
     } catch (error) {
       this.#o.logger.warn('the log was not closed cleanly; nothing stored is lost', { error: messageOf(error) });
     }

@@ -1,23 +1,127 @@
-/** The log worker as the thread of the line reaches it; started at open, and again when it has died. */
+/** The log worker as the thread of the line reaches it: what it can be asked, never SQL. Plain values only, they cross threads. */
 import { besideModule, WorkerHost } from '../../shared/storage/worker-host.ts';
 import { WorkerError } from '../../shared/storage/worker-messages.ts';
-import type {
-  Appended,
-  AppendRequest,
-  Opened,
-  OpenRequest,
-  Page,
-  Pruned,
-  PruneRequest,
-  ReadPageRequest,
-  RemoteStore,
-  StoreCalls,
-} from './store-face.ts';
+import type { LogGap } from './entry.ts';
+import type { Batch, Filter } from './packed.ts';
+import type { Segment } from './segments.ts';
+
+export interface OpenRequest {
+  readonly dir: string;
+  /** The log that was open before in this process; '' when none was. */
+  readonly logId: string;
+  /** Ids handed out and decided by that log (0 when none was): what a file holds beyond was never acknowledged. */
+  readonly headId: number;
+  readonly decidedId: number;
+  /** The open file was found damaged: set it aside first, for this reason. '' otherwise. */
+  readonly setAsideFor: string;
+  readonly uptimeMs: number;
+}
+
+export interface Opened extends StoreSizes {
+  readonly logId: string;
+  /** The first id that was never handed out. */
+  readonly nextId: number;
+  /** Newest last, at most 16. */
+  readonly gaps: readonly LogGap[];
+  /** All that matter to entries that are stored. */
+  readonly segments: readonly Segment[];
+  readonly lostEntries: number;
+  readonly lostBytes: number;
+  /** Path of the damaged file that was set aside; '' otherwise. */
+  readonly setAside: string;
+  readonly setAsideReason: string;
+  /** True when the file was too large to be checked before the log opened. */
+  readonly unchecked: boolean;
+}
+
+export interface StoreSizes {
+  /** 0 when nothing is stored. */
+  readonly firstId: number;
+  readonly lastId: number;
+  /** Every id up to this one is decided: stored, lost or never used. */
+  readonly decidedId: number;
+  readonly usedBytes: number;
+  readonly fileBytes: number;
+  /** Ids up to this one will not be handed out by a later start. */
+  readonly ceilingId: number;
+}
+
+export interface AppendRequest {
+  readonly batch: Batch;
+  /** Ranges that could not be stored, decided by this commit. */
+  readonly gaps: readonly LogGap[];
+  /** Of these entries, or corrected ones of earlier entries. */
+  readonly segments: readonly Segment[];
+  /** To be reserved by this commit when it is above what is. */
+  readonly ceilingId: number;
+  /** What the log may hold: the oldest entries go in the same commit. */
+  readonly maxBytes: number;
+  /** Milliseconds the service has run since its start. */
+  readonly uptimeMs: number;
+}
+
+export interface ReadPageRequest {
+  readonly after: number;
+  readonly upTo: number;
+  readonly filter: Filter;
+  /** The reader wants what there is from `after` on: what retention removed before is no loss to it. */
+  readonly fresh: boolean;
+  /** Blocks with a larger body are left for another request; undefined: none are. */
+  readonly mostBytes: number | undefined;
+}
+
+export interface Page {
+  /** The first block is larger than the request allows: the page holds nothing. */
+  readonly isTooLarge: boolean;
+  readonly batch: Batch;
+  readonly gaps: readonly LogGap[];
+  /** Every id up to this one was checked. */
+  readonly nextAfterId: number;
+  /** Entries after `after` that retention removed (0 for a fresh reader), the last of them removedTo. */
+  readonly removedEntries: number;
+  readonly removedTo: number;
+}
+
+export interface PruneRequest {
+  readonly maxBytes: number;
+  readonly maxAgeMs: number;
+  readonly uptimeMs: number;
+}
+
+/** With the number of entries that retention removed. */
+export interface Appended extends StoreSizes {
+  readonly entries: number;
+}
+
+export interface Pruned extends Appended {
+  /** There is more to remove: ask again. */
+  readonly more: boolean;
+}
+
+/** The store as the thread of the line sees it. */
+export interface RemoteStore {
+  open(request: OpenRequest): Promise<Opened>;
+  append(request: AppendRequest): Promise<Appended>;
+  read(request: ReadPageRequest): Promise<Page>;
+  /** The id after which the last `entries` stored entries up to `upTo` begin. */
+  startOfLast(request: { readonly entries: number; readonly upTo: number }): Promise<number>;
+  prune(request: PruneRequest): Promise<Pruned>;
+  /** Bounded, whatever the disk does. */
+  close(request: { readonly headId: number; readonly uptimeMs: number }): Promise<void>;
+}
+
+type Call = keyof RemoteStore;
+type Request<K extends Call> = Parameters<RemoteStore[K]>[0];
+type Response<K extends Call> = Awaited<ReturnType<RemoteStore[K]>>;
+
+/** The calls of the worker. */
+export type StoreCalls = { [K in Call]: { request: Request<K>; response: Response<K> } };
 
 /** A close commits a row and checkpoints at most a few MiB; a disk that takes longer hangs. */
 const closeMs = 3_000;
 const terminateMs = 500;
 
+/** Starts the worker at open, and again when it has died. */
 export class StoreClient implements RemoteStore {
   #host: WorkerHost<StoreCalls> | undefined;
 
@@ -29,27 +133,28 @@ export class StoreClient implements RemoteStore {
   }
 
   append(request: AppendRequest): Promise<Appended> {
-    return this.#use((host) => host.call('append', request, [request.batch.buffer]));
+    return this.#call('append', request, [request.batch.buffer]);
   }
 
   read(request: ReadPageRequest): Promise<Page> {
-    return this.#use((host) => host.call('read', request));
+    return this.#call('read', request);
   }
 
-  startOfLast(entries: number, upTo: number): Promise<number> {
-    return this.#use((host) => host.call('startOfLast', { entries, upTo }));
+  startOfLast(request: Request<'startOfLast'>): Promise<number> {
+    return this.#call('startOfLast', request);
   }
 
   prune(request: PruneRequest): Promise<Pruned> {
-    return this.#use((host) => host.call('prune', request));
+    return this.#call('prune', request);
   }
 
   /** A round trip to the thread: behind what it is at. */
-  answers(): Promise<void> {
-    return this.#use((host) => host.answers());
+  async answers(): Promise<void> {
+    if (this.#host === undefined) throw notOpen();
+    await this.#host.answers();
   }
 
-  async close(headId: number, uptimeMs: number): Promise<void> {
+  async close(request: Request<'close'>): Promise<void> {
     const host = this.#host;
     if (host === undefined) return;
     let timer: NodeJS.Timeout | undefined;
@@ -57,15 +162,19 @@ export class StoreClient implements RemoteStore {
       timer = setTimeout(() => reject(new Error(`the log did not close within ${closeMs} ms`)), closeMs);
     });
     try {
-      await Promise.race([host.call('close', { headId, uptimeMs }), limit]);
+      await Promise.race([host.call('close', request), limit]);
     } finally {
       clearTimeout(timer);
       await host.terminate(terminateMs);
     }
   }
 
-  #use<T>(call: (host: WorkerHost<StoreCalls>) => Promise<T>): Promise<T> {
-    if (this.#host !== undefined) return call(this.#host);
-    return Promise.reject(new WorkerError({ message: 'the log is not open', code: 'WORKER_EXITED', hint: '' }));
+  async #call<K extends Call>(name: K, request: Request<K>, transfer?: ArrayBuffer[]): Promise<Response<K>> {
+    if (this.#host === undefined) throw notOpen();
+    return await this.#host.call(name, request, transfer);
   }
+}
+
+function notOpen(): WorkerError {
+  return new WorkerError({ message: 'the log is not open', code: 'WORKER_EXITED', hint: '' });
 }

@@ -1,7 +1,6 @@
 /** The latest entries, in memory, for live readers. Bounded by bytes; ids are consecutive, so a place is a subtraction. */
-import type { LogEntry } from './entry.ts';
+import { costOf, type LogEntry } from './entry.ts';
 import { Fifo } from './fifo.ts';
-import { costOf } from './ranges.ts';
 
 /** A run for one reader: enough to make a batch worthwhile, small enough to stay fair among 100 readers. */
 export const runEntries = 256;
@@ -13,7 +12,7 @@ export class Tail {
   #cost = 0;
   /** Id of the oldest entry held; headId + 1 when there is none. */
   #firstId = 1;
-  /** The run that was made last: 100 readers at the same place share it. */
+  /** The run that was made last: 100 readers at the same id share it. */
   #last: { after: number; head: number; run: readonly LogEntry[] } | undefined;
 
   constructor(maxBytes: number) {

@@ -2,10 +2,10 @@
  * Tells each entry what the box knows of the time while it is stamped, and corrects the earlier ones of this boot once
  * that is known. A new segment begins with the service, when the state of the time changes, and when an operator sets a
  * clock that is not known to be right; the last is looked for at every entry, so no entry bears a stamp of another
- * segment than its own. Segments reach the file with the first entries they hold, corrections by themselves.
+ * segment than its own. Segments reach the file with the first entries they hold, corrections on their own.
  */
 import type { LogEntry, LogGap } from './entry.ts';
-import type { TimeSource, TimeState } from './face.ts';
+import type { TimeSource, TimeState } from './log-api.ts';
 import { type Mark, marked, markedGap, markOf, type Segment, Segments, stepMs } from './segments.ts';
 
 export class TimeMarks {

@@ -5,7 +5,7 @@
  * A read tells when bytes were read, not when they were on the wire. So its own time on the wire is no silence, neither is
  * the time for which a UART holds bytes back, nor the time in which the process did not run. If unsure, chunks are joined.
  */
-import type { LineSettings } from './settings.ts';
+import type { LineSettings } from './line-config.ts';
 
 /** The longest chunk: what the kernel's line discipline hands over at most. */
 export const CHUNK_BYTES = 4_096;

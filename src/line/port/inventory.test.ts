@@ -3,15 +3,14 @@ import { chmod, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { createInventory } from './inventory.ts';
-import type { Inventory, Port } from './ports.ts';
+import { Inventory, type Port } from './inventory.ts';
 import { openPty } from './simulated/pty.ts';
 import { FixtureTree, ftdi } from './sysfs-tree.fixture.ts';
 
 async function setup(t: TestContext, extraPorts: readonly string[] = []) {
   const tree = await FixtureTree.make();
   t.after(() => tree.remove());
-  const inventory = createInventory({ ...tree.roots, procRoot: join(tree.root, 'proc'), extraPorts });
+  const inventory = new Inventory({ ...tree.roots, procRoot: join(tree.root, 'proc'), extraPorts });
   return { tree, inventory };
 }
 
@@ -189,7 +188,7 @@ test('garbage spoils nothing but itself', async (t) => {
 
 test('an empty machine has no ports', async () => {
   const nowhere = { sysRoot: '/nonexistent', devRoot: '/nonexistent', procRoot: '/nonexistent', extraPorts: [] };
-  assert.deepEqual(await createInventory(nowhere).list(), []);
+  assert.deepEqual(await new Inventory(nowhere).list(), []);
 });
 
 test('names are sorted as a person would', async (t) => {
@@ -218,7 +217,7 @@ test('extra ports: a PTY by its path, by a glob and by a link; never a file, a d
     '/dev/*',
     '/dev/vda',
   ];
-  const inventory = createInventory({ ...tree.roots, extraPorts, descriptions: { [link]: 'Simulated line' } });
+  const inventory = new Inventory({ ...tree.roots, extraPorts, descriptions: { [link]: 'Simulated line' } });
   const ports = await inventory.list();
   assert.ok(
     ports.every((port) => /^\/dev\/pts\/\d+$/.test(port.devicePath) || /^\/dev\/ttyS\d+$/.test(port.devicePath)),
@@ -244,7 +243,7 @@ test('an extra port is found again where its link leads now', async (t) => {
   t.after(() => second.close());
   const { tree } = await setup(t);
   const link = join(tree.root, 'line');
-  const inventory = createInventory({ ...tree.roots, extraPorts: [link] });
+  const inventory = new Inventory({ ...tree.roots, extraPorts: [link] });
   await symlink(first.slavePath, link);
   const known = await inventory.find(link);
   assert.equal(known?.devicePath, first.slavePath);
@@ -254,7 +253,7 @@ test('an extra port is found again where its link leads now', async (t) => {
 });
 
 test('this machine: listing works, twice the same', async () => {
-  const inventory = createInventory({ extraPorts: [] });
+  const inventory = new Inventory({ extraPorts: [] });
   assert.deepEqual(await inventory.list(), await inventory.list());
 });
 
@@ -262,7 +261,7 @@ test('watch: nodes, links, permissions, directories that come, go and come again
   const tree = await FixtureTree.make();
   t.after(() => tree.remove());
   const deep = join(tree.root, 'run/sim');
-  const inventory = createInventory({ ...tree.roots, extraPorts: [join(deep, 'line*')] });
+  const inventory = new Inventory({ ...tree.roots, extraPorts: [join(deep, 'line*')] });
   let calls = 0;
   const watch = inventory.watch(() => void (calls += 1));
   t.after(() => watch.close());

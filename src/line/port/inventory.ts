@@ -1,14 +1,20 @@
 /** The serial ports of this machine, from sysfs and serial.extra_ports. No udevadm: it may be missing, and it is slow. */
-import { access, readdir, readFile, readlink, realpath, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
-import { deviceNumber } from './device-number.ts';
-import { type ExtraPort, extraPorts } from './extra-ports.ts';
-import { descriptionOf, hardwareIdOf, type PortFacts, stableIdOf, type UsbFacts } from './hardware-id.ts';
-import { PortWatch, patternDirectories } from './port-watch.ts';
-import type { Inventory, Port } from './ports.ts';
-import { driverOf } from './tty-drivers.ts';
+import { glob, lstat, readdir, readFile, readlink, realpath, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { isPattern, PortWatch, patternDirectories } from './port-watch.ts';
+import {
+  descriptionOf,
+  deviceNumber,
+  driverOf,
+  hardwareIdOf,
+  isPtySlave,
+  isTerminalOnly,
+  type PortFacts,
+  stableIdOf,
+  sysfsPorts,
+} from './sysfs.ts';
 
-export interface InventoryOptions {
+interface InventoryOptions {
   /** '/sys', '/dev' and '/proc' unless a test has its own. */
   readonly sysRoot?: string;
   readonly devRoot?: string;
@@ -19,49 +25,75 @@ export interface InventoryOptions {
   readonly descriptions?: Readonly<Record<string, string>>;
 }
 
-export function createInventory(options: InventoryOptions): Inventory {
-  return new SysfsInventory(options);
+/** A serial port that exists now. */
+export interface Port {
+  /** What clients call it: the device node, or the path that serial.extra_ports matched. */
+  readonly portName: string;
+  /** The node to open, with links resolved ("/dev/ttyUSB0", "/dev/pts/4"). */
+  readonly devicePath: string;
+  /** What USB or the device tree says; '' when neither does. */
+  readonly description: string;
+  /** pyserial's form: "USB VID:PID=0403:6001 SER=A50285BI LOCATION=1-1.2", "PNP0501", "platform:fe201000.serial". */
+  readonly hardwareId: string;
+  /** Kernel driver; '' when unknown. */
+  readonly driver: string;
+  readonly isPty: boolean;
+  /** Other names that Open accepts for it: /dev/serial/by-id/..., /dev/serial/by-path/..., /dev/serial0. */
+  readonly links: readonly string[];
+  /**
+   * What stays the same when the port is plugged in again and gets another name: the by-id link's name or USB
+   * identity (with serial number and interface), else USB location, else the portName.
+   */
+  readonly stableId: string;
 }
 
-class SysfsInventory implements Inventory {
+export class Inventory {
   readonly #sysRoot: string;
   readonly #devRoot: string;
   readonly #procRoot: string;
   readonly #patterns: readonly string[];
   readonly #descriptions: Readonly<Record<string, string>>;
 
-  constructor(options: InventoryOptions) {
-    this.#sysRoot = options.sysRoot ?? '/sys';
-    this.#devRoot = options.devRoot ?? '/dev';
-    this.#procRoot = options.procRoot ?? '/proc';
+  constructor({ sysRoot = '/sys', devRoot = '/dev', procRoot = '/proc', ...options }: InventoryOptions) {
+    this.#sysRoot = sysRoot;
+    this.#devRoot = devRoot;
+    this.#procRoot = procRoot;
     this.#patterns = options.extraPorts;
     this.#descriptions = options.descriptions ?? {};
   }
 
+  /** Every real port, those of serial.extra_ports, and the simulated line; sorted by name, no duplicates. */
   async list(): Promise<readonly Port[]> {
-    const [facts, extras, links] = await Promise.all([
+    const [facts, extras, links, drivers] = await Promise.all([
       sysfsPorts(this.#sysRoot),
       extraPorts(this.#patterns, this.#sysRoot),
       portLinks(this.#devRoot),
+      readFile(join(this.#procRoot, 'tty/drivers'), 'utf8').catch(() => ''),
     ]);
-    const drivers = await readFile(join(this.#procRoot, 'tty/drivers'), 'utf8').catch(() => '');
     const byName = new Map<string, Port>();
     for (const one of facts) {
-      const port = await this.#portOf(one, links, drivers);
-      if (port !== undefined) byName.set(port.portName, port);
+      // The kernel writes '/' in a device's name as '!'.
+      const node = join(this.#devRoot, one.name.replaceAll('!', '/'));
+      const names = { portName: node, devicePath: node, isPty: false };
+      // sysfs may have a port without a node to open.
+      if (await isThere(stat(node))) byName.set(node, await this.#port(names, one, drivers, links.get(node)));
     }
-    for (const extra of extras) {
-      if (byName.has(extra.portName)) continue;
-      byName.set(extra.portName, await this.#extraOf(extra, facts, drivers));
+    for (const { sysfsName, ...names } of extras) {
+      if (byName.has(names.portName)) continue;
+      const behind = facts.find((one) => one.name === sysfsName);
+      const port = await this.#port(names, behind, drivers);
+      byName.set(names.portName, { ...port, stableId: names.portName });
     }
     return [...byName.values()].sort((a, b) => compareNames(a.portName, b.portName));
   }
 
+  /** The port that `name` means now (a portName or one of its links). */
   async find(name: string): Promise<Port | undefined> {
     const ports = await this.list();
     return ports.find((port) => port.portName === name) ?? ports.find((port) => port.links.includes(name));
   }
 
+  /** The port that is the same hardware as `known`, whatever it is called now. */
   async findAgain(known: Port): Promise<Port | undefined> {
     const same = (await this.list()).filter((port) => port.stableId === known.stableId);
     // Cheap adapters share one serial number: the one in the same socket, else the one of the same name.
@@ -73,50 +105,25 @@ class SysfsInventory implements Inventory {
     );
   }
 
+  /** Calls back soon after any port may have appeared or become accessible (device node or link added or changed). */
   watch(call: () => void): { close(): void } {
-    const directories = (): readonly string[] => [
-      ...linkDirectoriesOf(this.#devRoot),
-      ...patternDirectories(this.#patterns),
-    ];
-    return new PortWatch(directories, call);
+    return new PortWatch(() => [...linkDirectoriesOf(this.#devRoot), ...patternDirectories(this.#patterns)], call);
   }
 
-  /** undefined: sysfs has it but there is no node to open. */
-  async #portOf(
-    facts: PortFacts,
-    links: ReadonlyMap<string, readonly string[]>,
+  async #port(
+    names: Pick<Port, 'portName' | 'devicePath' | 'isPty'>,
+    facts: PortFacts | undefined,
     drivers: string,
-  ): Promise<Port | undefined> {
-    // The kernel writes '/' in a device's name as '!'.
-    const node = join(this.#devRoot, facts.name.replaceAll('!', '/'));
-    const there = await access(node).then(
-      () => true,
-      () => false,
-    );
-    if (!there) return undefined;
+    links: readonly string[] = [],
+  ): Promise<Port> {
+    const { portName, devicePath } = names;
     return {
-      portName: node,
-      devicePath: node,
-      description: this.#descriptions[node] ?? descriptionOf(facts),
-      hardwareId: hardwareIdOf(facts),
-      driver: facts.driver || (await driverOfNode(node, drivers)),
-      isPty: false,
-      links: links.get(node) ?? [],
-      stableId: stableIdOf(facts, node),
-    };
-  }
-
-  async #extraOf(extra: ExtraPort, facts: readonly PortFacts[], drivers: string): Promise<Port> {
-    const behind = facts.find((one) => one.name === extra.sysfsName);
-    return {
-      portName: extra.portName,
-      devicePath: extra.devicePath,
-      description: this.#descriptions[extra.portName] ?? (behind === undefined ? '' : descriptionOf(behind)),
-      hardwareId: behind === undefined ? '' : hardwareIdOf(behind),
-      driver: behind?.driver || (await driverOfNode(extra.devicePath, drivers)),
-      isPty: extra.isPty,
-      links: [],
-      stableId: extra.portName,
+      ...names,
+      description: this.#descriptions[portName] ?? (facts === undefined ? '' : descriptionOf(facts)),
+      hardwareId: facts === undefined ? '' : hardwareIdOf(facts),
+      driver: facts?.driver || (await driverOfNode(devicePath, drivers)),
+      links,
+      stableId: facts === undefined ? portName : stableIdOf(facts, portName),
     };
   }
 }
@@ -162,104 +169,52 @@ async function entries(directory: string): Promise<string[]> {
   return (await readdir(directory).catch(() => [])).map((name) => join(directory, name));
 }
 
-// Reads the serial ports of /sys/class/tty. Works without udev; a bad entry is left out and spoils no other.
+// serial.extra_ports: globs for PTYs, simulators and links of one's own. What a glob matches is listed only when it is a
+// tty that can be a port: never a file, a directory, a disk or a console, whatever the pattern says.
 
-/** The longest attribute read: USB strings have at most 126 characters, `compatible` a few names. */
-const ATTRIBUTE_CHARACTERS = 512;
-/** sysfs paths of USB hubs behind hubs have about 20 levels. */
-const MAX_LEVELS = 40;
-
-async function sysfsPorts(sysRoot: string): Promise<readonly PortFacts[]> {
-  const classes = join(sysRoot, 'class/tty');
-  const names = await readdir(classes).catch(() => []);
-  const found = await Promise.all(names.map((name) => portFacts(sysRoot, join(classes, name)).catch(() => undefined)));
-  return found.filter((facts) => facts !== undefined);
+interface ExtraPort {
+  readonly portName: string;
+  readonly devicePath: string;
+  readonly isPty: boolean;
+  /** The tty's name in sysfs ("ttyUSB0"); '' for a PTY. */
+  readonly sysfsName: string;
 }
 
-/** undefined: no hardware behind it (a console, a virtual terminal, an 8250 placeholder). */
-async function portFacts(sysRoot: string, entry: string): Promise<PortFacts | undefined> {
-  const device = await realpath(join(entry, 'device')).catch(() => undefined);
-  if (device === undefined) return undefined;
-  // PORT_UNKNOWN of the serial core: a ttyS node with no UART behind it.
-  if ((await attribute(entry, 'type')) === '0') return undefined;
-  return climb(basename(entry), device, await realpath(sysRoot));
+async function extraPorts(patterns: readonly string[], sysRoot: string): Promise<readonly ExtraPort[]> {
+  const paths = new Set((await Promise.all(patterns.map(matches))).flat());
+  const ports = await Promise.all([...paths].map((path) => extraPort(path, sysRoot).catch(() => undefined)));
+  return ports.filter((port) => port !== undefined);
 }
 
-async function climb(name: string, device: string, top: string): Promise<PortFacts> {
-  const facts = { name, pnpId: '', bus: '', busName: '', pciId: '', treeName: '', driver: '' };
-  const usb = { interfaceName: '', interfaceNumber: '', interfaceLocation: '', portNumber: '' };
-  let at = device;
-  for (let level = 0; level < MAX_LEVELS && at.startsWith(`${top}/`); level++, at = dirname(at)) {
-    const bus = await linkName(at, 'subsystem');
-    // Since Linux 6.5 the serial core puts two devices of its own ("port", "ctrl") in between.
-    if (bus === 'serial-base') continue;
-    await readDevice(at, bus, facts);
-    usb.portNumber ||= await attribute(at, 'port_number');
-    if (usb.interfaceNumber === '') await readInterface(at, usb);
-    const vendorId = await attribute(at, 'idVendor');
-    if (vendorId !== '') return { ...facts, usb: await usbFacts(at, vendorId, usb) };
+async function matches(pattern: string): Promise<string[]> {
+  if (!pattern.startsWith('/')) return [];
+  // A path may also have the characters of a pattern in its name.
+  const found: string[] = (await isThere(lstat(pattern))) ? [pattern] : [];
+  if (!isPattern(pattern)) return found;
+  try {
+    for await (const path of glob(pattern)) found.push(path);
+  } catch {
+    // A directory that cannot be read ends the search: what was found before it counts.
   }
-  return { ...facts, usb: undefined };
+  return found;
 }
 
-type Writable<T> = { -readonly [K in keyof T]: T[K] };
-type DeviceFacts = Omit<PortFacts, 'name' | 'usb'>;
-
-/** The lowest device that has something to say wins. */
-async function readDevice(at: string, bus: string, into: Writable<DeviceFacts>): Promise<void> {
-  into.driver ||= await linkName(at, 'driver');
-  into.treeName ||= await treeName(at);
-  if (bus === 'pnp') into.pnpId ||= (await attribute(at, 'id')).split('\n')[0] ?? '';
-  if (into.busName !== '' || bus === '' || bus === 'usb-serial') return;
-  into.bus = bus;
-  into.busName = basename(at);
-  if (bus === 'pci') into.pciId = await pciId(at);
+function isThere(found: Promise<unknown>): Promise<boolean> {
+  return found.then(
+    () => true,
+    () => false,
+  );
 }
 
-type InterfaceFacts = Pick<UsbFacts, 'interfaceName' | 'interfaceNumber' | 'interfaceLocation' | 'portNumber'>;
-
-async function readInterface(at: string, into: Writable<InterfaceFacts>): Promise<void> {
-  const number = await attribute(at, 'bInterfaceNumber');
-  if (number === '') return;
-  into.interfaceNumber = number;
-  into.interfaceLocation = basename(at);
-  into.interfaceName = await attribute(at, 'interface');
-}
-
-async function usbFacts(at: string, vendorId: string, usb: InterfaceFacts): Promise<UsbFacts> {
-  return {
-    ...usb,
-    vendorId,
-    productId: await attribute(at, 'idProduct'),
-    serial: await attribute(at, 'serial'),
-    manufacturer: await attribute(at, 'manufacturer'),
-    product: await attribute(at, 'product'),
-    interfaceCount: Number.parseInt((await attribute(at, 'bNumInterfaces')) || '1', 10) || 1,
-    deviceLocation: basename(at),
-  };
-}
-
-async function pciId(at: string): Promise<string> {
-  const [vendor, device] = [await attribute(at, 'vendor'), await attribute(at, 'device')];
-  return vendor === '' ? '' : `${vendor.replace(/^0x/, '')}:${device.replace(/^0x/, '')}`;
-}
-
-async function treeName(at: string): Promise<string> {
-  const node = join(at, 'of_node');
-  return (await attribute(node, 'label')) || (await attribute(node, 'compatible'));
-}
-
-async function linkName(at: string, link: string): Promise<string> {
-  return basename(await readlink(join(at, link)).catch(() => ''));
-}
-
-/** A sysfs attribute as clean text: up to a NUL (device tree), control characters out, '' when it cannot be read. */
-async function attribute(at: string, name: string): Promise<string> {
-  const text = await readFile(join(at, name), 'utf8').catch(() => '');
-  const first = text.slice(0, ATTRIBUTE_CHARACTERS).split('\0')[0] ?? '';
-  return name === 'id' ? first.trim() : clean(first);
-}
-
-function clean(text: string): string {
-  return text.replace(/\p{Cc}+/gu, ' ').trim();
+async function extraPort(portName: string, sysRoot: string): Promise<ExtraPort | undefined> {
+  const devicePath = await realpath(portName);
+  const found = await stat(devicePath);
+  if (!found.isCharacterDevice()) return undefined;
+  const number = deviceNumber(found.rdev);
+  if (isPtySlave(number)) return { portName, devicePath, isPty: true, sysfsName: '' };
+  if (isTerminalOnly(number)) return undefined;
+  const entry = await realpath(join(sysRoot, 'dev/char', `${number.major}:${number.minor}`));
+  if (basename(await readlink(join(entry, 'subsystem'))) !== 'tty') return undefined;
+  const type = await readFile(join(entry, 'type'), 'utf8').catch(() => '');
+  return type.trim() === '0' ? undefined : { portName, devicePath, isPty: false, sysfsName: basename(entry) };
 }

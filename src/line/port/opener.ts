@@ -4,8 +4,8 @@
  */
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
+import type { Port } from './inventory.ts';
 import type { Device, OpenDevice } from './linux/device.ts';
-import type { Port } from './ports.ts';
 import type { Target } from './state.ts';
 
 /** No driver in use takes this long to open; one that hangs must not hold the caller for ever. */

@@ -6,21 +6,23 @@ import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, endsWithin, type Timer } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import type { LineRecorder } from '../log/face.ts';
-import { type Counters, newCounters } from './counters.ts';
-import { DropReport } from './drop-report.ts';
-import type { Line, LineSnapshot, OpenRequest, ReceivedPacket, SendRequest } from './face.ts';
+import type { LineRecorder } from '../log/log-api.ts';
+import type { Inventory, Port } from './inventory.ts';
+import { type LineSnapshot, type ModemLines, newCounters, type ReceivedPacket, type SendRequest } from './line.ts';
+import {
+  type LineConfig,
+  type LineSettings,
+  type OpenRequest,
+  type OutgoingLines,
+  validateOpen,
+} from './line-config.ts';
+import type { LineMemory } from './line-memory.ts';
 import type { Device, OpenDevice } from './linux/device.ts';
-import type { LineMemory } from './memory.ts';
 import { Opener, type Outcome } from './opener.ts';
-import { PacketBuffer } from './packets.ts';
-import type { Inventory, Port } from './ports.ts';
-import { reportStep } from './report.ts';
-import type { LineConfig, LineSettings, ModemLines, OutgoingLines } from './settings.ts';
-import { snapshotOf } from './snapshot.ts';
+import { DropReport, reportStep, snapshotOf } from './port-report.ts';
+import { PacketBuffer } from './receive-buffer.ts';
 import { type Effect, type Input, type State, step, type Target } from './state.ts';
-import { Traffic } from './traffic.ts';
-import { payloadFault, validateOpen } from './validate.ts';
+import { type LineLimits, Traffic } from './traffic.ts';
 
 /** A lost port is tried again after 0.25 s, then after twice the time, up to 5 s; at once when a port appears. */
 const RETRY_FIRST_MS = 250;
@@ -32,16 +34,8 @@ const MAX_WAITING_OPENS = 16;
 /** The longest break that makes sense on any line (a break is a few hundred milliseconds at most). */
 const MAX_BREAK_MS = 5_000;
 
-/** What may change while a port is open. */
-export interface LineLimits {
-  readonly maxPayloadBytes: number;
-  readonly writeTimeoutMs: number;
-  /** Counts from the next open on, one after a loss included. */
-  readonly rxGapMs: number | undefined;
-}
-
-export interface OwnerOptions extends LineLimits {
-  readonly inventory: Inventory;
+interface OwnerOptions extends LineLimits {
+  readonly inventory: Pick<Inventory, keyof Inventory>;
   readonly openDevice: OpenDevice;
   /** Throws SETTING_REFUSED for what the port's driver cannot do; touches nothing. */
   readonly checkSettings: (port: Port, settings: LineSettings) => void;
@@ -55,6 +49,21 @@ export interface OwnerOptions extends LineLimits {
   readonly txQueueBytes: number;
 }
 
+/** The line as the API sees it. Failures are LinesideErrors; their codes are named at each method. */
+export type Line = Pick<
+  PortOwner,
+  | 'ports'
+  | 'open'
+  | 'close'
+  | 'currentConfig'
+  | 'send'
+  | 'receive'
+  | 'modemLines'
+  | 'setModemLines'
+  | 'sendBreak'
+  | 'snapshot'
+>;
+
 /** What is open now. */
 interface Current {
   readonly device: Device;
@@ -62,10 +71,10 @@ interface Current {
   readonly target: Target;
 }
 
-export class PortOwner implements Line {
+export class PortOwner {
   readonly #options: OwnerOptions;
   #limits: LineLimits;
-  readonly #counters: Counters = newCounters();
+  readonly #counters = newCounters();
   readonly #drops: DropReport;
   #state: State = { kind: 'closed' };
   #sinceMs: number;
@@ -119,6 +128,7 @@ export class PortOwner implements Line {
     return this.#options.inventory.list();
   }
 
+  /** INVALID_ARGUMENT, SETTING_REFUSED, PORT_NOT_FOUND, PORT_BUSY, PORT_PERMISSION, PORT_IO, NOT_SENT (Close came meanwhile), QUEUE_FULL. */
   open(request: OpenRequest): Promise<void> {
     if (this.#waitingOpens >= MAX_WAITING_OPENS)
       return Promise.reject(new LinesideError('QUEUE_FULL', `${MAX_WAITING_OPENS} calls of Open are waiting already`));
@@ -132,24 +142,22 @@ export class PortOwner implements Line {
     return turn;
   }
 
+  /** Idempotent; ends within 2 s whatever the line does; never fails. */
   async close(): Promise<void> {
     await this.#input({ kind: 'close' });
   }
 
+  /** undefined unless the port is open now. */
   currentConfig(): LineConfig | undefined {
     return this.#current?.target.config;
   }
 
+  /** Resolves when the kernel has accepted every byte. NOT_CONNECTED, INVALID_ARGUMENT, QUEUE_FULL, WRITE_TIMEOUT, NOT_SENT, PORT_IO. */
   async send(request: SendRequest): Promise<void> {
-    const current = this.#connected();
-    const fault = payloadFault(request.payload.length, current.target.config.packetSize, this.#limits.maxPayloadBytes);
-    if (fault !== undefined) {
-      this.#counters.txFailedPackets += 1;
-      throw fault;
-    }
-    await current.traffic.send(request);
+    await this.#connected().traffic.send(request);
   }
 
+  /** Takes the oldest packet. NOT_CONNECTED, BUFFER_EMPTY. */
   receive(): ReceivedPacket {
     this.#connected();
     const packet = this.#packets?.take();
@@ -158,6 +166,7 @@ export class PortOwner implements Line {
     return packet;
   }
 
+  /** These three: NOT_CONNECTED, UNSUPPORTED, PORT_IO. */
   modemLines(): ModemLines {
     return this.#connected().device.modemLines();
   }
@@ -166,6 +175,7 @@ export class PortOwner implements Line {
     return this.#connected().device.setModemLines(lines);
   }
 
+  /** durationMs 1 to 5000, else INVALID_ARGUMENT. */
   async sendBreak(durationMs: number): Promise<void> {
     if (!Number.isInteger(durationMs) || durationMs < 1 || durationMs > MAX_BREAK_MS)
       throw new LinesideError('INVALID_ARGUMENT', `duration_ms: ${durationMs} is not 1 to ${MAX_BREAK_MS}`);
@@ -207,7 +217,7 @@ export class PortOwner implements Line {
     await answered;
   }
 
-  /** Takes one input after the other: the effects of one are carried out before the next is looked at. */
+  /** Takes one input after the other: the effects of one are carried out before the next is handled. */
   #input(input: Input): Promise<void> {
     return this.#turn(input.kind, () => this.#take(input));
   }
@@ -226,7 +236,7 @@ export class PortOwner implements Line {
     this.#move(next.state);
     let forgotten: Promise<void> | undefined;
     for (const effect of next.effects) {
-      // Close has to end within 2 s: forgetting goes on beside the closing. Open waits: its OK outlives a power cut.
+      // Close has to end within 2 s: the port is forgotten while it is being closed. Open waits: its OK outlives a power cut.
       if (effect.kind === 'remember' && input.kind === 'close') forgotten = this.#remember(undefined);
       else await this.#carryOut(effect);
     }
@@ -304,7 +314,6 @@ export class PortOwner implements Line {
     if (device === undefined || !('target' in this.#state)) throw new LinesideError('INTERNAL', 'nothing to adopt');
     this.#opened = undefined;
     const { target } = this.#state;
-    const limits = (): LineLimits => this.#limits;
     const packets = this.#packetsFor(target.config, fresh);
     const traffic = new Traffic({
       device,
@@ -313,12 +322,8 @@ export class PortOwner implements Line {
       log: this.#options.log,
       clock: this.#options.clock,
       counters: this.#counters,
-      rxGapMs: this.#limits.rxGapMs,
+      limits: () => this.#limits,
       txLimits: { maxPackets: this.#options.txQueuePackets, maxBytes: this.#options.txQueueBytes },
-      // Read for each packet.
-      get writeTimeoutMs() {
-        return limits().writeTimeoutMs;
-      },
       onDropped: (count) => this.#drops.add(count),
     });
     this.#current = { device, traffic, target };

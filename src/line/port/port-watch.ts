@@ -5,7 +5,6 @@
  */
 import { type FSWatcher, globSync, statSync, watch } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { isPattern } from './extra-ports.ts';
 
 /** udev sets owner and mode and makes its links within a few ms of each other: one call for all. */
 const SETTLE_MS = 5;
@@ -47,7 +46,7 @@ export class PortWatch {
 
   #onEvent(directory: string, event: string, name: string | null): void {
     if (this.#closed) return;
-    // Kernels before 6.14 also report each write to a device node: that is no news, so only access is looked at.
+    // Kernels before 6.14 also report each write to a device node: so only access is checked.
     if (event === 'change' && name !== null) this.#changed.add(join(directory, name));
     else this.#appeared = true;
     this.#settle(SETTLE_MS);
@@ -78,7 +77,7 @@ export class PortWatch {
 
   /** Brings the watchers in line with the directories there are now. */
   #rewatch(): void {
-    // A directory made just before its parent was watched gave no event: so looked at again until nothing is new.
+    // A directory made just before its parent was watched gave no event: so the directories are checked again until none is new.
     for (let pass = 0; pass < MAX_PASSES && this.#rewatchOnce(); pass++);
   }
 
@@ -116,6 +115,10 @@ export class PortWatch {
     this.#watched.get(path)?.watcher.close();
     this.#watched.delete(path);
   }
+}
+
+export function isPattern(path: string): boolean {
+  return /[*?[\]{}!()]/.test(path);
 }
 
 /** The directories where a match of these patterns can appear. */

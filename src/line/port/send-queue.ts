@@ -3,7 +3,7 @@
  * packets keep their order, so one who floods delays the others by one packet each and no more. Pure.
  */
 
-export interface Queued {
+interface Queued {
   readonly caller: string;
   readonly payload: Uint8Array;
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Port } from './ports.ts';
-import type { LineConfig } from './settings.ts';
+import type { Port } from './inventory.ts';
+import type { LineConfig } from './line-config.ts';
 import { type Effect, type Input, type State, step, type Target } from './state.ts';
 
 const port = (devicePath: string): Port => ({

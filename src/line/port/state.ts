@@ -10,8 +10,8 @@
  *   closing    the port is being closed
  */
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Port } from './ports.ts';
-import type { LineConfig } from './settings.ts';
+import type { Port } from './inventory.ts';
+import type { LineConfig } from './line-config.ts';
 
 /** What to open. `port` is undefined after a start until the port was found for the first time. */
 export interface Target {
@@ -80,122 +80,115 @@ export type Effect =
   /** Answer the Open under way: OK, or why not. */
   | { readonly kind: 'answerOpen'; readonly error: LinesideError | undefined };
 
-export interface Step {
+interface Step {
   readonly state: State;
   readonly effects: readonly Effect[];
 }
 
 /** Both failures in one error: why it was refused, and why what stood before could not be brought back. */
-export type JoinErrors = (refusal: LinesideError, restore: LinesideError) => LinesideError;
+type JoinErrors = (refusal: LinesideError, restore: LinesideError) => LinesideError;
+
+type Kind<Union extends { readonly kind: string }, K> = Extract<Union, { readonly kind: K }>;
+type Handlers<S extends State['kind']> = {
+  readonly [I in Input['kind']]?: (state: Kind<State, S>, input: Kind<Input, I>, join: JoinErrors) => Step;
+};
+
+/** What happens in each state on each input. Where nothing is named, nothing happens: the owner lets one Open or Close in at a time. */
+const transitions: { readonly [S in State['kind']]: Handlers<S> } = {
+  closed: {
+    open: (_, { target }) => opening(target, { kind: 'nothing' }, []),
+    resume: (_, { target, error }) => reopen(target, 0, error),
+  },
+  opening: {
+    opened: ({ previous }, { target }) => ({
+      state: { kind: 'open', target },
+      effects: [
+        ...(previous.kind === 'standing' ? [{ kind: 'closeThen' } as const] : []),
+        { kind: 'adopt', fresh: true },
+        { kind: 'remember', config: target.config },
+        { kind: 'answerOpen', error: undefined },
+      ],
+    }),
+    openFailed: ({ previous }, { error }) => backTo(previous, error),
+    close: ({ previous }) => {
+      const stands = previous.kind === 'standing';
+      const error = new LinesideError('NOT_SENT', 'Close came while the port was being opened');
+      const closeOld: Effect[] = stands ? [{ kind: 'closeDevice' }] : [];
+      return {
+        state: { kind: stands ? 'closing' : 'closed' },
+        effects: [{ kind: 'abandonOpen' }, { kind: 'answerOpen', error }, forget, ...closeOld],
+      };
+    },
+    lost: (state, { error }) => {
+      if (state.previous.kind !== 'standing') return stay(state);
+      return {
+        state: { ...state, previous: { kind: 'lost', target: state.previous.target, error } },
+        effects: [{ kind: 'dropDevice' }],
+      };
+    },
+  },
+  restoring: {
+    opened: ({ refusal }, { target }) => ({
+      state: { kind: 'open', target },
+      effects: [
+        { kind: 'adopt', fresh: false },
+        { kind: 'answerOpen', error: refusal },
+      ],
+    }),
+    openFailed: ({ refusal }, { error }, join) => ({
+      state: { kind: 'closed' },
+      effects: [forget, { kind: 'answerOpen', error: join(refusal, error) }],
+    }),
+    close: ({ refusal }) => closed({ kind: 'abandonOpen' }, { kind: 'answerOpen', error: refusal }, forget),
+  },
+  open: {
+    open: (state, { target }) =>
+      state.target.port?.devicePath === target.port?.devicePath
+        ? opening(target, { kind: 'closed', target: state.target }, [{ kind: 'closeThen' }])
+        : opening(target, { kind: 'standing', target: state.target }, []),
+    close: () => ({ state: { kind: 'closing' }, effects: [forget, { kind: 'closeDevice' }] }),
+    lost: ({ target }, { error }) => lost(target, 0, error, [{ kind: 'dropDevice' }]),
+  },
+  lost: {
+    open: ({ target: before, error }, { target }) =>
+      opening(target, { kind: 'lost', target: before, error }, [{ kind: 'stopRetryTimer' }]),
+    close: () => closed({ kind: 'stopRetryTimer' }, forget),
+    retry: ({ target, attempt, error }) => reopen(target, attempt, error),
+  },
+  reopening: {
+    open: ({ target: before, error }, { target }) =>
+      opening(target, { kind: 'lost', target: before, error }, [{ kind: 'abandonOpen' }]),
+    opened: (_, { target }) => ({ state: { kind: 'open', target }, effects: [{ kind: 'adopt', fresh: false }] }),
+    openFailed: ({ target, attempt, again }, { error }) =>
+      again ? reopen(target, attempt + 1, error) : lost(target, attempt + 1, error, []),
+    close: () => closed({ kind: 'abandonOpen' }, forget),
+    retry: (state) => stay({ ...state, again: true }),
+  },
+  // closeDevice ends and reports also when the port is lost meanwhile.
+  closing: { closed: () => closed() },
+};
 
 export function step(state: State, input: Input, join: JoinErrors): Step {
-  switch (input.kind) {
-    case 'open':
-      return onOpen(state, input.target);
-    case 'resume':
-      return state.kind === 'closed' ? reopen(input.target, 0, input.error) : stay(state);
-    case 'opened':
-      return onOpened(state, input.target);
-    case 'openFailed':
-      return onOpenFailed(state, input.error, join);
-    case 'close':
-      return onClose(state);
-    case 'closed':
-      return state.kind === 'closing' ? { state: { kind: 'closed' }, effects: [] } : stay(state);
-    case 'lost':
-      return onLost(state, input.error);
-    case 'retry':
-      return onRetry(state);
-  }
+  // The table is typed by both kinds; TypeScript cannot relate the two look-ups.
+  const handle = transitions[state.kind][input.kind] as ((s: State, i: Input, j: JoinErrors) => Step) | undefined;
+  return handle?.(state, input, join) ?? stay(state);
 }
 
-function onRetry(state: State): Step {
-  if (state.kind === 'lost') return reopen(state.target, state.attempt, state.error);
-  if (state.kind === 'reopening') return stay({ ...state, again: true });
-  return stay(state);
+const forget: Effect = { kind: 'remember', config: undefined };
+
+function opening(target: Target, previous: Previous, effects: readonly Effect[]): Step {
+  return { state: { kind: 'opening', target, previous }, effects: [...effects, { kind: 'openDevice', target }] };
 }
 
-function onOpen(state: State, target: Target): Step {
-  const opening = (previous: Previous, effects: readonly Effect[]): Step => ({
-    state: { kind: 'opening', target, previous },
-    effects: [...effects, { kind: 'openDevice', target }],
-  });
-  switch (state.kind) {
-    case 'closed':
-      return opening({ kind: 'nothing' }, []);
-    case 'open':
-      if (state.target.port?.devicePath !== target.port?.devicePath)
-        return opening({ kind: 'standing', target: state.target }, []);
-      return opening({ kind: 'closed', target: state.target }, [{ kind: 'closeThen' }]);
-    case 'lost':
-      return opening({ kind: 'lost', target: state.target, error: state.error }, [{ kind: 'stopRetryTimer' }]);
-    case 'reopening':
-      return opening({ kind: 'lost', target: state.target, error: state.error }, [{ kind: 'abandonOpen' }]);
-    case 'opening':
-    case 'restoring':
-    case 'closing':
-      // The owner lets one Open or Close in at a time.
-      return stay(state);
-  }
-}
-
-function onOpened(state: State, target: Target): Step {
-  const open: State = { kind: 'open', target };
-  switch (state.kind) {
-    case 'opening': {
-      const closeOld: Effect[] = state.previous.kind === 'standing' ? [{ kind: 'closeThen' }] : [];
-      const remember: Effect = { kind: 'remember', config: target.config };
-      return {
-        state: open,
-        effects: [...closeOld, { kind: 'adopt', fresh: true }, remember, { kind: 'answerOpen', error: undefined }],
-      };
-    }
-    case 'restoring':
-      return {
-        state: open,
-        effects: [
-          { kind: 'adopt', fresh: false },
-          { kind: 'answerOpen', error: state.refusal },
-        ],
-      };
-    case 'reopening':
-      return { state: open, effects: [{ kind: 'adopt', fresh: false }] };
-    case 'closed':
-    case 'open':
-    case 'lost':
-    case 'closing':
-      return stay(state);
-  }
-}
-
-function onOpenFailed(state: State, error: LinesideError, join: JoinErrors): Step {
-  switch (state.kind) {
-    case 'opening':
-      return backTo(state.previous, error);
-    case 'restoring':
-      return {
-        state: { kind: 'closed' },
-        effects: [
-          { kind: 'remember', config: undefined },
-          { kind: 'answerOpen', error: join(state.refusal, error) },
-        ],
-      };
-    case 'reopening':
-      if (state.again) return reopen(state.target, state.attempt + 1, error);
-      return lost(state.target, state.attempt + 1, error, []);
-    case 'closed':
-    case 'open':
-    case 'lost':
-    case 'closing':
-      return stay(state);
-  }
+function closed(...effects: Effect[]): Step {
+  return { state: { kind: 'closed' }, effects };
 }
 
 function backTo(previous: Previous, error: LinesideError): Step {
   const answer: Effect = { kind: 'answerOpen', error };
   switch (previous.kind) {
     case 'nothing':
-      return { state: { kind: 'closed' }, effects: [answer] };
+      return closed(answer);
     case 'standing':
       return { state: { kind: 'open', target: previous.target }, effects: [answer] };
     case 'closed':
@@ -205,55 +198,6 @@ function backTo(previous: Previous, error: LinesideError): Step {
       };
     case 'lost':
       return lost(previous.target, 0, previous.error, [answer]);
-  }
-}
-
-function onClose(state: State): Step {
-  const forget: Effect = { kind: 'remember', config: undefined };
-  switch (state.kind) {
-    case 'closed':
-    case 'closing':
-      return stay(state);
-    case 'open':
-      return { state: { kind: 'closing' }, effects: [forget, { kind: 'closeDevice' }] };
-    case 'opening': {
-      const stands = state.previous.kind === 'standing';
-      const closeOld: Effect[] = stands ? [{ kind: 'closeDevice' }] : [];
-      return {
-        state: { kind: stands ? 'closing' : 'closed' },
-        effects: [{ kind: 'abandonOpen' }, { kind: 'answerOpen', error: closedMeanwhile() }, forget, ...closeOld],
-      };
-    }
-    case 'restoring':
-      return {
-        state: { kind: 'closed' },
-        effects: [{ kind: 'abandonOpen' }, { kind: 'answerOpen', error: state.refusal }, forget],
-      };
-    case 'reopening':
-      return { state: { kind: 'closed' }, effects: [{ kind: 'abandonOpen' }, forget] };
-    case 'lost':
-      return { state: { kind: 'closed' }, effects: [{ kind: 'stopRetryTimer' }, forget] };
-  }
-}
-
-function onLost(state: State, error: LinesideError): Step {
-  switch (state.kind) {
-    case 'open':
-      return lost(state.target, 0, error, [{ kind: 'dropDevice' }]);
-    case 'opening':
-      if (state.previous.kind !== 'standing') return stay(state);
-      return {
-        state: { ...state, previous: { kind: 'lost', target: state.previous.target, error } },
-        effects: [{ kind: 'dropDevice' }],
-      };
-    case 'closing':
-      // closeDevice ends all the same and reports.
-      return stay(state);
-    case 'closed':
-    case 'restoring':
-    case 'lost':
-    case 'reopening':
-      return stay(state);
   }
 }
 
@@ -269,10 +213,6 @@ function reopen(target: Target, attempt: number, error: LinesideError): Step {
     state: { kind: 'reopening', target, attempt, error, again: false },
     effects: [{ kind: 'stopRetryTimer' }, { kind: 'findAndOpen', target }],
   };
-}
-
-function closedMeanwhile(): LinesideError {
-  return new LinesideError('NOT_SENT', 'Close came while the port was being opened');
 }
 
 function stay(state: State): Step {

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import type { Direction } from '../log/entry.ts';
-import { newCounters } from './counters.ts';
+import { newCounters } from './line.ts';
 import type { Device, WriteResult } from './linux/device.ts';
-import { PacketBuffer } from './packets.ts';
+import { PacketBuffer } from './receive-buffer.ts';
 import { Traffic } from './traffic.ts';
 
 const YEAR_MS = 365 * 86_400_000;
@@ -31,9 +31,8 @@ function lineOf(write: () => Promise<WriteResult>) {
     }),
     clock,
     counters: newCounters(),
-    rxGapMs: GAP_MS,
     txLimits: { maxPackets: 10, maxBytes: 1_024 },
-    writeTimeoutMs: 1_000,
+    limits: () => ({ maxPayloadBytes: 1_024, rxGapMs: GAP_MS, writeTimeoutMs: 1_000 }),
     onDropped: () => undefined,
   });
   return { traffic, clock, packets, stamps, chunks, log };

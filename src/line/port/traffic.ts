@@ -6,27 +6,33 @@
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { RX, TX } from '../log/entry.ts';
-import type { LineRecorder } from '../log/face.ts';
+import type { LineRecorder } from '../log/log-api.ts';
 import { type Chunk, ChunkCutter, characterMs, defaultGapMs } from './chunks.ts';
-import type { Counters } from './counters.ts';
-import type { SendRequest } from './face.ts';
-import { caughtUp } from './linux/caught-up.ts';
+import type { LineCounters, SendRequest } from './line.ts';
+import { type LineConfig, payloadFault } from './line-config.ts';
 import type { Device, WriteResult } from './linux/device.ts';
-import type { PacketBuffer } from './packets.ts';
+import { caughtUp } from './linux/writer.ts';
+import type { PacketBuffer } from './receive-buffer.ts';
 import { type QueueLimits, SendQueue } from './send-queue.ts';
-import type { LineConfig } from './settings.ts';
 
-export interface TrafficOptions {
+/** What may change while a port is open. */
+export interface LineLimits {
+  readonly maxPayloadBytes: number;
+  readonly writeTimeoutMs: number;
+  /** Counts from the next open on, one after a loss included. undefined: 3.5 character times, at least 2 ms. */
+  readonly rxGapMs: number | undefined;
+}
+
+interface TrafficOptions {
   readonly device: Device;
   readonly config: LineConfig;
   readonly packets: PacketBuffer;
   readonly log: LineRecorder;
   readonly clock: Clock;
-  readonly counters: Counters;
-  /** undefined: 3.5 character times, at least 2 ms. */
-  readonly rxGapMs: number | undefined;
+  readonly counters: LineCounters;
+  /** Asked for each packet: they may be changed. */
+  readonly limits: () => LineLimits;
   readonly txLimits: QueueLimits;
-  readonly writeTimeoutMs: number;
   /** Packets were dropped from the full receive buffer. */
   readonly onDropped: (packets: number) => void;
 }
@@ -34,6 +40,7 @@ export interface TrafficOptions {
 interface Sending {
   readonly caller: string;
   readonly payload: Uint8Array;
+  readonly deadlineMs: number | undefined;
   readonly settle: (error: LinesideError | undefined) => void;
   /** The caller is gone: nothing is sent unless the kernel has accepted a byte already. */
   readonly cancel: AbortSignal;
@@ -52,7 +59,8 @@ export class Traffic {
 
   constructor(options: TrafficOptions) {
     this.#options = options;
-    const { config, rxGapMs = defaultGapMs(config) } = options;
+    const { config, limits } = options;
+    const { rxGapMs = defaultGapMs(config) } = limits();
     this.#cutter = new ChunkCutter(rxGapMs, characterMs(config));
     this.#queue = new SendQueue(options.txLimits);
   }
@@ -76,7 +84,7 @@ export class Traffic {
     this.#pauseIfPressed();
   }
 
-  /** Reading goes on: the log has room again. */
+  /** Resumes reading: the log has room again. */
   relieve(): void {
     if (!this.#paused || this.#ended !== undefined) return;
     this.#paused = false;
@@ -94,13 +102,17 @@ export class Traffic {
         this.#options.counters.txFailedPackets += 1;
         reject(error);
       };
+      const { config, limits } = this.#options;
+      const fault = payloadFault(request.payload.length, config.packetSize, limits().maxPayloadBytes);
+      if (fault !== undefined) return refuse(fault);
       if (this.#ended !== undefined) return refuse(this.#ended);
       if (request.signal.aborted) return refuse(cancelled());
-      if (request.deadlineMs !== undefined && request.deadlineMs <= this.#options.clock.monoMs()) return refuse(late());
+      if (this.#isLate(request)) return refuse(late());
       const watch = { deadline: undefined as Timer | undefined };
       const sending: Sending = {
         caller: request.caller,
         payload: request.payload,
+        deadlineMs: request.deadlineMs,
         cancel: request.signal,
         abort: new AbortController(),
         settle: (error) => {
@@ -186,11 +198,16 @@ export class Traffic {
     });
   }
 
+  #isLate({ deadlineMs }: { readonly deadlineMs: number | undefined }): boolean {
+    return deadlineMs !== undefined && deadlineMs <= this.#options.clock.monoMs();
+  }
+
   async #pump(): Promise<void> {
     if (this.#writing !== undefined) return;
     for (let sending = this.#queue.next(); sending !== undefined; sending = this.#queue.next()) {
       this.#writing = sending;
-      sending.settle(await this.#write(sending));
+      // Its timer may be overdue: the process did not run.
+      sending.settle(this.#isLate(sending) ? late() : await this.#write(sending));
       // The cancellation of the next packet may wait to be read.
       if (this.#queue.packets > 0) await caughtUp(this.#options.clock);
     }
@@ -234,7 +251,7 @@ export class Traffic {
   #writeLimitMs(bytes: number): number {
     // A frame has 12 bit times at most: start, 8 data, parity, 2 stop.
     const wireMs = (bytes * 12 * 1_000) / this.#options.config.baudRate;
-    return Math.min(MAX_TIMER_MS, this.#options.writeTimeoutMs + wireMs);
+    return Math.min(MAX_TIMER_MS, this.#options.limits().writeTimeoutMs + wireMs);
   }
 
   #queueFull(): LinesideError {

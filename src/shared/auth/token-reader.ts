@@ -5,7 +5,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import type { Clock } from '../base/clock.ts';
-import { messageOf, systemCode } from '../base/errors.ts';
+import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { digestOf, parseTokens, type Role } from './tokens.ts';
 
@@ -55,6 +55,17 @@ export class TokenWatch<Owner> {
     await this.#checking;
     await this.#refresh();
     return this.#ownerOf(token);
+  }
+
+  /** Whose token a gRPC call bears in its `authorization` metadata. Rejects with UNAUTHENTICATED. */
+  async authenticate(authorization: readonly string[]): Promise<Owner> {
+    const token = /^bearer +(\S+)$/i.exec(authorization[0] ?? '')?.[1];
+    if (authorization.length !== 1 || token === undefined) {
+      throw new LinesideError('UNAUTHENTICATED', 'the authorization metadata is not "Bearer TOKEN"');
+    }
+    const owner = await this.find(token);
+    if (owner === undefined) throw new LinesideError('UNAUTHENTICATED', 'no such token, or it was revoked');
+    return owner;
   }
 
   /** The owners of all tokens; undefined: the file cannot be read. */

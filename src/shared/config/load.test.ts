@@ -6,7 +6,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { addToken } from '../auth/token-changes.ts';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
-import { describeConfig, describeCredentials, load, look, ownDeviceId } from './load.ts';
+import { describeConfig, describeCredentials, load, loadTolerant, ownDeviceId } from './load.ts';
 import { readPassword } from './start-checks.ts';
 
 let dir = '';
@@ -63,7 +63,7 @@ test('a token of a gRPC role is credentials enough, one of another interface is 
     path,
     `[grpc]\nlisten = ["0.0.0.0:1"]\n[tls]\ncert_file = "${key}"\nkey_file = "${key}"\n[auth]\ntokens_file = "${tokens}"`,
   );
-  assert.equal(load(path, {}, 'look').config.auth.tokensFile, tokens, 'the first token can be added');
+  assert.equal(load(path, {}, 'locate').config.auth.tokensFile, tokens, 'the first token can be added');
   addToken(tokens, 'hub', ['admin'], new Date());
   assert.throws(() => load(path, {}), invalid(/a fault\n {2}(?:line \d+: )?grpc.listen: .* needs credentials/));
   addToken(tokens, 'laptop', ['operator'], new Date());
@@ -87,7 +87,7 @@ test("the password of the broker must be there and not empty, but not for the li
   writeFileSync(password, '\n');
   assert.throws(() => load(path, {}, 'hub'), invalid(/ {2}(?:line \d+: )?kafka.password_file: .*password is empty/));
   load(path, {}, 'line');
-  load(path, {}, 'look');
+  load(path, {}, 'locate');
   writeFileSync(password, ' s3cret \r\n');
   assert.equal(readPassword(load(path, {}).config.kafka.passwordFile), ' s3cret ', 'spaces are the password');
   writeFileSync(path, `${kafka}password_file = "${dir}"`);
@@ -98,11 +98,11 @@ test("the authorities of subscribers must be there, but not for the line's proce
   const path = file('[webhooks]\nca_file = "/none"');
   assert.throws(() => load(path, {}, 'hub'), invalid(/a fault\n {2}(?:line \d+: )?webhooks.ca_file: cannot read/));
   load(path, {}, 'line');
-  load(path, {}, 'look');
+  load(path, {}, 'locate');
 });
 
 test('the key of the secrets is shown where it is', () => {
-  const loaded = load(file('[data]\ndir = "/srv/box"'), {}, 'look');
+  const loaded = load(file('[data]\ndir = "/srv/box"'), {}, 'locate');
   assert.ok(describeConfig(loaded).includes('webhooks.key_file = "/srv/box/webhooks.key"  (from default)'));
   assert.ok(describeConfig(loaded).some((line) => line.startsWith('webhooks.schedule_s = [0, 30, 120, 600, ')));
 });
@@ -208,23 +208,23 @@ test('without systemd a credential is a fault to the service, and none to who on
     '# not checked: webhooks.key_file = "credential:k" is handed over by systemd when the service starts',
   ]);
   load(path, {}, 'line');
-  load(path, {}, 'look');
+  load(path, {}, 'locate');
 });
 
 test('a credential has a plain name, and only keys that name files take one', () => {
   for (const name of ['', '../shadow', 'a/b', '.hidden', 'a b', 'a:b']) {
     assert.throws(
-      () => load(file(`[tls]\ncert_file = "/c"\nkey_file = "credential:${name}"`), {}, 'look'),
+      () => load(file(`[tls]\ncert_file = "/c"\nkey_file = "credential:${name}"`), {}, 'locate'),
       invalid(/tls.key_file: must be an absolute path or "credential:NAME"/),
       name,
     );
   }
   assert.throws(
-    () => load(file('[data]\ndir = "credential:x"'), {}, 'look'),
+    () => load(file('[data]\ndir = "credential:x"'), {}, 'locate'),
     invalid(/data.dir: must be an absolute path/),
   );
   assert.throws(
-    () => load(file('[auth]\ntokens_file = "credential:x"'), {}, 'look'),
+    () => load(file('[auth]\ntokens_file = "credential:x"'), {}, 'locate'),
     invalid(/auth.tokens_file: must be/),
   );
 });
@@ -234,7 +234,7 @@ test('a certificate that is not there is a fault to who checks, if an address ne
   const tokens = join(dir, 'tokens.json');
   addToken(tokens, 'laptop', ['operator', 'reader'], new Date());
   const env = { LINESIDE_AUTH_TOKENS_FILE: tokens };
-  const purposes = ['serve', 'line', 'hub', 'look'] as const;
+  const purposes = ['serve', 'line', 'hub', 'locate'] as const;
   for (const purpose of [...purposes, 'check'] as const) load(file(tls), env, purpose);
   const needed =
     /2 faults\n {2}(?:line \d+: )?tls.cert_file: cannot read.*\n {2}(?:line \d+: )?tls.key_file: cannot read/;
@@ -256,7 +256,7 @@ for (const [name, text, warning] of [
   test(`a command finds its way beside ${name}, and warns`, () => {
     const own = '[data]\ndir = "/d"\n';
     const more = '[grpc]\nlisten = ["unix:/run/x.sock"]\n';
-    const found = look(file(`${own}${text}${more}`), {}, ['data.dir', 'grpc.listen']);
+    const found = loadTolerant(file(`${own}${text}${more}`), {}, ['data.dir', 'grpc.listen']);
     assert.equal(found.config.data.dir, '/d');
     assert.deepEqual(found.config.grpc.listen, [{ kind: 'unix', path: '/run/x.sock' }]);
     assert.match(found.warning, warning);
@@ -271,15 +271,15 @@ for (const [name, text] of [
 ] as const) {
   test(`a key that a command needs and that ${name} is a fault, unless the environment has it`, () => {
     const path = file(text);
-    assert.throws(() => look(path, {}, ['auth.tokens_file']), invalid(/: a fault/));
+    assert.throws(() => loadTolerant(path, {}, ['auth.tokens_file']), invalid(/: a fault/));
     const env = { LINESIDE_AUTH_TOKENS_FILE: '/t' };
-    assert.equal(look(path, env, ['auth.tokens_file']).config.auth.tokensFile, '/t');
-    assert.equal(look(path, {}, ['data.dir']).config.data.dir, '/var/lib/lineside');
+    assert.equal(loadTolerant(path, env, ['auth.tokens_file']).config.auth.tokensFile, '/t');
+    assert.equal(loadTolerant(path, {}, ['data.dir']).config.data.dir, '/var/lib/lineside');
   });
 }
 
 test('a line that cannot be read is not shown: it may hold a secret', () => {
-  const { warning } = look(file('[kafka]\npassword = geheim"\n'), {}, ['data.dir']);
+  const { warning } = loadTolerant(file('[kafka]\npassword = geheim"\n'), {}, ['data.dir']);
   assert.match(warning, /line 2: /);
   assert.doesNotMatch(warning, /geheim/);
 });

@@ -37,7 +37,7 @@ export type Handed = Readonly<Partial<Record<'grpc' | 'http', readonly ListenAdd
 /**
  * `named`: --config; else LINESIDE_CONFIG; else the default file, which may be missing. Throws CONFIG_INVALID with every
  * fault. Files and exposure are judged for the processes that are to start, which may run as different users; not for
- * 'look', since the first token is added before the service can start, and a technician may not read its private key.
+ * 'locate', since the first token is added before the service can start, and a technician may not read its private key.
  */
 export function load(
   named: string | undefined,
@@ -76,7 +76,7 @@ export function loadText({ file, text }: ConfigText, env: Environment, purpose: 
 }
 
 /** The configuration as far as it can be understood. */
-export interface Looked extends Pick<Loaded, 'config' | 'settings'> {
+export interface TolerantLoad extends Pick<Loaded, 'config' | 'settings'> {
   /** The faults of other keys, for standard error; '': none. */
   readonly warning: string;
 }
@@ -85,7 +85,7 @@ export interface Looked extends Pick<Loaded, 'config' | 'settings'> {
  * For commands beside the service, which must work while the file has a fault that does not concern them. `needed`: the keys
  * that the command depends on. Throws CONFIG_INVALID if one of these has a fault: its default would be another place.
  */
-export function look(path: string | undefined, env: Environment, needed: readonly string[]): Looked {
+export function loadTolerant(path: string | undefined, env: Environment, needed: readonly string[]): TolerantLoad {
   const { file, text } = readNamed(path, env);
   const { content, faults: unread } = text === undefined ? { content: {}, faults: [] } : readableToml(text);
   const { config, settings, faults, warnings } = parseConfig(content, env);
@@ -95,7 +95,7 @@ export function look(path: string | undefined, env: Environment, needed: readonl
     ...faults.filter(({ path }) => needed.some((key) => isFromFile(key) && concerns(path, key))),
     ...unread.filter(({ lines }) => needed.some((key) => isFromFile(key) && mentions(lines, key))),
   ];
-  if (inTheWay.length > 0) throw invalid({ file, text }, inTheWay, 'look');
+  if (inTheWay.length > 0) throw invalid({ file, text }, inTheWay, 'locate');
   const found = all.length === 0 ? [] : [`the configuration ${file} has faults:\n${listed(text ?? '', all)}`];
   const warning = [...found, ...warnings].join('\n');
   return { config: withOwnId(config), settings, warning };

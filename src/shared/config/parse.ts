@@ -5,7 +5,7 @@ import { credentialPath } from './credential.ts';
 import { crossCheck } from './cross-checks.ts';
 import { camel, isSection, type Key, type KeySchema, type Value } from './key.ts';
 import { type ListenAddress, parseListen, showListen } from './listen.ts';
-import { type Fault, fromEnvironment, judge, nearest, type Setting, type Settings } from './values.ts';
+import { checkValue, type Fault, fromEnvironment, nearest, type Setting, type Settings } from './values.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -96,13 +96,13 @@ function settle({ path, schema }: Key, { file, env, faults, warnings }: Sources)
   const text = either(variableOf, (name) => env[name]);
   const written = either(String, (name) => file.get(name));
   if (text !== undefined) {
-    const judged = fromEnvironment(schema, text);
-    if ('value' in judged) return { value: judged.value, source: 'environment' };
-    faults.push({ path: variableOf(path), message: `${judged.fault} (${path})` });
+    const checked = fromEnvironment(schema, text);
+    if ('value' in checked) return { value: checked.value, source: 'environment' };
+    faults.push({ path: variableOf(path), message: `${checked.fault} (${path})` });
   } else if (written !== undefined) {
-    const judged = judge(schema, written);
-    if ('value' in judged) return { value: judged.value, source: 'file' };
-    faults.push({ path, message: judged.fault });
+    const checked = checkValue(schema, written);
+    if ('value' in checked) return { value: checked.value, source: 'file' };
+    faults.push({ path, message: checked.fault });
   }
   return fallback(schema, env);
 }

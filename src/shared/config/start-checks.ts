@@ -8,16 +8,16 @@ import { exposureFaults, isExposed } from './exposure.ts';
 import type { Fault } from './values.ts';
 
 /**
- * 'line', 'hub': one process of the service; 'serve': both; 'check': both, judged by who is not the service and is
- * handed no credentials; 'look': only wants to know where something is.
+ * 'line', 'hub': one process of the service; 'serve': both; 'check': both, checked by a command, which is
+ * handed no credentials; 'locate': only needs the place of something.
  */
-export type Purpose = 'serve' | 'line' | 'hub' | 'check' | 'look';
+export type Purpose = 'serve' | 'line' | 'hub' | 'check' | 'locate';
 
 type NamedFile = readonly [path: string, file: string, mustHoldText?: 'secret'];
 
 /** `keyFile`: webhooks.key_file as it is written; as a credential it is not made if it is missing. */
 export function startFaults(config: Config, keyFile: string, purpose: Purpose): Fault[] {
-  if (purpose === 'look') return [];
+  if (purpose === 'locate') return [];
   const { grpc, http } = config;
   const tokens = storedTokens(config);
   const hubFiles = purpose === 'line' ? [] : filesOfHub(config, isCredential(keyFile));

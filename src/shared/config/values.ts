@@ -15,7 +15,7 @@ export interface Setting {
 /** By the key's path. */
 export type Settings = ReadonlyMap<string, Setting>;
 
-export type Judged = { readonly value: Value } | { readonly fault: string };
+export type CheckedValue = { readonly value: Value } | { readonly fault: string };
 
 /** The keywords of a TypeBox schema that are read here; TypeBox's own checker would cost the line's process 5 MB. */
 interface Schema {
@@ -34,13 +34,13 @@ interface Schema {
 }
 
 /** A value as TOML gave it. */
-export function judge(schema: Schema, raw: unknown): Judged {
-  if (schema.anyOf !== undefined) return judgeAny(schema.anyOf, raw);
+export function checkValue(schema: Schema, raw: unknown): CheckedValue {
+  if (schema.anyOf !== undefined) return checkAny(schema.anyOf, raw);
   if (schema.const !== undefined) return raw === schema.const ? { value: raw } : unlike(schema, raw);
-  if (schema.enum !== undefined) return judgeChoice(schema, schema.enum, raw);
+  if (schema.enum !== undefined) return checkChoice(schema, schema.enum, raw);
   switch (schema.type) {
     case 'string':
-      return judgeText(schema, raw);
+      return checkText(schema, raw);
     case 'integer':
       return typeof raw === 'number' && Number.isInteger(raw) && isWithin(schema, raw)
         ? { value: raw }
@@ -48,13 +48,13 @@ export function judge(schema: Schema, raw: unknown): Judged {
     case 'boolean':
       return typeof raw === 'boolean' ? { value: raw } : unlike(schema, raw);
     case 'array':
-      return judgeList(schema, raw);
+      return checkList(schema, raw);
     default:
       throw new TypeError(`no rule for a schema of type ${schema.type}`);
   }
 }
 
-function unlike(schema: Schema, raw: unknown): Judged {
+function unlike(schema: Schema, raw: unknown): CheckedValue {
   return { fault: `must be ${wanted(schema)}, not ${show(raw)}` };
 }
 
@@ -73,15 +73,15 @@ function isWithin({ minimum = -Infinity, maximum = Infinity }: Schema, value: nu
   return value >= minimum && value <= maximum;
 }
 
-function judgeAny(schemas: readonly Schema[], raw: unknown): Judged {
+function checkAny(schemas: readonly Schema[], raw: unknown): CheckedValue {
   for (const schema of schemas) {
-    const judged = judge(schema, raw);
-    if ('value' in judged) return judged;
+    const checked = checkValue(schema, raw);
+    if ('value' in checked) return checked;
   }
   return unlike({ anyOf: schemas }, raw);
 }
 
-function judgeText(schema: Schema, raw: unknown): Judged {
+function checkText(schema: Schema, raw: unknown): CheckedValue {
   if (typeof raw !== 'string') return unlike(schema, raw);
   if (raw.includes('\0')) return { fault: 'must not contain a NUL' };
   const { pattern, errorMessage = `must look like ${pattern}` } = schema;
@@ -90,15 +90,15 @@ function judgeText(schema: Schema, raw: unknown): Judged {
   return { value: raw };
 }
 
-function judgeChoice(schema: Schema, choices: readonly string[], raw: unknown): Judged {
+function checkChoice(schema: Schema, choices: readonly string[], raw: unknown): CheckedValue {
   // stop_bits = 2 means what it says, quotes or not.
   const value = typeof raw === 'number' ? String(raw) : raw;
   return typeof value === 'string' && choices.includes(value) ? { value } : unlike(schema, raw);
 }
 
-function judgeList(schema: Schema, raw: unknown): Judged {
+function checkList(schema: Schema, raw: unknown): CheckedValue {
   if (!Array.isArray(raw)) return unlike(schema, raw);
-  if (schema.items?.type === 'integer') return judgeNumbers(schema, schema.items, raw);
+  if (schema.items?.type === 'integer') return checkNumbers(schema, schema.items, raw);
   const items: string[] = [];
   for (const item of raw) {
     if (typeof item !== 'string' || item === '') return { fault: `must hold strings only, not ${show(item)}` };
@@ -107,7 +107,11 @@ function judgeList(schema: Schema, raw: unknown): Judged {
   return { value: items };
 }
 
-function judgeNumbers({ minItems = 0, maxItems = Infinity }: Schema, item: Schema, raw: readonly unknown[]): Judged {
+function checkNumbers(
+  { minItems = 0, maxItems = Infinity }: Schema,
+  item: Schema,
+  raw: readonly unknown[],
+): CheckedValue {
   if (raw.length < minItems || raw.length > maxItems) {
     return { fault: `must hold ${minItems} to ${maxItems} numbers, not ${raw.length}` };
   }
@@ -122,9 +126,9 @@ function judgeNumbers({ minItems = 0, maxItems = Infinity }: Schema, item: Schem
 }
 
 /** A value as the environment gave it: text, to be read as the key's type. */
-export function fromEnvironment(schema: KeySchema, text: string): Judged {
+export function fromEnvironment(schema: KeySchema, text: string): CheckedValue {
   if (schema['x-file-only'] === true) return { fault: 'can only be set in the file' };
-  return judge(schema, read(schema, text));
+  return checkValue(schema, read(schema, text));
 }
 
 function read(schema: Schema, text: string): unknown {

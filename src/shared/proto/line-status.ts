@@ -1,6 +1,6 @@
 /** Messages as JSON, lineside.v1.LineStatus above all: for the CLI, the HTTP interface, the metrics and the alerts. Pure. */
 import Long from 'long';
-import { lineside, type serial } from './services.ts';
+import { type FieldOf, lineside, type serial } from './services.ts';
 
 /** The values of the enumerations, by number. 'unknown': the service does not know, or is of a later version. */
 export const portStates = ['unknown', 'closed', 'opening', 'open', 'lost', 'reopening', 'closing'] as const;
@@ -11,7 +11,7 @@ export const parities = ['none', 'even', 'odd', 'mark', 'space'] as const;
 export const stopBits = [1, 1.5, 2] as const;
 
 /** A message with all its fields, 64-bit numbers as N. null: a message that is not set. */
-type Json<T, N> = { readonly [K in Exclude<keyof T, '$unknowns'>]-?: JsonField<NonNullable<T[K]>, N> };
+type Json<T, N> = { readonly [K in FieldOf<T>]-?: JsonField<NonNullable<T[K]>, N> };
 type JsonField<T, N> = T extends Long
   ? N
   : T extends readonly (infer E)[]

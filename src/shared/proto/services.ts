@@ -71,4 +71,7 @@ export const CollectorServiceDefinition = {
   push: method(collector.push, v1.UpstreamBatch, v1.PushResult),
 } as const;
 
+/** The fields of a generated message's properties. */
+export type FieldOf<M> = Exclude<keyof M, '$unknowns'>;
+
 export { lineside, serial };

@@ -6,7 +6,7 @@ import { createLogger } from '../../../shared/base/logger.ts';
 import { openExisting } from '../../../shared/storage/open.ts';
 import { author, openStoreIn, recordEvent } from '../change-store.fixture.ts';
 import { FakeBroker } from './broker.fixture.ts';
-import { change, changeAtOnce, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
+import { change, changeAtOnce, keys, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
 
 test('what a broker refuses for days while nothing can be stored is kept once for each row', async (t) => {
   const { store, broker, publisher, clock } = rigFor(t, { maxAttempts: 1_000_000 });
@@ -30,10 +30,7 @@ test('what a broker refuses for days while nothing can be stored is kept once fo
 
 test('a file that cannot be read is said once, and its damage is known to the store', async (t) => {
   const { store, clock, dir, path } = rigFor(t);
-  await change(
-    store,
-    Array.from({ length: 200 }, (_, n) => `k${n}`),
-  );
+  await change(store, keys(200));
   await store.close();
   breakPage(path, 'outbox_events');
   const again = openStoreIn(t, dir, { clock });
@@ -68,7 +65,7 @@ test('thousands of rows that are to be sent again do not hold the loop: some hun
   const { store, broker, publisher, clock } = rigFor(t);
   broker.answer = () => 'never';
   publisher.start();
-  const names = Array.from({ length: 3_000 }, (_, n) => `k${n}`);
+  const names = keys(3_000);
   await changeAtOnce(store, names);
   await settles('all on their way', clock, () => broker.outstanding === 3_000);
   broker.connected = false;

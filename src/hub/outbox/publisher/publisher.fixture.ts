@@ -52,6 +52,11 @@ export async function change(
   }
 }
 
+/** "k0", "k1", ... */
+export function keys(count: number, prefix = 'k'): string[] {
+  return Array.from({ length: count }, (_, n) => `${prefix}${n}`);
+}
+
 /** All in one transaction. */
 export async function changeAtOnce(store: ChangeStore, keys: Iterable<string>): Promise<void> {
   await store.commit(author, (tx) => {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { author, openStoreIn, recordEvent, temporaryStore } from '../change-store.fixture.ts';
 import type { ChangeStore } from '../change-store.ts';
 import { FakeBroker } from './broker.fixture.ts';
-import { change, changeAtOnce, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
+import { change, changeAtOnce, keys, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
 
 interface OutboxRow {
   readonly id: number;
@@ -140,10 +140,7 @@ describe('the publisher', () => {
   test('a topic that refuses everything is probed with at most 100 keys an interval, other topics go on', async (t) => {
     const { store, broker, publisher, clock } = rigFor(t);
     broker.answer = ({ topic }) => (topic === 'refdata.public' ? 'refuse' : 'acknowledge');
-    await changeAtOnce(
-      store,
-      Array.from({ length: 1_500 }, (_, n) => `k${n}`),
-    );
+    await changeAtOnce(store, keys(1_500));
     publisher.start();
     await settles('the first answers', clock, () => publisher.status().blocked.length === 100);
     await turns();
@@ -176,10 +173,7 @@ describe('the publisher', () => {
     const { store, broker, publisher, clock } = rigFor(t);
     broker.answer = ({ key }) => (key.includes('silent') ? 'silent' : 'acknowledge');
     publisher.start();
-    await changeAtOnce(
-      store,
-      Array.from({ length: 1_000 }, (_, n) => `silent-${n}`),
-    );
+    await changeAtOnce(store, keys(1_000, 'silent-'));
     await settles('on its way', clock, () => publisher.status().inFlight === 1_000);
     await change(store, ['first']);
     await turns();
@@ -213,10 +207,7 @@ describe('the publisher', () => {
 
   test('stopping offers nothing more, waits for what is on its way and writes what was acknowledged', async (t) => {
     const { store, broker, publisher } = rigFor(t);
-    await changeAtOnce(
-      store,
-      Array.from({ length: 3_000 }, (_, n) => `k${n}`),
-    );
+    await changeAtOnce(store, keys(3_000));
     publisher.start();
     await new Promise(setImmediate);
     await new Promise(setImmediate);

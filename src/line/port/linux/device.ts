@@ -1,8 +1,9 @@
 /**
  * One opened port. Single-use: it is opened by a factory, and once lost or closed never used again; reconnecting asks
- * the factory for a new one. Real ports and PTYs are TtyDevice (tty-device.ts).
+ * the factory for a new one. Real ports and PTYs are TtyDevice (tty.ts).
  */
-import type { EffectiveSettings, KernelCounters, LineSettings, ModemLines, OutgoingLines } from '../settings.ts';
+import type { KernelCounters, ModemLines } from '../line.ts';
+import type { EffectiveSettings, LineSettings, OutgoingLines } from '../line-config.ts';
 
 export interface DeviceEvents {
   /** Bytes as the kernel gave them; the array is the receiver's to keep. */

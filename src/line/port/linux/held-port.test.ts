@@ -7,11 +7,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { until } from '../../../shared/base/wait.fixture.ts';
-import { Parity, StopBits } from '../settings.ts';
+import { Parity, StopBits } from '../line-config.ts';
 import { openPty, type Pty } from '../simulated/pty.ts';
 import { eightNone, openDescriptors, openRig, ptyPort } from './pty-rig.fixture.ts';
-import { openTty } from './tty-device.ts';
+import { openTty } from './tty.ts';
 import { getTermios, isExclusive } from './tty-ioctl.ts';
 
 const settings = { baudRate: 300, dataBits: 7, parity: Parity.even, stopBits: StopBits.two } as const;
@@ -65,15 +64,6 @@ test('a port left exclusive by a killed process can be opened again', async (t) 
   await device.close();
 });
 
-test('a port that is open here cannot be opened a second time, and goes on', async (t) => {
-  const { pty, device, received } = await openRig();
-  t.after(() => pty.close());
-  await assert.rejects(openTty(ptyPort(pty), settings), { code: 'PORT_BUSY' });
-  await pty.write(Buffer.from('still there'));
-  await until('its bytes', () => received.bytes === 11);
-  await device.close();
-});
-
 test('another program cannot take the lock while the port is open', async (t) => {
   const { pty, device } = await openRig();
   t.after(() => pty.close());
@@ -83,15 +73,6 @@ test('another program cannot take the lock while the port is open', async (t) =>
   const [status] = await once(child, 'exit');
   assert.notEqual(status, 0);
   await device.close();
-});
-
-test('after close the port is not exclusive any more', async (t) => {
-  const { pty, device } = await openRig();
-  t.after(() => pty.close());
-  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
-  t.after(() => closeSync(fd));
-  await device.close();
-  assert.equal(isExclusive(fd), false);
 });
 
 test('a setting that the driver drops is named, and the line gets its former settings back', async (t) => {
@@ -151,7 +132,7 @@ async function asNobody(pty: Pty, then: string): Promise<string> {
     const port = { devicePath: process.argv[2], driver: '', isPty: true };
     ${then}
   `;
-  const url = new URL('./tty-device.ts', import.meta.url).href;
+  const url = new URL('./tty.ts', import.meta.url).href;
   const args = ['--import', 'tsx', '--input-type=module', '-e', script, url, pty.slavePath];
   const command = [...NOBODY, ...MAY_READ, process.execPath, ...args];
   const child = spawn('setpriv', command, { stdio: ['ignore', 'pipe', 'inherit'] });

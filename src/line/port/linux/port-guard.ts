@@ -5,14 +5,13 @@
  * as long as the device does: it is also the descriptor for writing and for every ioctl.
  */
 import { constants, type Stats } from 'node:fs';
-import { open, readlink, stat } from 'node:fs/promises';
-import { basename } from 'node:path';
-import { LinesideError, systemCode } from '../../../shared/base/errors.ts';
+import { open, readFile, readlink, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { type ErrorCode, LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
 import { openFlags, tryLock } from '../../../shared/base/libc.ts';
-import { deviceNumber, isTerminalOnly } from '../device-number.ts';
+import { holdersOf, processText, runningOf } from '../../../shared/base/processes.ts';
+import { deviceNumber, isTerminalOnly } from '../sysfs.ts';
 import type { PortToOpen } from './device.ts';
-import { lockFileHolder, openHolder } from './holders.ts';
-import { openError, portBusy } from './open-error.ts';
 import type { Termios } from './termios.ts';
 import { getTermios, isExclusive, setExclusive } from './tty-ioctl.ts';
 
@@ -92,4 +91,101 @@ export async function claimExclusive(port: PortToOpen, fd: number): Promise<void
   const again = await open(port.devicePath, GUARD_FLAGS).catch(() => undefined);
   if (again === undefined) setExclusive(fd, false);
   else await again.close();
+}
+
+// Which other process has a port, as far as /proc and the lock files tell. Nothing here opens the port.
+
+/** Where programs of the UUCP tradition (minicom, cu, pppd) leave LCK..<name> with their pid. */
+const LOCK_DIRECTORY = '/run/lock';
+
+/** "process 812 (minicom)" that has the path open, other than this one; undefined when none is seen (or may be seen). */
+export async function openHolder(path: string, procRoot = '/proc'): Promise<string | undefined> {
+  const [holder] = (await holdersOf(procRoot, path)).holders;
+  return holder && processText(holder);
+}
+
+/** The living process that a UUCP lock file names; a stale or unreadable file names none. */
+export async function lockFileHolder(path: string, lockDirectory = LOCK_DIRECTORY): Promise<string | undefined> {
+  const content = await readFile(join(lockDirectory, `LCK..${basename(path)}`)).catch(() => undefined);
+  const pid = content === undefined ? undefined : lockPid(content);
+  if (pid === undefined || pid === process.pid || !isAlive(pid)) return undefined;
+  return processText(await runningOf('/proc', pid));
+}
+
+/** The pid as ASCII digits (HDB, the usual form) or as a native 4-byte integer (the older one). */
+export function lockPid(content: Uint8Array): number | undefined {
+  const text = /^\s*(\d{1,10})(\s|$)/.exec(Buffer.from(content).toString('latin1'));
+  const pid =
+    text?.[1] !== undefined ? Number(text[1]) : content.length === 4 ? Buffer.from(content).readInt32LE(0) : 0;
+  return pid > 0 ? pid : undefined;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (thrown) {
+    return systemCode(thrown) === 'EPERM';
+  }
+}
+
+// What the system says when a port cannot be opened, as an error of the catalogue. Pure.
+
+interface Meaning {
+  readonly code: ErrorCode;
+  readonly text: string;
+  readonly hint?: string;
+}
+
+const gone: Meaning = { code: 'PORT_NOT_FOUND', text: 'there is no such port now' };
+const notATty: Meaning = { code: 'PORT_IO', text: 'it is not a serial port' };
+const busy: Meaning = {
+  code: 'PORT_BUSY',
+  text: 'another process holds it',
+  hint: 'stop the other program and try again',
+};
+const meanings: Readonly<Record<string, Meaning>> = {
+  ENOENT: gone,
+  ENXIO: gone,
+  ENODEV: gone,
+  EACCES: {
+    code: 'PORT_PERMISSION',
+    text: 'permission denied',
+    hint: 'the service must be in the group that owns the device, usually dialout',
+  },
+  EPERM: { code: 'PORT_PERMISSION', text: 'operation not permitted', hint: 'see DeviceAllow in the service unit' },
+  EBUSY: busy,
+  ENOTTY: notATty,
+  EISDIR: notATty,
+};
+
+/** serialport's errors carry no code: these are its texts. */
+const bindingTexts: readonly (readonly [RegExp, string])[] = [
+  [/No such (file or directory|device)/, 'ENOENT'],
+  [/Permission denied/, 'EACCES'],
+  [/Operation not permitted/, 'EPERM'],
+  [/Is a directory/, 'EISDIR'],
+  [/Inappropriate ioctl for device/, 'ENOTTY'],
+  [/Cannot lock port|Device or resource busy/, 'EBUSY'],
+];
+
+export function openError(path: string, thrown: unknown, holder?: string): LinesideError {
+  if (thrown instanceof LinesideError) return thrown;
+  const text = messageOf(thrown);
+  const code = systemCode(thrown) || (bindingTexts.find(([pattern]) => pattern.test(text))?.[1] ?? '');
+  const meaning = meanings[code];
+  if (meaning === undefined) return new LinesideError('PORT_IO', `cannot open ${path}: ${text}`, { cause: thrown });
+  if (meaning === busy) return portBusy(path, holder, thrown);
+  return new LinesideError(meaning.code, `cannot open ${path}: ${meaning.text}`, {
+    cause: thrown,
+    ...(meaning.hint === undefined ? {} : { hint: meaning.hint }),
+  });
+}
+
+function portBusy(path: string, holder: string | undefined, cause?: unknown): LinesideError {
+  const who = holder ?? 'another process';
+  return new LinesideError('PORT_BUSY', `cannot open ${path}: ${who} holds it`, {
+    hint: `stop ${who} and try again`,
+    ...(cause === undefined ? {} : { cause }),
+  });
 }

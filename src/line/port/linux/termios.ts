@@ -2,7 +2,10 @@
  * struct termios2 of Linux (asm-generic/termbits.h; the same on x64 and arm64) and what the line's settings are in
  * it. Pure: bytes in, bytes out.
  */
-import { type DataBits, type LineSettings, Parity, StopBits } from '../settings.ts';
+
+import { LinesideError } from '../../../shared/base/errors.ts';
+import { type DataBits, type LineSettings, Parity, StopBits } from '../line-config.ts';
+import type { PortToOpen } from './device.ts';
 
 export interface Termios {
   readonly iflag: number;
@@ -197,5 +200,33 @@ export function settingNotTaken(asked: LineSettings, got: LineSettings): string 
   if (got.dataBits !== asked.dataBits) return say('data bits', asked.dataBits, got.dataBits);
   if (got.parity !== asked.parity) return say('parity', parityNames[asked.parity], parityNames[got.parity]);
   if (got.stopBits !== asked.stopBits) return say('stop bits', stopNames[asked.stopBits], stopNames[got.stopBits]);
+  return undefined;
+}
+
+/**
+ * Drivers whose hardware sends 1.5 stop bits for CSTOPB with 5 data bits: the 16550 (its line control register has no
+ * other meaning for it) under the names of its glue drivers, and two USB chips made after it.
+ */
+const oneAndAHalf = /^(serial|serial8250|8250.*|of_serial|dw-apb-uart|bcm2835-aux-uart|pl2303|ch341.*)$/;
+
+export function hasOnePointFive(driver: string): boolean {
+  return oneAndAHalf.test(driver);
+}
+
+/** Throws SETTING_REFUSED for what this port cannot do, saying why. */
+export function checkSettings(port: PortToOpen, settings: LineSettings): void {
+  const fault = stopBitsFault(port, settings);
+  if (fault !== undefined) throw new LinesideError('SETTING_REFUSED', `stop_bits: ${fault}`);
+}
+
+function stopBitsFault(port: PortToOpen, settings: LineSettings): string | undefined {
+  const here = hasOnePointFive(port.driver);
+  if (settings.stopBits === StopBits.onePointFive) {
+    if (settings.dataBits !== 5) return `1.5 exists only with 5 data bits, asked ${settings.dataBits}`;
+    if (port.isPty || here) return undefined;
+    return `asked 1.5, which the driver of ${port.devicePath} (${port.driver || 'unknown'}) does not have`;
+  }
+  if (settings.stopBits === StopBits.two && settings.dataBits === 5 && here)
+    return `asked 2, but with 5 data bits this hardware (${port.driver}) sends 1.5: ask for 1.5 or 1`;
   return undefined;
 }

@@ -1,7 +1,8 @@
 /** The ioctls of a Linux tty with names and types. Numbers: asm-generic/ioctls.h, the same on x64 and arm64. */
 
 import { ioctl, ioctlValue } from '../../../shared/base/libc.ts';
-import type { KernelCounters, ModemLines, OutgoingLines } from '../settings.ts';
+import type { KernelCounters, ModemLines } from '../line.ts';
+import type { OutgoingLines } from '../line-config.ts';
 import { decodeTermios, encodeTermios, TERMIOS_BYTES, type Termios } from './termios.ts';
 
 const TCGETS2 = 0x802c542a;
@@ -23,12 +24,15 @@ const TIOCGICOUNT = 0x545d;
 const TCIFLUSH = 0;
 const TCIOFLUSH = 2;
 
-const TIOCM_DTR = 0x002;
-const TIOCM_RTS = 0x004;
-const TIOCM_CTS = 0x020;
-const TIOCM_CAR = 0x040;
-const TIOCM_RNG = 0x080;
-const TIOCM_DSR = 0x100;
+/** TIOCM_DTR and so on. */
+const modemBits: Readonly<Record<keyof ModemLines, number>> = {
+  dtr: 0x002,
+  rts: 0x004,
+  cts: 0x020,
+  dsr: 0x100,
+  dcd: 0x040,
+  ri: 0x080,
+};
 
 /** struct serial_struct on a 64-bit kernel, and its `flags` field. */
 const SERIAL_STRUCT_BYTES = 72;
@@ -36,6 +40,16 @@ const SERIAL_FLAGS_AT = 16;
 const ASYNC_LOW_LATENCY = 1 << 13;
 /** struct serial_icounter_struct: eleven counters and nine spare ints. */
 const ICOUNTER_BYTES = 80;
+/** From int 4 on; ints 0 to 3 count modem-line changes. */
+const counterNames = [
+  'rx',
+  'tx',
+  'frame',
+  'overrun',
+  'parity',
+  'brk',
+  'bufOverrun',
+] as const satisfies (keyof KernelCounters)[];
 
 export function getTermios(fd: number): Termios {
   const bytes = Buffer.alloc(TERMIOS_BYTES);
@@ -70,20 +84,12 @@ export function untaken(fd: number): number {
 
 export function getModemLines(fd: number): ModemLines {
   const bits = readInt(fd, 'TIOCMGET', TIOCMGET);
-  const has = (bit: number): boolean => (bits & bit) !== 0;
-  return {
-    dtr: has(TIOCM_DTR),
-    rts: has(TIOCM_RTS),
-    cts: has(TIOCM_CTS),
-    dsr: has(TIOCM_DSR),
-    dcd: has(TIOCM_CAR),
-    ri: has(TIOCM_RNG),
-  };
+  return Object.fromEntries(Object.entries(modemBits).map(([name, bit]) => [name, (bits & bit) !== 0])) as ModemLines;
 }
 
 export function setOutgoingLines(fd: number, lines: OutgoingLines): void {
   const bits = (wanted: boolean): number =>
-    (lines.dtr === wanted ? TIOCM_DTR : 0) | (lines.rts === wanted ? TIOCM_RTS : 0);
+    (lines.dtr === wanted ? modemBits.dtr : 0) | (lines.rts === wanted ? modemBits.rts : 0);
   if (bits(true) !== 0) ioctl(fd, 'TIOCMBIS', TIOCMBIS, intBytes(bits(true)));
   if (bits(false) !== 0) ioctl(fd, 'TIOCMBIC', TIOCMBIC, intBytes(bits(false)));
 }
@@ -95,19 +101,7 @@ export function setBreak(fd: number, on: boolean): void {
 export function getCounters(fd: number): KernelCounters {
   const bytes = Buffer.alloc(ICOUNTER_BYTES);
   ioctl(fd, 'TIOCGICOUNT', TIOCGICOUNT, bytes);
-  // Ints 0 to 3 count modem-line changes.
-  const [rx, tx, frame, overrun, parity, brk, bufOverrun] = [4, 5, 6, 7, 8, 9, 10].map((i) =>
-    bytes.readUInt32LE(i * 4),
-  );
-  return {
-    rx: rx ?? 0,
-    tx: tx ?? 0,
-    frame: frame ?? 0,
-    overrun: overrun ?? 0,
-    parity: parity ?? 0,
-    brk: brk ?? 0,
-    bufOverrun: bufOverrun ?? 0,
-  };
+  return Object.fromEntries(counterNames.map((name, i) => [name, bytes.readUInt32LE((4 + i) * 4)])) as KernelCounters;
 }
 
 /** Asks the driver to pass bytes on at once (FTDI: latency timer 1 ms instead of 16). Throws where it cannot. */

@@ -1,14 +1,175 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { closeSync, constants, openSync } from 'node:fs';
 import { test } from 'node:test';
 import { ReadStream } from 'node:tty';
+import { pause, systemClock } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { duplicate } from '../../../shared/base/libc.ts';
+import { until, within } from '../../../shared/base/wait.fixture.ts';
+import { type DataBits, Parity, StopBits } from '../line-config.ts';
 import { openPty } from '../simulated/pty.ts';
 import { CLOSE_LIMIT_MS } from './device.ts';
 import { guardPort } from './port-guard.ts';
-import { eightNone, ptyPort } from './pty-rig.fixture.ts';
-import { TtyDevice } from './tty.ts';
+import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, sha256 } from './pty-rig.fixture.ts';
+import { settingsOf } from './termios.ts';
+import { openTty, TtyDevice } from './tty.ts';
+import { getTermios } from './tty-ioctl.ts';
+
+const MIB = 1_048_576;
+
+test('every byte value arrives as it was sent, both ways at once, for megabytes', async (t) => {
+  const { pty, device, received } = await openRig();
+  t.after(() => pty.close());
+  const [inward, outward] = [pattern(4 * MIB), pattern(2 * MIB + 13).reverse()];
+  const peer = { bytes: 0, hash: createHash('sha256') };
+  pty.onData((bytes) => {
+    peer.bytes += bytes.length;
+    peer.hash.update(bytes);
+  });
+  const [sent, got] = await within(
+    'both directions',
+    Promise.all([device.write(outward, never), pty.write(inward)]),
+    12_000,
+  );
+  assert.deepEqual([sent.accepted, got.accepted], [outward.length, inward.length]);
+  await until('all arrived', () => received.bytes === inward.length && peer.bytes === outward.length);
+  assert.equal(received.hash.digest('hex'), sha256(inward));
+  assert.equal(peer.hash.digest('hex'), sha256(outward));
+  await device.close();
+});
+
+test('what arrived between open and start is not lost', async (t) => {
+  const pty = openPty();
+  t.after(() => pty.close());
+  const device = await openTty(ptyPort(pty), eightNone);
+  await pty.write(Buffer.from('early'));
+  let text = '';
+  device.start({ data: (bytes) => void (text += Buffer.from(bytes).toString()), lost: () => {} });
+  await until('the early bytes', () => text === 'early');
+  await device.close();
+});
+
+test('a stalled write goes on where it stopped when the peer reads again', async (t) => {
+  const { pty, device } = await openRig();
+  t.after(() => pty.close());
+  const data = pattern(300_000);
+  const peer = { bytes: 0, hash: createHash('sha256') };
+  let ended = false;
+  const write = device.write(data, never).finally(() => void (ended = true));
+  // Far more than a PTY holds: this write cannot end by itself, however long one waits.
+  await pause(systemClock, 50);
+  assert.equal(ended, false);
+  pty.onData((bytes) => {
+    peer.bytes += bytes.length;
+    peer.hash.update(bytes);
+  });
+  assert.deepEqual(await within('the write', write), { accepted: data.length, error: undefined });
+  await until('all arrived', () => peer.bytes === data.length);
+  assert.equal(peer.hash.digest('hex'), sha256(data));
+  await device.close();
+});
+
+test('paused reading holds the bytes back, and an unplug is still noticed', async (t) => {
+  const { pty, device, received, lost } = await openRig();
+  t.after(() => pty.close());
+  await pty.write(Buffer.from('a'));
+  await until('the first byte', () => received.bytes === 1);
+  device.pauseReading();
+  await pty.write(new Uint8Array(1_000_000), AbortSignal.timeout(100));
+  const held = received.bytes;
+  assert.ok(held < 100_000, `${held} bytes came through`);
+  device.resumeReading();
+  await until('the rest', () => received.bytes > 4_000);
+  device.pauseReading();
+  pty.close();
+  await within('the loss', lost);
+  await device.close();
+});
+
+test('close is idempotent, and a closed device does nothing more', async (t) => {
+  const { pty, device, losses } = await openRig();
+  t.after(() => pty.close());
+  await Promise.all([device.close(), device.close()]);
+  await device.close();
+  const { accepted, error } = await device.write(Uint8Array.of(1), never);
+  assert.equal(accepted, 0);
+  assert.ok(error);
+  assert.throws(() => device.modemLines(), { code: 'NOT_CONNECTED' });
+  assert.equal(device.kernelCounters(), undefined);
+  device.pauseReading();
+  device.resumeReading();
+  assert.deepEqual(losses, []);
+});
+
+test('200 times open, talk, close leave no descriptor behind', async (t) => {
+  const pty = openPty();
+  t.after(() => pty.close());
+  let heard = 0;
+  pty.onData((bytes) => void (heard += bytes.length));
+  const round = async (): Promise<void> => {
+    const device = await openTty(ptyPort(pty), eightNone);
+    device.start({ data: () => {}, lost: (cause) => assert.fail(cause) });
+    const before = heard;
+    await device.write(Uint8Array.of(1, 2, 3), never);
+    await until('the bytes', () => heard === before + 3);
+    await device.close();
+  };
+  await round();
+  const before = openDescriptors();
+  for (let i = 0; i < 200; i++) await round();
+  assert.equal(openDescriptors(), before);
+});
+
+test('50 refused opens leave no descriptor behind', async (t) => {
+  const { pty, device } = await openRig();
+  t.after(() => pty.close());
+  const before = openDescriptors();
+  for (let i = 0; i < 50; i++) await assert.rejects(openTty(ptyPort(pty), eightNone), { code: 'PORT_BUSY' });
+  assert.equal(openDescriptors(), before);
+  await device.close();
+});
+
+test('a PTY has no modem lines, break or counters', async (t) => {
+  const { pty, device } = await openRig();
+  t.after(() => pty.close());
+  assert.throws(() => device.modemLines(), { code: 'UNSUPPORTED' });
+  assert.throws(() => device.setModemLines({ dtr: true }), { code: 'UNSUPPORTED' });
+  await assert.rejects(device.sendBreak(10), { code: 'UNSUPPORTED' });
+  assert.equal(device.kernelCounters(), undefined);
+  await device.close();
+});
+
+for (const dataBits of [5, 6, 7, 8] satisfies DataBits[])
+  test(`${dataBits} data bits with every parity and stop bits on a PTY`, async (t) => {
+    const pty = openPty();
+    t.after(() => pty.close());
+    for (const parity of Object.values(Parity))
+      for (const stopBits of Object.values(StopBits)) {
+        const settings = { baudRate: 19_200, dataBits, parity, stopBits };
+        const opening = openTty(ptyPort(pty), settings);
+        if (stopBits === StopBits.onePointFive && dataBits !== 5) {
+          await assert.rejects(opening, { code: 'SETTING_REFUSED' });
+          continue;
+        }
+        const device = await opening;
+        assert.deepEqual(device.effective, { ...settings, unverified: true, driver: 'pty_slave' });
+        await device.close();
+      }
+  });
+
+test('the kernel has the rate, also one outside the table', async (t) => {
+  const pty = openPty();
+  t.after(() => pty.close());
+  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
+  t.after(() => closeSync(fd));
+  for (const baudRate of [50, 9_600, 31_250, 250_000, 4_000_000, 12_000_000]) {
+    const device = await openTty(ptyPort(pty), { ...eightNone, baudRate });
+    assert.equal(settingsOf(getTermios(fd), false).baudRate, baudRate);
+    await device.close();
+  }
+});
 
 test('close ends within its limit although the last close of the port hangs', async (t) => {
   const pty = openPty();

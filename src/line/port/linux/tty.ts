@@ -1,29 +1,39 @@
 /**
- * An open tty. Reading is tty.ReadStream's (it alone reported every unplug), writing TtyWriter's, all else ioctl on
- * the guard's descriptor. Made by tty-open.ts; single-use.
+ * From a path to an open, configured, checked tty: guard (nothing changed yet), serialport's open, the whole termios,
+ * read-back, reader, exclusive use. What fails on the way is undone in reverse. Then reading is tty.ReadStream's (it alone
+ * reported every unplug), writing TtyWriter's, all else ioctl on the guard's descriptor. Loads koffi and serialport (40 ms):
+ * imported at the first Open.
  */
-import type { ReadStream } from 'node:tty';
-import type { Clock, Timer } from '../../../shared/base/clock.ts';
+
+import { closeSync } from 'node:fs';
+import { ReadStream } from 'node:tty';
+import { SerialPort } from 'serialport';
+import { type Clock, systemClock, type Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
-import { writeSome } from '../../../shared/base/libc.ts';
-import type { EffectiveSettings, KernelCounters, ModemLines, OutgoingLines } from '../settings.ts';
+import { duplicate, writeSome } from '../../../shared/base/libc.ts';
+import type { KernelCounters, ModemLines } from '../line.ts';
+import type { EffectiveSettings, LineSettings, OutgoingLines } from '../line-config.ts';
 import { CLOSE_LIMIT_MS, type Device, type DeviceEvents, type PortToOpen, type WriteResult } from './device.ts';
-import type { PortGuard } from './port-guard.ts';
+import { claimExclusive, guardPort, openError, type PortGuard } from './port-guard.ts';
+import { checkSettings, hasOnePointFive, rawTermios, settingNotTaken, settingsOf } from './termios.ts';
 import {
   discardBoth,
+  discardInput,
   getCounters,
   getModemLines,
   getTermios,
   setBreak,
   setExclusive,
+  setLowLatency,
   setOutgoingLines,
+  setTermios,
 } from './tty-ioctl.ts';
 import { TtyWriter } from './writer.ts';
 
 /** While reading is paused nothing is read that would show an unplug: so often it is looked for. */
 const PAUSED_LOOK_MS = 250;
 
-export interface TtyParts {
+interface TtyOptions {
   readonly port: PortToOpen;
   readonly effective: EffectiveSettings;
   readonly guard: PortGuard;
@@ -35,7 +45,7 @@ export interface TtyParts {
 export class TtyDevice implements Device {
   readonly path: string;
   readonly effective: EffectiveSettings;
-  readonly #parts: TtyParts;
+  readonly #options: TtyOptions;
   readonly #writer: TtyWriter;
   #events: DeviceEvents | undefined;
   #lost: Error | undefined;
@@ -44,15 +54,15 @@ export class TtyDevice implements Device {
   #pausedLook: Timer | undefined;
   #break: { readonly timer: Timer; readonly done: () => void } | undefined;
 
-  constructor(parts: TtyParts) {
-    this.path = parts.port.devicePath;
-    this.effective = parts.effective;
-    this.#parts = parts;
-    const write = (data: Uint8Array): number => writeSome(parts.guard.fd, data);
-    this.#writer = new TtyWriter({ write, clock: parts.clock, onDead: (cause) => this.#lose(cause) });
-    parts.stream.on('error', (cause) => this.#lose(cause));
-    parts.stream.on('end', () => this.#lose(new Error('the line hung up')));
-    parts.stream.on('close', () => this.#lose(new Error('the line hung up')));
+  constructor(options: TtyOptions) {
+    this.path = options.port.devicePath;
+    this.effective = options.effective;
+    this.#options = options;
+    const write = (data: Uint8Array): number => writeSome(options.guard.fd, data);
+    this.#writer = new TtyWriter({ write, clock: options.clock, onDead: (cause) => this.#lose(cause) });
+    options.stream.on('error', (cause) => this.#lose(cause));
+    options.stream.on('end', () => this.#lose(new Error('the line hung up')));
+    options.stream.on('close', () => this.#lose(new Error('the line hung up')));
   }
 
   start(events: DeviceEvents): void {
@@ -63,19 +73,19 @@ export class TtyDevice implements Device {
       return;
     }
     // libuv reads into a fresh array each time: it is the receiver's to keep.
-    this.#parts.stream.on('data', (bytes: Uint8Array) => events.data(bytes));
+    this.#options.stream.on('data', (bytes: Uint8Array) => events.data(bytes));
   }
 
   pauseReading(): void {
     if (this.#released !== undefined) return;
-    this.#parts.stream.pause();
-    this.#pausedLook ??= this.#parts.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
+    this.#options.stream.pause();
+    this.#pausedLook ??= this.#options.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
   }
 
   resumeReading(): void {
     this.#pausedLook?.cancel();
     this.#pausedLook = undefined;
-    if (this.#released === undefined) this.#parts.stream.resume();
+    if (this.#released === undefined) this.#options.stream.resume();
   }
 
   write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult> {
@@ -95,18 +105,18 @@ export class TtyDevice implements Device {
 
   async sendBreak(durationMs: number): Promise<void> {
     // The kernel takes TIOCSBRK on a PTY without a word and does nothing.
-    if (this.#parts.port.isPty) throw unsupported(this.path, 'break');
+    if (this.#options.port.isPty) throw unsupported(this.path, 'break');
     if (this.#break !== undefined) throw new LinesideError('PORT_IO', `${this.path}: a break is already being sent`);
     this.#control('break', (fd) => setBreak(fd, true));
     await new Promise<void>((done) => {
-      this.#break = { done, timer: this.#parts.clock.timer(durationMs, () => this.#endBreak()) };
+      this.#break = { done, timer: this.#options.clock.timer(durationMs, () => this.#endBreak()) };
     });
   }
 
   kernelCounters(): KernelCounters | undefined {
     if (this.#released !== undefined) return undefined;
     try {
-      return getCounters(this.#parts.guard.fd);
+      return getCounters(this.#options.guard.fd);
     } catch {
       return undefined;
     }
@@ -131,7 +141,7 @@ export class TtyDevice implements Device {
   }
 
   async #releaseOnce(why: LinesideError): Promise<void> {
-    const { guard, bound, stream, clock } = this.#parts;
+    const { guard, bound, stream, clock } = this.#options;
     this.#pausedLook?.cancel();
     this.#endBreak();
     this.#writer.end(why);
@@ -157,24 +167,24 @@ export class TtyDevice implements Device {
     if (current === undefined) return;
     this.#break = undefined;
     current.timer.cancel();
-    attempt(() => setBreak(this.#parts.guard.fd, false));
+    attempt(() => setBreak(this.#options.guard.fd, false));
     current.done();
   }
 
   #lookWhilePaused(): void {
     this.#pausedLook = undefined;
     try {
-      getTermios(this.#parts.guard.fd);
+      getTermios(this.#options.guard.fd);
     } catch (thrown) {
       return this.#lose(thrown instanceof Error ? thrown : new Error(messageOf(thrown)));
     }
-    this.#pausedLook = this.#parts.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
+    this.#pausedLook = this.#options.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
   }
 
   #control<T>(what: string, call: (fd: number) => T): T {
     if (this.#released !== undefined) throw new LinesideError('NOT_CONNECTED', `${this.path} is not open any more`);
     try {
-      return call(this.#parts.guard.fd);
+      return call(this.#options.guard.fd);
     } catch (thrown) {
       if (['ENOTTY', 'EINVAL'].includes(systemCode(thrown))) throw unsupported(this.path, what, thrown);
       throw new LinesideError('PORT_IO', `${this.path}: ${messageOf(thrown)}`, { cause: thrown });
@@ -192,4 +202,94 @@ function attempt(call: () => void): void {
   } catch {
     // The port may be gone already: then there is nothing to undo.
   }
+}
+
+/** serialport's part of an open port. */
+interface BoundPort {
+  readonly fd: number;
+  close(): Promise<void>;
+}
+
+export async function openTty(port: PortToOpen, settings: LineSettings): Promise<Device> {
+  checkSettings(port, settings);
+  const undo: (() => unknown)[] = [];
+  try {
+    const guard = await guardPort(port);
+    undo.push(
+      () => guard.close(),
+      () => setTermios(guard.fd, guard.former),
+    );
+    const bound = await bind(port);
+    undo.push(() => bound.close());
+    const effective = configure(port, settings, guard);
+    const stream = openReader(bound.fd);
+    undo.push(() => stream.destroy());
+    await claimExclusive(port, guard.fd);
+    return new TtyDevice({ port, effective, guard, bound, stream, clock: systemClock });
+  } catch (thrown) {
+    for (const step of undo.reverse()) {
+      // The port may be gone, or never took its settings: the error that brought us here says more.
+      await Promise.resolve()
+        .then(step)
+        .catch(() => undefined);
+    }
+    throw openError(port.devicePath, thrown);
+  }
+}
+
+/** A rate that every driver has; the wanted one follows with the rest of the settings. */
+const BINDING_BAUD = 9600;
+
+async function bind(port: PortToOpen): Promise<BoundPort> {
+  // The lock is the guard's. HUPCL would drop DTR at the close.
+  const options = { path: port.devicePath, baudRate: BINDING_BAUD, lock: false, hupcl: false };
+  const bound = await SerialPort.binding.open(options);
+  if (!('fd' in bound) || typeof bound.fd !== 'number')
+    throw new LinesideError('INTERNAL', 'serialport gave no descriptor');
+  return { fd: bound.fd, close: () => bound.close() };
+}
+
+function configure(port: PortToOpen, settings: LineSettings, guard: PortGuard): EffectiveSettings {
+  try {
+    setTermios(guard.fd, rawTermios(settings, guard.former));
+  } catch (thrown) {
+    if (systemCode(thrown) !== 'EINVAL') throw thrown;
+    const text = `cannot open ${port.devicePath}: the driver refused the settings`;
+    throw new LinesideError('SETTING_REFUSED', text, { cause: thrown });
+  }
+  // What came in while the line had serialport's settings was sampled at the wrong rate.
+  discardInput(guard.fd);
+  if (port.isPty) return { ...settings, unverified: true, driver: port.driver };
+  const got = settingsOf(getTermios(guard.fd), hasOnePointFive(port.driver));
+  const fault = settingNotTaken(settings, got);
+  if (fault !== undefined) throw new LinesideError('SETTING_REFUSED', `cannot open ${port.devicePath}: ${fault}`);
+  try {
+    setLowLatency(guard.fd);
+  } catch {
+    // Only a wish: most drivers know nothing of it.
+  }
+  return { ...got, unverified: false, driver: port.driver };
+}
+
+/**
+ * A tty.ReadStream on a descriptor of its own. libuv reopens the tty and puts the new file in place of the descriptor
+ * it was given as well; where it cannot reopen it, it keeps the one it got. Either way the stream owns and closes
+ * exactly one, and here none is left over.
+ */
+function openReader(fd: number): ReadStream {
+  const own = duplicate(fd);
+  try {
+    const stream = new ReadStream(own);
+    if (streamDescriptor(stream) !== own) closeSync(own);
+    return stream;
+  } catch (thrown) {
+    closeSync(own);
+    throw thrown;
+  }
+}
+
+function streamDescriptor(stream: object): number | undefined {
+  const handle: unknown = '_handle' in stream ? stream._handle : undefined;
+  if (typeof handle !== 'object' || handle === null || !('fd' in handle)) return undefined;
+  return typeof handle.fd === 'number' ? handle.fd : undefined;
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { until, within } from '../../../shared/base/wait.fixture.ts';
 import { openPty } from '../simulated/pty.ts';
 import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, type Rig } from './pty-rig.fixture.ts';
-import { openTty } from './tty-device.ts';
+import { openTty } from './tty.ts';
 
 const ROUNDS = 40;
 

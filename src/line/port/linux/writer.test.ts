@@ -138,7 +138,3 @@ test('a long write gives the event loop its turn', async () => {
   assert.ok(kernel.taken.length <= 16_384);
   assert.deepEqual(await result, { accepted: 100_000, error: undefined });
 });
-
-test('an empty write is done at once', async () => {
-  assert.deepEqual(await setup(0).writer.write(new Uint8Array(), never), { accepted: 0, error: undefined });
-});

@@ -5,7 +5,6 @@
 import { clearImmediate as cancelTurn, setImmediate as nextTurn } from 'node:timers';
 import type { Clock, Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
-import { caughtUp } from './caught-up.ts';
 import type { WriteResult } from './device.ts';
 
 /** One write call; the kernel itself cuts tty writes into 2,048 bytes. */
@@ -31,7 +30,7 @@ interface Job {
   retryMs: number;
 }
 
-export interface WriterOptions {
+interface WriterOptions {
   readonly clock: Clock;
   /** The port itself is gone; called before the write's result is given. */
   readonly onDead: (cause: Error) => void;
@@ -143,4 +142,19 @@ function nothing(): void {}
 
 function abandoned(signal: AbortSignal): LinesideError {
   return new LinesideError('NOT_SENT', 'the write was ended by its caller', { cause: signal.reason });
+}
+
+/** A turn of the event loop that takes longer was stopped (by a signal, by other processes): more may have arrived. */
+const LONG_TURN_MS = 5;
+/** A machine on which every turn is so long still sends. */
+const MAX_TURNS = 10;
+
+/** Resolves when what has arrived on the sockets of the process was read: a cancellation may be among it. */
+export async function caughtUp(clock: Clock): Promise<void> {
+  for (let turns = 0; turns < MAX_TURNS; turns += 1) {
+    const from = clock.monoMs();
+    // The event loop reads its sockets before it gets here.
+    await new Promise<void>((resolve) => nextTurn(resolve));
+    if (clock.monoMs() - from <= LONG_TURN_MS) return;
+  }
 }

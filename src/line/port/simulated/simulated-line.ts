@@ -2,15 +2,14 @@
 import { mkdir, readlink, rename, symlink, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock, Timer } from '../../../shared/base/clock.ts';
-import { ChattyDevice } from './chatty-device.ts';
 
-export interface SimulatedLineOptions {
+interface SimulatedLineOptions {
   /** Gets the link sim0; made if it is not there. */
   readonly runtimeDir: string;
   readonly clock: Clock;
 }
 
-export interface SimulatedLine {
+interface SimulatedLine {
   /** `<runtimeDir>/sim0`: for serial.extra_ports. */
   readonly portName: string;
   close(): Promise<void>;
@@ -85,4 +84,102 @@ async function placeLink(target: string, link: string): Promise<void> {
   await unlink(fresh).catch(() => {});
   await symlink(target, fresh);
   await rename(fresh, link);
+}
+
+// The device at the far end of the simulated line: a thermometer that sends reports and answers a few commands.
+// Pure: bytes and time in, bytes out.
+//
+// PING          PONG
+// ID?           what it is
+// SET RATE n    a report every n ms (100 to 60,000; 0: none)
+// anything else ?
+
+/** A line that a person can follow on the screen. */
+const FIRST_RATE_MS = 1_000;
+const MIN_RATE_MS = 100;
+const MAX_RATE_MS = 60_000;
+/** Longer than any command; what exceeds it is noise. */
+const MAX_LINE_BYTES = 128;
+const CR = 13;
+const LF = 10;
+
+export const DEVICE_ID = 'LINESIDE-SIM thermometer 1';
+
+export class ChattyDevice {
+  #line: number[] = [];
+  #overlong = false;
+  #reports = 0;
+  #rateMs = FIRST_RATE_MS;
+  #nextMs: number;
+
+  constructor(nowMs: number) {
+    this.#nextMs = nowMs + this.#rateMs;
+  }
+
+  /** When the next report is due; undefined: reports are off. */
+  get nextMs(): number | undefined {
+    return this.#rateMs === 0 ? undefined : this.#nextMs;
+  }
+
+  /** Takes what came over the line and gives the answers to the commands in it. */
+  receive(bytes: Uint8Array, nowMs: number): Uint8Array {
+    let answers = '';
+    for (const byte of bytes) {
+      if (byte === CR || byte === LF) answers += this.#endLine(nowMs);
+      else if (this.#line.length < MAX_LINE_BYTES) this.#line.push(byte);
+      else this.#overlong = true;
+    }
+    return ascii(answers);
+  }
+
+  /** The report that is due now, or nothing. */
+  report(nowMs: number): Uint8Array {
+    if (this.#rateMs === 0 || nowMs < this.#nextMs) return new Uint8Array();
+    // From now on, not from when it was due: after a pause of the process there is no burst.
+    this.#nextMs = nowMs + this.#rateMs;
+    this.#reports += 1;
+    const body = `SIM,${String(this.#reports).padStart(6, '0')},TEMP,${temperature(this.#reports).toFixed(2)},C`;
+    return ascii(`$${body}*${checksum(body)}\r\n`);
+  }
+
+  #endLine(nowMs: number): string {
+    const command = this.#overlong ? '\0' : String.fromCharCode(...this.#line).trim();
+    this.#line = [];
+    this.#overlong = false;
+    // The second half of CR LF; and our own words, which a line with echo would send back without end.
+    if (command === '' || command.startsWith('?') || command.startsWith('$')) return '';
+    return `${this.#answer(command.toUpperCase(), nowMs)}\r\n`;
+  }
+
+  #answer(command: string, nowMs: number): string {
+    if (command === 'PING') return 'PONG';
+    if (command === 'ID?') return DEVICE_ID;
+    const rate = /^SET RATE (\d{1,6})$/.exec(command)?.[1];
+    return rate === undefined ? '?' : this.#setRate(Number(rate), nowMs);
+  }
+
+  #setRate(rateMs: number, nowMs: number): string {
+    if (rateMs !== 0 && (rateMs < MIN_RATE_MS || rateMs > MAX_RATE_MS)) return '?';
+    this.#rateMs = rateMs;
+    this.#nextMs = nowMs + rateMs;
+    return 'OK';
+  }
+}
+
+/** A room that warms and cools by 2 degrees in 200 reports, with a ripple of the sensor's own. */
+function temperature(report: number): number {
+  const slow = Math.sin((report / 200) * 2 * Math.PI) * 2;
+  const ripple = ((report * 7919) % 23) / 100;
+  return 21 + slow + ripple;
+}
+
+/** As in NMEA 0183: all characters between $ and * by exclusive or, two hex digits. */
+export function checksum(body: string): string {
+  let sum = 0;
+  for (const character of body) sum ^= character.charCodeAt(0);
+  return sum.toString(16).toUpperCase().padStart(2, '0');
+}
+
+function ascii(text: string): Uint8Array {
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }

@@ -1,0 +1,312 @@
+/** The SQL of the blocks of entries. */
+import type { Connection } from '../../../shared/storage/open.ts';
+import {
+  aligned,
+  anyMatches,
+  type Batch,
+  type BlockIndex,
+  type Columns,
+  columnsOf,
+  type Filter,
+  filtersAnything,
+} from '../packed.ts';
+import type { Segments } from '../segments.ts';
+import { type BlockRow, columnsIn, encodeBody, putGivenBits, takeGivenBits } from './block-body.ts';
+import { GivenTimesTable } from './tables.ts';
+import { boundsOf, rangeBytes, TimeRange, TimeRangeTable } from './time-index.ts';
+
+/** A page of stored entries for a reader: what 100 readers hold at once must stay small. */
+const pageBytes = 32 * 1024;
+const pageEntries = 2_000;
+/** Blocks checked in one call, so that a filter that matches nothing never holds the worker long (about 5 ms). */
+const scanBlocks = 500;
+const scanBytes = 2 * 1024 * 1024;
+/** One step of retention: below 5 ms also with a body on 130 pages each. */
+const pruneBlocks = 64;
+export const pruneBytes = 512 * 1024;
+/** One entry each, these are as large in the file as 2 MiB: what a full batch may push out. */
+const pushedOutBlocks = 32_768;
+
+interface PruneRow {
+  first: number;
+  entries: number;
+  ran: number;
+  bytes: number;
+}
+
+interface Scan {
+  readonly batch: Batch;
+  /** Last id checked; undefined when there was nothing more. */
+  readonly lastId: number | undefined;
+  /** Nothing was read: the first block is larger than allowed. */
+  readonly isTooLarge: boolean;
+}
+
+export interface Removal {
+  readonly lastId: number;
+  readonly entries: number;
+  readonly full: boolean;
+}
+
+export class BlockTable {
+  readonly #insert;
+  readonly #holding;
+  readonly #larger;
+  readonly #from;
+  readonly #backwards;
+  readonly #first;
+  readonly #last;
+  readonly #lastRan;
+  readonly #dropAfter;
+  readonly #oldest;
+  readonly #dropUpTo;
+  readonly #givenTimes: GivenTimesTable;
+  readonly #times: TimeRangeTable;
+  readonly #segments: Segments;
+  /** What the index does not have yet: entries after `#indexedTo`, of which the open range holds those up to its last. */
+  #indexedTo = 0;
+  #open = new TimeRange();
+  /** There are stored entries that the open range does not hold. */
+  #isBehind = true;
+
+  /** `segments`: what readers have added to the stamp of an entry. */
+  constructor(connection: Connection, segments: Segments) {
+    this.#givenTimes = new GivenTimesTable(connection);
+    this.#times = new TimeRangeTable(connection);
+    this.#segments = segments;
+    const row = 'first_id AS first, entries, codec, body';
+    this.#insert = connection.prepare<[number, number, number, number, Uint8Array]>(
+      'INSERT INTO blocks VALUES (?, ?, ?, ?, ?)',
+    );
+    this.#holding = connection
+      .prepare<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?')
+      .pluck();
+    // Its length is in the row; the pages of its body are not read.
+    this.#larger = connection
+      .prepare<[number, number, number, number], number>(
+        `SELECT first_id FROM (SELECT first_id, length(body) AS bytes FROM blocks WHERE first_id >= ? AND first_id <= ?
+           ORDER BY first_id LIMIT ?) WHERE bytes > ? LIMIT 1`,
+      )
+      .pluck();
+    this.#from = connection.prepare<[number, number], BlockRow>(
+      `SELECT ${row} FROM blocks WHERE first_id >= ? AND first_id <= ? ORDER BY first_id`,
+    );
+    this.#backwards = connection.prepare<[number], { first: number; entries: number }>(
+      'SELECT first_id AS first, entries FROM blocks WHERE first_id <= ? ORDER BY first_id DESC',
+    );
+    this.#first = connection.prepare<[], number | null>('SELECT min(first_id) FROM blocks').pluck();
+    this.#last = connection
+      .prepare<[], number>('SELECT first_id + entries - 1 FROM blocks ORDER BY first_id DESC LIMIT 1')
+      .pluck();
+    this.#lastRan = connection.prepare<[], number>('SELECT ran_s FROM blocks ORDER BY first_id DESC LIMIT 1').pluck();
+    this.#dropAfter = connection.prepare<[number]>('DELETE FROM blocks WHERE first_id > ?');
+    this.#oldest = connection.prepare<[number], PruneRow>(
+      'SELECT first_id AS first, entries, ran_s AS ran, length(body) AS bytes FROM blocks ORDER BY first_id LIMIT ?',
+    );
+    this.#dropUpTo = connection.prepare<[number]>('DELETE FROM blocks WHERE first_id <= ?');
+  }
+
+  get firstId(): number {
+    return this.#first.get() ?? 0;
+  }
+
+  get lastId(): number {
+    return this.#last.get() ?? 0;
+  }
+
+  get lastRanS(): number {
+    return this.#lastRan.get() ?? 0;
+  }
+
+  add({ blocks, buffer }: Batch, ranS: number, compress: boolean): void {
+    for (const block of blocks) {
+      const { firstId, count, offset, length } = block;
+      const columns = columnsOf(buffer, block);
+      if (!this.#isBehind) this.#note(firstId, columns);
+      const given = takeGivenBits(columns.dirs);
+      if (given !== undefined) this.#givenTimes.put(firstId, given);
+      const { codec, body } = encodeBody(Buffer.from(buffer, offset, length), compress);
+      this.#insert.run(firstId, count, ranS, codec, body);
+    }
+  }
+
+  dropAfter(id: number): void {
+    this.#dropAfter.run(id);
+    this.#givenTimes.dropAfter(id);
+    this.#times.dropAfter(id);
+  }
+
+  /** After a transaction that was rolled back: the rows that it wrote are gone, and reads do without the index until index() has run. */
+  forgetIndexed(): void {
+    this.#isBehind = true;
+    this.#indexedTo = 0;
+  }
+
+  /** Takes stored blocks into the index by time, a bounded number in a transaction; false: it is up to date. */
+  index(): boolean {
+    if (!this.#isBehind) return false;
+    this.#indexedTo = this.#times.lastId;
+    this.#open = new TimeRange();
+    const full: TimeRange[] = [];
+    let looked = 0;
+    let lookedBytes = 0;
+    this.#isBehind = false;
+    for (const row of this.#from.iterate(this.#indexedTo + 1, Number.MAX_SAFE_INTEGER)) {
+      // The last range that is not full is read again by the next step.
+      this.#isBehind = looked >= scanBlocks || lookedBytes >= scanBytes + rangeBytes;
+      if (this.#isBehind) break;
+      const { body, columns } = columnsIn(row);
+      const given = this.#givenTimes.bitsOf(row.first);
+      if (given !== undefined) putGivenBits(columns.dirs, given);
+      this.#open.add(row.first, columns);
+      looked++;
+      lookedBytes += body.byteLength;
+      if (this.#open.isFull) {
+        full.push(this.#open);
+        this.#open = new TimeRange();
+      }
+    }
+    for (const range of full) this.#store(range);
+    return this.#isBehind;
+  }
+
+  #note(firstId: number, columns: Columns): void {
+    this.#open.add(firstId, columns);
+    if (!this.#open.isFull) return;
+    this.#store(this.#open);
+    this.#open = new TimeRange();
+  }
+
+  #store(range: TimeRange): void {
+    this.#times.put(range);
+    this.#indexedTo = range.lastId;
+  }
+
+  /** The id after which the first entry of a time may lie. */
+  #skip(after: number, upTo: number, { sinceMs, untilMs }: Filter): number {
+    if (sinceMs === undefined && untilMs === undefined) return after;
+    const end = Math.min(upTo, this.#indexedTo);
+    if (end <= after) return after;
+    const bounds = boundsOf(sinceMs, untilMs);
+    for (const { from, to, correctionMs } of this.#segments.stretches(after + 1, end)) {
+      const found = this.#times.first(from, to, bounds, correctionMs);
+      if (found !== undefined) return found - 1;
+    }
+    return end;
+  }
+
+  /** `mostBytes`: reads up to the first block with a larger body. */
+  read(from: number, upTo: number, filter: Filter, mostBytes: number | undefined): Scan {
+    const after = this.#skip(from, upTo, filter);
+    const first = this.#holding.get(after + 1) ?? 0;
+    const larger = mostBytes === undefined ? undefined : this.#larger.get(first, upTo, scanBlocks + 1, mostBytes);
+    if (larger === undefined) return this.#scan(first, after, upTo, filter);
+    if (larger <= after + 1) return { batch: new PageBuilder(() => 0).join(), lastId: after, isTooLarge: true };
+    const scan = this.#scan(first, after, larger - 1, filter);
+    return { ...scan, lastId: scan.lastId ?? larger - 1 };
+  }
+
+  #scan(first: number, after: number, upTo: number, filter: Filter): Scan {
+    const wanted = filtersAnything(filter) ? filter : undefined;
+    const anyGiven = this.#givenTimes.anyIn(after + 1, upTo);
+    const page = new PageBuilder((id) => this.#segments.markAt(id).correctionMs);
+    let lastId: number | undefined;
+    let looked = 0;
+    let lookedBytes = 0;
+    for (const row of this.#from.iterate(first, upTo)) {
+      const end = row.first + row.entries - 1;
+      if (end <= after) continue;
+      const { body, columns } = columnsIn(row);
+      const given = anyGiven ? this.#givenTimes.bitsOf(row.first) : undefined;
+      page.offer(row, body, columns, given, wanted);
+      lastId = end;
+      looked++;
+      lookedBytes += body.byteLength;
+      if (page.full || looked >= scanBlocks || lookedBytes >= scanBytes)
+        return { batch: page.join(), lastId, isTooLarge: false };
+    }
+    return { batch: page.join(), lastId: undefined, isTooLarge: false };
+  }
+
+  /** The id after which the last `wanted` entries up to `upTo` begin. */
+  startOfLast(wanted: number, upTo: number): number {
+    let missing = wanted;
+    for (const { first, entries } of this.#backwards.iterate(upTo)) {
+      const last = Math.min(first + entries - 1, upTo);
+      const here = last - first + 1;
+      if (here >= missing) return last - missing;
+      missing -= here;
+    }
+    return 0;
+  }
+
+  /** Removes the oldest blocks that make room for a batch, and no more of them than that takes. */
+  makeRoom(bytes: number): Removal {
+    return this.#remove(bytes, 0, pushedOutBlocks, bytes);
+  }
+
+  /** Removes the oldest blocks: at least `bytes` of them, and all that were stored before `ranS`; a bounded step. */
+  removeOldest(bytes: number, ranS: number): Removal {
+    return this.#remove(bytes, ranS, pruneBlocks, pruneBytes);
+  }
+
+  #remove(bytes: number, ranS: number, mostBlocks: number, mostBytes: number): Removal {
+    let removedBytes = 0;
+    let entries = 0;
+    let last: PruneRow | undefined;
+    let full = false;
+    for (const row of this.#oldest.iterate(mostBlocks)) {
+      if (removedBytes >= bytes && row.ran >= ranS) break;
+      if (full) break;
+      last = row;
+      entries += row.entries;
+      removedBytes += row.bytes;
+      full = removedBytes >= mostBytes;
+    }
+    if (last === undefined) return { lastId: 0, entries: 0, full: false };
+    this.#dropUpTo.run(last.first);
+    this.#givenTimes.dropUpTo(last.first);
+    this.#times.dropBefore(last.first + last.entries);
+    return { lastId: last.first + last.entries - 1, entries, full: true };
+  }
+}
+
+/** Gathers blocks, then joins them into one buffer. */
+class PageBuilder {
+  readonly #bodies: Uint8Array[] = [];
+  readonly #blocks: BlockIndex[] = [];
+  readonly #correctionAt: (id: number) => number;
+  #length = 0;
+  #entries = 0;
+
+  constructor(correctionAt: (id: number) => number) {
+    this.#correctionAt = correctionAt;
+  }
+
+  get full(): boolean {
+    return this.#length >= pageBytes || this.#entries >= pageEntries;
+  }
+
+  offer(
+    row: BlockRow,
+    body: ArrayBuffer,
+    columns: Columns,
+    given: Uint8Array | undefined,
+    filter: Filter | undefined,
+  ): void {
+    if (given !== undefined) putGivenBits(columns.dirs, given);
+    if (filter !== undefined && !anyMatches(columns, filter, (i) => this.#correctionAt(row.first + i))) return;
+    const { byteLength: length } = body;
+    this.#blocks.push({ firstId: row.first, count: row.entries, offset: this.#length, length });
+    this.#bodies.push(new Uint8Array(body));
+    this.#length += aligned(length);
+    this.#entries += row.entries;
+  }
+
+  join(): Batch {
+    const buffer = new ArrayBuffer(this.#length);
+    const bytes = Buffer.from(buffer);
+    for (const [i, body] of this.#bodies.entries()) bytes.set(body, this.#blocks[i]?.offset ?? 0);
+    return { blocks: this.#blocks, buffer };
+  }
+}

@@ -1,0 +1,91 @@
+/** The parameters of a line, as the contract numbers them, and which of them are taken. Pure. */
+
+import { LinesideError } from '../../shared/base/errors.ts';
+
+export const Parity = { none: 0, even: 1, odd: 2, mark: 3, space: 4 } as const;
+export type Parity = (typeof Parity)[keyof typeof Parity];
+export const StopBits = { one: 0, onePointFive: 1, two: 2 } as const;
+export type StopBits = (typeof StopBits)[keyof typeof StopBits];
+export type DataBits = 5 | 6 | 7 | 8;
+
+export interface LineSettings {
+  readonly baudRate: number;
+  readonly dataBits: DataBits;
+  readonly parity: Parity;
+  readonly stopBits: StopBits;
+}
+
+/** What the port is (to be) open with. */
+export interface LineConfig extends LineSettings {
+  /** As the caller named it: a listed port or a stable link to one. */
+  readonly portName: string;
+  /** Bytes; 0: any size. */
+  readonly packetSize: number;
+}
+
+/** The arguments of Open as they came in: any numbers at all. */
+export interface OpenRequest extends Record<Exclude<keyof LineConfig, 'portName'>, number> {
+  readonly portName: string;
+}
+
+export interface EffectiveSettings extends LineSettings {
+  /** True on a PTY, which keeps neither parity nor data bits: nothing was checked. */
+  readonly unverified: boolean;
+  /** Kernel driver behind the port; '' when unknown. */
+  readonly driver: string;
+}
+
+export interface OutgoingLines {
+  readonly dtr?: boolean;
+  readonly rts?: boolean;
+}
+
+/** What Open takes of each number, both ends included, and how a fault names it. */
+const ranges = [
+  // The fastest UARTs in use (FT232H, FT2232H) end at 12 Mbaud.
+  ['baudRate', 'baud_rate', 1, 12_000_000, 'is not 1 to 12000000'],
+  ['dataBits', 'data_bits', 5, 8, 'is not 5, 6, 7 or 8'],
+  ['parity', 'parity', Parity.none, Parity.space, 'is no Parity'],
+  ['stopBits', 'stop_bits', StopBits.one, StopBits.two, 'is no StopBits'],
+  // The largest packet that SendPacket would take by default, too.
+  ['packetSize', 'packet_size', 0, 65_536, 'is not 0 to 65536'],
+] as const;
+
+/** The arguments of Open, before any port is touched. Throws INVALID_ARGUMENT that names every field at fault. */
+export function validateOpen(request: OpenRequest): LineConfig {
+  const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
+  const isTaken = (value: number, low: number, high: number): boolean =>
+    Number.isInteger(value) && value >= low && value <= high;
+  const faults = [
+    // Whatever else it is: a name that is not listed is NOT_FOUND.
+    ...(portName === '' ? ['port_name: is empty'] : []),
+    ...ranges.flatMap(([key, field, low, high, fault]) =>
+      isTaken(request[key], low, high) ? [] : [`${field}: ${request[key]} ${fault}`],
+    ),
+    ...(stopBits === StopBits.onePointFive && dataBits !== 5 && isTaken(dataBits, 5, 8)
+      ? [`stop_bits: 1.5 stop bits exist with 5 data bits only, not with ${dataBits}`]
+      : []),
+  ];
+  if (faults.length > 0) throw new LinesideError('INVALID_ARGUMENT', faults.join('; '));
+  return {
+    portName,
+    baudRate,
+    dataBits: dataBits as DataBits,
+    parity: parity as Parity,
+    stopBits: stopBits as StopBits,
+    packetSize,
+  };
+}
+
+/** Why a payload of so many bytes cannot be sent; undefined when it can. packetSize 0: any size. */
+export function payloadFault(bytes: number, packetSize: number, maxBytes: number): LinesideError | undefined {
+  const fault =
+    bytes === 0
+      ? 'is empty'
+      : bytes > maxBytes
+        ? `has ${bytes} bytes, more than ${maxBytes} (serial.max_payload_bytes)`
+        : packetSize !== 0 && bytes !== packetSize
+          ? `has ${bytes} bytes, not ${packetSize} (packet_size)`
+          : undefined;
+  return fault === undefined ? undefined : new LinesideError('INVALID_ARGUMENT', `payload: ${fault}`);
+}

@@ -1,0 +1,52 @@
+/** What the API asks of the line, and what the line shows: its requests, its state and what it counts. */
+import { type FieldOf, lineside } from '../../shared/proto/services.ts';
+import type { EffectiveSettings, LineConfig } from './line-config.ts';
+
+export interface ReceivedPacket {
+  /** Counts received packets from 1 since Open. */
+  readonly seqId: number;
+  readonly payload: Uint8Array;
+  /** Wall clock at the arrival of the chunk that completed it. */
+  readonly receivedAtMs: number;
+  /** Packets the full buffer dropped just before this one. */
+  readonly droppedBefore: number;
+}
+
+export interface SendRequest {
+  readonly payload: Uint8Array;
+  /** The sender: the queue is fair between callers, and first come first served for each. */
+  readonly caller: string;
+  /** Fires when the caller goes away: a packet that has not reached the port is not sent. */
+  readonly signal: AbortSignal;
+  /** Monotonic time (Clock.monoMs) by which the caller wants its answer; undefined: serial.write_timeout_ms alone. */
+  readonly deadlineMs: number | undefined;
+}
+
+// The messages of lineside.proto, which declares and documents their fields.
+
+export type ModemLines = { readonly [K in FieldOf<lineside.v1.ModemLines.$Properties>]: boolean };
+/** struct serial_icounter_struct of the kernel (TIOCGICOUNT). */
+export type KernelCounters = { readonly [K in FieldOf<lineside.v1.KernelCounters.$Properties>]: number };
+/** What the line counted since the service started, and what waits now. */
+export type LineCounters = { [K in FieldOf<lineside.v1.LineCounters.$Properties>]: number };
+
+export function newCounters(): LineCounters {
+  const { LineCounters } = lineside.v1;
+  const names = Object.keys(LineCounters.toObject(new LineCounters(), { defaults: true }));
+  return Object.fromEntries(names.map((name) => [name, 0])) as LineCounters;
+}
+
+export type LineState = 'closed' | 'opening' | 'open' | 'lost' | 'reopening' | 'closing';
+
+export interface LineSnapshot {
+  readonly state: LineState;
+  /** Milliseconds, monotonic, since the state changed. */
+  readonly stateAgeMs: number;
+  readonly requested: LineConfig | undefined;
+  readonly effective: EffectiveSettings | undefined;
+  readonly devicePath: string;
+  /** Why it is lost or was not reopened; '' otherwise. */
+  readonly error: string;
+  readonly kernel: KernelCounters | undefined;
+  readonly counters: Readonly<LineCounters>;
+}
