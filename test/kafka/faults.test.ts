@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker } from './broker.ts';
-import { messageOf, optionsFor, topicSpec, watched } from './offering.ts';
+import { consumed, messageOf, optionsFor, topicSpec, watched } from './offering.ts';
 
 describe('a broker on bad days', { skip: brokerMissing }, () => {
   let kafka: TestBroker;
@@ -21,6 +21,48 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
     await connected();
     assert.deepEqual(await send({ id: 1, topic: topic.name }), { kind: 'acknowledged' });
     assert.ok(log.length <= 4, log.join(''));
+  });
+
+  it('may be killed mid-batch and come back: what was taken is acknowledged, in order, or settled as unreached', async () => {
+    const topic = topicSpec('killed', { partitions: 1 });
+    const options = optionsFor(kafka.plain, { topics: [topic], messageTimeoutMs: 20_000 });
+    const { broker, connected, disconnected, outcomes } = watched(options);
+    await connected();
+    const value = 'x'.repeat(400);
+    let next = 0;
+    const offerAll = (): void => {
+      while (
+        next < 60_000 &&
+        broker.offer(messageOf(next, topic.name, { key: 'one', value: `${next}:${value}` })) === 'taken'
+      )
+        next++;
+    };
+    await until('some are acknowledged', () => {
+      offerAll();
+      return outcomes.size > 1_000;
+    });
+    offerAll();
+    const killed = kafka.kill();
+    await Promise.all([killed, disconnected(5_000)]);
+    assert.ok(broker.state().outstanding > 0, 'nothing was under way');
+    await kafka.restart();
+    await connected();
+    await until('all are settled', () => outcomes.size === next);
+    assert.ok([...outcomes.values()].every((all) => all.length === 1));
+    const acknowledged = [...outcomes].filter(([, [outcome]]) => outcome?.kind === 'acknowledged').map(([id]) => id);
+    assert.ok(
+      [...outcomes.values()].every(([outcome]) => outcome?.kind === 'acknowledged' || outcome?.kind === 'unreached'),
+    );
+    const found = (await consumed(kafka.plain, topic.name)).map((message) => Number.parseInt(message.value, 10));
+    const there = new Set(found);
+    assert.deepEqual(
+      acknowledged.filter((id) => !there.has(id)),
+      [],
+    );
+    assert.ok(
+      found.every((id, index) => index === 0 || id > (found[index - 1] ?? -1)),
+      'out of order, or twice',
+    );
   });
 
   it('is missed when it hangs, and what it does not acknowledge in time is settled as unreached', async () => {
