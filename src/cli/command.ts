@@ -182,7 +182,7 @@ function addCommonOptions(command: Command, { on = 'line', timeoutSeconds = usua
     .option('--cert <file>', 'client certificate, with --key')
     .option('--key <file>', 'key of the client certificate')
     .option('--server-name <name>', 'name in the certificate of the service, when it is not the host');
-  addTimeout(command, 'give up a call after so long', timeoutSeconds);
+  addTimeout(command, 'abandon a call after so long', timeoutSeconds);
 }
 
 function addTimeout(command: Command, help: string, seconds: number): void {

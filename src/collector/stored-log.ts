@@ -116,7 +116,7 @@ export class StoredLog {
   #alone<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#busy.then(() => {
       if (this.#isLost)
-        throw new LinesideError('STORAGE_FAILED', 'the log is looked at again after a failure: try again');
+        throw new LinesideError('STORAGE_FAILED', 'the log is checked again after a failure: try again');
       return work();
     });
     this.#busy = done.catch(() => undefined);
@@ -268,7 +268,7 @@ export class StoredLog {
 export class AheadOfPosition extends Error {
   constructor(afterId: Long, position: Long) {
     super(
-      `after_id: ${String(afterId)} is above the position ${String(position)} of this log here: go on from there (GetPosition)`,
+      `after_id: ${String(afterId)} is above the position ${String(position)} of this log here: continue from there (GetPosition)`,
     );
   }
 }

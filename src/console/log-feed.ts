@@ -167,7 +167,7 @@ export class LogFeed {
         break;
       }
     } catch (error) {
-      problem = own.signal.aborted ? lost('nothing was heard of the box for some seconds') : problemFrom(error);
+      problem = own.signal.aborted ? lost('no data from the box for some seconds') : problemFrom(error);
     } finally {
       watch.end();
       own.abort();

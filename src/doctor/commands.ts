@@ -46,7 +46,7 @@ export function addDoctorCommands(program: Command, shell: LocalShell): void {
   const config = 'configuration (default /etc/lineside/lineside.toml)';
   program
     .command('doctor')
-    .description('look at everything that the service needs, and say what to do about what is not well')
+    .description('check everything that the service needs, and say how to repair each fault')
     .option('--config <file>', config)
     .option('--json', 'print JSON for scripts')
     .addHelpText('after', doctorHelp)

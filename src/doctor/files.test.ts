@@ -302,7 +302,7 @@ describe('the end of a check', () => {
     assert.deepEqual(shown, [
       'a ok 1',
       'b failed this did not end within 0.02 s',
-      'c failed this could not be looked at: token=[removed]',
+      'c failed this could not be checked: token=[removed]',
     ]);
   });
 

@@ -66,7 +66,7 @@ async function runCheck(context: CheckContext, { name, title, limitMs = usualLim
     findings = await within(context.clock, limitMs, run(context), [late(limitMs)]);
   } catch (error) {
     const why = systemCode(error) || messageOf(error).split('\n')[0];
-    findings = [failed(`this could not be looked at: ${why ?? ''}`, 'Keep a support bundle and report it.')];
+    findings = [failed(`this could not be checked: ${why ?? ''}`, 'Keep a support bundle and report it.')];
   }
   const known = findings.length > 0 ? findings : [skipped('the configuration cannot be read', 'See configuration.')];
   const shown = known.map(({ state, found, todo }) => ({ state, found: redactor.text(found), todo }));

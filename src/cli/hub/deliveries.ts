@@ -70,7 +70,7 @@ export const deliveryCommands = hubCommands([
   },
   {
     command: 'webhook retry',
-    help: 'send again, with the same id and bytes: one delivery, or those of a subscription that were given up',
+    help: 'send again, with the same id and bytes: one delivery, or the abandoned ones of a subscription',
     arguments: [{ name: '[delivery]', help: 'its id: lineside webhook deliveries shows it' }],
     options: retryOptions,
     what: ({ delivery }) => (delivery === undefined ? 'send again' : `send delivery ${safeText(delivery)} again`),
@@ -80,7 +80,7 @@ export const deliveryCommands = hubCommands([
 
 function endStateOf(text: string): string {
   if (endStates.includes(text)) return text;
-  const why = states.includes(text) ? `what is ${text} is under way by itself` : `"${safeText(text)}" is no state`;
+  const why = states.includes(text) ? `what is ${text} is sent automatically` : `"${safeText(text)}" is no state`;
   throw usageFailure(why, `Sent again are ${endStates.join(', ')}.`);
 }
 

@@ -183,7 +183,7 @@ export async function list(call: Call<{ limit?: number }>, path: string, query: 
 
 // Arguments and options that several commands of the hub have.
 
-export const reason = option('--reason <text>', 'why; kept with the change and told to consumers', {
+export const reason = option('--reason <text>', 'why; kept with the change and sent to consumers', {
   field: 'changeReason',
 });
 export const auditReason = option('--reason <text>', 'why; kept in the audit', { field: 'changeReason' });

@@ -27,7 +27,7 @@ const deadLetter = numberArgument('its number');
 export const outboxCommands = hubCommands([
   {
     command: 'outbox',
-    help: 'show what waits for the broker and why; `outbox dead-letters` shows what was given up',
+    help: 'show what waits for the broker and why; `outbox dead-letters` shows what was abandoned',
     options: [watch],
     examples: [
       'lineside outbox',
@@ -229,7 +229,7 @@ function oldestText(oldest: Fields | undefined, waiting: number): string {
 function easeText(outbox: Fields, broker: Fields): string {
   if (broker.truth('connected') || outbox.number('waiting') === 0) return '';
   return broker.truth('configured')
-    ? 'nothing is lost: they are stored on this box and go out by themselves when the broker is back'
+    ? 'nothing is lost: they are stored on this box and are published automatically when the broker is back'
     : 'they are published when a broker is configured; if outbox.max_bytes is reached before, the oldest are pruned';
 }
 

@@ -184,7 +184,7 @@ export const subscriptionCommands = hubCommands([
   ),
   switched(
     'resume',
-    'go on: what waited is sent, then what happens from now on',
+    'resume: what waited is sent, then what happens from now on',
     true,
     (item) => `subscription ${named(item)} goes on${blockedText(item)}`,
   ),

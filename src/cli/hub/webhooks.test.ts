@@ -361,7 +361,7 @@ describe('deliveries', () => {
       [/--from, --to and --state go with --subscription/, ['3-c', '--from', '2d']],
       [/--from is not before --to/, ['--subscription', '1', '--from', '1h', '--to', '2h']],
       [/"yesterday" is not a time\. Write RFC 3339/, ['--subscription', '1', '--from', 'yesterday']],
-      [/what is retrying is under way by itself/, ['--subscription', '1', '--state', 'retrying']],
+      [/what is retrying is sent automatically/, ['--subscription', '1', '--state', 'retrying']],
       [/"lost" is no state\. Sent again are rejected, failed, delivered/, ['--subscription', '1', '--state', 'lost']],
     ];
     for (const [text, argv] of cases) {

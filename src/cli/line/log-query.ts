@@ -39,7 +39,7 @@ export const beginOptions = [
     parse: wholeNumber(0, mostLast),
   }),
   option('--from-start', 'begin with the oldest', { group }),
-  option('-f, --follow', 'go on with what comes, until Ctrl-C; reconnects by itself', { group }),
+  option('-f, --follow', 'continue with new entries, until Ctrl-C; reconnects automatically', { group }),
   option('--resume <file>', 'begin where the last run with this file ended, and keep the place in it', { group }),
 ] as const;
 export type RangeOptions = Given<typeof rangeOptions>;

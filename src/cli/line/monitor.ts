@@ -98,7 +98,7 @@ const options = [
   option('--echo', 'show what is typed'),
   option('--enter <end>', 'what Enter sends', { choices: ['cr', 'lf', 'crlf'], usual: 'cr' }),
   option('--raw', 'let the line drive this terminal: colours, cursor, and whatever else it sends'),
-  option('--wait <seconds>', 'input that is no terminal: go on so long after its end', {
+  option('--wait <seconds>', 'input that is no terminal: continue so long after its end', {
     parse: secondsAsMs(longestWaitSeconds),
     usual: usualWaitMs,
     usualText: String(usualWaitMs / 1000),

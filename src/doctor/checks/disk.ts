@@ -111,7 +111,7 @@ async function lookAtDir(
   if (found === 'ENOENT')
     return [warning('the data directory (data.dir) is not there yet', 'The service makes it at its first start.')];
   if (typeof found === 'string')
-    return [isRoot ? failed(`data.dir cannot be looked at (${found})`, 'See the disk.') : needsRoot('data.dir')];
+    return [isRoot ? failed(`data.dir cannot be checked (${found})`, 'See the disk.') : needsRoot('data.dir')];
   if (!found.isDirectory()) return [failed('data.dir names no directory', 'Let it name a directory of its own.')];
   const space = await statfs(dir);
   return judgeDisk({

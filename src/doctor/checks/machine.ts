@@ -40,7 +40,7 @@ export function judgeClock({ nowMs, state, builtMs, uptimeS }: ClockFacts): Find
     ];
   if (nowMs > ceilingMs) return [failed(`the clock says ${shown}`, `${set} Certificates look expired.`)];
   if (state === 'synced') return [ok(`${shown}, set by time sync`)];
-  if (state === 'unknown') return [ok(`${shown}; no time sync tells whether it is right`)];
+  if (state === 'unknown') return [ok(`${shown}; no time sync confirms it`)];
   return uptimeS < graceS
     ? [ok(`${shown}, not yet set by time sync; the machine runs for ${Math.floor(uptimeS)} s`)]
     : [warning(`${shown}, and time sync has not set it`, set)];

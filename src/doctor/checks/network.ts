@@ -146,7 +146,7 @@ export function judgeConnect(of: Host, code: string): Finding {
     case 'ECONNREFUSED':
       return failed(
         `${at}: nothing listens there (connection refused)`,
-        `The other side is down, or the port in ${of.key} is wrong.`,
+        `The remote is down, or the port in ${of.key} is wrong.`,
       );
     case 'ETIMEDOUT':
       return failed(`${at} does not answer (timed out)`, `A firewall, or the address in ${of.key} is wrong.`);

@@ -151,7 +151,7 @@ function demand(keyword: string, schema: object | undefined, params: Readonly<Re
 }
 
 const typeNames: Readonly<Record<string, string>> = {
-  string: 'a text',
+  string: 'a string',
   integer: 'a whole number',
   number: 'a number',
   boolean: 'true or false',
@@ -165,7 +165,7 @@ function shown(value: unknown): string {
   if (Array.isArray(value)) return `a list of ${value.length}`;
   if (typeof value === 'object') return 'an object';
   const characters = typeof value === 'string' ? Array.from(value).length : 0;
-  if (characters > MAX_QUOTED_CHARS) return `a text of ${characters} characters`;
+  if (characters > MAX_QUOTED_CHARS) return `a string of ${characters} characters`;
   return JSON.stringify(value) ?? 'nothing';
 }
 

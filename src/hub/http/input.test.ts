@@ -23,8 +23,8 @@ describe('bad input', () => {
     assert.deepEqual(
       [...(json.reasons as string[])].sort(),
       [
-        'changeReason must have at most 1000 characters, not a text of 1001 characters',
-        'name must be a text, not 7',
+        'changeReason must have at most 1000 characters, not a string of 1001 characters',
+        'name must be a string, not 7',
         'schema must be an object or null, not a list of 0',
         'scope must be one of PUBLIC, INTERNAL, RESTRICTED, not "SECRET"',
         'the body has no field "colour"; it may have: name, title, scope, schema, changeReason',
@@ -40,7 +40,7 @@ describe('bad input', () => {
     }
     const list = await ask('POST', '/api/v1/dictionaries/d/bulk-close', { businessKeys: ['a', 3, ''] });
     assert.deepEqual(list.json.reasons, [
-      'businessKeys[1] must be a text, not 3',
+      'businessKeys[1] must be a string, not 3',
       'businessKeys[2] must not be empty, not ""',
     ]);
     const many = await ask('POST', '/api/v1/dictionaries/d/bulk-close', {

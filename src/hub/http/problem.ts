@@ -65,7 +65,7 @@ export function problemOf(error: LinesideError, requestId: string): Problem {
     title: titles[code],
     status: errorCatalogue[code].http,
     // What was not foreseen may say anything: the request's id leads to it in the log.
-    detail: code === 'INTERNAL' ? 'an unforeseen fault; the log of the service tells more' : error.message,
+    detail: code === 'INTERNAL' ? 'an unforeseen fault; see the log of the service' : error.message,
     instance: `urn:lineside:request:${requestId}`,
     code,
     ...(reasons.length > 0 && { reasons }),

@@ -143,7 +143,7 @@ describe('a bundle', () => {
       'line 5: "good" is in line 1 already',
       'line 7: the record "closed" of tools is closed already',
       'line 8: there is no record "none" in tools to close',
-      'line 9: /data/n the number 9007199254740993 cannot be kept exactly: write it as a text',
+      'line 9: /data/n the number 9007199254740993 cannot be kept exactly: write it as a string',
       'line 10: is longer than 1048576 bytes',
       'line 11: is not UTF-8',
     ]);

@@ -31,7 +31,7 @@ export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
     name: 'UpstreamStopped',
     severity: 'critical',
     value: ({ state }) => Number(state === 'refused'),
-    summary: ({ reason }) => `the other side refuses the serial log, and nothing more is sent: ${reason}`,
+    summary: ({ reason }) => `the remote refuses the serial log, and nothing more is sent: ${reason}`,
     expr: 'lineside_upstream_state{state="refused"} == 1',
     title: 'The central side refuses the serial log of BOX',
     means: 'The central side was reached and refuses the serial log permanently. Nothing more is sent.',
@@ -56,7 +56,7 @@ export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
     severity: 'warning',
     value: ({ recentlyLost }) => recentlyLost,
     summary: ({ recentlyLost }) =>
-      `the central side was told of up to ${recentlyLost} entries of the serial log that it will never have`,
+      `the central side was notified of up to ${recentlyLost} entries of the serial log that it will never have`,
     expr: `increase(lineside_upstream_lost_entries_total[${TELL_LOST_S / 86_400}d]) > 0`,
     title: 'The central side will never have {{ $value | humanize }} entries of the serial log of BOX',
     means:

@@ -133,7 +133,7 @@ class Scan {
     const written = this.#text.slice(start, this.#position);
     if (isExactNumber(written)) return undefined;
     const shown = written.length <= 40 ? written : `${written.slice(0, 40)}...`;
-    return `the number ${shown} cannot be kept exactly: write it as a text`;
+    return `the number ${shown} cannot be kept exactly: write it as a string`;
   }
 
   #string(level: Level | undefined): string | undefined {

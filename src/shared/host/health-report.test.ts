@@ -84,7 +84,7 @@ test('a status that cannot be had is said, and had again', async () => {
   await report.up({ status, checks: [] });
   isBroken = false;
   await pass(5_000);
-  assert.deepEqual([said[0], said.at(-1)], ['ready its state cannot be told: disk I/O error', 'status well']);
+  assert.deepEqual([said[0], said.at(-1)], ['ready its state is unknown: disk I/O error', 'status well']);
 });
 
 test('with the stop it goes quiet', async () => {

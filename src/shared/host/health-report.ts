@@ -100,7 +100,7 @@ export class SystemdReport {
     try {
       text = (await this.#healthReport?.status()) ?? '';
     } catch (error) {
-      text = `its state cannot be told: ${messageOf(error)}`;
+      text = `its state is unknown: ${messageOf(error)}`;
     }
     return this.#remark === '' ? text : `${this.#remark}; ${text}`;
   }

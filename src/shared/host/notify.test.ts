@@ -84,7 +84,7 @@ test('keeps what lasts until systemd hears again, and complains once', async (t)
   notifier.ready('first');
   notifier.watchdog();
   notifier.status('second');
-  assert.deepEqual(warnings, ['systemd could not be told how the service is sendto: ENOENT']);
+  assert.deepEqual(warnings, ['systemd could not be notified of the state of the service sendto: ENOENT']);
   const socket = await receiver(t, path);
   notifier.status('third');
   notifier.status('fourth');

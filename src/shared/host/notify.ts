@@ -114,7 +114,8 @@ class SystemdNotifier implements Notifier {
       this.#isDeaf = false;
     } catch (error) {
       for (const name of this.#unsent.keys()) if (!lasting.has(name)) this.#unsent.delete(name);
-      if (!this.#isDeaf) this.#logger.warn('systemd could not be told how the service is', { error: messageOf(error) });
+      if (!this.#isDeaf)
+        this.#logger.warn('systemd could not be notified of the state of the service', { error: messageOf(error) });
       this.#isDeaf = true;
     }
   }

@@ -184,10 +184,10 @@ describe('faults of a subscription', () => {
       ((await reasonsOf(server, json)) as string[]).sort(),
       [
         'active must be true or false',
-        'dictionaries[1] must be a text',
-        'name must be a text',
+        'dictionaries[1] must be a string',
+        'name must be a string',
         'scopes must be a list or null',
-        'secret must be a text',
+        'secret must be a string',
         'the body has no field "colour"; it may have: name, url, secret, consumer, scopes, dictionaries, actions, categories, active, changeReason',
         'url is missing',
       ].sort(),

@@ -42,7 +42,7 @@ export const LogQuery = exact({
   last: Type.Optional(
     Type.Integer({ minimum: 1, maximum: MAX_LOG_ENTRIES, description: 'Instead: the last so many entries.' }),
   ),
-  follow: Type.Optional(choice(['true', 'false'], 'true: go on with what appears, until either side ends it.')),
+  follow: Type.Optional(choice(['true', 'false'], 'true: continue with what appears, until either side ends it.')),
   dir: Type.Optional(choice(['rx', 'tx'], 'Only what was received, or sent.')),
   limit: Type.Optional(
     Type.Integer({

@@ -14,7 +14,7 @@ export const DeadLetterParams = exact({
 });
 
 const figure = (description: string) =>
-  Type.Unsafe<number | null>({ type: ['number', 'null'], description: `${description} null: it cannot be told.` });
+  Type.Unsafe<number | null>({ type: ['number', 'null'], description: `${description} null: unknown.` });
 const told = (description: string) =>
   choice(['yes', 'no', 'unknown'], `${description} unknown: the kernel does not tell, which is not "no".`);
 
@@ -24,7 +24,7 @@ export const operationComponents = {
     oldest: Type.Optional(
       exact({ id: Type.Integer(), txTime: time('Of its transaction.'), ageSeconds: Type.Number() }),
     ),
-    inFlight: count('Rows on their way.'),
+    inFlight: count('Rows in flight.'),
     inFlightBytes: count('Their bytes.'),
     publishedTotal: count('Acknowledged since the start.'),
     refusedTotal: count('Refusals by a broker that was reached, since the start.'),
@@ -62,7 +62,7 @@ export const operationComponents = {
   }),
   DeadLetter: exact({
     id: Type.Integer(),
-    diedAt: time('When it was given up.'),
+    diedAt: time('When it was abandoned.'),
     attempts: count('Refusals.'),
     reason: Type.String(),
     topic: Type.String(),
