@@ -68,15 +68,15 @@ async function verifyAfter(t: TestContext, dir: string, report: FaultReport): Pr
 
 function expectUndisturbed(report: FaultReport): void {
   assert.ok(report.liveInOrder);
-  // Far above a turn of the loop on a busy machine, far below the 500 ms of an fsync.
-  assert.ok(report.longestRecordMs < 100, `record() took ${report.longestRecordMs} ms`);
-  assert.ok(report.longestLiveMs < 250, `an entry took ${report.longestLiveMs} ms to a live reader`);
-  assert.ok(report.longestStallMs < 250, `the thread was held for ${report.longestStallMs} ms`);
+  // Far above a turn of the loop on a busy machine, far below the 1,000 ms of an fsync.
+  assert.ok(report.longestRecordMs < 600, `record() took ${report.longestRecordMs} ms`);
+  assert.ok(report.longestLiveMs < 600, `an entry took ${report.longestLiveMs} ms to a live reader`);
+  assert.ok(report.longestStallMs < 600, `the thread was held for ${report.longestStallMs} ms`);
 }
 
-test('fsync takes 500 ms: nothing on the thread of the line waits', { skip: noStrace }, async (t) => {
+test('fsync takes 1,000 ms: nothing on the thread of the line waits', { skip: noStrace }, async (t) => {
   const dir = temporaryDir(t);
-  const report = await runChild(dir, { inject: 'fsync:delay_exit=500000', goal: '1500' });
+  const report = await runChild(dir, { inject: 'fsync:delay_exit=1000000', goal: '3000' });
   expectUndisturbed(report);
   assert.deepEqual(report.states, ['ok']);
   assert.ok(report.stored.length > 5);
