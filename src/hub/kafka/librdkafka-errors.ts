@@ -57,7 +57,7 @@ export function thrownOutcome(fault: Fault, sent: SentMessage): Outcome | 'full'
   }
 }
 
-/** A message that travelled alone, or that is above the topic's limit by itself, will never fit. Others may be refused because of their batch. */
+/** A message that travelled alone, or that alone is above the topic's limit, will never fit. Others may be refused because of their batch. */
 function tooLarge(sent: SentMessage): Outcome {
   const permanent =
     sent.alone === true || sent.bytes > BATCH_BYTES || (sent.topicLimit !== undefined && sent.bytes > sent.topicLimit);

@@ -19,8 +19,8 @@ interface BatchWriterOptions<T> {
   readonly keyOf: (item: T) => unknown;
   /** How long the items at hand wait for others; 0 or less: for those that are added in the same step. */
   readonly delayMs: (pending: number) => number;
-  /** One transaction. Resolves to how many items, from the first on, were written. */
-  readonly write: (batch: readonly T[]) => Promise<number>;
+  /** One transaction: resolves when all of it is committed, rejects when nothing of it is. */
+  readonly write: (batch: readonly T[]) => Promise<void>;
 }
 
 /** Between passes that have nothing to write. */
@@ -72,11 +72,11 @@ export class BatchWriter<T> {
     const { maxBatch, write } = this.#o;
     const batch = [...this.#pending].slice(0, maxBatch);
     for (const [key] of batch) this.#pending.delete(key);
-    let written = 0;
     try {
-      written = await write(batch.map(([, item]) => item));
-    } finally {
-      for (const [key, item] of batch.slice(written)) if (!this.#pending.has(key)) this.#pending.set(key, item);
+      await write(batch.map(([, item]) => item));
+    } catch (error) {
+      for (const [key, item] of batch) if (!this.#pending.has(key)) this.#pending.set(key, item);
+      throw error;
     }
   }
 }

@@ -68,7 +68,7 @@ export class ResultWriter {
     return this.#batches.pending;
   }
 
-  async #write(batch: readonly RowUpdate[]): Promise<number> {
+  async #write(batch: readonly RowUpdate[]): Promise<void> {
     const { store, clock, isBusy, onWritten } = this.#o;
     const beganMs = clock.monoMs();
     const written = store.maintain((audit) => this.#mark(batch, audit));
@@ -81,7 +81,6 @@ export class ResultWriter {
       batch.filter(({ kind }) => kind !== 'attempt').map(({ id }) => id),
       left,
     );
-    return batch.length;
   }
 
   #mark(batch: readonly RowUpdate[], audit: Audit): number {

@@ -40,7 +40,7 @@ export interface Draft extends PlannedDelivery {
 }
 
 const maxDeliveryEvents = 500;
-/** Of a body; an event that is larger by itself goes alone. */
+/** Of a body; a larger event is sent alone. */
 const maxDeliveryBytes = 1024 * 1024;
 /** What a body has besides its events: a name of 128 characters may be escaped. */
 const frameBytes = 512;
