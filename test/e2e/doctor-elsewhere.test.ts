@@ -131,7 +131,8 @@ describe('name servers that say nothing', () => {
     writeFileSync(join(dir, 'resolv.conf'), 'nameserver 127.0.0.1\noptions timeout:30 attempts:5\n');
     writeFileSync(join(dir, 'nsswitch.conf'), 'hosts: files dns\n');
     const inside = `ip link set lo up; for one in resolv.conf nsswitch.conf; do mount --bind "$DIR/$one" "/etc/$one"; done
-mkfifo "$DIR/bound"; "$NODE" "$DIR/silent.mjs" 2>"$DIR/bound" </dev/null >/dev/null & read -r bound <"$DIR/bound"; exec "$@"`;
+mkfifo "$DIR/bound"; "$NODE" "$DIR/silent.mjs" 2>"$DIR/bound" </dev/null >/dev/null & server=$!
+read -r bound <"$DIR/bound"; "$@"; status=$?; kill "$server"; exit "$status"`;
     const file = writeConfig(dir, { kafka: { bootstrap: 'broker.example:9092' } });
     const wrapper = ['env', `DIR=${dir}`, `NODE=${NODE}`, 'unshare', '-mn', 'sh', '-c', inside, 'sh'];
     const { said, status } = await doctor(file, wrapper);
