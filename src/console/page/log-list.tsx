@@ -187,13 +187,18 @@ function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: bool
   const sticks = useRef(true);
   /** The row at the top: it stays there, whatever comes before it or goes. */
   const anchor = useRef({ id: 0, offset: 0 });
+  const heightPx = useRef(0);
 
   const look = (): void => {
     const list = element.current;
     if (list === null) return;
-    const { scrollTop: top, clientHeight: height, scrollHeight } = list;
+    const height = list.clientHeight;
     // Another view is shown: the place of the reader is kept.
     if (height === 0) return;
+    // A scroll event may come before the observer reports the new size: the list was resized, the reader has not left its end.
+    if (sticks.current && height !== heightPx.current) list.scrollTop = list.scrollHeight;
+    heightPx.current = height;
+    const { scrollTop: top, scrollHeight } = list;
     sticks.current = isAtEnd(top, height, scrollHeight);
     onAtEnd(sticks.current);
     const first = Math.floor(top / rowPx);
@@ -222,10 +227,7 @@ function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: bool
   useEffect(() => {
     const list = element.current;
     if (list === null) return undefined;
-    const observer = new ResizeObserver(() => {
-      if (sticks.current) list.scrollTop = list.scrollHeight;
-      latest.current();
-    });
+    const observer = new ResizeObserver(() => latest.current());
     observer.observe(list);
     return () => observer.disconnect();
   }, []);
