@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
@@ -14,7 +15,7 @@ const RX = 1;
 /** Of entries that are there before, so that the copy takes its time. */
 const bigEntries = 48;
 const bigBytes = 512 * 1024;
-/** Far below what a caller of LogRaw would call stalled, and above an fsync of a busy machine. */
+/** Far below what a caller of LogRaw would call stalled; a disk that lets any other program wait longer is not the backup's. */
 const longestWaitMs = 3_000;
 
 function start({ etc, dir, data }: Site): Promise<Both> {
@@ -76,16 +77,21 @@ test('beside a service under load nobody waits, and a restore into nothing has a
   }
   const line = writing((n) => serial.logRaw({ dir: RX, rawData: randomBytes(1_000), note: `entry ${n}` }));
   const hub = writing((n) => expect(201, api.post(records, record(n))));
+  // What the same disk lets a plain program wait for.
+  const plain = await open(join(where.dir, 'plain'), 'w');
+  const peer = writing(async () => {
+    await plain.write(randomBytes(1_000));
+    await plain.datasync();
+  });
   await until('both write', () => Math.min(line.done.length, hub.done.length) >= 5 || undefined);
   const before = [line.done.length, hub.done.length] as const;
   await backUp(where);
   const meanwhile = [line.done.length - before[0], hub.done.length - before[1]];
-  await Promise.all([line.stop(), hub.stop()]);
+  await Promise.all([line.stop(), hub.stop(), peer.stop()]);
+  await plain.close();
+  const limitMs = Math.max(longestWaitMs, 2 * peer.longestMs());
   assert.ok(Math.min(...meanwhile) > 3, `written meanwhile: ${meanwhile.join()}`);
-  assert.ok(
-    line.longestMs() < longestWaitMs && hub.longestMs() < longestWaitMs,
-    `${line.longestMs()} ${hub.longestMs()}`,
-  );
+  for (const { longestMs } of [line, hub]) assert.ok(longestMs() < limitMs, `${longestMs()} ms of ${limitMs}`);
   const { logId } = await logOf(both);
   await both.stop();
   t.diagnostic(

@@ -140,6 +140,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
     const { socket, address } = listening(await waitFor(/ info ready /));
     const pid = await until('the pid of the daemon', () => daemonPid(child.pid));
     const client = connectTo(socket === '' ? address : `unix:${socket}`);
+    if (socket !== '') await untilLogOpened(client);
     const end = async (signal: 'SIGTERM' | 'SIGKILL'): Promise<number | string> => {
       signalPid(pid, signal);
       const how = await within(`the daemon ends after ${signal}`, ended);
@@ -169,6 +170,14 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
     killGroup(child);
     throw error;
   }
+}
+
+/** The service is ready without its log when a busy disk lets that wait; a test that stores would be refused. */
+export async function untilLogOpened({ line }: Client): Promise<void> {
+  await until('the log is open, or has failed to', async () => {
+    const { log } = await line.getStatus({});
+    return log?.error !== 'the log is being opened';
+  });
 }
 
 /** The Unix socket and the first TCP address of a "ready" line; '' where there is none. */

@@ -18,7 +18,7 @@ import { inject, injectAt, straceWorks } from './strace.ts';
 const { PORT_STATE_OPENING } = lineside.v1.PortState;
 const skip = straceWorks() ? false : 'strace cannot trace here';
 /** systemd waits 90 s by default; the promise is about 10 s, and these machines are slow and busy. */
-const BOUND_MS = 15_000;
+const BOUND_MS = 40_000;
 /** Each call. Not longer: not even SIGKILL ends a process before strace lets go of a call it delays. */
 const HANG_US = 4_000_000;
 

@@ -103,6 +103,7 @@ test('an orphan that does not end when asked is killed', async () => {
   process.kill(orphan, 'SIGSTOP');
   process.kill(both.linePid, 'SIGKILL');
   both.client.close();
+  await until('the line is gone', () => !isAlive(both.linePid));
   const next = await startBoth({ dir: both.dir });
   assert.ok(!isAlive(orphan));
   assert.match(next.logLines.join('\n'), /warn it does not stop: killing it pid=\d+/);

@@ -12,6 +12,7 @@ import {
   launch,
   listening,
   signalPid,
+  untilLogOpened,
 } from './daemon.ts';
 
 export interface HttpAnswer {
@@ -74,6 +75,7 @@ export async function startBoth(options: DaemonOptions = {}): Promise<Both> {
     const linePid = await until('the pid of the line', () => daemonPid(started.child.pid));
     const pid = (): number => lastHubPid(started.logLines);
     const client = connectTo(line.socket === '' ? line.address : `unix:${line.socket}`);
+    if (line.socket !== '') await untilLogOpened(client);
     const hub = asHub(started, ready, pid);
     return {
       ...hub,

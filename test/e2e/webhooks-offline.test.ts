@@ -302,7 +302,7 @@ describe('subscribers that are dead', () => {
   it('delay none of the deliveries of one that lives, before and after a restart', async (t) => {
     const island = islandFor(t);
     if (island === undefined) return;
-    const timeoutMs = 6_000;
+    const timeoutMs = 12_000;
     const { hub, receiver, url } = await scene(t, island, { timeout_ms: timeoutMs });
     island.plug();
     const dead = 7;
@@ -335,7 +335,8 @@ describe('subscribers that are dead', () => {
     running = await startHub({ dir: hub.dir, wrapper: island.wrapper });
     const after = await worst(30);
     t.diagnostic(`the worst came ${before}, ${tried}, ${after} s after its change was answered`);
-    for (const one of [before, tried, after]) assert.ok(one < timeoutMs / 2_000, `${one} s`);
+    // A delivery that waits for a dead subscriber waits for a whole time-out; a busy machine takes some seconds.
+    for (const one of [before, tried, after]) assert.ok(one < (0.8 * timeoutMs) / 1_000, `${one} s`);
     assert.ok((await webhookStatus(apiOf(running))).waiting >= 2 * dead * 60);
     assert.equal(await running.stop(), 0);
   });

@@ -75,7 +75,7 @@ function monoS(): number {
 describe('a hub that is ended', { concurrency: true }, () => {
   for (const how of ['SIGTERM', 'SIGKILL'] as const) {
     it(`by ${how} during a delivery sends it again at its next start: the same deliveryId, the same bytes, no attempt lost`, async (t) => {
-      const { receiver, hub, id } = await scene(t, { schedule_s: [0, 600] });
+      const { receiver, hub, id } = await scene(t, { schedule_s: [0, 600], timeout_ms: 60_000 });
       await receiver.script([{ fault: 'hang' }]);
       await expect(200, sendBundle(apiOf(hub), items('d', 300, 1)));
       await receiver.received(1, '/all');
@@ -94,7 +94,8 @@ describe('a hub that is ended', { concurrency: true }, () => {
     });
 
     it(`by ${how} three times in a delay makes the next attempt when the delay has passed, neither before nor a delay later`, async (t) => {
-      const delayS = 6;
+      // Longer than three starts and the look at the first attempt on a busy machine.
+      const delayS = 15;
       const { receiver, hub, id } = await scene(t, { schedule_s: [0, delayS] });
       // What counts is the end of the attempt, a second after the request.
       await receiver.script([{ status: 500, delayS: 1 }]);
@@ -150,7 +151,8 @@ function stored(hub: Hub, id: string): number {
 describe('a wall clock that jumps by years', { concurrency: true, skip: withoutLibrary }, () => {
   it('moves no retry: each comes when its delay has passed, across restarts too', async (t) => {
     const { env, jump } = clock();
-    const delayS = 2;
+    // Longer than a stop on a busy machine: no attempt is in flight then, which would come once more.
+    const delayS = 5;
     const { receiver, hub, id } = await scene(t, { schedule_s: [0, ...Array<number>(5).fill(delayS)] }, env);
     await receiver.script([{ status: 500, times: 5 }]);
     await create(apiOf(hub), 'd', 'key', { n: 1 });

@@ -8,6 +8,7 @@ import type { LogRun, ReadRequest } from '../../src/line/log/log-api.ts';
 import { openSerialLog, type SerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { createLogger, type Logger, silentLogger } from '../../src/shared/base/logger.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 
 export const MiB = 1024 * 1024;
 
@@ -39,6 +40,10 @@ export async function openOwned(
 ): Promise<SerialLog> {
   const log = await openSerialLog(optionsFor(dir, changes));
   t.after(() => log.close());
+  await until(
+    'the log is open, or has failed to',
+    async () => (await log.status()).error !== 'the log is being opened',
+  );
   return log;
 }
 
