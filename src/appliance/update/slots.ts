@@ -16,14 +16,6 @@ export interface SlotState {
   readonly failed: Slot | undefined;
 }
 
-/** What a start does before anything of the slot's root is touched. */
-export interface SlotStart {
-  readonly go: 'on' | 'reboot';
-  /** To be written before that; undefined: the file stays as it is. */
-  readonly write: SlotState | undefined;
-  readonly isTrial: boolean;
-}
-
 export const slotFileBytes = 64;
 /** One start may meet a pulled plug that is not the new slot's fault, and the next one too. */
 const triesOfTrial = 3;
@@ -44,13 +36,6 @@ export function parseSlots(text: string): SlotState | undefined {
 export function renderSlots({ good, trying, left, failed }: SlotState): string {
   const text = `# lineside slot good=${good} try=${trying ?? '-'} left=${left}\nos_prefix=${trying ?? good}/\n`;
   return `${`${text}${failed === undefined ? '' : `#failed=${failed}`}`.padEnd(slotFileBytes - 1)}\n`;
-}
-
-/** `own`: the slot whose kernel runs. Nothing is written for a file that cannot be read: the firmware's choice stands. */
-export function startOf(own: Slot, state: SlotState | undefined): SlotStart {
-  if (state?.trying !== own) return { go: 'on', write: undefined, isTrial: false };
-  if (state.left === 0) return { go: 'reboot', write: { ...settled(state.good), failed: own }, isTrial: true };
-  return { go: 'on', write: { ...state, left: state.left - 1 }, isTrial: true };
 }
 
 export function settled(good: Slot): SlotState {
