@@ -1,4 +1,4 @@
-/** What the checks look at: this machine, and the configuration of the service on it. */
+/** What the checks inspect: this machine, and the configuration of the service on it. */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
@@ -65,11 +65,11 @@ export type ConfiguredContext = CheckContext & { readonly config: Config };
 export interface Check extends CheckName {
   /** The usual one unless it has several steps. */
   readonly limitMs?: number;
-  readonly run: (context: CheckContext) => Promise<readonly Finding[]>;
+  readonly run: (context: CheckContext) => Promise<Iterable<Finding>>;
 }
 
 /** Without a configuration such a check has no finding: the check of the configuration says why. */
-export function configured(run: (context: ConfiguredContext) => Promise<readonly Finding[]>): Check['run'] {
+export function configured(run: (context: ConfiguredContext) => Promise<Iterable<Finding>>): Check['run'] {
   return async (context) => (context.config === undefined ? [] : run({ ...context, config: context.config }));
 }
 

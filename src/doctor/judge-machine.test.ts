@@ -1,4 +1,4 @@
-/** What the checks of the machine say of what they were told: the good state, and every bad one. */
+/** The findings of the checks of the machine: of the good state, and of every bad one. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import type { HostFacts } from '../shared/host/host-facts.ts';
@@ -14,7 +14,7 @@ judged('the clock', judgeClock, clock, [
   ['a year far ahead', { nowMs: Date.UTC(2150, 0, 1) }, 'failed', /2150/],
   ['one not set since an hour', { state: 'unsynced' }, 'warning', /time server/],
   ['one not set a minute after the boot', { state: 'unsynced', uptimeS: 60 }, 'ok', /60 s/],
-  ['one that nobody knows of', { state: 'unknown' }, 'ok', /no time sync/],
+  ['one that no time sync confirms', { state: 'unknown' }, 'ok', /no time sync/],
 ]);
 
 const gib = 1024 ** 3;

@@ -1,4 +1,4 @@
-/** What the checks of the network, the broker and the journal say of what they were told: the good state, and every bad one. */
+/** The findings of the checks of the network, the broker and the journal: of the good state, and of every bad one. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { brokerPeer, judgeLogin } from './checks/broker.ts';
@@ -14,8 +14,8 @@ const resolved = { kind: 'address', addresses: ['192.0.2.1'] } as const;
 const hosts = (found: Resolved) => [{ ...broker, resolved: found }];
 judged('the network', judgeNetwork, { hasRoute: true, hosts: hosts(resolved) }, [
   ['a name that resolves', {}, 'ok', /b\.example is 192\.0\.2\.1/],
-  ['nobody to call', { hosts: [] }, 'ok', /way out/],
-  ['no route and nobody to call', { hasRoute: false, hosts: [] }, 'ok', /none is needed/],
+  ['no host to call', { hosts: [] }, 'ok', /way out/],
+  ['no route and no host to call', { hasRoute: false, hosts: [] }, 'ok', /none is needed/],
   ['no route', { hasRoute: false }, 'warning', /no default route/],
   ['no such name', { hosts: hosts({ kind: 'failed', code: 'ENOTFOUND' }) }, 'failed', /DNS: b\.example.*no such name/],
   ['no DNS server', { hosts: hosts({ kind: 'failed', code: 'EAI_AGAIN' }) }, 'failed', /no DNS server answers/],
@@ -31,8 +31,9 @@ it('reads lists of hosts', () => {
 });
 
 const [fromMs, toMs] = [Date.UTC(2026, 0, 1), Date.UTC(2027, 11, 1)];
-const tls = (fault: string, atMs = nowMs) =>
-  judgeTls(brokerPeer, 'b:1', 'b', { kind: 'done', fault, fromMs, toMs, names: 'DNS:c' }, atMs);
+const tls = (fault: string, atMs = nowMs) => [
+  judgeTls(brokerPeer, 'b:1', 'b', { kind: 'done', fault, fromMs, toMs, names: 'DNS:c' }, atMs),
+];
 const known = { createTopics: true, securityProtocol: 'sasl_ssl' } as const;
 const topic = { name: 't', partitions: 3, lacks: [] };
 const login = (
@@ -46,7 +47,7 @@ table('the broker', [
     'failed',
     /nothing listens there.*kafka\.bootstrap/,
   ],
-  ['nobody at the address', () => [judgeConnect(broker, 'ETIMEDOUT')], 'failed', /timed out/],
+  ['an address without a host', () => [judgeConnect(broker, 'ETIMEDOUT')], 'failed', /timed out/],
   ['no route', () => [judgeConnect(broker, 'ENETUNREACH')], 'failed', /no route/],
   ['a name that does not resolve', () => [judgeConnect(broker, 'ENOTFOUND')], 'skipped', /See network/],
   ['a certificate that is trusted', () => tls(''), 'ok', /valid until 2027-12-01/],
@@ -62,11 +63,11 @@ table('the broker', [
   ],
   [
     'no TLS',
-    () => judgeTls(brokerPeer, 'b:1', 'b', { kind: 'failed', code: 'EPROTO' }, 0),
+    () => [judgeTls(brokerPeer, 'b:1', 'b', { kind: 'failed', code: 'EPROTO' }, 0)],
     'failed',
     /does not speak TLS/,
   ],
-  ['silence', () => judgeTls(brokerPeer, 'b:1', 'b', { kind: 'late' }, 0), 'failed', /does not answer TLS/],
+  ['silence', () => [judgeTls(brokerPeer, 'b:1', 'b', { kind: 'late' }, 0)], 'failed', /does not answer TLS/],
   ['a login', () => login([], [topic]), 'ok', /login accepted[\s\S]*topic t: 3 partitions/],
   [
     'a wrong password',

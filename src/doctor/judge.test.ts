@@ -1,7 +1,7 @@
-/** What the checks of the service and its ports say of what they were told: the good state, and every bad one. */
+/** The findings of the checks of the service and its ports: of the good state, and of every bad one. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { checkLines, ok, oneLine, summaryLine } from './check.ts';
+import { checkLines, oneLine, orFine, summaryLine } from './check.ts';
 import type { Tokens } from './check-context.ts';
 import { judgeConfiguration, judgeTokens, shownFault } from './checks/configuration.ts';
 import { judgeRights, type RightsFact } from './checks/permissions.ts';
@@ -39,7 +39,7 @@ const tokens = { kind: 'read', what: '', tokens: [token, token] } as const;
 const judgeAll = (given: Tokens & { isExposed: boolean }) => judgeTokens(given, given.isExposed);
 judged('the tokens', judgeAll, { ...tokens, isExposed: true }, [
   ['two tokens', {}, 'ok', /2 stored \(2 viewer, 2 admin\)/],
-  ['none on a box that nobody reaches', { tokens: [], isExposed: false }, 'ok', /no token/],
+  ['none on a box that no client reaches', { tokens: [], isExposed: false }, 'ok', /no token/],
   ['none on the network', { tokens: [] }, 'warning', /token add/],
   ['a damaged file', { kind: 'damaged', what: 'it is no JSON' }, 'failed', /no JSON/],
   ['a directory', { kind: 'odd', what: 'a directory' }, 'failed', /a directory/],
@@ -63,7 +63,7 @@ judged('the service', judgeService, service, [
     'failed',
     /lineside-hub\.service does not run.*systemctl status/,
   ],
-  ['nobody on the socket', { line: { kind: 'refused' } }, 'failed', /the line does not run/],
+  ['a socket without a process', { line: { kind: 'refused' } }, 'failed', /the line does not run/],
   ['a line that is silent', { line: { kind: 'late' } }, 'failed', /does not answer within/],
   ['a hub that fails', { hub: { kind: 'failed', detail: 'status 500' } }, 'failed', /500/],
   ['a lost port', { line: { ...answered, detail: 'unplugged' } }, 'warning', /unplugged/],
@@ -72,14 +72,12 @@ judged('the service', judgeService, service, [
   ['an installed one that is newer', { version: '1.1' }, 'warning', /installed 1\.1/],
 ]);
 
-const nobody = { holders: [], unseen: 0 };
+const noHolders = { holders: [], unseen: 0 };
 const cat = { pid: 77, name: 'cat', isLineside: false, uid: 0 };
 const port: PortFacts = {
   name: '/dev/ttyUSB0',
-  device: '/dev/ttyUSB0',
-  description: '',
   isWanted: true,
-  holders: nobody,
+  holders: noHolders,
   openable: true,
 };
 const uart: UartFacts = { ports: [port], wanted: port.name, wantedIs: 'listed', simulate: false };
@@ -145,9 +143,8 @@ const right: RightsFact = {
   rule: 'secret',
   user,
 };
-const orFine = (fact: RightsFact) =>
-  judgeRights(fact).concat(judgeRights(fact).length > 0 ? [] : ok('nothing is wrong'));
-judged('the permissions', orFine, right, [
+const judgePermissions = (fact: RightsFact) => orFine(judgeRights(fact), 'nothing is wrong');
+judged('the permissions', judgePermissions, right, [
   ['a secret of the group', {}, 'ok', /^/],
   ['a secret that all may read', { mode: 0o644 }, 'warning', /0644.*chmod o-rwx/],
   ['a secret that all may write', { mode: 0o666 }, 'failed', /changed by everybody/],
@@ -156,7 +153,7 @@ judged('the permissions', orFine, right, [
   ['a missing file', { is: 'missing' }, 'failed', /missing/],
   ['a file that cannot be seen', { is: 'unseen' }, 'skipped', /root/],
   ['a FIFO', { is: 'odd', kind: 'a FIFO' }, 'failed', /a FIFO/],
-  ['a directory of somebody else', { rule: 'directory', mode: 0o755 }, 'failed', /write in/],
+  ['a directory of another user', { rule: 'directory', mode: 0o755 }, 'failed', /write in/],
   ['a port of another group', { rule: 'port', gid: 5, mode: 0o660 }, 'failed', /dialout/],
   ['a port of dialout', { rule: 'port', gid: 20, mode: 0o660 }, 'ok', /^/],
 ]);

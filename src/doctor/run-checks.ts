@@ -40,7 +40,7 @@ export const checks: readonly Check[] = [
 
 export const titleWidth = Math.max(...checks.map(({ title }) => title.length)) + 2;
 
-/** Whatever a check said, no secret leaves it. */
+/** Whatever a check reports, no secret leaves it. */
 const redactor = new Redactor();
 
 /** `onChecked` is called for each check in order, as soon as those before it are known. */
@@ -61,9 +61,9 @@ export async function runChecks(
 
 async function runCheck(context: CheckContext, { name, title, limitMs = usualLimitMs, run }: Check): Promise<Checked> {
   const started = context.clock.monoMs();
-  let findings: readonly Finding[];
+  let findings: Finding[];
   try {
-    findings = await within(context.clock, limitMs, run(context), [late(limitMs)]);
+    findings = [...(await within(context.clock, limitMs, run(context), [late(limitMs)]))];
   } catch (error) {
     const why = systemCode(error) || messageOf(error).split('\n')[0];
     findings = [failed(`this could not be checked: ${why ?? ''}`, 'Keep a support bundle and report it.')];

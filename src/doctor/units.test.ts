@@ -36,8 +36,8 @@ async function box(t: TestContext, config = ''): Promise<{ root: string; context
   return { root, context: { ...context, isUnits: true } };
 }
 
-function said(findings: readonly Finding[]): string {
-  return findings.map(({ state, found }) => `${state}: ${found}`).join('\n');
+function said(findings: Iterable<Finding>): string {
+  return [...findings].map(({ state, found }) => `${state}: ${found}`).join('\n');
 }
 
 it('nobody connects to the sockets of a unit that does not run: systemd would start it', async (t) => {

@@ -5,16 +5,14 @@ import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node
 import { join } from 'node:path';
 import { knownVariables } from '../../shared/config/config.ts';
 import { describeConfig } from '../../shared/config/load.ts';
-import type { Checked } from '../check.ts';
-import { checkLines, summaryLine } from '../check.ts';
+import { type Checked, checkLines, summaryLine } from '../check.ts';
 import { type CheckContext, portsOf, usualConfigFile } from '../check-context.ts';
 import { databaseFacts } from '../checks/disk.ts';
 import { machineFacts } from '../checks/machine.ts';
 import { ask, lineStatus, serviceFacts, socketOf } from '../checks/service.ts';
 import { isSecretName, REMOVED, shownFile } from '../redactor.ts';
 import { runChecks, titleWidth } from '../run-checks.ts';
-import { isThere, namesIn, textOf } from '../safe-files.ts';
-import { runTool } from '../tool.ts';
+import { isThere, namesIn, runTool, textOf } from '../safe-files.ts';
 
 export interface Part {
   readonly name: string;

@@ -7,7 +7,7 @@ import type { Config } from '../../shared/config/config.ts';
 import { type Finding, failed, ok, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured, readNamedFile } from '../check-context.ts';
 import { calledHosts } from './network.ts';
-import { authoritiesOf, type Peer, reach, speaksTls } from './tls-peer.ts';
+import { authoritiesOf, isReached, type Peer, reach, speaksTls } from './tls-peer.ts';
 
 /** A handshake, a login, the metadata of three topics, on a slow line. */
 const loginLimitMs = 12_000;
@@ -40,11 +40,9 @@ async function checkBroker(context: ConfiguredContext): Promise<Finding[]> {
   const authorities = isTls ? await authoritiesOf(brokerPeer, config.kafka.caFile) : undefined;
   if (authorities !== undefined && !Buffer.isBuffer(authorities)) return [authorities];
   const hosts = calledHosts(context).filter(({ key }) => key === 'kafka.bootstrap');
-  const reached = await Promise.all(hosts.map((host) => reach(context, brokerPeer, host, authorities)));
-  const findings = reached.flat();
+  const findings = await Promise.all(hosts.map((host) => reach(context, brokerPeer, host, authorities)));
   // With one broker of several the hub gets along.
-  const isReached = reached.some((one) => one.every(({ state }) => state === 'ok' || state === 'warning'));
-  if (!isReached) return findings;
+  if (!findings.some(isReached)) return findings;
   const softened = findings.map((one) => (one.state === 'failed' ? { ...one, state: 'warning' as const } : one));
   const answers = await login(context, config);
   const isShut = !isTls && answers.some(({ state, found }) => state === 'failed' && isHangUp.test(found));
@@ -112,57 +110,57 @@ async function settled(clock: Clock, state: () => BrokerState, said: readonly st
   return state();
 }
 
-const telling = [/user name or password/, /SCRAM|mechanism/, /certificate/, /ACL/, /TLS/, /./];
+const checkKeys = 'Check kafka.bootstrap, kafka.security_protocol and kafka.ca_file.';
+const topicRights = 'Let who runs the broker give this user the rights (write, describe) on the topics.';
+/** What librdkafka may report, the most telling first, and what to do about it. */
+const reasons: readonly (readonly [RegExp, todo: string])[] = [
+  [/user name or password/, 'Check kafka.username and the file of kafka.password_file with who runs the broker.'],
+  [/SCRAM|mechanism/, checkKeys],
+  [/certificate/, checkKeys],
+  [/ACL/, topicRights],
+  [/TLS/, checkKeys],
+  [/./, checkKeys],
+];
 
 export function judgeLogin(
-  state: Pick<BrokerState, 'connected' | 'topics'>,
+  { connected, topics }: Pick<BrokerState, 'connected' | 'topics'>,
   said: readonly string[],
-  kafka: Pick<Config['kafka'], 'createTopics' | 'securityProtocol'>,
+  { createTopics, securityProtocol }: Pick<Config['kafka'], 'createTopics' | 'securityProtocol'>,
 ): Finding[] {
-  if (!state.connected) {
-    const reason = telling.map((pattern) => said.find((one) => pattern.test(one))).find((one) => one !== undefined);
-    if (reason === undefined)
-      return [
-        failed(
-          'the broker does not answer a Kafka client',
-          'Is it a broker? Check kafka.bootstrap and kafka.security_protocol.',
-        ),
-      ];
-    // The handshake went well before.
-    if (kafka.securityProtocol === 'ssl' && isHangUp.test(reason))
-      return [
-        failed(
-          'the broker speaks TLS and hangs up at the first word: it seems to want a login',
-          'Set kafka.security_protocol to "sasl_ssl", with kafka.username and kafka.password_file.',
-        ),
-      ];
-    return [failed(reason, todoOf(reason))];
+  if (connected) {
+    const how = securityProtocol.startsWith('sasl_') ? 'login accepted' : 'the broker answers';
+    return [ok(how), ...topics.map((topic) => judgeTopic(topic, createTopics))];
   }
-  const how = kafka.securityProtocol.startsWith('sasl_') ? 'login accepted' : 'the broker answers';
-  return [ok(how), ...state.topics.map((topic) => judgeTopic(topic, kafka.createTopics))];
-}
-
-function todoOf(reason: string): string {
-  if (/user name or password/.test(reason))
-    return 'Check kafka.username and the file of kafka.password_file with who runs the broker.';
-  if (/ACL/.test(reason)) return 'Let who runs the broker give this user the rights (write, describe) on the topics.';
-  return 'Check kafka.bootstrap, kafka.security_protocol and kafka.ca_file.';
+  for (const [pattern, todo] of reasons) {
+    const reason = said.find((one) => pattern.test(one));
+    if (reason === undefined) continue;
+    // The handshake went well before.
+    if (securityProtocol !== 'ssl' || !isHangUp.test(reason)) return [failed(reason, todo)];
+    return [
+      failed(
+        'the broker speaks TLS and hangs up at the first word: it seems to want a login',
+        'Set kafka.security_protocol to "sasl_ssl", with kafka.username and kafka.password_file.',
+      ),
+    ];
+  }
+  return [
+    failed(
+      'the broker does not answer a Kafka client',
+      'Is it a broker? Check kafka.bootstrap and kafka.security_protocol.',
+    ),
+  ];
 }
 
 function judgeTopic({ name, partitions, lacks }: BrokerState['topics'][number], creates: boolean): Finding {
   const all = lacks.join('; ');
   if (/may not|authorization|ACL/.test(all))
-    return failed(
-      `topic ${name}: this user is not authorised to see it`,
-      'Let who runs the broker give this user the rights (write, describe).',
-    );
-  if (partitions === 0 && /does not exist/.test(all))
+    return failed(`topic ${name}: this user is not authorised to see it`, topicRights);
+  if (partitions === 0 && /does not exist/.test(all)) {
+    const found = `topic ${name} is missing`;
     return creates
-      ? warning(
-          `topic ${name} is missing`,
-          'The service creates it when it connects, if this user may (kafka.create_topics).',
-        )
-      : failed(`topic ${name} is missing`, 'Create it, or set kafka.create_topics.');
+      ? warning(found, 'The service creates it when it connects, if this user may (kafka.create_topics).')
+      : failed(found, 'Create it, or set kafka.create_topics.');
+  }
   return lacks.length === 0
     ? ok(`topic ${name}: ${partitions} partitions`)
     : warning(`topic ${name}: ${all}`, 'Tell who runs the broker.');

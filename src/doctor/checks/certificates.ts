@@ -2,7 +2,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
 import type { Config } from '../../shared/config/config.ts';
-import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, ok, orFine, skipped, warning } from '../check.ts';
 import {
   type Check,
   type CheckContext,
@@ -28,72 +28,68 @@ interface OwnCertificate {
 }
 
 function judgeOwn({ cert, key, nowMs, names, addresses }: OwnCertificate): Finding[] {
-  const what = 'the certificate of tls.cert_file';
-  const again = 'Make a new one ("lineside identity renew" makes the box\'s own), then systemctl restart lineside.';
-  const findings = judgeDates(what, cert, nowMs, again);
-  if (key !== undefined && !cert.checkPrivateKey(key))
-    findings.push(
-      failed(
-        'tls.key_file holds the key of another certificate',
-        'Name the key and the certificate that belong together.',
-      ),
-    );
   const uncovered = [
     ...names.filter((name) => cert.checkHost(name) === undefined),
     ...addresses.filter((address) => cert.checkIP(address) === undefined),
   ];
-  const all = names.length + addresses.length;
-  if (all > 0 && uncovered.length === all)
-    findings.push(
-      warning(
-        `${what} is for no name and no address of this machine (${uncovered.slice(0, 4).join(', ')})`,
-        `${again} Clients otherwise need --server-name or --fingerprint.`,
-      ),
-    );
-  if (findings.length > 0) return findings;
-  const rest = uncovered.length === 0 ? '' : `; not for ${uncovered.slice(0, 4).join(', ')}`;
-  return [ok(`${what} is valid until ${dayOf(cert.validToDate)}${key === undefined ? '' : ', its key fits'}${rest}`)];
+  const shown = uncovered.slice(0, 4).join(', ');
+  const isForNone = uncovered.length > 0 && uncovered.length === names.length + addresses.length;
+  const fits = key === undefined ? '' : ', its key fits';
+  return orFine(
+    ownFaults(cert, key, nowMs, isForNone ? shown : ''),
+    `${ownName} is valid until ${dayOf(cert.validToDate)}${fits}${shown === '' ? '' : `; not for ${shown}`}`,
+  );
 }
 
-function judgeDates(what: string, cert: X509Certificate, nowMs: number, again: string): Finding[] {
+const ownName = 'the certificate of tls.cert_file';
+const renewOwn = 'Make a new one ("lineside identity renew" makes the box\'s own), then systemctl restart lineside.';
+
+/** `forNone`: names of this machine if it is for none of them; ''. */
+function* ownFaults(cert: X509Certificate, key: KeyObject | undefined, nowMs: number, forNone: string): Findings {
+  yield* judgeDates(ownName, cert, nowMs, renewOwn);
+  if (key !== undefined && !cert.checkPrivateKey(key))
+    yield failed(
+      'tls.key_file holds the key of another certificate',
+      'Name the key and the certificate that belong together.',
+    );
+  if (forNone !== '')
+    yield warning(
+      `${ownName} is for no name and no address of this machine (${forNone})`,
+      `${renewOwn} Clients otherwise need --server-name or --fingerprint.`,
+    );
+}
+
+function* judgeDates(what: string, cert: X509Certificate, nowMs: number, again: string): Findings {
   const [from, to] = [cert.validFromDate, cert.validToDate];
-  if (nowMs < from.getTime())
-    return [
-      failed(
-        `${what} is not valid before ${dayOf(from)}`,
-        "Mostly this machine's clock is wrong: see the check of the clock.",
-      ),
-    ];
-  if (nowMs > to.getTime()) return [failed(`${what} has expired on ${dayOf(to)}`, again)];
   const days = Math.floor((to.getTime() - nowMs) / dayMs);
-  return days < soonDays ? [warning(`${what} ends in ${days} days, on ${dayOf(to)}`, again)] : [];
+  if (nowMs < from.getTime())
+    yield failed(
+      `${what} is not valid before ${dayOf(from)}`,
+      "Mostly this machine's clock is wrong: see the check of the clock.",
+    );
+  else if (nowMs > to.getTime()) yield failed(`${what} has expired on ${dayOf(to)}`, again);
+  else if (days < soonDays) yield warning(`${what} ends in ${days} days, on ${dayOf(to)}`, again);
 }
 
 function dayOf(date: Date): string {
   return date.toISOString().slice(0, 10);
 }
 
-/** Authorities: those that have expired, or are none. `all`: how many certificates the file has. */
-function judgeAuthorities(key: string, certs: readonly X509Certificate[], nowMs: number): Finding[] {
+/** The file that `key` names, with the certificates in it. */
+function judgeAuthorities(key: string, certs: readonly X509Certificate[], nowMs: number): Finding {
   const what = `the file of ${key}`;
-  if (certs.length === 0) return [failed(`${what} holds no certificate`, 'Put PEM certificates of authorities there.')];
-  const dead = certs.filter((cert) => nowMs > cert.validToDate.getTime());
-  const early = certs.filter((cert) => nowMs < cert.validFromDate.getTime());
-  if (dead.length === certs.length)
-    return [failed(`${what} holds expired certificates alone`, "Get the authority's new certificate.")];
-  if (early.length === certs.length)
-    return [failed(`${what} holds certificates that are not valid yet`, "Mostly this machine's clock is wrong.")];
+  const renew = "Get the authority's new certificate.";
+  if (certs.length === 0) return failed(`${what} holds no certificate`, 'Put PEM certificates of authorities there.');
+  const alive = certs.filter((cert) => nowMs <= cert.validToDate.getTime());
+  if (alive.length === 0) return failed(`${what} holds expired certificates alone`, renew);
+  if (certs.every((cert) => nowMs < cert.validFromDate.getTime()))
+    return failed(`${what} holds certificates that are not valid yet`, "Mostly this machine's clock is wrong.");
   if (!certs.some((cert) => cert.ca))
-    return [warning(`${what} holds no certificate of an authority`, 'A server certificate trusts nothing but itself.')];
-  const soon = certs.filter((cert) => cert.validToDate.getTime() - nowMs < soonDays * dayMs && !dead.includes(cert));
-  if (soon.length > 0)
-    return [
-      warning(
-        `${what}: ${soon.length} of ${certs.length} certificates end within ${soonDays} days`,
-        "Get the authority's new certificate.",
-      ),
-    ];
-  return [ok(`${what}: ${certs.length} ${certs.length === 1 ? 'authority' : 'authorities'}`)];
+    return warning(`${what} holds no certificate of an authority`, 'A server certificate trusts nothing but itself.');
+  const soon = alive.filter((cert) => cert.validToDate.getTime() - nowMs < soonDays * dayMs);
+  return soon.length > 0
+    ? warning(`${what}: ${soon.length} of ${certs.length} certificates end within ${soonDays} days`, renew)
+    : ok(`${what}: ${certs.length} ${certs.length === 1 ? 'authority' : 'authorities'}`);
 }
 
 /** undefined: one of them is none. */
@@ -115,20 +111,21 @@ export const certificatesCheck: Check = {
     const findings = certFile === '' ? [] : await ownFindings(context, certFile);
     for (const [key, { value }] of context.configFile.settings) {
       if (!key.endsWith('ca_file') || typeof value !== 'string' || value === '') continue;
-      findings.push(...(await authorityFindings(context, key, value)));
+      findings.push(await authorityFinding(context, key, value));
     }
-    return findings.length > 0
-      ? findings
-      : [skipped('no certificate is configured: the service is not on the network')];
+    if (findings.length === 0)
+      findings.push(skipped('no certificate is configured: the service is not on the network'));
+    return findings;
   }),
 };
 
-async function authorityFindings({ clock }: CheckContext, key: string, file: string): Promise<Finding[]> {
+async function authorityFinding({ clock }: CheckContext, key: string, file: string): Promise<Finding> {
   const read = await readNamedFile(key, file);
-  if (!Buffer.isBuffer(read)) return [read];
+  if (!Buffer.isBuffer(read)) return read;
   const certs = certificatesIn(read.toString('latin1'));
-  if (certs === undefined) return [failed(`the file of ${key} holds a damaged certificate`, 'Put it there again.')];
-  return judgeAuthorities(key, certs, clock.wallMs());
+  return certs === undefined
+    ? failed(`the file of ${key} holds a damaged certificate`, 'Put it there again.')
+    : judgeAuthorities(key, certs, clock.wallMs());
 }
 
 async function ownFindings({ config, clock }: ConfiguredContext, file: string): Promise<Finding[]> {

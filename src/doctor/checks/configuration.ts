@@ -1,6 +1,6 @@
 /** Checks of the configuration and of the files that it names: the file itself, tokens, webhooks' settings. */
 import type { Fault } from '../../shared/config/values.ts';
-import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import { type Finding, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import {
   type Check,
   type ConfigFile,
@@ -23,29 +23,27 @@ export const configurationCheck: Check = {
 };
 
 export function judgeConfiguration({ file, kind, trouble, faults, settings }: ConfigFile): Finding[] {
-  const name = shownName(file, kind);
-  if (kind === 'denied')
-    return [skipped(`${name} cannot be read by this user`, 'Run it as root, or as a member of group lineside.')];
-  if (kind === 'missing' || kind === 'odd')
-    return [failed(`${name}: ${redactor.text(trouble)}`, 'Name the configuration by --config FILE.')];
-  if (kind === 'unparsable')
-    return [
-      failed(
-        `${name} is no TOML: ${redactor.text(trouble)}`,
-        'Correct it; "lineside config check" says when it is sound.',
-      ),
-    ];
+  // A word that names no file may be anything that was typed in its place.
+  const name = kind === 'missing' ? 'the named configuration file' : redactor.text(file);
+  const why = redactor.text(trouble);
   const set = [...settings.values()].filter(({ source }) => source !== 'default').length;
-  if (faults.length === 0)
-    return [ok(kind === 'defaults' ? `no ${name}: defaults and environment` : `${name}: ${set} keys set, no fault`)];
-  return faults
-    .slice(0, faultsShown)
-    .map((fault) => failed(shownFault(fault), 'Correct this key; "lineside config check" lists every fault.'));
-}
-
-/** A word that is no existing file's name may be anything that was typed in its place. */
-function shownName(file: string, kind: ConfigFile['kind']): string {
-  return kind === 'missing' ? 'the named configuration file' : redactor.text(file);
+  switch (kind) {
+    case 'denied':
+      return [skipped(`${name} cannot be read by this user`, 'Run it as root, or as a member of group lineside.')];
+    case 'missing':
+    case 'odd':
+      return [failed(`${name}: ${why}`, 'Name the configuration by --config FILE.')];
+    case 'unparsable':
+      return [failed(`${name} is no TOML: ${why}`, 'Correct it; "lineside config check" says when it is sound.')];
+    case 'read':
+    case 'defaults':
+      return orFine(
+        faults
+          .slice(0, faultsShown)
+          .map((fault) => failed(shownFault(fault), 'Correct this key; "lineside config check" lists every fault.')),
+        kind === 'defaults' ? `no ${name}: defaults and environment` : `${name}: ${set} keys set, no fault`,
+      );
+  }
 }
 
 /** What was written is not said where it may be a secret: behind a key that names a file, or that is none. */
@@ -66,26 +64,21 @@ export const tokensCheck: Check = {
 };
 
 export function judgeTokens({ kind, what, tokens }: Tokens, isExposed: boolean): Finding[] {
-  const add = 'Add one: lineside token add NAME --role ROLE.';
-  switch (kind) {
-    case 'denied':
-      return [needsRoot('the tokens file')];
-    case 'odd':
-      return [failed(`the tokens file cannot be read: ${what}`, 'Let auth.tokens_file name a plain file.')];
-    case 'damaged':
-      return [
-        failed(
-          `the tokens file is damaged (${what}): no client is let in from the network`,
-          'Restore it from a backup, or remove it and add the tokens again.',
-        ),
-      ];
-    case 'missing':
-    case 'read': {
-      // No colon behind "tokens": what follows one is taken out of every finding.
-      const said = tokens.length === 0 ? 'no token stored' : `${tokens.length} stored (${byRole(tokens)})`;
-      return [tokens.length === 0 && isExposed ? warning(`${said}, and the service is on the network`, add) : ok(said)];
-    }
-  }
+  if (kind === 'denied') return [needsRoot('the tokens file')];
+  if (kind === 'odd')
+    return [failed(`the tokens file cannot be read: ${what}`, 'Let auth.tokens_file name a plain file.')];
+  if (kind === 'damaged')
+    return [
+      failed(
+        `the tokens file is damaged (${what}): no client is let in from the network`,
+        'Restore it from a backup, or remove it and add the tokens again.',
+      ),
+    ];
+  // No colon behind "tokens": what follows one is taken out of every finding.
+  if (tokens.length > 0) return [ok(`${tokens.length} stored (${byRole(tokens)})`)];
+  return isExposed
+    ? [warning('no token stored, and the service is on the network', 'Add one: lineside token add NAME --role ROLE.')]
+    : [ok('no token stored')];
 }
 
 function byRole(tokens: Tokens['tokens']): string {
@@ -101,23 +94,20 @@ export const webhooksCheck: Check = { name: 'webhooks', title: 'webhooks', run: 
 
 async function checkWebhooks({ config }: ConfiguredContext): Promise<Finding[]> {
   const { allowCidrs, allowPorts, caFile } = config.webhooks;
-  const findings: Finding[] = [];
-  for (const range of allowCidrs) {
+  const wide = allowCidrs.filter((range) => {
     const prefix = Number(range.split('/')[1] ?? 128);
-    if (prefix >= (range.includes(':') ? widestPrefix.v6 : widestPrefix.v4)) continue;
-    findings.push(
-      warning(
-        `webhooks.allow_cidrs has ${range}: subscribers nearly anywhere inside may be called`,
-        "Name the site's own networks, such as 192.168.7.0/24.",
-      ),
-    );
-  }
+    return prefix < (range.includes(':') ? widestPrefix.v6 : widestPrefix.v4);
+  });
+  const findings = wide.map((range) =>
+    warning(
+      `webhooks.allow_cidrs has ${range}: subscribers nearly anywhere inside may be called`,
+      "Name the site's own networks, such as 192.168.7.0/24.",
+    ),
+  );
   if (allowPorts.includes(80))
     findings.push(warning('webhooks.allow_ports has 80', 'Webhooks are https; port 80 is not needed.'));
-  if (caFile !== '') {
-    const read = await readNamedFile('webhooks.ca_file', caFile);
-    if (!Buffer.isBuffer(read)) findings.push(read);
-  }
+  const read = caFile === '' ? undefined : await readNamedFile('webhooks.ca_file', caFile);
+  if (read !== undefined && !Buffer.isBuffer(read)) findings.push(read);
   const open = allowCidrs.length === 0 ? 'public addresses alone' : `public addresses and ${allowCidrs.join(', ')}`;
-  return findings.length > 0 ? findings : [ok(`${open}, ports ${allowPorts.join(', ') || 'none'}`)];
+  return orFine(findings, `${open}, ports ${allowPorts.join(', ') || 'none'}`);
 }

@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { holdersOf } from '../../shared/base/processes.ts';
 import { closeQuietly, openReadOnly } from '../../shared/storage/open.ts';
-import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
@@ -17,7 +17,7 @@ export interface DiskFacts {
   readonly dir: string;
   readonly freeBytes: number;
   readonly totalBytes: number;
-  /** 0 where the file system has no such limit. */
+  /** 0 if the file system has no such limit. */
   readonly inodes: number;
   readonly freeInodes: number;
   readonly isReadOnly: boolean;
@@ -34,7 +34,7 @@ export interface DiskFacts {
 const fewInodes = 100;
 
 export function judgeDisk(facts: DiskFacts): Finding[] {
-  const { dir, freeBytes, totalBytes, inodes, freeInodes, isReadOnly, write } = facts;
+  const { dir, freeBytes, totalBytes, isReadOnly } = facts;
   if (isReadOnly)
     return [
       failed(
@@ -42,46 +42,33 @@ export function judgeDisk(facts: DiskFacts): Finding[] {
         'After an error of the card Linux does that automatically: see the kernel log, make a backup, replace the card.',
       ),
     ];
-  const findings: Finding[] = [];
-  const { usedBytes, budgetBytes, minFreeBytes } = facts;
-  if (minFreeBytes > 0 && freeBytes < minFreeBytes)
-    findings.push(
-      failed(
-        `${mib(freeBytes)} are free in ${dir}, less than outbox.min_free_bytes (${mib(minFreeBytes)}): changes are refused`,
-        'Lower log.max_bytes, remove what else is on the disk, or take a larger card.',
-      ),
-    );
-  else if (freeBytes + usedBytes < budgetBytes)
-    findings.push(
-      warning(
-        `${mib(freeBytes)} are free in ${dir}, and what is kept there may still grow by ${mib(budgetBytes - usedBytes)}`,
-        'Lower log.max_bytes or outbox.max_bytes so that both fit, or take a larger card.',
-      ),
-    );
-  if (inodes > 0 && freeInodes < fewInodes)
-    findings.push(failed(`${dir} has ${freeInodes} inodes left`, 'Remove small files: something has made very many.'));
-  findings.push(...judgeWrite(dir, write));
-  return findings.length > 0
-    ? findings
-    : [ok(`${mib(freeBytes)} of ${mib(totalBytes)} free in ${dir}, a file was written and synced`)];
+  const fine = `${mib(freeBytes)} of ${mib(totalBytes)} free in ${dir}, a file was written and synced`;
+  return orFine(diskFindings(facts), fine);
 }
 
-function judgeWrite(dir: string, write: string): Finding[] {
-  switch (write) {
-    case 'done':
-      return [];
-    case 'denied':
-      return [needsRoot(`whether ${dir} takes a file`)];
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return [failed(`${dir} is full`, 'Make room: the line continues, but its data is not stored.')];
-    case 'EROFS':
-      return [failed(`${dir} is read-only`, 'See the kernel log; replace the card.')];
-    default:
-      return [
-        failed(`a file in ${dir} could not be written and synced (${write})`, 'See the kernel log; replace the card.'),
-      ];
-  }
+function* diskFindings(facts: DiskFacts): Findings {
+  const { dir, freeBytes, inodes, freeInodes, usedBytes, budgetBytes, minFreeBytes, write } = facts;
+  if (minFreeBytes > 0 && freeBytes < minFreeBytes)
+    yield failed(
+      `${mib(freeBytes)} are free in ${dir}, less than outbox.min_free_bytes (${mib(minFreeBytes)}): changes are refused`,
+      'Lower log.max_bytes, remove what else is on the disk, or take a larger card.',
+    );
+  else if (freeBytes + usedBytes < budgetBytes)
+    yield warning(
+      `${mib(freeBytes)} are free in ${dir}, and what is kept there may still grow by ${mib(budgetBytes - usedBytes)}`,
+      'Lower log.max_bytes or outbox.max_bytes so that both fit, or take a larger card.',
+    );
+  if (inodes > 0 && freeInodes < fewInodes)
+    yield failed(`${dir} has ${freeInodes} inodes left`, 'Remove small files: something has made very many.');
+  if (write === 'denied') yield needsRoot(`whether ${dir} takes a file`);
+  else if (write === 'ENOSPC' || write === 'EDQUOT')
+    yield failed(`${dir} is full`, 'Make room: the line continues, but its data is not stored.');
+  else if (write === 'EROFS') yield failed(`${dir} is read-only`, 'See the kernel log; replace the card.');
+  else if (write !== 'done')
+    yield failed(
+      `a file in ${dir} could not be written and synced (${write})`,
+      'See the kernel log; replace the card.',
+    );
 }
 
 export const diskCheck: Check = { name: 'disk', title: 'disk', run: configured(checkDisk) };
@@ -147,7 +134,7 @@ export function isReadOnlyIn(mountinfo: string, dir: string): boolean {
 const O_TMPFILE = constants.O_DIRECTORY | 0o20000000;
 const testBytes = Buffer.alloc(4096, 0x6c);
 
-/** Nothing stays behind, killed or not: the file has no name, where the file system can do that. */
+/** Nothing stays behind, killed or not: the file has no name, if the file system can do that. */
 async function writeTest(dir: string): Promise<string> {
   const canWrite = await access(dir, constants.W_OK).then(
     () => 'yes',
@@ -180,7 +167,7 @@ async function written(path: string, flags: number): Promise<string> {
   }
 }
 
-async function sizeOf(path: string): Promise<number> {
+function sizeOf(path: string): Promise<number> {
   return stat(path).then(
     ({ size }) => size,
     () => 0,
@@ -200,38 +187,30 @@ export interface DatabaseFacts {
 /** The service restarts its write-ahead log below this (log 8 MiB, reference data 64 MiB), unless a reader holds it up. */
 const largeWalBytes = 256 * 1024 * 1024;
 
-export function judgeDatabase({ name, state, detail, bytes, walBytes }: DatabaseFacts): Finding {
-  const aside =
-    'Stop the service, keep a copy of the file, restore a backup; at its start the service sets a damaged log aside.';
-  switch (state) {
-    case 'missing':
-      return skipped(`there is no ${name} yet`);
-    case 'denied':
-      return needsRoot(name);
-    case 'odd':
-      return failed(`${name} is ${detail}`, aside);
-    case 'no database':
-      return failed(`${name} is no SQLite database (${detail})`, aside);
-    case 'damaged':
-      return failed(`${name} cannot be read: ${detail}`, aside);
-    case 'busy':
-      return warning(`${name} is locked by another process`, 'End whatever holds it (a backup, the sqlite3 shell).');
-    case 'left':
-      return ok(`${name}: ${mib(bytes)}; ${mib(walBytes)} of its write-ahead log are taken in at the next start`);
-    case 'sound':
-      return walBytes > largeWalBytes
-        ? warning(
-            `${name}: its write-ahead log has ${mib(walBytes)}`,
-            'A reader holds it up (a backup?); restart the service.',
-          )
-        : ok(`${name}: ${mib(bytes)}, readable, write-ahead log ${mib(walBytes)}`);
-  }
+const damagedTodo =
+  'Stop the service, keep a copy of the file, restore a backup; at its start the service sets a damaged log aside.';
+
+export function* judgeDatabase({ name, state, detail, bytes, walBytes }: DatabaseFacts): Findings {
+  const wal = mib(walBytes);
+  if (state === 'missing') yield skipped(`there is no ${name} yet`);
+  if (state === 'denied') yield needsRoot(name);
+  if (state === 'odd') yield failed(`${name} is ${detail}`, damagedTodo);
+  if (state === 'no database') yield failed(`${name} is no SQLite database (${detail})`, damagedTodo);
+  if (state === 'damaged') yield failed(`${name} cannot be read: ${detail}`, damagedTodo);
+  if (state === 'busy')
+    yield warning(`${name} is locked by another process`, 'End whatever holds it (a backup, the sqlite3 shell).');
+  if (state === 'left')
+    yield ok(`${name}: ${mib(bytes)}; ${wal} of its write-ahead log are taken in at the next start`);
+  if (state !== 'sound') return;
+  yield walBytes > largeWalBytes
+    ? warning(`${name}: its write-ahead log has ${wal}`, 'A reader holds it up (a backup?); restart the service.')
+    : ok(`${name}: ${mib(bytes)}, readable, write-ahead log ${wal}`);
 }
 
 export const databasesCheck: Check = {
   name: 'databases',
   title: 'databases',
-  run: async (context) => (await databaseFacts(context)).map(judgeDatabase),
+  run: async (context) => (await databaseFacts(context)).flatMap((facts) => [...judgeDatabase(facts)]),
 };
 
 export async function databaseFacts(context: CheckContext): Promise<DatabaseFacts[]> {
@@ -281,8 +260,7 @@ async function lookAtDatabase(
   const fault = headerFault(header);
   if (fault !== '') return { ...known, state: 'no database', detail: fault };
   try {
-    const figures = isOpen ? liveFigures(path, queries) : stillFigures(path, queries);
-    return { ...known, state: 'sound', figures };
+    return { ...known, state: 'sound', figures: (isOpen ? liveFigures : stillFigures)(path, queries) };
   } catch (error) {
     const code = systemCode(error);
     if (/BUSY|locked/.test(`${code} ${messageOf(error)}`)) return { ...known, state: 'busy' };

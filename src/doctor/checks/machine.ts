@@ -7,18 +7,14 @@ import { instantOfMs } from '../../shared/base/instant.ts';
 import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { hostRules } from '../../shared/host/host-rules.ts';
 import { deviceOf, power, slot, temperature, wear } from '../../shared/host/sensors.ts';
-import { type Finding, failed, ok, skipped, warning } from '../check.ts';
-import { type Check, type CheckContext } from '../check-context.ts';
+import { type Finding, failed, ok, orFine, skipped, warning } from '../check.ts';
+import type { Check, CheckContext } from '../check-context.ts';
 import { isThere, textOf } from '../safe-files.ts';
 
 /** 2026-01-01, when this was written: no clock that is right says less. */
 const floorMs = 1_767_225_600_000;
 /** 2100-01-01: no box lives so long; a clock that was typed in wrong says so. */
 const ceilingMs = 4_102_444_800_000;
-
-function shownTime(nowMs: number): string {
-  return `${instantOfMs(nowMs).slice(0, 19)}Z`;
-}
 
 export interface ClockFacts {
   readonly nowMs: number;
@@ -32,7 +28,7 @@ export interface ClockFacts {
 const graceS = 600;
 
 export function judgeClock({ nowMs, state, builtMs, uptimeS }: ClockFacts): Finding[] {
-  const shown = shownTime(nowMs);
+  const shown = `${instantOfMs(nowMs).slice(0, 19)}Z`;
   const set = remedyOf('HostClockNotSynced');
   if (nowMs < Math.max(floorMs, builtMs))
     return [
@@ -66,20 +62,18 @@ function remedyOf(alert: string): string {
   return (hostRules.find(({ name }) => name === alert)?.remedy ?? '').replaceAll('`', '"');
 }
 
-/** The checks of clock, disk and slots speak of these. */
+/** The checks of clock, disk and slots report these. */
 const elsewhere = new Set(['HostClockNotSynced', 'HostDiskLow', 'HostPowerLoss', 'HostDataLost', 'HostUpdateFailed']);
 
 export function judgeMachine(facts: HostFacts): Finding[] {
-  const findings = hostRules.flatMap((rule): Finding[] => {
-    if (elsewhere.has(rule.name) || rule.value(facts) <= 0) return [];
-    const say = rule.severity === 'critical' ? failed : warning;
-    return [say(rule.summary(facts), remedyOf(rule.name))];
-  });
-  if (findings.length > 0) return findings;
+  const findings = hostRules
+    .filter((rule) => !elsewhere.has(rule.name) && rule.value(facts) > 0)
+    .map((rule) => (rule.severity === 'critical' ? failed : warning)(rule.summary(facts), remedyOf(rule.name)));
   const { temperatureCelsius: heat, memory, underVoltage } = facts;
   const free = memory.availableBytes === null ? 'unknown' : `${Math.floor(memory.availableBytes / 1_048_576)} MiB`;
   const volts = { yes: 'too low', no: 'good', unknown: 'unknown' }[underVoltage];
-  return [ok(`${heat === null ? 'temperature unknown' : `${heat} °C`}, ${free} of memory available, supply ${volts}`)];
+  const degrees = heat === null ? 'temperature unknown' : `${heat} °C`;
+  return orFine(findings, `${degrees}, ${free} of memory available, supply ${volts}`);
 }
 
 export const machineCheck: Check = {

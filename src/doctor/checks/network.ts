@@ -4,11 +4,11 @@ import { connect, isIP, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Clock } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
-import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, ok, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured, within } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
-/** A resolver asks each server for 5 s, twice; who waits longer than one round has no working DNS. */
+/** A resolver asks each server for 5 s, twice: if one round brings no answer, DNS does not work. */
 const nameLimitMs = 6_000;
 const connectLimitMs = 5_000;
 /** Of brokers; more are a pasted list. */
@@ -51,37 +51,42 @@ export type Resolved =
   | { readonly kind: 'failed'; readonly code: string }
   | { readonly kind: 'late' };
 
-export function judgeNetwork({ hasRoute, hosts }: NetworkFacts): Finding[] {
-  const findings = hosts.flatMap(({ key, host, resolved }) => judgeName(key, host, resolved, hasRoute));
-  if (hasRoute)
-    return findings.some(({ state }) => state !== 'ok') || hosts.length > 0
-      ? findings
-      : [ok('there is a way out; no host is configured to be called')];
-  const none = 'there is no default route';
-  return hosts.length === 0
-    ? [ok(`${none}, and none is needed`)]
-    : [warning(none, 'Fine where all hosts are on this network; else check cable, Wi-Fi and DHCP.'), ...findings];
+export function* judgeNetwork({ hasRoute, hosts }: NetworkFacts): Findings {
+  if (hosts.length === 0)
+    yield ok(
+      hasRoute
+        ? 'there is a way out; no host is configured to be called'
+        : 'there is no default route, and none is needed',
+    );
+  else if (!hasRoute)
+    yield warning(
+      'there is no default route',
+      'Fine if all hosts are on this network; otherwise check cable, Wi-Fi and DHCP.',
+    );
+  for (const { key, host, resolved } of hosts) yield judgeName(key, host, resolved, hasRoute);
 }
 
-function judgeName(key: string, host: string, resolved: Resolved, hasRoute: boolean): Finding[] {
+const nameFaults: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'there is no such name',
+  EAI_AGAIN: 'no DNS server answers',
+  EAI_NODATA: 'the name has no address',
+};
+
+function judgeName(key: string, host: string, resolved: Resolved, hasRoute: boolean): Finding {
   const dns = `Check the name in ${key}, and the DNS server (resolvectl status, /etc/resolv.conf).`;
-  if (resolved.kind === 'address') {
-    const said = isIP(host) === 0 ? `${host} is ${resolved.addresses.slice(0, 3).join(', ')}` : `${host} needs no DNS`;
-    return [ok(`${key}: ${said}`)];
-  }
-  if (resolved.kind === 'late')
-    return [
-      failed(
+  switch (resolved.kind) {
+    case 'address':
+      return ok(
+        `${key}: ${isIP(host) === 0 ? `${host} is ${resolved.addresses.slice(0, 3).join(', ')}` : `${host} needs no DNS`}`,
+      );
+    case 'late':
+      return failed(
         `DNS does not answer about ${host} (${key}) within ${nameLimitMs / 1000} s`,
         hasRoute ? dns : 'There is no network.',
-      ),
-    ];
-  const words: Readonly<Record<string, string>> = {
-    ENOTFOUND: 'there is no such name',
-    EAI_AGAIN: 'no DNS server answers',
-    EAI_NODATA: 'the name has no address',
-  };
-  return [failed(`DNS: ${host} (${key}) cannot be resolved: ${words[resolved.code] ?? resolved.code}`, dns)];
+      );
+    case 'failed':
+      return failed(`DNS: ${host} (${key}) cannot be resolved: ${nameFaults[resolved.code] ?? resolved.code}`, dns);
+  }
 }
 
 export const networkCheck: Check = {
@@ -118,7 +123,7 @@ export type Connected =
   | { readonly kind: 'open'; readonly socket: Socket }
   | { readonly kind: 'failed'; readonly code: string };
 
-/** A connection, closed by who asked; code ETIMEDOUT where no answer comes within the limit. */
+/** The caller closes the connection; code ETIMEDOUT if no answer comes within the limit. */
 export function connectTo(clock: Clock, host: string, port: number): Promise<Connected> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, autoSelectFamily: true });
@@ -140,23 +145,18 @@ function codeOf(error: unknown): string {
   return error instanceof AggregateError ? systemCode(error.errors[0]) || 'unknown' : 'unknown';
 }
 
-export function judgeConnect(of: Host, code: string): Finding {
-  const at = `${of.host}:${of.port}`;
-  switch (code) {
-    case 'ECONNREFUSED':
-      return failed(
-        `${at}: nothing listens there (connection refused)`,
-        `The remote is down, or the port in ${of.key} is wrong.`,
-      );
-    case 'ETIMEDOUT':
-      return failed(`${at} does not answer (timed out)`, `A firewall, or the address in ${of.key} is wrong.`);
-    case 'ENETUNREACH':
-    case 'EHOSTUNREACH':
-      return failed(`${at}: there is no route to it`, 'Check cable, Wi-Fi and gateway.');
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return skipped(`${at}: its name cannot be resolved`, 'See network.');
-    default:
-      return failed(`${at}: no connection (${code})`, `Check the network and ${of.key}.`);
-  }
+/** Of a failed connection; KEY stands for the key that names the host. */
+const connectFaults: Readonly<Record<string, readonly [found: string, todo: string]>> = {
+  ECONNREFUSED: [': nothing listens there (connection refused)', 'The remote is down, or the port in KEY is wrong.'],
+  ETIMEDOUT: [' does not answer (timed out)', 'A firewall, or the address in KEY is wrong.'],
+  ENETUNREACH: [': there is no route to it', 'Check cable, Wi-Fi and gateway.'],
+  EHOSTUNREACH: [': there is no route to it', 'Check cable, Wi-Fi and gateway.'],
+};
+
+export function judgeConnect({ key, host, port }: Host, code: string): Finding {
+  const at = `${host}:${port}`;
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return skipped(`${at}: its name cannot be resolved`, 'See network.');
+  const [found, todo] = connectFaults[code] ?? [`: no connection (${code})`, 'Check the network and KEY.'];
+  return failed(at + found, todo.replace('KEY', key));
 }

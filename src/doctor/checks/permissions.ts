@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemCode } from '../../shared/base/errors.ts';
 import { pidsOfUnit, runningOf } from '../../shared/base/processes.ts';
-import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, needsRoot, orFine, skipped, warning } from '../check.ts';
 import {
   type Check,
   type CheckContext,
@@ -50,49 +50,35 @@ const rules: Readonly<Record<RightsFact['rule'], Rule>> = {
   port: { ...plain, needs: 0o6, verb: 'open', todo: 'Add its user to the group of the port, mostly dialout.' },
 };
 
-export function judgeRights(fact: RightsFact): Finding[] {
+export function* judgeRights(fact: RightsFact): Findings {
   const { what, is, kind, user } = fact;
   const rule = rules[fact.rule];
-  switch (is) {
-    case 'unseen':
-      return [needsRoot(what)];
-    case 'missing':
-      return rule.mayBeMissing
-        ? []
-        : [
-            failed(
-              `${what} is missing: there is no file of the name that is configured`,
-              'Put the file there, or correct the key.',
-            ),
-          ];
-    case 'odd':
-      return [failed(`${what} is ${kind}`, 'Let it name what it is for.')];
-    case 'there':
-      break;
-  }
-  const findings = judgeMode(fact, rule);
-  if (user === undefined || may(fact, user, rule.needs)) return findings;
+  if (is === 'unseen') yield needsRoot(what);
+  if (is === 'odd') yield failed(`${what} is ${kind}`, 'Let it name what it is for.');
+  if (is === 'missing' && !rule.mayBeMissing)
+    yield failed(
+      `${what} is missing: there is no file of the name that is configured`,
+      'Put the file there, or correct the key.',
+    );
+  if (is !== 'there') return;
+  yield* judgeMode(fact, rule);
+  if (user === undefined || may(fact, user, rule.needs)) return;
   const owner = `owner ${fact.uid}, group ${fact.gid}, mode ${modeOf(fact)}`;
-  const found = `the service (user ${user.uid}) may not ${rule.verb} ${what} (${owner})`;
-  return [...findings, failed(found, rule.todo)];
+  yield failed(`the service (user ${user.uid}) may not ${rule.verb} ${what} (${owner})`, rule.todo);
 }
 
 /** Of a port the rights are udev's. */
-function judgeMode({ what, mode, rule: name }: RightsFact, { isSecret }: Rule): Finding[] {
-  const shown = modeOf({ mode });
-  const findings: Finding[] = [];
+function* judgeMode({ what, mode, rule: name }: RightsFact, { isSecret }: Rule): Findings {
+  const shown = `(mode ${modeOf({ mode })})`;
   if (isSecret && (mode & othersMayRead) !== 0)
-    findings.push(
-      warning(
-        `${what} may be read by everybody (mode ${shown})`,
-        'chmod o-rwx it; if it was so for long, replace the secret.',
-      ),
+    yield warning(
+      `${what} may be read by everybody ${shown}`,
+      'chmod o-rwx it; if it was so for long, replace the secret.',
     );
   if ((mode & othersMayWrite) !== 0 && name !== 'port')
-    findings.push(failed(`${what} may be changed by everybody (mode ${shown})`, 'chmod o-w it.'));
+    yield failed(`${what} may be changed by everybody ${shown}`, 'chmod o-w it.');
   else if (name === 'secret' && (mode & groupMayWrite) !== 0)
-    findings.push(warning(`${what} may be changed by its group (mode ${shown})`, 'chmod g-w it.'));
-  return findings;
+    yield warning(`${what} may be changed by its group ${shown}`, 'chmod g-w it.');
 }
 
 function may({ mode, uid, gid }: RightsFact, user: { uid: number; gids: readonly number[] }, needs: number): boolean {
@@ -123,8 +109,8 @@ async function checkPermissions(context: ConfiguredContext): Promise<Finding[]> 
     // The service makes this one; certificates are looked at by a check of their own.
     if (fact.is !== 'missing' || !/^(?:tls\.|webhooks\.key_file$)/.test(key)) facts.push(fact);
   }
-  const findings = [...facts.flatMap(judgeRights), ...(await portRights(context, line))];
-  return findings.length > 0 ? findings : [ok(`${facts.length} files and directories are as they should be`)];
+  const findings = [...facts.flatMap((fact) => [...judgeRights(fact)]), ...(await portRights(context, line))];
+  return orFine(findings, `${facts.length} files and directories are as they should be`);
 }
 
 async function factOf(
@@ -151,7 +137,7 @@ async function portRights(context: CheckContext, line: User | undefined): Promis
       ? []
       : [skipped('whether the service may open the ports: it does not run')];
   const facts = await Promise.all(ports.map((port) => factOf(port.portName, port.devicePath, 'port', line)));
-  return facts.flatMap(judgeRights);
+  return facts.flatMap((fact) => [...judgeRights(fact)]);
 }
 
 /** Of the line and the hub: of the processes that run, else of the units' own users. */

@@ -13,11 +13,10 @@ import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { lineside } from '../../shared/gen/proto.js';
 import { promisedSockets } from '../../shared/host/socket-units.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
-import { type Finding, failed, needsRoot, ok, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured, within } from '../check-context.ts';
 import { Redactor } from '../redactor.ts';
-import { isThere } from '../safe-files.ts';
-import { runTool } from '../tool.ts';
+import { isThere, runTool } from '../safe-files.ts';
 
 const answerLimitMs = 4_000;
 /** /metrics of a box with many dictionaries has some 100 KB. */
@@ -45,58 +44,50 @@ export interface ServiceFacts {
 
 const startIt = 'Start it: systemctl start lineside (without systemd: lineside serve).';
 
-export function judgeService({ units, line, hub, version }: ServiceFacts): Finding[] {
-  const findings: Finding[] = [];
-  const stopped = Object.entries(units ?? {}).filter(([, state]) => state === 'inactive');
-  for (const [unit] of stopped)
-    findings.push(failed(`${unit} does not run`, `systemctl status ${unit} says why. ${startIt}`));
-  if (units !== undefined && stopped.length === 0) findings.push(ok(`${Object.keys(units).join(' and ')} run`));
-  findings.push(
-    ...judgeAnswer('the line', line, stopped.length > 0),
-    ...judgeAnswer('the hub', hub, stopped.length > 0),
-  );
-  const versions = [line, hub].flatMap((one) => (one.kind === 'answered' ? [one.version] : []));
-  if (new Set([...versions, version]).size > 1)
-    findings.push(
-      warning(
-        `versions differ: line ${versionOf(line)}, hub ${versionOf(hub)}, installed ${version}`,
-        'Restart the service: systemctl restart lineside.',
-      ),
+export function* judgeService({ units, line, hub, version }: ServiceFacts): Findings {
+  const names = Object.keys(units ?? {});
+  const stopped = names.filter((unit) => units?.[unit] === 'inactive');
+  for (const unit of stopped) yield failed(`${unit} does not run`, `systemctl status ${unit} says why. ${startIt}`);
+  if (names.length > 0 && stopped.length === 0) yield ok(`${names.join(' and ')} run`);
+  yield* judgeAnswer('the line', line, stopped.length > 0);
+  yield* judgeAnswer('the hub', hub, stopped.length > 0);
+  const versionOf = (one: Answer): string => (one.kind === 'answered' ? one.version : 'unknown');
+  if ([line, hub].some((one) => one.kind === 'answered' && one.version !== version))
+    yield warning(
+      `versions differ: line ${versionOf(line)}, hub ${versionOf(hub)}, installed ${version}`,
+      'Restart the service: systemctl restart lineside.',
     );
-  return findings;
 }
 
-function versionOf(answer: Answer): string {
-  return answer.kind === 'answered' ? answer.version : 'unknown';
-}
-
-function judgeAnswer(who: string, answer: Answer, isStopped: boolean): Finding[] {
+function* judgeAnswer(who: string, answer: Answer, isStopped: boolean): Findings {
   switch (answer.kind) {
     case 'answered':
-      return [
-        answer.detail === ''
-          ? ok(`${who} answers, version ${answer.version}`)
-          : warning(`${who} answers: ${answer.detail}`, 'See lineside status and lineside alerts.'),
-        ...(answer.notStored
-          ? [failed(answer.notStored, 'See lineside status, and df for the disk of data.dir.')]
-          : []),
-      ];
+      yield answer.detail === ''
+        ? ok(`${who} answers, version ${answer.version}`)
+        : warning(`${who} answers: ${answer.detail}`, 'See lineside status and lineside alerts.');
+      if (answer.notStored) yield failed(answer.notStored, 'See lineside status, and df for the disk of data.dir.');
+      return;
     case 'none':
-      return [skipped(`${who} listens on no Unix socket`)];
+      return yield skipped(`${who} listens on no Unix socket`);
     case 'denied':
-      return [skipped(`${who}: its socket is not for this user`, 'Run it as root, or as a member of group lineside.')];
+      return yield skipped(
+        `${who}: its socket is not for this user`,
+        'Run it as root, or as a member of group lineside.',
+      );
     case 'absent':
     case 'refused':
-      return isStopped ? [] : [failed(`${who} does not run: no process listens on its socket`, startIt)];
+      if (!isStopped) yield failed(`${who} does not run: no process listens on its socket`, startIt);
+      return;
     case 'late':
-      return [
-        failed(
-          `${who} takes a connection and does not answer within ${answerLimitMs / 1000} s`,
-          'systemctl restart lineside; keep a support bundle before.',
-        ),
-      ];
+      return yield failed(
+        `${who} takes a connection and does not answer within ${answerLimitMs / 1000} s`,
+        'systemctl restart lineside; keep a support bundle before.',
+      );
     case 'failed':
-      return [failed(`${who} answers with a failure: ${answer.detail}`, 'See lineside status; the journal says more.')];
+      return yield failed(
+        `${who} answers with a failure: ${answer.detail}`,
+        'See lineside status; the journal says more.',
+      );
   }
 }
 
@@ -130,7 +121,7 @@ async function unitStates({ isUnits, roots }: CheckContext): Promise<ServiceFact
   return Object.fromEntries(states.map(([unit, runs]) => [unit, runs ? 'active' : 'inactive'] as const));
 }
 
-/** '' where none is listened on. */
+/** '' if none is listened on. */
 export function socketOf(listen: readonly ListenAddress[]): string {
   for (const one of listen) if (one.kind === 'unix') return one.path;
   return '';
@@ -240,7 +231,7 @@ export async function ask(
 
 /** What should listen, and whether the kernel takes a connection there: asked from outside the processes. */
 interface ListenerFacts {
-  /** The socket unit; '' where the configuration names the address. */
+  /** The socket unit; '' if the configuration names the address. */
   readonly unit: string;
   readonly isOpen: boolean;
   /** Each address, and what is wrong there; '': nothing is. */
@@ -248,19 +239,18 @@ interface ListenerFacts {
 }
 
 function judgeListeners(listeners: readonly ListenerFacts[]): Finding[] {
-  const findings = listeners.flatMap(({ unit, isOpen, addresses }): Finding[] => {
-    const what = addresses.map(([address]) => address).join(', ');
-    if (!isOpen)
-      return [failed(`${unit} is not open (${what})`, `systemctl restart lineside; systemctl status ${unit}.`)];
-    return addresses
-      .filter(([, trouble]) => trouble !== '')
-      .map(([address, trouble]) =>
-        failed(`${address}${unit && ` (${unit})`}: ${trouble}`, 'systemctl restart lineside'),
-      );
-  });
   const all = listeners.flatMap(({ addresses }) => addresses.map(([address]) => address));
   if (all.length === 0) return [skipped('no address is promised besides the Unix sockets')];
-  return findings.length > 0 ? findings : [ok(`connections are taken on ${all.join(', ')}`)];
+  return orFine(listeners.flatMap(listenerFaults), `connections are taken on ${all.join(', ')}`);
+}
+
+function listenerFaults({ unit, isOpen, addresses }: ListenerFacts): Finding[] {
+  const what = addresses.map(([address]) => address).join(', ');
+  if (!isOpen)
+    return [failed(`${unit} is not open (${what})`, `systemctl restart lineside; systemctl status ${unit}.`)];
+  return addresses
+    .filter(([, trouble]) => trouble !== '')
+    .map(([address, trouble]) => failed(`${address}${unit && ` (${unit})`}: ${trouble}`, 'systemctl restart lineside'));
 }
 
 export const listenersCheck: Check = { name: 'listeners', title: 'listeners', run: configured(checkListeners) };
@@ -314,20 +304,15 @@ export interface JournalFacts {
   readonly lines: readonly string[];
 }
 
-export function judgeJournal({ kind, lines }: JournalFacts): Finding[] {
+export function judgeJournal({ kind, lines }: JournalFacts): [Finding] {
   if (kind === 'missing') return [skipped('there is no journal here (journalctl)')];
   if (kind === 'denied') return [needsRoot('the journal')];
   if (kind === 'late') return [skipped(`journalctl did not end within ${journalLimitMs / 1000} s`)];
   if (kind === 'failed') return [skipped('journalctl failed')];
   if (lines.length === 0) return [ok('no error of the last 24 hours')];
   const many = lines.length >= journalLines ? `${lines.length} or more` : String(lines.length);
-  const last = new Redactor().text(lines.at(-1) ?? '').slice(0, 300);
-  return [
-    warning(
-      `${many} errors in the last 24 hours, the newest: ${last}`,
-      'journalctl -u lineside -u lineside-hub -p err',
-    ),
-  ];
+  const found = `${many} errors in the last 24 hours, the newest: ${new Redactor().text(lines.at(-1) ?? '').slice(0, 300)}`;
+  return [warning(found, 'journalctl -u lineside -u lineside-hub -p err')];
 }
 
 export const journalCheck: Check = { name: 'journal', title: 'journal', run: checkJournal };

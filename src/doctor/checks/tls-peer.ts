@@ -34,23 +34,27 @@ export async function reach(
   peer: Peer,
   host: Host,
   authorities: Buffer | undefined,
-): Promise<Finding[]> {
+): Promise<Finding> {
   const at = `${host.host}:${host.port}`;
   const resolved = await resolveName(clock, host.host);
-  if (resolved.kind !== 'address') return [skipped(`${at}: its name cannot be resolved`, 'See network and DNS.')];
+  if (resolved.kind !== 'address') return skipped(`${at}: its name cannot be resolved`, 'See network and DNS.');
   const connected = await connectTo(clock, host.host, host.port);
-  if (connected.kind === 'failed') return [judgeConnect(host, connected.code)];
+  if (connected.kind === 'failed') return judgeConnect(host, connected.code);
   if (authorities === undefined) {
     connected.socket.destroy();
-    return [ok(`${at} takes connections`)];
+    return ok(`${at} takes connections`);
   }
   return judgeTls(peer, at, host.host, await handshake(clock, connected, host, authorities), clock.wallMs());
 }
 
+export function isReached({ state }: Finding): boolean {
+  return state === 'ok' || state === 'warning';
+}
+
+/** `fault`: why the certificate is not trusted; ''. */
 export type Handshake =
   | { readonly kind: 'late' }
   | { readonly kind: 'failed'; readonly code: string }
-  /** `fault`: why the certificate is not trusted; ''. */
   | {
       readonly kind: 'done';
       readonly fault: string;
@@ -59,40 +63,33 @@ export type Handshake =
       readonly names: string;
     };
 
-export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake, nowMs: number): Finding[] {
+export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake, nowMs: number): Finding {
   const { who } = peer;
   const protocol = `Check ${peer.protocol}.`;
-  const tell = `Tell who runs ${who}.`;
   if (shake.kind === 'late')
-    return [failed(`${at} takes the connection and does not answer TLS within ${tlsLimitMs / 1000} s`, protocol)];
-  if (shake.kind === 'failed') return [failed(`${at} does not speak TLS on this port (${shake.code})`, protocol)];
+    return failed(`${at} takes the connection and does not answer TLS within ${tlsLimitMs / 1000} s`, protocol);
+  if (shake.kind === 'failed') return failed(`${at} does not speak TLS on this port (${shake.code})`, protocol);
   const { fault, fromMs, toMs, names } = shake;
+  const tell = `Tell who runs ${who}.`;
   const clock = "Or this machine's clock is wrong: see clock.";
   const day = (ms: number): string => instantOfMs(ms).slice(0, 10);
-  switch (fault) {
-    case '':
-      return toMs - nowMs < soonMs
-        ? [warning(`${at}: TLS; ${who}'s certificate ends on ${day(toMs)}`, tell)]
-        : [ok(`${at}: TLS, the certificate is trusted and valid until ${day(toMs)}`)];
-    case 'CERT_HAS_EXPIRED':
-      return [failed(`${at}: ${who}'s certificate has expired on ${day(toMs)}`, `${tell} ${clock}`)];
-    case 'CERT_NOT_YET_VALID':
-      return [failed(`${at}: ${who}'s certificate is not valid before ${day(fromMs)}`, clock)];
-    case 'ERR_TLS_CERT_ALTNAME_INVALID':
-      return [
-        failed(
-          `${at}: ${who}'s certificate is not for ${host} (${names || 'no name'})`,
-          `Name it in ${peer.address} as its certificate does.`,
-        ),
-      ];
-    default:
-      return [
-        failed(
-          `${at}: ${who}'s certificate is not from an authority that ${peer.authorities} names (${fault})`,
-          'Put the certificate of its authority into that file.',
-        ),
-      ];
-  }
+  if (fault === '')
+    return toMs - nowMs < soonMs
+      ? warning(`${at}: TLS; ${who}'s certificate ends on ${day(toMs)}`, tell)
+      : ok(`${at}: TLS, the certificate is trusted and valid until ${day(toMs)}`);
+  const known: Readonly<Record<string, readonly [found: string, todo: string]>> = {
+    CERT_HAS_EXPIRED: [`has expired on ${day(toMs)}`, `${tell} ${clock}`],
+    CERT_NOT_YET_VALID: [`is not valid before ${day(fromMs)}`, clock],
+    ERR_TLS_CERT_ALTNAME_INVALID: [
+      `is not for ${host} (${names || 'no name'})`,
+      `Name it in ${peer.address} as its certificate does.`,
+    ],
+  };
+  const [found, todo] = known[fault] ?? [
+    `is not from an authority that ${peer.authorities} names (${fault})`,
+    'Put the certificate of its authority into that file.',
+  ];
+  return failed(`${at}: ${who}'s certificate ${found}`, todo);
 }
 
 export async function speaksTls({ clock }: CheckContext, host: Host): Promise<boolean> {

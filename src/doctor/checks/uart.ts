@@ -6,14 +6,12 @@ import { constants } from 'node:fs';
 import { access, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type Holders, holdersOf, processIds, runningOf } from '../../shared/base/processes.ts';
-import { type Finding, failed, ok, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, ok, orFine, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, portsOf } from '../check-context.ts';
-import { isThere, namesIn, textOf } from '../safe-files.ts';
+import { isThere, namesIn, succeeds, textOf } from '../safe-files.ts';
 
 export interface PortFacts {
   readonly name: string;
-  readonly device: string;
-  readonly description: string;
   readonly isWanted: boolean;
   readonly holders: Holders;
   readonly openable: boolean;
@@ -21,68 +19,50 @@ export interface PortFacts {
 
 export interface UartFacts {
   readonly ports: readonly PortFacts[];
-  /** What the service is to open; '' where nothing is named. */
+  /** What the service is to open; '' if nothing is named. */
   readonly wanted: string;
   readonly wantedIs: 'listed' | 'unlisted' | 'missing' | 'none';
   readonly simulate: boolean;
 }
 
-export function judgeUart({ ports, wanted, wantedIs, simulate }: UartFacts): Finding[] {
-  const findings: Finding[] = [];
-  const names = ports.map(({ name }) => name).join(', ');
-  if (ports.length === 0 && !simulate)
-    findings.push(
-      warning('there is no serial port', 'Plug the adapter in; on a Raspberry Pi let config.txt switch the UART on.'),
-    );
+export function* judgeUart({ ports, wanted, wantedIs, simulate }: UartFacts): Findings {
+  const count = ports.length === 1 ? 'one port' : `${ports.length} ports`;
+  if (ports.length > 0) yield ok(`${count}: ${ports.map(({ name }) => name).join(', ')}`);
+  else if (simulate) yield ok('no port but the simulated line');
   else
-    findings.push(
-      ok(
-        ports.length === 0
-          ? 'no port but the simulated line'
-          : `${ports.length === 1 ? 'one port' : `${ports.length} ports`}: ${names}`,
-      ),
+    yield warning(
+      'there is no serial port',
+      'Plug the adapter in; on a Raspberry Pi let config.txt switch the UART on.',
     );
   if (wantedIs === 'missing')
-    findings.push(
-      failed(
-        `${wanted}, which is to be opened, is not there`,
-        'Plug it in, or name another port (lineside devices lists them).',
-      ),
+    yield failed(
+      `${wanted}, which is to be opened, is not there`,
+      'Plug it in, or name another port (lineside devices lists them).',
     );
   if (wantedIs === 'unlisted')
-    findings.push(
-      failed(
-        `${wanted} is there and is no port of the service`,
-        'Name a listed port, or add it to serial.extra_ports.',
-      ),
+    yield failed(
+      `${wanted} is there and is no port of the service`,
+      'Name a listed port, or add it to serial.extra_ports.',
     );
-  for (const port of ports) findings.push(...judgePort(port));
-  return findings;
+  for (const port of ports) yield* judgePort(port);
 }
 
-function judgePort({ name, isWanted, holders: { holders, unseen }, openable }: PortFacts): Finding[] {
-  const findings: Finding[] = [];
-  const strangers = holders.filter(({ isLineside }) => !isLineside);
+function* judgePort({ name, isWanted, holders: { holders, unseen }, openable }: PortFacts): Findings {
   const say = isWanted ? failed : warning;
-  for (const { name: program, pid } of strangers)
-    findings.push(
-      say(
-        `${name} is held open by ${program} (process ${pid})`,
-        `End that program (a getty: systemctl disable --now serial-getty@${basename(name)}): two readers share the bytes.`,
-      ),
+  for (const { name: program, pid } of holders.filter(({ isLineside }) => !isLineside))
+    yield say(
+      `${name} is held open by ${program} (process ${pid})`,
+      `End that program (a getty: systemctl disable --now serial-getty@${basename(name)}): two readers share the bytes.`,
     );
   const ours = holders.find(({ isLineside }) => isLineside);
-  if (ours !== undefined) findings.push(ok(`${name} is open in lineside (process ${ours.pid})`));
-  if (ours === undefined && unseen > 0 && isWanted)
-    findings.push(skipped(`who holds ${name}: ${unseen} processes are other users'`, 'Run it as root.'));
-  if (!openable && isWanted && ours === undefined)
-    findings.push(
-      skipped(
-        `${name} may not be opened by this user`,
-        'The service has group dialout; for yourself: adduser USER dialout.',
-      ),
+  if (ours !== undefined) return yield ok(`${name} is open in lineside (process ${ours.pid})`);
+  if (!isWanted) return;
+  if (unseen > 0) yield skipped(`who holds ${name}: ${unseen} processes are other users'`, 'Run it as root.');
+  if (!openable)
+    yield skipped(
+      `${name} may not be opened by this user`,
+      'The service has group dialout; for yourself: adduser USER dialout.',
     );
-  return findings;
 }
 
 export const uartCheck: Check = {
@@ -101,14 +81,9 @@ async function uartFacts(context: CheckContext): Promise<UartFacts> {
     const device = await realpath(port.devicePath).catch(() => port.devicePath);
     facts.push({
       name: port.portName,
-      device,
-      description: port.description,
       isWanted: port === found,
       holders: await holdersOf(roots.proc, device),
-      openable: await access(device, constants.R_OK | constants.W_OK).then(
-        () => true,
-        () => false,
-      ),
+      openable: await succeeds(access(device, constants.R_OK | constants.W_OK)),
     });
   }
   const isElsewhere = wanted !== '' && found === undefined && (await isThere(wanted));
@@ -140,7 +115,7 @@ export interface ConsoleFacts {
   /** /proc/consoles: what is one now. */
   readonly consoles: string;
   readonly gettys: readonly string[];
-  /** config.txt of the firmware; '' where there is none. */
+  /** config.txt of the firmware; '' if there is none. */
   readonly firmware: string;
   /** What links such as /dev/serial0 mean: "serial0" to "ttyAMA0". */
   readonly links: Readonly<Record<string, string>>;
@@ -150,44 +125,39 @@ export interface ConsoleFacts {
 }
 
 export function judgeConsole(facts: ConsoleFacts): Finding[] {
-  const { cmdline, consoles, gettys, firmware, links, ports, wanted } = facts;
-  const real = (name: string): string => links[name] ?? name;
-  const told = [...cmdline.matchAll(/(?:^|\s)(?:console|kgdboc)=([A-Za-z]+\d+)/g)].map((found) => real(found[1] ?? ''));
-  const now = consoles.split('\n').flatMap((line) => /^(\S+)/.exec(line)?.[1] ?? []);
-  const findings: Finding[] = [];
-  for (const port of new Set([...told, ...now].filter((name) => ports.includes(name)))) {
-    const say = port === wanted ? failed : warning;
-    findings.push(
-      say(
-        `the kernel has its console on ${port}: its messages go out on the line`,
-        `Take console=${port} (or console=serial0) out of cmdline.txt and restart; on a Raspberry Pi: raspi-config, Serial Port, no login shell.`,
-      ),
-    );
-  }
-  for (const port of new Set(gettys.map(real).filter((name) => ports.includes(name)))) {
-    const say = port === wanted ? failed : warning;
-    findings.push(say(`a login waits on ${port}`, `systemctl disable --now serial-getty@${port}.service`));
-  }
-  findings.push(...judgeFirmware(firmware, ports));
-  return findings.length > 0 ? findings : [ok('no console and no login on a serial port')];
+  return orFine(consoleFindings(facts), 'no console and no login on a serial port');
 }
 
-function judgeFirmware(firmware: string, ports: readonly string[]): Finding[] {
-  if (firmware === '') return [];
+function* consoleFindings(facts: ConsoleFacts): Findings {
+  const { cmdline, consoles, gettys, firmware, links, ports, wanted } = facts;
+  const onPorts = (names: readonly string[]): Set<string> =>
+    new Set(names.map((name) => links[name] ?? name).filter((name) => ports.includes(name)));
+  const told = [...cmdline.matchAll(/(?:^|\s)(?:console|kgdboc)=([A-Za-z]+\d+)/g)].map((found) => found[1] ?? '');
+  const now = consoles.split('\n').flatMap((line) => /^(\S+)/.exec(line)?.[1] ?? []);
+  const say = (port: string) => (port === wanted ? failed : warning);
+  for (const port of onPorts([...told, ...now]))
+    yield say(port)(
+      `the kernel has its console on ${port}: its messages go out on the line`,
+      `Take console=${port} (or console=serial0) out of cmdline.txt and restart; on a Raspberry Pi: raspi-config, Serial Port, no login shell.`,
+    );
+  for (const port of onPorts(gettys))
+    yield say(port)(`a login waits on ${port}`, `systemctl disable --now serial-getty@${port}.service`);
+  yield* judgeFirmware(firmware, ports);
+}
+
+function* judgeFirmware(firmware: string, ports: readonly string[]): Findings {
+  if (firmware === '') return;
   const lines = firmware.split('\n').map((line) => line.replace(/#.*/, '').trim());
   const has = (pattern: RegExp): boolean => lines.some((line) => pattern.test(line));
-  if (has(/^dtoverlay=(?:disable-bt|miniuart-bt|pi3-disable-bt|pi3-miniuart-bt|lineside-uart)/)) return [];
-  if (ports.includes('ttyAMA0') && !has(/^enable_uart=1/)) return [];
-  if (has(/^enable_uart=1/))
-    return [
-      warning(
-        'config.txt switches on the UART and leaves the good one (PL011) to Bluetooth',
-        'Add dtoverlay=disable-bt to config.txt and restart: the mini-UART has no parity, and its speed wanders.',
-      ),
-    ];
-  return ports.some((name) => /^tty(?:AMA|S)\d/.test(name))
-    ? []
-    : [skipped('the UART on the header is off', 'To use it: enable_uart=1 and dtoverlay=disable-bt in config.txt.')];
+  if (has(/^dtoverlay=(?:disable-bt|miniuart-bt|pi3-disable-bt|pi3-miniuart-bt|lineside-uart)/)) return;
+  const isOn = has(/^enable_uart=1/);
+  if (isOn)
+    yield warning(
+      'config.txt switches on the UART and leaves the good one (PL011) to Bluetooth',
+      'Add dtoverlay=disable-bt to config.txt and restart: the mini-UART has no parity, and its speed wanders.',
+    );
+  if (!isOn && !ports.some((name) => /^tty(?:AMA|S)\d/.test(name)))
+    yield skipped('the UART on the header is off', 'To use it: enable_uart=1 and dtoverlay=disable-bt in config.txt.');
 }
 
 export const consoleCheck: Check = { name: 'console', title: 'console on the UART', run: checkConsole };

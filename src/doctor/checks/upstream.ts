@@ -7,7 +7,7 @@ import { isLoopback } from '../../shared/config/listen.ts';
 import { type Finding, failed, ok, skipped } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured, readNamedFile } from '../check-context.ts';
 import { calledHosts } from './network.ts';
-import { authoritiesOf, type Peer, reach } from './tls-peer.ts';
+import { authoritiesOf, isReached, type Peer, reach } from './tls-peer.ts';
 
 const answerLimitMs = 5_000;
 
@@ -31,9 +31,9 @@ async function checkUpstream(context: ConfiguredContext): Promise<Finding[]> {
   const isPlain = collectorInsecure || (collectorCaFile === '' && isLoopback(host.host));
   const authorities = isPlain ? undefined : await authoritiesOf(collectorPeer, collectorCaFile);
   if (authorities !== undefined && !Buffer.isBuffer(authorities)) return [authorities];
-  const findings = await reach(context, collectorPeer, host, authorities);
-  if (findings.some(({ state }) => state !== 'ok' && state !== 'warning')) return findings;
-  return [...findings, await ask(context, config, isPlain, collectorCaFile === '' ? undefined : authorities)];
+  const reached = await reach(context, collectorPeer, host, authorities);
+  if (!isReached(reached)) return [reached];
+  return [reached, await ask(context, config, isPlain, collectorCaFile === '' ? undefined : authorities)];
 }
 
 /** The token is tried: a position is asked for, of a log that there is not. */
@@ -56,22 +56,23 @@ async function ask(context: CheckContext, config: Config, isPlain: boolean, ca: 
   }
 }
 
+const refusals: Readonly<Record<string, readonly [found: string, todo: string]>> = {
+  late: [`the collector does not answer within ${answerLimitMs / 1000} s`, 'Tell who runs the collector.'],
+  UNAUTHENTICATED: [
+    'the collector refuses the token',
+    'Put the token that it knows into the file of upstream.collector_token_file.',
+  ],
+  PERMISSION_DENIED: ["the collector says that the token is another box's", 'Give this box a token of its own.'],
+  UNIMPLEMENTED: ['what listens there is no collector', 'Check upstream.collector.'],
+};
+
+/** `how`: the status of its answer; "late": there was none. */
 export function judgeCollector(how: string): Finding {
-  switch (how) {
-    case 'late':
-      return failed(`the collector does not answer within ${answerLimitMs / 1000} s`, 'Tell who runs the collector.');
-    case 'UNAUTHENTICATED':
-      return failed(
-        'the collector refuses the token',
-        'Put the token that it knows into the file of upstream.collector_token_file.',
-      );
-    case 'PERMISSION_DENIED':
-      return failed("the collector says that the token is another box's", 'Give this box a token of its own.');
-    case 'UNIMPLEMENTED':
-      return failed('what listens there is no collector', 'Check upstream.collector.');
-    default:
-      return failed(`the collector answers ${how || 'with a failure'}`, 'Tell who runs the collector.');
-  }
+  const [found, todo] = refusals[how] ?? [
+    `the collector answers ${how || 'with a failure'}`,
+    'Tell who runs the collector.',
+  ];
+  return failed(found, todo);
 }
 
 async function tokenOf({ upstream }: Config): Promise<string | Finding> {
