@@ -397,11 +397,9 @@ const pure = [
   'hub/device-facts/mapping.ts',
   'doctor/check.ts',
   'doctor/redactor.ts',
-  'appliance/setup/address.ts',
   'appliance/setup/network-files.ts',
   'appliance/setup/setup-file.ts',
   'appliance/setup/setup-keys.ts',
-  'appliance/setup/notices.ts',
   'appliance/setup/token-specs.ts',
   'appliance/toml-text.ts',
 ];

@@ -67,7 +67,7 @@ function addRestore(program: Command, { io }: LocalShell, databases: LoadDatabas
       if (!(statSync(file, { throwIfNoEntry: false })?.isFile() ?? false))
         throw new LinesideError('NOT_FOUND', `cannot restore ${file}: there is no such file`);
       needsYes(options.yes, 'What this box has now, its log included, would be replaced.');
-      const [{ restoreBackup }, { servicesOf }] = await Promise.all([import('./restore.ts'), import('./services.ts')]);
+      const { restoreBackup, servicesOf } = await import('./restore.ts');
       const services = servicesOf(configFile);
       const list = restoreBackup({ file, configFile, env: io.env, databases: await databases(), services });
       io.stdout.write(`this box is ${list.deviceId} as of ${list.createdAt} again\n`);

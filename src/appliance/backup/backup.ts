@@ -18,21 +18,21 @@ import { instantOfMs } from '../../shared/base/instant.ts';
 import { dropPages } from '../../shared/base/libc.ts';
 import { versionOf } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../../shared/storage/open.ts';
-import { syncPath, writeWhole } from '../disk.ts';
+import { asOwnerOf, syncPath, writeWhole } from '../disk.ts';
 import { filePieces, type TarEntry, tarEndBytes, tarEntryPieces } from '../tar.ts';
-import { asOwnerOf } from './as-owner.ts';
 import {
   type BackupList,
   backupFormat,
   dataFiles,
+  etcEntries,
   hashed,
   type ListedFile,
   listHashName,
   listName,
+  type SourceFile,
   sha256,
   verifyBackup,
 } from './backup-archive.ts';
-import { etcEntries, type SourceFile } from './backup-etc.ts';
 import type { DataPaths } from './data-paths.ts';
 
 export interface BackupOptions {

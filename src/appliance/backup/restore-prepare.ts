@@ -21,12 +21,10 @@ import { loadText } from '../../shared/config/load.ts';
 import { checkReadable } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../../shared/storage/open.ts';
 import { etc, SERVICE_GROUP } from '../box.ts';
-import { syncPath, writeSynced } from '../disk.ts';
+import { asOwnerOf, syncPath, writeSynced } from '../disk.ts';
 import { Cursor, type TarEntry, tarEntries } from '../tar.ts';
 import { withDeviceId } from '../toml-text.ts';
-import { asOwnerOf } from './as-owner.ts';
-import { dataFiles, hashed, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
-import { Names } from './backup-etc.ts';
+import { dataFiles, hashed, Names, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
 import { allowedPaths, type DataPaths, dataPathsIn } from './data-paths.ts';
 import { type Move, preparedPath } from './restore-swap.ts';
 

@@ -5,8 +5,7 @@
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { syncPath, writeSynced } from '../disk.ts';
-import { asOwnerOf } from './as-owner.ts';
+import { asOwnerOf, syncPath, writeSynced } from '../disk.ts';
 import { restoreDirName } from './backup-archive.ts';
 
 /** One name in one directory: moved to .restore/old there, and replaced from .restore/new where there is something new. */

@@ -1,6 +1,5 @@
 /** Files of systemd-networkd and wpa_supplicant for a wish. Values are judged before; what is not is written as hex. Pure. */
-import { splitAddress } from './address.ts';
-import type { Network, Wifi } from './setup-file.ts';
+import { type Network, splitAddress, type Wifi } from './setup-file.ts';
 
 const HEAD = '# Written by "lineside setup" from the card\'s setup.toml, which is where to change it.\n';
 /** As the image's own file for DHCP has it, which counts where there is none of these. */

@@ -7,9 +7,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { parse, stringify } from 'smol-toml';
-import { addressFault, gatewayFault } from './address.ts';
 import { networkFiles, storedPsk, wpaFile } from './network-files.ts';
-import { judgeSetup, sshKeyFault } from './setup-file.ts';
+import { addressFault, gatewayFault, judgeSetup, sshKeyFault } from './setup-file.ts';
 import { setupExample, setupKeys, tokenKeys, withoutSecrets } from './setup-keys.ts';
 import { wirelessKey } from './setup-plan.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
 import { digestOf, listTokens } from '../../shared/auth/tokens.ts';
-import { etcEntries } from '../backup/backup-etc.ts';
+import { etcEntries } from '../backup/backup-archive.ts';
 import { findIdentity } from '../identity/identity.ts';
 import { dispose, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
 import { applySetup } from './setup.ts';

@@ -22,9 +22,8 @@ import {
 } from '../identity/identity.ts';
 import { type Change, commit, finish } from '../transaction.ts';
 import { type CardName, type Document, decode, findOnCard, readDocument, unixText } from './card.ts';
-import { settleCard } from './card-writes.ts';
+import { claimNote, issueText, settleCard } from './card-writes.ts';
 import { fixedAddresses } from './network-files.ts';
-import { claimNote, issueText } from './notices.ts';
 import { judgeSetup, type Setup } from './setup-file.ts';
 import { CLAIM, withoutSecrets } from './setup-keys.ts';
 import { judgeConfig, networkFaults, type Plan, planSetup, storedSecrets } from './setup-plan.ts';
