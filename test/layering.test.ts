@@ -366,7 +366,6 @@ const pure = [
   'hub/kafka/librdkafka-errors.ts',
   'hub/http/access.ts',
   'hub/webhooks/alerts.ts',
-  'hub/webhooks/delivery/attempt-result.ts',
   'hub/webhooks/delivery/body.ts',
   'hub/webhooks/delivery/planning.ts',
   'hub/webhooks/delivery/schedule.ts',

@@ -3,16 +3,85 @@
  * time. Results that cannot be stored (a full disk, an I/O error) are kept and tried again; their deliveries are not sent
  * again meanwhile.
  */
-import { backoffMs } from '../../../shared/base/backoff.ts';
-import type { Clock, Timer } from '../../../shared/base/clock.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
 import { messageOf } from '../../../shared/base/errors.ts';
+import type { Instant } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
+import { BatchWriter } from '../../outbox/batch-writer.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import type { Outcome } from '../egress/outcome.ts';
-import { Progress, type RunningTime } from '../progress.ts';
-import { type AttemptResult, rejectedSender } from './attempt-result.ts';
+import { failedOutcome, type Outcome } from '../egress/outcome.ts';
+import { Progress, type RunMs, type RunningTime } from '../progress.ts';
 import type { BodySource } from './body-source.ts';
-import type { DeliveryRows, PendingDelivery } from './delivery-rows.ts';
+import type { AfterRow, AttemptRow, DeliveryRows, PendingDelivery } from './delivery-rows.ts';
+import { nextOf } from './schedule.ts';
+
+export interface AttemptResult {
+  readonly delivery: PendingDelivery;
+  readonly attempt: AttemptRow;
+  readonly after: AfterRow;
+  /** False: nothing was called, the attempt only says why. */
+  readonly called: boolean;
+}
+
+/** A moment by the wall clock, and by the running time, which alone is counted with. */
+export interface Moment {
+  readonly at: Instant;
+  readonly runMs: RunMs;
+}
+
+export function attemptResultOf(
+  delivery: PendingDelivery,
+  outcome: Outcome,
+  began: Instant,
+  ended: Moment,
+  scheduleS: readonly number[],
+): AttemptResult {
+  const { elapsedMs, status = null, cause, message, answer } = outcome;
+  const next = nextOf(delivery, outcome, ended.runMs, scheduleS);
+  const waits = next.state === 'retrying';
+  return {
+    delivery,
+    attempt: { at: began, elapsedMs, status, cause, message, answer: cause === '' ? Buffer.alloc(0) : answer },
+    after: {
+      state: next.state,
+      dueRunMs: waits ? next.dueRunMs : delivery.dueRunMs,
+      endedAt: waits ? null : ended.at,
+      endedRunMs: waits ? null : ended.runMs,
+    },
+    called: true,
+  };
+}
+
+/**
+ * Of a delivery that cannot be sent, which no retry repairs (its events are gone): it is for review as failed, and why is said
+ * where reviewers look, in an attempt. Of the causes "connect" is the one for which nothing has left the device.
+ */
+export function undeliverable(delivery: PendingDelivery, unavailable: string, { at, runMs }: Moment): AttemptResult {
+  return {
+    delivery,
+    attempt: {
+      at,
+      elapsedMs: 0,
+      status: null,
+      cause: 'connect',
+      message: `nothing was sent: ${unavailable}`,
+      answer: Buffer.alloc(0),
+    },
+    after: { state: 'failed', dueRunMs: delivery.dueRunMs, endedAt: at, endedRunMs: runMs },
+    called: false,
+  };
+}
+
+/** A sender has broken its promise never to reject. The attempt counts, so that a permanent fault does not repeat for ever. */
+function rejectedSender(error: string, elapsedMs: number): Outcome {
+  const failure = {
+    cause: 'connect',
+    message: `the attempt was aborted: ${error}`,
+    reasons: [],
+    unreached: false,
+  } as const;
+  return failedOutcome(failure, undefined, elapsedMs);
+}
 
 interface Attempt {
   readonly delivery: PendingDelivery;
@@ -114,7 +183,6 @@ const outcomeDelayMs = 50;
 const batchEndings = 64;
 /** Bodies kept for review in one commit; to make and deflate 1 MiB takes some 30 ms. */
 const batchBodyBytes = 1024 * 1024;
-const firstRetryMs = 1_000;
 const longestRetryMs = 60_000;
 /** A power failure puts running time back to where it was stored last. */
 const saveMs = 600_000;
@@ -122,84 +190,51 @@ const saveMs = 600_000;
 export class Outcomes {
   readonly #o: OutcomesOptions;
   readonly #progress: Progress;
-  #pending: AttemptResult[] = [];
-  #running: Promise<void> | undefined;
-  #timer: Timer | undefined;
-  #asked = false;
-  /** Commits that failed in a row. */
-  #failures = 0;
+  readonly #writer: BatchWriter<AttemptResult>;
   #savedMs: number;
-  #stopping = false;
 
   constructor(options: OutcomesOptions) {
+    const { store, clock, logger } = options;
     this.#o = options;
-    this.#progress = new Progress(options.store.connection);
-    this.#savedMs = options.clock.monoMs();
+    this.#progress = new Progress(store.connection);
+    this.#savedMs = clock.monoMs();
+    this.#writer = new BatchWriter({
+      what: 'how deliveries ended',
+      maxBatch: batchEndings,
+      longestRetryMs,
+      clock,
+      logger,
+      keyOf: ({ delivery }) => delivery.id,
+      delayMs: (pending) => (pending < batchEndings ? outcomeDelayMs : 0),
+      write: (batch) => this.#commit(batch),
+    });
   }
 
   add(attemptResult: AttemptResult): void {
-    this.#pending.push(attemptResult);
-    if (this.#failures > 0 || this.#stopping) return;
-    if (this.#pending.length >= batchEndings) this.#soon();
-    else this.#timer ??= this.#o.clock.timer(outcomeDelayMs, () => this.#go());
+    this.#writer.add(attemptResult);
   }
 
-  /** Each minute: where nothing else was committed for long, the running time alone is. */
-  saveSometimes(): void {
-    if (this.#o.clock.monoMs() - this.#savedMs >= saveMs && this.#failures === 0) this.#go();
+  /** Each minute: if nothing else was committed for long, the running time alone is. */
+  async saveSometimes(): Promise<void> {
+    if (this.#writer.pending === 0 && this.#o.clock.monoMs() - this.#savedMs >= saveMs) await this.#commit([]);
   }
 
-  /** Commits what is at hand, and the running time. Never rejects: what fails now is sent again by the next process. */
+  /** Commits what is pending, and the running time. Never rejects: what fails now is sent again by the next process. */
   async stop(): Promise<void> {
-    this.#stopping = true;
-    this.#timer?.cancel();
-    await this.#running;
-    this.#failures = 0;
-    do await this.#flush();
-    while (this.#pending.length > 0 && this.#failures === 0);
-  }
-
-  /** After those that end in this turn of the loop. */
-  #soon(): void {
-    if (this.#asked || this.#running !== undefined) return;
-    this.#asked = true;
-    setImmediate(() => {
-      this.#asked = false;
-      if (!this.#stopping) this.#go();
-    });
-  }
-
-  #go(): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
-    this.#running ??= this.#flush().finally(() => {
-      this.#running = undefined;
-      this.#again();
-    });
-  }
-
-  #again(): void {
-    if (this.#stopping) return;
-    if (this.#failures > 0) {
-      const delayMs = backoffMs(this.#failures - 1, firstRetryMs, longestRetryMs);
-      this.#timer ??= this.#o.clock.timer(delayMs, () => this.#go());
-    } else if (this.#pending.length > 0) this.#soon();
-  }
-
-  async #flush(): Promise<void> {
-    const { store, clock, logger, onWritten } = this.#o;
-    const batch = this.#pending.slice(0, batchEndings);
-    let written: readonly Written[];
+    await this.#writer.stop();
     try {
-      written = await store.maintain(() => this.#write(batch));
+      await this.#commit([]);
     } catch (error) {
-      if (this.#failures++ === 0) logger.warn('how deliveries ended could not be stored', { error: messageOf(error) });
-      return;
+      this.#o.logger.warn('the running time of webhooks could not be stored', { error: messageOf(error) });
     }
-    if (this.#failures > 0) logger.info('how deliveries ended can be stored again');
-    this.#failures = 0;
+  }
+
+  async #commit(batch: readonly AttemptResult[]): Promise<void> {
+    const { store, clock, onWritten } = this.#o;
+    const written = await store.maintain(() => this.#write(batch));
     this.#savedMs = clock.monoMs();
-    this.#pending.splice(0, written.length);
+    // Their bodies had no room in this commit.
+    for (const attemptResult of batch.slice(written.length)) this.add(attemptResult);
     onWritten(written);
   }
 

@@ -4,7 +4,7 @@ import type { Logger } from '../../../shared/base/logger.ts';
 import type { Cause } from '../face.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
-import type { AttemptResult } from './attempt-result.ts';
+import type { AttemptResult } from './attempts.ts';
 import { type Counts, type DeliveryRows, deliveryIdOf } from './delivery-rows.ts';
 
 /** How many wait and are for review: counted when asked for, where they have changed. And how attempts ended since the start. */

@@ -13,8 +13,15 @@ import type { Sender } from '../egress/sender.ts';
 import type { WebhookStatus } from '../face.ts';
 import type { RunMs, RunningTime } from '../progress.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
-import { type AttemptResult, attemptResultOf, type Moment, undeliverable } from './attempt-result.ts';
-import { InFlight, Outcomes, type Written } from './attempts.ts';
+import {
+  type AttemptResult,
+  attemptResultOf,
+  InFlight,
+  type Moment,
+  Outcomes,
+  undeliverable,
+  type Written,
+} from './attempts.ts';
 import { Backlog, type Claim } from './backlog.ts';
 import type { BodySource } from './body-source.ts';
 import { DeliveryCounts, DeliveryLog } from './delivery-report.ts';
@@ -188,10 +195,10 @@ export class Dispatcher {
     if (delayMs < refreshMs) this.#timer = clock.timer(delayMs, () => this.#wake());
   }
 
-  #refreshPeriodically(): number {
+  async #refreshPeriodically(): Promise<number> {
     this.#backlog.refreshAll();
-    if (this.#counts.now.waiting > 0) this.#outcomes.saveSometimes();
     this.#wake();
+    if (this.#counts.now.waiting > 0) await this.#outcomes.saveSometimes();
     return refreshMs;
   }
 
