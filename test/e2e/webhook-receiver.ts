@@ -17,15 +17,13 @@ export interface Step {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  readonly bodyBase64?: string;
   /** Sent before the answer: 100, 102, 103. */
   readonly interim?: readonly number[];
   readonly delayS?: number;
   /** How many requests it is for; 1. */
   readonly times?: number;
-  readonly fault?: 'hang' | 'close' | 'reset' | 'head' | 'drip' | 'huge' | 'cut' | 'garbage';
+  readonly fault?: 'hang' | 'close' | 'reset' | 'head' | 'drip' | 'cut' | 'garbage';
   readonly everyS?: number;
-  readonly bytes?: number;
 }
 
 export interface DeliveredEvent {
@@ -122,9 +120,6 @@ export interface Receiver {
   received(count: number, path?: string, limitMs?: number): Promise<readonly ReceivedRequest[]>;
   /** The next answers, instead of those that are left; of a path, or of any. */
   script(steps: readonly Step[], path?: string): Promise<void>;
-  /** The same after those that are left. */
-  append(steps: readonly Step[], path?: string): Promise<void>;
-  usual(step: Step): Promise<void>;
   secrets(secrets: readonly string[]): Promise<void>;
   /** What hangs now goes on to its end; of a path, or of any. */
   release(path?: string): Promise<void>;
@@ -161,8 +156,6 @@ export async function startReceiver(
       return until(`${count} requests${path === undefined ? '' : ` to ${path}`} at the subscriber`, enough, limitMs);
     },
     script: (steps, path = '*') => script.order({ script: { path, steps } }),
-    append: (steps, path = '*') => script.order({ script: { path, steps, append: true } }),
-    usual: (usual) => script.order({ usual }),
     secrets(secrets) {
       record.secrets(secrets);
       return script.order({ secrets });

@@ -4,18 +4,17 @@ stay the same when a delivery comes again.
 
 standard input   JSON lines. The first: cert, key (PEM files), record (the file that is written), secrets (the signature may
                  be by any of them), host, port (0: any free one), usual (the step where the script has none).
-                 Then orders, each with a number as "id": script {path ('*': any), steps, append}, usual, secrets,
+                 Then orders, each with a number as "id": script {path ('*': any), steps}, secrets,
                  release (what hangs goes on to its end: of a path, '*': all), listen (false: connections are refused), handshake ('normal',
                  'hang', 'close'), certificate {cert, key} (of connections from now on).
 standard output  {"port": n} when it listens, and {"done": id} for each order.
 record           JSON lines: {"kind": "connection" | "request" | "end", ...}, times by the kernel's monotonic clock in s.
 
-A step: status (202), headers {}, body ('') or bodyBase64, interim [] (1xx sent before it), delayS (before the answer),
+A step: status (202), headers {}, body (''), interim [] (1xx sent before it), delayS (before the answer),
 times (1), fault:
   hang       no answer until released or the client goes       close, reset  the connection ends without an answer
   head       the head drips, a byte each everyS (0.1)          drip          the head, then the body a byte each everyS
-  huge       a body of `bytes` without a content-length        cut           ends in the middle of the body that was promised
-  garbage    no HTTP
+  cut        ends in the middle of the body that was promised  garbage       no HTTP
 It ends when standard input does.
 """
 import base64
@@ -117,9 +116,7 @@ class Receiver:
         with self.lock:
             if 'script' in order:
                 script = order['script']
-                before = self.scripts.get(script['path'], []) if script.get('append') else []
-                self.scripts[script['path']] = before + script['steps']
-            self.usual = order.get('usual', self.usual)
+                self.scripts[script['path']] = script['steps']
             self.secrets = order.get('secrets', self.secrets)
             self.handshake = order.get('handshake', self.handshake)
             if 'release' in order:
@@ -323,19 +320,14 @@ class Handler(BaseHTTPRequestHandler):
         getattr(self, f'fault_{fault}')(step)
 
     def body(self, step):
-        if 'bodyBase64' in step:
-            return base64.b64decode(step['bodyBase64'])
         return step.get('body', '').encode()
 
     def head(self, step, length):
-        """length None: up to the end of the connection."""
         status = step.get('status', 202)
         lines = [f'HTTP/1.1 {status} {self.responses.get(status, ("Scripted",))[0]}']
         bodiless = status < 200 or status in (204, 304)
-        if length is not None and not bodiless:
+        if not bodiless:
             lines.append(f'Content-Length: {length}')
-        if length is None:
-            lines.append('Connection: close')
         lines += [f'{name}: {value}' for name, value in step.get('headers', {}).items()]
         return ('\r\n'.join(lines) + '\r\n\r\n').encode('latin-1')
 
@@ -384,12 +376,6 @@ class Handler(BaseHTTPRequestHandler):
         for _ in range(1_000_000):
             self.send(b'x')
             self.hang(self.request, step.get('everyS', 0.1))
-
-    def fault_huge(self, step):
-        self.send(self.head(step, None))
-        piece = b'x' * 65_536
-        for _ in range(0, step.get('bytes', 1 << 30), len(piece)):
-            self.send(piece)
 
     def fault_cut(self, step):
         self.send(self.head(step, 1000) + b'x' * 100)

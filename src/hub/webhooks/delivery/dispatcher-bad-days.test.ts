@@ -18,6 +18,7 @@ import {
   rowsIn,
   settled,
   silent,
+  startedWith,
   statesIn,
   subscribe,
   unsubscribe,
@@ -27,8 +28,7 @@ const inFlightLimit = 256;
 
 test('with no route to anywhere no attempt is used up; within 5 s of a route all goes on, one at a time each', async (t) => {
   const rig = await dispatcherRig(t);
-  for (const id of [1, 2, 3]) await subscribe(rig, id);
-  rig.dispatcher.start();
+  await startedWith(rig, 1, 2, 3);
   for (const id of [1, 2, 3]) await plan(rig, id, 10);
   await rig.clock.pass(1_000);
   assert.deepEqual(statesIn(rig), { delivered: 30 });
@@ -93,10 +93,9 @@ test('a subscriber on the device itself is served without a route, by its schedu
 
 test('an answer that came while there was no route counts', async (t) => {
   const rig = await dispatcherRig(t);
-  for (const id of [1, 2]) await subscribe(rig, id);
   rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? nowhere : { ...accepted, afterMs: 500 });
   rig.online = false;
-  rig.dispatcher.start();
+  await startedWith(rig, 1, 2);
   for (const id of [1, 2]) await plan(rig, id);
   await rig.clock.pass(1_000);
   assert.equal(rig.dispatcher.status().offline, true);
@@ -134,36 +133,6 @@ test('a subscriber away for two days: what ran through its schedule is failed, a
     assert.equal(bytes.get(deliveryId) ?? body, body);
     bytes.set(deliveryId, body);
   }
-});
-
-test('10,000 that became due in a week without a network: begun slowly, never above the limits, all delivered', async (t) => {
-  const rig = await dispatcherRig(t);
-  const subscriptions = Array.from({ length: 10 }, (_, n) => n + 1);
-  for (const id of subscriptions) await subscribe(rig, id);
-  rig.sender.answer = () => nowhere;
-  rig.online = false;
-  rig.dispatcher.start();
-  for (let day = 0; day < 7; day++) {
-    for (const id of subscriptions) await plan(rig, id, day === 6 ? 148 : 142);
-    rig.clock.advance(24 * hourMs);
-    await settled();
-  }
-  assert.equal(rig.dispatcher.status().waiting, 10_000);
-  assert.equal(attemptsIn(rig).length, 0);
-  const from = rig.sender.calls.length;
-  rig.sender.answer = () => accepted;
-  rig.online = true;
-  await rig.clock.passUntil('all are delivered', () => rig.dispatcher.status().waiting === 0, hourMs);
-  const calls = rig.sender.calls.slice(from);
-  assert.equal(calls.length, 10_000);
-  assert.equal(Math.max(...calls.map(({ together }) => together)), 16);
-  assert.ok(Math.max(...calls.map(({ ofSubscription }) => ofSubscription)) <= 4);
-  const first = calls.filter(({ atMs }) => atMs === calls[0]?.atMs);
-  assert.deepEqual(
-    first.map(({ subscriptionId }) => subscriptionId).toSorted((a, b) => a - b),
-    subscriptions,
-  );
-  assert.deepEqual(statesIn(rig), { delivered: 10_000 });
 });
 
 test('dead subscribers, however many, delay no live one', async (t) => {
@@ -212,9 +181,8 @@ test('after a restart what was tried in vain before is known to be dead from the
 
 test('while nothing can be stored nothing is sent twice, and so much is sent that can be kept in hand; then all is stored', async (t) => {
   const rig = await dispatcherRig(t);
-  for (const id of [1, 2]) await subscribe(rig, id);
   rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? accepted : notFound);
-  rig.dispatcher.start();
+  await startedWith(rig, 1, 2);
   for (const id of [1, 2]) await plan(rig, id, 400);
   const repair = failCommits(rig.store);
   await rig.clock.pass(hourMs);
@@ -231,42 +199,6 @@ test('while nothing can be stored nothing is sent twice, and so much is sent tha
   assert.deepEqual([after.deliveredTotal, after.rejected, after.waiting], [400, 400, 0]);
 });
 
-test('on a full disk outcomes are kept until there is room', async (t) => {
-  const rig = await dispatcherRig(t);
-  await subscribe(rig, 1);
-  rig.sender.answer = () => ({ ...notFound, answer: Buffer.alloc(4_096, 'x') });
-  rig.dispatcher.start();
-  await plan(rig, 1, 40);
-  const { connection } = rig.store;
-  const limit = Number(connection.pragma('max_page_count', { simple: true }));
-  connection.pragma(`max_page_count = ${Number(connection.pragma('page_count', { simple: true }))}`);
-  await rig.clock.pass(60_000);
-  assert.deepEqual(statesIn(rig), { pending: 40 });
-  assert.deepEqual(attemptsIn(rig), []);
-  assert.equal(rig.sender.calls.length, 40);
-  connection.pragma(`max_page_count = ${limit}`);
-  await rig.clock.pass(60_000);
-  assert.deepEqual(statesIn(rig), { rejected: 40 });
-  assert.equal(rig.sender.calls.length, 40);
-  assert.equal(new Set(attemptsIn(rig).map(({ delivery_id }) => delivery_id)).size, 40);
-});
-
-test('commits that fail now and then lose nothing and double nothing', async (t) => {
-  const rig = await dispatcherRig(t);
-  await subscribe(rig, 1);
-  rig.dispatcher.start();
-  await plan(rig, 1, 300);
-  for (let n = 0; n < 40; n++) {
-    const repair = failCommits(rig.store);
-    await rig.clock.pass(60);
-    repair();
-    await rig.clock.pass(n * 97);
-  }
-  await rig.clock.pass(2 * 60_000);
-  assert.deepEqual(statesIn(rig), { delivered: 300 });
-  assert.equal(rig.sender.calls.length, 300);
-});
-
 test('a subscription whose rows cannot be read keeps no other back, and goes on when they can', async (t) => {
   let fails = true;
   const rig = await dispatcherRig(t, {
@@ -276,8 +208,7 @@ test('a subscription whose rows cannot be read keeps no other back, and goes on 
       return { subscriptionName: 'any', body: Buffer.from('{}') };
     },
   });
-  for (const id of [1, 2]) await subscribe(rig, id);
-  rig.dispatcher.start();
+  await startedWith(rig, 1, 2);
   for (const id of [1, 2]) await plan(rig, id, 3);
   await rig.clock.pass(10 * 60_000);
   assert.deepEqual(
@@ -291,8 +222,7 @@ test('a subscription whose rows cannot be read keeps no other back, and goes on 
 
 test('a delivery that was removed, or changed by others, while its attempt was made takes no outcome', async (t) => {
   const rig = await dispatcherRig(t);
-  await subscribe(rig, 1);
-  rig.dispatcher.start();
+  await startedWith(rig, 1);
   await plan(rig, 1, 2);
   await settled();
   rig.sender.answer = () => ({ ...accepted, afterMs: 100 });
@@ -314,9 +244,8 @@ test('a delivery that was removed, or changed by others, while its attempt was m
 
 test('an outcome that is committed when its subscription has been deleted changes no count', async (t) => {
   const rig = await dispatcherRig(t);
-  for (const id of [1, 2]) await subscribe(rig, id);
   rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? notFound : silent);
-  rig.dispatcher.start();
+  await startedWith(rig, 1, 2);
   await rig.clock.pass(2_000);
   for (const id of [1, 2]) await plan(rig, id);
   await rig.clock.pass(30);
@@ -331,8 +260,7 @@ test('an outcome that is committed when its subscription has been deleted change
 
 test('a disk that fails is tried again after 1, 2, 4, ... 60 s, however many outcomes wait for it', async (t) => {
   const rig = await dispatcherRig(t);
-  await subscribe(rig, 1);
-  rig.dispatcher.start();
+  await startedWith(rig, 1);
   await plan(rig, 1, 400);
   failCommits(rig.store);
   const commits = countCommits(rig.store);
@@ -347,9 +275,8 @@ test('large bodies that end together for review are kept in several commits', as
   const rig = await dispatcherRig(t, {
     bodyOf: () => ({ subscriptionName: 'any', body: large }),
   });
-  for (const id of [1, 2, 3, 4, 5]) await subscribe(rig, id);
   rig.sender.answer = () => notFound;
-  rig.dispatcher.start();
+  await startedWith(rig, 1, 2, 3, 4, 5);
   for (const id of [1, 2, 3, 4, 5]) await plan(rig, id);
   const commits = countCommits(rig.store);
   await rig.clock.pass(1_000);
@@ -374,8 +301,7 @@ test('while its secret cannot be read nothing is sent to a subscription and no a
 
 test('an outcome is written to the delivery that was sent, not to another one with its row id', async (t) => {
   const rig = await dispatcherRig(t);
-  await subscribe(rig, 1);
-  rig.dispatcher.start();
+  await startedWith(rig, 1);
   await plan(rig, 1);
   await settled();
   await rig.cache.put(rig.store, 1, { active: true });

@@ -18,14 +18,14 @@ import {
   rowsIn,
   settled,
   silent,
+  startedWith,
   statesIn,
   subscribe,
 } from './dispatcher.fixture.ts';
 
 test('killed between the answer and its commit: sent again with the same deliveryId and bytes, and the attempt counts once', async (t) => {
   const rig = await dispatcherRig(t);
-  await subscribe(rig, 1);
-  rig.dispatcher.start();
+  await startedWith(rig, 1);
   await plan(rig, 1);
   await rig.clock.pass(21);
   assert.equal(rig.sender.running, 0, 'it was accepted');
@@ -42,9 +42,8 @@ test('killed between the answer and its commit: sent again with the same deliver
 
 test('a due time lies where it lay, whatever restarts and steps of the wall clock come between', async (t) => {
   let rig = await dispatcherRig(t);
-  await subscribe(rig, 1);
   rig.sender.answer = () => broken;
-  rig.dispatcher.start();
+  await startedWith(rig, 1);
   await plan(rig, 1);
   await rig.clock.pass(1_000);
   for (const step of [-20 * 8_766 * hourMs, 50 * 8_766 * hourMs]) {

@@ -282,6 +282,12 @@ export async function subscribe(
   return subscription;
 }
 
+/** With subscriptions of these ids. */
+export async function startedWith(rig: Rig, ...ids: readonly number[]): Promise<void> {
+  for (const id of ids) await subscribe(rig, id);
+  rig.dispatcher.start();
+}
+
 /** As unsubscribe does. */
 export async function unsubscribe({ store, cache }: Rig, id: number): Promise<void> {
   await store.maintain(() =>

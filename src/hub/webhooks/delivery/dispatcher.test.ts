@@ -15,6 +15,7 @@ import {
   scheduleS,
   settled,
   silent,
+  startedWith,
   statesIn,
   subscribe,
   unsubscribe,
@@ -24,11 +25,6 @@ const forEver = 1_000 * hourMs;
 
 function idsOf(calls: readonly Call[]): readonly string[] {
   return calls.map(({ deliveryId }) => deliveryId);
-}
-
-async function startedWith(rig: Rig, ...ids: readonly number[]): Promise<void> {
-  for (const id of ids) await subscribe(rig, id);
-  rig.dispatcher.start();
 }
 
 test('a delivery is sent at once, and is delivered when its acceptance is committed', async (t) => {
@@ -268,39 +264,6 @@ test('a delivery whose body cannot be made is failed with the reason, once', asy
   assert.deepEqual(statesIn(rig), { failed: 1 });
   assert.match(attemptsIn(rig)[0]?.message ?? '', /cannot be made: a stored outbox event is no envelope/);
   assert.equal(rig.sender.calls.length, 0);
-});
-
-test('sent again by hand: the schedule from its beginning, attempts counted on, the kept body kept', async (t) => {
-  const rig = await dispatcherRig(t, { scheduleS: [0, 30] });
-  rig.sender.answer = () => broken;
-  await startedWith(rig, 1);
-  const [id] = await plan(rig, 1);
-  await rig.clock.pass(60_000);
-  assert.equal(rig.dispatcher.status().failed, 1);
-  const { connection } = rig.store;
-  await rig.store.maintain(() => {
-    connection.exec('DELETE FROM outbox_events');
-    connection
-      .prepare(
-        "UPDATE webhook_deliveries SET state = 'pending', attempts_before = attempts, due_run_ms = ?, ended_at = NULL",
-      )
-      .run(rig.running.now());
-  });
-  rig.dispatcher.resent(1);
-  await settled();
-  const { waiting, failed } = rig.dispatcher.status();
-  assert.deepEqual([waiting, failed], [1, 0]);
-  await rig.clock.pass(60_000);
-  assert.deepEqual(
-    attemptsIn(rig).map(({ attempt }) => attempt),
-    [1, 2, 3, 4],
-  );
-  assert.deepEqual(
-    rowsIn(rig).map(({ state, attempts }) => [state, attempts]),
-    [['failed', 4]],
-  );
-  assert.equal(new Set(rig.sender.calls.map(({ body, deliveryId }) => deliveryId + body)).size, 1);
-  assert.deepEqual(connection.prepare('SELECT delivery_id FROM webhook_bodies').pluck().all(), [id]);
 });
 
 test('a sender that rejects has made an attempt that failed', async (t) => {

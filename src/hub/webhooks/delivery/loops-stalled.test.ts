@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
-import { dispatcherRig, subscribe } from './dispatcher.fixture.ts';
+import { dispatcherRig, startedWith } from './dispatcher.fixture.ts';
 import { emit, plannerRig, turns, turnsUntil } from './planner.fixture.ts';
 
 const plannerLimitMs = 180_000;
@@ -57,8 +57,7 @@ test('a planner that fails and tries again is well', async (t) => {
 test('a dispatcher with nothing to do looks each minute; one whose timer never comes again is told from that', async (t) => {
   const rig = await dispatcherRig(t);
   rig.dispatcher.assertAlive();
-  await subscribe(rig, 1);
-  rig.dispatcher.start();
+  await startedWith(rig, 1);
   for (let minute = 0; minute < 10; minute++) {
     await rig.clock.pass(refreshMs);
     rig.dispatcher.assertAlive();

@@ -87,47 +87,6 @@ const definition: DefinitionEvent = {
   data: { name: 'tools' },
 };
 
-test('filters by scope, dictionary, action and category; actions are those of records alone', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await cache.put(store, 1, { actions: ['closed'] });
-  await cache.put(store, 2, { dictionaries: ['parts', 'pumps'] });
-  await cache.put(store, 3, { categories: ['dict.draft.*'] });
-  await cache.put(store, 4, { categories: ['dict.record.*'], actions: ['updated'], scopes: ['PUBLIC'] });
-  await emit(
-    store,
-    recordEvent('created'),
-    recordEvent('updated', 2),
-    recordEvent('closed', 3, { action: 'closed', before: {} }),
-    recordEvent('internal', 2, { scope: 'INTERNAL' }),
-    recordEvent('part', 1, { dictionary: 'parts' }),
-    definition,
-    { ...definition, eventType: 'SchemaDraftDecided', dictionary: 'pumps' },
-  );
-  await planner.caughtUp();
-  assert.deepEqual(sentIn(store), [
-    '4: updated',
-    '1: closed DefinitionUpdated SchemaDraftDecided',
-    '2: part SchemaDraftDecided',
-    '3: SchemaDraftDecided',
-  ]);
-});
-
-test('what was before a subscription, and what comes while it is not active, is not for it', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await emitEach(store, ['before']);
-  await cache.put(store, 1, { afterEvent: 1 });
-  await cache.put(store, 2);
-  await emitEach(store, ['b']);
-  await planner.caughtUp();
-  await cache.put(store, 1, { active: false });
-  await emitEach(store, ['c']);
-  await planner.caughtUp();
-  await cache.put(store, 1, { active: true, afterEvent: 3 });
-  await emitEach(store, ['d']);
-  await planner.caughtUp();
-  assert.deepEqual(sentIn(store), ['2: before', '1: b', '2: b', '2: c', '1: d', '2: d']);
-});
-
 test('a transaction that takes many slices is split at 500 events, and first events never fall', async (t) => {
   const { store, clock, cache, planner } = plannerRig(t);
   await cache.put(store, 1);

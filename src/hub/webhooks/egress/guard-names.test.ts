@@ -76,26 +76,6 @@ describe('the egress guard, of a URL whose host is a name,', () => {
     ]);
   });
 
-  it('looks a name up again after it was forgotten', async () => {
-    const names: Record<string, readonly string[]> = { 'rebind.example': [publicAddress] };
-    const { egress, resolver } = site({ names });
-    await egress.target('https://rebind.example/', forever);
-    names['rebind.example'] = ['10.0.0.1'];
-    resolver.forget('rebind.example');
-    await refusal(egress.target('https://rebind.example/', forever));
-  });
-
-  it('uses one look-up for the judgement and the addresses of a target', async () => {
-    const answers = [publicAddress, '127.0.0.1'];
-    let asked = 0;
-    const clock = new FakeClock();
-    const resolver = new Resolver(clock, async () => [{ address: answers[asked++] ?? '', family: 4 }]);
-    const egress = new EgressGuard({ allowCidrs: [], allowPorts: [], clock, ownAddresses: () => [], resolver });
-    const { addresses } = await egress.target('https://flip.example/', forever);
-    assert.deepEqual(addresses, [{ address: publicAddress, family: 4 }]);
-    assert.equal(asked, 1);
-  });
-
   it('has no fault at registration when it does not resolve, and is unresolved when it is called', async () => {
     const { egress } = site();
     assert.deepEqual(await egress.faults('https://gone.example/'), []);

@@ -64,23 +64,6 @@ describe('a name', () => {
   });
 });
 
-describe('a URL', () => {
-  for (const url of [
-    'http://subscriber.test/',
-    'https://[::1]/',
-    'https://169.254.169.254/',
-    'no URL',
-    'https://localhost/',
-  ]) {
-    it(`like ${url} is not called`, async () => {
-      const own = senderFixture({ caFile: certificates.caFile, allowCidrs: [] });
-      const outcome = await own.send(url);
-      assert.equal(outcome.cause, 'ssrf');
-      assert.ok(outcome.reasons.length > 0);
-    });
-  }
-});
-
 describe('a dial', () => {
   const clock = new FakeClock();
   const context = () => createSecureContext({});

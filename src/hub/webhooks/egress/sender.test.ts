@@ -99,7 +99,7 @@ describe('an answer', () => {
     });
   }
 
-  for (const status of [203, 205, 206, 226, 299]) {
+  for (const status of [203, 205, 206, 207, 226, 299]) {
     it(`of ${status} does not accept, although it is a 2xx`, async () => {
       subscriber.script = answer(status);
       const outcome = await own.send(subscriber.url());
@@ -108,7 +108,7 @@ describe('an answer', () => {
     });
   }
 
-  for (const status of [400, 401, 403, 404, 408, 410, 413, 422, 429, 499, 500, 502, 503, 504, 599]) {
+  for (const status of [400, 401, 403, 404, 408, 410, 413, 422, 429, 451, 499, 500, 502, 503, 504, 599, 600, 999]) {
     it(`of ${status} does not accept, and its body is kept`, async () => {
       subscriber.script = answer(status, { 'retry-after': '1' }, 'because');
       const outcome = await own.send(subscriber.url());
@@ -119,7 +119,7 @@ describe('an answer', () => {
     });
   }
 
-  for (const status of [300, 301, 302, 303, 304, 307, 308]) {
+  for (const status of [300, 301, 302, 303, 304, 305, 307, 308]) {
     it(`of ${status} is not followed`, async () => {
       const elsewhere = await Subscriber.start(certificates.good);
       subscriber.script = answer(status, { location: elsewhere.url('/stolen') });

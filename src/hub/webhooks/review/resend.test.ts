@@ -227,21 +227,6 @@ test('where nothing can be stored nothing is sent again', async (t) => {
   );
 });
 
-test('all that were rejected are sent again and reach the subscriber with their ids and bytes', async (t) => {
-  const { review, sender, changed, calls } = await journeyFor(t);
-  sender.answer = () => notFound;
-  await changed('a', 'b', 'c');
-  await calls(3);
-  sender.answer = () => accepted;
-  assert.deepEqual(await review.resendAll(anna, '1', {}, 'fixed'), { deliveries: 3 });
-  await calls(6);
-  const [before, after] = [sender.calls.slice(0, 3), sender.calls.slice(3)].map((calls) =>
-    calls.map(({ deliveryId, body }) => `${deliveryId} ${body}`).toSorted(),
-  );
-  assert.deepEqual(after, before);
-  assert.deepEqual(await review.resendAll(anna, '1', {}, ''), { deliveries: 0 });
-});
-
 test('a subscription deleted while its deliveries are sent again ends that, and nothing more goes out', async (t) => {
   const rig = await journeyFor(t);
   const { store, review, sender, changed, calls, clock } = rig;
