@@ -91,7 +91,7 @@ test('beside a service under load nobody waits, and a restore into nothing has a
   await plain.close();
   const limitMs = Math.max(longestWaitMs, 2 * peer.longestMs());
   assert.ok(Math.min(...meanwhile) > 3, `written meanwhile: ${meanwhile.join()}`);
-  for (const { longestMs } of [line, hub]) assert.ok(longestMs() < limitMs, `${longestMs()} ms of ${limitMs}`);
+  for (const writer of [line, hub]) assert.ok(writer.longestMs() < limitMs, `${writer.longestMs()} ms of ${limitMs}`);
   const { logId } = await logOf(both);
   await both.stop();
   t.diagnostic(
