@@ -4,6 +4,7 @@
  */
 import { chmod, lstat, unlink } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
+import ipaddr from 'ipaddr.js';
 import { type Clock, pause } from './clock.ts';
 import { asLinesideError, LinesideError, systemCode } from './errors.ts';
 import type { Logger } from './logger.ts';
@@ -149,26 +150,33 @@ export async function removeSocket(path: string): Promise<void> {
 /** One part in so many of a listener's connections. A site has several machines; a proxy for many clients runs on the box itself. */
 const PARTS = 4;
 
+/** IPv6: the /64, of which a single machine may use every address (RFC 4291, 2.5.1). IPv4 as it is, also written in IPv6 form. */
+function networkOf(remoteAddress: string): string {
+  const address = ipaddr.process(remoteAddress.replace(/%.*/, ''));
+  return address instanceof ipaddr.IPv6 ? address.parts.slice(0, 4).join(':') : address.toString();
+}
+
 export class AddressShare {
   readonly #max: number;
+  /** By network. */
   readonly #open = new Map<string, number>();
 
   constructor(maxConnections: number) {
     this.#max = Math.max(1, Math.floor(maxConnections / PARTS));
   }
 
-  /** Counts the connection until it closes. False: its address has its share already, and it is not counted. */
+  /** Counts the connection until it closes. False: its network has its share already, and it is not counted. */
   admits(socket: Socket): boolean {
-    const address = socket.remoteAddress;
     // It has ended already.
-    if (address === undefined) return true;
-    const count = this.#open.get(address) ?? 0;
+    if (socket.remoteAddress === undefined) return true;
+    const network = networkOf(socket.remoteAddress);
+    const count = this.#open.get(network) ?? 0;
     if (count >= this.#max) return false;
-    this.#open.set(address, count + 1);
+    this.#open.set(network, count + 1);
     socket.once('close', () => {
-      const left = (this.#open.get(address) ?? 1) - 1;
-      if (left === 0) this.#open.delete(address);
-      else this.#open.set(address, left);
+      const left = (this.#open.get(network) ?? 1) - 1;
+      if (left === 0) this.#open.delete(network);
+      else this.#open.set(network, left);
     });
     return true;
   }
