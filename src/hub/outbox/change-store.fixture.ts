@@ -64,6 +64,16 @@ export function openStoreIn(
   return store;
 }
 
+/** Nothing is written until the answer is called, as while an import holds the file; it resolves when writing resumes. */
+export function holdStore(store: ChangeStore): () => Promise<void> {
+  const end = Promise.withResolvers<void>();
+  const held = store.hold(() => end.promise);
+  return () => {
+    end.resolve();
+    return held;
+  };
+}
+
 /** A record's change that is sent to the topic of PUBLIC. */
 export function recordEvent(businessKey: string, version = 1, changes: Partial<RecordEvent> = {}): RecordEvent {
   return {

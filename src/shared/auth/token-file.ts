@@ -3,23 +3,13 @@
  * reports success. The lock (flock(2)) is on a file beside it, since each change replaces the file itself; the kernel
  * releases the lock with the process, however that ends.
  */
-import {
-  closeSync,
-  fchmodSync,
-  fchownSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, fchmodSync, fchownSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
 import { openLockFile } from '../base/data-directory.ts';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import { tryLock } from '../base/libc.ts';
+import { replaceSynced } from '../base/synced-file.ts';
 import { FILE_MODE } from './tokens.ts';
 
 /** A change takes milliseconds, on a worn card a second. Commands of a script may wait for each other. */
@@ -97,22 +87,10 @@ function textOf(file: string): string | undefined {
   }
 }
 
-/** All or nothing, also when the power goes: a new file, flushed, then renamed over the old one. */
 function replace(file: string, text: string): void {
   const temporary = join(dirname(file), `.${basename(file)}.new`);
   try {
-    // A killed command may have left it, perhaps as another user.
-    rmSync(temporary, { force: true });
-    const fd = openSync(temporary, 'wx', 0o600);
-    try {
-      writeFileSync(fd, text);
-      keepOwner(file, fd);
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
-    renameSync(temporary, file);
-    flushDirectory(dirname(file));
+    replaceSynced(file, text, { temporary, prepare: (fd) => keepOwner(file, fd) });
   } catch (error) {
     rmSync(temporary, { force: true });
     throw unwritable(file, error);
@@ -124,16 +102,6 @@ function keepOwner(file: string, fd: number): void {
   const old = statSync(file, { throwIfNoEntry: false });
   if (process.getuid?.() === 0) fchownSync(fd, old?.uid ?? 0, old?.gid ?? statSync(dirname(file)).gid);
   fchmodSync(fd, (old?.mode ?? FILE_MODE) & FILE_MODE);
-}
-
-/** A rename survives a power cut once its directory is flushed. */
-function flushDirectory(directory: string): void {
-  const fd = openSync(directory, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }
 
 function unwritable(file: string, cause: unknown): LinesideError {

@@ -4,9 +4,10 @@
  * hub alone is followed by its restart in the same boot). Stopped by hand before the plug is pulled, it is not counted.
  * Written at start and at stop, whole and synced: twice a boot.
  */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { systemCode } from '../base/errors.ts';
+import { replaceSynced } from '../base/synced-file.ts';
 import type { BootFacts } from './host-facts.ts';
 
 const fileName = 'host-state.json';
@@ -75,19 +76,5 @@ function isState(found: unknown): found is State {
 }
 
 function write(path: string, state: State): void {
-  const next = `${path}.new`;
-  const file = openSync(next, 'w', 0o600);
-  try {
-    writeSync(file, `${JSON.stringify(state)}\n`);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  renameSync(next, path);
-  const directory = openSync(dirname(path), 'r');
-  try {
-    fsyncSync(directory);
-  } finally {
-    closeSync(directory);
-  }
+  replaceSynced(path, `${JSON.stringify(state)}\n`);
 }

@@ -29,7 +29,7 @@ export function seedDeliveries(dir: string, { deliveries, url }: { deliveries: n
 
 function seed(dir: string, urls: readonly string[], fill: (connection: Connection) => void): void {
   const { connection } = openRefdataFile(dir, hubMigrations);
-  const secrets = new SecretBox({ keyFile: join(dir, 'webhooks.key') });
+  const secrets = new SecretBox(join(dir, 'webhooks.key'));
   connection.transaction(() => {
     beginProgress(connection);
     urls.forEach((url, n) => subscribe(connection, n + 1, url, secrets.seal(n + 1, SECRET)));

@@ -51,20 +51,6 @@ it('events before a subscription, while it is not active, or of a filter that it
   assert.deepEqual(names, ['ERP', 'MES', 'MES', 'MES']);
 });
 
-it('what an import commits while a change waits for it is planned by what the subscription was', async (t) => {
-  const rig = opened(t);
-  const { cache, planner, store } = rig;
-  await cache.subscribe(admin, request(), '');
-  let end = (): void => {};
-  const held = store.hold(() => new Promise<void>((resolve) => (end = resolve)));
-  const events = emitEach(store, ['imported']);
-  const change = cache.update(admin, '1', { active: false }, undefined, '');
-  end();
-  await Promise.all([held, events, change]);
-  await planner.caughtUp();
-  assert.deepEqual(sentIn(store), ['1: imported']);
-});
-
 it('after a kill nothing is planned again because of what a subscription became later', async (t) => {
   const rig = opened(t);
   const { cache, planner, store } = rig;

@@ -1,55 +1,45 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { basename, join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
 import { temporaryDir } from '../../outbox/change-store.fixture.ts';
 import { SecretBox } from './secrets.ts';
-import { refused } from './subscriptions.fixture.ts';
 
-type Fs = ConstructorParameters<typeof SecretBox>[0]['fs'];
 const names = [
   'openSync',
   'fstatSync',
-  'readSync',
-  'writeSync',
+  'readFileSync',
+  'writeFileSync',
   'fsyncSync',
   'closeSync',
   'renameSync',
   'rmSync',
 ] as const;
 
-interface Disk {
-  readonly fs: NonNullable<Fs>;
-  /** "openSync webhooks.key.new", ... */
-  readonly calls: string[];
-}
-
-/** The real calls; `judge` is asked before each, with its place from 1 since reset(), and may throw. */
-function disk(judge: (name: string, nth: number) => void = () => {}): Disk {
+/**
+ * The calls from now on: "openSync webhooks.key.new", ... `judge` is asked before each, with its place from 1, and may throw.
+ */
+function watchFiles(t: TestContext, judge: (name: string, nth: number) => void = () => {}): string[] {
+  t.mock.restoreAll();
   const calls: string[] = [];
   const paths = new Map<number, string>();
-  const wrapped = names.map((name) => {
+  for (const name of names) {
     const real = fs[name] as (...args: unknown[]) => unknown;
-    const call = (...args: unknown[]): unknown => {
+    t.mock.method(fs, name, (...args: unknown[]) => {
       const [first] = args;
       const path = typeof first === 'number' ? (paths.get(first) ?? '') : String(first);
-      calls.push(`${name} ${path.slice(path.lastIndexOf('/') + 1)}`);
+      calls.push(`${name} ${basename(path)}`);
       judge(name, calls.length);
       const result = real(...args);
       if (name === 'openSync') paths.set(result as number, path);
       return result;
-    };
-    return [name, call];
-  });
-  return { fs: Object.fromEntries(wrapped) as NonNullable<Fs>, calls };
+    });
+  }
+  return calls;
 }
 
-class Fault extends Error {
-  readonly code: string;
-  constructor(code: string) {
-    super(code);
-    this.code = code;
-  }
+function fault(code: string): Error {
+  return Object.assign(new Error(code), { code });
 }
 
 const secret = 'a secret of 16 bytes and more';
@@ -57,10 +47,10 @@ const secret = 'a secret of 16 bytes and more';
 describe('a sealed secret', () => {
   it('is opened by the same key for the same subscription, and looks different each time', (t) => {
     const keyFile = join(temporaryDir(t), 'webhooks.key');
-    const box = new SecretBox({ keyFile });
+    const box = new SecretBox(keyFile);
     for (const text of [secret, 'ß'.repeat(512), '\u{1f511}\0\n']) {
       const blob = box.seal(3, text);
-      assert.deepEqual(new SecretBox({ keyFile }).open(3, blob), { secret: text });
+      assert.deepEqual(new SecretBox(keyFile).open(3, blob), { secret: text });
     }
     const [one, two] = [box.seal(3, secret), box.seal(3, secret)];
     assert.notDeepEqual(one, two);
@@ -72,7 +62,7 @@ describe('a sealed secret', () => {
   it('is opened for no other subscription, by no other key, and not with any bit changed', (t) => {
     const dir = temporaryDir(t);
     const keyFile = join(dir, 'webhooks.key');
-    const box = new SecretBox({ keyFile });
+    const box = new SecretBox(keyFile);
     const blob = box.seal(3, secret);
     const sealedOtherwise = { unreadable: `it was not sealed by the key in ${keyFile}` };
     assert.deepEqual(box.open(4, blob), sealedOtherwise);
@@ -84,7 +74,7 @@ describe('a sealed secret', () => {
     const noSecret = { unreadable: 'what is stored of it is no sealed secret of this version' };
     for (const length of [0, 1, 28, 29]) assert.deepEqual(box.open(3, blob.subarray(0, length)), noSecret);
     assert.deepEqual(box.open(3, blob.subarray(0, 30)), sealedOtherwise);
-    const other = new SecretBox({ keyFile: join(dir, 'other.key') });
+    const other = new SecretBox(join(dir, 'other.key'));
     other.seal(3, secret);
     assert.ok('unreadable' in other.open(3, blob));
   });
@@ -97,21 +87,20 @@ describe('the key', () => {
     const umask = process.umask(0);
     t.after(() => process.umask(umask));
     let made = 0;
-    const { fs: watched, calls } = disk();
-    const box = new SecretBox({ keyFile, fs: watched, onKeyMade: () => made++ });
+    const box = new SecretBox(keyFile, () => made++);
     assert.deepEqual(fs.readdirSync(dir), [], 'not before it is needed');
     assert.deepEqual(box.open(1, Buffer.alloc(40, 1)), { unreadable: `there is no key file ${keyFile}` });
-    calls.length = 0;
+    const calls = watchFiles(t);
     box.seal(1, secret);
     const { mode, size } = fs.statSync(keyFile);
     assert.deepEqual([mode & 0o777, size, made], [0o600, 32, 1]);
     assert.deepEqual(fs.readdirSync(dir), ['webhooks.key']);
-    const name = dir.slice(dir.lastIndexOf('/') + 1);
+    const name = basename(dir);
     assert.deepEqual(calls, [
       'openSync webhooks.key',
       'rmSync webhooks.key.new',
       'openSync webhooks.key.new',
-      'writeSync webhooks.key.new',
+      'writeFileSync webhooks.key.new',
       'fsyncSync webhooks.key.new',
       'closeSync webhooks.key.new',
       'renameSync webhooks.key.new',
@@ -125,9 +114,9 @@ describe('the key', () => {
 
   it('that another process was killed over is synced before it seals anything, once', (t) => {
     const keyFile = join(temporaryDir(t), 'webhooks.key');
-    new SecretBox({ keyFile }).seal(1, secret);
-    const { fs: watched, calls } = disk();
-    const box = new SecretBox({ keyFile, fs: watched });
+    new SecretBox(keyFile).seal(1, secret);
+    const calls = watchFiles(t);
+    const box = new SecretBox(keyFile);
     const syncs = (): number => calls.filter((call) => call.startsWith('fsyncSync')).length;
     assert.equal(syncs(), 0);
     box.seal(1, secret);
@@ -141,17 +130,18 @@ describe('the key', () => {
     for (let at = 1; ; at++) {
       const keyFile = join(temporaryDir(t), 'webhooks.key');
       // After a kill nothing more is done: no clearing up either.
-      const dying = disk((_, nth) => {
-        if (nth > at) throw new Fault('killed');
+      watchFiles(t, (_, nth) => {
+        if (nth > at) throw fault('killed');
       });
       let blob: Buffer | undefined;
       try {
-        blob = new SecretBox({ keyFile, fs: dying.fs }).seal(1, secret);
+        blob = new SecretBox(keyFile).seal(1, secret);
       } catch {
         survived += 1;
       }
+      t.mock.restoreAll();
       if (fs.existsSync(keyFile)) assert.equal(fs.statSync(keyFile).size, 32);
-      const next = new SecretBox({ keyFile });
+      const next = new SecretBox(keyFile);
       const again = next.seal(1, secret);
       assert.deepEqual(next.open(1, again), { secret });
       assert.equal(fs.statSync(keyFile).mode & 0o777, 0o600);
@@ -165,48 +155,44 @@ describe('the key', () => {
   it('that cannot be written seals nothing, says why, and is made when it can', (t) => {
     const steps: readonly [string, string, string][] = [
       ['openSync', 'EACCES', 'STORAGE_FAILED'],
-      ['writeSync', 'ENOSPC', 'STORAGE_FULL'],
+      ['writeFileSync', 'ENOSPC', 'STORAGE_FULL'],
       ['fsyncSync', 'EIO', 'STORAGE_FAILED'],
       ['renameSync', 'EROFS', 'STORAGE_FAILED'],
     ];
     for (const [step, code, expected] of steps) {
       const keyFile = join(temporaryDir(t), 'webhooks.key');
-      let fails = false;
-      const failing = disk((name, nth) => {
+      const box = new SecretBox(keyFile);
+      watchFiles(t, (name, nth) => {
         // The first call looks for a key that is there.
-        if (fails && name === step && nth > 1) throw new Fault(code);
+        if (name === step && nth > 1) throw fault(code);
       });
-      const box = new SecretBox({ keyFile, fs: failing.fs });
-      failing.calls.length = 0;
-      fails = true;
-      assert.throws(() => box.seal(1, secret), refused(expected), step);
+      assert.throws(() => box.seal(1, secret), { code: expected }, step);
       assert.throws(() => box.seal(1, secret), new RegExp(`${keyFile} cannot be (written|read): ${code}`));
-      fails = false;
+      t.mock.restoreAll();
       assert.deepEqual(box.open(1, box.seal(1, secret)), { secret }, step);
     }
-    const nowhere = new SecretBox({ keyFile: join(temporaryDir(t), 'not', 'there', 'webhooks.key') });
-    assert.throws(() => nowhere.seal(1, secret), refused('STORAGE_FAILED'));
+    const nowhere = new SecretBox(join(temporaryDir(t), 'not', 'there', 'webhooks.key'));
+    assert.throws(() => nowhere.seal(1, secret), { code: 'STORAGE_FAILED' });
   });
 
   it('that was renamed but not synced with its directory is not relied on before it is', (t) => {
     const keyFile = join(temporaryDir(t), 'webhooks.key');
-    let fails = true;
-    const failing = disk((name) => {
-      if (fails && name === 'fsyncSync' && fs.existsSync(keyFile)) throw new Fault('EIO');
+    watchFiles(t, (name) => {
+      if (name === 'fsyncSync' && fs.existsSync(keyFile)) throw fault('EIO');
     });
-    const box = new SecretBox({ keyFile, fs: failing.fs });
-    assert.throws(() => box.seal(1, secret), refused('STORAGE_FAILED'));
-    assert.throws(() => box.seal(1, secret), refused('STORAGE_FAILED'), 'the file is there, and still not synced');
-    fails = false;
+    const box = new SecretBox(keyFile);
+    assert.throws(() => box.seal(1, secret), { code: 'STORAGE_FAILED' });
+    assert.throws(() => box.seal(1, secret), { code: 'STORAGE_FAILED' }, 'the file is there, and still not synced');
+    t.mock.restoreAll();
     assert.deepEqual(box.open(1, box.seal(1, secret)), { secret });
   });
 
   it('is never made in the place of a file that is none: what it is, is said', (t) => {
     const dir = temporaryDir(t);
     const keyFile = join(dir, 'webhooks.key');
-    new SecretBox({ keyFile }).seal(1, secret);
+    new SecretBox(keyFile).seal(1, secret);
     const key = fs.readFileSync(keyFile);
-    const blob = new SecretBox({ keyFile }).seal(1, secret);
+    const blob = new SecretBox(keyFile).seal(1, secret);
     const places: readonly [() => void, string][] = [
       [() => fs.writeFileSync(keyFile, ''), 'has 0 bytes, a key has 32'],
       [() => fs.writeFileSync(keyFile, key.subarray(1)), 'has 31 bytes, a key has 32'],
@@ -218,21 +204,21 @@ describe('the key', () => {
     for (const [put, what] of places) {
       fs.rmSync(keyFile, { recursive: true });
       put();
-      const box = new SecretBox({ keyFile });
+      const box = new SecretBox(keyFile);
       const opened = box.open(1, blob);
       assert.ok('unreadable' in opened && opened.unreadable.startsWith(`the key file ${keyFile} ${what}`), what);
       const before = fs.lstatSync(keyFile).size;
-      assert.throws(() => box.seal(1, secret), refused('STORAGE_FAILED'), what);
+      assert.throws(() => box.seal(1, secret), { code: 'STORAGE_FAILED' }, what);
       assert.equal(fs.lstatSync(keyFile).size, before);
     }
     fs.rmSync(keyFile);
     fs.writeFileSync(keyFile, key);
-    assert.deepEqual(new SecretBox({ keyFile }).open(1, blob), { secret });
+    assert.deepEqual(new SecretBox(keyFile).open(1, blob), { secret });
   });
 
   it('goes on while its file is gone or broken, and is written again with the next secret', (t) => {
     const keyFile = join(temporaryDir(t), 'webhooks.key');
-    const box = new SecretBox({ keyFile });
+    const box = new SecretBox(keyFile);
     const blob = box.seal(1, secret);
     const { generation } = box;
     fs.rmSync(keyFile);
@@ -240,7 +226,7 @@ describe('the key', () => {
     assert.deepEqual(box.open(1, blob), { secret });
     const another = box.seal(2, secret);
     assert.equal(box.generation, generation);
-    const next = new SecretBox({ keyFile });
+    const next = new SecretBox(keyFile);
     assert.deepEqual([next.open(1, blob), next.open(2, another)], [{ secret }, { secret }]);
   });
 });

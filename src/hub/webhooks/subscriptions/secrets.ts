@@ -3,10 +3,12 @@
  * alone gives none away. AES-256-GCM, bound to the subscription's id.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import nodeFs from 'node:fs';
+import fs from 'node:fs';
 import { dirname } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
+import { replaceSynced, syncPath } from '../../../shared/base/synced-file.ts';
 
+export const keyBytes = 32;
 /** A sealed secret: this byte, the nonce, the tag, the rest. */
 const sealVersion = 1;
 /** NIST SP 800-38D: 96 bits of chance do for 2^32 secrets under one key. */
@@ -15,22 +17,17 @@ const tagBytes = 16;
 
 export type Opened = { readonly secret: string } | { readonly unreadable: string };
 
-interface SecretBoxOptions extends KeyFileOptions {
-  readonly onKeyMade?: () => void;
-  readonly random?: (bytes: number) => Buffer;
-}
-
 export class SecretBox {
-  readonly #file: KeyFile;
-  readonly #random: (bytes: number) => Buffer;
+  readonly #keyFile: string;
   readonly #onKeyMade: () => void;
   #key: Buffer | undefined;
   #fault = '';
   #generation = 0;
+  /** The key file and its name are synced: another process may have been killed before it came to that. */
+  #isDurable = false;
 
-  constructor({ random = randomBytes, onKeyMade = () => {}, ...ofFile }: SecretBoxOptions) {
-    this.#file = new KeyFile(ofFile);
-    this.#random = random;
+  constructor(keyFile: string, onKeyMade = (): void => {}) {
+    this.#keyFile = keyFile;
     this.#onKeyMade = onKeyMade;
     this.reload();
   }
@@ -42,7 +39,7 @@ export class SecretBox {
 
   /** Reads the key file again. While it cannot be read the key that was read stays in use: what it has sealed is served. */
   reload(): void {
-    const found = this.#file.read();
+    const found = readKey(this.#keyFile);
     if ('key' in found) this.#adopt(found.key);
     else this.#fault = found.fault;
   }
@@ -53,7 +50,7 @@ export class SecretBox {
    */
   seal(subscriptionId: number, secret: string): Buffer {
     const key = this.#durableKey();
-    const nonce = this.#random(nonceBytes);
+    const nonce = randomBytes(nonceBytes);
     const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes });
     cipher.setAAD(boundTo(subscriptionId));
     const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
@@ -71,15 +68,15 @@ export class SecretBox {
     try {
       return { secret: Buffer.concat([decipher.update(rest.subarray(tagBytes)), decipher.final()]).toString('utf8') };
     } catch {
-      return { unreadable: `it was not sealed by the key in ${this.#file.path}` };
+      return { unreadable: `it was not sealed by the key in ${this.#keyFile}` };
     }
   }
 
   #durableKey(): Buffer {
-    const found = this.#file.read();
+    const found = readKey(this.#keyFile);
     if ('key' in found) {
       this.#adopt(found.key);
-      this.#file.makeDurable();
+      if (!this.#isDurable) this.#store(() => [this.#keyFile, dirname(this.#keyFile)].forEach(syncPath));
       return found.key;
     }
     if (!found.gone) {
@@ -87,11 +84,25 @@ export class SecretBox {
         hint: 'Restore the key file from a backup; or remove it: then a new key is made, and each secret must be rotated.',
       });
     }
-    const key = this.#key ?? this.#random(keyBytes);
-    this.#file.write(key);
+    const key = this.#key ?? randomBytes(keyBytes);
+    this.#store(() => replaceSynced(this.#keyFile, key));
     this.#adopt(key);
     this.#onKeyMade();
     return key;
+  }
+
+  #store(work: () => void): void {
+    try {
+      work();
+      this.#isDurable = true;
+    } catch (error) {
+      const full = /^(ENOSPC|EDQUOT)$/.test(systemCode(error));
+      throw new LinesideError(
+        full ? 'STORAGE_FULL' : 'STORAGE_FAILED',
+        `the key file ${this.#keyFile} cannot be written: ${messageOf(error)}`,
+        { cause: error, hint: 'It lies where webhooks.key_file says: the service must be able to write there.' },
+      );
+    }
   }
 
   #adopt(key: Buffer): void {
@@ -105,108 +116,24 @@ function boundTo(subscriptionId: number): Buffer {
   return Buffer.from(String(subscriptionId));
 }
 
-// The file that holds the key of the subscribers' secrets: 32 bytes, for the service's user alone.
-
-export const keyBytes = 32;
-const fileMode = 0o600;
-
-type FileSystem = Pick<
-  typeof nodeFs,
-  'openSync' | 'fstatSync' | 'readSync' | 'writeSync' | 'fsyncSync' | 'closeSync' | 'renameSync' | 'rmSync'
->;
-
-interface KeyFileOptions {
-  readonly keyFile: string;
-  readonly fs?: FileSystem;
-}
-
 /** `gone`: there is none; a new one harms no file. */
 type KeyFound = { readonly key: Buffer } | { readonly fault: string; readonly gone: boolean };
 
-class KeyFile {
-  readonly path: string;
-  readonly #fs: FileSystem;
-  /** The file and its name have been synced: another process may have been killed before it came to that. */
-  #isDurable = false;
-
-  constructor({ keyFile, fs = nodeFs }: KeyFileOptions) {
-    this.path = keyFile;
-    this.#fs = fs;
-  }
-
-  read(): KeyFound {
+function readKey(keyFile: string): KeyFound {
+  const fault = (what: string): KeyFound => ({ fault: `the key file ${keyFile} ${what}`, gone: false });
+  try {
+    // Without O_NONBLOCK a pipe in its place would hold the thread.
+    const fd = fs.openSync(keyFile, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
     try {
-      // Without O_NONBLOCK a pipe in its place would hold the thread.
-      return this.#opened(this.path, nodeFs.constants.O_RDONLY | nodeFs.constants.O_NONBLOCK, (fd) => this.#keyIn(fd));
-    } catch (error) {
-      if (systemCode(error) === 'ENOENT') return { fault: `there is no key file ${this.path}`, gone: true };
-      return this.#fault(`cannot be read: ${messageOf(error)}`);
-    }
-  }
-
-  #keyIn(fd: number): KeyFound {
-    const stat = this.#fs.fstatSync(fd);
-    if (!stat.isFile()) return this.#fault('is not a regular file');
-    if (stat.size !== keyBytes) return this.#fault(`has ${stat.size} bytes, a key has ${keyBytes}`);
-    const key = Buffer.alloc(keyBytes);
-    const read = this.#fs.readSync(fd, key, 0, keyBytes, 0);
-    return read === keyBytes ? { key } : this.#fault(`gave ${read} bytes of ${keyBytes}`);
-  }
-
-  #fault(what: string): KeyFound {
-    return { fault: `the key file ${this.path} ${what}`, gone: false };
-  }
-
-  /** All or nothing, and on the medium when it returns. Throws STORAGE_FULL, STORAGE_FAILED. */
-  write(key: Buffer): void {
-    const temporary = `${this.path}.new`;
-    this.#guarded(() => {
-      // Of an attempt that was cut short; its mode might be another.
-      this.#fs.rmSync(temporary, { force: true });
-      this.#opened(temporary, 'wx', (fd) => {
-        const written = this.#fs.writeSync(fd, key);
-        if (written !== keyBytes) throw new Error(`only ${written} bytes were written`);
-        this.#fs.fsyncSync(fd);
-      });
-      this.#fs.renameSync(temporary, this.path);
-      this.#syncDirectory();
-    });
-    this.#isDurable = true;
-  }
-
-  /** Throws STORAGE_FAILED. */
-  makeDurable(): void {
-    if (this.#isDurable) return;
-    this.#guarded(() => {
-      this.#opened(this.path, 'r', (fd) => this.#fs.fsyncSync(fd));
-      this.#syncDirectory();
-    });
-    this.#isDurable = true;
-  }
-
-  #syncDirectory(): void {
-    this.#opened(dirname(this.path), 'r', (fd) => this.#fs.fsyncSync(fd));
-  }
-
-  #opened<T>(path: string, flags: string | number, work: (fd: number) => T): T {
-    const fd = this.#fs.openSync(path, flags, fileMode);
-    try {
-      return work(fd);
+      const stat = fs.fstatSync(fd);
+      if (!stat.isFile()) return fault('is not a regular file');
+      const key = stat.size === keyBytes ? fs.readFileSync(fd) : undefined;
+      return key?.length === keyBytes ? { key } : fault(`has ${stat.size} bytes, a key has ${keyBytes}`);
     } finally {
-      this.#fs.closeSync(fd);
+      fs.closeSync(fd);
     }
-  }
-
-  #guarded(work: () => void): void {
-    try {
-      work();
-    } catch (error) {
-      const full = /^(ENOSPC|EDQUOT)$/.test(systemCode(error));
-      throw new LinesideError(
-        full ? 'STORAGE_FULL' : 'STORAGE_FAILED',
-        `the key file ${this.path} cannot be written: ${messageOf(error)}`,
-        { cause: error, hint: 'It lies where webhooks.key_file says: the service must be able to write there.' },
-      );
-    }
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return { fault: `there is no key file ${keyFile}`, gone: true };
+    return fault(`cannot be read: ${messageOf(error)}`);
   }
 }

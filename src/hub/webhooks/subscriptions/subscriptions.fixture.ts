@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { LinesideError } from '../../../shared/base/errors.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { author, recordEvent, type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../../outbox/change-store.ts';
@@ -112,12 +111,11 @@ export function subscriptionsRig(
   return { ...temporary, cache: reopen(), consumers, egress, planner, keyFile, running, reopen };
 }
 
-/** For assert.rejects: the code and, where given, exactly these reasons. */
-export function refused(code: string, reasons?: readonly string[]): (error: unknown) => boolean {
-  return (error) => {
-    if (!(error instanceof LinesideError) || error.code !== code) return false;
-    return reasons === undefined || JSON.stringify(error.reasons) === JSON.stringify(reasons);
-  };
+/** With subscription 1, the ERP of anna. */
+export async function subscribedRig(t: TestContext): Promise<SubscriptionsRig> {
+  const rig = subscriptionsRig(t);
+  await rig.cache.subscribe(admin, request(), '');
+  return rig;
 }
 
 export function rowsOf({ store }: TemporaryStore, sql: string): unknown[] {

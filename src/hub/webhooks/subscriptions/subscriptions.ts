@@ -56,7 +56,6 @@ export interface SubscriptionsOptions {
     /** Events up to this one are planned, and that is committed or lost nothing by not being. */
     cursor(): number;
   };
-  readonly random?: (bytes: number) => Buffer;
   readonly logger: Logger;
 }
 
@@ -70,13 +69,13 @@ const maxCatchUps = 50;
 
 /** Throws STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openSubscriptions(options: SubscriptionsOptions): Subscriptions {
-  const { store, keyFile, random, logger } = options;
+  const { store, keyFile, logger } = options;
   const onKeyMade = (): void =>
     logger.info('a key for the secrets of webhook subscriptions was made: back it up with refdata.db', {
       file: keyFile,
     });
   try {
-    const box = new SecretBox({ keyFile, onKeyMade, ...(random === undefined ? {} : { random }) });
+    const box = new SecretBox(keyFile, onKeyMade);
     const rows = new SubscriptionRows(store.connection);
     // From before names had to be different.
     for (const { name, ids } of rows.sameNames()) {

@@ -3,9 +3,10 @@
  * version let it grow), what it holds is copied into a new file, a step at a time beside the commits, which then takes its
  * name. Works for a file of any version, and costs nothing while the size fits.
  */
-import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
+import { renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
+import { syncPath } from '../../../shared/base/synced-file.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import { companions } from '../../../shared/storage/set-aside.ts';
 
@@ -69,11 +70,11 @@ export class SmallerFile {
       removeSmallerFile(connection.name);
       return false;
     }
-    sync(this.#path);
+    syncPath(this.#path);
     connection.close();
     for (const suffix of ['-wal', '-shm']) rmSync(connection.name + suffix, { force: true });
     renameSync(this.#path, connection.name);
-    sync(dirname(connection.name));
+    syncPath(dirname(connection.name));
     return true;
   }
 
@@ -122,13 +123,4 @@ export class SmallerFile {
 /** What a stop in between left. */
 export function removeSmallerFile(path: string): void {
   for (const suffix of [...companions, '-journal']) rmSync(`${path}.smaller${suffix}`, { force: true });
-}
-
-function sync(path: string): void {
-  const file = openSync(path, 'r');
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
 }
