@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { LoadDatabases } from './appliance/backup/backup-commands.ts';
 import { addApplianceCommands } from './appliance/commands.ts';
 import type { LocalShell } from './cli/cli.ts';
-import { CliFailure, exitStatus } from './cli/failure.ts';
+import { CliFailure } from './cli/failure.ts';
 import { addCollectorCommands } from './collector/commands.ts';
 import { addDoctorCommands } from './doctor/commands.ts';
 import { listTokens, roles } from './shared/auth/tokens.ts';
@@ -147,7 +147,6 @@ function asUsage<T>(what: string, change: () => T): T {
   } catch (error) {
     if (!(error instanceof LinesideError) || error.code !== 'INVALID_ARGUMENT') throw error;
     const next = error.hint === '' ? '' : `${error.hint.charAt(0).toUpperCase()}${error.hint.slice(1)}.`;
-    const { usage: status } = exitStatus;
-    throw new CliFailure({ status, code: error.code, what: `cannot ${what}`, why: error.message, next, cause: error });
+    throw new CliFailure('usage', error.code, error.message, { what: `cannot ${what}`, next, cause: error });
   }
 }

@@ -11,9 +11,10 @@ export const exitStatus = {
   closed: 6,
   lost: 7,
 } as const;
-export type ExitStatus = (typeof exitStatus)[keyof typeof exitStatus];
+export type Outcome = keyof typeof exitStatus;
+type ExitStatus = (typeof exitStatus)[Outcome];
 
-const exitMeaning: Readonly<Record<keyof typeof exitStatus, string>> = {
+const exitMeaning: Readonly<Record<Outcome, string>> = {
   ok: 'Done. (`config` and `status` of a closed port too: the question was answered.)',
   refused:
     'The service refused or failed, or a local file could not be used. `status`: the port is lost, or the log is not being kept. `alerts`: there is one above info. `webhook ping`: it was not accepted. `doctor`: something failed.',
@@ -34,13 +35,9 @@ export function signalStatus(signal: string): number {
   return signalBase + (signalNumber[signal] ?? 0);
 }
 
-export interface FailureParts {
-  readonly status: ExitStatus;
-  /** For scripts: a gRPC status, a status of the contract, or a word of the CLI's own. */
-  readonly code: string;
+export interface FailureDetails {
   /** What could not be done: "cannot open /dev/ttyUSB0"; '' when the command's own phrase fits. */
   readonly what?: string;
-  readonly why: string;
   /** What to do next, a sentence; '' when there is nothing to say. */
   readonly next?: string;
   /** Every single fault, where there may be several: a line each below the failure. */
@@ -50,38 +47,40 @@ export interface FailureParts {
 
 export class CliFailure extends Error {
   override readonly name = 'CliFailure';
-  readonly status: ExitStatus;
+  readonly outcome: Outcome;
+  /** For scripts: a gRPC status, a status of the contract, or a word of the CLI's own. */
   readonly code: string;
   readonly what: string;
   readonly next: string;
   readonly reasons: readonly string[];
 
-  constructor(parts: FailureParts) {
-    super(parts.why, parts.cause === undefined ? undefined : { cause: parts.cause });
-    this.status = parts.status;
-    this.code = parts.code;
-    this.what = parts.what ?? '';
-    this.next = parts.next ?? '';
-    this.reasons = parts.reasons ?? [];
+  constructor(outcome: Outcome, code: string, why: string, details: FailureDetails = {}) {
+    const { what = '', next = '', reasons = [], cause } = details;
+    super(why, cause === undefined ? undefined : { cause });
+    this.outcome = outcome;
+    this.code = code;
+    this.what = what;
+    this.next = next;
+    this.reasons = reasons;
+  }
+
+  get status(): ExitStatus {
+    return exitStatus[this.outcome];
+  }
+
+  with(details: FailureDetails): CliFailure {
+    const { outcome, code, message, what, next, reasons, cause } = this;
+    return new CliFailure(outcome, code, message, { what, next, reasons, cause, ...details });
   }
 
   /** The same failure with the phrase of what was being done, unless it has one. */
   during(what: string): CliFailure {
-    if (this.what !== '') return this;
-    return new CliFailure({
-      status: this.status,
-      code: this.code,
-      what,
-      why: this.message,
-      next: this.next,
-      reasons: this.reasons,
-      cause: this.cause,
-    });
+    return this.what === '' ? this.with({ what }) : this;
   }
 }
 
 export function usageFailure(why: string, next = ''): CliFailure {
-  return new CliFailure({ status: exitStatus.usage, code: 'USAGE', what: 'bad command line', why, next });
+  return new CliFailure('usage', 'USAGE', why, { what: 'bad command line', next });
 }
 
 /** `lineside: what failed: why. What to do next.`, and below it the reasons. */
@@ -105,7 +104,7 @@ function stripped(text: string): string {
 
 export function exitStatusTable(): string {
   const rows = Object.entries(exitStatus).map(([name, number]) => {
-    return `  ${number}  ${exitMeaning[name as keyof typeof exitStatus]}\n`;
+    return `  ${number}  ${exitMeaning[name as Outcome]}\n`;
   });
   return `Exit status:\n${rows.join('')}  128+n  Ended by signal n (130: Ctrl-C). \`log --follow\`, \`status --watch\`, \`outbox --watch\` and \`monitor\` end with 0 on Ctrl-C.\n`;
 }

@@ -443,12 +443,12 @@ describe('tables, failures and positions', () => {
   });
 
   it('says what failed, why, and what to do next', () => {
-    const failure = new CliFailure({ status: 1, code: 'X', why: 'it broke.', next: 'Correct it.' });
+    const failure = new CliFailure('refused', 'X', 'it broke.', { next: 'Correct it.' });
     assert.equal(failureLine(failure.during('cannot sing')), 'lineside: cannot sing: it broke. Correct it.\n');
     assert.equal(failureLine(failure.during('a').during('b')), 'lineside: a: it broke. Correct it.\n');
-    const many = new CliFailure({ status: 1, code: 'X', why: '2 faults', reasons: ['line 1: a', 'line 2: b'] });
+    const many = new CliFailure('refused', 'X', '2 faults', { reasons: ['line 1: a', 'line 2: b'] });
     assert.equal(failureLine(many.during('cannot')), 'lineside: cannot: 2 faults.\n  line 1: a\n  line 2: b\n');
-    const one = new CliFailure({ status: 1, code: 'X', why: 'refused: line 1: a', reasons: ['line 1: a'] });
+    const one = new CliFailure('refused', 'X', 'refused: line 1: a', { reasons: ['line 1: a'] });
     assert.equal(failureLine(one), 'lineside: refused: line 1: a.\n');
     for (const number of Object.values(exitStatus))
       assert.match(exitStatusTable(), new RegExp(`^ {2}${number} {2}\\S`, 'm'));

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
 import { decodeUtf8, parseExactJson } from '../shared/base/exact-json.ts';
-import { CliFailure, exitStatus, usageFailure } from './failure.ts';
+import { CliFailure, usageFailure } from './failure.ts';
 import { safeText } from './output/hex.ts';
 import type { Json, JsonObject } from './output/json.ts';
 
@@ -90,30 +90,20 @@ function objectOf(text: string, name: string, hint: string): JsonObject {
 }
 
 function refused(name: string, why: string, next: string): CliFailure {
-  return new CliFailure({
-    status: exitStatus.refused,
-    code: 'BAD_JSON',
-    what: `cannot use ${safeText(name)}`,
-    why: safeText(why),
-    next: `Nothing was sent. ${next}`,
-  });
+  const details = { what: `cannot use ${safeText(name)}`, next: `Nothing was sent. ${next}` };
+  return new CliFailure('refused', 'BAD_JSON', safeText(why), details);
 }
+
+const fileFaults: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file or directory',
+  EACCES: 'permission denied',
+  EISDIR: 'it is a directory',
+  ENOSPC: 'no space left on the device',
+  EROFS: 'the file system is read-only',
+};
 
 export function fileFailure(verb: string, path: string, error: unknown): CliFailure {
   const code = systemCode(error);
-  const plain: Readonly<Record<string, string>> = {
-    ENOENT: 'there is no such file or directory',
-    EACCES: 'permission denied',
-    EISDIR: 'it is a directory',
-    ENOSPC: 'no space left on the device',
-    EROFS: 'the file system is read-only',
-  };
-  const why = plain[code] ?? messageOf(error);
-  return new CliFailure({
-    status: exitStatus.refused,
-    code: code || 'FILE',
-    what: `cannot ${verb} ${path}`,
-    why,
-    cause: error,
-  });
+  const why = fileFaults[code] ?? messageOf(error);
+  return new CliFailure('refused', code || 'FILE', why, { what: `cannot ${verb} ${path}`, cause: error });
 }

@@ -1,13 +1,14 @@
 /** What surrounds each command: its streams, signals, connection options, and the way its outcome becomes an exit status. */
 import { CommanderError } from 'commander';
 import { asLinesideError, LinesideError } from '../shared/base/errors.ts';
-import type { ConnectionOptions } from './connection/endpoint.ts';
+import { type ConnectionOptions, type Face, hubFace, lineFace } from './connection/endpoint.ts';
 import { Hub } from './connection/hub-client.ts';
-import { type ConnectSettings, Service } from './connection/service.ts';
+import { findPlace, type Place } from './connection/secrets.ts';
+import { type Send, Service } from './connection/service.ts';
 import { CliFailure, exitStatus, failureJson, failureLine, signalStatus, usageFailure } from './failure.ts';
 import type { CliIo, StopSignal } from './io.ts';
 import { safeLines, safeText } from './output/hex.ts';
-import { shownJson } from './output/json.ts';
+import { type Json, jsonLine, shownJson } from './output/json.ts';
 import { Output, OutputClosed } from './output/output.ts';
 
 /** A signal asked the command to end. */
@@ -39,10 +40,14 @@ export interface Call<Options> {
   readonly timeoutMs: number;
   /** For a command of the line. */
   service(): Promise<Service>;
+  /** One call of the line, which may take --timeout and `moreMs`. */
+  line<T>(send: Send<T>, moreMs?: number): Promise<T>;
   /** For a command of the hub. */
   hub(): Promise<Hub>;
   /** For a command of the line that may do without: the hub of the same machine; undefined if its address is unknown. */
   hubBeside(timeoutMs: number): Promise<Hub | undefined>;
+  /** JSON for scripts, or lines for people; answers the exit status of success. */
+  tell(json: Json, lines: string): Promise<number>;
 }
 
 /** The arguments of a command line by their names; one that was not given is missing. */
@@ -97,7 +102,7 @@ export class Shell {
     const unhook = this.#hook(stop);
     let service: Service | undefined;
     try {
-      const call = this.#call(options, stop.signal, (found) => (service = found));
+      const call = this.#call(options, stop.signal, (place) => (service = new Service(place)));
       return await command.run(call, args);
     } catch (error) {
       const isQuiet = command.endsOnCtrlC?.(options) === true;
@@ -108,36 +113,34 @@ export class Shell {
     }
   }
 
-  #call(options: CommonOptions, stop: AbortSignal, onService: (service: Service) => void): Call<object> {
+  #call(options: CommonOptions, stop: AbortSignal, serviceAt: (place: Place) => Service): Call<object> {
     const { io, out, err } = this;
-    const { env, clock } = io;
-    const { localSocket, localHttpSocket } = this.#sockets;
-    const settings = (socket: LocalSocket): ConnectSettings => ({
-      options,
-      env,
-      localSocket: (configFile) => socket(configFile, this.warn),
-    });
-    const timeoutMs = options.timeout;
+    const { env } = io;
+    const { timeout: timeoutMs, json = false } = options;
     let service: Promise<Service> | undefined;
     let hub: Promise<Hub> | undefined;
-    const find = async (): Promise<Service> => {
-      const found = await Service.find(settings(localSocket));
-      onService(found);
-      return found;
+    const find = (face: Face): Promise<Place> => {
+      const socket = face === lineFace ? this.#sockets.localSocket : this.#sockets.localHttpSocket;
+      return findPlace({ options, env, localSocket: (configFile) => socket(configFile, this.warn) }, face);
     };
-    const findHub = (limitMs: number): Promise<Hub> =>
-      Hub.find(settings(localHttpSocket), { stop, timeoutMs: limitMs, clock });
+    const findHub = async (limitMs: number) => new Hub(await find(hubFace), { stop, timeoutMs: limitMs });
+    const serviceOf = () => (service ??= find(lineFace).then(serviceAt));
     return {
       io,
       out,
       err,
-      json: options.json === true,
+      json,
       options,
       stop,
       timeoutMs,
-      service: () => (service ??= find()),
+      service: serviceOf,
+      line: async (send, moreMs = 0) => (await serviceOf()).call(timeoutMs + moreMs, stop, send),
       hub: () => (hub ??= findHub(timeoutMs)),
       hubBeside: async (limitMs) => (hasHubBeside(options, env) ? findHub(limitMs) : undefined),
+      tell: async (value, lines) => {
+        await out.write(json ? jsonLine(value) : lines.endsWith('\n') ? lines : `${lines}\n`);
+        return exitStatus.ok;
+      },
     };
   }
 
@@ -207,8 +210,7 @@ function asFailure(error: unknown, commandName: string): CliFailure | number {
     if (error.code === 'commander.help') return exitStatus.usage;
     return usageFailure(error.message.replace(/^error: /, '').replace(/\n/g, ' '), seeHelp);
   }
-  const known = asLinesideError(error);
-  const status = known.code === 'CONFIG_INVALID' ? exitStatus.usage : exitStatus.refused;
-  const next = error instanceof LinesideError ? known.hint : 'This is a defect of lineside: please report it.';
-  return new CliFailure({ status, code: known.code, why: known.message, next, cause: error });
+  const { code, message, hint } = asLinesideError(error);
+  const next = error instanceof LinesideError ? hint : 'This is a defect of lineside: please report it.';
+  return new CliFailure(code === 'CONFIG_INVALID' ? 'usage' : 'refused', code, message, { next, cause: error });
 }

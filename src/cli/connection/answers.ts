@@ -1,13 +1,10 @@
 /** The hub's answers, read field by field: what is not of the expected kind is said, and never shown as "undefined". Pure. */
-import { CliFailure, exitStatus } from '../failure.ts';
+import { CliFailure } from '../failure.ts';
 import type { Json, JsonObject } from '../output/json.ts';
 
 export function badAnswer(why: string, place = ''): CliFailure {
-  return new CliFailure({
-    status: exitStatus.refused,
-    code: 'BAD_ANSWER',
+  return new CliFailure('refused', 'BAD_ANSWER', why, {
     what: `cannot understand the answer${place === '' ? '' : ` of ${place}`}`,
-    why,
     next: 'Is that the HTTP interface of lineside, and of this version? Check --host and its port, or --socket.',
   });
 }

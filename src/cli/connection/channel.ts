@@ -2,8 +2,8 @@
 import { Channel, ChannelCredentials, type ChannelOptions } from '@grpc/grpc-js';
 import { ClientError, createClient, Metadata } from 'nice-grpc';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
-import type { Endpoint, TlsMaterial } from './endpoint.ts';
-import type { Secrets } from './secrets.ts';
+import { type Endpoint, endpointText, type TlsMaterial } from './endpoint.ts';
+import type { Place } from './secrets.ts';
 
 /** The largest entry is 1 MiB and a batch holds several: four times gRPC's own default. */
 const maxMessageBytes = 16 * 1024 * 1024;
@@ -11,9 +11,9 @@ const maxMessageBytes = 16 * 1024 * 1024;
 const keepaliveMs = 20_000;
 const keepaliveTimeoutMs = 10_000;
 
-export function openChannel(endpoint: Endpoint, secrets: Secrets) {
-  const channel = new Channel(target(endpoint), credentials(secrets.tls), channelOptions(endpoint, secrets.tls));
-  const metadata = Metadata(secrets.token === undefined ? {} : { authorization: `Bearer ${secrets.token}` });
+export function openChannel({ endpoint, tls, token }: Place) {
+  const channel = new Channel(target(endpoint), credentials(tls), channelOptions(endpoint, tls));
+  const metadata = Metadata(token === undefined ? {} : { authorization: `Bearer ${token}` });
   const defaults = { '*': { metadata } };
   return {
     serial: createClient(SerialServiceDefinition, channel, defaults),
@@ -30,9 +30,8 @@ export function grpcStatus(error: unknown): { code: number; details: string } | 
 }
 
 function target(endpoint: Endpoint): string {
-  if (endpoint.kind === 'unix') return `unix:${endpoint.path}`;
-  if (endpoint.host.includes(':')) return `ipv6:[${endpoint.host}]:${endpoint.port}`;
-  return `dns:${endpoint.host}:${endpoint.port}`;
+  const kind = endpoint.kind === 'unix' ? 'unix' : endpoint.host.includes(':') ? 'ipv6' : 'dns';
+  return `${kind}:${endpointText(endpoint)}`;
 }
 
 function credentials(tls: TlsMaterial | undefined): ChannelCredentials {
@@ -50,10 +49,8 @@ function channelOptions(endpoint: Endpoint, tls: TlsMaterial | undefined): Chann
     ...(endpoint.kind === 'unix'
       ? {}
       : { 'grpc.keepalive_time_ms': keepaliveMs, 'grpc.keepalive_timeout_ms': keepaliveTimeoutMs }),
-    ...(tls?.serverName === undefined ? {} : nameOverride(tls.serverName)),
+    ...(tls?.serverName === undefined
+      ? {}
+      : { 'grpc.ssl_target_name_override': tls.serverName, 'grpc.default_authority': tls.serverName }),
   };
-}
-
-function nameOverride(name: string): ChannelOptions {
-  return { 'grpc.ssl_target_name_override': name, 'grpc.default_authority': name };
 }

@@ -1,45 +1,60 @@
 /** Why a service cannot be reached: tries the connection once more by hand, where errors have codes instead of prose. */
-import { connect as connectTcp } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
-import { CliFailure, exitStatus } from '../failure.ts';
+import { CliFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import type { TlsMaterial } from './endpoint.ts';
-import { type Endpoint, endpointText, type Face } from './endpoint.ts';
+import { type Endpoint, endpointText, type Face, type TlsMaterial } from './endpoint.ts';
+
+/** A service to connect to. */
+export interface Target {
+  readonly endpoint: Endpoint;
+  readonly face: Face;
+  /** undefined: plaintext. */
+  readonly tls: TlsMaterial | undefined;
+}
 
 /** A machine on the same network answers in far less; one that does not is not there. */
 const tryForMs = 3000;
 
-/** The error of one attempt to connect, or undefined when it stood. */
-function attempt(endpoint: Endpoint, material: TlsMaterial | undefined, face: Face): Promise<unknown> {
-  return new Promise((resolve) => {
-    const socket = openSocket(endpoint, material, face);
-    const done = (error: unknown): void => {
+export function tlsOptions({ ca, cert, key, serverName, isPinned }: TlsMaterial, { alpn }: Face): ConnectionOptions {
+  return {
+    ALPNProtocols: [alpn],
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(serverName === undefined ? {} : { servername: serverName }),
+    ...(isPinned ? { checkServerIdentity: () => undefined } : {}),
+  };
+}
+
+/** What `read` makes of one connection; rejects with the error of the attempt. `tls` undefined: plaintext, a mere Socket. */
+export function connectOnce<T>(
+  endpoint: Endpoint,
+  tls: ConnectionOptions | undefined,
+  limitMs: number,
+  read: (socket: TLSSocket) => T,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const socket = openSocket(endpoint, tls) as TLSSocket;
+    const failed = (error: unknown): void => {
       socket.destroy();
-      resolve(error);
+      reject(error);
     };
-    socket.setTimeout(tryForMs, () => done(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })));
-    socket.once(material === undefined ? 'connect' : 'secureConnect', () => done(undefined));
-    socket.once('error', done);
+    socket.setTimeout(limitMs, () => failed(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })));
+    socket.once('error', failed);
+    socket.once(tls === undefined ? 'connect' : 'secureConnect', () => {
+      resolve(read(socket));
+      socket.destroy();
+    });
   });
 }
 
-function openSocket(endpoint: Endpoint, material: TlsMaterial | undefined, face: Face) {
+function openSocket(endpoint: Endpoint, tls: ConnectionOptions | undefined): Socket {
   if (endpoint.kind === 'unix') return connectTcp({ path: endpoint.path });
   const { host, port } = endpoint;
-  if (material === undefined) return connectTcp({ host, port });
-  const name = material.serverName ?? host;
-  const servername = /^[\d.]+$|:/.test(name) ? undefined : name;
-  return connectTls({
-    host,
-    port,
-    ALPNProtocols: [face.alpn],
-    ...(servername === undefined ? {} : { servername }),
-    ...(material.ca === undefined ? {} : { ca: material.ca }),
-    ...(material.cert === undefined ? {} : { cert: material.cert }),
-    ...(material.key === undefined ? {} : { key: material.key }),
-    ...(material.isPinned ? { checkServerIdentity: () => undefined } : {}),
-  });
+  if (tls === undefined) return connectTcp({ host, port });
+  return connectTls({ host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...tls });
 }
 
 type Advice = readonly [why: string, next: string];
@@ -49,8 +64,7 @@ function running(endpoint: Endpoint, face: Face): string {
   return `Is the service running? ${where}: systemctl status ${face.unit}.`;
 }
 
-function adviceFor(code: string, endpoint: Endpoint, face: Face): Advice | undefined {
-  const isRunning = running(endpoint, face);
+function adviceFor(code: string, isRunning: string): Advice | undefined {
   if (code === 'ENOENT') {
     return ['there is no such socket', `${isRunning} Another place: --socket PATH; another machine: --host HOST.`];
   }
@@ -85,24 +99,21 @@ const untrusted = new Set([
 ]);
 
 /** `saidWhy` is what the failed call said: the answer when the connection stands after all. */
-export async function unreachable(
-  endpoint: Endpoint,
-  material: TlsMaterial | undefined,
-  saidWhy: string,
-  face: Face,
-): Promise<CliFailure> {
-  const error = await attempt(endpoint, material, face);
-  if (error === undefined) {
-    const what = cannotReach(endpoint);
-    // What the gRPC library says of its own attempts is for its developers.
-    const isForeign = saidWhy.includes('Protocol error');
-    const why = isForeign ? 'it answers, but not in gRPC' : safeText(saidWhy.replace(/ Resolution note:.*$/s, ''));
-    const next = isForeign
-      ? 'Check --socket, or --host and its port: the line speaks gRPC, the hub HTTP. If it wants TLS: --tls.'
-      : 'Try again: the service may be starting or stopping. On a plaintext connection it may want --tls.';
-    return new CliFailure({ status: exitStatus.unreachable, code: 'UNAVAILABLE', what, why, next });
+export async function unreachable(target: Target, saidWhy: string): Promise<CliFailure> {
+  const { endpoint, face, tls } = target;
+  const options = tls === undefined ? undefined : tlsOptions(tls, face);
+  try {
+    await connectOnce(endpoint, options, tryForMs, () => undefined);
+  } catch (error) {
+    return unreachableBy(target, error);
   }
-  return unreachableBy(endpoint, error, face, material?.isPinned);
+  // What the gRPC library says of its own attempts is for its developers.
+  const isForeign = saidWhy.includes('Protocol error');
+  const why = isForeign ? 'it answers, but not in gRPC' : safeText(saidWhy.replace(/ Resolution note:.*$/s, ''));
+  const next = isForeign
+    ? 'Check --socket, or --host and its port: the line speaks gRPC, the hub HTTP. If it wants TLS: --tls.'
+    : 'Try again: the service may be starting or stopping. On a plaintext connection it may want --tls.';
+  return new CliFailure('unreachable', 'UNAVAILABLE', why, { what: cannotReach(endpoint), next });
 }
 
 function cannotReach(endpoint: Endpoint): string {
@@ -110,16 +121,15 @@ function cannotReach(endpoint: Endpoint): string {
 }
 
 /** The failure of a connection that ended with `error`. */
-export function unreachableBy(endpoint: Endpoint, error: unknown, face: Face, isPinned = false): CliFailure {
-  const what = cannotReach(endpoint);
-  const status = exitStatus.unreachable;
+export function unreachableBy({ endpoint, face, tls }: Target, error: unknown): CliFailure {
   const code = systemCode(error);
-  if (untrusted.has(code)) {
-    const next = isPinned
+  const isRunning = running(endpoint, face);
+  const untrustedNext =
+    tls?.isPinned === true
       ? 'It is not of the authority whose fingerprint was given: compare with what the box itself shows.'
       : 'Name the certificate of the authority that signed it: --ca FILE, or LINESIDE_CA; or its --fingerprint.';
-    return new CliFailure({ status, code, what, why: 'its certificate is not trusted here', next, cause: error });
-  }
-  const [why, next] = adviceFor(code, endpoint, face) ?? [safeText(messageOf(error)), running(endpoint, face)];
-  return new CliFailure({ status, code: code === '' ? 'UNAVAILABLE' : code, what, why, next, cause: error });
+  const [why, next] = untrusted.has(code)
+    ? ['its certificate is not trusted here', untrustedNext]
+    : (adviceFor(code, isRunning) ?? [safeText(messageOf(error)), isRunning]);
+  return new CliFailure('unreachable', code || 'UNAVAILABLE', why, { what: cannotReach(endpoint), next, cause: error });
 }

@@ -34,10 +34,7 @@ async function findBoxes(call: Call<object>): Promise<number> {
   else await call.out.write(boxes.map((box) => boxText(box)).join('\n'));
   if (boxes.length > 0) return exitStatus.ok;
   if (call.json) return exitStatus.nothing;
-  throw new CliFailure({
-    status: exitStatus.nothing,
-    code: 'NO_BOX',
-    why: `none answered within ${call.timeoutMs / 1000} s`,
+  throw new CliFailure('nothing', 'NO_BOX', `none answered within ${call.timeoutMs / 1000} s`, {
     next: 'Check cable and Wi-Fi; firewalls and other subnets stop multicast: then name the box by --host ADDRESS.',
   });
 }
@@ -95,18 +92,14 @@ function ownAddresses(): readonly string[] {
     return first === undefined ? [] : [first.address];
   });
   if (addresses.length > 0) return addresses.slice(0, maxInterfaces);
-  throw new CliFailure({
-    status: exitStatus.unreachable,
-    code: 'NO_NETWORK',
-    why: 'this machine has no network',
-    next: 'Plug in the cable, or join the Wi-Fi that the box is in.',
-  });
+  const next = 'Plug in the cable, or join the Wi-Fi that the box is in.';
+  throw new CliFailure('unreachable', 'NO_NETWORK', 'this machine has no network', { next });
 }
 
 function cannotAsk(error: unknown): CliFailure {
   const code = systemCode(error);
   const why = code === 'EADDRINUSE' ? 'another program keeps port 5353 (multicast DNS) to itself' : messageOf(error);
-  return new CliFailure({ status: exitStatus.unreachable, code: code || 'MDNS', why: safeText(why), cause: error });
+  return new CliFailure('unreachable', code || 'MDNS', safeText(why), { cause: error });
 }
 
 // Boxes for people and scripts.

@@ -1,19 +1,20 @@
 /** The hub as the commands see it: requests with a time limit, answers read and checked, failures people can act on. */
-import type { Clock } from '../../shared/base/clock.ts';
-import { CliFailure, type ExitStatus, exitStatus } from '../failure.ts';
+import { Agent, type IncomingHttpHeaders, type IncomingMessage, request as plainRequest } from 'node:http';
+import { Agent as SecureAgent, request as secureRequest } from 'node:https';
+import { pipeline } from 'node:stream';
+import { messageOf, systemCode } from '../../shared/base/errors.ts';
+import { CliFailure, type Outcome } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import type { JsonObject } from '../output/json.ts';
 import { badAnswer, Fields } from './answers.ts';
-import { unreachable } from './diagnose.ts';
-import { chosenEndpoint, type Endpoint, endpointText, hubFace } from './endpoint.ts';
-import type { ExchangeError, HttpAnswer, HttpRequest } from './http-client.ts';
-import { readSecrets, type Secrets } from './secrets.ts';
-import { type ConnectSettings, tooSlow } from './service.ts';
+import { tlsOptions, unreachable } from './diagnose.ts';
+import { endpointText } from './endpoint.ts';
+import type { Place } from './secrets.ts';
+import { tooSlow } from './service.ts';
 
 interface HubLimits {
   readonly stop: AbortSignal;
   readonly timeoutMs: number;
-  readonly clock: Clock;
 }
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
@@ -24,26 +25,17 @@ export function apiPath(...parts: readonly (string | number)[]): string {
 }
 
 export class Hub {
-  readonly #endpoint: Endpoint;
-  readonly #secrets: Secrets;
+  readonly #place: Place;
   readonly #limits: HubLimits;
 
-  private constructor(endpoint: Endpoint, secrets: Secrets, limits: HubLimits) {
-    this.#endpoint = endpoint;
-    this.#secrets = secrets;
+  constructor(place: Place, limits: HubLimits) {
+    this.#place = place;
     this.#limits = limits;
-  }
-
-  static async find(settings: ConnectSettings, limits: HubLimits): Promise<Hub> {
-    const { options, env, localSocket } = settings;
-    const chosen = chosenEndpoint(options, env, hubFace);
-    const endpoint = chosen ?? { kind: 'unix', path: await localSocket(options.config) };
-    return new Hub(endpoint, await readSecrets(endpoint, hubFace), limits);
   }
 
   /** Where it is, for people. */
   get place(): string {
-    return endpointText(this.#endpoint);
+    return endpointText(this.#place.endpoint);
   }
 
   get(path: string, query: Query = {}): Promise<JsonObject> {
@@ -61,8 +53,7 @@ export class Hub {
   }
 
   remove(path: string, headers: Readonly<Record<string, string>>): Promise<JsonObject> {
-    // With no body at all got would wait for one.
-    return this.#limited({ method: 'DELETE', path, headers, body: '' });
+    return this.#limited({ method: 'DELETE', path, headers });
   }
 
   /** The pages of a list, until its end or until `most` items have come. */
@@ -101,10 +92,9 @@ export class Hub {
   /** The answer's object; throws the signal's reason, or CliFailure. */
   async #answered(request: HttpRequest, signal: AbortSignal): Promise<JsonObject> {
     signal.throwIfAborted();
-    const { exchange, ExchangeError } = await import('./http-client.ts');
     let answer: HttpAnswer;
     try {
-      answer = await exchange(this.#endpoint, this.#secrets, request, signal);
+      answer = await exchange(this.#place, request, signal);
     } catch (error) {
       signal.throwIfAborted();
       throw error instanceof ExchangeError ? await this.#broken(error, request.method !== 'GET') : error;
@@ -124,25 +114,103 @@ export class Hub {
     if (code.startsWith('HPE_')) return badAnswer('it is no HTTP', this.place);
     if (progress === 'answering') {
       const why = 'the service broke off in the middle of its answer';
-      const next = 'Try again: it may be stopping.';
-      const what = `cannot hear the service at ${this.place} out`;
-      return inDoubt(
-        new CliFailure({ status: exitStatus.unreachable, code: 'BROKEN_ANSWER', what, why, next }),
-        writes,
-      );
+      const details = { what: `cannot hear the service at ${this.place} out`, next: 'Try again: it may be stopping.' };
+      return inDoubt(new CliFailure('unreachable', 'BROKEN_ANSWER', why, details), writes);
     }
     const said = `it ended the connection without an answer${code === '' ? '' : ` (${safeText(code)})`}`;
-    const failure = await unreachable(this.#endpoint, this.#secrets.tls, said, hubFace);
+    const failure = await unreachable(this.#place, said);
     return inDoubt(failure, writes && progress === 'sent');
   }
 }
 
 /** A write whose answer never came may have been done all the same. */
 function inDoubt(failure: CliFailure, doubtful: boolean): CliFailure {
-  if (!doubtful) return failure;
-  const { status, code, what, message, cause } = failure;
-  const next = 'It may have been done all the same: look before you try again.';
-  return new CliFailure({ status, code, what, why: message, next, cause });
+  return doubtful ? failure.with({ next: 'It may have been done all the same: look before you try again.' }) : failure;
+}
+
+// One HTTP exchange: no retries, no redirects, nothing unpacked, the answer's size bounded.
+
+interface HttpRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Percent-encoded, with its query; sent as it is (a URL parser would take the key ".." for a step up). */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | AsyncGenerator<Uint8Array>;
+}
+
+interface HttpAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+class ExchangeError extends Error {
+  override readonly name = 'ExchangeError';
+  /** How far the exchange came before it failed: what may be said of its effect. */
+  readonly progress: 'unsent' | 'sent' | 'answering';
+  /** The code of the system, of TLS or of the HTTP parser; '' where there is none. */
+  readonly code: string;
+
+  constructor(cause: unknown, progress: ExchangeError['progress']) {
+    super(messageOf(cause), { cause });
+    this.progress = progress;
+    this.code = systemCode(cause);
+  }
+}
+
+/** The largest page that the commands ask for holds 50 dead letters of 1 MB at most each. */
+const maxAnswerBytes = 64 * 1024 * 1024;
+
+/** A name, a connection and a handshake: the caller's own limit may be minutes. */
+const connectMs = 10_000;
+
+/** Any status is an answer; throws ExchangeError, also when the signal ends it. */
+async function exchange(place: Place, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
+  const { tls, token } = place;
+  const { method, path, body } = request;
+  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const headers = { accept: 'application/json, application/problem+json', ...authorization, ...request.headers };
+  // A connection for each exchange: a kept one that the hub has just closed would leave a write in doubt. The hub is asked
+  // to keep it all the same: one that refuses a body early would otherwise close it before its answer is read.
+  const agent = tls === undefined ? new Agent({ keepAlive: true }) : new SecureAgent({ keepAlive: true });
+  const common = { ...addressOf(place), method, path, headers, agent, signal };
+  const sent = tls === undefined ? plainRequest(common) : secureRequest({ ...common, ...tlsOptions(tls, place.face) });
+  let progress: ExchangeError['progress'] = 'unsent';
+  sent.once('finish', () => (progress = 'sent'));
+  sent.once('socket', (socket) => {
+    socket.setTimeout(connectMs, () => sent.destroy(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })));
+    socket.once(tls === undefined ? 'connect' : 'secureConnect', () => socket.setTimeout(0));
+  });
+  try {
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      // What fails after the answer (the rest of a body that is not read) changes nothing about it.
+      sent.on('error', reject).once('response', resolve);
+      if (typeof body === 'object') pipeline(body, sent, () => undefined);
+      else sent.end(body);
+    });
+    progress = 'answering';
+    return { status: response.statusCode ?? 0, headers: response.headers, body: await wholeBody(response) };
+  } catch (error) {
+    throw new ExchangeError(error, progress);
+  } finally {
+    sent.destroy();
+    agent.destroy();
+  }
+}
+
+function addressOf({ endpoint }: Place) {
+  return endpoint.kind === 'unix' ? { socketPath: endpoint.path } : { host: endpoint.host, port: endpoint.port };
+}
+
+async function wholeBody(response: IncomingMessage): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of response as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes > maxAnswerBytes) throw Object.assign(new Error('the answer is too large'), { code: 'TOO_LARGE' });
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
 }
 
 function jsonBody({ headers, body }: HttpAnswer): JsonObject | undefined {
@@ -164,28 +232,23 @@ function queryText(query: Query): string {
 
 // What the hub answered when it did not do what was asked (RFC 9457), as a failure that says what to do next.
 
-interface Meaning {
-  readonly status: ExitStatus;
-  /** Where the hub gives no hint of its own. */
-  readonly next: string;
-}
-
-const meanings: Readonly<Record<number, Meaning>> = {
-  401: {
-    status: exitStatus.denied,
-    next: 'Give a valid one: --token-file FILE, or LINESIDE_TOKEN_FILE; "lineside token list" on the box names them.',
-  },
-  403: { status: exitStatus.denied, next: 'This needs a token with another role: see lineside token list on the box.' },
-  404: { status: exitStatus.nothing, next: '' },
-  410: { status: exitStatus.nothing, next: '' },
-  413: { status: exitStatus.refused, next: 'Send less at a time, or raise the limit in the configuration of the box.' },
-  429: { status: exitStatus.refused, next: 'Try again in a moment.' },
-  500: { status: exitStatus.refused, next: 'See the log of the service: journalctl -u lineside-hub.' },
-  503: { status: exitStatus.refused, next: 'Try again in a moment.' },
-  507: {
-    status: exitStatus.refused,
-    next: 'Nothing was written. Look at lineside outbox: what waits goes when the broker is back; or free space on the disk.',
-  },
+/** `next`: where the hub gives no hint of its own. */
+const meanings: Readonly<Record<number, readonly [outcome: Outcome, next: string]>> = {
+  401: [
+    'denied',
+    'Give a valid one: --token-file FILE, or LINESIDE_TOKEN_FILE; "lineside token list" on the box names them.',
+  ],
+  403: ['denied', 'This needs a token with another role: see lineside token list on the box.'],
+  404: ['nothing', ''],
+  410: ['nothing', ''],
+  413: ['refused', 'Send less at a time, or raise the limit in the configuration of the box.'],
+  429: ['refused', 'Try again in a moment.'],
+  500: ['refused', 'See the log of the service: journalctl -u lineside-hub.'],
+  503: ['refused', 'Try again in a moment.'],
+  507: [
+    'refused',
+    'Nothing was written. Look at lineside outbox: what waits goes when the broker is back; or free space on the disk.',
+  ],
 };
 
 /** The command says itself what cannot be done. */
@@ -198,18 +261,15 @@ const mostChars = 2000;
 
 /** `problem`: the body, where it was JSON. */
 function problemFailure(httpStatus: number, problem: JsonObject | undefined): CliFailure {
-  const known = meanings[httpStatus] ?? { status: exitStatus.refused, next: '' };
   const strange = 'Is that the HTTP interface of lineside? Check --host and its port, or --socket.';
-  const meaning = problem === undefined && known.next === '' ? { ...known, next: strange } : known;
+  const [outcome, known] = meanings[httpStatus] ?? ['refused', ''];
+  const usual = problem === undefined && known === '' ? strange : known;
   const code = text(problem?.['code']);
   const detail = (text(problem?.['detail']) || text(problem?.['title'])).replace(nested, '');
-  const stopping = code === 'SHUTTING_DOWN';
-  return new CliFailure({
-    status: stopping ? exitStatus.unreachable : meaning.status,
-    code: code === '' ? `HTTP_${httpStatus}` : code,
-    why: detail === '' ? `the answer is HTTP status ${httpStatus} and no word more` : detail,
+  const why = detail === '' ? `the answer is HTTP status ${httpStatus} and no word more` : detail;
+  return new CliFailure(code === 'SHUTTING_DOWN' ? 'unreachable' : outcome, code || `HTTP_${httpStatus}`, why, {
     // What the hub advises a client without a token is about headers.
-    next: httpStatus === 401 ? meaning.next : sentence(text(problem?.['hint'])) || meaning.next,
+    next: httpStatus === 401 ? usual : sentence(text(problem?.['hint'])) || usual,
     reasons: reasonsOf(problem?.['reasons']),
   });
 }

@@ -1,42 +1,51 @@
 /** The files behind a connection: certificates, and the token, which is never on a command line. */
 import { createHash, timingSafeEqual, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { connect as connectTls, type DetailedPeerCertificate } from 'node:tls';
-import { CliFailure, exitStatus } from '../failure.ts';
+import type { DetailedPeerCertificate } from 'node:tls';
+import { CliFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
-import { unreachableBy } from './diagnose.ts';
-import type { Endpoint, Face, TlsMaterial } from './endpoint.ts';
+import { connectOnce, type Target, unreachableBy } from './diagnose.ts';
+import { type ConnectionOptions, chosenEndpoint, type Endpoint, type Face, type TlsMaterial } from './endpoint.ts';
 import { fingerprintText } from './fingerprint.ts';
 
-export interface Secrets {
-  /** undefined: plaintext. */
-  readonly tls: TlsMaterial | undefined;
+export interface ConnectSettings {
+  readonly options: ConnectionOptions;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The Unix socket of the service that the configuration file (undefined: the usual one) describes. */
+  readonly localSocket: (configFile: string | undefined) => string | Promise<string>;
+}
+
+/** A service, and what its callers need. */
+export interface Place extends Target {
   readonly token: string | undefined;
 }
 
-/** `face`: what is asked for its chain, where the authority is named by its fingerprint. */
-export async function readSecrets(endpoint: Endpoint, face: Face): Promise<Secrets> {
-  if (endpoint.kind === 'unix') return { tls: undefined, token: undefined };
+export async function findPlace({ options, env, localSocket }: ConnectSettings, face: Face): Promise<Place> {
+  const chosen = chosenEndpoint(options, env, face);
+  const endpoint = chosen ?? { kind: 'unix', path: await localSocket(options.config) };
+  if (endpoint.kind === 'unix') return { endpoint, face, tls: undefined, token: undefined };
   const token = endpoint.tokenFile === undefined ? undefined : await readToken(endpoint.tokenFile);
-  if (endpoint.tls === undefined) return { tls: undefined, token };
+  return { endpoint, face, tls: await tlsMaterial(endpoint, face), token };
+}
+
+type TcpEndpoint = Extract<Endpoint, { kind: 'tcp' }>;
+
+async function tlsMaterial(endpoint: TcpEndpoint, face: Face): Promise<TlsMaterial | undefined> {
+  if (endpoint.tls === undefined) return undefined;
   const { ca, cert, key, serverName, fingerprint } = endpoint.tls;
   const read = (path: string | undefined) => (path === undefined ? undefined : readNamed(path));
   const own = { cert: await read(cert), key: await read(key), serverName };
-  if (fingerprint === undefined) return { tls: { ...own, ca: await read(ca), isPinned: false }, token };
-  return { tls: { ...own, ca: await pinnedAuthority(endpoint, fingerprint, face), isPinned: true }, token };
+  if (fingerprint === undefined) return { ...own, ca: await read(ca), isPinned: false };
+  return { ...own, ca: await pinnedAuthority(endpoint, fingerprint, face), isPinned: true };
 }
 
 async function readToken(path: string): Promise<string> {
   const token = (await readNamed(path)).toString('utf8').trim();
   // RFC 6750's token68: anything else cannot be what `lineside token add` printed, and must not reach a header.
   if (/^[A-Za-z0-9._~+/=-]+$/.test(token)) return token;
-  throw new CliFailure({
-    status: exitStatus.refused,
-    code: 'BAD_TOKEN_FILE',
-    what: `cannot use ${path}`,
-    why: token === '' ? 'it is empty' : 'it does not hold one token and nothing else',
-    next: 'Put into it the last line that `lineside token add` printed.',
-  });
+  const why = token === '' ? 'it is empty' : 'it does not hold one token and nothing else';
+  const next = 'Put into it the last line that `lineside token add` printed.';
+  throw new CliFailure('refused', 'BAD_TOKEN_FILE', why, { what: `cannot use ${path}`, next });
 }
 
 async function readNamed(path: string): Promise<Buffer> {
@@ -56,46 +65,33 @@ const connectMs = 10_000;
 const maxChain = 8;
 
 /** The authority's certificate in PEM. `wanted`: 64 lower-case digits. Nothing but a TLS handshake is sent. */
-async function pinnedAuthority(
-  endpoint: Extract<Endpoint, { kind: 'tcp' }>,
-  wanted: string,
-  face: Face,
-): Promise<Buffer> {
+async function pinnedAuthority(endpoint: TcpEndpoint, wanted: string, face: Face): Promise<Buffer> {
   const found = authorityOf(await presentedChain(endpoint, face));
   const what = `cannot trust the service at ${endpoint.host}`;
   if (found === undefined) {
     const why = 'it presents no certificate of an authority that a fingerprint could be of';
     const next = 'Its tls.cert_file must hold the certificate and, behind it, that of the authority.';
-    throw new CliFailure({ status: exitStatus.unreachable, code: 'NO_AUTHORITY', what, why, next });
+    throw new CliFailure('unreachable', 'NO_AUTHORITY', why, { what, next });
   }
   const digest = createHash('sha256').update(found.raw).digest();
   if (!timingSafeEqual(digest, Buffer.from(wanted, 'hex'))) {
     const why = `the fingerprint of its authority is ${fingerprintText(digest.toString('hex'))}, not ${fingerprintText(wanted)}`;
     const next =
       'Nothing was sent. Compare with what the box itself shows: it is another box, or another machine is between.';
-    throw new CliFailure({ status: exitStatus.unreachable, code: 'WRONG_FINGERPRINT', what, why, next });
+    throw new CliFailure('unreachable', 'WRONG_FINGERPRINT', why, { what, next });
   }
   return Buffer.from(found.toString());
 }
 
 /** The certificates that the service presents, its own first; none of them is trusted yet. */
-function presentedChain(endpoint: Extract<Endpoint, { kind: 'tcp' }>, face: Face): Promise<readonly Buffer[]> {
-  const { host, port } = endpoint;
-  return new Promise((resolve, reject) => {
+async function presentedChain(endpoint: TcpEndpoint, face: Face): Promise<readonly Buffer[]> {
+  try {
     // Judged by the fingerprint, once it is there.
-    const socket = connectTls({ host, port, ALPNProtocols: [face.alpn], rejectUnauthorized: false });
-    const failed = (error: unknown): void => {
-      socket.destroy();
-      reject(unreachableBy(endpoint, error, face));
-    };
-    socket.setTimeout(connectMs, () => failed(Object.assign(new Error('no answer'), { code: 'ETIMEDOUT' })));
-    socket.once('error', failed);
-    socket.once('secureConnect', () => {
-      const chain = linked(socket.getPeerCertificate(true));
-      socket.destroy();
-      resolve(chain);
-    });
-  });
+    const options = { ALPNProtocols: [face.alpn], rejectUnauthorized: false };
+    return await connectOnce(endpoint, options, connectMs, (socket) => linked(socket.getPeerCertificate(true)));
+  } catch (error) {
+    throw unreachableBy({ endpoint, face, tls: undefined }, error);
+  }
 }
 
 function linked(leaf: DetailedPeerCertificate): readonly Buffer[] {

@@ -111,7 +111,7 @@ describe('on the box', () => {
     const script = `const {unreachable}=await import(${JSON.stringify(new URL('./diagnose.ts', import.meta.url).href)});
       const {lineFace}=await import(${JSON.stringify(new URL('./endpoint.ts', import.meta.url).href)});
       process.setuid(65534);
-      const failure=await unreachable({kind:'unix',path:${JSON.stringify(at('locked.sock'))}},undefined,'',lineFace);
+      const failure=await unreachable({endpoint:{kind:'unix',path:${JSON.stringify(at('locked.sock'))}},face:lineFace},'');
       console.log(failure.code,failure.message);`;
     const tsx = import.meta.resolve('tsx');
     const text = execFileSync(process.execPath, ['--import', tsx, '--input-type=module', '-e', script], {

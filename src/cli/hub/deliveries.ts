@@ -19,7 +19,6 @@ import {
   type Row,
   several,
   type Target,
-  tell,
   timeText,
 } from './hub-command.ts';
 import { kindText } from './subscriptions.ts';
@@ -117,7 +116,7 @@ async function showDelivery(
   const raw = await ask(call, to, fields);
   const delivery = new Fields(raw, 'the delivery');
   const text = deliveryText(delivery, call.io.clock.wallMs(), call.out.width);
-  if (bodyAlone !== true) return tell(call, raw, text.trimEnd());
+  if (bodyAlone !== true) return call.tell(raw, text);
   await call.out.write(wholeBody(delivery));
   return exitStatus.ok;
 }
@@ -125,7 +124,7 @@ async function showDelivery(
 function wholeBody(delivery: Fields): string {
   const body = delivery.textOr('body', undefined);
   if (body !== undefined) return body;
-  throw new CliFailure({ status: exitStatus.nothing, code: 'NO_BODY', why: withheldText });
+  throw new CliFailure('nothing', 'NO_BODY', withheldText);
 }
 
 type RetryCall = Call<Given<typeof retryOptions>>;
@@ -142,7 +141,7 @@ async function retry(call: RetryCall, _: Target, fields: JsonObject, { delivery 
   const path = apiPath('admin', 'webhooks', 'deliveries', delivery ?? '', 'resend');
   const answer = await ask(call, ['POST', path], fields);
   const sent = new Fields(answer, 'the delivery');
-  return tell(call, answer, `delivery ${safeText(sent.text('deliveryId'))} is sent again`);
+  return call.tell(answer, `delivery ${safeText(sent.text('deliveryId'))} is sent again`);
 }
 
 async function retryAll(call: RetryCall, subscription: string, fields: JsonObject): Promise<number> {
@@ -153,11 +152,8 @@ async function retryAll(call: RetryCall, subscription: string, fields: JsonObjec
   const path = apiPath('admin', 'webhooks', 'subscriptions', subscription, 'resend');
   const answer = await ask(call, ['POST', path], fields);
   const count = new Fields(answer, 'the answer').number('deliveries');
-  return tell(
-    call,
-    answer,
-    count === 0 ? 'there is none to send again' : `${counted(count, 'delivery', 'deliveries')} sent again`,
-  );
+  const done = `${counted(count, 'delivery', 'deliveries')} sent again`;
+  return call.tell(answer, count === 0 ? 'there is none to send again' : done);
 }
 
 // Deliveries for people: how old, how often tried, when again, and what was in the way.

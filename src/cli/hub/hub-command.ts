@@ -136,11 +136,11 @@ async function exchange(
   const raw = await ask(call, to, fields);
   const { done, json: block, rows = {}, item: name = '' } = spec;
   const item = new Fields(raw, name);
-  if (done !== undefined) return tell(call, raw, cellText(done, item, args));
+  if (done !== undefined) return call.tell(raw, cellText(done, item, args));
   const below = block === undefined ? undefined : item.objectOr(block, undefined);
   const shown = typeof rows === 'function' ? rows(item) : cellsOf(rows, item);
   const lines = labelledWrapped(shown, call.out.width);
-  return tell(call, raw, `${lines}${below === undefined ? '' : shownJson(below.raw, 2)}`.trimEnd());
+  return call.tell(raw, `${lines}${below === undefined ? '' : shownJson(below.raw, 2)}`);
 }
 
 /** The request; `fields` are its query, its body or, for "if-match" and the reason of a DELETE, its headers. */
@@ -151,12 +151,6 @@ export async function ask(call: Call<object>, [method, path]: Target, fields: Js
   const hub = await call.hub();
   if (method === 'GET') return hub.get(path, body as Query);
   return method === 'DELETE' ? hub.remove(path, headers) : hub.write(method, path, body, headers);
-}
-
-/** The answer as it came for scripts; lines for people. */
-export async function tell(call: Call<object>, answer: JsonObject, lines: string): Promise<number> {
-  await call.out.write(call.json ? jsonLine(answer) : `${lines}\n`);
-  return exitStatus.ok;
 }
 
 interface Listing extends Required<Pick<HubCommand, 'columns' | 'none' | 'pageSize' | 'item'>> {

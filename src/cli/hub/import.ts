@@ -5,10 +5,9 @@ import type { Readable } from 'node:stream';
 import { type Given, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { tooSlow } from '../connection/service.ts';
-import { CliFailure, exitStatus } from '../failure.ts';
+import { CliFailure } from '../failure.ts';
 import { fileFailure, readable } from '../input.ts';
 import { safeText } from '../output/hex.ts';
-import { jsonLine } from '../output/json.ts';
 import { byteSize, grouped, spanText } from '../output/numbers.ts';
 import { cut } from '../output/table.ts';
 import type { Call } from '../shell.ts';
@@ -163,8 +162,7 @@ async function importBundle(
     const request = { method: 'POST', path, headers: { ...headers, ...length }, body: chunks } as const;
     const answer = await hub.upload(request, upload.ended);
     await upload.finish();
-    await call.out.write(call.json ? jsonLine(answer) : resultText(new Fields(answer, 'the result')));
-    return exitStatus.ok;
+    return await call.tell(answer, resultText(new Fields(answer, 'the result')));
   } catch (error) {
     throw await upload.failure(error);
   } finally {
@@ -199,7 +197,7 @@ async function openSource(call: Call<object>, path: string): Promise<Source> {
 }
 
 function emptyFailure(): CliFailure {
-  return new CliFailure({ status: exitStatus.refused, code: 'EMPTY', why: 'there is nothing in it' });
+  return new CliFailure('refused', 'EMPTY', 'there is nothing in it');
 }
 
 /** The bundle on its way: what was sent, and who is waiting for whom. */
@@ -251,7 +249,7 @@ class Upload {
       }
       if (bytes !== undefined && sent !== bytes) {
         const why = `${safeText(name)} became shorter while it was read; nothing was imported`;
-        throw new CliFailure({ status: exitStatus.refused, code: 'FILE_CHANGED', why });
+        throw new CliFailure('refused', 'FILE_CHANGED', why);
       }
       this.#whole = true;
       this.#watch();
@@ -288,10 +286,9 @@ class Upload {
       return error;
     }
     if (this.#fault !== undefined) return this.#fault;
-    if (!(error instanceof CliFailure) || error.status !== exitStatus.unreachable) return error;
-    const { status, code, what, message, next, cause } = error;
-    const told = this.#whole ? doubt : `${brokenOff.has(code) ? brokenNext : next} Nothing was imported.`;
-    return new CliFailure({ status, code, what, why: message, next: told, cause });
+    if (!(error instanceof CliFailure) || error.outcome !== 'unreachable') return error;
+    const next = brokenOff.has(error.code) ? brokenNext : error.next;
+    return error.with({ next: this.#whole ? doubt : `${next} Nothing was imported.` });
   }
 }
 

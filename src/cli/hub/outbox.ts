@@ -4,21 +4,12 @@ import { Fields } from '../connection/answers.ts';
 import { apiPath, type Hub } from '../connection/hub-client.ts';
 import { CliFailure, exitStatus } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import { type JsonObject, jsonLine, shownJson } from '../output/json.ts';
+import { type JsonObject, shownJson } from '../output/json.ts';
 import { counted, grouped, spanText } from '../output/numbers.ts';
 import { labelledWrapped } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
 import { isWatched, type WatchOptions, watch, watched } from '../watch.ts';
-import {
-  auditReason,
-  hubCommands,
-  numberArgument,
-  type Row,
-  type Target,
-  tell,
-  timeText,
-  wholeList,
-} from './hub-command.ts';
+import { auditReason, hubCommands, numberArgument, type Row, type Target, timeText, wholeList } from './hub-command.ts';
 
 /** Each carries its envelope, with up to 256 KiB of data twice. */
 const deadLetters = { item: 'the dead letter', pageSize: 50 };
@@ -131,11 +122,7 @@ async function showAlerts(call: Call<object>): Promise<number> {
   const hub = await call.hub();
   const items = new Fields(await hub.get(apiPath('alerts')), 'the list').objects('items');
   const rows = items.map(alertRow);
-  await tell(
-    call,
-    { alerts: items },
-    rows.length === 0 ? 'no alerts' : labelledWrapped(rows, call.out.width).trimEnd(),
-  );
+  await call.tell({ alerts: items }, rows.length === 0 ? 'no alerts' : labelledWrapped(rows, call.out.width));
   return items.every(({ severity }) => severity === 'info') ? exitStatus.ok : exitStatus.refused;
 }
 
@@ -161,7 +148,7 @@ async function showDead(call: Call<object>, [, path]: Target, _: JsonObject, { i
     ['Event', withheld ? `not shown: your token does not open the scope ${safeText(dead.text('scope'))}` : ''],
   ];
   const event = withheld ? '' : shownJson(dead.object('envelope').raw, 2);
-  return tell(call, raw, `${labelledWrapped(rows, call.out.width)}${event}`.trimEnd());
+  return call.tell(raw, `${labelledWrapped(rows, call.out.width)}${event}`);
 }
 
 /** The interface has no route for a single one, and a box has few. */
@@ -171,15 +158,14 @@ async function find(hub: Hub, path: string, id: number): Promise<JsonObject> {
     if (found !== undefined) return found;
   }
   const next = 'lineside outbox dead-letters lists them.';
-  throw new CliFailure({ status: exitStatus.nothing, code: 'NOT_FOUND', why: 'there is no such dead letter', next });
+  throw new CliFailure('nothing', 'NOT_FOUND', 'there is no such dead letter', { next });
 }
 
 async function showOutbox(call: Call<object>, lead: string): Promise<number> {
   const hub = await call.hub();
   const now = await hub.get(apiPath('admin', 'outbox'));
   const text = outboxText(new Fields(now, 'the outbox'), call.out.width);
-  await call.out.write(call.json ? jsonLine(now) : lead + text);
-  return exitStatus.ok;
+  return call.tell(now, lead + text);
 }
 
 // The outbox for people, for one at 3 a.m. with a torch too: what waits, why, since when, and whether anything is lost.

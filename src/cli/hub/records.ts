@@ -1,14 +1,15 @@
 /** record: the records of a dictionary, now, at a time, and through their history. */
 import { FAR_FUTURE } from '../../shared/base/instant.ts';
+import { sameJson } from '../../shared/base/same-json.ts';
 import { type ArgumentSpec, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath } from '../connection/hub-client.ts';
-import { CliFailure, exitStatus } from '../failure.ts';
+import { CliFailure } from '../failure.ts';
 import { dataArgument } from '../input.ts';
 import { safeText } from '../output/hex.ts';
-import type { Json, JsonObject } from '../output/json.ts';
+import type { JsonObject } from '../output/json.ts';
 import type { Args, Call } from '../shell.ts';
-import { ask, hubCommands, instant, reason, type Target, tell, timeText, version } from './hub-command.ts';
+import { ask, hubCommands, instant, reason, type Target, timeText, version } from './hub-command.ts';
 
 /** Versions since the one that was meant that are shown after a 412. */
 const toldVersions = 10;
@@ -133,7 +134,7 @@ async function writeVersion(
     const raw = await ask(call, to, { ...fields, 'if-match': from });
     const made = recordFields(raw).number('version');
     const text = `${done} ${safeText(key)}: version ${made}, after version ${from}`;
-    return await tell(call, raw, text + overtaken(meant, call.io.clock.wallMs()));
+    return await call.tell(raw, text + overtaken(meant, call.io.clock.wallMs()));
   } catch (error) {
     throw error instanceof CliFailure && error.code === 'STALE_VERSION'
       ? await staleFailure(call, history, from, error)
@@ -145,7 +146,7 @@ async function writeVersion(
 async function newest(call: Call<object>, history: string): Promise<Fields> {
   const hub = await call.hub();
   for await (const [version] of hub.pages(history, {}, 1, 1)) if (version !== undefined) return recordFields(version);
-  throw new CliFailure({ status: exitStatus.nothing, code: 'NOT_FOUND', why: 'it has no versions' });
+  throw new CliFailure('nothing', 'NOT_FOUND', 'it has no versions');
 }
 
 /** A version that was waiting for its time is overtaken by a newer one, unnoticed. */
@@ -164,13 +165,11 @@ async function staleFailure(call: Call<object>, history: string, from: number, s
       versions.push(...page.map(recordFields));
     }
     const now = versions[0]?.number('version') ?? 0;
-    return new CliFailure({
-      status: stale.status,
-      code: stale.code,
-      why:
-        now > from
-          ? `it is not at version ${from} any more, but at ${now}`
-          : `it never was at version ${from}; it is at ${now}`,
+    const why =
+      now > from
+        ? `it is not at version ${from} any more, but at ${now}`
+        : `it never was at version ${from}; it is at ${now}`;
+    return new CliFailure(stale.outcome, stale.code, why, {
       next: `Nothing was written. If it is still right: the same command with --version ${now}.`,
       reasons: versions
         .filter((version) => version.number('version') > from)
@@ -213,14 +212,4 @@ function validText(record: Fields): string {
 function changedFields(before: JsonObject, after: JsonObject): string[] {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...names].filter((name) => !sameJson(before[name], after[name]));
-}
-
-/** The order of an object's names says nothing. */
-function sameJson(a: Json | undefined, b: Json | undefined): boolean {
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
-  if (Array.isArray(a) !== Array.isArray(b)) return false;
-  const [left, right] = [Object.entries(a), new Map(Object.entries(b))];
-  return (
-    left.length === right.size && left.every(([name, value]) => right.has(name) && sameJson(value, right.get(name)))
-  );
 }

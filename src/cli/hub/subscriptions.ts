@@ -17,7 +17,6 @@ import {
   scopes,
   several,
   type Target,
-  tell,
   version,
 } from './hub-command.ts';
 import { readSecret, type SecretOptions, secretFile, secretOf, secretOptions } from './webhook-secret.ts';
@@ -235,8 +234,8 @@ function withSecret(line: (item: Fields, fields: JsonObject) => string): NonNull
     const { secret, made } = await secretOf(call);
     const answer = await ask(call, to, { ...fields, secret });
     const done = line(new Fields(answer, subscription.item), fields);
-    if (!made) return tell(call, answer, done);
-    return tell(call, { ...answer, secret }, `${done}\nIts secret is shown this once:\n${secret}`);
+    if (!made) return call.tell(answer, done);
+    return call.tell({ ...answer, secret }, `${done}\nIts secret is shown this once:\n${secret}`);
   };
 }
 
@@ -246,7 +245,7 @@ async function ping(call: Call<{ secretFile?: string }>, to: Target, fields: Jso
     throw usageFailure('there is no secret', 'Give --secret-file FILE, or - for standard input.');
   const answer = await ask(call, to, { ...fields, secret: await readSecret(call, secretFile) });
   const result = new Fields(answer, 'the result');
-  await tell(call, answer, pingText(result, call.out.width).trimEnd());
+  await call.tell(answer, pingText(result, call.out.width));
   return result.truth('success') ? exitStatus.ok : exitStatus.refused;
 }
 

@@ -1,7 +1,7 @@
 /** A subscription's secret: out of a file or standard input, or made here; never on a command line, where all can read it. */
 import { randomBytes } from 'node:crypto';
 import { type Given, option } from '../command.ts';
-import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
+import { CliFailure, usageFailure } from '../failure.ts';
 import { wholeText } from '../input.ts';
 import { safeText } from '../output/hex.ts';
 import type { Call } from '../shell.ts';
@@ -42,11 +42,8 @@ export async function readSecret(call: Call<object>, path: string): Promise<stri
 }
 
 function unusable(name: string, why: string): CliFailure {
-  return new CliFailure({
-    status: exitStatus.refused,
-    code: 'BAD_SECRET_FILE',
+  return new CliFailure('refused', 'BAD_SECRET_FILE', why, {
     what: `cannot use ${safeText(name)}`,
-    why,
     next: 'Put the secret into it, on one line and nothing else: at least 16 bytes.',
   });
 }

@@ -6,7 +6,6 @@ import { basename, dirname, join } from 'node:path';
 import { systemCode } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Given, option } from '../command.ts';
-import type { Service } from '../connection/service.ts';
 import { exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { gapPhrase, jsonLines, logItems } from '../output/entries.ts';
@@ -45,7 +44,8 @@ export async function exportLog(call: Call<ExportOptions>): Promise<number> {
   }
   const service = await call.service();
   const query = rangeQuery(call.options, call.io.clock.wallMs());
-  const progress = new Progress(call, await lastStored(call, service));
+  const { log } = await call.line(({ line }, options) => line.getStatus({}, options));
+  const progress = new Progress(call, Number(exact(log?.lastId ?? 0)));
   const events = announcer(call, { lost: false });
   const { stop, io } = call;
   const reader = new LogReader(service, query, { clock: io.clock, stop, retries: retriesWithoutProgress, events });
@@ -58,11 +58,6 @@ export async function exportLog(call: Call<ExportOptions>): Promise<number> {
   }
   await progress.end();
   return exitStatus.ok;
-}
-
-async function lastStored(call: Call<object>, service: Service): Promise<number> {
-  const { log } = await service.call(call.timeoutMs, call.stop, ({ line }, signal) => line.getStatus({}, { signal }));
-  return Number(exact(log?.lastId ?? 0));
 }
 
 interface Encoder {

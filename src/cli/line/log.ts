@@ -4,7 +4,6 @@ import Long from 'long';
 import { systemCode } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
-import type { Service } from '../connection/service.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { type DataView, EntryPrinter, jsonLines, logItems } from '../output/entries.ts';
@@ -66,7 +65,7 @@ async function showLog(call: Call<LogOptions>): Promise<number> {
   const render = renderer(call);
   const kept = options.resume === undefined ? undefined : await loadPosition(options.resume);
   const service = await call.service();
-  const query = await fromNow(call, service, logQuery(options, io.clock.wallMs(), kept));
+  const query = await fromNow(call, logQuery(options, io.clock.wallMs(), kept));
   const outcome = { lost: false };
   const retries = query.follow ? Number.POSITIVE_INFINITY : 0;
   const reader = new LogReader(service, query, {
@@ -117,9 +116,9 @@ class PositionKeeper {
 }
 
 /** `--last 0` begins at the head: asked for by id, so that nothing is missed over a reconnection. */
-async function fromNow(call: Call<LogOptions>, service: Service, query: LogQuery): Promise<LogQuery> {
+async function fromNow(call: Call<LogOptions>, query: LogQuery): Promise<LogQuery> {
   if (query.last !== 0) return query;
-  const { log } = await service.call(call.timeoutMs, call.stop, ({ line }, signal) => line.getStatus({}, { signal }));
+  const { log } = await call.line(({ line }, options) => line.getStatus({}, options));
   return { ...query, last: undefined, afterId: log?.headId ?? Long.UZERO, logId: log?.logId ?? '' };
 }
 
@@ -167,14 +166,8 @@ export function parsePosition(text: string, path: string): Position {
   } catch {
     // Said below, as for JSON of another shape.
   }
-  const next = 'Name another file, or remove it to begin again.';
-  throw new CliFailure({
-    status: exitStatus.refused,
-    code: 'BAD_POSITION',
-    what: `cannot use ${path}`,
-    why: 'it holds no position in a log',
-    next,
-  });
+  const details = { what: `cannot use ${path}`, next: 'Name another file, or remove it to begin again.' };
+  throw new CliFailure('refused', 'BAD_POSITION', 'it holds no position in a log', details);
 }
 
 /** In one step: a run that is killed leaves the place of before or after, and never half of one. */

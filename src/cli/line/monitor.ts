@@ -4,7 +4,7 @@ import { pause } from '../../shared/base/clock.ts';
 import type { lineside, serial } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
 import type { Service } from '../connection/service.ts';
-import { checkAnswer, isRefusal } from '../connection/service-errors.ts';
+import { checkAnswer } from '../connection/service-errors.ts';
 import { exitStatus, usageFailure } from '../failure.ts';
 import type { CliInput } from '../io.ts';
 import { EntryPrinter, logItems } from '../output/entries.ts';
@@ -163,7 +163,7 @@ class Monitor {
 
   async run(): Promise<number> {
     const service = await this.#call.service();
-    const position = await this.#greet(service);
+    const position = await this.#greet();
     const { io, stop } = this.#call;
     const settings = { clock: io.clock, stop: this.#stop, events: this.#readerEvents() };
     const events = {
@@ -185,11 +185,10 @@ class Monitor {
   }
 
   /** Says what the line is; answers where its log stands now. */
-  async #greet(service: Service): Promise<Position> {
-    const { timeoutMs, stop } = this.#call;
-    const status = await service.call(timeoutMs, stop, ({ line }, signal) => line.getStatus({}, { signal }));
+  async #greet(): Promise<Position> {
+    const status = await this.#call.line(({ line }, options) => line.getStatus({}, options));
     const { requested } = status;
-    if (requested == null) checkAnswer({ status: 4, error: 'no port is open' }, 'cannot monitor the line');
+    if (requested == null) checkAnswer({ status: 4, error: 'no port is open' });
     this.#packetSize = requested?.packetSize ?? 0;
     this.#portState = portStateName(status.portState);
     const position = { afterId: status.log?.headId ?? Long.UZERO, logId: status.log?.logId ?? '' };
@@ -261,7 +260,7 @@ class Monitor {
   }
 
   async #answered(answer: serial.SendResponse): Promise<void> {
-    const refused = isRefusal(answer);
+    const refused = answer.status !== 0;
     if (refused && !this.#refused) await this.#notice(`not sent: ${safeText(answer.error)}`);
     if (refused && !this.#terminal.isTerminal) this.#status = exitStatus.refused;
     this.#refused = refused;

@@ -6,7 +6,6 @@ import Long from 'long';
 import { pause } from '../../shared/base/clock.ts';
 import type { serial } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
-import type { Service } from '../connection/service.ts';
 import { checkAnswer } from '../connection/service-errors.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure, readable } from '../input.ts';
@@ -16,6 +15,8 @@ import { byteSize, counted, exact, parseUint64, secondsAsMs, wholeNumber } from 
 import type { Args, Call } from '../shell.ts';
 import { currentConfig } from './port.ts';
 import { bitsPerByte } from './settings.ts';
+
+type Line = serial.SerialConfig;
 
 /** Between two looks into an empty buffer: the contract has no waiting receive. `log --follow` shows bytes at once. */
 const pollMs = 50;
@@ -67,14 +68,6 @@ export const packetCommands: readonly Entry[] = [
   },
 ];
 
-interface Line {
-  readonly baudRate: number;
-  readonly dataBits: number;
-  readonly parity: number;
-  readonly stopBits: number;
-  readonly packetSize: number;
-}
-
 /** Counts what was sent. */
 interface Tally {
   packets: number;
@@ -85,20 +78,15 @@ interface Tally {
 async function send(call: Call<SendOptions>, { text }: Args): Promise<number> {
   const { options } = call;
   const payload = inlinePayload(text, options);
-  const service = await call.service();
-  const line: Line = await currentConfig(call, service);
+  const line = await currentConfig(call);
   const first = options.seq ?? Long.UONE;
   const tally: Tally = { packets: 0, bytes: 0, next: first };
-  if (payload !== undefined) await sendPacket(call, service, line, payload, tally);
-  else await sendFile(call, service, line, options.file ?? '-', tally);
-  if (tally.packets === 0)
-    throw new CliFailure({ status: exitStatus.refused, code: 'EMPTY', why: 'there is nothing in the file' });
+  if (payload !== undefined) await sendPacket(call, line, payload, tally);
+  else await sendFile(call, line, options.file ?? '-', tally);
+  if (tally.packets === 0) throw new CliFailure('refused', 'EMPTY', 'there is nothing in the file');
   const { packets, bytes } = tally;
   const sent = { packets, bytes, firstSeqId: exact(first), lastSeqId: exact(tally.next.subtract(1)) };
-  await call.out.write(
-    call.json ? jsonLine(sent) : `sent ${counted(bytes, 'byte')} in ${counted(packets, 'packet')}\n`,
-  );
-  return exitStatus.ok;
+  return call.tell(sent, `sent ${counted(bytes, 'byte')} in ${counted(packets, 'packet')}`);
 }
 
 /** The bytes of text or hex; undefined for a file. */
@@ -119,53 +107,41 @@ function textPayload(text: string, options: SendOptions): Uint8Array {
   return Uint8Array.from(Buffer.concat([body, Buffer.from(end)]));
 }
 
-async function sendFile(
-  call: Call<SendOptions>,
-  service: Service,
-  line: Line,
-  path: string,
-  tally: Tally,
-): Promise<void> {
+async function sendFile(call: Call<SendOptions>, line: Line, path: string, tally: Tally): Promise<void> {
   const source = await openPieces(path, call.io.stdin, line.packetSize);
   try {
     for await (const piece of fixedPieces(source, pieceBytes(line), call.stop)) {
-      if (line.packetSize !== 0 && piece.length !== line.packetSize)
-        throw oddRest(piece.length, line.packetSize, tally);
-      await sendPacket(call, service, line, piece, tally);
+      if (line.packetSize !== 0 && piece.length !== line.packetSize) {
+        const done = tally.packets === 0 ? 'nothing was sent' : `${counted(tally.bytes, 'byte')} were sent before`;
+        const rest = counted(piece.length, 'byte');
+        throw unfilled(`the last ${rest} do not fill a packet of ${line.packetSize}; ${done}`);
+      }
+      await sendPacket(call, line, piece, tally);
     }
   } finally {
     source.destroy();
   }
 }
 
-function oddRest(rest: number, packetSize: number, tally: Tally): CliFailure {
-  const done = tally.packets === 0 ? 'nothing was sent' : `${counted(tally.bytes, 'byte')} were sent before`;
-  return new CliFailure({
-    status: exitStatus.refused,
-    code: 'INVALID_ARGUMENT',
-    why: `the last ${counted(rest, 'byte')} do not fill a packet of ${packetSize}; ${done}`,
-    next: 'Pad the file, or open the port with --packet-size 0.',
-  });
+function unfilled(why: string): CliFailure {
+  const next = 'Pad the file, or open the port with --packet-size 0.';
+  return new CliFailure('refused', 'INVALID_ARGUMENT', why, { next });
 }
 
-async function sendPacket(
-  call: Call<object>,
-  service: Service,
-  line: Line,
-  payload: Uint8Array,
-  tally: Tally,
-): Promise<void> {
+async function sendPacket(call: Call<object>, line: Line, payload: Uint8Array, tally: Tally): Promise<void> {
   const seqId = tally.next;
-  const limitMs = call.timeoutMs + lineTimeMs(line, payload.length);
-  const answer = await service
-    .call(limitMs, call.stop, ({ serial }, signal) => serial.sendPacket({ seqId, payload }, { signal }))
-    .catch((error: unknown) => {
-      throw error instanceof CliFailure ? error.during(sending(tally)) : error;
-    });
-  checkAnswer(answer, sending(tally));
-  if (!answer.echoSeqId.equals(seqId)) {
-    const why = `the service answered packet ${exact(answer.echoSeqId)} instead of ${exact(seqId)}`;
-    throw new CliFailure({ status: exitStatus.refused, code: 'ECHO_MISMATCH', what: sending(tally), why });
+  try {
+    const answer = await call.line(
+      ({ serial }, options) => serial.sendPacket({ seqId, payload }, options),
+      lineTimeMs(line, payload.length),
+    );
+    checkAnswer(answer);
+    if (!answer.echoSeqId.equals(seqId)) {
+      const why = `the service answered packet ${exact(answer.echoSeqId)} instead of ${exact(seqId)}`;
+      throw new CliFailure('refused', 'ECHO_MISMATCH', why);
+    }
+  } catch (error) {
+    throw error instanceof CliFailure ? error.during(sending(tally)) : error;
   }
   tally.packets += 1;
   tally.bytes += payload.length;
@@ -192,13 +168,7 @@ const maxPayloadBytes = 65_536;
  * The size of a file's packets: the port's own, else what the line carries in a second, so that an answer comes well
  * within the time limit and Ctrl-C acts soon.
  */
-function pieceBytes(line: {
-  baudRate: number;
-  dataBits: number;
-  parity: number;
-  stopBits: number;
-  packetSize: number;
-}): number {
+function pieceBytes(line: Line): number {
   if (line.packetSize !== 0) return line.packetSize;
   return Math.min(maxPayloadBytes, Math.max(1, Math.floor(line.baudRate / bitsPerByte(line))));
 }
@@ -210,12 +180,8 @@ async function openPieces(path: string, stdin: Readable, packetSize: number): Pr
     throw fileFailure('read', path, error);
   });
   if (info.isFile() && packetSize !== 0 && info.size % packetSize !== 0) {
-    throw new CliFailure({
-      status: exitStatus.refused,
-      code: 'INVALID_ARGUMENT',
-      why: `the file has ${counted(info.size, 'byte')}, no multiple of the packet size ${packetSize}; nothing was sent`,
-      next: 'Pad the file, or open the port with --packet-size 0.',
-    });
+    const bytes = counted(info.size, 'byte');
+    throw unfilled(`the file has ${bytes}, no multiple of the packet size ${packetSize}; nothing was sent`);
   }
   return createReadStream(path);
 }
@@ -240,9 +206,8 @@ async function receive(call: Call<ReceiveOptions>): Promise<number> {
   if ([call.options.hex, call.options.raw, call.json].filter((on) => on === true).length > 1) {
     throw usageFailure('--hex, --raw and --json exclude each other');
   }
-  const service = await call.service();
   for (let taken = 0; taken < call.options.count; taken += 1) {
-    const packet = await nextPacket(call, service);
+    const packet = await nextPacket(call);
     if (packet === undefined) throw nothingReceived(taken, call.options);
     await warnOfDrops(call, packet);
     await call.out.write(packetText(packet, call));
@@ -251,11 +216,11 @@ async function receive(call: Call<ReceiveOptions>): Promise<number> {
 }
 
 /** A packet, or undefined when none came in time. */
-async function nextPacket(call: Call<ReceiveOptions>, service: Service): Promise<serial.Packet | undefined> {
+async function nextPacket(call: Call<ReceiveOptions>): Promise<serial.Packet | undefined> {
   const until = call.io.clock.monoMs() + call.options.wait;
   for (;;) {
-    const packet = await service
-      .call(call.timeoutMs, call.stop, ({ serial }, signal) => serial.receivePacket({}, { signal }))
+    const packet = await call
+      .line(({ serial }, options) => serial.receivePacket({}, options))
       .catch((error: unknown) => {
         if (error instanceof CliFailure && error.code === 'NOT_FOUND') return undefined;
         throw error;
@@ -270,7 +235,7 @@ async function nextPacket(call: Call<ReceiveOptions>, service: Service): Promise
 function nothingReceived(taken: number, options: ReceiveOptions): CliFailure {
   const why = taken === 0 ? 'nothing was received' : `only ${taken} of ${options.count} packets were received`;
   const next = options.wait === 0 ? 'Wait for the device with --wait SECONDS.' : '';
-  return new CliFailure({ status: exitStatus.nothing, code: 'NOT_FOUND', why, next });
+  return new CliFailure('nothing', 'NOT_FOUND', why, { next });
 }
 
 async function warnOfDrops(call: Call<object>, packet: serial.Packet): Promise<void> {

@@ -1,11 +1,9 @@
 /** devices, open, close, config, modem, break: the port, what it is open with, and the other wires of the line. */
-import type { lineside, serial } from '../../shared/proto/services.ts';
+import type { serial } from '../../shared/proto/services.ts';
 import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
-import type { Service } from '../connection/service.ts';
 import { checkAnswer } from '../connection/service-errors.ts';
-import { exitStatus } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import { configJson, deviceJson, jsonLine } from '../output/json.ts';
+import { configJson, deviceJson } from '../output/json.ts';
 import { wholeNumber } from '../output/numbers.ts';
 import { table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
@@ -99,46 +97,35 @@ export const wireCommands: readonly Entry[] = [
 ];
 
 async function devices(call: Call<object>): Promise<number> {
-  const service = await call.service();
-  const found = await service.call(call.timeoutMs, call.stop, ({ serial }, signal) =>
-    serial.listDevices({}, { signal }),
-  );
-  const status = await service.call(call.timeoutMs, call.stop, ({ line }, signal) => line.getStatus({}, { signal }));
+  const found = await call.line(({ serial }, options) => serial.listDevices({}, options));
+  const status = await call.line(({ line }, options) => line.getStatus({}, options));
   // The port may be listed under the link it was opened by, or under the name it has now.
   const names = status.effective == null ? [] : [status.currentPortName, status.requested?.portName];
-  const isOpen = (device: serial.SerialDevice): boolean => names.includes(device.portName);
-  if (call.json) {
-    await call.out.write(jsonLine({ devices: found.devices.map((device) => deviceJson(device, isOpen(device))) }));
-  } else if (found.devices.length === 0) {
-    await call.out.write('no serial ports found\n');
-  } else {
-    const rows = found.devices.map((device) => [
-      isOpen(device) ? '*' : '',
-      ...[device.portName, device.description, device.hardwareId].map(safeText),
-    ]);
-    await call.out.write(table(['', 'PORT', 'DESCRIPTION', 'HARDWARE ID'], rows, call.out.width));
-  }
-  return exitStatus.ok;
+  const all = found.devices.map((device) => deviceJson(device, names.includes(device.portName)));
+  const rows = all.map(({ open, portName, description, hardwareId }) => [
+    open ? '*' : '',
+    ...[portName, description, hardwareId].map(safeText),
+  ]);
+  const heading = ['', 'PORT', 'DESCRIPTION', 'HARDWARE ID'];
+  return call.tell(
+    { devices: all },
+    rows.length === 0 ? 'no serial ports found' : table(heading, rows, call.out.width),
+  );
 }
 
-export function currentConfig(call: Call<object>, service: Service): Promise<serial.SerialConfig> {
-  return service.call(call.timeoutMs, call.stop, ({ serial }, signal) => serial.getCurrentConfig({}, { signal }));
+export function currentConfig(call: Call<object>): Promise<serial.SerialConfig> {
+  return call.line(({ serial }, options) => serial.getCurrentConfig({}, options));
 }
 
 type OpenOptions = Given<typeof openOptions>;
 
 async function open(call: Call<OpenOptions>, { port = '', settings }: Args): Promise<number> {
   const config = openConfig(port, settings, call.options);
-  const service = await call.service();
   const { serial: contract } = await import('../../shared/proto/services.ts');
   const request = contract.SerialConfig.fromObject(config);
-  const answer = await service.call(call.timeoutMs, call.stop, ({ serial }, signal) =>
-    serial.open(request, { signal }),
-  );
-  checkAnswer(answer, `cannot open ${safeText(port)}`);
-  const now = await currentConfig(call, service);
-  await call.out.write(call.json ? jsonLine({ open: true, ...configJson(now) }) : `open: ${configText(now)}\n`);
-  return exitStatus.ok;
+  checkAnswer(await call.line(({ serial }, options) => serial.open(request, options)));
+  const now = await currentConfig(call);
+  return call.tell({ open: true, ...configJson(now) }, `open: ${configText(now)}`);
 }
 
 export function openConfig(port: string, short: string | undefined, options: OpenOptions) {
@@ -160,51 +147,35 @@ function configText(config: serial.SerialConfig): string {
 }
 
 async function close(call: Call<object>): Promise<number> {
-  const service = await call.service();
-  const answer = await service.call(call.timeoutMs, call.stop, ({ serial }, signal) => serial.close({}, { signal }));
-  checkAnswer(answer, 'cannot close the port');
-  await call.out.write(call.json ? jsonLine({ open: false }) : 'closed\n');
-  return exitStatus.ok;
+  checkAnswer(await call.line(({ serial }, options) => serial.close({}, options)));
+  return call.tell({ open: false }, 'closed');
 }
 
 async function showConfig(call: Call<object>): Promise<number> {
-  const config = await currentConfig(call, await call.service());
-  const open = config.portName !== '';
-  if (call.json) await call.out.write(jsonLine(open ? { open, ...configJson(config) } : { open }));
-  else await call.out.write(open ? `${configText(config)}\n` : 'closed\n');
-  return exitStatus.ok;
+  const config = await currentConfig(call);
+  if (config.portName === '') return call.tell({ open: false }, 'closed');
+  return call.tell({ open: true, ...configJson(config) }, configText(config));
 }
 
 async function modem(call: Call<Given<typeof modemOptions>>): Promise<number> {
-  const service = await call.service();
   const { dtr, rts } = call.options;
   const wanted = {
     ...(dtr === undefined ? {} : { dtr: dtr === 'on' }),
     ...(rts === undefined ? {} : { rts: rts === 'on' }),
   };
-  const lines = await service.call(call.timeoutMs, call.stop, ({ line }, signal) =>
-    Object.keys(wanted).length === 0 ? line.getModemLines({}, { signal }) : line.setModemLines(wanted, { signal }),
+  const isAsked = Object.keys(wanted).length === 0;
+  const lines = await call.line(({ line }, options) =>
+    isAsked ? line.getModemLines({}, options) : line.setModemLines(wanted, options),
   );
-  await call.out.write(call.json ? jsonLine(named(lines)) : modemText(lines));
-  return exitStatus.ok;
+  const named = modemNames.map((name) => [name, lines[name]] as const);
+  const shown = named.map(([name, on]) => `${name.toUpperCase()} ${on ? 'on' : 'off'}`);
+  return call.tell(Object.fromEntries(named), shown.join('  '));
 }
 
-function named(lines: lineside.v1.ModemLines): { [name: string]: boolean } {
-  const { dtr, rts, cts, dsr, dcd, ri } = lines;
-  return { dtr, rts, cts, dsr, dcd, ri };
-}
-
-function modemText(lines: lineside.v1.ModemLines): string {
-  const shown = Object.entries(named(lines)).map(([name, on]) => `${name.toUpperCase()} ${on ? 'on' : 'off'}`);
-  return `${shown.join('  ')}\n`;
-}
+const modemNames = ['dtr', 'rts', 'cts', 'dsr', 'dcd', 'ri'] as const;
 
 async function sendBreak(call: Call<object>, { ms }: Args): Promise<number> {
   const durationMs = Number(ms);
-  const service = await call.service();
-  await service.call(call.timeoutMs + durationMs, call.stop, ({ line }, signal) =>
-    line.sendBreak({ durationMs }, { signal }),
-  );
-  await call.out.write(call.json ? jsonLine({ breakMs: durationMs }) : `break of ${durationMs} ms sent\n`);
-  return exitStatus.ok;
+  await call.line(({ line }, options) => line.sendBreak({ durationMs }, options), durationMs);
+  return call.tell({ breakMs: durationMs }, `break of ${durationMs} ms sent`);
 }

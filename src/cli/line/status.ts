@@ -6,7 +6,7 @@ import { apiPath } from '../connection/hub-client.ts';
 import { exitStatus } from '../failure.ts';
 import { gapPhrase } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
-import { clockStateName, type JsonObject, jsonLine, logStateName, portStateName, statusJson } from '../output/json.ts';
+import { clockStateName, type JsonObject, logStateName, portStateName, statusJson } from '../output/json.ts';
 import { byteSize, counted, exact, grouped, spanText, systemZone, type Zone } from '../output/numbers.ts';
 import { labelled } from '../output/table.ts';
 import type { Call } from '../shell.ts';
@@ -45,13 +45,12 @@ async function hostFacts(call: Call<object>): Promise<JsonObject | undefined> {
 }
 
 async function show(call: Call<object>, lead: string): Promise<number> {
-  const service = await call.service();
-  const asked = service.call(call.timeoutMs, call.stop, ({ line }, signal) => line.getStatus({}, { signal }));
+  const asked = call.line(({ line }, options) => line.getStatus({}, options));
   const [now, host] = await Promise.all([asked, hostFacts(call)]);
   const healthy = isHealthy(now);
-  const json = (): string => jsonLine({ ...statusJson(now, healthy), host: host ?? null });
   const rows = host === undefined ? [] : hostRows(host);
-  await call.out.write(lead + (call.json ? json() : statusText(now, call.out.width, systemZone, rows)));
+  const text = lead + statusText(now, call.out.width, systemZone, rows);
+  await call.tell({ ...statusJson(now, healthy), host: host ?? null }, text);
   return healthy ? exitStatus.ok : exitStatus.refused;
 }
 

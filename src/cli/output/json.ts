@@ -27,7 +27,7 @@ export function shownJson(value: unknown, indent = 0): string {
   );
 }
 
-export function deviceJson(device: serial.SerialDevice, open: boolean): Json {
+export function deviceJson(device: serial.SerialDevice, open: boolean) {
   const { portName, description, hardwareId } = device;
   return { portName, description, hardwareId, open };
 }
