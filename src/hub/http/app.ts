@@ -7,7 +7,6 @@ import type { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { accessOf, methodsOf } from './access.ts';
 import { type BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
 import { isKnown, requestId, securityHeaders } from './headers.ts';
 import { LINGER_MS, MAX_HEADER_BYTES } from './limits.ts';
@@ -62,16 +61,15 @@ function optionsFor(parts: AppParts): FastifyServerOptions {
 }
 
 function addHooks(app: App, parts: AppParts): void {
-  app.addHook('onRoute', (route) => {
-    const access = accessOf(String(route.method), route.url);
-    if (access === undefined)
-      throw new LinesideError('INTERNAL', `no route says who may ${String(route.method)} ${route.url}`);
-    route.config = { ...route.config, access };
+  const served: ServedRoute[] = [];
+  app.addHook('onRoute', ({ method, url }) => {
+    const path = url.replaceAll('.', '\\.').replaceAll(/:[a-z]+/g, '[^/]*');
+    served.push({ method: String(method), pattern: new RegExp(`^${path}$`) });
   });
   app.addHook('onRequest', async (request, reply) => {
     reply.headers({ 'x-request-id': request.id, ...securityHeaders(request.url) });
     if (parts.isStopping()) throw stopping();
-    if (request.is404) return answerUnrouted(request, reply);
+    if (request.is404) return answerUnrouted(served, request, reply);
     await admit(parts, request);
     // A body that comes with GET is never read.
     if (request.method !== 'GET' && request.method !== 'HEAD') admitBody(parts, request, reply);
@@ -146,12 +144,18 @@ function admitBody(parts: AppParts, request: FastifyRequest, reply: FastifyReply
   if (request.headers.expect?.toLowerCase() === '100-continue') reply.raw.writeContinue();
 }
 
+interface ServedRoute {
+  readonly method: string;
+  readonly pattern: RegExp;
+}
+
 /** Before the body is read: the caller is not known yet. */
-function answerUnrouted(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function answerUnrouted(served: readonly ServedRoute[], request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = request.url.split('?', 1)[0] ?? '';
-  const methods = methodsOf(path);
+  const methods = served.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
   if (methods.length === 0)
     throw new LinesideError('NOT_FOUND', 'no route has this path', { hint: 'see /openapi.json' });
+  methods.push('OPTIONS');
   reply.header('allow', methods.join(', '));
   if (request.method === 'OPTIONS') return reply.code(204).send();
   throw new LinesideError('METHOD_NOT_ALLOWED', `this path has only ${methods.join(', ')}`);

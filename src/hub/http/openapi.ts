@@ -4,7 +4,6 @@
  */
 import swagger from '@fastify/swagger';
 import Fastify from 'fastify';
-import { routeAccess } from './access.ts';
 import { type App, type RouteParts } from './routes/route.ts';
 import { registerRoutes } from './routes/routes.ts';
 import { components } from './schemas/answers.ts';
@@ -58,8 +57,7 @@ export async function openapiDocument(parts: RouteParts): Promise<string> {
       buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === 'string' ? json.$id : `def-${i}`),
     },
     transform: ({ schema, url, route }) => {
-      const method = String(route.method);
-      const access = Object.entries(routeAccess).find(([name]) => name === `${method} ${url}`)?.[1];
+      const access = route.config?.access;
       const described = { ...schema, ...(access === 'open' ? { security: [] } : { 'x-role': access }) };
       return { schema: described, url };
     },

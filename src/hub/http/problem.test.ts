@@ -73,6 +73,7 @@ describe('problems', () => {
       '/api/v1/dictionaries/',
       '/api/v2/dictionaries',
       '/healthz/',
+      '/openapi_json',
       '//healthz',
       '/api/v1/dictionaries/a/b',
     ]) {
@@ -80,9 +81,16 @@ describe('problems', () => {
     }
     const wrong = await call('DELETE', '/api/v1/dictionaries/a?x=1');
     assert.equal(wrong.status, 405);
-    assert.equal(wrong.headers.allow, 'GET, PATCH, HEAD, OPTIONS');
+    assert.equal(wrong.headers.allow, 'GET, HEAD, PATCH, OPTIONS');
+    for (const [path, allow] of [
+      ['/api/v1/dictionaries/a', 'GET, HEAD, PATCH, OPTIONS'],
+      ['/api/v1/dictionaries/a/records/b%2Fc', 'GET, HEAD, PUT, OPTIONS'],
+      ['/api/v1/imports', 'POST, OPTIONS'],
+    ] as const) {
+      const { status, headers, text } = await call('OPTIONS', path);
+      assert.deepEqual([status, headers.allow, text], [204, allow, ''], path);
+    }
     const options = await call('OPTIONS', '/api/v1/dictionaries/a');
-    assert.deepEqual([options.status, options.headers.allow, options.text], [204, 'GET, PATCH, HEAD, OPTIONS', '']);
     assert.equal(
       Object.keys(options.headers).some((name) => name.startsWith('access-control')),
       false,
@@ -97,6 +105,7 @@ describe('problems', () => {
     const one = await call('HEAD', '/api/v1/dictionaries/x', { token: tokens.reader });
     assert.deepEqual([one.status, one.text, one.headers['content-type']], [404, '', 'application/problem+json']);
     assert.equal((await call('HEAD', '/api/v1/dictionaries')).status, 401);
+    assert.equal((await call('HEAD', '/api/v1/admin/outbox', { token: tokens.reader })).status, 403);
     assert.deepEqual([(await call('HEAD', '/healthz')).status, (await call('HEAD', '/healthz')).text], [200, '']);
   });
 

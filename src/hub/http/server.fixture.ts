@@ -19,6 +19,7 @@ import type { ChangeStore, ChangeStoreOptions } from '../outbox/change-store.ts'
 import type { JsonObject } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/paging.ts';
 import { openRefdata, type Refdata } from '../refdata/refdata.ts';
+import type { Access } from './access.ts';
 import { FakeHost } from './host.fixture.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './server.ts';
 import { FakeWebhooks } from './webhooks.fixture.ts';
@@ -350,6 +351,18 @@ function checkProblem({ status, headers, json }: Answer, said: string): void {
   assert.equal(headers['www-authenticate'] !== undefined, status === 401, said);
   const retries = status === 429 || status === 503 || status === 507;
   assert.equal(headers['retry-after'] !== undefined, retries, said);
+}
+
+/** Every route of the OpenAPI document, with example values in its path; no access: it is open. */
+export function routesOf(document: JsonObject): readonly { method: string; path: string; access: Access }[] {
+  const values: Readonly<Record<string, string>> = { name: 'd', key: 'k', id: '1', file: 'console.js' };
+  return Object.entries(at(document, 'paths')).flatMap(([pattern, methods]) =>
+    Object.entries(methods as JsonObject).map(([method, operation]) => ({
+      method: method.toUpperCase(),
+      path: pattern.replaceAll(/\{([a-z]+)\}/g, (_, name: string) => values[name] ?? ''),
+      access: (operation as { readonly 'x-role'?: Access })['x-role'] ?? 'open',
+    })),
+  );
 }
 
 /** The object at a path of names; empty where there is none. */

@@ -57,7 +57,7 @@ export function importRoutes(app: App, { refdata, maxImportBytes }: RouteParts):
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(['application/json', NDJSON], (_request, _payload, done) => done(null));
 
-  routesOf(app)('imports')('POST /api/v1/imports', {
+  routesOf(app)('imports')('POST /api/v1/imports', 'writer', {
     id: 'importBundle',
     summary: 'Import a bundle in one transaction, all or nothing',
     description: 'A line (or item) for each record. Every fault is listed with its line.',

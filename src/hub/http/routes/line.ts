@@ -16,14 +16,14 @@ import type { RouteParts, Routes } from './route.ts';
 export function lineRoutes(routes: Routes, { line, history }: RouteParts): void {
   const route = routes('line');
   const status = async (): Promise<object> => statusNumbers(await line.status());
-  route('GET /api/v1/line', {
+  route('GET /api/v1/line', 'viewer', {
     id: 'getLine',
     summary: 'The port, its counters, the log and the clock',
     base: readingLine,
     answer: { what: 'How it stands.', of: 'LineStatus' },
     handle: status,
   });
-  route('GET /api/v1/line/ports', {
+  route('GET /api/v1/line/ports', 'viewer', {
     id: 'listPorts',
     summary: 'List the serial ports of the box',
     base: readingLine,
@@ -35,14 +35,14 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
       };
     },
   });
-  route('GET /api/v1/line/history', {
+  route('GET /api/v1/line/history', 'viewer', {
     id: 'getLineHistory',
     summary: 'What went over the line in the last six hours',
     base: readingLine,
     answer: { what: 'Samples.', of: 'LineHistory' },
     handle: () => history.samples(),
   });
-  route('POST /api/v1/line/open', {
+  route('POST /api/v1/line/open', 'operator', {
     id: 'openLine',
     summary: 'Open a port, or reopen it with other settings',
     body: LineBody.open,
@@ -54,7 +54,7 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
       return status();
     },
   });
-  route('POST /api/v1/line/close', {
+  route('POST /api/v1/line/close', 'operator', {
     id: 'closeLine',
     summary: 'Close the port',
     base: changingLine,
@@ -64,7 +64,7 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
       return status();
     },
   });
-  route('POST /api/v1/line/send', {
+  route('POST /api/v1/line/send', 'operator', {
     id: 'sendToLine',
     summary: 'Write bytes to the open port, as one packet',
     body: LineBody.send,
@@ -80,7 +80,7 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
 }
 
 export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clock }: RouteParts): void {
-  routes('line')('GET /api/v1/line/log', {
+  routes('line')('GET /api/v1/line/log', 'viewer', {
     id: 'readLineLog',
     summary: 'Read the serial log, and follow it',
     query: LogQuery,

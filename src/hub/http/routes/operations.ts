@@ -5,13 +5,13 @@ import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
 
 export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch, upstream }: RouteParts): void {
   const ofOutbox = routes('outbox');
-  ofOutbox('GET /api/v1/admin/outbox', {
+  ofOutbox('GET /api/v1/admin/outbox', 'admin', {
     id: 'getOutbox',
     summary: 'Lag, oldest row, blocked keys and why, the broker',
     answer: { what: 'How it stands.', of: 'OutboxStatus' },
     handle: () => outbox.status(),
   });
-  ofOutbox('GET /api/v1/admin/outbox/dead-letters', {
+  ofOutbox('GET /api/v1/admin/outbox/dead-letters', 'admin', {
     id: 'listDeadLetters',
     summary: 'List rows that cannot be published',
     query: Query.page,
@@ -28,7 +28,7 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     ['discard', 'discardDeadLetter', 'Discard a dead letter permanently', 'It is gone; the change itself stays.'],
   ] as const;
   for (const [step, id, summary, what] of steps) {
-    ofOutbox(`POST /api/v1/admin/outbox/dead-letters/:id/${step}`, {
+    ofOutbox(`POST /api/v1/admin/outbox/dead-letters/:id/${step}`, 'admin', {
       id,
       summary,
       params: DeadLetterParams,
@@ -38,14 +38,14 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
       handle: ({ caller, params, reason }) => outbox[step](idOf(params.id, 'dead letter'), caller.name, reason),
     });
   }
-  routes('audit')('GET /api/v1/admin/audit', {
+  routes('audit')('GET /api/v1/admin/audit', 'admin', {
     id: 'listAudit',
     summary: 'List who did what, newest first',
     query: AuditQuery,
     answer: { what: 'Audit records.', listOf: 'AuditRecord' },
     handle: ({ query }) => outbox.audit(query.action, pageOf(query)),
   });
-  routes('alerts')('GET /api/v1/alerts', {
+  routes('alerts')('GET /api/v1/alerts', 'reader or viewer', {
     id: 'listAlerts',
     summary: 'List what is wrong now',
     answer: { what: 'Alerts that stand.', listOf: 'Alert' },
@@ -54,7 +54,7 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
       nextCursor: undefined,
     }),
   });
-  routes('host')('GET /api/v1/admin/host', {
+  routes('host')('GET /api/v1/admin/host', 'viewer', {
     id: 'getHost',
     summary: 'Temperature, voltage, memory, disk and card, clock, boots and losses of power',
     answer: { what: 'How it stands.', of: 'HostFacts' },

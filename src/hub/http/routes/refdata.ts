@@ -8,7 +8,7 @@ const at = (...parts: readonly string[]): string => `/api/v1/dictionaries/${part
 export function dictionaryRoutes(routes: Routes, { refdata }: RouteParts): void {
   const route = routes('dictionaries');
   const one = { what: 'The dictionary.', of: 'Dictionary', etag: true } as const;
-  route('POST /api/v1/dictionaries', {
+  route('POST /api/v1/dictionaries', 'admin', {
     id: 'createDictionary',
     summary: 'Make a dictionary',
     body: Body.newDictionary,
@@ -19,21 +19,21 @@ export function dictionaryRoutes(routes: Routes, { refdata }: RouteParts): void 
       return call.created(made, at(made.name));
     },
   });
-  route('GET /api/v1/dictionaries', {
+  route('GET /api/v1/dictionaries', 'reader', {
     id: 'listDictionaries',
     summary: 'List dictionaries',
     query: Query.page,
     answer: { what: 'Those in the caller’s scopes.', listOf: 'Dictionary' },
     handle: ({ caller, query }) => refdata.dictionaries(caller, pageOf(query)),
   });
-  route('GET /api/v1/dictionaries/:name', {
+  route('GET /api/v1/dictionaries/:name', 'reader', {
     id: 'getDictionary',
     summary: 'Read a dictionary',
     params: Params.dictionary,
     answer: one,
     handle: ({ caller, params }) => refdata.dictionary(caller, params.name),
   });
-  route('PATCH /api/v1/dictionaries/:name', {
+  route('PATCH /api/v1/dictionaries/:name', 'admin', {
     id: 'updateDictionary',
     summary: 'Change title, scope or schema',
     description:
@@ -51,7 +51,7 @@ export function dictionaryRoutes(routes: Routes, { refdata }: RouteParts): void 
 export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
   const route = routes('drafts');
   const one = { what: 'The draft.', of: 'Draft' } as const;
-  route('POST /api/v1/dictionaries/:name/drafts', {
+  route('POST /api/v1/dictionaries/:name/drafts', 'writer', {
     id: 'createDraft',
     summary: 'Propose a schema',
     params: Params.dictionary,
@@ -63,7 +63,7 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
       return call.created(made, at(name, 'drafts', String(made.id)));
     },
   });
-  route('GET /api/v1/dictionaries/:name/drafts', {
+  route('GET /api/v1/dictionaries/:name/drafts', 'reader', {
     id: 'listDrafts',
     summary: 'List the drafts of a dictionary',
     params: Params.dictionary,
@@ -71,7 +71,7 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
     answer: { what: 'Its drafts.', listOf: 'Draft' },
     handle: ({ caller, params, query }) => refdata.drafts(caller, params.name, pageOf(query)),
   });
-  route('GET /api/v1/dictionaries/:name/drafts/:id', {
+  route('GET /api/v1/dictionaries/:name/drafts/:id', 'reader', {
     id: 'getDraft',
     summary: 'Read a draft',
     params: Params.draft,
@@ -79,12 +79,12 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
     handle: ({ caller, params }) => refdata.draft(caller, params.name, idOf(params.id, 'draft')),
   });
   const steps = [
-    ['request-review', 'requestDraftReview', 'Ask for a review'],
-    ['publish', 'publishDraft', 'Make an approved draft the schema of its dictionary'],
-    ['withdraw', 'withdrawDraft', 'Take a draft back'],
+    ['request-review', 'writer', 'requestDraftReview', 'Ask for a review'],
+    ['publish', 'admin', 'publishDraft', 'Make an approved draft the schema of its dictionary'],
+    ['withdraw', 'writer', 'withdrawDraft', 'Take a draft back'],
   ] as const;
-  for (const [step, id, summary] of steps) {
-    route(`POST /api/v1/dictionaries/:name/drafts/:id/${step}`, {
+  for (const [step, access, id, summary] of steps) {
+    route(`POST /api/v1/dictionaries/:name/drafts/:id/${step}`, access, {
       id,
       summary,
       params: Params.draft,
@@ -95,7 +95,7 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
         refdata.stepDraft(caller, params.name, idOf(params.id, 'draft'), step, undefined, reason),
     });
   }
-  route('POST /api/v1/dictionaries/:name/drafts/:id/decide', {
+  route('POST /api/v1/dictionaries/:name/drafts/:id/decide', 'admin', {
     id: 'decideDraft',
     summary: 'Approve or reject a draft in review',
     params: Params.draft,
@@ -110,7 +110,7 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
 export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
   const route = routes('records');
   const one = { what: 'The record.', of: 'Record', etag: true } as const;
-  route('GET /api/v1/dictionaries/:name/records', {
+  route('GET /api/v1/dictionaries/:name/records', 'reader', {
     id: 'listRecords',
     summary: 'List the records that are valid',
     params: Params.dictionary,
@@ -118,7 +118,7 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
     answer: { what: 'By business key.', listOf: 'Record' },
     handle: ({ caller, params, query }) => refdata.records(caller, params.name, query.at, pageOf(query)),
   });
-  route('GET /api/v1/dictionaries/:name/records/:key', {
+  route('GET /api/v1/dictionaries/:name/records/:key', 'reader', {
     id: 'getRecord',
     summary: 'Read a record',
     description: 'The version that is valid now, or was at the time asked for.',
@@ -127,7 +127,7 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
     answer: one,
     handle: ({ caller, params, query }) => refdata.record(caller, params.name, params.key, query.at),
   });
-  route('GET /api/v1/dictionaries/:name/records/:key/history', {
+  route('GET /api/v1/dictionaries/:name/records/:key/history', 'reader', {
     id: 'getRecordHistory',
     summary: 'Read all versions of a record',
     params: Params.record,
@@ -135,7 +135,7 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
     answer: { what: 'Newest first.', listOf: 'Record' },
     handle: ({ caller, params, query }) => refdata.history(caller, params.name, params.key, pageOf(query)),
   });
-  route('POST /api/v1/dictionaries/:name/records', {
+  route('POST /api/v1/dictionaries/:name/records', 'writer', {
     id: 'createRecord',
     summary: 'Make a record',
     description: 'A business key that was closed is opened again, its versions counted on.',
@@ -150,7 +150,7 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
       return call.created(made, at(name, 'records', businessKey));
     },
   });
-  route('PUT /api/v1/dictionaries/:name/records/:key', {
+  route('PUT /api/v1/dictionaries/:name/records/:key', 'writer', {
     id: 'updateRecord',
     summary: 'Give a record a new version',
     params: Params.record,
@@ -161,7 +161,7 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
     handle: ({ caller, params, body, reason, version }) =>
       refdata.updateRecord(caller, params.name, params.key, changeOf(body, reason), version),
   });
-  route('POST /api/v1/dictionaries/:name/records/:key/close', {
+  route('POST /api/v1/dictionaries/:name/records/:key/close', 'writer', {
     id: 'closeRecord',
     summary: 'Close a record',
     params: Params.record,
@@ -172,7 +172,7 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
     handle: ({ caller, params, reason, version }) =>
       refdata.closeRecord(caller, params.name, params.key, reason, version),
   });
-  route('POST /api/v1/dictionaries/:name/bulk-close', {
+  route('POST /api/v1/dictionaries/:name/bulk-close', 'writer', {
     id: 'bulkClose',
     summary: 'Close many records in one transaction',
     params: Params.dictionary,

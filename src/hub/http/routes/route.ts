@@ -13,7 +13,7 @@ import type { Page, PageRequest } from '../../outbox/paging.ts';
 import type { Refdata } from '../../refdata/refdata.ts';
 import type { UpstreamAdmin } from '../../upstream/face.ts';
 import type { WebhookAdmin } from '../../webhooks/face.ts';
-import { type Access, type Authenticator, type Caller, routeAccess } from '../access.ts';
+import { type Access, type Authenticator, type Caller } from '../access.ts';
 import type { ConsoleFiles } from '../console-files.ts';
 import { changeReason, etag, ifMatch } from '../headers.ts';
 import { DEFAULT_PAGE } from '../limits.ts';
@@ -141,13 +141,17 @@ class Call<P extends TSchema, Q extends TSchema, B extends TSchema> {
   }
 }
 
+/** Method and pattern of the path: "GET /api/v1/dictionaries/:name". */
+type RouteName = `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`;
+
 /** Registers the routes of a tag. */
 export type Routes = ReturnType<typeof routesOf>;
 
 export function routesOf(app: App) {
   return (tag: string) =>
     <P extends TSchema, Q extends TSchema, B extends TSchema>(
-      name: keyof typeof routeAccess,
+      name: RouteName,
+      access: Access,
       declared: Declaration<P, Q, B>,
     ): void => {
       const [method = '', url = ''] = name.split(' ');
@@ -156,7 +160,7 @@ export function routesOf(app: App) {
       app.route({
         method,
         url,
-        config: { ...(streams && { streams }) },
+        config: { access, ...(streams && { streams }) },
         schema: {
           operationId: id,
           summary,
@@ -167,7 +171,7 @@ export function routesOf(app: App) {
           ...(query !== undefined && { querystring: query }),
           ...(body !== undefined && { body }),
           response: {
-            ...answers(answer, problemsOf(name, declared)),
+            ...answers(answer, problemsOf(name, access, declared)),
             ...(headers === Headers.known && unchanged),
           },
         },
@@ -194,10 +198,11 @@ function headersOf(
 }
 
 function problemsOf(
-  name: keyof typeof routeAccess,
+  name: RouteName,
+  access: Access,
   { base, problems = [], version }: Pick<AnyDeclaration, 'base' | 'problems' | 'version'>,
 ): ErrorCode[] {
-  const usual = routeAccess[name] === 'open' ? common : name.startsWith('GET ') ? reading : writing;
+  const usual = access === 'open' ? common : name.startsWith('GET ') ? reading : writing;
   return [
     ...(base ?? usual),
     ...(name.includes(':') ? (['NOT_FOUND'] as const) : []),

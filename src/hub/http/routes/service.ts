@@ -9,13 +9,13 @@ import type { RouteParts, Routes } from './route.ts';
 
 export function serviceRoutes(routes: Routes, { metrics, version, trouble, openapi }: RouteParts): void {
   const route = routes('service');
-  route('GET /healthz', {
+  route('GET /healthz', 'open', {
     id: 'getHealth',
     summary: 'Whether the process lives',
     answer: { what: 'It does.', of: 'Health' },
     handle: () => ({ status: 'ok', version }),
   });
-  route('GET /readyz', {
+  route('GET /readyz', 'open', {
     id: 'getReadiness',
     summary: 'Whether the service works, and why not',
     answer: { what: 'It does.', of: 'Health' },
@@ -26,19 +26,19 @@ export function serviceRoutes(routes: Routes, { metrics, version, trouble, opena
       return { status: 'ok', version };
     },
   });
-  route('GET /metrics', {
+  route('GET /metrics', 'open', {
     id: 'getMetrics',
     summary: 'Numbers for Prometheus',
     answer: { what: 'Text format 0.0.4.', raw: ['text/plain', { type: 'string' }] },
     handle: async ({ reply }) => reply.type(metrics.contentType).send(await metrics.text()),
   });
-  route('GET /openapi.json', {
+  route('GET /openapi.json', 'open', {
     id: 'getOpenapi',
     summary: 'This document',
     answer: { what: 'OpenAPI 3.1.', raw: ['application/json', { type: 'object' }] },
     handle: async ({ reply }) => reply.type('application/json; charset=utf-8').send(await openapi()),
   });
-  route('GET /api/v1/whoami', {
+  route('GET /api/v1/whoami', 'any role', {
     id: 'getCaller',
     summary: 'Whose token this is, and what it may do',
     base: guarded,
@@ -55,14 +55,14 @@ export function consoleRoutes(routes: Routes, { console: files }: RouteParts): v
     ['GET /', 'goToConsole'],
     ['GET /console', 'goToConsoleDirectory'],
   ] as const) {
-    route(name, {
+    route(name, 'open', {
       id,
       summary: 'To the console',
       answer: { status: 302, what: 'There.' },
       handle: ({ reply }) => reply.redirect(CONSOLE, 302),
     });
   }
-  route('GET /console/', {
+  route('GET /console/', 'open', {
     id: 'getConsole',
     summary: 'The console',
     headers: Headers.known,
@@ -70,7 +70,7 @@ export function consoleRoutes(routes: Routes, { console: files }: RouteParts): v
     problems: ['NOT_FOUND'],
     handle: async ({ request, reply }) => sendFile(request, reply, await files.file('index.html')),
   });
-  route('GET /console/:file', {
+  route('GET /console/:file', 'open', {
     id: 'getConsoleFile',
     summary: 'A file of the console',
     headers: Headers.known,

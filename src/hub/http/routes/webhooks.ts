@@ -9,7 +9,7 @@ import { pageOf, type RouteParts, type Routes } from './route.ts';
 export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): void {
   const route = routes('webhooks');
   const one = { what: 'The subscription.', of: 'Subscription', etag: true } as const;
-  route('POST /api/v1/admin/webhooks/subscriptions', {
+  route('POST /api/v1/admin/webhooks/subscriptions', 'admin', {
     id: 'createSubscription',
     summary: 'Have changes posted to a URL',
     description: 'Events from then on are delivered. All faults are reported at once, those of the URL among them.',
@@ -21,21 +21,21 @@ export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): vo
       return call.created(made, `/api/v1/admin/webhooks/subscriptions/${encodeURIComponent(made.id)}`);
     },
   });
-  route('GET /api/v1/admin/webhooks/subscriptions', {
+  route('GET /api/v1/admin/webhooks/subscriptions', 'admin', {
     id: 'listSubscriptions',
     summary: 'List subscriptions',
     query: Query.page,
     answer: { what: 'Without their secrets.', listOf: 'Subscription' },
     handle: ({ query }) => webhooks.subscriptions(pageOf(query)),
   });
-  route('GET /api/v1/admin/webhooks/subscriptions/:id', {
+  route('GET /api/v1/admin/webhooks/subscriptions/:id', 'admin', {
     id: 'getSubscription',
     summary: 'Read a subscription',
     params: WebhookParams.subscription,
     answer: one,
     handle: ({ params }) => webhooks.subscription(params.id),
   });
-  route('PATCH /api/v1/admin/webhooks/subscriptions/:id', {
+  route('PATCH /api/v1/admin/webhooks/subscriptions/:id', 'admin', {
     id: 'updateSubscription',
     summary: 'Change name, URL, filters, or whether it is active',
     description:
@@ -47,7 +47,7 @@ export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): vo
     problems: ['CONFLICT', 'NOT_READY'],
     handle: ({ caller, params, body, version, reason }) => webhooks.update(caller, params.id, body, version, reason),
   });
-  route('DELETE /api/v1/admin/webhooks/subscriptions/:id', {
+  route('DELETE /api/v1/admin/webhooks/subscriptions/:id', 'admin', {
     id: 'deleteSubscription',
     summary: 'End a subscription, with everything that waits for it and its history',
     description: 'If-Match may be left out.',
@@ -57,7 +57,7 @@ export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): vo
     problems: ['NOT_READY'],
     handle: ({ caller, params, reason, version }) => webhooks.unsubscribe(caller, params.id, reason, version),
   });
-  route('POST /api/v1/admin/webhooks/subscriptions/:id/rotate-secret', {
+  route('POST /api/v1/admin/webhooks/subscriptions/:id/rotate-secret', 'admin', {
     id: 'rotateSecret',
     summary: 'Sign with another secret',
     description:
@@ -73,7 +73,7 @@ export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): vo
 
 export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
   const route = routes('webhooks');
-  route('POST /api/v1/admin/webhooks/subscriptions/:id/resend', {
+  route('POST /api/v1/admin/webhooks/subscriptions/:id/resend', 'admin', {
     id: 'resendDeliveries',
     summary: 'Send a subscription’s deliveries of a time again',
     params: WebhookParams.subscription,
@@ -82,7 +82,7 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
     problems: ['CONFLICT'],
     handle: ({ caller, params, body, reason }) => webhooks.resendAll(caller, params.id, body, reason),
   });
-  route('GET /api/v1/admin/webhooks/deliveries', {
+  route('GET /api/v1/admin/webhooks/deliveries', 'admin', {
     id: 'listDeliveries',
     summary: 'List deliveries, newest first',
     description: 'A page may hold fewer than asked for, or none, and still have a nextCursor.',
@@ -91,14 +91,14 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
     handle: ({ query }) =>
       webhooks.deliveries({ ...pageOf(query), state: query.state, subscription: query.subscription }),
   });
-  route('GET /api/v1/admin/webhooks/deliveries/:id', {
+  route('GET /api/v1/admin/webhooks/deliveries/:id', 'admin', {
     id: 'getDelivery',
     summary: 'Read a delivery with its text and every attempt',
     params: WebhookParams.delivery,
     answer: { what: 'The delivery.', of: 'DeliveryDetail' },
     handle: ({ caller, params }) => webhooks.delivery(caller, params.id),
   });
-  route('POST /api/v1/admin/webhooks/deliveries/:id/resend', {
+  route('POST /api/v1/admin/webhooks/deliveries/:id/resend', 'admin', {
     id: 'resendDelivery',
     summary: 'Send a delivery again, with the same id and bytes',
     params: WebhookParams.delivery,
@@ -107,7 +107,7 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
     problems: ['CONFLICT'],
     handle: ({ caller, params, reason }) => webhooks.resend(caller, params.id, reason),
   });
-  route('GET /api/v1/admin/webhooks/status', {
+  route('GET /api/v1/admin/webhooks/status', 'admin', {
     id: 'getWebhooks',
     summary: 'What waits, what is for review, whether the device is offline',
     answer: { what: 'How it stands.', of: 'WebhookStatus' },
@@ -117,7 +117,7 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
       return { ...rest, attemptsTotal: { accepted, ...failed } };
     },
   });
-  route('POST /api/v1/admin/webhooks/test-ping', {
+  route('POST /api/v1/admin/webhooks/test-ping', 'admin', {
     id: 'testPing',
     summary: 'Post a signed test delivery to a URL',
     description:
