@@ -36,13 +36,17 @@ function listOf({ items = {}, minItems, maxItems }: Schema): string {
 }
 
 function objectOf({ properties, required = [] }: Schema): string {
-  if (properties === undefined) return '{ readonly [name: string]: unknown }';
-  const fields = Object.entries(properties).map(
-    ([name, schema]) => `readonly ${name}${required.includes(name) ? '' : '?'}: ${typeOf(schema)};`,
-  );
+  if (properties === undefined) return 'JsonObject';
+  const fields = Object.entries(properties).map(([name, schema]) => {
+    const isRequired = required.includes(name);
+    return `readonly ${name}${isRequired ? '' : '?'}: ${typeOf(schema)}${isRequired ? '' : ' | undefined'};`;
+  });
   return `{ ${fields.join(' ')} }`;
 }
 
 const schemas = Object.entries(components) as unknown as [string, Schema][];
 const types = schemas.map(([name, schema]) => `export type ${name} = ${typeOf(schema)};\n`);
-writeFileSync(process.argv[2] ?? '', types.join(''));
+const json = `type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+type JsonObject = { readonly [name: string]: Json };
+`;
+writeFileSync(process.argv[2] ?? '', [json, ...types].join(''));

@@ -2,71 +2,21 @@
 import { type Alert, Alerts } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { type Instant, usOfInstant } from '../../shared/base/instant.ts';
+import { usOfInstant } from '../../shared/base/instant.ts';
+import type { DeadLetter as Answered, AuditRecord, OutboxStatus } from '../../shared/gen/http.ts';
 import type { Connection } from '../../shared/storage/open.ts';
-import type { Broker, TopicReport } from '../kafka/face.ts';
+import type { Broker } from '../kafka/face.ts';
 import { outboxRules } from './alerts.ts';
 import type { ChangeStore } from './change-store.ts';
-import type { Action, JsonObject, Scope } from './event.ts';
+import type { JsonObject, Scope } from './event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from './paging.ts';
-import type { Publisher, PublisherStatus } from './publisher/publisher.ts';
+import type { Publisher } from './publisher/publisher.ts';
 import { readFrom } from './storage-errors.ts';
 
-export interface OutboxStatus extends Omit<PublisherStatus, 'blocked'> {
-  readonly oldest: { readonly id: number; readonly txTime: Instant; readonly ageSeconds: number } | undefined;
-  readonly deadLetters: number;
-  /** Keys whose first waiting row was refused; what comes after it waits. At most 100 are listed; the count is of all. */
-  readonly blockedKeys: readonly BlockedKey[];
-  readonly blockedKeyCount: number;
-  readonly broker: BrokerView;
-}
-
-interface BlockedKey {
-  readonly topic: string;
-  /** "<dictionary>:<businessKey>" */
-  readonly key: string;
-  readonly outboxId: number;
-  readonly attempts: number;
-  readonly reason: string;
-  readonly nextAttemptInSeconds: number;
-}
-
-interface BrokerView {
-  /** false: kafka.bootstrap is empty. Rows wait. */
-  readonly configured: boolean;
-  readonly connected: boolean;
-  readonly reason: string;
-  readonly forSeconds: number;
-  /** Times since the start that the client was recreated after a fatal error. */
-  readonly producersReplaced: number;
-  readonly topics: readonly TopicReport[];
-}
-
-export interface DeadLetter {
-  /** The outbox row's. */
-  readonly id: number;
-  readonly diedAt: Instant;
-  readonly attempts: number;
-  readonly reason: string;
-  readonly topic: string;
-  readonly scope: Scope;
-  readonly dictionary: string;
-  readonly businessKey: string;
-  readonly action: Action;
-  readonly txTime: Instant;
-  /** The envelope as it would have been sent. */
-  readonly envelope: JsonObject;
-}
-
-export interface AuditRecord {
-  readonly id: number;
-  readonly at: Instant;
-  readonly actor: string;
-  /** "outbox.dlq", "outbox.requeue", "outbox.discard", "dictionary.created", ... */
-  readonly action: string;
-  readonly subject: string;
-  readonly details: JsonObject;
-}
+export type { AuditRecord, OutboxStatus };
+/** With its envelope as it would have been sent, whoever asks. */
+export type DeadLetter = Answered & { readonly envelope: JsonObject };
+type BlockedKey = OutboxStatus['blockedKeys'][number];
 
 type DeadRow = Omit<DeadLetter, 'topic' | 'envelope'> & { readonly body: string };
 type AuditRow = Omit<AuditRecord, 'details'> & { readonly details: string };
@@ -128,7 +78,7 @@ export class Admin {
     return { ...oldest, ageSeconds: Math.max(0, Math.floor(age)) };
   }
 
-  #broker(): BrokerView {
+  #broker(): OutboxStatus['broker'] {
     const state = this.#o.broker?.state();
     if (state === undefined) {
       const none = { configured: false, connected: false, forSeconds: 0, producersReplaced: 0, topics: [] };

@@ -1,6 +1,8 @@
 /** What the HTTP interface, the device's own facts and the tests send to the reference data, and what they get. */
-import type { Instant } from '../../shared/base/instant.ts';
-import type { Action, JsonObject, Scope } from '../outbox/event.ts';
+import type { Dictionary, Draft, ImportResult, Record as RecordVersion } from '../../shared/gen/http.ts';
+import type { JsonObject, Scope } from '../outbox/event.ts';
+
+export type { Dictionary, Draft, ImportResult, RecordVersion };
 
 /** No control character (Unicode's Cc). Titles and business keys. */
 export const PLAIN_TEXT = '^[^\\x00-\\x1f\\x7f-\\x9f]*$';
@@ -10,18 +12,6 @@ export const CHANGE_REASON = '^[^\\x00]*$';
 export interface Actor {
   readonly name: string;
   readonly scopes: readonly Scope[];
-}
-
-export interface Dictionary {
-  readonly name: string;
-  readonly title: string;
-  readonly scope: Scope;
-  /** JSON Schema of `data`; null: any object. */
-  readonly schema: JsonObject | null;
-  readonly version: number;
-  readonly createdAt: Instant;
-  readonly updatedAt: Instant;
-  readonly changedBy: string;
 }
 
 export interface NewDictionary {
@@ -42,51 +32,15 @@ export interface DictionaryUpdate extends DictionaryPatch {
   readonly confirmWidening?: boolean;
 }
 
-export type DraftState = 'draft' | 'inReview' | 'approved' | 'rejected' | 'published' | 'withdrawn';
-
-export interface Draft {
-  readonly id: number;
-  readonly dictionary: string;
-  readonly state: DraftState;
-  readonly schema: JsonObject;
-  readonly changeReason: string;
-  readonly createdBy: string;
-  readonly createdAt: Instant;
-  readonly updatedBy: string;
-  readonly updatedAt: Instant;
-}
+export type DraftState = Draft['state'];
 
 export type DraftStep = 'request-review' | 'decide' | 'publish' | 'withdraw';
-
-/** One version of a record. */
-export interface RecordVersion {
-  readonly dictionary: string;
-  readonly businessKey: string;
-  readonly version: number;
-  readonly action: Action;
-  readonly data: JsonObject;
-  readonly validFrom: Instant;
-  /** FAR_FUTURE while the record is open. */
-  readonly validTo: Instant;
-  readonly txTime: Instant;
-  readonly changedBy: string;
-  readonly changeReason: string;
-}
 
 export interface RecordChange {
   readonly data: JsonObject;
   /** RFC 3339 with offset; default: the transaction's time. */
   readonly validFrom?: string;
   readonly changeReason?: string;
-}
-
-export interface ImportResult {
-  readonly txTime: Instant;
-  readonly created: number;
-  readonly updated: number;
-  readonly closed: number;
-  /** Upserts of what is so already: nothing was written for them. */
-  readonly unchanged: number;
 }
 
 export type BundleFormat = 'ndjson' | 'json';

@@ -2,9 +2,17 @@
 
 import type { Alert } from '../../shared/base/alerts.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
-import type { Instant } from '../../shared/base/instant.ts';
+import type {
+  WebhookStatus as Answered,
+  Delivery,
+  DeliveryDetail,
+  PingResult,
+  Subscription,
+} from '../../shared/gen/http.ts';
 import type { Action, Category, Scope } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/paging.ts';
+
+export type { Delivery, DeliveryDetail, PingResult };
 
 /** A pattern of JSON Schema. */
 export const SUBSCRIPTION_NAME = '^[!-~]([ -~]{0,126}[!-~])?$';
@@ -35,18 +43,7 @@ export interface Filter {
   readonly categories: readonly Category[] | null;
 }
 
-export interface SubscriptionView extends Filter {
-  readonly id: string;
-  readonly name: string;
-  readonly url: string;
-  readonly consumer: string;
-  readonly active: boolean;
-  readonly createdAt: Instant;
-  readonly updatedAt: Instant;
-  readonly version: number;
-  /** '' while it is served, else why nothing, or nothing of some of its scopes, is sent to it now although it is active. */
-  readonly blocked: string;
-}
+export type SubscriptionView = Subscription;
 
 /** As it came, types checked, contents not: every fault is reported at once. */
 export interface SubscriptionRequest {
@@ -68,45 +65,7 @@ export interface SecretRotation {
   readonly graceSeconds?: number;
 }
 
-export interface Attempt {
-  /** From 1. */
-  readonly attempt: number;
-  /** When it began, by the wall clock. */
-  readonly at: Instant;
-  readonly elapsedMs: number;
-  /** null: there was no answer. */
-  readonly statusCode: number | null;
-  /** null: accepted. */
-  readonly cause: Cause | null;
-  /** In words; '' where accepted. */
-  readonly message: string;
-  /**
-   * The first 4 KiB of an answer that did not accept; null: none is kept. It may quote the body, so null as well for callers
-   * who may not read that, and in lists.
-   */
-  readonly responseBody: string | null;
-}
-
-export interface Delivery {
-  readonly deliveryId: string;
-  /** The subscription's id. */
-  readonly subscription: string;
-  readonly subscriptionName: string;
-  readonly state: DeliveryState;
-  readonly occurredAt: Instant;
-  readonly events: number;
-  readonly attempts: number;
-  /** Seconds until the next attempt; 0: due. null: there is none. */
-  readonly nextAttemptInSeconds: number | null;
-  readonly endedAt: Instant | null;
-  readonly lastAttempt: Attempt | null;
-}
-
-export interface DeliveryDetail extends Delivery {
-  /** The exact text that is sent; null: the caller may not read it, or it is not kept any more. */
-  readonly body: string | null;
-  readonly attemptList: readonly Attempt[];
-}
+export type Attempt = DeliveryDetail['attemptList'][number];
 
 export interface DeliveryQuery extends PageRequest {
   readonly state: DeliveryState | undefined;
@@ -128,39 +87,10 @@ export interface PingRequest {
   readonly secret: string;
 }
 
-export interface PingResult {
-  readonly success: boolean;
-  /** null: there was no answer. */
-  readonly statusCode: number | null;
-  /** The first 4 KiB. */
-  readonly responseBody: string;
-  readonly elapsedMs: number;
-  readonly error?: { readonly kind: Cause; readonly message: string; readonly reasons?: readonly string[] };
-}
-
-export interface WebhookStatus {
-  readonly subscriptions: number;
-  readonly activeSubscriptions: number;
-  /** Active, and nothing is sent to them: their consumer is gone or has lost a scope, or the secret cannot be read. */
-  readonly blockedSubscriptions: number;
-  /** Outbox events that are still to be planned. */
-  readonly unplannedEvents: number;
-  /** Pending and retrying. */
-  readonly waiting: number;
-  /** By how many seconds the oldest due delivery is overdue; 0: none is due. */
-  readonly oldestDueSeconds: number;
-  readonly inFlight: number;
-  readonly rejected: number;
-  readonly failed: number;
-  readonly offline: boolean;
-  /** Since the start. */
-  readonly deliveredTotal: number;
-  readonly plannedTotal: number;
-  /** Attempts since the start by how they ended; '' accepted. */
+/** Of attempts, '' counts those that were accepted. */
+export type WebhookStatus = Omit<Answered, 'attemptsTotal'> & {
   readonly attemptsTotal: Readonly<Record<Cause | '', number>>;
-  /** Of answers, and of bodies kept for review. */
-  readonly historyBytes: number;
-}
+};
 
 /**
  * Errors: NOT_FOUND (no such subscription or delivery), INVALID_ARGUMENT with every reason (the fields' own faults and the

@@ -1,4 +1,4 @@
-/** First in, first out, in one array: taking from the front is cheap, and what was taken is let go of. */
+/** First in, first out, in one array: taking from the front is cheap, and what was taken is let go of. Pure. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #start = 0;

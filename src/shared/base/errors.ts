@@ -1,7 +1,7 @@
 /**
  * Every failure that leaves a room is a LinesideError with a code of this table. Callers decide by the fields,
  * never by the text. The table also says how a code appears at the faces: inside a response of the contract of the line
- * (`contract`, a serial.StatusCode), as a gRPC status (`grpc`), and as the status of the HTTP interface (`http`).
+ * (`contract`, a serial.StatusCode), as a gRPC status (`grpc`), and as the status of the HTTP interface (`http`). Pure.
  */
 export const errorCatalogue = {
   INVALID_ARGUMENT: { contract: 'INVALID_ARGUMENT', grpc: 'INVALID_ARGUMENT', http: 422, retryable: false },

@@ -1,6 +1,6 @@
 /**
  * Every configuration key, declared once. The type Config, the defaults, the names in the environment, the printed JSON
- * Schema, the commented example (systemd/lineside.toml) and the reference come from this schema.
+ * Schema, the commented example (systemd/lineside.toml) and the reference come from this schema. Pure.
  */
 import {
   automatic,

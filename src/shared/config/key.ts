@@ -1,6 +1,6 @@
 /**
  * How a configuration key is declared: a TypeBox schema says its type, default and limits, its description the meaning,
- * and keywords of our own (x-...) the rest. `lineside config schema` prints them as they are.
+ * and keywords of our own (x-...) the rest. `lineside config schema` prints them as they are. Pure.
  */
 import { type Static, type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { FILE_PATTERN } from './credential.ts';

@@ -111,7 +111,10 @@ export const operationComponents = {
       writtenBytes: figure('To the whole card since the machine was switched on.'),
       writtenBytesEver: figure('To the file system since it was made (ext4).'),
       lifeUsedPercent: figure('Of the life time of the card at most; eMMC tells in steps of ten, SD cards do not.'),
-      reserve: choice(['normal', 'warning', 'urgent', 'unknown'], 'Spare blocks of the card.'),
+      reserve: choice(
+        ['normal', 'warning', 'urgent', 'unknown'],
+        'Spare blocks of the card; warning: 80 % are used, urgent: 90 %.',
+      ),
     }),
     clock: choice(['synced', 'unsynced', 'unknown'], 'Whether time sync has set the clock in this boot.'),
     boots: exact({

@@ -144,7 +144,10 @@ const attempt = exact({
   statusCode: orNull(Type.Integer(), 'null: there was no answer.'),
   cause: orNull(choice(causes, 'What it failed of.'), 'null: it was accepted.'),
   message: Type.String({ description: 'In words; empty where it was accepted.' }),
-  responseBody: orNull(Type.String(), 'The first 4 KiB of an answer that did not accept; null: none is kept.'),
+  responseBody: orNull(
+    Type.String(),
+    'The first 4 KiB of an answer that did not accept; null: none is kept, or the caller may not read the body, which it may quote. null in lists.',
+  ),
 });
 
 const delivery = {
@@ -190,7 +193,9 @@ export const webhookComponents = {
   WebhookStatus: exact({
     subscriptions: count('All.'),
     activeSubscriptions: count('Active.'),
-    blockedSubscriptions: count('Of the active ones, those to which nothing is sent.'),
+    blockedSubscriptions: count(
+      'Of the active ones, those to which nothing is sent: the consumer is gone or has lost a scope, or the secret cannot be read.',
+    ),
     unplannedEvents: count('Outbox events of which no deliveries are made yet.'),
     waiting: count('Deliveries, pending and retrying.'),
     oldestDueSeconds: Type.Number({ minimum: 0, description: 'How long the one due longest has been due.' }),

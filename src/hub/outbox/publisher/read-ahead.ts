@@ -1,4 +1,4 @@
-/** Rows read a few hundred at a time and handled one by one. Pure but for the reading it is given. */
+/** Rows read a few hundred at a time and handled one by one. Pure: the reading is given to it. */
 export interface Read<R> {
   readonly rows: readonly R[];
   /** Every row up to here was read, those left out included. */
