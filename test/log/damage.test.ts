@@ -215,7 +215,7 @@ test('a large file opens at once and is checked afterwards: damage is found with
 });
 
 const storedBefore = 20;
-const losses: Record<string, { harm: (path: string) => void; found: RegExp }> = {
+const losses: Record<string, { harm: (path: string, t: TestContext) => void | Promise<void>; found: RegExp }> = {
   'removed with its companions': {
     harm: (path) => {
       for (const file of [path, `${path}-wal`, `${path}-shm`]) unlinkSync(file);
@@ -237,6 +237,15 @@ const losses: Record<string, { harm: (path: string) => void; found: RegExp }> = 
     harm: (path) => truncateSync(`${path}-wal`, 0),
     found: /log\.db-wal was truncated/,
   },
+  'overwritten in its place by another log': {
+    harm: async (path, t) => {
+      const other = temporaryDir(t);
+      await filledLog(t, other);
+      // Keeps the inode, as cp does.
+      writeFileSync(path, readFileSync(join(other, 'log.db')));
+    },
+    found: /log\.db was overwritten/,
+  },
 };
 
 for (const [name, { harm, found }] of Object.entries(losses)) {
@@ -248,7 +257,7 @@ for (const [name, { harm, found }] of Object.entries(losses)) {
     for (let i = 0; i < storedBefore; i++) await log.store(newEntry(`before ${i}`));
     const before = log.logId;
     const follower = iteratorOf(log, { after: 2, follow: true });
-    harm(path);
+    await harm(path, t);
     const acknowledged: string[] = [];
     for (let i = 0; i < 50; i++) acknowledged.push(textsOf([await log.store(newEntry(`after ${i}`))])[0] ?? '');
     assert.notEqual(log.logId, before, 'another log was begun');

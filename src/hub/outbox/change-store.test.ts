@@ -4,13 +4,15 @@ import {
   copyFileSync,
   existsSync,
   openSync,
+  readFileSync,
   renameSync,
   statSync,
   truncateSync,
   unlinkSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { usOfInstant } from '../../shared/base/instant.ts';
@@ -252,7 +254,7 @@ test('the newest 100,000 audit records are kept', async (t) => {
   assert.deepEqual([low, high], [201, 100_250]);
 });
 
-const losses: Record<string, (path: string) => void> = {
+const losses: Record<string, (path: string, t: TestContext) => void | Promise<void>> = {
   'removed with its companions': (path) => {
     for (const suffix of ['', '-wal', '-shm']) unlinkSync(path + suffix);
   },
@@ -261,6 +263,14 @@ const losses: Record<string, (path: string) => void> = {
     renameSync(`${path}.other`, path);
   },
   truncated: (path) => truncateSync(path, 4096),
+  'overwritten in its place by another': async (path, t) => {
+    const other = temporaryStore(t);
+    await other.store.commit(author, (change) =>
+      change.emit(recordEvent('other', 1, { data: { text: 'x'.repeat(1e6) } })),
+    );
+    await other.store.close();
+    writeFileSync(path, readFileSync(other.path));
+  },
 };
 
 for (const [name, harm] of Object.entries(losses)) {
@@ -268,10 +278,10 @@ for (const [name, harm] of Object.entries(losses)) {
     const { store, path } = temporaryStore(t);
     for (let n = 0; n < 20; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
     store.connection.pragma('wal_checkpoint(PASSIVE)');
-    harm(path);
+    await harm(path, t);
     const change = store.commit(author, (one) => one.emit(recordEvent('late')));
     await assert.rejects(change, code('STORAGE_FAILED'));
-    assert.match(store.health().damage, /refdata\.db was (removed|replaced by another file|truncated)/);
+    assert.match(store.health().damage, /refdata\.db was (removed|replaced by another file|truncated|overwritten)/);
     await assert.rejects(
       store.hold(async () => 1),
       code('STORAGE_FAILED'),

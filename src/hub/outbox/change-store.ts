@@ -9,7 +9,7 @@ import { type Instant, instantOfMs, laterOf } from '../../shared/base/instant.ts
 import type { Logger } from '../../shared/base/logger.ts';
 import { BackgroundCheck } from '../../shared/storage/background-check.ts';
 import { DatabaseFiles, FILE_LOST } from '../../shared/storage/database-files.ts';
-import { type Connection, closeQuietly } from '../../shared/storage/open.ts';
+import type { Connection } from '../../shared/storage/open.ts';
 import { Budget, limitPages } from './budget.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { Author } from './event.ts';
@@ -105,12 +105,12 @@ export class ChangeStore {
     this.#waitForLocks(lockWaitMs);
     this.#transactions = new Transactions(connection, clock);
     this.#budget = new Budget({ connection, dir, maxBytes, minFreeBytes, clock });
-    this.#checkpoints = new Checkpoints(connection, logger);
-    this.#files = new DatabaseFiles(connection);
     if (this.#transactions.rows.progress() === undefined) this.#transactions.run(() => beginProgress(connection));
     const progress = this.#transactions.rows.progress();
     if (progress === undefined) throw new Error('the progress row was not kept');
     this.storeId = progress.storeId;
+    this.#files = new DatabaseFiles(connection, this.storeId);
+    this.#checkpoints = new Checkpoints(this.#files, `${connection.name}-wal`, logger);
     this.#lastTxTime = progress.lastTxTime;
     this.#lastOutboxId = progress.lastOutboxId;
     if (unchecked !== true) return;
@@ -275,7 +275,8 @@ export class ChangeStore {
     if (this.#clock.monoMs() - this.#fullMs > fullKeptMs) this.#full = '';
     try {
       return this.#guarded(() => {
-        this.#files.verify();
+        // An import's connection checkpoints in its worker.
+        if (!this.#slot.isBusy) this.#files.verify();
         return {
           full: this.#lack() || this.#full,
           damage: this.#damage,
@@ -310,6 +311,6 @@ export class ChangeStore {
     await this.#check?.close();
     await endsWithin(this.#clock, closeLimitMs, this.#slot.close());
     this.#checkpoints.close();
-    closeQuietly(this.connection);
+    this.#files.close();
   }
 }

@@ -5,7 +5,7 @@
 import { statSync } from 'node:fs';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import type { Connection } from '../../shared/storage/open.ts';
+import type { DatabaseFiles } from '../../shared/storage/database-files.ts';
 
 /** Larger saves few writes and costs as much longer to recover; SQLite's own default is about the same. */
 export const walLimitBytes = 4 * 1024 * 1024;
@@ -15,7 +15,8 @@ const commitBytes = 32 * 1024;
 const copies = 3;
 
 export class Checkpoints {
-  readonly #connection: Connection;
+  readonly #files: DatabaseFiles;
+  readonly #walPath: string;
   readonly #logger: Logger;
   #walBytes = 0;
   /** Of the write-ahead log's file when it was last measured. */
@@ -24,8 +25,9 @@ export class Checkpoints {
   #failed = false;
   #closed = false;
 
-  constructor(connection: Connection, logger: Logger) {
-    this.#connection = connection;
+  constructor(files: DatabaseFiles, walPath: string, logger: Logger) {
+    this.#files = files;
+    this.#walPath = walPath;
     this.#logger = logger;
   }
 
@@ -49,7 +51,7 @@ export class Checkpoints {
    */
   maintained(): void {
     const before = this.#fileBytes;
-    this.#fileBytes = sizeOf(`${this.#connection.name}-wal`);
+    this.#fileBytes = sizeOf(this.#walPath);
     this.#walBytes += Math.max(0, this.#fileBytes - before);
     this.committed(0);
   }
@@ -61,7 +63,7 @@ export class Checkpoints {
 
   #run(mode: 'PASSIVE' | 'TRUNCATE'): void {
     try {
-      this.#connection.pragma(`wal_checkpoint(${mode})`);
+      this.#files.checkpoint(mode);
       this.#walBytes = 0;
       this.#failed = false;
     } catch (error) {

@@ -213,6 +213,11 @@ export class WriteSlot {
     return this.#queue.length;
   }
 
+  /** A transaction or an import writes. */
+  get isBusy(): boolean {
+    return this.#busy;
+  }
+
   /** Runs `work` at once, or when its turn comes. `limited`: refused with TOO_MANY when the queue is full. */
   run<T>(limited: boolean, work: () => T): Promise<T> {
     return this.#enter(limited, (release) => {

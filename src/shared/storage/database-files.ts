@@ -1,11 +1,12 @@
 /**
- * Notices that an open database is no longer the file that its name leads to: SQLite goes on with a file that was removed,
- * replaced or truncated, and each commit succeeds. Asked before and after each commit that a caller gets an answer for. What is
- * harmed after the answer is found at the next commit: it was stored when it was said to be.
+ * Notices that an open database is no longer the file that its name leads to, or no longer holds what SQLite wrote: SQLite
+ * continues with a file that was removed, replaced, truncated or overwritten, and each commit succeeds. Called before and after
+ * each commit that a caller gets an answer for. Harm that comes after the answer is found at the next commit: the data was
+ * stored when the answer said so.
  */
-import { type Stats, statSync } from 'node:fs';
+import { type BigIntStats, closeSync, openSync, readSync, renameSync, statSync } from 'node:fs';
 import { basename } from 'node:path';
-import type { Connection } from './open.ts';
+import { type Connection, closeQuietly } from './open.ts';
 import { setAside } from './set-aside.ts';
 
 /** The file that is open is not the one that its name leads to. */
@@ -19,78 +20,174 @@ export class FileLostError extends Error {
 const walHeaderBytes = 32;
 const frameHeaderBytes = 24;
 
+/** What is compared when the main file was changed: the file's header, the schema and the first tables, with the store's id. */
+const headBytes = 64 * 1024;
+/** A checkpoint of another program may be in progress: SQLite counts its pages when the card has them. As long as for a lock. */
+const patienceMs = 2_000;
+const lookAgainMs = 10;
+
 interface WalSizes {
   /** Frames in the write-ahead log, and those of them that are in the main file too; -1: none was written yet. */
   readonly log: number;
   readonly checkpointed: number;
 }
 
+/** The main file as it was when it was sound: a change since then is a checkpoint's, or harm. */
+interface Sound {
+  readonly changedNs: bigint;
+  readonly head: Buffer;
+  readonly walSizes: WalSizes;
+}
+
 export class DatabaseFiles {
   readonly #connection: Connection;
   readonly #path: string;
   readonly #name: string;
+  /** Always in the head of the file; '': not known to be. */
+  readonly #id: string;
   readonly #pageSize: number;
   readonly #pageCount;
   readonly #walSizes;
-  readonly #main: Stats;
-  #wal: Stats | undefined;
+  /** Stays open as long as the connection: to close any descriptor of a file gives up the process's locks on that file. */
+  readonly #file: number;
+  readonly #main: BigIntStats;
+  #wal: BigIntStats | undefined;
   /** The main file is at least this long; less where pages were given back since. */
   #mainBytes: number;
+  #sound: Sound;
+  #overwritten = '';
 
-  /** For a connection that was just opened. */
-  constructor(connection: Connection) {
+  /** For a connection that was just opened. `id`: a string that this database holds from its beginning, and no other. */
+  constructor(connection: Connection, id: string) {
     this.#connection = connection;
     this.#path = connection.name;
     this.#name = basename(connection.name);
     this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
     this.#pageCount = connection.prepare<[], number>('PRAGMA page_count').pluck();
     this.#walSizes = connection.prepare<[], WalSizes>('PRAGMA wal_checkpoint(NOOP)');
-    this.#main = statSync(this.#path);
-    this.#mainBytes = this.#main.size;
+    this.#file = openSync(this.#path, 'r');
+    this.#main = statSync(this.#path, { bigint: true });
+    this.#mainBytes = Number(this.#main.size);
     this.#wal = this.#identifyWal();
+    this.#sound = this.#lookSound();
+    if (!this.#sound.head.includes(id)) {
+      // A new database is in its write-ahead log alone.
+      connection.pragma('main.wal_checkpoint(PASSIVE)');
+      this.#sound = this.#lookSound();
+    }
+    this.#id = this.#sound.head.includes(id) ? id : '';
   }
 
   /** Bytes written to the write-ahead log since it was restarted. */
   get walBytes(): number {
-    const { log } = this.#walSizes.get() ?? { log: 0 };
-    return this.#bytesOf(log);
+    return this.#bytesOf(this.#sizes().log);
   }
 
-  /** Throws FILE_LOST; a missing write-ahead log is replaced, since the open one holds all of it still. Not in a transaction. */
+  /**
+   * Throws FILE_LOST; a missing write-ahead log is replaced, since the open one holds all of it still. Not in a transaction.
+   * Waits for another program's checkpoint when that is a possible reason for what it finds.
+   */
   verify(): void {
+    if (this.#overwritten !== '') throw new FileLostError(this.#overwritten);
     // A change by another program's checkpoint between two looks is no loss.
     const found = this.#look() && this.#look();
-    if (found) throw new FileLostError(found);
+    if (found !== '') throw new FileLostError(found);
+    for (let waitedMs = 0; this.#isOverwritten(); waitedMs += lookAgainMs) {
+      if (waitedMs >= patienceMs) this.#throwOverwritten();
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)), 0, 0, lookAgainMs);
+    }
+  }
+
+  /** Throws FILE_LOST instead of writing into another's file. Returns true when another program prevented a part of it. */
+  checkpoint(mode: 'PASSIVE' | 'RESTART' | 'TRUNCATE'): boolean {
+    this.verify();
+    try {
+      return Number(this.#connection.pragma(`main.wal_checkpoint(${mode})`, { simple: true })) !== 0;
+    } finally {
+      this.#sound = this.#lookSound();
+    }
+  }
+
+  /** Closes the connection too. SQLite would checkpoint into a file that is still in its place: not if the content is another's. */
+  close(): void {
+    if (!this.#connection.open) return;
+    const isInPlace = isSame(statSync(this.#path, { bigint: true, throwIfNoEntry: false }), this.#main);
+    const away = this.#overwritten !== '' && isInPlace ? `${this.#path}.closing` : '';
+    if (away !== '') renameSync(this.#path, away);
+    closeQuietly(this.#connection);
+    if (away !== '') renameSync(away, this.#path);
+    closeSync(this.#file);
   }
 
   /** The loss in words; '': none. */
   #look(): string {
-    const { log, checkpointed } = this.#walSizes.get() ?? { log: 0, checkpointed: 0 };
+    const { log, checkpointed } = this.#sizes();
     const needed = (this.#pageCount.get() ?? 0) * this.#pageSize;
-    const main = statSync(this.#path, { throwIfNoEntry: false });
+    const main = statSync(this.#path, { bigint: true, throwIfNoEntry: false });
     if (!isSame(main, this.#main)) return this.#mainLost(main);
-    const wal = statSync(`${this.#path}-wal`, { throwIfNoEntry: false });
+    const wal = this.#statWal();
     if (!isSame(wal, this.#wal)) {
-      this.#renewWal();
+      if (!this.#isOverwritten()) this.#renewWal();
       return '';
     }
-    if ((wal?.size ?? 0) < this.#bytesOf(log)) return `${this.#name}-wal was truncated while lineside was running`;
+    if (Number(wal?.size ?? 0) < this.#bytesOf(log))
+      return `${this.#name}-wal was truncated while lineside was running`;
     this.#mainBytes = log === checkpointed ? needed : Math.min(this.#mainBytes, needed);
-    return (main?.size ?? 0) < this.#mainBytes ? `${this.#name} was truncated while lineside was running` : '';
+    return Number(main?.size ?? 0) < this.#mainBytes ? `${this.#name} was truncated while lineside was running` : '';
+  }
+
+  /**
+   * The open file has content that SQLite did not write. A checkpoint shows in the sizes of the write-ahead log; any other
+   * change must leave the content as it was (the file's times or permissions were set). Throws FILE_LOST when no checkpoint can
+   * be the reason.
+   */
+  #isOverwritten(): boolean {
+    const { changedNs, head, walSizes } = this.#sound;
+    const now = this.#lookSound(this.#sound);
+    const isChanged = now.changedNs !== changedNs;
+    if (isChanged && !now.head.includes(this.#id)) this.#throwOverwritten();
+    const isCheckpoint = now.walSizes.checkpointed !== walSizes.checkpointed || now.walSizes.log < walSizes.log;
+    const isOwn = !isChanged || isCheckpoint || now.head.equals(head);
+    if (isOwn) this.#sound = now;
+    return !isOwn;
+  }
+
+  /** The content is read again only when the file was changed. */
+  #lookSound(before?: Sound): Sound {
+    // Before the file: a checkpoint that is counted has written everything.
+    const walSizes = this.#sizes();
+    const { ctimeNs: changedNs } = statSync(this.#path, { bigint: true });
+    if (before?.changedNs === changedNs) return { ...before, walSizes };
+    const head = Buffer.alloc(headBytes);
+    readSync(this.#file, head, 0, headBytes, 0);
+    return { changedNs, head, walSizes };
+  }
+
+  #throwOverwritten(): never {
+    this.#overwritten = `${this.#name} was overwritten while lineside was running`;
+    this.#setWalAside();
+    throw new FileLostError(this.#overwritten);
+  }
+
+  #sizes(): WalSizes {
+    return this.#walSizes.get() ?? { log: 0, checkpointed: 0 };
   }
 
   #bytesOf(frames: number): number {
     return frames <= 0 ? 0 : walHeaderBytes + frames * (frameHeaderBytes + this.#pageSize);
   }
 
-  #mainLost(found: Stats | undefined): string {
-    // A process that opens the other file would take this write-ahead log for that file's own.
-    if (isSame(statSync(`${this.#path}-wal`, { throwIfNoEntry: false }), this.#wal)) {
-      setAside(this.#path, ['-wal', '-shm']);
-      this.#wal = undefined;
-    }
+  #mainLost(found: BigIntStats | undefined): string {
+    this.#setWalAside();
     const what = found === undefined ? 'removed' : 'replaced by another file';
     return `${this.#name} was ${what} while lineside was running`;
+  }
+
+  /** A process that opens the other file would take this write-ahead log for that file's own. */
+  #setWalAside(): void {
+    if (!isSame(this.#statWal(), this.#wal)) return;
+    setAside(this.#path, ['-wal', '-shm']);
+    this.#wal = undefined;
   }
 
   /** SQLite carries what the open write-ahead log holds into the main file, and begins another. */
@@ -99,15 +196,20 @@ export class DatabaseFiles {
     this.#connection.pragma('main.journal_mode = WAL');
     this.#wal = this.#identifyWal();
     this.#mainBytes = statSync(this.#path).size;
+    this.#sound = this.#lookSound();
   }
 
-  #identifyWal(): Stats | undefined {
+  #identifyWal(): BigIntStats | undefined {
     // SQLite opens it with the first read.
     this.#connection.prepare('SELECT count(*) FROM sqlite_schema').get();
-    return statSync(`${this.#path}-wal`, { throwIfNoEntry: false });
+    return this.#statWal();
+  }
+
+  #statWal(): BigIntStats | undefined {
+    return statSync(`${this.#path}-wal`, { bigint: true, throwIfNoEntry: false });
   }
 }
 
-function isSame(one: Stats | undefined, other: Stats | undefined): boolean {
+function isSame(one: BigIntStats | undefined, other: BigIntStats | undefined): boolean {
   return one?.ino === other?.ino && one?.dev === other?.dev;
 }

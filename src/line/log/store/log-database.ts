@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { DatabaseFiles, FileLostError } from '../../../shared/storage/database-files.ts';
-import { type Connection, closeQuietly } from '../../../shared/storage/open.ts';
+import type { Connection } from '../../../shared/storage/open.ts';
 import type { LogGap, Uint64 } from '../entry.ts';
 import { unpack } from '../packed.ts';
 import type { Segment } from '../segments.ts';
@@ -60,7 +60,6 @@ export class LogDatabase {
   /** `lost`: what went with the file that was open before, for a new file to take note of. */
   constructor(connection: Connection, request: OpenRequest, lost: LogGap | undefined) {
     this.#connection = connection;
-    this.#files = new DatabaseFiles(connection);
     this.#segments = new SegmentTable(connection);
     this.#blocks = new BlockTable(connection, this.#segments.segments);
     this.#gaps = new GapTable(connection);
@@ -70,6 +69,7 @@ export class LogDatabase {
     this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
     this.nextId = connection.transaction(() => this.#begin(request, lost)).immediate();
     this.logId = this.#meta.logId;
+    this.#files = new DatabaseFiles(connection, this.logId);
     this.#index();
   }
 
@@ -133,7 +133,8 @@ export class LogDatabase {
     if (smaller === undefined) return undefined;
     this.#isCopied = false;
     this.#smaller = undefined;
-    return smaller.replaceOriginal() ? { logId: this.logId, decidedId: this.#decidedId } : undefined;
+    const isReplaced = smaller.replaceOriginal(() => this.abandon());
+    return isReplaced ? { logId: this.logId, decidedId: this.#decidedId } : undefined;
   }
 
   /** The copy must not take the room of new entries: a limit is lowered because the card is full. Asked again by the next run. */
@@ -278,7 +279,7 @@ export class LogDatabase {
   checkpointIfDue(): void {
     if (this.#files.walBytes < walLimitBytes) return;
     try {
-      this.#connection.pragma('wal_checkpoint(PASSIVE)');
+      this.#files.checkpoint('PASSIVE');
     } catch {
       // What was committed is safe in the write-ahead log; append fails once that grows too large.
     }
@@ -298,9 +299,9 @@ export class LogDatabase {
   #isHeld(): boolean {
     const waitMs = Number(this.#connection.pragma('busy_timeout', { simple: true }));
     this.#connection.pragma('busy_timeout = 0');
-    const busy = Number(this.#connection.pragma('wal_checkpoint(RESTART)', { simple: true }));
+    const isHeld = this.#files.checkpoint('RESTART');
     this.#connection.pragma(`busy_timeout = ${waitMs}`);
-    return busy !== 0;
+    return isHeld;
   }
 
   sizes(): StoreSizes {
@@ -325,18 +326,21 @@ export class LogDatabase {
 
   /** A clean end: the next start continues with the id after headId. */
   close(headId: number, uptimeMs: number): void {
-    this.#connection
-      .transaction(() => {
-        this.#setCeiling(headId);
-        this.#meta.setNumber('ran_ms', this.#ranBeforeMs + uptimeMs);
-      })
-      .immediate();
-    this.#connection.pragma('wal_checkpoint(TRUNCATE)');
-    this.#connection.close();
+    try {
+      this.#connection
+        .transaction(() => {
+          this.#setCeiling(headId);
+          this.#meta.setNumber('ran_ms', this.#ranBeforeMs + uptimeMs);
+        })
+        .immediate();
+      this.#files.checkpoint('TRUNCATE');
+    } finally {
+      this.abandon();
+    }
   }
 
   abandon(): void {
-    closeQuietly(this.#connection);
+    this.#files.close();
   }
 }
 

@@ -54,8 +54,8 @@ export class SmallerFile {
     return true;
   }
 
-  /** Closes the connection and puts the new file in its place; false: another program reads the old one, which stays. */
-  replaceOriginal(): boolean {
+  /** Puts the new file in the place of the old one, once `close` has closed that; false: another program reads the old one, which stays. */
+  replaceOriginal(close: () => void): boolean {
     try {
       this.#copyRest();
     } catch (error) {
@@ -71,7 +71,7 @@ export class SmallerFile {
       return false;
     }
     syncPath(this.#path);
-    connection.close();
+    close();
     for (const suffix of ['-wal', '-shm']) rmSync(connection.name + suffix, { force: true });
     renameSync(this.#path, connection.name);
     syncPath(dirname(connection.name));
