@@ -13,7 +13,6 @@ import { type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,
   deliveriesOf,
-  deliveriesWhen,
   deliveryWhen,
   HOOKS,
   hasEnded,
@@ -42,8 +41,6 @@ let names: Zone = {
   'mixed.site.test': [[PUBLIC, PRIVATE]],
   'mixed-six.site.test': [[PUBLIC, 'fd00::7']],
   'mapped.site.test': [[`::ffff:${PRIVATE}`]],
-  'metadata.site.test': [['169.254.169.254']],
-  'loop.site.test': [['127.0.0.1']],
   'never.site.test': [[NEVER]],
   'own.site.test': [[BOX_PUBLIC]],
   'silent.site.test': 'drop',
@@ -84,18 +81,17 @@ describe('the egress guard', { skip }, () => {
     await dictionary(open, 'changes');
   });
 
-  function start(allowed: readonly string[], dir?: string): Promise<Hub> {
+  function start(allowed: readonly string[]): Promise<Hub> {
     if (typeof site === 'string') throw new Error(site);
     const proxies = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'ALL_PROXY', 'all_proxy'];
     const env = { NODE_USE_ENV_PROXY: '1', ...Object.fromEntries(proxies.map((name) => [name, PROXY])) };
     const more = { schedule_s: SCHEDULE_S, timeout_ms: TIMEOUT_MS, allow_cidrs: allowed };
     const config = webhooksConfig([outside, trap, boxTrap, inside], more);
-    return startHub({ config, env, wrapper: site.box, ...(dir !== undefined && { dir }) });
+    return startHub({ config, env, wrapper: site.box });
   }
 
-  async function moveName(name: string, to: Zone[string] | undefined): Promise<void> {
-    const { [name]: _, ...others } = names;
-    names = to === undefined ? others : { ...others, [name]: to };
+  async function moveName(name: string, to: Zone[string]): Promise<void> {
+    names = { ...names, [name]: to };
     if (typeof site !== 'string') await site.zone(names);
   }
 
@@ -134,79 +130,24 @@ describe('the egress guard', { skip }, () => {
   }
 
   describe('of a hub on a site', { concurrency: true }, () => {
-    test('refuses addresses in every spelling, and says why', async () => {
-      const loopback = /^\/url: the address 127\.0\.0\.1 is not public \(loopback\)/;
-      for (const host of ['127.0.0.1', '0x7f.1', '１２７.０.０.１'])
-        await assertRefused(strict, `https://${host}/`, loopback);
-      for (const [host, pattern] of [
-        ['10.9.8.7', /private network/],
-        ['169.254.169.254', /metadata/],
-        ['0', /address 0\.0\.0\.0 is never called/],
-        ['224.0.0.251', /never called/],
-        ['[::1]', /loopback/],
-        ['[::ffff:10.9.8.7]', /inside an IPv6 address/],
-        ['[fd00::1]', /not public/],
+    test('refuses what must not be called, at registration and by a test-ping, with every fault at once; it shows no address', async () => {
+      for (const [url, ...patterns] of [
+        ['https://0x7f.1/', /^\/url: the address 127\.0\.0\.1 is not public \(loopback\)/],
+        ['https://[::ffff:10.9.8.7]/', /inside an IPv6 address/],
+        [`https://${BOX_PUBLIC}/`, /is the device's own/],
+        [`https://${PUBLIC}:8443/`, /port 8443 is not open/],
+        [`https://${PRIVATE}\\@public.site.test/`, /backslash/, /private network/],
+        ['https://user@private.site.test:8443/', /user name/, /port 8443/, /leads to an address that is neither/],
+        ['https://mes.lan/', /is a local one/],
+        ['https://mixed.site.test/', /the name .* leads to an address that is neither/],
+        ['https://mixed-six.site.test/', /the name .* leads to an address that is neither/],
+        ['https://hosts-loop.site.test/', /the name .* leads to an address that is neither/],
+        ['https://never.site.test/', /leads to an address that is never called/],
+        ['https://mapped.site.test/', /leads to an address that is never called/],
+        ['https://own.site.test/', /leads to this device/],
       ] as const) {
-        await assertRefused(strict, `https://${host}/`, pattern);
+        await assertRefused(strict, url, ...patterns);
       }
-      await assertRefused(strict, `https://${BOX_PUBLIC}/`, /is the device's own/);
-      await assertRefused(strict, `https://${PUBLIC}:8443/`, /port 8443 is not open/);
-    });
-
-    test('refuses what is no plain https URL, with every fault at once', async () => {
-      await assertRefused(strict, `http://${PUBLIC}/`, /must begin with https:/);
-      await assertRefused(strict, 'ftp://public.site.test/', /must begin with https:/);
-      await assertRefused(strict, 'https://user@public.site.test/', /user name or password/);
-      await assertRefused(strict, `https://public.site.test@${PRIVATE}/`, /user name/, /private network/);
-      await assertRefused(strict, `https://${PRIVATE}\\@public.site.test/`, /backslash/, /private network/);
-      await assertRefused(strict, ' https://public.site.test/', /invisible characters/, /right after/);
-      await assertRefused(strict, 'https://public.site.test/\r\nX: y', /invisible characters/);
-      await assertRefused(strict, 'https://public.site.test:0/', /port 0 cannot/, /port 0 is not open/);
-      await assertRefused(strict, 'https://user@private.site.test:8443/', /user name/, /port 8443/, /leads to/);
-      const long = `https://public.site.test/${'a'.repeat(2_048)}`;
-      await refused(422, 'INVALID_ARGUMENT', registration(strict, long));
-      await refused(422, 'INVALID_ARGUMENT', strict.post(`${HOOKS}/test-ping`, { url: long, secret: SECRET }));
-      const wrong = {
-        name: ' x',
-        url: 'https://user@private.site.test/',
-        secret: 'short',
-        consumer: 'nobody',
-        scopes: ['SECRET'],
-        dictionaries: ['Ü'],
-        actions: ['deleted'],
-        categories: ['dict.*'],
-      };
-      const { reasons = [] } = await refused(422, 'INVALID_ARGUMENT', strict.post(`${HOOKS}/subscriptions`, wrong));
-      for (const field of ['name', 'secret', 'consumer', 'scopes/0', 'dictionaries/0', 'actions/0', 'categories/0']) {
-        assert.equal(reasons.filter((reason) => reason.startsWith(`/${field} `)).length, 1, reasons.join('\n'));
-      }
-      assert.equal(reasons.filter((reason) => reason.startsWith('/url: ')).length, 2);
-      assert.equal(reasons.length, 9, reasons.join('\n'));
-    });
-
-    test('refuses names of this network, and as a whole those that lead where nothing may be called; it shows no address', async () => {
-      const local = /is a local one/;
-      for (const name of [
-        'localhost',
-        'localhost.',
-        'x.localhost',
-        'printer.local',
-        'mes.lan',
-        'a.internal',
-        'intranet',
-      ]) {
-        await assertRefused(strict, `https://${name}/`, local);
-      }
-      for (const name of ['private', 'mixed', 'mixed-six', 'metadata', 'loop', 'hosts-loop']) {
-        await assertRefused(
-          strict,
-          `https://${name}.site.test/`,
-          /^\/url: the name .* leads to an address that is neither/,
-        );
-      }
-      await assertRefused(strict, 'https://never.site.test/', /leads to an address that is never called/);
-      await assertRefused(strict, 'https://mapped.site.test/', /leads to an address that is never called/);
-      await assertRefused(strict, 'https://own.site.test/', /leads to this device/);
       for (const name of ['private', 'mapped', 'own']) {
         const { text } = await registration(strict, `https://${name}.site.test/`);
         assert.ok(![PRIVATE, 'a09:807', BOX_PUBLIC].some((address) => text.includes(address)), text);
@@ -237,10 +178,7 @@ describe('the egress guard', { skip }, () => {
 
     test('a test-ping says of what it failed, and shows no address', async () => {
       await outside.script([{ status: 503, body: 'busy' }], '/ping-503');
-      await outside.script([{ status: 307, headers: { location: `https://${PRIVATE}/` } }], '/ping-307');
       await outside.script([{ fault: 'hang' }], '/ping-hang');
-      await outside.script([{ fault: 'garbage' }], '/ping-garbage');
-      await outside.script([{ fault: 'reset' }], '/ping-reset');
       const url = 'https://public.site.test';
       for (const [to, kind, status, message] of [
         ['https://nowhere.site.test/', 'dns', null, /the name nowhere\.site\.test cannot be resolved \(ENOTFOUND\)/],
@@ -248,9 +186,6 @@ describe('the egress guard', { skip }, () => {
         ['https://abyss.site.test/', 'timeout', null, /while connecting to abyss/],
         ['https://named-otherwise.test/', 'tls', null, /is for other names/],
         [`${url}/ping-hang`, 'timeout', null, /while waiting for the answer/],
-        [`${url}/ping-garbage`, 'http', null, /not HTTP/],
-        [`${url}/ping-reset`, 'connect', null, /closed the connection/],
-        [`${url}/ping-307`, 'http', 307, /answered 307; redirects are not followed/],
         [`${url}/ping-503`, 'http', 503, /answered 503/],
       ] as const) {
         const { success, statusCode, responseBody, elapsedMs, error } = await ping(strict, to);
@@ -306,34 +241,6 @@ describe('the egress guard', { skip }, () => {
       assert.deepEqual(new Set(all.map(({ state }) => state)), new Set(['delivered']));
     });
 
-    test('a connection that stands is not used any more when the name has moved', async () => {
-      const url = 'https://following.site.test:8443/following';
-      await moveName('following.site.test', [[PRIVATE]]);
-      const { id } = await subscribe(open, inside, 'following', { url, dictionaries: ['following'] });
-      await dictionary(open, 'following');
-      await deliveryWhen(open, id, hasEnded);
-      // Open too, and nobody is there.
-      await moveName('following.site.test', [['10.9.8.8']]);
-      await until('the hub has seen it', async () => !(await ping(open, url)).success);
-      const before = inside.requests('/following').length;
-      await create(open, 'following', 'one', {});
-      const found = await deliveriesWhen(open, id, 'an attempt', (all) => (all[1]?.attempts ?? 0) >= 1);
-      assert.deepEqual([found[1]?.state, found[1]?.lastAttempt?.cause], ['retrying', 'timeout']);
-      assert.equal(inside.requests('/following').length, before);
-    });
-
-    test('a name that answers otherwise each time it is asked is asked once for an attempt, and called as it was judged', async () => {
-      const others = { private: [PRIVATE], loop: ['127.0.0.1'], mixed: [PUBLIC, PRIVATE], never: [NEVER] };
-      for (const [name, addresses] of Object.entries(others)) {
-        // Its certificate being another's, the hub asks again at the next attempt.
-        const host = `${name}.flip.test`;
-        await moveName(host, [[PUBLIC], addresses]);
-        const kinds: (string | undefined)[] = [];
-        for (let n = 0; n < 2; n += 1) kinds.push((await ping(strict, `https://${host}/`)).error?.kind);
-        assert.deepEqual(kinds, ['tls', 'ssrf'], host);
-      }
-    });
-
     test('an address that has become the device’s own is not called any more', async () => {
       if (typeof site === 'string') return;
       const later = '93.184.216.36';
@@ -368,24 +275,6 @@ describe('the egress guard', { skip }, () => {
       await assertRefused(open, 'https://[::1]:8443/', /loopback/);
       assert.equal((await ping(open, `https://public.site.test/open`)).success, true);
     });
-  });
-
-  test('a range that the configuration opens no more is not called for subscriptions that there are, either', async () => {
-    const [, { dir } = { dir: '' }] = hubs;
-    const { id } = await subscribe(open, inside, 'closed later', {
-      url: `https://${PRIVATE}:8443/closed`,
-      dictionaries: ['closing'],
-    });
-    await dictionary(open, 'closing');
-    assert.equal((await deliveryWhen(open, id, hasEnded)).state, 'delivered');
-    assert.equal(await hubs.pop()?.stop(), 0);
-    const hub = await start([], dir);
-    hubs.push(hub);
-    open = apiOf(hub);
-    await create(open, 'closing', 'one', {});
-    const refusedTwice = await deliveriesWhen(open, id, 'two attempts', (all) => (all[1]?.attempts ?? 0) >= 2);
-    assert.equal(refusedTwice[1]?.lastAttempt?.cause, 'ssrf');
-    assert.equal(inside.requests('/closed').length, 1);
   });
 
   test('no address that may not be called was, no proxy either, and the subscribers found nothing wrong', async () => {

@@ -1,61 +1,21 @@
 /** The dispatcher before a long backlog: what it reads, and how SQLite finds it. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLogger } from '../../../shared/base/logger.ts';
-import type { Connection } from '../../../shared/storage/open.ts';
 import { BodySource } from './body-source.ts';
 import { DeliveryRows } from './delivery-rows.ts';
-import {
-  accepted,
-  dispatcherRig,
-  type Rig,
-  rowsIn,
-  scheduleS,
-  settled,
-  silent,
-  subscribe,
-} from './dispatcher.fixture.ts';
+import { accepted, dispatcherRig, rowsIn, scheduleS, settled, silent, subscribe } from './dispatcher.fixture.ts';
 import { Dispatcher } from './dispatcher.ts';
-
-/** Deliveries that statements made from now on bring into memory, and the texts of those. */
-function watched(connection: Connection): { deliveries: number; readonly texts: string[] } {
-  const seen = { deliveries: 0, texts: [] as string[] };
-  const prepare = connection.prepare.bind(connection);
-  connection.prepare = ((sql: string) => {
-    const statement = prepare(sql);
-    seen.texts.push(sql);
-    if (!sql.startsWith('SELECT id, nonce')) return statement;
-    const all = statement.all.bind(statement);
-    statement.all = (...values: unknown[]) => {
-      const rows = all(...values);
-      seen.deliveries += rows.length;
-      return rows;
-    };
-    for (const other of ['get', 'iterate'] as const)
-      statement[other] = () => assert.fail('deliveries are read a few at a time');
-    return statement;
-  }) as typeof prepare;
-  return seen;
-}
-
-async function backlog(rig: Rig, count: number): Promise<void> {
-  await rig.store.maintain(() =>
-    rig.store.connection
-      .prepare(
-        `WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)
-         INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
-           attempts, attempts_before, due_run_ms)
-         SELECT n, 1 + n % 2, 1 + n % 2, 1, 1, 1, '', 'pending', 0, 0, 0 FROM n`,
-      )
-      .run(count),
-  );
-}
+import { countReads, put } from './stored.fixture.ts';
 
 test('of 200,000 that wait it reads those that it sends, and at most 16 ahead of each subscription', async (t) => {
   const rig = await dispatcherRig(t);
   for (const id of [1, 2]) await subscribe(rig, id);
-  await backlog(rig, 200_000);
-  const seen = watched(rig.store.connection);
+  for (const id of [1, 2]) {
+    put(rig.store.connection, { subscription: id, template: id, state: 'pending', attempts: 0, count: 100_000 });
+  }
+  const seen = countReads(rig.store.connection, 'SELECT id, nonce');
   const dispatcher = new Dispatcher({
     ...rig,
     bodies: new BodySource(rig.store.connection),
@@ -68,10 +28,10 @@ test('of 200,000 that wait it reads those that it sends, and at most 16 ahead of
   dispatcher.start();
   await settled();
   assert.equal(dispatcher.status().waiting, 200_000);
-  assert.equal(seen.deliveries, 2 * 16);
+  assert.equal(seen.rows, 2 * 16);
   await rig.clock.pass(10_000);
   assert.ok(rig.sender.calls.length > 1_000, `${rig.sender.calls.length}`);
-  const ahead = seen.deliveries - rig.sender.calls.length;
+  const ahead = seen.rows - rig.sender.calls.length;
   assert.ok(ahead >= 0 && ahead < 2 * 16, `${ahead}`);
   await dispatcher.stop();
   const { waiting, deliveredTotal } = dispatcher.status();
@@ -82,9 +42,9 @@ test('of 200,000 that wait it reads those that it sends, and at most 16 ahead of
 test('what waits is found by the index alone, in its order', async (t) => {
   const rig = await dispatcherRig(t);
   const { connection } = rig.store;
-  const { texts } = watched(connection);
+  const { prepared } = countReads(connection);
   assert.notEqual(new DeliveryRows(connection), undefined);
-  const plans = texts
+  const plans = prepared
     .filter((sql) => sql.startsWith('SELECT') && sql.includes('FROM webhook_deliveries'))
     .map((sql) => {
       const values = Array.from({ length: sql.split('?').length - 1 }, () => '[]');

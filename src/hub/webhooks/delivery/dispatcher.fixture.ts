@@ -1,4 +1,5 @@
 /** A dispatcher over a real refdata.db with a sender that answers by the test's script, and time that passes event by event. */
+
 import type { TestContext } from 'node:test';
 import type { Timer } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
@@ -13,6 +14,7 @@ import { BodySource } from './body-source.ts';
 import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import type { Probed, Remote } from './offline.ts';
 import { FakeCache, runningOn } from './planner.fixture.ts';
+import { put, subscriptionRow } from './stored.fixture.ts';
 
 /** Of the specification, in seconds. */
 export const scheduleS = [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600, 21_600];
@@ -265,20 +267,9 @@ function rigOn(
   return rig;
 }
 
-export async function subscribe(
-  { store, cache }: Rig,
-  id: number,
-  changes: Partial<Subscription> = {},
-): Promise<Subscription> {
-  const subscription = await cache.put(store, id, changes);
-  await store.maintain(() =>
-    store.connection
-      .prepare(
-        `INSERT OR IGNORE INTO webhook_subscriptions (id, name, url, consumer, scopes, active, version, created_at, updated_at,
-           form_id, after_event, secret) VALUES (?, ?, ?, ?, '[]', 1, 1, '', '', ?, 0, x'')`,
-      )
-      .run(id, subscription.name, subscription.url, subscription.consumer, subscription.templateId),
-  );
+export async function subscribe(rig: Rig, id: number, changes: Partial<Subscription> = {}): Promise<Subscription> {
+  const subscription = await rig.cache.put(rig.store, id, changes);
+  await rig.store.maintain(() => subscriptionRow(rig.store.connection, id, { template: subscription.templateId }));
   return subscription;
 }
 
@@ -296,23 +287,15 @@ export async function unsubscribe({ store, cache }: Rig, id: number): Promise<vo
   cache.remove(id);
 }
 
-/** Deliveries as the planner makes them, of the one event, due now; it tells the dispatcher. Their ids. */
+/** Deliveries as the planner makes them, of the one event, due now; the dispatcher is notified. Their ids. */
 export async function plan(
-  { store, cache, running, dispatcher, clock }: Rig,
+  { store, cache, running, dispatcher }: Rig,
   id: number,
   count = 1,
-): Promise<number[]> {
-  const { templateId } = cache.byId(id) ?? { templateId: 0 };
-  const ids = await store.maintain(() => {
-    const insert = store.connection.prepare(
-      `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
-         attempts, attempts_before, due_run_ms) VALUES (?, ?, ?, 1, 1, 1, ?, 'pending', 0, 0, ?)`,
-    );
-    return Array.from({ length: count }, (_, n) => {
-      const nonce = `${id}-${clock.monoMs()}-${n}`;
-      return Number(insert.run(nonce, id, templateId, '2026-01-01T00:00:00+00:00', running.now()).lastInsertRowid);
-    });
-  });
+): Promise<readonly number[]> {
+  const { templateId: template } = cache.byId(id) ?? { templateId: 0 };
+  const due = { subscription: id, template, state: 'pending', count, attempts: 0, dueRunMs: running.now() } as const;
+  const ids = await store.maintain(() => put(store.connection, due));
   dispatcher.planned(new Set([id]));
   return ids;
 }
@@ -330,6 +313,11 @@ export interface StoredRow {
 
 export function rowsIn({ store }: Rig): readonly StoredRow[] {
   return store.connection.prepare<[], StoredRow>('SELECT * FROM webhook_deliveries ORDER BY id').all();
+}
+
+/** "pending 0", ...: state and attempts of each delivery, in the order of their ids. */
+export function listIn(rig: Rig): readonly string[] {
+  return rowsIn(rig).map(({ state, attempts }) => `${state} ${attempts}`);
 }
 
 export function statesIn(rig: Rig): Readonly<Record<string, number>> {

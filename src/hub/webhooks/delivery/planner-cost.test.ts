@@ -2,71 +2,27 @@
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { Statement } from 'better-sqlite3';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
 import { filterOf } from '../subscriptions/filter.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
 import { BodySource } from './body-source.ts';
 import { deliveriesIn, emit, plannerOn, plannerRig } from './planner.fixture.ts';
 import { Recipients } from './planning.ts';
+import { countReads, type Reads } from './stored.fixture.ts';
 
-interface Reads {
-  rows: number;
-  statements: number;
-}
-
-/** The same store; what its statements answer from now on is counted. */
-function counting(store: ChangeStore, reads: Reads): ChangeStore {
-  const count = (rows: number): void => {
-    reads.rows += rows;
-    reads.statements += 1;
-  };
-  const connection = proxy(store.connection, {
-    prepare: (sql: string) => countingStatement(store.connection.prepare(sql), count),
-  });
-  return proxy(store, { connection });
-}
-
-function countingStatement(statement: Statement, count: (rows: number) => void) {
-  const counted = proxy(statement, {
-    all(...values: unknown[]) {
-      const rows = statement.all(...values);
-      count(rows.length);
-      return rows;
-    },
-    get(...values: unknown[]) {
-      const row = statement.get(...values);
-      count(row === undefined ? 0 : 1);
-      return row;
-    },
-    pluck() {
-      statement.pluck();
-      return counted;
-    },
-  });
-  return counted;
-}
-
-function proxy<T extends object>(real: T, others: object): T {
-  return new Proxy(real, {
-    get(target, name): unknown {
-      if (Object.hasOwn(others, name)) return Reflect.get(others, name);
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}
-
-async function readsOf(t: TestContext, subscriptions: number): Promise<Reads & { readonly deliveries: number }> {
+async function readsOf(
+  t: TestContext,
+  subscriptions: number,
+): Promise<Omit<Reads, 'prepared'> & { readonly deliveries: number }> {
   const { store, cache, clock } = plannerRig(t);
   for (let id = 1; id <= subscriptions; id++)
     await cache.put(store, id, { dictionaries: ['tools', `of ${id}`], scopes: ['PUBLIC'] });
   await emit(store, ...Array.from({ length: 4_400 }, (_, n) => recordEvent(`k${n}`, 1, { dictionary: `d${n % 7}` })));
   await emit(store, recordEvent('k'));
-  const reads = { rows: 0, statements: 0 };
-  await plannerOn(counting(store, reads), cache, clock).caughtUp();
-  return { ...reads, deliveries: deliveriesIn(store).length };
+  const reads = countReads(store.connection);
+  await plannerOn(store, cache, clock).caughtUp();
+  const { rows, statements } = reads;
+  return { rows, statements, deliveries: deliveriesIn(store).length };
 }
 
 test('a hundred subscriptions read the events once, as one does, and each only looks for its form', async (t) => {
@@ -91,14 +47,15 @@ test('of a large transaction that is mostly for others, rendering has only its o
   );
   await emit(store, ...events);
   await planner.caughtUp();
-  const reads = { rows: 0, statements: 0 };
-  const bodies = new BodySource(counting(store, reads).connection);
-  for (const delivery of deliveriesIn(store)) {
+  const deliveries = deliveriesIn(store);
+  const reads = countReads(store.connection);
+  const bodies = new BodySource(store.connection);
+  for (const delivery of deliveries) {
     assert.equal(delivery.events, 3);
     assert.ok('body' in bodies.bodyOf(delivery));
   }
   // Each: its form, its row, the heads and the texts of its events.
-  assert.deepEqual(reads, { rows: 2 * (2 + 3 + 3), statements: 2 * (2 + 1 + 3) });
+  assert.deepEqual([reads.rows, reads.statements], [2 * (2 + 3 + 3), 2 * (2 + 1 + 3)]);
 });
 
 test('a filter is asked once for each kind of event, and what is remembered of kinds is bounded', () => {

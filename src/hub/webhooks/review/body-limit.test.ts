@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
+import { put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import type { Rig } from './retention.fixture.ts';
 import { left, mib, pass, rigFor } from './retention.fixture.ts';
-import { put, subscriptionRow } from './review.fixture.ts';
 
 const hourMs = 3_600_000;
 const states = ['pending', 'rejected', 'delivered', 'failed'] as const;

@@ -7,10 +7,10 @@ import { Pruner } from '../../outbox/publisher/pruner.ts';
 import { WaitingRows } from '../../outbox/publisher/waiting-rows.ts';
 import { BodySource } from '../delivery/body-source.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig } from '../delivery/planner.fixture.ts';
+import { subscriptionRow } from '../delivery/stored.fixture.ts';
 import { RetainedEvents } from './retained-events.ts';
 import { beforeCommits, dayMs, pass } from './retention.fixture.ts';
 import { Retention } from './retention.ts';
-import { subscriptionRow } from './review.fixture.ts';
 
 interface Rig extends PlannerRig {
   runMs: number;

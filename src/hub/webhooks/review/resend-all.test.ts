@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { emitEach } from '../delivery/planner.fixture.ts';
+import { count, countLooks, freeze, freezeAll, put } from '../delivery/stored.fixture.ts';
 import type { Caller, ResendRange } from '../face.ts';
-import { count, countLooks, freeze, freezeAll, put, type ReviewRig, reviewRig } from './review.fixture.ts';
+import { type ReviewRig, reviewRig } from './review.fixture.ts';
 
 const anna: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
 

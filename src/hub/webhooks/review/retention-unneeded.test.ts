@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChangeStore } from '../../outbox/change-store.ts';
+import { attempt, count, formRow, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { beforeCommits, mib, pass, passUntil, rigFor } from './retention.fixture.ts';
-import { attempt, count, formRow, freeze, put, subscriptionRow } from './review.fixture.ts';
 
 function formsIn(connection: ChangeStore['connection']): unknown {
   return connection.prepare('SELECT id FROM webhook_forms ORDER BY id').pluck().all();

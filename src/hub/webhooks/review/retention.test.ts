@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import { BodySource } from '../delivery/body-source.ts';
 import { failCommits } from '../delivery/dispatcher.fixture.ts';
+import { attempt, count, countLooks, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { beforeCommits, dayMs, left, mib, pass, passUntil, rigFor } from './retention.fixture.ts';
 import { Retention } from './retention.ts';
-import { attempt, count, countLooks, freeze, put, subscriptionRow } from './review.fixture.ts';
 
 test('delivered ones go after 7 days of running time, rejected and failed after 30, and what waits never', async (t) => {
   const rig = rigFor(t);

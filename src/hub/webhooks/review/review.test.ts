@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
+import { attempt, countLooks, freeze, put } from '../delivery/stored.fixture.ts';
 import type { Caller, Delivery, DeliveryState } from '../face.ts';
-import { attempt, countLooks, freeze, put, type ReviewRig, reviewRig } from './review.fixture.ts';
+import { type ReviewRig, reviewRig } from './review.fixture.ts';
 
 const anna: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
 const all = { limit: 1_000, cursor: undefined, state: undefined, subscription: undefined };

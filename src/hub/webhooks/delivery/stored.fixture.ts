@@ -1,0 +1,155 @@
+/** Rows of webhooks in a real refdata.db, as planner and dispatcher leave them, and what statements read of it. */
+import { deflateSync } from 'node:zlib';
+import { instantOfMs } from '../../../shared/base/instant.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
+import type { DeliveryState } from '../face.ts';
+
+interface Stored {
+  readonly subscription: number;
+  readonly template: number;
+  readonly state: DeliveryState;
+  readonly count: number;
+  readonly occurredAt: string;
+  readonly endedRunMs: number;
+  readonly attempts: number;
+  readonly firstEvent: number;
+  readonly dueRunMs: number;
+}
+
+/** So many alike, of no events that are kept; answers their ids. */
+export function put(connection: ChangeStore['connection'], changes: Partial<Stored> = {}): readonly number[] {
+  const row: Stored = {
+    subscription: 1,
+    template: 1,
+    state: 'delivered',
+    count: 1,
+    occurredAt: instantOfMs(1_700_000_000_000),
+    endedRunMs: 0,
+    attempts: 1,
+    firstEvent: 1,
+    dueRunMs: 0,
+    ...changes,
+  };
+  const ended = row.state !== 'pending' && row.state !== 'retrying';
+  const before = newestIn(connection);
+  connection
+    .prepare(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $count)
+       INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at,
+         state, attempts, attempts_before, due_run_ms, ended_at, ended_run_ms)
+       SELECT printf('%016x', i), $subscription, $template, $firstEvent, $firstEvent, 1, $occurredAt, $state, $attempts, 0, $dueRunMs,
+         iif($ended, $occurredAt, NULL), iif($ended, $endedRunMs, NULL) FROM n`,
+    )
+    .run({ ...row, ended: ended ? 1 : 0 });
+  return Array.from({ length: newestIn(connection) - before }, (_, n) => before + 1 + n);
+}
+
+function newestIn(connection: ChangeStore['connection']): number {
+  return Number(
+    connection.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries'").pluck().get() ?? 0,
+  );
+}
+
+/** An attempt that was answered with so many bytes; 0: there is none to keep. */
+export function attempt(connection: ChangeStore['connection'], id: number, number: number, answer: string): void {
+  const answerId =
+    answer === ''
+      ? null
+      : connection.prepare('INSERT INTO webhook_answers (body) VALUES (?)').run(Buffer.from(answer)).lastInsertRowid;
+  connection
+    .prepare(
+      `INSERT INTO webhook_attempts (delivery_id, attempt, at, elapsed_ms, status, cause, message, answer_id)
+       VALUES (?, ?, ?, 12, 500, 'http', 'answered 500', ?)`,
+    )
+    .run(id, number, instantOfMs(1_700_000_000_000), answerId);
+}
+
+export function freeze(connection: ChangeStore['connection'], id: number, body: string): void {
+  connection
+    .prepare('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)')
+    .run(id, deflateSync(Buffer.from(body)));
+}
+
+/** In one transaction. */
+export function freezeAll(connection: ChangeStore['connection'], ids: readonly number[]): void {
+  connection.transaction(() => {
+    for (const id of ids) freeze(connection, id, '{}');
+  })();
+}
+
+/** A subscription's row; with a form of the same id, unless its template is there already. */
+export function subscriptionRow(
+  connection: ChangeStore['connection'],
+  id: number,
+  { deleted = false, template }: { readonly deleted?: boolean; readonly template?: number } = {},
+): void {
+  connection
+    .prepare(
+      `INSERT OR REPLACE INTO webhook_subscriptions (id, name, url, consumer, scopes, active, version, created_at,
+         updated_at, form_id, after_event, secret, deleted) VALUES (?, 'erp', 'https://x', 'local', '["PUBLIC"]', 1, 1,
+         '', '', ?, 0, x'00', ?)`,
+    )
+    .run(id, template ?? id, deleted ? 1 : 0);
+  if (template === undefined) formRow(connection, id, id);
+}
+
+export function formRow(connection: ChangeStore['connection'], id: number, subscription: number): void {
+  connection
+    .prepare(
+      `INSERT OR REPLACE INTO webhook_forms (id, subscription_id, renderer, name, scopes)
+       VALUES (?, ?, 1, 'erp', '["PUBLIC"]')`,
+    )
+    .run(id, subscription);
+}
+
+export function count(connection: ChangeStore['connection'], what: string): number {
+  return Number(connection.prepare(`SELECT count(*) FROM ${what}`).pluck().get());
+}
+
+/** From now on counts the deliveries that SQLite looks at; for statements prepared afterwards, on an open connection. */
+export function countLooks(connection: ChangeStore['connection']): { looks: number } {
+  const counted = { looks: 0 };
+  connection.function('seen', (_id) => {
+    counted.looks++;
+    return 1;
+  });
+  connection.exec(`ALTER TABLE webhook_deliveries RENAME TO stored_deliveries;
+    CREATE VIEW webhook_deliveries AS SELECT * FROM stored_deliveries WHERE seen(id);
+    CREATE TRIGGER stored_update INSTEAD OF UPDATE ON webhook_deliveries BEGIN
+      UPDATE stored_deliveries SET state = new.state, attempts_before = new.attempts_before,
+        due_run_ms = new.due_run_ms, ended_at = new.ended_at, ended_run_ms = new.ended_run_ms WHERE id = old.id;
+    END;
+    CREATE TRIGGER stored_delete INSTEAD OF DELETE ON webhook_deliveries BEGIN
+      DELETE FROM stored_deliveries WHERE id = old.id;
+    END`);
+  return counted;
+}
+
+export interface Reads {
+  statements: number;
+  rows: number;
+  /** The SQL of each statement that was prepared. */
+  readonly prepared: string[];
+}
+
+/** What statements that are prepared from now on answer, of those whose text begins so. */
+export function countReads(connection: ChangeStore['connection'], begin = ''): Reads {
+  const reads: Reads = { statements: 0, rows: 0, prepared: [] };
+  const prepare = connection.prepare.bind(connection);
+  connection.prepare = ((sql: string) => {
+    reads.prepared.push(sql);
+    const statement = prepare(sql);
+    if (!sql.startsWith(begin)) return statement;
+    for (const method of ['all', 'get'] as const) {
+      const real = statement[method].bind(statement);
+      statement[method] = (...values: unknown[]) => {
+        const found = real(...values);
+        reads.statements += 1;
+        reads.rows += Array.isArray(found) ? found.length : Number(found !== undefined);
+        return found as never;
+      };
+    }
+    return statement;
+  }) as typeof prepare;
+  return reads;
+}
