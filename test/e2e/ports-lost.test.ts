@@ -1,9 +1,8 @@
 /** Ports that vanish and come back, and services that end and start again, with the compiled daemon. */
 import assert from 'node:assert/strict';
-import { closeSync, constants, openSync, symlinkSync } from 'node:fs';
+import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setExclusive } from '../../src/line/port/linux/tty-ioctl.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
@@ -116,44 +115,18 @@ test('a port that vanishes while a write is stalled fails that packet and those 
   assert.equal(await daemon.stop(), 0);
 });
 
-test('a port lost while nobody listens is forgotten by Close', async () => {
-  const ports = temporaryDirectory();
-  const pty = namedPty(ports);
-  const daemon = await start(ports);
-  await open(daemon, pty.portName);
-  unplug(pty);
-  await isLost(daemon);
-  assert.equal((await daemon.client.serial.close({})).status, OK);
-  const before = daemon.logLines.length;
-  const back = namedPty(ports);
-  // The return is noticed: another Open finds it. Until then nothing was opened.
-  const other = namedPty(ports, 'port1');
-  await open(daemon, other.portName);
-  await daemon.client.serial.close({});
-  assert.ok(daemon.logLines.slice(before).every((line) => !line.includes(`port open port=${back.portName}`)));
-  assert.equal(await daemon.stop(), 0);
-});
-
-/** A real port loses the flag with its last close; this terminal is still open here, where the device is played. */
-function forgetExclusive(pty: NamedPty): void {
-  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK);
-  setExclusive(fd, false);
-  closeSync(fd);
-}
-
 for (const how of ['SIGTERM', 'kill -9'] as const) {
-  test(`what was open is open again after ${how} and a start`, async () => {
+  test(`what was open is open again after ${how} and a start, as soon as it is there`, async () => {
     const ports = temporaryDirectory();
-    const pty = namedPty(ports);
+    let pty = namedPty(ports);
     const first = await start(ports, { at_start: 'resume' });
     await open(first, pty.portName);
     await bytesFlow(first, pty, 'pre.');
     if (how === 'SIGTERM') assert.equal(await first.stop(), 0);
-    else {
-      await first.kill();
-      forgetExclusive(pty);
-    }
+    else await first.kill();
+    if (how === 'kill -9') unplug(pty);
     const second = await start(ports, { at_start: 'resume' }, first.dir);
+    if (how === 'kill -9') pty = namedPty(ports);
     await isOpen(second, pty.portName);
     await bytesFlow(second, pty, 'post');
     assert.equal((await second.client.serial.close({})).status, OK);
@@ -164,21 +137,6 @@ for (const how of ['SIGTERM', 'kill -9'] as const) {
     assert.equal(await third.stop(), 0);
   });
 }
-
-test('what was open and is not there at the start is opened when it comes', async () => {
-  const ports = temporaryDirectory();
-  const pty = namedPty(ports);
-  const first = await start(ports, { at_start: 'resume' });
-  await open(first, pty.portName);
-  await first.kill();
-  unplug(pty);
-  const second = await start(ports, { at_start: 'resume' }, first.dir);
-  assert.equal((await second.client.serial.getCurrentConfig({})).portName, '');
-  const back = namedPty(ports);
-  await isOpen(second, back.portName);
-  await bytesFlow(second, back, 'back');
-  assert.equal(await second.stop(), 0);
-});
 
 test('at_start = "closed" starts closed, and "open" with [serial.line]', async () => {
   const ports = temporaryDirectory();
