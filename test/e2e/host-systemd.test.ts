@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import Long from 'long';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { type NotifySocket, openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts';
-import { type Daemon, runDaemonToEnd, startDaemon, temporaryDirectory } from './daemon.ts';
+import { runDaemonToEnd, startDaemon, temporaryDirectory } from './daemon.ts';
 import { startBoth, startHub } from './hub.ts';
 import { namedPty, unplug } from './pty.ts';
 import { inject, straceWorks } from './strace.ts';
@@ -111,17 +111,6 @@ test('a log worker that hangs in the disk starves the watchdog; one that is slow
   await stored;
 });
 
-test('a main loop that stalls starves the watchdog, and feeds it when it turns again', async () => {
-  const { socket, env } = await systemd();
-  const daemon: Daemon = await startDaemon({ env });
-  await isFedOn(socket);
-  process.kill(daemon.pid, 'SIGSTOP');
-  await starves(socket);
-  process.kill(daemon.pid, 'SIGCONT');
-  await isFedOn(socket);
-  assert.equal(await daemon.stop(), 0);
-});
-
 test('the hub: READY with its outbox, food, STOPPING', async () => {
   const { socket, env } = await systemd();
   const hub = await startHub({ env });
@@ -158,10 +147,4 @@ test('a start that fails says why, and is never ready', async () => {
     ({ fields }) => fields['STATUS']?.startsWith('cannot start: cannot listen on 192.0.2.1:1') === true,
   );
   assert.ok(!told(socket).includes('READY'));
-});
-
-test('without a socket that can be used it does not start, and says so', async () => {
-  const { status, log } = await runDaemonToEnd({ env: { NOTIFY_SOCKET: 'vsock:2:1' } });
-  assert.equal(status, 1);
-  assert.match(log, /cannot start .*cannot use NOTIFY_SOCKET vsock:2:1/);
 });
