@@ -98,77 +98,69 @@ async function stalledLine(): Promise<StalledLine> {
   };
 }
 
+const BOTH = ['START MOTOR', 'STOP MOTOR'];
+const overSocket = () => ({ LINESIDE_SOCKET: `${box.dir}/run/grpc.sock` });
 const packet = (text: string) => ({ payload: Buffer.from(text) });
-/** The call fails at the client that gave it up; what happened at the line is asserted there. */
+/** The call fails at the client that cancelled it; what happened at the line is asserted there. */
 const ignore = (call: Promise<unknown>): void => void call.catch(() => {});
 
-test('SendPacket cancelled by its client, first in line and behind it', async () => {
-  const line = await stalledLine();
-  const cancel = new AbortController();
-  for (const text of ['START MOTOR', 'STOP MOTOR'])
-    ignore(line.client.serial.sendPacket(packet(text), { signal: cancel.signal }));
-  await until('both packets are with the line', async () => (await line.queued()) === 1);
-  cancel.abort();
-  await until('both are given up', async () => (await line.failed()) === 2);
-  assert.equal(await line.drain(), LAST);
-});
-
-test('SendPacket of a client that is killed', async () => {
-  const line = await stalledLine();
-  const env = { LINESIDE_SOCKET: `${box.dir}/run/grpc.sock` };
-  const clients = ['START MOTOR', 'STOP MOTOR'].map((text) => startCli(['send', text, '--timeout', '600'], env));
-  await until('both packets are with the line', async () => (await line.queued()) === 1);
-  for (const { process } of clients) process.kill('SIGKILL');
-  await until('both are given up', async () => (await line.failed()) === 2);
-  assert.equal(await line.drain(), LAST);
-});
+/** How a caller sends both packets; it answers how it goes away. */
+const callers: Readonly<Record<string, (client: Client) => () => void>> = {
+  'SendPacket, cancelled by its client': (client) => {
+    const cancel = new AbortController();
+    for (const text of BOTH) ignore(client.serial.sendPacket(packet(text), { signal: cancel.signal }));
+    return () => cancel.abort();
+  },
+  'SendPacket of a client that is killed': () => {
+    const clients = BOTH.map((text) => startCli(['send', text, '--timeout', '600'], overSocket()));
+    return () => {
+      for (const { process } of clients) process.kill('SIGKILL');
+    };
+  },
+  'a Session that its client cancels': (client) => {
+    const cancel = new AbortController();
+    async function* requests() {
+      for (const text of BOTH) yield { send: packet(text) };
+      await new Promise((done) => cancel.signal.addEventListener('abort', done, { once: true }));
+    }
+    ignore(client.line.session(requests(), { signal: cancel.signal })[Symbol.asyncIterator]().next());
+    return () => cancel.abort();
+  },
+  'a Session whose client is killed': () => {
+    const monitor = startCli(['monitor'], overSocket());
+    monitor.process.stdin?.write(`${BOTH.join('\n')}\n`);
+    return () => monitor.process.kill('SIGKILL');
+  },
+  'the HTTP send route, whose client closes its connection': () => {
+    const clients = BOTH.map((text) => {
+      const headers = { 'content-type': 'application/json' };
+      const place = { socketPath: box.socket, method: 'POST', path: '/api/v1/line/send', agent: false, headers };
+      const sent = request(place).on('error', () => {});
+      return sent.end(JSON.stringify({ base64: Buffer.from(text).toString('base64') }));
+    });
+    return () => {
+      for (const sent of clients) sent.destroy();
+    };
+  },
+};
+for (const [what, send] of Object.entries(callers)) {
+  test(`${what}: neither the packet that is first in line nor the one behind it is sent`, async () => {
+    const line = await stalledLine();
+    const leave = send(line.client);
+    await until('both packets are with the line', async () => (await line.queued()) === 1);
+    leave();
+    await until('both are abandoned', async () => (await line.failed()) === 2);
+    assert.equal(await line.drain(), LAST);
+  });
+}
 
 test('SendPacket whose deadline passes', async () => {
   const line = await stalledLine();
   const metadata = new Metadata({ 'grpc-timeout': '2S' });
-  const sent = ['START MOTOR', 'STOP MOTOR'].map((text) => line.client.serial.sendPacket(packet(text), { metadata }));
+  const sent = BOTH.map((text) => line.client.serial.sendPacket(packet(text), { metadata }));
   const [first, second] = await Promise.all(sent);
   assert.deepEqual([first?.status, second?.status], [INTERNAL_ERROR, INTERNAL_ERROR]);
   assert.match(first?.error ?? '', /deadline passed; 0 of 11 bytes had reached the port/);
-  assert.equal(await line.drain(), LAST);
-});
-
-test('a Session that its client cancels', async () => {
-  const line = await stalledLine();
-  const cancel = new AbortController();
-  async function* requests() {
-    for (const text of ['START MOTOR', 'STOP MOTOR']) yield { send: packet(text) };
-    await new Promise((done) => cancel.signal.addEventListener('abort', done, { once: true }));
-  }
-  const session = line.client.line.session(requests(), { signal: cancel.signal });
-  ignore(session[Symbol.asyncIterator]().next());
-  await until('both packets are with the line', async () => (await line.queued()) === 1);
-  cancel.abort();
-  await until('both are given up', async () => (await line.failed()) === 2);
-  assert.equal(await line.drain(), LAST);
-});
-
-test('a Session whose client is killed', async () => {
-  const line = await stalledLine();
-  const monitor = startCli(['monitor'], { LINESIDE_SOCKET: `${box.dir}/run/grpc.sock` });
-  monitor.process.stdin?.write('START MOTOR\nSTOP MOTOR\n');
-  await until('both packets are with the line', async () => (await line.queued()) === 1);
-  monitor.process.kill('SIGKILL');
-  await until('both are given up', async () => (await line.failed()) === 2);
-  assert.equal(await line.drain(), LAST);
-});
-
-test('the HTTP send route, whose client closes its connection', async () => {
-  const line = await stalledLine();
-  const clients = ['START MOTOR', 'STOP MOTOR'].map((text) => {
-    const headers = { 'content-type': 'application/json' };
-    const sent = request({ socketPath: box.socket, method: 'POST', path: '/api/v1/line/send', agent: false, headers });
-    sent.on('error', () => {});
-    return sent.end(JSON.stringify({ base64: Buffer.from(text).toString('base64') }));
-  });
-  await until('both packets are with the line', async () => (await line.queued()) === 1);
-  for (const sent of clients) sent.destroy();
-  await until('both are given up', async () => (await line.failed()) === 2);
   assert.equal(await line.drain(), LAST);
 });
 
