@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import Database from 'better-sqlite3';
 import { migrations } from '../line/log/store/schema.ts';
-import { makeCa, makeLastingCa, signed, signedFor } from '../shared/base/certificates.fixture.ts';
+import { lasting, makeCa, signed } from '../shared/base/certificates.fixture.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
@@ -210,13 +210,13 @@ describe('certificates', () => {
 
   it('are told apart: good, of another key, expired, not yet valid, of another machine, none', async (t) => {
     const dir = scratch(t);
-    makeLastingCa(dir);
+    makeCa(dir, 'ca', lasting);
     const { hostname } = await import('node:os');
     const names = `DNS:${hostname()},IP:127.0.0.1`;
-    signedFor(dir, 'good', names);
-    signedFor(dir, 'other', 'DNS:elsewhere.example');
-    signedFor(dir, 'expired', names, { from: '20200101000000Z', to: '20210101000000Z' });
-    signedFor(dir, 'early', names, { from: '20980101000000Z', to: '20990101000000Z' });
+    signed(dir, 'good', names, { valid: lasting });
+    signed(dir, 'other', 'DNS:elsewhere.example', { valid: lasting });
+    signed(dir, 'expired', names, { valid: { from: '20200101000000Z', to: '20210101000000Z' } });
+    signed(dir, 'early', names, { valid: { from: '20980101000000Z', to: '20990101000000Z' } });
     writeFileSync(join(dir, 'garbage.pem'), '-----BEGIN CERTIFICATE-----\nxxxx\n-----END CERTIFICATE-----\n');
     assert.match(
       await check(dir, own(dir, 'good')),

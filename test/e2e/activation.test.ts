@@ -10,8 +10,8 @@ import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
 import { credentials, Metadata } from '@grpc/grpc-js';
+import { Authority } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { Authority } from '../grpc/certificates.ts';
 import {
   type Daemon,
   daemonPid,

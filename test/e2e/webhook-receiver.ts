@@ -5,7 +5,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { makeCa, makeLastingCa, selfSigned, signed, signedFor } from '../../src/shared/base/certificates.fixture.ts';
+import { lasting, makeCa, selfSigned, signed } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
 
@@ -179,11 +179,11 @@ function otherAuthority(): string {
 }
 
 function certificateFiles(dir: string, name: string, names: string, by: Issue = 'same'): { cert: string; key: string } {
-  if (by === 'lasting') makeLastingCa(dir);
+  if (by === 'lasting') makeCa(dir, 'ca', lasting);
   if (by === 'itself') selfSigned(dir, name, names);
-  else if (by === 'lasting') signedFor(dir, name, names);
-  else if (by === 'expired') signedFor(dir, name, names, { from: '20200101000000Z', to: '20210101000000Z' });
-  else if (by === 'early') signedFor(dir, name, names, { from: '20900101000000Z', to: '20910101000000Z' });
+  else if (by === 'lasting') signed(dir, name, names, { valid: lasting });
+  else if (by === 'expired') signed(dir, name, names, { valid: { from: '20200101000000Z', to: '20210101000000Z' } });
+  else if (by === 'early') signed(dir, name, names, { valid: { from: '20900101000000Z', to: '20910101000000Z' } });
   else signed(dir, name, names);
   return { cert: join(dir, `${name}.pem`), key: join(dir, `${name}.key`) };
 }

@@ -1,7 +1,7 @@
 /** Certificates for one broker, new each time: an authority, a good one, one that has expired, and a stranger's authority. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeCa, makeLastingCa, signedFor } from '../../src/shared/base/certificates.fixture.ts';
+import { lasting, makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
 
 export interface Certificates {
   readonly caFile: string;
@@ -27,10 +27,10 @@ export function certificatesIn(dir: string): Certificates {
 
 export function makeCertificates(dir: string): void {
   mkdirSync(dir, { recursive: true });
-  makeLastingCa(dir);
+  makeCa(dir, 'ca', lasting);
   makeCa(dir, 'stranger');
-  signedFor(dir, 'good', NAMES);
-  signedFor(dir, 'expired', NAMES, PAST);
+  signed(dir, 'good', NAMES, { valid: lasting });
+  signed(dir, 'expired', NAMES, { valid: PAST });
   for (const name of ['good', 'expired']) {
     const read = (end: string): string => readFileSync(join(dir, `${name}.${end}`), 'utf8');
     writeFileSync(join(dir, `${name}.pem`), read('key') + read('pem'));

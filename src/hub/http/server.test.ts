@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
-import { Authority } from '../../../test/grpc/certificates.ts';
+import { Authority } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { until, within } from '../../shared/base/wait.fixture.ts';
 import { temporaryDir } from '../outbox/change-store.fixture.ts';

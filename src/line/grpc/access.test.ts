@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import { Authority, type Pair } from '../../../test/grpc/certificates.ts';
 import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
 import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
 import { AuthFailureLog, REFUSAL_LOG_MS } from '../../shared/base/auth-failure-log.ts';
+import { Authority, type Pair } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
@@ -163,7 +163,7 @@ const bad: [string, () => Caller, RegExp][] = [
   ],
   [
     'an expired certificate',
-    () => ({ certificate: ca.issue('expired', '/CN=laptop', -1) }),
+    () => ({ certificate: ca.issue('expired', '/CN=laptop', { from: '20200101000000Z', to: '20200102000000Z' }) }),
     /not accepted: CERT_HAS_EXPIRED/,
   ],
   ['a certificate with two names', () => ({ certificate: ca.issue('two', '/CN=stranger/CN=laptop') }), /.*/],

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { gzipSync } from 'node:zlib';
-import { makeCa, selfSigned, signed, signedFor } from '../../../shared/base/certificates.fixture.ts';
+import { makeCa, selfSigned, signed } from '../../../shared/base/certificates.fixture.ts';
 
 export interface Received {
   readonly method: string;
@@ -124,8 +124,8 @@ export function makeCertificates(): Certificates {
   signed(dir, 'good', names);
   signed(dir, 'other', 'DNS:elsewhere.test');
   selfSigned(dir, 'self', names);
-  signedFor(dir, 'expired', names, { from: '20200101000000Z', to: '20210101000000Z' });
-  signedFor(dir, 'early', names, { from: '20900101000000Z', to: '20910101000000Z' });
+  signed(dir, 'expired', names, { valid: { from: '20200101000000Z', to: '20210101000000Z' } });
+  signed(dir, 'early', names, { valid: { from: '20900101000000Z', to: '20910101000000Z' } });
   const pair = (name: string): Pair => {
     return { cert: readFileSync(join(dir, `${name}.pem`)), key: readFileSync(join(dir, `${name}.key`)) };
   };
