@@ -32,6 +32,7 @@ import { LinesideError } from '../../src/shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../src/shared/base/logger.ts';
 import type { Config } from '../../src/shared/config/config.ts';
 import { parseConfig } from '../../src/shared/config/parse.ts';
+import type { lineside } from '../../src/shared/proto/services.ts';
 
 /** Each field has its number in lineside.proto. */
 const numbered = Object.fromEntries(Object.keys(newCounters()).map((name, i) => [name, i + 1])) as LineCounters;
@@ -237,6 +238,32 @@ export async function startTestServer(
       await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** Requests of a Session that a test hands over one by one. */
+export class Requests implements AsyncIterable<lineside.v1.SessionRequest.$Properties> {
+  #waiting: lineside.v1.SessionRequest.$Properties[] = [];
+  #ended = false;
+  #wake = (): void => {};
+  push(...requests: lineside.v1.SessionRequest.$Properties[]): void {
+    this.#waiting.push(...requests);
+    this.#wake();
+  }
+  end(): void {
+    this.#ended = true;
+    this.#wake();
+  }
+  async *[Symbol.asyncIterator](): AsyncGenerator<lineside.v1.SessionRequest.$Properties> {
+    for (;;) {
+      const next = this.#waiting.shift();
+      if (next !== undefined) yield next;
+      else if (this.#ended) return;
+      else
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+    }
+  }
 }
 
 /** For assert.rejects. */

@@ -1,26 +1,19 @@
 /** What a reload changes while the servers listen. */
+
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { connect, type PeerCertificate } from 'node:tls';
 import { ChannelCredentials } from '@grpc/grpc-js';
 import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
 import { startTestServer } from '../../../test/grpc/fakes.ts';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
 
 const pairKeys = ['tls.cert_file', 'tls.key_file'];
 const caKey = 'tls.client_ca_file';
-
-function authority(t: TestContext): { readonly dir: string; readonly ca: Authority } {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-configure-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return { dir, ca: new Authority(dir, 'ca') };
-}
 
 function subjectAt(address: string): Promise<string> {
   const [host = '', port = ''] = address.split(':');
@@ -35,7 +28,7 @@ function subjectAt(address: string): Promise<string> {
 }
 
 test('a renewed certificate is shown to new connections, and the open ones go on', async (t) => {
-  const { ca } = authority(t);
+  const ca = new Authority(temporaryDirectory(t), 'ca');
   const [first, second] = [ca.issue('first', '/CN=first'), ca.issue('second', '/CN=second')];
   const tls = { cert_file: first.certFile, key_file: first.keyFile, client_ca_file: ca.root.certFile };
   await using s = await startTestServer({
@@ -81,7 +74,7 @@ test('a renewed certificate is shown to new connections, and the open ones go on
 });
 
 test('a certificate that does not fit its key leaves loopback served, and the next reload brings a good one', async (t) => {
-  const { ca } = authority(t);
+  const ca = new Authority(temporaryDirectory(t), 'ca');
   const [one, other] = [ca.issue('one', '/CN=one'), ca.issue('other', '/CN=other')];
   for (const keyFile of [other.keyFile, '/nowhere/tls.key']) {
     await using s = await startTestServer({
@@ -104,7 +97,7 @@ test('a certificate that does not fit its key leaves loopback served, and the ne
 });
 
 test('TLS comes to an address in the clear with a restart only', async (t) => {
-  const { ca } = authority(t);
+  const ca = new Authority(temporaryDirectory(t), 'ca');
   const pair = ca.issue('box', '/CN=box');
   await using s = await startTestServer({ grpc: { listen: ['0.0.0.0:0'], insecure: true } });
   const secured: Config = { ...s.config, tls: { ...s.config.tls, certFile: pair.certFile, keyFile: pair.keyFile } };

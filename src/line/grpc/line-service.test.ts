@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Long from 'long';
 import { Status } from 'nice-grpc';
-import { hasStatus, startTestServer } from '../../../test/grpc/fakes.ts';
+import { hasStatus, Requests, startTestServer } from '../../../test/grpc/fakes.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { LineServiceDefinition, lineside, serial } from '../../shared/proto/services.ts';
@@ -14,32 +14,6 @@ type SessionRequest = lineside.v1.SessionRequest.$Properties;
 async function setUp() {
   const server = await startTestServer();
   return { ...server, client: server.client(LineServiceDefinition) };
-}
-
-/** Requests that a test hands over one by one. */
-class Requests implements AsyncIterable<SessionRequest> {
-  #waiting: SessionRequest[] = [];
-  #ended = false;
-  #wake = (): void => {};
-  push(...requests: SessionRequest[]): void {
-    this.#waiting.push(...requests);
-    this.#wake();
-  }
-  end(): void {
-    this.#ended = true;
-    this.#wake();
-  }
-  async *[Symbol.asyncIterator](): AsyncGenerator<SessionRequest> {
-    for (;;) {
-      const next = this.#waiting.shift();
-      if (next !== undefined) yield next;
-      else if (this.#ended) return;
-      else
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-    }
-  }
 }
 
 function packet(n: number): SessionRequest {

@@ -1,9 +1,8 @@
 /** Who may connect, how many, and for how long without a call that may be made. */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
@@ -15,6 +14,7 @@ import { addToken } from '../../shared/auth/token-changes.ts';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
 import { listen } from './listener.ts';
@@ -91,8 +91,7 @@ test('one address of the LAN has a quarter of the connections, and other address
 });
 
 test('a connection from another machine needs a call with credentials in time; on loopback it does not', async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-listener-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const ca = new Authority(dir, 'ca');
   const pair = ca.issue('box', '/CN=box');
   const tokens = join(dir, 'tokens.json');
@@ -162,8 +161,7 @@ test('a connection from another machine needs a call with credentials in time; o
 });
 
 test('TLS has the suites of the intermediate profile only', async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-listener-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const pair = new Authority(dir, 'ca').issue('box', '/CN=box');
   await using s = await startTestServer({
     grpc: { listen: ['0.0.0.0:0'] },

@@ -31,21 +31,6 @@ test('lists devices, opens, reports the configuration, closes', async () => {
   assert.equal((await s.client.getCurrentConfig({})).portName, '');
 });
 
-test('hands unknown enum numbers and the largest numbers to the line as they are', async () => {
-  await using s = await setUp();
-  await s.client.open(
-    serial.SerialConfig.fromObject({ portName: 'x', baudRate: 4294967295, dataBits: 99, parity: 77 }),
-  );
-  assert.deepEqual(s.line.opens[0], {
-    portName: 'x',
-    baudRate: 4294967295,
-    dataBits: 99,
-    parity: 77,
-    stopBits: 0,
-    packetSize: 0,
-  });
-});
-
 const failures = [
   ['INVALID_ARGUMENT', StatusCode.INVALID_ARGUMENT],
   ['SETTING_REFUSED', StatusCode.INVALID_ARGUMENT],
@@ -143,45 +128,6 @@ test('ReceivePacket gives number, payload and tags; says when nothing waits or n
   await assert.rejects(s.client.receivePacket({}), hasStatus(Status.FAILED_PRECONDITION, /^NOT_CONNECTED/));
 });
 
-test('LogRaw stores the entry as given, exact to the largest timestamp', async () => {
-  await using s = await setUp();
-  await s.client.logRaw({
-    dir: serial.SerialLogEntry.Direction.RX,
-    timestamp: Long.MAX_UNSIGNED_VALUE,
-    rawData: Buffer.alloc(1_048_576, 7),
-    note: 'ä'.repeat(2_048),
-  });
-  const [entry] = s.log.entries;
-  assert.equal(String(entry?.timestampMs), '18446744073709551615');
-  assert.deepEqual([entry?.dir, entry?.data.length, entry?.note.length], [1, 1_048_576, 2_048]);
-  const before = Date.now();
-  await s.client.logRaw({ rawData: Buffer.from('x') });
-  const stamped = Number(s.log.entries[1]?.timestampMs);
-  assert.ok(stamped >= before && stamped <= Date.now(), 'timestamp 0 is now');
-});
-
-const badEntries: [string, serial.SerialLogEntry.$Properties, RegExp][] = [
-  ['an unknown direction', serial.SerialLogEntry.fromObject({ dir: 2 }), /dir: 2/],
-  ['too much data', { rawData: Buffer.alloc(1_048_577) }, /raw_data/],
-  ['too long a note', { note: 'ä'.repeat(2_049) }, /note: has 4098 bytes/],
-];
-test('LogRaw refuses a bad entry, and names the field', async () => {
-  await using s = await setUp();
-  for (const [what, entry, text] of badEntries) {
-    await assert.rejects(s.client.logRaw(entry), hasStatus(Status.INVALID_ARGUMENT, text), what);
-  }
-  assert.equal(s.log.entries.length, 0);
-});
-
-test('a message far too large is refused by its length, and the server lives', async () => {
-  await using s = await setUp();
-  await assert.rejects(
-    s.client.logRaw({ rawData: Buffer.alloc(3_000_000) }),
-    hasStatus(Status.RESOURCE_EXHAUSTED, /larger than max/),
-  );
-  assert.equal((await s.client.close({})).status, StatusCode.OK);
-});
-
 test('an unforeseen failure tells the client nothing and the operator everything', async () => {
   const logged: unknown[] = [];
   const logger = { debug() {}, info() {}, warn() {}, error: (_: string, fields?: object) => logged.push(fields) };
@@ -226,13 +172,4 @@ test('StreamLog from the start gives every entry once, in order', async () => {
     if (expected === 1_002) break;
   }
   await until('the reader is freed', () => s.log.readers === 0);
-});
-
-test('StreamLog says when entries were lost', async () => {
-  await using s = await setUp();
-  s.log.failure = new LinesideError('LOG_LOST', '17 entries are gone');
-  const read = async (): Promise<void> => {
-    for await (const _ of s.client.streamLog({ fromStart: true })) assert.fail('no entry');
-  };
-  await assert.rejects(read(), hasStatus(Status.DATA_LOSS, /17 entries/));
 });

@@ -1,25 +1,25 @@
 /** A stream lasts as long as its token is good. */
+
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Channel, ChannelCredentials } from '@grpc/grpc-js';
 import { ClientError, createClient, Metadata, Status } from 'nice-grpc';
-import { startTestServer } from '../../../test/grpc/fakes.ts';
+import { Requests, startTestServer } from '../../../test/grpc/fakes.ts';
 import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until, within } from '../../shared/base/wait.fixture.ts';
-import { LineServiceDefinition, type lineside, SerialServiceDefinition } from '../../shared/proto/services.ts';
+import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
 import { RX } from '../log/entry.ts';
 import { STREAM_REAUTH_MS } from './limits.ts';
 
 /** A server that other machines reach, with tokens and a certificate of an operator, by a clock that the test advances. */
 async function serve(t: TestContext) {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-tokens-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const ca = new Authority(dir, 'ca');
   const pair = ca.issue('server', '/CN=box');
   const file = join(dir, 'tokens.json');
@@ -77,39 +77,12 @@ function entriesIn(got: readonly object[]): number {
   return got.reduce<number>((sum, one) => sum + of(one), 0);
 }
 
-/** Requests of a Session, as the test hands them over. */
-function requests() {
-  const waiting: lineside.v1.SessionRequest.$Properties[] = [];
-  let wake = (): void => {};
-  let over = false;
-  return {
-    push: (request: lineside.v1.SessionRequest.$Properties): void => {
-      waiting.push(request);
-      wake();
-    },
-    end: (): void => {
-      over = true;
-      wake();
-    },
-    async *[Symbol.asyncIterator]() {
-      while (!over) {
-        const next = waiting.shift();
-        if (next !== undefined) yield next;
-        else
-          await new Promise<void>((resolve) => {
-            wake = resolve;
-          });
-      }
-    },
-  };
-}
-
 test('streams end when their token is revoked, a Session too, and nothing of it reaches the line afterwards', async (t) => {
   const { line, log, clock, file, connect, token } = await serve(t);
   const revoked = connect(token('revoked', 'operator'));
   const kept = follow(connect(token('kept', 'viewer')).line.readLog({ follow: true }));
   const certified = follow(connect('', true).line.readLog({ follow: true }));
-  const asked = requests();
+  const asked = new Requests();
   t.after(() => asked.end());
   const session = follow(revoked.line.session(asked));
   const streams: ReturnType<typeof follow<object>>[] = [
@@ -148,7 +121,7 @@ test('streams end when their token is revoked, a Session too, and nothing of it 
 
 test('a Session ends when its token has no longer the role for it; its packets under way are given up', async (t) => {
   const { line, clock, file, connect, token } = await serve(t);
-  const asked = requests();
+  const asked = new Requests();
   t.after(() => asked.end());
   const given: AbortSignal[] = [];
   line.onSend = ({ signal }) => {
