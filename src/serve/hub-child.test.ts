@@ -1,17 +1,17 @@
 /** The hub's supervisor on real processes that stand for it; its table is tested in hub-states.test.ts, the whole in test/e2e. */
+
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../shared/base/logger.ts';
+import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { until } from '../shared/base/wait.fixture.ts';
 import { HubChild } from './hub-child.ts';
 
 function supervise(t: TestContext, command: readonly [string, ...string[]]) {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-child-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const clock = new FakeClock();
   const logged: string[] = [];
   const note = (message: string, fields: object = {}) => void logged.push(`${message} ${JSON.stringify(fields)}`);
@@ -40,8 +40,7 @@ test('a program that cannot be started is tried again, later each time', async (
 });
 
 test('one that does not heed SIGTERM is killed after the limit', async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-deaf-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const deaf = `trap '' TERM; echo deaf >"$0/deaf"; while :; do sleep 0.05; done`;
   const { hub, clock, saw, logged } = supervise(t, ['sh', '-c', deaf, dir]);
   hub.start();

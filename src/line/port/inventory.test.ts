@@ -7,9 +7,8 @@ import { Inventory, type Port } from './inventory.ts';
 import { openPty } from './simulated/pty.ts';
 import { FixtureTree, ftdi } from './sysfs-tree.fixture.ts';
 
-async function setup(t: TestContext, extraPorts: readonly string[] = []) {
-  const tree = await FixtureTree.make();
-  t.after(() => tree.remove());
+function setup(t: TestContext, extraPorts: readonly string[] = []) {
+  const tree = new FixtureTree(t);
   const inventory = new Inventory({ ...tree.roots, procRoot: join(tree.root, 'proc'), extraPorts });
   return { tree, inventory };
 }
@@ -23,7 +22,7 @@ async function only(inventory: Inventory): Promise<Port> {
 }
 
 test('PL011 of a Pi 4: platform id, name from the device tree, /dev/serial0', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   const path = 'platform/soc/fe201000.serial';
   await tree.device(
     path,
@@ -50,7 +49,7 @@ test('PL011 of a Pi 4: platform id, name from the device tree, /dev/serial0', as
 });
 
 test('FTDI adapter: pyserial id, product, stable identity, links by id and by path', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   await tree.usbSerial('ttyUSB0', '1-1.2', ftdi, 'ftdi_sio');
   const links = ['by-id/usb-FTDI_FT232R_USB_UART_A50285BI-if00-port0', 'by-path/platform-usb-0:1.2:1.0-port0'];
   for (const link of links) await tree.link(`dev/serial/${link}`, 'dev/ttyUSB0');
@@ -66,7 +65,7 @@ test('FTDI adapter: pyserial id, product, stable identity, links by id and by pa
 });
 
 test('an adapter that returns is the same one, under another name, in another socket, with and without udev', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   await tree.usbSerial('ttyUSB0', '1-1.2', ftdi, 'ftdi_sio');
   await tree.link('dev/serial/by-id/usb-FTDI', 'dev/ttyUSB0');
   const known = await only(inventory);
@@ -77,7 +76,7 @@ test('an adapter that returns is the same one, under another name, in another so
 });
 
 test('without a serial number the socket decides, and another kind of adapter in it is another port', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   const ch340 = { idVendor: '1a86\n', idProduct: '7523\n', product: 'USB Serial\n' };
   await tree.usbSerial('ttyUSB0', '1-1', ch340, 'ch341-uart');
   const known = await only(inventory);
@@ -91,7 +90,7 @@ test('without a serial number the socket decides, and another kind of adapter in
 });
 
 test('of two adapters with one serial number the one in the same socket is meant', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   const clone = { ...ftdi, serial: '0001\n' };
   await tree.usbSerial('ttyUSB0', '1-1', clone, 'ftdi_sio');
   await tree.usbSerial('ttyUSB1', '1-2', clone, 'ftdi_sio');
@@ -103,7 +102,7 @@ test('of two adapters with one serial number the one in the same socket is meant
 });
 
 test('CDC-ACM with two interfaces: two ports, told apart', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   const device = 'pci0000:00/0000:00:14.0/usb1/1-3';
   const attributes = {
     idVendor: '2e8a\n',
@@ -132,7 +131,7 @@ test('CDC-ACM with two interfaces: two ports, told apart', async (t) => {
 
 test('8250 by PNP, below the serial core of new kernels and of old ones', async (t) => {
   for (const below of ['', '/00:04:0/00:04:0.0']) {
-    const { tree, inventory } = await setup(t);
+    const { tree, inventory } = setup(t);
     await tree.device('pnp0/00:04', { id: 'PNP0501\nPNP0500\n' }, { bus: 'pnp', driver: 'serial' });
     if (below !== '') {
       await tree.device('pnp0/00:04/00:04:0', {}, { bus: 'serial-base', driver: 'ctrl' });
@@ -145,7 +144,7 @@ test('8250 by PNP, below the serial core of new kernels and of old ones', async 
 });
 
 test('a card in a PCI slot: its id and its place', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   const card = 'pci0000:00/0000:00:16.3';
   await tree.device(card, { vendor: '0x8086\n', device: '0x8c3d\n' }, { bus: 'pci', driver: 'serial' });
   await tree.device(`${card}/0000:00:16.3:0`, {}, { bus: 'serial-base', driver: 'ctrl' });
@@ -155,7 +154,7 @@ test('a card in a PCI slot: its id and its place', async (t) => {
 });
 
 test('placeholders, consoles and ports without a node are not listed', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   await tree.device('platform/serial8250', {}, { bus: 'platform', driver: 'serial8250' });
   for (let i = 0; i < 4; i++) await tree.tty(`ttyS${i}`, 'platform/serial8250', { type: '0\n' });
   for (const name of ['console', 'ptmx', 'tty', 'tty0', 'tty63']) {
@@ -169,7 +168,7 @@ test('placeholders, consoles and ports without a node are not listed', async (t)
 });
 
 test('garbage spoils nothing but itself', async (t) => {
-  const { tree, inventory } = await setup(t, ['relative/*', '/dev/nothing*', '[', '/\0', '']);
+  const { tree, inventory } = setup(t, ['relative/*', '/dev/nothing*', '[', '/\0', '']);
   await tree.usbSerial('ttyUSB0', '1-1', { ...ftdi, product: 'bad\n\u001b[31mname\u0007\n' }, 'ftdi_sio');
   await tree.link('sys/class/tty/ttyDANGLING', 'sys/devices/none');
   await tree.link('sys/class/tty/ttyLOOP', 'sys/class/tty/ttyLOOP');
@@ -192,7 +191,7 @@ test('an empty machine has no ports', async () => {
 });
 
 test('names are sorted as a person would', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   for (const i of [10, 2, 1]) await tree.usbSerial(`ttyUSB${i}`, `1-${i}`, ftdi, 'ftdi_sio');
   const names = (await inventory.list()).map((port) => port.portName.slice(-2));
   assert.deepEqual(names, ['B1', 'B2', '10']);
@@ -201,8 +200,7 @@ test('names are sorted as a person would', async (t) => {
 test('extra ports: a PTY by its path, by a glob and by a link; never a file, a directory, a disk or a console', async (t) => {
   const pty = openPty();
   t.after(() => pty.close());
-  const tree = await FixtureTree.make();
-  t.after(() => tree.remove());
+  const tree = new FixtureTree(t);
   const link = join(tree.root, 'my port');
   await symlink(pty.slavePath, link);
   await symlink('/etc/shadow', join(tree.root, 'my shadow'));
@@ -241,7 +239,7 @@ test('an extra port is found again where its link leads now', async (t) => {
   const [first, second] = [openPty(), openPty()];
   t.after(() => first.close());
   t.after(() => second.close());
-  const { tree } = await setup(t);
+  const { tree } = setup(t);
   const link = join(tree.root, 'line');
   const inventory = new Inventory({ ...tree.roots, extraPorts: [link] });
   await symlink(first.slavePath, link);
@@ -258,8 +256,7 @@ test('this machine: listing works, twice the same', async () => {
 });
 
 test('watch: nodes, links, permissions, directories that come, go and come again, links that move', async (t) => {
-  const tree = await FixtureTree.make();
-  t.after(() => tree.remove());
+  const tree = new FixtureTree(t);
   const deep = join(tree.root, 'run/sim');
   const inventory = new Inventory({ ...tree.roots, extraPorts: [join(deep, 'line*')] });
   let calls = 0;
@@ -288,7 +285,7 @@ test('watch: nodes, links, permissions, directories that come, go and come again
 });
 
 test('watch says nothing after close', async (t) => {
-  const { tree, inventory } = await setup(t);
+  const { tree, inventory } = setup(t);
   let calls = 0;
   inventory.watch(() => void (calls += 1)).close();
   const second = inventory.watch(() => {});

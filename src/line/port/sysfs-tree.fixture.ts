@@ -1,33 +1,24 @@
 /** For tests: a /sys and a /dev in a temporary directory, with devices laid out as real kernels lay them out. */
-import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
+import type { TestContext } from 'node:test';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 
 export class FixtureTree {
   readonly root: string;
   readonly sysRoot: string;
   readonly devRoot: string;
 
-  private constructor(root: string) {
-    this.root = root;
-    this.sysRoot = join(root, 'sys');
-    this.devRoot = join(root, 'dev');
-  }
-
-  static async make(): Promise<FixtureTree> {
-    const tree = new FixtureTree(await realpath(await mkdtemp(join(tmpdir(), 'ports-'))));
-    await mkdir(join(tree.sysRoot, 'class/tty'), { recursive: true });
-    await mkdir(join(tree.sysRoot, 'devices'));
-    await mkdir(tree.devRoot);
-    return tree;
+  constructor(t: TestContext) {
+    this.root = temporaryDirectory(t);
+    this.sysRoot = join(this.root, 'sys');
+    this.devRoot = join(this.root, 'dev');
+    for (const dir of ['sys/class/tty', 'sys/devices', 'dev']) mkdirSync(join(this.root, dir), { recursive: true });
   }
 
   get roots(): { readonly sysRoot: string; readonly devRoot: string } {
     return { sysRoot: this.sysRoot, devRoot: this.devRoot };
-  }
-
-  remove(): Promise<void> {
-    return rm(this.root, { recursive: true, force: true });
   }
 
   /** A file below the root. */

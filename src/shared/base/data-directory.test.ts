@@ -1,14 +1,14 @@
 /** A directory that cannot be made is told by its key, its place and the cause. */
+
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeDirectory } from './data-directory.ts';
+import { temporaryDirectory } from './temporary.fixture.ts';
 
 test('makes a directory with those above it, and says by its key why it cannot', async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-directory-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const deep = join(dir, 'a', 'b');
   await makeDirectory('data.dir', deep);
   await makeDirectory('data.dir', deep);

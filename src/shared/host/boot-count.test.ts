@@ -1,18 +1,12 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { countBoot } from './boot-count.ts';
 
-function directory(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-boots-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
-
 test('a boot after one in which the hub was not stopped follows a loss of power', (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   // Each run of the hub: its boot, how it ends, and what it says of the boots so far.
   const runs: readonly (readonly [
     bootId: string,
@@ -43,7 +37,7 @@ test('a boot after one in which the hub was not stopped follows a loss of power'
 });
 
 test('a file that makes no sense is replaced, and half a new one is not looked at', (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   const path = join(dir, 'host-state.json');
   for (const content of ['', '{', 'null', '[]', '{"bootId":"a"}', '{"bootId":1,"stopped":true,"boots":"many"}']) {
     writeFileSync(path, content);
@@ -54,7 +48,7 @@ test('a file that makes no sense is replaced, and half a new one is not looked a
 });
 
 test('without a boot id nothing is counted and nothing written; a directory that is not there is told', (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   const boot = countBoot(dir, '');
   boot.stopped();
   assert.deepEqual([boot.facts.count, readdirSync(dir)], [null, []]);
@@ -62,7 +56,7 @@ test('without a boot id nothing is counted and nothing written; a directory that
 });
 
 test('it is written at start and at stop alone', (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   const boot = countBoot(dir, 'a');
   const path = join(dir, 'host-state.json');
   const written = readFileSync(path, 'utf8');

@@ -1,20 +1,14 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { systemClock } from '../base/clock.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { createClockSync } from './clock-sync.ts';
 
-function directory(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-clock-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
-
 test('nobody tells where there is no time sync; its directory says that it runs, its file that the clock is right', (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   const file = join(dir, 'timesync', 'synchronized');
   const clock = new FakeClock();
   const sync = createClockSync({ file, clock });
@@ -31,7 +25,7 @@ test('nobody tells where there is no time sync; its directory says that it runs,
 });
 
 test('a clock that was set stays so when time sync goes away', (t) => {
-  const file = join(directory(t), 'synchronized');
+  const file = join(temporaryDirectory(t), 'synchronized');
   writeFileSync(file, '');
   const clock = new FakeClock();
   const sync = createClockSync({ file, clock });
@@ -44,7 +38,7 @@ test('an empty name asks nobody, and stop looks no more', (t) => {
   const clock = new FakeClock();
   assert.equal(createClockSync({ file: '', clock }).state(), 'unknown');
   assert.equal(clock.pendingTimers, 0);
-  const sync = createClockSync({ file: join(directory(t), 'synchronized'), clock });
+  const sync = createClockSync({ file: join(temporaryDirectory(t), 'synchronized'), clock });
   assert.equal(sync.state(), 'unsynced');
   sync.stop();
   assert.equal(clock.pendingTimers, 0);

@@ -1,20 +1,13 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Logger } from '../base/logger.ts';
 import { silentLogger } from '../base/logger.ts';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { createNotifier } from './notify.ts';
 import { type NotifySocket, openNotifySocket } from './notify-socket.fixture.ts';
 
 type Env = Record<string, string | undefined>;
-
-function directory(t: { after(call: () => void): void }): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-notify-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 async function receiver(t: { after(call: () => void): void }, name: string): Promise<NotifySocket> {
   const socket = await openNotifySocket(name);
@@ -27,7 +20,7 @@ for (const [what, nameIn] of [
   ['an abstract name', (dir: string) => `@${dir}/notify`],
 ] as const) {
   test(`tells systemd everything through ${what}`, async (t) => {
-    const socket = await receiver(t, nameIn(directory(t)));
+    const socket = await receiver(t, nameIn(temporaryDirectory(t)));
     const notifier = await createNotifier({ NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: '60000000' }, silentLogger);
     assert.deepEqual([notifier.enabled, notifier.watchdogIntervalMs], [true, 60_000]);
     notifier.extendTimeout(1_500);
@@ -51,7 +44,7 @@ for (const [what, nameIn] of [
 }
 
 test('leaves nothing of it to children, and feeds no watchdog of another process', async (t) => {
-  const socket = await receiver(t, join(directory(t), 'notify'));
+  const socket = await receiver(t, join(temporaryDirectory(t), 'notify'));
   const env: Env = { NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '1', LANG: 'C' };
   const { watchdogIntervalMs } = await createNotifier(env, silentLogger);
   assert.equal(watchdogIntervalMs, undefined);
@@ -74,7 +67,7 @@ for (const name of ['vsock:2:1234', `/${'x'.repeat(200)}`, 'relative']) {
 }
 
 test('keeps what lasts until systemd hears again, and complains once', async (t) => {
-  const path = join(directory(t), 'notify');
+  const path = join(temporaryDirectory(t), 'notify');
   const warnings: string[] = [];
   const logger: Logger = {
     ...silentLogger,
@@ -96,7 +89,7 @@ test('keeps what lasts until systemd hears again, and complains once', async (t)
 });
 
 test('never waits for a receiver that does not read', async (t) => {
-  const socket = await receiver(t, join(directory(t), 'notify'));
+  const socket = await receiver(t, join(temporaryDirectory(t), 'notify'));
   const notifier = await createNotifier({ NOTIFY_SOCKET: socket.name }, silentLogger);
   const full = 'x'.repeat(60_000);
   const from = process.hrtime.bigint();

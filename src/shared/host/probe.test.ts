@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { startTestServer } from '../../../test/grpc/fakes.ts';
 import { endsWithin, systemClock } from '../base/clock.ts';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import type { ListenAddress } from '../config/listen.ts';
 import { grpcAnswers, httpAnswers, probedAddress } from './probe.ts';
 
@@ -16,15 +15,13 @@ const SILENCE_MS = 300;
 const ANSWER_MS = 5_000;
 
 async function listening(t: TestContext, server: Server): Promise<ListenAddress> {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-probe-'));
-  const path = join(dir, 'socket');
+  const path = join(temporaryDirectory(t), 'socket');
   const open = new Set<Socket>();
   server.on('connection', (socket: Socket) => open.add(socket));
   await new Promise<void>((resolve) => server.listen(path, resolve));
   t.after(() => {
     for (const socket of open) socket.destroy();
     server.close();
-    rmSync(dir, { recursive: true, force: true });
   });
   return { kind: 'unix', path };
 }

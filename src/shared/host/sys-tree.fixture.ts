@@ -1,8 +1,9 @@
 /** Trees of sysfs as the kernel's drivers lay them out on the machines that the tests are about. */
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import type { TestContext } from 'node:test';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import type { SensorRoots } from './sensors.ts';
 
 export type Tree = Readonly<Record<string, string>>;
@@ -59,8 +60,7 @@ const links: Readonly<Record<string, string>> = {
 
 /** Removed at the end of the test. */
 export function sysTree(t: TestContext, tree: Tree, bootFacts = ''): SensorRoots {
-  const root = mkdtempSync(join(tmpdir(), 'lineside-sys-'));
-  t.after(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryDirectory(t);
   const sys = join(root, 'sys');
   for (const [path, content] of Object.entries(tree)) {
     mkdirSync(dirname(join(sys, path)), { recursive: true });

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { createLogger } from '../base/logger.ts';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { until } from '../base/wait.fixture.ts';
 import { type ClockState, createClockSync } from './clock-sync.ts';
 import type { SensorRoots } from './sensors.ts';
@@ -23,8 +23,7 @@ function boxOf(
   roots: SensorRoots,
   options: { dir?: string; bootId?: string; state?: ClockState } = {},
 ): Box {
-  const dir = options.dir ?? mkdtempSync(join(tmpdir(), 'lineside-host-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const { dir = temporaryDirectory(t) } = options;
   const clock = new FakeClock();
   const warnings: string[] = [];
   const write = (line: string): void => void warnings.push(line);
@@ -82,20 +81,6 @@ test('it is looked at every half minute, and no more once stopped', async (t) =>
   await until('the timer of the third', () => clock.pendingTimers === 1);
   telemetry.stop();
   assert.equal(clock.pendingTimers, 0);
-});
-
-test('a loss of power is counted by boots, told for a day, and not after an orderly stop', async (t) => {
-  const roots = sysTree(t, pi4);
-  const first = boxOf(t, roots, { bootId: 'one' });
-  await first.telemetry.start();
-  const second = boxOf(t, roots, { dir: first.dir, bootId: 'two' });
-  await second.telemetry.start();
-  assert.deepEqual(second.telemetry.facts().boots, { count: 2, powerLosses: 1, afterPowerLoss: true });
-  assert.ok(second.telemetry.alerts().some(({ name, severity }) => name === 'HostPowerLoss' && severity === 'info'));
-  second.telemetry.stop();
-  const third = boxOf(t, roots, { dir: first.dir, bootId: 'three' });
-  await third.telemetry.start();
-  assert.deepEqual(third.telemetry.facts().boots, { count: 3, powerLosses: 1, afterPowerLoss: false });
 });
 
 test('where nothing can be read or written, the start goes on and says so once', async (t) => {

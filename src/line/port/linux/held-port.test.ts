@@ -1,12 +1,13 @@
 /** Ports that may not be opened: held by another process, or no ports at all. Nothing about them may change. */
+
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, closeSync, constants, openSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
 import { Parity, StopBits } from '../line-config.ts';
 import { openPty, type Pty } from '../simulated/pty.ts';
 import { eightNone, openDescriptors, openRig, ptyPort } from './pty-rig.fixture.ts';
@@ -100,8 +101,7 @@ test('a setting that the driver drops is named, and the line gets its former set
 });
 
 test('what is not a serial port is refused and left alone', async (t) => {
-  const directory = await mkdtemp(join(tmpdir(), 'not-ports-'));
-  t.after(() => rm(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   const file = join(directory, 'file');
   await writeFile(file, 'content');
   const rows: readonly (readonly [string, string, RegExp])[] = [

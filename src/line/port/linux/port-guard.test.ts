@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
+import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
 import { lockFileHolder, lockPid, openError, openHolder } from './port-guard.ts';
 
 test('reads both forms of a lock file, and nothing else', () => {
@@ -19,8 +19,7 @@ test('reads both forms of a lock file, and nothing else', () => {
 });
 
 test('a lock file counts only while its process lives', async (t) => {
-  const directory = await mkdtemp(join(tmpdir(), 'locks-'));
-  t.after(() => rm(directory, { recursive: true }));
+  const directory = temporaryDirectory(t);
   const lock = join(directory, 'LCK..ttyUSB7');
   assert.equal(await lockFileHolder('/dev/ttyUSB7', directory), undefined);
   const child = spawn('sleep', ['60']);
@@ -35,8 +34,7 @@ test('a lock file counts only while its process lives', async (t) => {
 });
 
 test('finds who has a path open, among processes that vanish and cannot be read', async (t) => {
-  const proc = await mkdtemp(join(tmpdir(), 'proc-'));
-  t.after(() => rm(proc, { recursive: true }));
+  const proc = temporaryDirectory(t);
   await mkdir(join(proc, '11'));
   await mkdir(join(proc, '12/fd'), { recursive: true });
   await symlink('/dev/ttyUSB7', join(proc, '12/fd/3'));

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { lstat, mkdtemp, readlink, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { lstat, readlink, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
 import { until } from '../../../shared/base/wait.fixture.ts';
 import { Inventory } from '../inventory.ts';
 import type { Device } from '../linux/device.ts';
@@ -14,13 +14,9 @@ import { openTty } from '../linux/tty.ts';
 import { ChattyDevice, checksum, DEVICE_ID, SIMULATED_DESCRIPTION, startSimulatedLine } from './simulated-line.ts';
 
 async function setup(t: TestContext, clock = new FakeClock()) {
-  const parent = await mkdtemp(join(tmpdir(), 'sim-'));
-  const runtimeDir = join(parent, 'run');
+  const runtimeDir = join(temporaryDirectory(t), 'run');
   const line = await startSimulatedLine({ runtimeDir, clock });
-  t.after(async () => {
-    await line.close();
-    await rm(parent, { recursive: true });
-  });
+  t.after(() => line.close());
   const inventory = new Inventory({
     extraPorts: [line.portName],
     descriptions: { [line.portName]: SIMULATED_DESCRIPTION },
@@ -85,8 +81,7 @@ test('takes megabytes of noise without blocking, and answers afterwards', async 
 });
 
 test('replaces the link of an earlier run, takes its own away, and leaves nothing open', async (t) => {
-  const parent = await mkdtemp(join(tmpdir(), 'sim-'));
-  t.after(() => rm(parent, { recursive: true }));
+  const parent = temporaryDirectory(t);
   const link = join(parent, 'sim0');
   await symlink('/dev/pts/999999', link);
   const before = openDescriptors();
