@@ -3,7 +3,6 @@ import { statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TokenReader } from '../shared/auth/token-reader.ts';
-import type { AlertSource } from '../shared/base/alerts.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { holdDataDirectory, makeDirectory } from '../shared/base/data-directory.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
@@ -23,7 +22,7 @@ import { closeQuietly } from '../shared/storage/open.ts';
 import { openBroker, topicOf } from './brokers.ts';
 import { Consumers } from './consumers.ts';
 import type { CertificateFile } from './health/certificates.ts';
-import { startWatch, type Watch } from './health/watch.ts';
+import { startWatch, type Watch, type WatchOptions } from './health/watch.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './http/server.ts';
 import type { Upstream, UpstreamParts } from './log-shipping.ts';
 import { hubMigrations } from './migrations.ts';
@@ -56,6 +55,8 @@ export interface HubStart {
   readonly config: Config;
   readonly logger: Logger;
   readonly version: string;
+  /** The keys or lines that the last reload refused; '': the file was taken. */
+  readonly configurationRefused: () => string;
   /** Told what the start is at. */
   readonly stage: (text: string) => void;
 }
@@ -117,23 +118,30 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   const host = startTelemetry(start, onStop);
   const line = openLine(start, onStop);
   const upstream = await openUpstream(start, line, { publisher, broker }, onStop);
-  const watch = watchAll(start, line, [outbox, admin, host, ...(upstream ? [upstream.admin] : [])], onStop);
+  let http: HttpServer | undefined;
+  const hubFaults: WatchOptions['hubFaults'] = () => ({
+    configurationRefused: start.configurationRefused(),
+    listenerFault: http?.faults().join('; ') ?? '',
+  });
+  const sources = [outbox, admin, host, ...(upstream ? [upstream.admin] : [])];
+  const watch = watchAll(start, { client: line, hubFaults, sources }, onStop);
   const parts = { config, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
-  const http = await startHttpServer({
+  const serving = await startHttpServer({
     ...parts,
     line,
     consoleDir,
     ...(upstream && { upstream: upstream.admin }),
     ...views(store, config),
   });
-  onStop({ what: 'HTTP', stop: () => http.stop() });
+  http = serving;
+  onStop({ what: 'HTTP', stop: () => serving.stop() });
   // While it is not known who the consumers are, events wait to be planned.
   void consumers.known.then(() => webhooks.start());
 
   if (config.device.inventory && line !== undefined) await startFacts(start, line, refdata, onStop);
   const { loops } = webhooks;
-  const watched = { store, outbox, admin, refdata, publisher, loops, http, upstream };
-  return { addresses: http.addresses, healthReport: healthReportOf(watched) };
+  const watched = { store, outbox, admin, refdata, publisher, loops, http: serving, upstream };
+  return { addresses: serving.addresses, healthReport: healthReportOf(watched) };
 }
 
 interface Watched {
@@ -268,8 +276,7 @@ function openLine({ config, logger }: HubStart, onStop: OnStop): LineClient | un
 /** The line, the certificates, and everybody's alerts in the operator's log. */
 function watchAll(
   { config, logger }: HubStart,
-  client: LineClient | undefined,
-  sources: readonly AlertSource[],
+  watched: Pick<WatchOptions, 'client' | 'hubFaults' | 'sources'>,
   onStop: OnStop,
 ): Watch {
   const { tls, kafka, webhooks, upstream } = config;
@@ -280,7 +287,7 @@ function watchAll(
     { key: 'webhooks.ca_file', file: webhooks.caFile, kind: 'authorities' },
     { key: 'upstream.collector_ca_file', file: upstream.collectorCaFile, kind: 'authorities' },
   ];
-  const watch = startWatch({ client, certificates, findClosedSockets, sources, clock: systemClock, logger });
+  const watch = startWatch({ ...watched, certificates, findClosedSockets, clock: systemClock, logger });
   onStop({ what: 'watch', stop: () => watch.stop() });
   return watch;
 }

@@ -82,22 +82,30 @@ export class LineReload {
 export class HubReload {
   readonly #o: ReloadOptions;
   readonly #files: string;
+  /** As LineReload has it. */
+  #refused = '';
 
   constructor(options: ReloadOptions) {
     this.#o = options;
     this.#files = filesOf(options.loaded.config);
   }
 
+  get refused(): string {
+    return this.#refused;
+  }
+
   reload(): Reloaded {
     const { loaded, read, logger } = this.#o;
     try {
       const after = read();
+      this.#refused = '';
       const changed = planReload(loaded, after).hub;
       if (changed.length > 0) return ends(changed.join(' '));
       return filesOf(after.config) === this.#files
         ? { isGood: true, remark: '', endsFor: '' }
         : ends('a file that it names');
     } catch (error) {
+      this.#refused = placesOf(error);
       return refused(error, logger, 'hub ');
     }
   }

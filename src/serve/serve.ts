@@ -178,10 +178,11 @@ async function startHub({ asked, logger, version, report }: Start): Promise<Runn
   const { loaded, read } = asked;
   const { config } = loaded;
   const { startHub: run } = await import('../hub/hub-process.ts');
-  const hub = await run({ config, logger, version, stage: (text) => report.stage(text) });
+  const reloading = new HubReload({ loaded, read, logger });
+  const configurationRefused = (): string => reloading.refused;
+  const hub = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
   const { addresses, healthReport } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
-  const reloading = new HubReload({ loaded, read, logger });
   const stopMs = config.outbox.stopGraceMs + STOP_MS;
   return { ready: 'hub ready', addresses, steps: [step], healthReport, stopMs, reload: () => reloading.reload() };
 }

@@ -11,7 +11,7 @@ import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { type NotifySocket, openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import { environment, MAIN, NODE, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
-import { ownLog, startBoth } from './hub.ts';
+import { ownLog, startBoth, startHub } from './hub.ts';
 import { namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 import { tailLog } from './tail.ts';
@@ -186,6 +186,38 @@ test('beside a faulty file every command works that does not need it, and the re
   const { stdout, stderr } = await cli('status');
   assert.deepEqual([/REFUSED/.test(stdout), stderr], [false, '']);
   assert.equal(await both.stop(), 0);
+});
+
+test('a file that the hub alone refuses, and a certificate that leaves addresses unserved: alerts and lines of the status', async () => {
+  const dir = temporaryDirectory();
+  const broken = join(dir, 'server.crt');
+  writeFileSync(broken, 'no certificate');
+  const tls = { cert_file: broken, key_file: broken };
+  const configFile = writeConfig(dir, { tls, grpc: { listen: ['unix:grpc.sock', '0.0.0.0:0'] } });
+  const cli = (...args: string[]): Promise<CliOutcome> => runCli([...args, '--config', configFile]);
+  assert.equal((await cli('token', 'add', 'one', '--role', 'viewer')).status, 0);
+  // As the units run them: each process checks what it needs itself.
+  const line = await startDaemon({ dir });
+  const hub = await startHub({ dir });
+  const faulty = /TLS CERTIFICATE FAULTY \(see the journal\), other machines are not served/.source;
+  assert.match((await cli('status')).stdout, new RegExp(`^Listeners +not all are served: ${faulty}$`, 'm'));
+  assert.match(String((await hub.http('GET', '/metrics')).body), /^lineside_line_listener_fault 1$/m);
+
+  change(configFile, { kafka: { password_file: join(dir, 'none') } });
+  for (const pid of [line.pid, hub.pid()]) process.kill(pid, 'SIGHUP');
+  await line.waitFor(/ info configuration reloaded/);
+  await hub.waitFor(/ error hub the configuration is faulty/);
+  const alerted = await until('the alert', async () => {
+    const { stdout } = await cli('alerts');
+    return /ConfigurationRefused/.test(stdout) ? stdout : undefined;
+  });
+  assert.match(alerted, /kafka\.password_file/);
+  assert.match(
+    (await cli('status')).stdout,
+    /^Configuration +REFUSED by the hub at the last reload.*: kafka\.password_file$/m,
+  );
+  assert.equal(await hub.stop(), 0);
+  assert.equal(await line.stop(), 0);
 });
 
 test('in a terminal a hangup ends it, as the terminal does when it is closed', async () => {

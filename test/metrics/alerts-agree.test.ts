@@ -18,7 +18,7 @@ const rulesFile = resolve(import.meta.dirname, '../../systemd/monitoring/prometh
 const present = spawnSync('promtool', ['--version']).status === 0;
 const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
 
-type Changes = Partial<Pick<Facts, 'damage' | 'full' | 'certificates' | 'closedSockets'>> & {
+type Changes = Partial<Pick<Facts, 'damage' | 'full' | 'certificates' | 'closedSockets' | 'hubFaults'>> & {
   readonly [K in 'outbox' | 'webhooks' | 'host' | 'upstream']?: Partial<Facts[K]>;
 } & { readonly line?: Partial<LineNumbers> | undefined };
 /** So many minutes of a box that is well but for these. */
@@ -61,7 +61,6 @@ const lives: Readonly<Record<string, readonly Phase[]>> = {
     [4, { line: undefined }],
     [2, {}],
     [2, { line: statusWith({}, { state: 'failing' }) }],
-    [2, { line: { configurationRefused: 'log.commit_ms' } }],
     [5, { line: { portState: 'lost' } }],
     [1, { line: { portState: 'closed' } }],
     [3, { line: { portState: 'lost' } }],
@@ -89,6 +88,23 @@ const lives: Readonly<Record<string, readonly Phase[]>> = {
   certificates: [
     [20, { certificates: [{ key: 'tls.cert_file', endsAtSeconds: 30 * DAY_S + 600 }] }],
     [20, { certificates: [{ key: 'kafka.ca_file', endsAtSeconds: 1_800 }] }],
+  ],
+  'faults of the service': [
+    [2, { line: { configurationRefused: 'log.commit_ms' } }],
+    [2, { hubFaults: { configurationRefused: 'kafka.ca_file', listenerFault: '' } }],
+    [1, { line: { listenerFault: 'a' } }],
+    [2, {}],
+    [3, { line: { listenerFault: 'a' } }],
+    [2, {}],
+    [3, { hubFaults: { configurationRefused: '', listenerFault: 'b' } }],
+    [
+      2,
+      {
+        line: { listenerFault: 'a', configurationRefused: 'c' },
+        hubFaults: { configurationRefused: 'd', listenerFault: 'b' },
+      },
+    ],
+    [2, {}],
   ],
   sockets: [
     [2, { closedSockets: ['lineside-hub.socket', 'lineside-hub-lan.socket'] }],
@@ -120,7 +136,7 @@ async function live(phases: readonly Phase[]): Promise<Lived> {
   for (const changes of phases.flatMap(([minutes, changes]) => Array<Changes>(minutes).fill(changes))) {
     box.facts = changed(changes);
     for (const row of (await box.metrics.text()).split('\n')) {
-      const [, name, value] = /^(lineside_(?!http_|hub_).*) (\S+)$/.exec(row) ?? [];
+      const [, name, value] = /^(lineside_(?!http_).*) (\S+)$/.exec(row) ?? [];
       if (name === undefined || value === undefined) continue;
       series.set(name, [...padded(series.get(name) ?? [], fired.length), value]);
     }
@@ -217,6 +233,8 @@ test('a rule of Prometheus that is a little wrong does not agree', { skip }, asy
     ['lineside_kafka_configured == 1 and ', ''],
     ['lineside_refdata_full == 1', 'lineside_refdata_full == 2'],
     ['lineside_refdata_damaged == 1', 'lineside_refdata_damaged == 2'],
+    ['or lineside_hub_configuration_refused == 1', ''],
+    ['lineside_line_listener_fault == 1 or ', ''],
     ['lineside_kafka_topics_lacking > 0', 'lineside_kafka_topics_lacking > 1'],
   ] as const) {
     assert.ok(text.includes(right), right);

@@ -1,7 +1,7 @@
 /** A box in memory, every figure set by the test: what its hub shows on /metrics, and the alerts that it finds itself. */
 
-import { certificateRules, socketRules } from '../../src/hub/health/alerts.ts';
-import type { CertificateEnd } from '../../src/hub/health/face.ts';
+import { certificateRules, serviceRules } from '../../src/hub/health/alerts.ts';
+import type { CertificateEnd, ServiceFaults } from '../../src/hub/health/face.ts';
 import { LineWatch } from '../../src/hub/health/line-watch.ts';
 import { anyStatus } from '../../src/hub/health/status.fixture.ts';
 import { Metrics } from '../../src/hub/http/metrics/metrics.ts';
@@ -28,6 +28,7 @@ export interface Facts {
   readonly upstream: UpstreamStatus;
   readonly certificates: readonly CertificateEnd[];
   readonly closedSockets: readonly string[];
+  readonly hubFaults: ServiceFaults;
 }
 
 /** Nothing is wrong. */
@@ -107,6 +108,7 @@ export const well: Facts = {
   },
   certificates: [],
   closedSockets: [],
+  hubFaults: { configurationRefused: '', listenerFault: '' },
 };
 
 export class Box {
@@ -119,7 +121,7 @@ export class Box {
   readonly #webhooks = new Alerts(webhookRules);
   readonly #host = new Alerts(hostRules);
   readonly #certificates = new Alerts(certificateRules);
-  readonly #sockets = new Alerts(socketRules);
+  readonly #service = new Alerts(serviceRules);
   readonly #upstream = new UpstreamAlerts(0);
 
   constructor() {
@@ -150,6 +152,7 @@ export class Box {
         askLine: () => this.#line.look(),
         certificates: () => this.facts.certificates,
         closedSockets: () => this.facts.closedSockets,
+        hubFaults: () => this.facts.hubFaults,
         alerts: () => this.#line.alerts(),
       },
       upstream: () => this.facts.upstream,
@@ -161,7 +164,7 @@ export class Box {
 
   /** What fires on the device itself, by name. */
   async alerts(): Promise<string[]> {
-    const { outbox, webhooks, host, damage, full, upstream, certificates, closedSockets } = this.facts;
+    const { outbox, webhooks, host, damage, full, upstream, certificates, closedSockets, hubFaults, line } = this.facts;
     const nowMs = this.clock.monoMs();
     const { configured, connected, topics } = outbox.broker;
     await this.#line.look();
@@ -183,7 +186,7 @@ export class Box {
       ...this.#line.alerts(),
       ...this.#upstream.look(upstream, nowMs),
       ...this.#certificates.look({ left }, nowMs),
-      ...this.#sockets.look(closedSockets, nowMs),
+      ...this.#service.look({ closedSockets, faults: [hubFaults, ...(line === undefined ? [] : [line])] }, nowMs),
       ...this.#host.look(host, nowMs),
     ];
     return firing.map(({ name, severity }) => `${name} ${severity}`).sort();

@@ -1,5 +1,5 @@
 /** The alerts as the Prometheus rules and as a table, from the rules that the rooms register. */
-import { certificateRules, lineRules, socketRules } from '../../src/hub/health/alerts.ts';
+import { certificateRules, lineRules, serviceRules } from '../../src/hub/health/alerts.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
 import { upstreamRules } from '../../src/hub/upstream/alerts.ts';
 import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
@@ -7,7 +7,7 @@ import { hostRules } from '../../src/shared/host/host-rules.ts';
 import { code, MADE, type Page, plain, table } from './page.ts';
 
 /** Of every room: reference.test.ts counts the tables in the sources. */
-export const tables = [lineRules, socketRules, certificateRules, outboxRules, webhookRules, upstreamRules, hostRules];
+export const tables = [lineRules, serviceRules, certificateRules, outboxRules, webhookRules, upstreamRules, hostRules];
 export const alertRules = tables.flatMap((rules) =>
   rules.map(({ name, severity, forS = 0, expr, title, means, remedy }) => {
     return { name, severity, forS, expr, title, means, remedy };

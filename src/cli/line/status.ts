@@ -77,15 +77,21 @@ export function statusText(
   if (status.kernel != null) rows.push(['Driver', kernelText(status.kernel)]);
   if (status.log != null) rows.push(...logRows(status.log, zone));
   if (status.clock != null) rows.push(...clockRows(status.clock));
-  if (status.configurationRefused !== '') {
-    const faults = safeText(status.configurationRefused);
-    rows.push(['Configuration', `REFUSED at the last reload, the one of before is in use: ${faults}`]);
-  }
+  rows.push(...faultRows('', status.configurationRefused, status.listenerFault));
   const { version, uptimeMs, residentBytes, subscribers } = status;
   const memory = `${byteSize(residentBytes)} of memory, ${counted(subscribers, 'subscriber')}`;
   rows.push(['Service', `lineside ${safeText(version)}, up ${spanText(uptimeMs)}, ${memory}`]);
   rows.push(...more);
   return labelled(rows, width);
+}
+
+/** `who`: '' is the line. */
+function faultRows(who: '' | ' by the hub', refused: string, unserved: string): (readonly [string, string])[] {
+  const configuration = `REFUSED${who} at the last reload, the one of before is in use: ${safeText(refused)}`;
+  return [
+    ...(refused === '' ? [] : [['Configuration', configuration] as const]),
+    ...(unserved === '' ? [] : [['Listeners', `not all are served${who}: ${safeText(unserved)}`] as const]),
+  ];
 }
 
 function portText(status: lineside.v1.LineStatus): string {
@@ -186,7 +192,11 @@ function hostRows(raw: JsonObject): readonly (readonly [string, string])[] {
   const host = new Fields(raw, "the host's state");
   const lines = [processorText(host), diskText(host.object('disk')), bootText(host), slotText(host)];
   const shown = lines.filter((line) => line !== '');
-  return shown.map((line, at) => [at === 0 ? 'Host' : '', line]);
+  const hub = host.objectOr('hub', undefined);
+  return [
+    ...(hub === undefined ? [] : faultRows(' by the hub', hub.text('configurationRefused'), hub.text('listenerFault'))),
+    ...shown.map((line, at) => [at === 0 ? 'Host' : '', line] as const),
+  ];
 }
 
 function processorText(host: Fields): string {

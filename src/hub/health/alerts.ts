@@ -1,6 +1,6 @@
-/** What is wrong with the line, the sockets and the certificates, as the device's own alerts: rule tables. Pure. */
+/** What is wrong with the line, the service's addresses and configuration, and the certificates, as the device's own alerts: rule tables. Pure. */
 import type { Rule } from '../../shared/base/alerts.ts';
-import type { CertificateEnd, LineView } from './face.ts';
+import type { CertificateEnd, LineView, ServiceFaults } from './face.ts';
 
 /** It tells of a line that is bad now, and ends soon after the repair. */
 export const RISE_WINDOW_S = 300;
@@ -58,18 +58,6 @@ export const lineRules: readonly Rule<LineHealth>[] = [
     remedy: '`lineside status` shows the reason: the disk is full, or the card fails (`dmesg`).',
   },
   {
-    name: 'ConfigurationRefused',
-    severity: 'warning',
-    value: ({ status }) => Number((status?.configurationRefused ?? '') !== ''),
-    summary: ({ status }) =>
-      `the last reload refused the configuration file, and the service uses the one of before: ${status?.configurationRefused ?? ''}`,
-    expr: 'lineside_line_configuration_refused == 1',
-    title: 'BOX refused its configuration file at the last reload',
-    means:
-      'The last reload found a fault in the configuration file. The service uses the previous configuration, and would not start with the file.',
-    remedy: '`lineside config check` names the faults. Correct them, then `systemctl reload lineside`.',
-  },
-  {
     name: 'LineRxDropped',
     severity: 'warning',
     // Where no client fetches, as on a box that only logs, a full buffer is as it has to be.
@@ -102,13 +90,51 @@ function isLost(status: LineView['status']): boolean {
   return status?.portState === 'lost' || status?.portState === 'reopening';
 }
 
-export const socketRules: readonly Rule<readonly string[]>[] = [
+export interface ServiceHealth {
+  /** Units of sockets that should be open and are not. */
+  readonly closedSockets: readonly string[];
+  /** Of the hub, and of the line if it answers. */
+  readonly faults: readonly ServiceFaults[];
+}
+
+/** Each fault once: without systemd both processes read the same file. */
+function faultsOf({ faults }: ServiceHealth, kind: keyof ServiceFaults): string[] {
+  return [...new Set(faults.map((one) => one[kind]).filter((fault) => fault !== ''))];
+}
+
+export const serviceRules: readonly Rule<ServiceHealth>[] = [
+  {
+    name: 'ConfigurationRefused',
+    severity: 'warning',
+    value: (health) => Number(faultsOf(health, 'configurationRefused').length > 0),
+    summary: (health) =>
+      `the last reload refused the configuration file, and the service uses the one of before: ${faultsOf(health, 'configurationRefused').join('; ')}`,
+    expr: 'lineside_line_configuration_refused == 1 or lineside_hub_configuration_refused == 1',
+    title: 'BOX refused its configuration file at the last reload',
+    means:
+      'The last reload of the line or of the hub found a fault in the configuration file. That process uses the previous configuration, and would not start with the file.',
+    remedy: '`lineside config check` names the faults. Correct them, then `systemctl reload lineside`.',
+  },
+  {
+    name: 'ListenerNotServed',
+    severity: 'critical',
+    // A port that a process of before still holds, or an address that the network gives late, is taken within seconds.
+    forS: awayS,
+    value: (health) => Number(faultsOf(health, 'listenerFault').length > 0),
+    summary: (health) => faultsOf(health, 'listenerFault').join('; '),
+    expr: 'lineside_line_listener_fault == 1 or lineside_hub_listener_fault == 1',
+    title: 'BOX does not serve one of its addresses',
+    means:
+      'For a minute the line or the hub has not served an address that it listens on: the TLS certificate cannot be used, or another process has the port. Clients are refused there.',
+    remedy:
+      '`lineside status` names the address. Certificate: `journalctl -u lineside -u lineside-hub` gives the reason; correct the files of [tls], then `systemctl reload lineside`. Port: stop the other process; the address is tried again automatically.',
+  },
   {
     name: 'LinesideSocketClosed',
     severity: 'critical',
-    value: (units) => units.length,
-    summary: (units) =>
-      `not open: ${units.join(', ')}; clients are refused there, or met by a process that listens in its place ("systemctl restart lineside" opens them)`,
+    value: ({ closedSockets }) => closedSockets.length,
+    summary: ({ closedSockets }) =>
+      `not open: ${closedSockets.join(', ')}; clients are refused there, or met by a process that listens in its place ("systemctl restart lineside" opens them)`,
     expr: 'lineside_sockets_closed > 0',
     title: 'VALUE socket units of BOX are not open',
     means:

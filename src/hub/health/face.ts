@@ -18,6 +18,14 @@ export interface CertificateEnd {
   readonly endsAtSeconds: number;
 }
 
+/** What a process of the service reports about its configuration and its addresses: fields of LineStatus. */
+export interface ServiceFaults {
+  /** The keys or lines that the last reload refused; '': the file was taken. */
+  readonly configurationRefused: string;
+  /** Addresses that it should serve and does not, each with the reason; '': all are served. */
+  readonly listenerFault: string;
+}
+
 /** What the HTTP interface shows of it. */
 export interface WatchAdmin {
   /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: where the line is is not known. */
@@ -25,6 +33,8 @@ export interface WatchAdmin {
   certificates(): readonly CertificateEnd[];
   /** Units of sockets that should be open and are not. */
   closedSockets(): readonly string[];
-  /** Of the line, the certificates and the sockets. */
+  /** Of the hub itself; those of the line are in its status. */
+  hubFaults(): ServiceFaults;
+  /** Of the line, the certificates, the sockets, the configuration and the addresses of both processes. */
   alerts(): readonly Alert[];
 }

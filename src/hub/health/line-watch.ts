@@ -41,6 +41,11 @@ export class LineWatch {
     return this.#asking;
   }
 
+  /** The latest; undefined: there was no answer. */
+  get status(): LineNumbers | undefined {
+    return this.#view?.status;
+  }
+
   /** By the latest look; before the first one, none. */
   alerts(): readonly Alert[] {
     if (this.#view === undefined) return [];

@@ -4,6 +4,7 @@ import type { Alert } from '../../shared/base/alerts.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
+import type { ServiceFaults } from './face.ts';
 import { startWatch, type Watch } from './watch.ts';
 
 const alert: Alert = { name: 'A', severity: 'warning', forSeconds: 0, summary: 'it is wrong', value: 1 };
@@ -15,6 +16,7 @@ class Rig {
   alerts: () => readonly Alert[] = () => [];
   getStatus: () => Promise<object> = async () => ({});
   closedSockets: readonly string[] = [];
+  hubFaults: ServiceFaults = { configurationRefused: '', listenerFault: '' };
   readonly watch: Watch;
 
   constructor(hasLine = true) {
@@ -25,6 +27,7 @@ class Rig {
       client: hasLine ? client : undefined,
       certificates: [],
       findClosedSockets: async () => this.closedSockets,
+      hubFaults: () => this.hubFaults,
       sources: [{ alerts: () => this.alerts() }],
       clock: this.clock,
       logger: { ...silentLogger, info: say, warn: say, error: say },
@@ -69,6 +72,31 @@ test('a socket unit that is not open is an alert within a minute', async () => {
   rig.closedSockets = [];
   await rig.pass(60);
   assert.deepEqual(rig.watch.alerts(), []);
+  await rig.watch.stop();
+});
+
+test('a file that either process refused, and an address that either does not serve for a minute, is an alert', async () => {
+  const rig = new Rig();
+  const unserved = 'NOT LISTENING on 127.0.0.1:8080';
+  const names = (): string[] => rig.watch.alerts().map(({ name }) => name);
+  for (const refuse of [
+    (faults: ServiceFaults) => void (rig.hubFaults = faults),
+    (faults: ServiceFaults) => void (rig.getStatus = async () => faults),
+  ]) {
+    refuse({ configurationRefused: 'kafka.password_file', listenerFault: unserved });
+    const [first, ...others] = await rig.pass(50);
+    assert.match(first ?? '', /^alert fired ConfigurationRefused warning .*of before: kafka\.password_file$/);
+    assert.deepEqual(others, []);
+    assert.deepEqual(await rig.pass(20), [`alert fired ListenerNotServed critical ${unserved}`]);
+    refuse({ configurationRefused: '', listenerFault: '' });
+    await rig.pass(80);
+    assert.deepEqual(names(), []);
+    rig.lines.splice(0);
+  }
+  const both = { configurationRefused: 'line 7', listenerFault: '' };
+  rig.hubFaults = both;
+  rig.getStatus = async () => both;
+  assert.match((await rig.pass(20)).join(), /of before: line 7$/, 'a fault of both is named once');
   await rig.watch.stop();
 });
 

@@ -6,9 +6,9 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { statusNumbers } from '../../shared/proto/line-status.ts';
-import { socketRules } from './alerts.ts';
+import { serviceRules } from './alerts.ts';
 import { type CertificateFile, Certificates } from './certificates.ts';
-import type { WatchAdmin } from './face.ts';
+import type { ServiceFaults, WatchAdmin } from './face.ts';
 import { LineWatch } from './line-watch.ts';
 
 /** An alert is reported within this, and the shortest `for` of one is six of these. */
@@ -24,6 +24,8 @@ export interface WatchOptions {
   readonly certificates: readonly CertificateFile[];
   /** Asks for the units of sockets that should be open and are not; never rejects. */
   readonly findClosedSockets: () => Promise<readonly string[]>;
+  /** Of the hub itself. */
+  readonly hubFaults: () => ServiceFaults;
   /** Who else has alerts. */
   readonly sources: readonly AlertSource[];
   readonly clock: Clock;
@@ -35,17 +37,20 @@ export interface Watch extends WatchAdmin {
 }
 
 export function startWatch(options: WatchOptions): Watch {
-  const { client, certificates: files, findClosedSockets, sources, clock, logger } = options;
+  const { client, certificates: files, findClosedSockets, hubFaults, sources, clock, logger } = options;
   const certificates = new Certificates(files, clock);
   const ask = async (line: LineClient['line'], signal: AbortSignal) =>
     statusNumbers(await line.getStatus({}, { signal }));
   const line = client && new LineWatch({ ask: (signal) => ask(client.line, signal), clock });
-  const socketAlerts = new Alerts(socketRules);
+  const serviceAlerts = new Alerts(serviceRules);
   let closedSockets: readonly string[] = [];
   const alerts = (): readonly Alert[] => [
     ...(line?.alerts() ?? []),
     ...certificates.alerts(),
-    ...socketAlerts.look(closedSockets, clock.monoMs()),
+    ...serviceAlerts.look(
+      { closedSockets, faults: [hubFaults(), ...(line?.status ? [line.status] : [])] },
+      clock.monoMs(),
+    ),
   ];
   const journal = new AlertJournal(clock, logger);
   const lastKnown = sources.map((source) => new LastKnown(source, logger));
@@ -65,6 +70,7 @@ export function startWatch(options: WatchOptions): Watch {
     askLine: async () => line?.look(),
     certificates: () => certificates.ends(),
     closedSockets: () => closedSockets,
+    hubFaults,
     alerts,
     stop: () => loop.stop(),
   };

@@ -7,7 +7,8 @@ test('the machine is shown to admins and on the Unix socket, as it is', async (t
   const path = '/api/v1/admin/host';
   assert.equal((await call('GET', path)).status, 401);
   assert.equal((await call('GET', path, { token: tokens.reader })).status, 403);
-  assert.deepEqual((await call('GET', path, { token: tokens.admin })).json, { ...host.now });
+  const hub = { configurationRefused: '', listenerFault: '' };
+  assert.deepEqual((await call('GET', path, { token: tokens.admin })).json, { ...host.now, hub });
   host.now = {
     ...host.now,
     temperatureCelsius: null,

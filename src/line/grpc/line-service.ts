@@ -18,7 +18,7 @@ import type { LineServer } from './wire.ts';
 export function lineService(
   parts: ServiceContext,
   version: string,
-  configurationRefused = (): string => '',
+  faults: () => Pick<ServiceFacts, 'configurationRefused' | 'listenerFault'>,
 ): ServiceImplementation<typeof LineServer> {
   const { line, log, clock, errorMapper, subscriptions } = parts;
   const startedMs = clock.monoMs();
@@ -31,7 +31,7 @@ export function lineService(
           version,
           residentBytes: u64(residentBytes()),
           subscribers: log.readers,
-          configurationRefused: configurationRefused(),
+          ...faults(),
         }),
       ),
 
@@ -79,7 +79,7 @@ const clockStates: Readonly<Record<TimeState, lineside.v1.ClockState>> = {
 
 type ServiceFacts = Pick<
   lineside.v1.LineStatus.$Properties,
-  'uptimeMs' | 'version' | 'residentBytes' | 'subscribers' | 'configurationRefused'
+  'uptimeMs' | 'version' | 'residentBytes' | 'subscribers' | 'configurationRefused' | 'listenerFault'
 >;
 
 function lineStatus(

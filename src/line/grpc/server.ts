@@ -72,7 +72,11 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   const services = { ...parts, errorMapper, subscriptions };
   const standard = standardServices(subscriptions, errorMapper);
   const serial = serialService(services);
-  const beyond = lineService(services, parts.version, parts.configurationRefused);
+  const faults = (): readonly string[] => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== '');
+  const beyond = lineService(services, parts.version, () => ({
+    configurationRefused: parts.configurationRefused?.() ?? '',
+    listenerFault: faults().join('; '),
+  }));
   const refused = new AuthFailureLog(clock, logger);
   const auth = new AuthInterceptor(clock, refused);
   let certificates: CertificateRoles = config.auth;
@@ -110,7 +114,7 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   return {
     addresses: listening.map(showListen),
     listening,
-    faults: () => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== ''),
+    faults,
     setServing: (serving) => standard.setServing(serving),
     async configure(changed) {
       const notTaken = await renew(identity, config, changed);

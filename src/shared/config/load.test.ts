@@ -165,10 +165,7 @@ test('a socket of systemd that nobody could be served on keeps no box from loggi
   assert.deepEqual(loaded.config.grpc.listen, [unix]);
   assert.deepEqual(loaded.unserved, ['[::]:50051: tls.cert_file is not set']);
   const missing = file('[tls]\ncert_file = "/nowhere.crt"\nkey_file = "/nowhere.key"');
-  assert.match(
-    load(missing, env, 'line', { grpc: [lan] }).unserved.join(),
-    /^\[::\]:50051: tls.cert_file: cannot read/,
-  );
+  assert.deepEqual(load(missing, env, 'line', { grpc: [lan] }).unserved, [], 'its handshakes fail until a reload');
   for (const name of ['a.crt', 'a.key']) writeFileSync(join(dir, name), '');
   const whole = file(`[tls]\ncert_file = "${join(dir, 'a.crt')}"\nkey_file = "${join(dir, 'a.key')}"`);
   // Without a token everybody is turned away there, until one is added.

@@ -9,7 +9,7 @@ import { isExposed } from './exposure.ts';
 import type { Value } from './key.ts';
 import { type ListenAddress, showListen } from './listen.ts';
 import { type Environment, parseConfig } from './parse.ts';
-import { type Purpose, startFaults, tlsFileFaults } from './start-checks.ts';
+import { type Purpose, startFaults } from './start-checks.ts';
 import { linesOf, parseToml, readableToml } from './toml.ts';
 import type { Fault, Settings } from './values.ts';
 
@@ -58,7 +58,7 @@ export interface ConfigText {
 export function loadText({ file, text }: ConfigText, env: Environment, purpose: Purpose, handed: Handed = {}): Loaded {
   const parsed = parseConfig(text === undefined ? {} : parseToml(file, text), env);
   const { settings, faults, warnings } = parsed;
-  const { config, unserved } = withoutUnservable(withHanded(parsed.config, handed), purpose);
+  const { config, unserved } = withoutUnservable(withHanded(parsed.config, handed));
   const all = [...faults, ...startFaults(config, String(settings.get('webhooks.key_file')?.value), purpose)];
   if (all.length > 0) throw invalid({ file, text }, all, purpose);
   const unused = (['grpc', 'http'] as const)
@@ -124,21 +124,15 @@ function withHanded(config: Config, { grpc, http }: Handed): Config {
 }
 
 /**
- * Addresses of the LAN whose sockets systemd opened need TLS. Where there is none that can be used they are left alone: a box
- * that does not log for want of a certificate would be the worse one.
+ * Addresses of the LAN whose sockets systemd opened need TLS. If no certificate is configured they are left alone: a box that
+ * does not log for want of a certificate would be the worse one. A certificate that cannot be used is the listener's to report.
  */
-function withoutUnservable(config: Config, purpose: Purpose): { config: Config; unserved: readonly string[] } {
-  const why =
-    config.tls.certFile === ''
-      ? 'tls.cert_file is not set'
-      : tlsFileFaults(config, purpose)
-          .map(({ path, message }) => `${path}: ${message}`)
-          .join('; ');
+function withoutUnservable(config: Config): { config: Config; unserved: readonly string[] } {
   const unserved: string[] = [];
   const keep = (listen: readonly ListenAddress[], insecure: boolean): readonly ListenAddress[] =>
     listen.filter((address) => {
-      const drop = why !== '' && !insecure && address.fd !== undefined && isExposed([address]);
-      if (drop) unserved.push(`${showListen(address)}: ${why}`);
+      const drop = config.tls.certFile === '' && !insecure && address.fd !== undefined && isExposed([address]);
+      if (drop) unserved.push(`${showListen(address)}: tls.cert_file is not set`);
       return !drop;
     });
   const { grpc, http } = config;

@@ -31,7 +31,7 @@ export function startFaults(config: Config, keyFile: string, purpose: Purpose): 
   ];
 }
 
-export function tlsFileFaults({ tls }: Config, purpose: Purpose): Fault[] {
+function tlsFileFaults({ tls }: Config, purpose: Purpose): Fault[] {
   const files: NamedFile[] = [
     ['tls.cert_file', tls.certFile],
     ['tls.key_file', tls.keyFile],

@@ -1,8 +1,9 @@
 /** The hub's facts about the machine it runs on. A figure that cannot be had is null, a state 'unknown': never a guess. Pure. */
 import type { Alert } from '../base/alerts.ts';
-import type { HostFacts } from '../gen/http.ts';
+import type { HostFacts as Shown } from '../gen/http.ts';
 
-export type { HostFacts };
+/** `hub` is not a fact about the machine: the HTTP interface adds it. */
+export type HostFacts = Omit<Shown, 'hub'>;
 /** 'unknown': the kernel does not tell, which is not 'no'. */
 export type Told = HostFacts['throttled'];
 /** The file system of the hub's data, and the card or disk below it. */

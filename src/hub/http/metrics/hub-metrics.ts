@@ -1,6 +1,6 @@
 /** The hub's figures for Prometheus: its own, the machine's, and those of outbox, webhooks and upstream. */
 import type { HostFacts, Told } from '../../../shared/host/host-facts.ts';
-import type { CertificateEnd } from '../../health/face.ts';
+import type { CertificateEnd, ServiceFaults } from '../../health/face.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
 import type { UpstreamState, UpstreamStatus } from '../../upstream/face.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
@@ -41,6 +41,7 @@ export interface HubFigures {
   readonly certificates: readonly CertificateEnd[];
   /** Units of sockets that should be open and are not. */
   readonly closedSockets: readonly string[];
+  readonly faults: ServiceFaults | undefined;
 }
 
 export const hubMetrics: readonly Metric<HubFigures>[] = [
@@ -55,6 +56,16 @@ export const hubMetrics: readonly Metric<HubFigures>[] = [
     ({ longestHoldSeconds }) => longestHoldSeconds,
   ],
   ['sockets_closed', 'Socket units that should be open and are not.', ({ closedSockets }) => closedSockets.length],
+  [
+    'hub_configuration_refused',
+    '1: the last reload of the hub found a fault in the configuration file, and the previous one is in use.',
+    ({ faults }) => faults && Number(faults.configurationRefused !== ''),
+  ],
+  [
+    'hub_listener_fault',
+    '1: an address that the hub should serve is not served.',
+    ({ faults }) => faults && Number(faults.listenerFault !== ''),
+  ],
   ['refdata_bytes', 'Bytes that refdata.db uses.', ({ storage }) => storage?.usedBytes],
   ['refdata_limit_bytes', 'Bytes that refdata.db may use.', ({ storage }) => storage?.limitBytes],
   ['refdata_free_bytes', 'Free bytes on the disk of refdata.db.', ({ storage }) => storage?.freeBytes],

@@ -62,6 +62,11 @@ export const lineMetrics: readonly Metric<LineNumbers>[] = [
     ({ configurationRefused }) => Number(configurationRefused !== ''),
   ],
   [
+    'listener_fault',
+    '1: an address that the line should serve is not served.',
+    ({ listenerFault }) => Number(listenerFault !== ''),
+  ],
+  [
     'clock_set',
     '1: the wall clock was set since the machine was switched on; 0: it was not.',
     ({ clock: { state } }) => (state === 'unknown' ? null : Number(state === 'set')),

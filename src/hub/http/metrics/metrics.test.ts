@@ -138,6 +138,7 @@ describe('metrics', () => {
       askLine,
       certificates: () => [],
       closedSockets: () => [],
+      hubFaults: () => ({ configurationRefused: '', listenerFault: '' }),
       alerts: () => [],
     });
     const texts = [metrics.text(), metrics.text(), metrics.text()];

@@ -180,6 +180,7 @@ export class Metrics {
         storage: storage(),
         certificates: watch?.certificates() ?? [],
         closedSockets: watch?.closedSockets() ?? [],
+        faults: watch?.hubFaults(),
       });
     };
   }

@@ -58,6 +58,6 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     id: 'getHost',
     summary: 'Temperature, voltage, memory, disk and card, clock, boots and losses of power',
     answer: { what: 'How it stands.', of: 'HostFacts' },
-    handle: () => host.facts(),
+    handle: () => ({ ...host.facts(), hub: watch?.hubFaults() ?? { configurationRefused: '', listenerFault: '' } }),
   });
 }

@@ -134,5 +134,15 @@ export const operationComponents = {
       },
       description: 'Of the appliance image; null: this is none.',
     }),
+    hub: exact({
+      configurationRefused: Type.String({
+        description:
+          'What the hub found wrong with the configuration file at the last reload: the keys or lines with a fault. The hub uses the configuration of before. Empty when the file was taken.',
+      }),
+      listenerFault: Type.String({
+        description:
+          'Addresses that the hub should serve and does not, each with the reason. Empty when all are served.',
+      }),
+    }),
   }),
 } as const;
