@@ -6,15 +6,14 @@ import { basename, dirname, join } from 'node:path';
 import { systemCode } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Given, option } from '../command.ts';
-import { exitStatus, usageFailure } from '../failure.ts';
+import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { gapPhrase, jsonLines, logItems } from '../output/entries.ts';
 import { entryClockName } from '../output/json.ts';
 import { byteSize, counted, exact, grouped, systemZone, utcTime } from '../output/numbers.ts';
-import type { Output } from '../output/output.ts';
 import type { Call } from '../shell.ts';
 import { rangeOptions, rangeQuery } from './log-query.ts';
-import { type CaptureEntry, captureGap, captureHead, capturePackets } from './pcapng.ts';
+import { captureGap, captureHead, capturePackets } from './pcapng.ts';
 import { announcer, LogReader } from './reader.ts';
 
 const group = 'How:';
@@ -49,13 +48,9 @@ export async function exportLog(call: Call<ExportOptions>): Promise<number> {
   const events = announcer(call, { lost: false });
   const { stop, io } = call;
   const reader = new LogReader(service, query, { clock: io.clock, stop, retries: retriesWithoutProgress, events });
-  const sink = output === '-' ? outputSink(call.out) : await fileSink(output);
-  try {
-    await copy(reader, sink, encoder(call.options), progress);
-    await sink.finish();
-  } finally {
-    await sink.discard();
-  }
+  const parts = encoded(reader, encoder(call.options), progress);
+  if (output !== '-') await writeWhole(output, parts);
+  else for await (const part of parts) await call.out.write(part);
   await progress.end();
   return exitStatus.ok;
 }
@@ -65,10 +60,10 @@ interface Encoder {
   batch(batch: lineside.v1.LogBatch): Uint8Array | string;
 }
 
-async function copy(reader: LogReader, sink: Sink, encode: Encoder, progress: Progress): Promise<void> {
-  if (encode.head !== undefined) await sink.write(encode.head);
+async function* encoded(reader: LogReader, encode: Encoder, progress: Progress): AsyncGenerator<Uint8Array | string> {
+  if (encode.head !== undefined) yield encode.head;
   for await (const batch of reader.batches()) {
-    await sink.write(encode.batch(batch));
+    yield encode.batch(batch);
     await progress.add(batch);
   }
 }
@@ -90,13 +85,9 @@ function captureBatch(batch: lineside.v1.LogBatch): Buffer {
   const packets: Buffer[] = [];
   for (const { kind, value } of logItems(batch)) {
     if (kind === 'gap') packets.push(captureGap(value.fromMs, gapPhrase(value, systemZone)));
-    else packets.push(capturePackets({ ...captured(value.entry), note: noteWithClock(value) }));
+    else packets.push(capturePackets(value.entry, noteWithClock(value)));
   }
   return Buffer.concat(packets);
-}
-
-function captured({ dir, timestamp, rawData }: lineside.v1.LogEntry['entry']): Omit<CaptureEntry, 'note'> {
-  return { dir, timestamp, rawData };
 }
 
 /** A capture has no field for it either: what a time is worth is said beside it. */
@@ -155,76 +146,29 @@ class Progress {
   }
 }
 
-// Where an export goes: standard output, or a file that appears under its name only when it is complete.
-
-interface Sink {
-  write(data: Uint8Array | string): Promise<void>;
-  /** All is written: the file gets its name. */
-  finish(): Promise<void>;
-  /** Removes what an unfinished export left; does nothing after `finish`. */
-  discard(): Promise<void>;
-}
-
-function outputSink(out: Output): Sink {
-  return { write: (data) => out.write(data), finish: () => out.flush(), discard: () => Promise.resolve() };
-}
-
-async function fileSink(path: string): Promise<Sink> {
-  const target = await realpath(path).catch((error: unknown) => {
-    if (systemCode(error) === 'ENOENT') return path;
-    throw fileFailure('write', path, error);
-  });
-  const info = await stat(target).catch(() => undefined);
+/** A file appears under its name only when it is complete; a device or a pipe is written as it is. */
+async function writeWhole(path: string, parts: AsyncIterable<Uint8Array | string>): Promise<void> {
+  let temporary: string | undefined;
+  let file: FileHandle | undefined;
   try {
-    if (info !== undefined && !info.isFile()) return new FileSink(path, await open(target, 'w'), undefined);
-    const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(4).toString('hex')}.part`);
-    return new FileSink(path, await open(temporary, 'wx'), { temporary, target });
+    const target = await realpath(path).catch((error: unknown) => {
+      if (systemCode(error) === 'ENOENT') return path;
+      throw error;
+    });
+    const info = await stat(target).catch(() => undefined);
+    if (info?.isFile() ?? true)
+      temporary = join(dirname(target), `.${basename(target)}.${randomBytes(4).toString('hex')}.part`);
+    file = await open(temporary ?? target, temporary === undefined ? 'w' : 'wx');
+    // appendFile writes all of it; a plain write may stop short.
+    for await (const part of parts) await file.appendFile(part);
+    if (temporary === undefined) return;
+    await file.sync();
+    await rename(temporary, target);
+    temporary = undefined;
   } catch (error) {
-    throw fileFailure('write', path, error);
-  }
-}
-
-class FileSink implements Sink {
-  readonly #path: string;
-  readonly #file: FileHandle;
-  /** undefined: a device or a pipe, which is written as it is. */
-  readonly #names: { readonly temporary: string; readonly target: string } | undefined;
-  #open = true;
-
-  constructor(path: string, file: FileHandle, names: { temporary: string; target: string } | undefined) {
-    this.#path = path;
-    this.#file = file;
-    this.#names = names;
-  }
-
-  async write(data: Uint8Array | string): Promise<void> {
-    await this.#guarded(async () => {
-      // appendFile writes all of it; a plain write may stop short.
-      await this.#file.appendFile(data);
-    });
-  }
-
-  async finish(): Promise<void> {
-    await this.#guarded(async () => {
-      if (this.#names !== undefined) await this.#file.sync();
-      this.#open = false;
-      await this.#file.close();
-      if (this.#names !== undefined) await rename(this.#names.temporary, this.#names.target);
-    });
-  }
-
-  async discard(): Promise<void> {
-    if (!this.#open) return;
-    this.#open = false;
-    await this.#file.close();
-    if (this.#names !== undefined) await rm(this.#names.temporary, { force: true });
-  }
-
-  async #guarded(step: () => Promise<void>): Promise<void> {
-    try {
-      await step();
-    } catch (error) {
-      throw fileFailure('write', this.#path, error);
-    }
+    throw error instanceof CliFailure || systemCode(error) === '' ? error : fileFailure('write', path, error);
+  } finally {
+    await file?.close();
+    if (temporary !== undefined) await rm(temporary, { force: true });
   }
 }

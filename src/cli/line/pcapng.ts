@@ -53,16 +53,15 @@ export function captureHead(application: string): Buffer {
   ]);
 }
 
-export interface CaptureEntry {
+interface CaptureEntry {
   /** 0 TX, 1 RX. */
   readonly dir: number;
   readonly timestamp: Uint64;
   readonly rawData: Uint8Array;
-  readonly note: string;
 }
 
 /** One entry: a packet, or several where it is larger than Wireshark takes; the note is the comment of the first. */
-export function capturePackets({ dir, timestamp, rawData, note }: CaptureEntry): Buffer {
+export function capturePackets({ dir, timestamp, rawData }: CaptureEntry, note: string): Buffer {
   const event = rawData.length === 0 ? eventStatusChange : dir === 0 ? eventTxStart : eventRxStart;
   const direction = dir === 0 ? outbound : inbound;
   if (rawData.length <= maxDataBytes) return packet({ timestamp, event, direction, data: rawData, comment: note });
@@ -104,7 +103,7 @@ function packet({ timestamp, event, direction, data, comment }: PacketParts): Bu
   fixed.writeUInt32BE((ms % 1000) * 1000, 24);
   fixed.writeUInt8(event, 28);
   const options = [
-    comment === '' ? empty : option(optComment, shortened(comment)),
+    comment === '' ? empty : option(optComment, Buffer.from(comment).subarray(0, longestOption)),
     option(epbFlags, word(direction)),
     end,
   ];
@@ -113,11 +112,6 @@ function packet({ timestamp, event, direction, data, comment }: PacketParts): Bu
 
 const empty = Buffer.alloc(0);
 const end = Buffer.alloc(4, optEnd);
-
-function shortened(text: string): Buffer {
-  const bytes = Buffer.from(text);
-  return bytes.length <= longestOption ? bytes : bytes.subarray(0, longestOption);
-}
 
 function word(value: number): Buffer {
   const bytes = Buffer.alloc(4);

@@ -1,4 +1,4 @@
-/** Reads the log in batches and goes on after the last id when the connection breaks. */
+/** Reads the log in batches, and continues after the last id when the connection breaks. */
 import Long from 'long';
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
@@ -13,37 +13,107 @@ export interface ReaderEvents {
   /** The connection broke; trying again. */
   broken(failure: CliFailure): void | Promise<void>;
   restored(): void | Promise<void>;
-  /** Entries are gone; reading goes on with what there is. */
+  /** Entries are gone; reading continues with what there is. */
   lost(failure: CliFailure): void | Promise<void>;
 }
 
-export interface ReaderSettings {
+export interface LinkSettings {
   readonly clock: Clock;
   readonly stop: AbortSignal;
-  /** How often to try again without progress before giving up. */
-  readonly retries: number;
   readonly events: ReaderEvents;
+  /** How often to try again without progress. */
+  readonly retries: number;
+  /** Entries that are gone do not end it: what there is begins at the oldest entry then. */
+  readonly follow: boolean;
 }
 
-/** The service is back within seconds after a restart: a first look soon, then a slow knock. */
+/** The service is back within seconds after a restart: the first attempt is soon, later ones are rare. */
 const firstRetryMs = 250;
 const longestRetryMs = 5000;
+
+/** A stream of the log that is opened again after a loss. */
+export class Link {
+  readonly #service: Service;
+  readonly #settings: LinkSettings;
+  #failures = 0;
+  #isBroken = false;
+  /** True once the service has answered at all: a wrong address is not tried for ever. */
+  #stood = false;
+
+  constructor(service: Service, settings: LinkSettings) {
+    this.#service = service;
+    this.#settings = settings;
+  }
+
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  /** The service has taken the call. */
+  async stands(): Promise<void> {
+    this.#stood = true;
+    if (!this.#isBroken) return;
+    this.#isBroken = false;
+    await this.#settings.events.restored();
+  }
+
+  progress(): void {
+    this.#failures = 0;
+  }
+
+  /** Waits for the time of the next attempt. Throws the signal's reason. */
+  async pause(): Promise<void> {
+    const { clock, stop } = this.#settings;
+    await pause(clock, backoffMs(this.#failures, firstRetryMs, longestRetryMs), stop);
+    stop.throwIfAborted();
+    this.#failures += 1;
+  }
+
+  /** Answers from where to read in the next attempt, when it is time for it; throws if there is none. */
+  async recover(error: unknown, position: Position): Promise<Position> {
+    const { stop, events, retries, follow } = this.#settings;
+    stop.throwIfAborted();
+    const { grpcStatus } = await import('../connection/channel.ts');
+    const code = grpcStatus(error)?.code;
+    const failure = await this.#service.failure(error);
+    if (!(failure instanceof CliFailure)) throw failure;
+    const isReplaced = code === grpcOutOfRange;
+    if (follow && (isReplaced || code === grpcDataLoss)) {
+      await events.lost(failure);
+      await this.pause();
+      return { afterId: Long.UZERO, logId: isReplaced ? '' : position.logId };
+    }
+    const isAway = code === grpcUnavailable || code === grpcCancelled;
+    if (!isAway || !this.#stood || this.#failures >= retries) throw failure;
+    this.#service.drop();
+    if (!this.#isBroken) await events.broken(failure);
+    this.#isBroken = true;
+    await this.pause();
+    return position;
+  }
+}
+
+/** After a batch: its last id, and the identity of the log as far as it is known. */
+export function positionAfter({ afterId, logId }: Position, batch: lineside.v1.LogBatch): Position {
+  return {
+    afterId: batch.nextAfterId.greaterThan(afterId) ? batch.nextAfterId : afterId,
+    logId: batch.logId === '' ? logId : batch.logId,
+  };
+}
 
 export class LogReader {
   readonly #service: Service;
   readonly #query: LogQuery;
-  readonly #settings: ReaderSettings;
+  readonly #link: Link;
+  readonly #stop: AbortSignal;
   #position: Position;
   #lastPending: number | undefined;
-  #failures = 0;
-  #broken = false;
-  /** True once the service has answered at all: a wrong address is not tried for ever. */
-  #stood = false;
 
-  constructor(service: Service, query: LogQuery, settings: ReaderSettings) {
+  constructor(service: Service, query: LogQuery, settings: Omit<LinkSettings, 'follow'>) {
     this.#service = service;
     this.#query = query;
-    this.#settings = settings;
+    this.#stop = settings.stop;
+    this.#link = new Link(service, { ...settings, follow: query.follow });
     this.#position = { afterId: query.afterId, logId: query.logId };
     this.#lastPending = query.last;
   }
@@ -60,25 +130,22 @@ export class LogReader {
         if (!this.#query.follow) return;
         this.#lastPending = undefined;
       } catch (error) {
-        this.#settings.stop.throwIfAborted();
-        await this.#recover(error);
+        const next = await this.#link.recover(error, this.#position);
+        if (next !== this.#position) this.#lastPending = undefined;
+        this.#position = next;
       }
     }
   }
 
   async *#attempt(): AsyncGenerator<lineside.v1.LogBatch> {
     const { line } = await this.#service.channel();
-    const signal = this.#settings.stop;
-    const floor = this.#position.afterId;
-    const onHeader = (): void => void this.#stands();
-    for await (const batch of line.readLog(this.#request(), { signal, onHeader })) {
-      await this.#stands();
-      this.#failures = 0;
+    const onHeader = (): void => void this.#link.stands();
+    for await (const batch of line.readLog(this.#request(), { signal: this.#stop, onHeader })) {
+      await this.#link.stands();
+      this.#link.progress();
       this.#lastPending = undefined;
       yield batch;
-      const logId = batch.logId === '' ? this.#position.logId : batch.logId;
-      const afterId = batch.nextAfterId.greaterThan(floor) ? batch.nextAfterId : floor;
-      this.#position = { afterId, logId };
+      this.#position = positionAfter(this.#position, batch);
     }
   }
 
@@ -93,45 +160,6 @@ export class LogReader {
     if (this.#lastPending !== undefined)
       return { ...filters, last: true, limit: Long.fromNumber(this.#lastPending, true) };
     return { ...filters, afterId, logId, follow };
-  }
-
-  async #stands(): Promise<void> {
-    this.#stood = true;
-    if (!this.#broken) return;
-    this.#broken = false;
-    await this.#settings.events.restored();
-  }
-
-  async #recover(error: unknown): Promise<void> {
-    const { grpcStatus } = await import('../connection/channel.ts');
-    const status = grpcStatus(error);
-    const failure = await this.#service.failure(error);
-    if (status === undefined || !(failure instanceof CliFailure)) throw failure;
-    if (this.#query.follow && (status.code === grpcDataLoss || status.code === grpcOutOfRange))
-      return this.#restart(failure, status.code);
-    if (status.code !== grpcUnavailable && status.code !== grpcCancelled) throw failure;
-    if (this.#failures >= this.#settings.retries || !this.#stood) throw failure;
-    await this.#retry(failure);
-  }
-
-  async #retry(failure: CliFailure): Promise<void> {
-    const { clock, stop, events } = this.#settings;
-    this.#service.drop();
-    if (!this.#broken) await events.broken(failure);
-    this.#broken = true;
-    await pause(clock, backoffMs(this.#failures, firstRetryMs, longestRetryMs), stop);
-    stop.throwIfAborted();
-    this.#failures += 1;
-  }
-
-  /** Entries were removed before they were read, or the log was replaced: what there is begins at its oldest entry. */
-  async #restart(failure: CliFailure, code: number): Promise<void> {
-    await this.#settings.events.lost(failure);
-    const replaced = code === grpcOutOfRange;
-    this.#position = { afterId: Long.UZERO, logId: replaced ? '' : this.#position.logId };
-    this.#lastPending = undefined;
-    await pause(this.#settings.clock, firstRetryMs, this.#settings.stop);
-    this.#settings.stop.throwIfAborted();
   }
 }
 

@@ -74,35 +74,16 @@ function escapedBytes(bytes: Uint8Array): string {
   return text;
 }
 
+/** One character in well-formed UTF-8 (Unicode, table 3-7), or else one byte. */
+const sequence =
+  /[\xc2-\xdf][\x80-\xbf]|(?:\xe0[\xa0-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]|\xed[\x80-\x9f])[\x80-\xbf]|(?:\xf0[\x90-\xbf]|[\xf1-\xf3][\x80-\xbf]|\xf4[\x80-\x8f])[\x80-\xbf]{2}|[^]/g;
+
 function mapText(data: Uint8Array, show: (char: string, bytes: Uint8Array) => string): string {
-  let text = '';
-  for (let at = 0; at < data.length; ) {
-    const length = sequenceLength(data, at);
-    const bytes = data.subarray(at, at + Math.max(1, length));
-    text += length === 0 ? escapedBytes(bytes) : show(decode(bytes), bytes);
-    at += bytes.length;
-  }
-  return text;
-}
-
-function decode(bytes: Uint8Array): string {
-  return bytes.length === 1 ? String.fromCharCode(bytes[0] ?? 0) : strict.decode(bytes);
-}
-
-const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-/** Length of the UTF-8 sequence at `at`, 0 when there is none. */
-function sequenceLength(data: Uint8Array, at: number): number {
-  const first = data[at] ?? 0;
-  if (first < 0x80) return 1;
-  const length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  if (length === 0 || at + length > data.length) return 0;
-  try {
-    strict.decode(data.subarray(at, at + length));
-    return length;
-  } catch {
-    return 0;
-  }
+  const latin1 = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('latin1');
+  return latin1.replace(sequence, (text) => {
+    const bytes = Buffer.from(text, 'latin1');
+    return text.length === 1 && text >= '\x80' ? escapedBytes(bytes) : show(bytes.toString('utf8'), bytes);
+  });
 }
 
 const unescapes: Readonly<Record<string, number>> = { r: 0x0d, n: 0x0a, t: 0x09, '0': 0, e: 0x1b, '\\': 0x5c };
