@@ -21,7 +21,7 @@ import {
   spacedHex,
   textBytes,
 } from './output/hex.ts';
-import { entryJson, logStateName, portStateName } from './output/json.ts';
+import { entryJson, logStateName, portStateName, statusJson } from './output/json.ts';
 import {
   byteSize,
   exact,
@@ -285,12 +285,14 @@ const entry = (
   data: string,
   note = '',
   timestamp: Long | number = 1_700_000_000_000 + id,
+  clock = {},
 ): lineside.v1.LogEntry => {
   const stamp = typeof timestamp === 'number' ? Long.fromNumber(timestamp, true) : timestamp;
   const rawData = Buffer.from(data, 'latin1');
   return lineside.v1.LogEntry.fromObject({
     id: Long.fromNumber(id, true),
     entry: { dir, timestamp: stamp, rawData, note },
+    ...clock,
   });
 };
 const gap = (first: number, last: number): lineside.v1.LogGap =>
@@ -353,6 +355,28 @@ describe('log entries', () => {
       new EntryPrinter(look).item({ kind: 'gap', value: gap(2, 124) }),
       '-- 123 entries (4,567 bytes) not stored: disk full, 2023-11-14 22:13:20.000 to 22:18:20.000 --\n',
     );
+  });
+
+  it('marks times that were stamped before the clock was set, and gives scripts the fields', () => {
+    const { EntryClock } = lineside.v1;
+    const uncorrected = { uncorrectedTimestampMs: Long.fromNumber(1_600_000_000_001, true) };
+    const cases: readonly [object, mark: string, fields: object][] = [
+      [{ clock: EntryClock.ENTRY_CLOCK_UNSPECIFIED }, ' ', {}],
+      [{ clock: EntryClock.ENTRY_CLOCK_KNOWN }, ' ', { clock: 'known' }],
+      [{ clock: EntryClock.ENTRY_CLOCK_NOT_SET }, '?', { clock: 'notSet' }],
+      [
+        { clock: EntryClock.ENTRY_CLOCK_CORRECTED, ...uncorrected },
+        '~',
+        { clock: 'corrected', uncorrectedTimestampMs: 1_600_000_000_001 },
+      ],
+    ];
+    const printer = new EntryPrinter({ ...look, view: 'hex' });
+    for (const [clock, mark, fields] of cases) {
+      const value = entry(1, 1, 'a', '', 1_700_000_000_001, clock);
+      assert.equal(printer.item({ kind: 'entry', value }), `2023-11-14 22:13:20.001${mark}RX 61\n`);
+      const plain = { id: 1, time: '2023-11-14T22:13:20.001Z', timestampMs: 1_700_000_000_001, dir: 'rx', hex: '61' };
+      assert.deepEqual(entryJson(value, 'hex'), { ...plain, ...fields });
+    }
   });
 
   it('gives scripts every field', () => {
@@ -423,16 +447,22 @@ describe('the status', () => {
   });
 
   it('is well unless the port is lost or the log is not kept', () => {
-    const cases: readonly [number, number, boolean][] = [
+    for (const [portState, state, well] of [
       [1, 1, true],
       [3, 1, true],
-      [4, 1, false],
       [5, 1, false],
       [3, 2, false],
-    ];
-    for (const [portState, state, well] of cases) {
+    ] as const)
       assert.equal(isHealthy(decoded({ portState, log: { state } })), well);
-    }
+  });
+
+  it('says that the clock is not set, or what became of the times before', () => {
+    const { CLOCK_STATE_SET, CLOCK_STATE_NOT_SET } = lineside.v1.ClockState;
+    assert.match(statusText(decoded({ clock: { state: CLOCK_STATE_NOT_SET } }), 0, utc), /^Clock +NOT SET since/m);
+    const corrected = decoded({ clock: { state: CLOCK_STATE_SET, correctedByMs: Long.fromNumber(-266_400_000) } });
+    assert.match(statusText(corrected, 0, utc), /^Clock +set; earlier .* by -3 d 2 h$/m);
+    assert.deepEqual(statusJson(corrected, true)['clock'], { state: 'set', correctedByMs: -266_400_000 });
+    assert.doesNotMatch(statusText(decoded({ clock: { state: CLOCK_STATE_SET } }), 0, utc), /Clock/);
   });
 });
 

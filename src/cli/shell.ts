@@ -212,5 +212,6 @@ function asFailure(error: unknown, commandName: string): CliFailure | number {
   }
   const { code, message, hint } = asLinesideError(error);
   const next = error instanceof LinesideError ? hint : 'This is a defect of lineside: please report it.';
-  return new CliFailure(code === 'CONFIG_INVALID' ? 'usage' : 'refused', code, message, { next, cause: error });
+  const outcome = code === 'CONFIG_INVALID' ? 'usage' : code === 'NOT_FOUND' ? 'nothing' : 'refused';
+  return new CliFailure(outcome, code, message, { next, cause: error });
 }

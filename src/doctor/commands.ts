@@ -5,10 +5,12 @@ import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
 import { exitStatus, signalStatus } from '../cli/failure.ts';
+import type { CliIo } from '../cli/io.ts';
 import type { Clock } from '../shared/base/clock.ts';
-import { LinesideError } from '../shared/base/errors.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import {
   type BundleReport,
+  type BundleTarget,
   bundleLimitMs,
   checkTarget,
   describeBundle,
@@ -50,7 +52,7 @@ export function addDoctorCommands(program: Command, shell: LocalShell): void {
     .option('--config <file>', config)
     .option('--json', 'print JSON for scripts')
     .addHelpText('after', doctorHelp)
-    .action((options: { config?: string; json?: boolean }) => doctor(shell, version, options));
+    .action((options: Options) => doctor(shell, version, options));
   program
     .command('support-bundle')
     .description('write what a helper needs into one file, without secrets and without data')
@@ -60,71 +62,62 @@ export function addDoctorCommands(program: Command, shell: LocalShell): void {
     .option('--json', 'print JSON for scripts: the file, its size, what is in it and what is not')
     .addHelpText('after', bundleHelp)
     .action((options: BundleOptions) => supportBundle(shell, options));
-  addChildren(program, shell, version);
+  program
+    .command('doctor-work', { hidden: true })
+    .argument('<work>')
+    .action((work: string) => doWork(shell.io, version, JSON.parse(work) as Work));
 }
 
-function addChildren(program: Command, { io }: LocalShell, version: string): void {
+interface Options {
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+/** What the process that does the work is to do: the checks, or, with a target, a bundle. */
+interface Work {
+  readonly named: string | undefined;
+  readonly target?: BundleTarget;
+}
+
+async function doWork(io: CliIo, version: string, { named, target }: Work): Promise<void> {
+  endWithParent(io.stdin);
   const say = (value: unknown): void => void io.stdout.write(`${JSON.stringify(value)}\n`);
-  program
-    .command('doctor-checks', { hidden: true })
-    .option('--config <file>')
-    .action(async ({ config }: { config?: string }) => {
-      endWithParent(io.stdin);
-      const [{ checks, runChecks }, { readContext }] = await Promise.all([
-        import('./run-checks.ts'),
-        import('./check-context.ts'),
-      ]);
-      say({ titles: checks.map(({ name, title }) => ({ name, title })) });
-      const context = await readContext({ named: config, env: io.env, clock: io.clock, version });
-      await runChecks(context, say);
-      say({ end: true });
-    });
-  program
-    .command('support-bundle-collect', { hidden: true })
-    .option('--config <file>')
-    .requiredOption('--output <file>')
-    .requiredOption('--temporary <file>')
-    .option('--force')
-    .action(async (options: { config?: string; output: string; temporary: string; force?: boolean }) => {
-      endWithParent(io.stdin);
-      const { collectBundle } = await import('./bundle/support-bundle.ts');
-      const { config: named, output, temporary, force = false } = options;
-      const target = { output, temporary, force };
-      try {
-        say({ report: await collectBundle({ named, env: io.env, clock: io.clock, version, target }) });
-      } catch (error) {
-        const known = error instanceof LinesideError;
-        say({ error: known ? error.message : String(error), hint: known ? error.hint : '' });
-      }
-      say({ end: true });
-    });
+  const options = { named, env: io.env, clock: io.clock, version };
+  if (target === undefined) {
+    const { checks, runChecks } = await import('./run-checks.ts');
+    const { readContext } = await import('./check-context.ts');
+    say({ titles: checks.map(({ name, title }) => ({ name, title })) });
+    await runChecks(await readContext(options), say);
+  } else {
+    const { collectBundle } = await import('./bundle/support-bundle.ts');
+    try {
+      say({ report: await collectBundle({ ...options, target }) });
+    } catch (error) {
+      say({ error: messageOf(error), hint: error instanceof LinesideError ? error.hint : '' });
+    }
+  }
+  say({ end: true });
 }
 
-interface Titles {
-  readonly titles: readonly { readonly name: string; readonly title: string }[];
-}
+type Titles = readonly { readonly name: string; readonly title: string }[];
 
 /** The whole of it, beyond every check's own limit. */
 const doctorLimitMs = 50_000;
 
-async function doctor(shell: LocalShell, version: string, options: { config?: string; json?: boolean }): Promise<void> {
+async function doctor(shell: LocalShell, version: string, { config: named, json = false }: Options): Promise<void> {
   const { io } = shell;
-  let titles: Titles['titles'] = [];
+  let titles: Titles = [];
   const done: Checked[] = [];
   const width = (): number => Math.max(...titles.map(({ title }) => title.length)) + 2;
   const show = (checked: Checked): void => {
     done.push(checked);
-    if (options.json !== true) io.stdout.write(checkLines(checked, width()));
+    if (!json) io.stdout.write(checkLines(checked, width()));
   };
-  const how = await inChild({
-    clock: io.clock,
-    args: ['doctor-checks', ...(options.config === undefined ? [] : ['--config', options.config])],
-    limitMs: doctorLimitMs,
-    onLine: (value) => {
-      if (isTitles(value)) titles = value.titles;
-      else show(value as Checked);
-    },
-  });
+  const onLine = (value: object): void => {
+    if ('titles' in value) titles = value.titles as Titles;
+    else show(value as Checked);
+  };
+  const how = await inChild({ clock: io.clock, args: workArgs({ named }), limitMs: doctorLimitMs, onLine });
   if (titles.length === 0) titles = [{ name: 'doctor', title: 'doctor' }];
   const why = how === 'late' ? `this did not end within ${doctorLimitMs / 1000} s` : how;
   for (const one of titles.filter(({ name }) => how !== 'done' && !done.some((known) => known.name === name))) {
@@ -132,29 +125,22 @@ async function doctor(shell: LocalShell, version: string, options: { config?: st
     show({ ...one, state: 'failed', findings: [finding], tookMs: doctorLimitMs });
   }
   const state = worst(done);
-  if (options.json === true) io.stdout.write(`${JSON.stringify({ version, state, checks: done }, null, 2)}\n`);
-  else io.stdout.write(summaryLine(done));
+  io.stdout.write(json ? `${JSON.stringify({ version, state, checks: done }, null, 2)}\n` : summaryLine(done));
   shell.setStatus(state === 'failed' ? exitStatus.refused : exitStatus.ok);
-}
-
-function isTitles(value: unknown): value is Titles {
-  return typeof value === 'object' && value !== null && 'titles' in value;
-}
-
-interface BundleOptions {
-  readonly config?: string;
-  readonly output?: string;
-  readonly force?: boolean;
-  readonly json?: boolean;
 }
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
+interface BundleOptions extends Options {
+  readonly output?: string;
+  readonly force?: boolean;
+}
+
 async function supportBundle(shell: LocalShell, options: BundleOptions): Promise<void> {
   const { io } = shell;
-  const target = targetOf(options.output, options.force === true, io.clock.wallMs());
+  const { config: named, output, force = false, json = false } = options;
+  const target = targetOf(output, force, io.clock.wallMs());
   checkTarget(target);
-  const { output, temporary, force } = target;
   let report: BundleReport | undefined;
   let trouble = { error: '', hint: '' };
   io.stderr.write('collecting, up to two minutes ...\n');
@@ -162,19 +148,10 @@ async function supportBundle(shell: LocalShell, options: BundleOptions): Promise
   const unhook = signals.map((signal) => io.onSignal(signal, () => stop.abort(signal)));
   const how = await inChild({
     clock: io.clock,
-    args: [
-      'support-bundle-collect',
-      '--output',
-      output,
-      '--temporary',
-      temporary,
-      ...(options.config === undefined ? [] : ['--config', options.config]),
-      ...(force ? ['--force'] : []),
-    ],
+    args: workArgs({ named, target }),
     limitMs: bundleLimitMs,
     stop: stop.signal,
     onLine: (value) => {
-      if (typeof value !== 'object' || value === null) return;
       if ('report' in value) report = value.report as BundleReport;
       if ('error' in value) trouble = value as typeof trouble;
     },
@@ -188,7 +165,11 @@ async function supportBundle(shell: LocalShell, options: BundleOptions): Promise
       hint: trouble.hint,
     });
   }
-  io.stdout.write(options.json === true ? `${JSON.stringify(report)}\n` : describeBundle(report));
+  io.stdout.write(json ? `${JSON.stringify(report)}\n` : describeBundle(report));
+}
+
+function workArgs(work: Work): readonly string[] {
+  return ['doctor-work', JSON.stringify(work)];
 }
 
 // The work in a process of its own: what hangs in the kernel (a dead mount of the network, a disk) hangs that one, and the
@@ -201,7 +182,7 @@ interface ChildOptions {
   readonly clock: Clock;
   readonly args: readonly string[];
   readonly limitMs: number;
-  readonly onLine: (value: unknown) => void;
+  readonly onLine: (value: object) => void;
   readonly stop?: AbortSignal;
 }
 
@@ -229,7 +210,7 @@ export function inChild({ clock, args, limitMs, onLine, stop }: ChildOptions): P
     stop?.addEventListener('abort', () => give('stopped'), { once: true });
     lines.on('line', (line) => {
       const value = parsed(line);
-      if (typeof value === 'object' && value !== null && 'end' in value) give('done');
+      if (value !== undefined && 'end' in value) give('done');
       else if (value !== undefined) onLine(value);
     });
     child.once('error', () => give('it could not be started'));
@@ -243,9 +224,11 @@ function endWithParent(stdin: NodeJS.ReadableStream): void {
   stdin.resume();
 }
 
-function parsed(line: string): unknown {
+/** undefined: it is no object. */
+function parsed(line: string): object | undefined {
   try {
-    return JSON.parse(line);
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;
   }

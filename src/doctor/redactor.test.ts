@@ -10,32 +10,9 @@ import { isSecretName, REMOVED, Redactor, shownFile } from './redactor.ts';
 const redactor = new Redactor();
 
 const names = fc.constantFrom(
-  'password',
-  'PASSWORD',
-  'kafka.password',
-  'sasl_password',
-  'saslPassword',
-  'secret',
-  'clientSecret',
-  'client-secret',
-  'token',
-  'access_token',
-  'accessToken',
-  'LINESIDE_TOKEN',
-  'api_key',
-  'apiKey',
-  'x-api-key',
-  'private_key',
-  'privateKey',
-  'authorization',
-  'Authorization',
-  'Proxy-Authorization',
-  'X-Service-Signature',
-  'sasl.jaas.config',
-  'passphrase',
-  'wpa_psk',
-  'cookie',
-  'credential',
+  ...`password PASSWORD kafka.password sasl_password saslPassword secret clientSecret client-secret token access_token
+  accessToken LINESIDE_TOKEN api_key apiKey x-api-key private_key privateKey authorization Authorization
+  Proxy-Authorization X-Service-Signature sasl.jaas.config passphrase wpa_psk cookie credential`.split(/\s+/),
 );
 
 /** Any characters of one line; long enough that finding it is no chance. */

@@ -62,7 +62,7 @@ test('backup, a look at it with tar, and restore', async (t) => {
   assert.deepEqual([asked.status, /With --yes it is done/.test(asked.err)], [1, true]);
   assert.match(readFileSync(join(where.etc, 'tokens.json'), 'utf8'), /two/);
   const none = await run('restore', `${where.file}\x9b2J\u202e`, ...config);
-  assert.deepEqual([none.status, /there is no such file/.test(none.err), /--yes/.test(none.err)], [1, true, false]);
+  assert.deepEqual([none.status, /there is no such file/.test(none.err), /--yes/.test(none.err)], [5, true, false]);
   assert.doesNotMatch(none.err, /[\x80-\x9f\u202e]/, 'it drives no terminal');
   const restored = await run('restore', where.file, '--yes', ...config);
   assert.deepEqual([restored.status, restored.out.startsWith('this box is box-1 as of ')], [0, true], restored.err);

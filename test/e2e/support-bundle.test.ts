@@ -226,7 +226,7 @@ function collecting(dir: string): boolean {
   return readdirSync('/proc').some((pid) => {
     try {
       const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-      return words.includes('support-bundle-collect') && words.includes(dir);
+      return words.includes('doctor-work') && words.includes(dir);
     } catch {
       return false;
     }

@@ -293,7 +293,7 @@ export function hubForEach({ at }: ReturnType<typeof testFiles>): void {
   beforeEach(async () => {
     count += 1;
     hub = new FakeHub();
-    httpSocket = at(`${count}.sock`);
+    httpSocket = at(`hub-${count}.sock`);
     await hub.listen(httpSocket);
   });
   afterEach(() => hub.stop());

@@ -4,10 +4,14 @@ import Long from 'long';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { runCli } from '../cli.ts';
 import { run, start, testFiles } from '../drive.fixture.ts';
+import { httpSocket, hub, hubForEach } from '../hub/fake-hub.fixture.ts';
 import { processIo } from '../io.ts';
+import type { JsonObject } from '../output/json.ts';
 import { cli, service, serviceForEach, socket } from './fake-service.fixture.ts';
 
-serviceForEach(testFiles(), {
+const files = testFiles();
+hubForEach(files);
+serviceForEach(files, {
   portState: 3,
   requested: { portName: '/dev/x', baudRate: 9600, dataBits: 8 },
   log: { state: 1 },
@@ -53,6 +57,67 @@ describe('status', () => {
     assert.deepEqual([status, stderr], [0, '']);
     for (const line of stdout.trim().split('\n'))
       assert.equal((JSON.parse(line) as { version: string }).version, '9.9');
+  });
+});
+
+describe('the machine in the status', () => {
+  const facts: JsonObject = {
+    bootId: 'boot',
+    uptimeSeconds: 7_380,
+    ageSeconds: 1,
+    temperatureCelsius: 51.5,
+    throttled: 'unknown',
+    underVoltage: 'no',
+    memory: { totalBytes: 1_000_000_000, availableBytes: 400_000_000 },
+    load: { averages: [0.5, 0.4, 0.3], processors: 4, usedPercent: null },
+    disk: {
+      totalBytes: 16_000_000_000,
+      freeBytes: 8_000_000_000,
+      writtenBytes: 12_300_000,
+      writtenBytesEver: null,
+      lifeUsedPercent: 30,
+      reserve: 'urgent',
+    },
+    clock: 'unsynced',
+    boots: { count: 9, powerLosses: 2, afterPowerLoss: true },
+    slot: { name: 'b', trying: true, dataLost: true, updateFailed: false },
+  };
+  const status = (...more: string[]) => run(['status', ...more], { socket, httpSocket });
+
+  it('stands below the service, what cannot be told as unknown', async () => {
+    hub.answers['GET admin/host'] = facts;
+    const { stdout } = await status('--timeout', '60');
+    const host = stdout.slice(stdout.indexOf('\nHost') + 1).replaceAll(/ +/g, ' ');
+    assert.equal(
+      host,
+      [
+        'Host temperature 51.5 °C, processors used unknown, memory 400 MB of 1.0 GB available, voltage ok, throttling unknown',
+        " disk 8.0 GB of 16.0 GB free, 12.3 MB written since boot, up to 30 % of the card's life time used, spare blocks: URGENT",
+        ' up 2 h 3 min, clock NOT SET, power lost 2 times in 9 boots, the last before this boot',
+        ' system b, on trial, DATA PARTITION NOT MOUNTED: all is lost with the power',
+        '',
+      ].join('\n'),
+    );
+    const json = JSON.parse((await status('--json', '--timeout', '60')).stdout) as JsonObject;
+    assert.deepEqual(json['host'], facts);
+  });
+
+  it('is left out when the hub is not there, hangs, or says nonsense', async () => {
+    for (const answer of [undefined, '{}', '{"temperatureCelsius":"hot"}', 'no json', 'absent']) {
+      if (answer === 'absent') await hub.stop();
+      hub.override = (_, response) => {
+        if (answer !== undefined) response.setHeader('content-type', 'application/json').end(answer);
+      };
+      const { stdout, stderr, status: code } = await status();
+      assert.deepEqual([code, stderr], [0, ''], String(answer));
+      assert.match(stdout, /^Service/m);
+      assert.doesNotMatch(stdout, /^Host/m);
+    }
+  });
+
+  it("is not asked for where a socket was named, which is the line's", async () => {
+    const { stdout } = await run(['status', '--json', '--socket', socket], { httpSocket });
+    assert.deepEqual([(JSON.parse(stdout) as JsonObject)['host'], hub.asked], [null, []]);
   });
 });
 

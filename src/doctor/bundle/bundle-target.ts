@@ -35,7 +35,7 @@ export function checkTarget({ output, force }: BundleTarget): void {
   if (there !== undefined && !force) throw taken(output);
   const directory = statSync(dirname(output), { throwIfNoEntry: false });
   if (directory?.isDirectory() !== true)
-    throw new LinesideError('NOT_FOUND', `there is no directory ${dirname(output)}`, {
+    throw new LinesideError('CONFLICT', `there is no directory ${dirname(output)}`, {
       hint: 'Make it, or name another place by --output.',
     });
 }

@@ -160,7 +160,7 @@ describe('the process that does the work', () => {
     let firstLine = (): void => undefined;
     const spoke = new Promise<void>((resolve) => (firstLine = resolve));
     const clock = new FakeClock();
-    const onLine = (value: unknown): void => {
+    const onLine = (value: object): void => {
       lines.push(value);
       firstLine();
     };

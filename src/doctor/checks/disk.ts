@@ -6,10 +6,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { holdersOf } from '../../shared/base/processes.ts';
-import { closeQuietly, openReadOnly } from '../../shared/storage/open.ts';
 import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured } from '../check-context.ts';
-import { textOf } from '../safe-files.ts';
+import { readSafely, textOf } from '../safe-files.ts';
 
 const mib = (bytes: number): string => `${Math.floor(bytes / 1_048_576)} MiB`;
 
@@ -243,24 +242,20 @@ async function lookAtDatabase(
   queries: readonly string[],
 ): Promise<DatabaseFacts> {
   const facts = { name, detail: '', bytes: 0, walBytes: 0, figures: {} };
-  const stats = await stat(path).catch((error: unknown) => systemCode(error));
-  if (typeof stats === 'string') return { ...facts, state: stats === 'ENOENT' ? 'missing' : 'denied' };
-  if (!stats.isFile()) return { ...facts, state: 'odd', detail: 'no file' };
-  const header = await headerOf(path);
+  const read = await readSafely(path, headerBytes);
+  if (read.kind === 'odd') return { ...facts, state: 'odd', detail: 'no file' };
+  if (read.kind === 'failed') return { ...facts, state: 'damaged', detail: read.code };
+  if (read.kind !== 'text') return { ...facts, state: read.kind };
   const walBytes = await sizeOf(`${path}-wal`);
-  const known = { ...facts, bytes: stats.size, walBytes };
-  if (typeof header === 'string')
-    return { ...known, state: header === 'EACCES' ? 'denied' : 'damaged', detail: header };
+  const known = { ...facts, bytes: read.stats.size, walBytes };
+  const fault = headerFault(read.bytes);
   const { holders } = await holdersOf(proc, await realpath(path));
   const isOpen = holders.some(({ isLineside }) => isLineside);
   // SQLite makes what is missing beside a file, also for a reader: it is let in only where the service has made all of that.
-  if (!isOpen && walBytes > 0)
-    return { ...known, state: headerFault(header) === '' ? 'left' : 'no database', detail: headerFault(header) };
-  if (stats.size === 0) return { ...known, state: 'no database', detail: 'it is empty' };
-  const fault = headerFault(header);
+  if (!isOpen && walBytes > 0 && fault === '') return { ...known, state: 'left' };
   if (fault !== '') return { ...known, state: 'no database', detail: fault };
   try {
-    return { ...known, state: 'sound', figures: (isOpen ? liveFigures : stillFigures)(path, queries) };
+    return { ...known, state: 'sound', figures: figuresOf(path, isOpen, queries) };
   } catch (error) {
     const code = systemCode(error);
     if (/BUSY|locked/.test(`${code} ${messageOf(error)}`)) return { ...known, state: 'busy' };
@@ -268,57 +263,25 @@ async function lookAtDatabase(
   }
 }
 
-async function headerOf(path: string): Promise<Buffer | string> {
-  try {
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      const header = Buffer.alloc(headerBytes);
-      const { bytesRead } = await file.read(header, 0, headerBytes, 0);
-      return header.subarray(0, bytesRead);
-    } finally {
-      await file.close();
-    }
-  } catch (error) {
-    return systemCode(error) || 'unreadable';
-  }
-}
-
 function headerFault(header: Buffer): string {
+  if (header.length === 0) return 'it is empty';
   if (header.length < headerBytes) return `it has ${header.length} bytes`;
   return header.toString('latin1', 0, 16) === 'SQLite format 3\0' ? '' : 'its first bytes are others';
 }
 
-function liveFigures(path: string, queries: readonly string[]): DatabaseFacts['figures'] {
-  const connection = openReadOnly(path);
-  try {
-    return figuresOf((sql) => connection.prepare(sql).all() as Row[], queries);
-  } finally {
-    closeQuietly(connection);
-  }
-}
+/** Another process may hold a lock for a moment. */
+const busyMs = 2_000;
 
-/** No process has it open: read without locks, so that nothing is made beside it. */
-function stillFigures(path: string, queries: readonly string[]): DatabaseFacts['figures'] {
+/** A file that no process has open is read without locks, so that nothing is made beside it. */
+function figuresOf(path: string, isOpen: boolean, queries: readonly string[]): DatabaseFacts['figures'] {
   const url = pathToFileURL(path);
-  url.searchParams.set('immutable', '1');
-  const connection = new DatabaseSync(url, { readOnly: true });
+  if (!isOpen) url.searchParams.set('immutable', '1');
+  const connection = new DatabaseSync(url, { readOnly: true, timeout: busyMs });
   try {
-    return figuresOf((sql) => connection.prepare(sql).all(), queries);
+    const rows = ['PRAGMA user_version', ...queries].flatMap((sql) => connection.prepare(sql).all());
+    const named = rows.flatMap((row) => ('key' in row ? [[String(row['key']), row['value']]] : Object.entries(row)));
+    return Object.fromEntries(named.filter(([, value]) => typeof value === 'number'));
   } finally {
     connection.close();
   }
-}
-
-type Row = Readonly<Record<string, unknown>>;
-
-function figuresOf(all: (sql: string) => Row[], queries: readonly string[]): DatabaseFacts['figures'] {
-  const figures: Record<string, number | string> = {};
-  const own = all('PRAGMA user_version')[0] ?? {};
-  for (const row of [own, ...queries.flatMap((sql) => all(sql))]) {
-    const named = 'key' in row && 'value' in row ? { [String(row['key'])]: row['value'] } : row;
-    for (const [name, value] of Object.entries(named)) {
-      if (typeof value === 'number' || typeof value === 'bigint') figures[name] = Number(value);
-    }
-  }
-  return figures;
 }

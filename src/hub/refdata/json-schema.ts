@@ -151,7 +151,19 @@ function metaFaults(dialect: Dialect, schema: JsonObject, at: string): readonly 
     metaCheckers.set(dialect, checker);
   }
   if (checker.validateSchema(schema) === true) return [];
-  return listed(checker.errors ?? [], at);
+  return listed(ofOneBranch(checker.errors ?? []), at);
+}
+
+/** "type" is a word or a list of words: of the faults of both branches only the deepest that lists the words is kept. */
+function ofOneBranch(errors: readonly ErrorObject[]): readonly ErrorObject[] {
+  const branches = errors.filter(({ keyword, instancePath }) => keyword === 'anyOf' && instancePath.endsWith('/type'));
+  return errors.filter((error) => {
+    const isIn = (base: string) => (one: ErrorObject) => `${one.instancePath}/`.startsWith(`${base}/`);
+    const branch = branches.find(({ instancePath }) => isIn(instancePath)(error));
+    if (branch === undefined) return true;
+    const within = errors.filter(isIn(branch.instancePath));
+    return error === (within.findLast(({ keyword }) => keyword === 'enum') ?? branch);
+  });
 }
 
 function linearTester(pattern: string): { test(text: string): boolean; toString(): string } {
