@@ -122,11 +122,10 @@ export class Offline {
   async #silentHosts(all: readonly Remote[]): Promise<number> {
     const silent = new Set<string>();
     const over = new AbortController();
-    const abandon = (): void => over.abort();
-    const timer = this.#o.clock.timer(probeLimitMs, abandon);
-    this.#stopping.signal.addEventListener('abort', abandon);
+    const signal = AbortSignal.any([this.#stopping.signal, over.signal]);
+    const timer = this.#o.clock.timer(probeLimitMs, () => over.abort());
     const answer = async (remote: Remote): Promise<void> => {
-      const probed = await this.#o.remotes.probe(remote, over.signal);
+      const probed = await this.#o.remotes.probe(remote, signal);
       if (probed?.answers === true) return this.reached();
       if (probed !== undefined) silent.add(probed.host);
       throw new Error('no connection');
@@ -138,8 +137,7 @@ export class Offline {
       return silent.size;
     } finally {
       timer.cancel();
-      this.#stopping.signal.removeEventListener('abort', abandon);
-      abandon();
+      over.abort();
     }
   }
 }

@@ -1,43 +1,21 @@
 /** Kept connections: used again where that is right, and nowhere else. */
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { request } from 'node:https';
-import { after, afterEach, before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { createSecureContext } from 'node:tls';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { SubscriberAgent } from './connections.ts';
-import { answer, type Certificates, hang, makeCertificates, readBody, Subscriber } from './https-subscriber.fixture.ts';
-import { message, type SenderFixture, secrets, senderFixture } from './sender.fixture.ts';
+import { hang, readBody, Subscriber } from './https-subscriber.fixture.ts';
+import { keepMs } from './resolver.ts';
+import { message, secrets, senderSite } from './sender.fixture.ts';
 import { Sender } from './sender.ts';
 
-/** How long the guard keeps a name's addresses, and a little more. */
-const addressesAgeMs = 6_000;
 const local = { address: '127.0.0.1', family: 4 } as const;
-let certificates: Certificates;
-let subscriber: Subscriber;
-let clock: FakeClock;
-let own: SenderFixture;
-
-before(() => {
-  certificates = makeCertificates();
-});
-before(async () => {
-  subscriber = await Subscriber.start(certificates.good);
-  clock = new FakeClock();
-  own = senderFixture({ caFile: certificates.caFile, clock });
-});
-afterEach(async () => {
-  own.sender.close();
-  await subscriber.drained();
-  subscriber.received.length = 0;
-  subscriber.script = answer(202);
-  own.addresses = ['127.0.0.1'];
-  clock.advance(addressesAgeMs);
-});
-after(async () => {
-  await subscriber.close();
-  certificates.remove();
-});
+const clock = new FakeClock();
+const { certificates, subscriber, own } = await senderSite(clock);
 
 const connectionsOf = (): readonly number[] => subscriber.received.map(({ connection }) => connection);
 
@@ -69,7 +47,7 @@ describe('a kept connection', () => {
     const moved = await Subscriber.start(certificates.good, '127.0.0.2', subscriber.port);
     await own.send(subscriber.url());
     own.addresses = ['127.0.0.2'];
-    clock.advance(addressesAgeMs);
+    clock.advance(keepMs);
     assert.equal((await own.send(subscriber.url())).cause, '');
     assert.deepEqual([subscriber.received.length, moved.received.length], [1, 1]);
     await subscriber.drained();
@@ -82,14 +60,8 @@ describe('a kept connection', () => {
     const target = { hostname: 'subscriber.test', port: subscriber.port, addresses: [local] };
     const egress = { target: async () => target, mayCall: () => open };
     const resolver = { forget: () => {} };
-    const sender = new Sender({
-      egress,
-      resolver,
-      timeoutMs: 10_000,
-      caFile: certificates.caFile,
-      version: '1',
-      clock,
-    });
+    const { caFile } = certificates;
+    const sender = new Sender({ egress, resolver, timeoutMs: 10_000, caFile, version: '1', clock });
     const send = () =>
       sender.send({ url: subscriber.url(), agentKey: '1' }, secrets, message(), new AbortController().signal);
     assert.equal((await send()).cause, '');
@@ -102,18 +74,15 @@ describe('a kept connection', () => {
 
   it('ends with its agent, and without touching what is under way', async () => {
     await own.send(subscriber.url());
-    let answerNow: () => void = () => {};
-    const reached = new Promise<void>((resolve) => {
-      subscriber.script = async (exchange) => {
-        await readBody(exchange);
-        answerNow = () => exchange.response.writeHead(202).end();
-        resolve();
-      };
-    });
+    const reached = Promise.withResolvers<ServerResponse>();
+    subscriber.script = async (exchange) => {
+      await readBody(exchange);
+      reached.resolve(exchange.response);
+    };
     const sending = own.send(subscriber.url());
-    await reached;
+    const response = await reached.promise;
     own.sender.close('1');
-    answerNow();
+    response.writeHead(202).end();
     assert.equal((await sending).cause, '');
     await subscriber.drained();
   });

@@ -3,13 +3,14 @@ import { describe, it } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { forever, otherPublic, publicAddress, refusal, site } from './guard.fixture.ts';
 import { EgressGuard } from './guard.ts';
-import { keepMs, NameUnresolved, Resolver } from './resolver.ts';
+import { keepMs, Resolver } from './resolver.ts';
 
 describe('the egress guard, of a URL whose host is a name,', () => {
   it('takes it with all its addresses, each once, as they were judged', async () => {
     const names = { 'hooks.example': [otherPublic.toUpperCase(), publicAddress, publicAddress] };
-    const { egress } = site({ names });
+    const { egress, clock } = site({ names });
     assert.deepEqual(await egress.faults('https://hooks.example/in'), []);
+    assert.equal(clock.pendingTimers, 0);
     assert.deepEqual(await egress.target('https://hooks.example/in', forever), {
       hostname: 'hooks.example',
       port: 443,
@@ -79,10 +80,8 @@ describe('the egress guard, of a URL whose host is a name,', () => {
   it('has no fault at registration when it does not resolve, and is unresolved when it is called', async () => {
     const { egress } = site();
     assert.deepEqual(await egress.faults('https://gone.example/'), []);
-    await assert.rejects(
-      egress.target('https://gone.example/', forever),
-      (error) => error instanceof NameUnresolved && error.code === 'ENOTFOUND',
-    );
+    const unresolved = { name: 'NameUnresolved', code: 'ENOTFOUND' };
+    await assert.rejects(egress.target('https://gone.example/', forever), unresolved);
   });
 
   it('waits 2 s for a name at registration, and without end at a call but for the signal', async () => {
@@ -106,12 +105,6 @@ describe('the egress guard, of a URL whose host is a name,', () => {
     await assert.rejects(target, reason);
   });
 
-  it('leaves no timer behind when the name resolved in time', async () => {
-    const { egress, clock } = site({ names: { 'hooks.example': [publicAddress] } });
-    await egress.faults('https://hooks.example/');
-    assert.equal(clock.pendingTimers, 0);
-  });
-
   it('does not ask for a caller that has given up', async () => {
     const { egress, asked } = site();
     await assert.rejects(egress.target('https://gone.example/', AbortSignal.abort(new Error('enough'))), /enough/);
@@ -121,15 +114,7 @@ describe('the egress guard, of a URL whose host is a name,', () => {
 
 describe('the egress guard, of a local name,', () => {
   const names = { localhost: ['127.0.0.1', '::1'], 'plc.local': ['10.0.0.9'], intranet: [publicAddress] };
-  for (const host of [
-    'localhost',
-    'localhost.',
-    'x.localhost',
-    'plc.local',
-    'a.internal',
-    'intranet',
-    'loc\u00ADalhost',
-  ]) {
+  for (const host of 'localhost localhost. x.localhost plc.local a.internal intranet loc\u00ADalhost'.split(' ')) {
     it(`refuses ${JSON.stringify(host)} without a look-up while no range is allowed`, async () => {
       const { egress, asked } = site({ names });
       const reasons = await egress.faults(`https://${host}/`);

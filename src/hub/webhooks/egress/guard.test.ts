@@ -40,27 +40,10 @@ describe('the egress guard, of a URL whose host is an address,', () => {
 
   for (const [host, reason] of [
     ['0', 'the address 0.0.0.0 is never called (this host)'],
-    ['0.0.0.0', 'the address 0.0.0.0 is never called (this host)'],
     ['10.0.0.1', 'the address 10.0.0.1 is not public (private network) and not in webhooks.allow_cidrs'],
-    [
-      '169.254.169.254',
-      'the address 169.254.169.254 is not public (link-local, cloud metadata) and not in webhooks.allow_cidrs',
-    ],
-    ['168.63.129.16', 'the address 168.63.129.16 is not public (cloud platform) and not in webhooks.allow_cidrs'],
-    ['[::]', 'the address :: is never called (this host)'],
     ['[::1]', 'the address ::1 is not public (loopback) and not in webhooks.allow_cidrs'],
     ['[::ffff:127.0.0.1]', 'the address ::ffff:7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
-    ['[::127.0.0.1]', 'the address ::7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
-    ['[::ffff:0:7f00:1]', 'the address ::ffff:0:7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
     ['[64:ff9b::7f00:1]', 'the address 64:ff9b::7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
-    ['[64:ff9b:1::1]', 'the address 64:ff9b:1::1 is never called (an IPv4 address inside an IPv6 address)'],
-    ['[2002:7f00:1::]', 'the address 2002:7f00:1:: is never called (an IPv4 address inside an IPv6 address)'],
-    ['[2600::5efe:7f00:1]', 'the address 2600::5efe:7f00:1 is never called (an IPv4 address inside an IPv6 address)'],
-    ['[fe80::1]', 'the address fe80::1 is not public (link-local) and not in webhooks.allow_cidrs'],
-    [
-      '[4000::1]',
-      'the address 4000::1 is not public (outside the public IPv6 range 2000::/3) and not in webhooks.allow_cidrs',
-    ],
   ] as const) {
     it(`refuses ${host}`, async () => {
       const { egress } = site();

@@ -63,23 +63,17 @@ describe('an error of an attempt', () => {
 });
 
 describe('a deadline', () => {
-  const rows: readonly [phase: Phase, unreached: boolean, words: string][] = [
+  for (const [phase, unreached, words] of [
     ['resolve', true, 'resolving the name'],
     ['connect', true, 'connecting to'],
     ['tls', false, 'in the TLS handshake with'],
     ['send', false, 'sending the request to'],
     ['wait', false, 'waiting for the answer of'],
     ['read', false, 'reading the answer of'],
-  ];
-  for (const [phase, unreached, words] of rows) {
+  ] as const) {
     it(`in the phase ${phase} says so`, () => {
-      const failure = lateIn(phase, host, 10_000);
-      assert.deepEqual(failure, {
-        cause: 'timeout',
-        message: `10000 ms were over while ${words} ${host}`,
-        reasons: [],
-        unreached,
-      });
+      const message = `10000 ms were over while ${words} ${host}`;
+      assert.deepEqual(lateIn(phase, host, 10_000), { cause: 'timeout', message, reasons: [], unreached });
     });
   }
 });

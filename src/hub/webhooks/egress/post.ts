@@ -25,28 +25,19 @@ export class Attempt implements RequestContext {
   /** At least a byte of an answer has come. */
   answered = false;
   status: number | undefined;
-  readonly #controller = new AbortController();
+  /** Ends everything that is under way. */
+  readonly signal: AbortSignal;
+  readonly #late = new AbortController();
   readonly #timeoutMs: number;
   readonly #timer: { cancel(): void };
   readonly #caller: AbortSignal;
-  /** Ends everything that is under way. */
-  readonly #abandon = (): void => this.#controller.abort();
-  #late = false;
 
   constructor(host: string, timeoutMs: number, clock: Clock, caller: AbortSignal) {
     this.host = host;
+    this.signal = AbortSignal.any([caller, this.#late.signal]);
     this.#timeoutMs = timeoutMs;
     this.#caller = caller;
-    this.#timer = clock.timer(timeoutMs, () => {
-      this.#late = true;
-      this.#abandon();
-    });
-    caller.addEventListener('abort', this.#abandon);
-    if (caller.aborted) this.#abandon();
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
+    this.#timer = clock.timer(timeoutMs, () => this.#late.abort());
   }
 
   enter(phase: Phase): void {
@@ -58,19 +49,8 @@ export class Attempt implements RequestContext {
     if (this.phase === 'send') this.phase = 'wait';
   }
 
-  /** Rejects as soon as the attempt is over, whether the work heeds the signal or not. */
-  untilOver<T>(work: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const { signal } = this;
-      const over = (): void => reject(signal.reason);
-      signal.addEventListener('abort', over);
-      work.then(resolve, reject).finally(() => signal.removeEventListener('abort', over));
-      if (signal.aborted) over();
-    });
-  }
-
   failureBy(error: unknown): Failure {
-    if (this.#late) {
+    if (this.#late.signal.aborted) {
       const late = lateIn(this.phase, this.host, this.#timeoutMs);
       // A connection that was kept is established on this side also when the network has gone.
       return this.reused && !this.answered ? { ...late, unreached: true } : late;
@@ -80,7 +60,6 @@ export class Attempt implements RequestContext {
 
   end(): void {
     this.#timer.cancel();
-    this.#caller.removeEventListener('abort', this.#abandon);
   }
 }
 

@@ -161,16 +161,9 @@ describe('the resolver', () => {
 
   it('keeps no failure, and says which it was', async () => {
     const { resolver, fail, end } = desk();
-    for (const [code, expected] of [
-      ['ENOTFOUND', 'ENOTFOUND'],
-      ['EAI_AGAIN', 'EAI_AGAIN'],
-      ['', 'EAI_FAIL'],
-    ] as const) {
-      const asked = resolver.resolve('a', forever);
-      await Promise.all([
-        assert.rejects(asked, (error) => error instanceof NameUnresolved && error.code === expected),
-        fail('a', code),
-      ]);
+    for (const code of ['ENOTFOUND', 'EAI_AGAIN', '']) {
+      const failed = assert.rejects(resolver.resolve('a', forever), { code: code || 'EAI_FAIL' });
+      await Promise.all([failed, fail('a', code)]);
     }
     const later = resolver.resolve('a', forever);
     await end('a');
@@ -255,10 +248,7 @@ describe('the resolver', () => {
     const { resolver, end, running } = desk();
     const names = Array.from({ length: maxLookups + maxWaitingNames }, (_, n) => `n${n}`);
     const all = names.map((name) => resolver.resolve(name, forever));
-    await assert.rejects(
-      resolver.resolve('more', forever),
-      (error) => error instanceof NameUnresolved && error.code === 'EAI_AGAIN',
-    );
+    await assert.rejects(resolver.resolve('more', forever), { name: 'NameUnresolved', code: 'EAI_AGAIN' });
     while (running().length > 0) await end(running()[0] ?? '');
     assert.equal((await Promise.all(all)).length, names.length);
   });

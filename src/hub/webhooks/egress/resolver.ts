@@ -141,7 +141,8 @@ export class Resolver {
   }
 }
 
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+/** Rejects with the reason of the signal as soon as that fires, whether the work heeds it or not. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const abort = (): void => aborted.reject(signal.reason);
   signal.addEventListener('abort', abort, { once: true });

@@ -1,66 +1,50 @@
 /** Where the sender's connections lead: to an address that was judged for this attempt, and nowhere else. */
+
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { connect, createServer, Socket } from 'node:net';
-import { after, before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { type ConnectOptions, dial, type RequestContext, sameAddress } from './connections.ts';
 import { EgressRefused, type Target } from './guard.ts';
-import { answer, type Certificates, freePort, makeCertificates, Subscriber } from './https-subscriber.fixture.ts';
-import { senderFixture } from './sender.fixture.ts';
+import { freePort, Subscriber } from './https-subscriber.fixture.ts';
+import { senderFixture, senderSite } from './sender.fixture.ts';
 
-let certificates: Certificates;
-before(() => {
-  certificates = makeCertificates();
-});
-after(() => certificates.remove());
+const { certificates, subscriber, own } = await senderSite();
 
 describe('a name', () => {
-  it('that leads to a forbidden address is not called, and the address is not told', async () => {
-    for (const address of ['10.1.2.3', '169.254.169.254', '::ffff:10.1.2.3', 'fd00::1']) {
-      const own = senderFixture({ caFile: certificates.caFile });
-      own.addresses = [address];
-      const outcome = await own.send('https://subscriber.test/');
-      assert.deepEqual([outcome.cause, outcome.status, outcome.unreached], ['ssrf', undefined, false]);
-      assert.ok(outcome.reasons.length > 0);
-      assert.ok(!JSON.stringify({ ...outcome, answer: '' }).includes(address), outcome.reasons.join());
-    }
-  });
+  for (const address of ['10.1.2.3', '169.254.169.254', '::ffff:10.1.2.3', 'fd00::1']) {
+    it(`that leads to ${address} is not called, also beside another address, and the address is not shown`, async () => {
+      const before = subscriber.connections;
+      for (const [at, addresses] of [[address], ['127.0.0.1', address]].entries()) {
+        own.addresses = addresses;
+        const outcome = await own.send(subscriber.url().replace('//', `//${at}.`));
+        assert.deepEqual([outcome.cause, outcome.status, outcome.unreached], ['ssrf', undefined, false]);
+        assert.ok(outcome.reasons.length > 0);
+        assert.ok(!JSON.stringify({ ...outcome, answer: '' }).includes(address), outcome.reasons.join());
+      }
+      assert.equal(subscriber.connections, before);
+      own.sender.close();
+    });
+  }
 
-  it('with one forbidden address among others is not called at all', async () => {
-    const subscriber = await Subscriber.start(certificates.good);
-    const own = senderFixture({ caFile: certificates.caFile });
-    own.addresses = ['127.0.0.1', '10.1.2.3'];
-    assert.equal((await own.send(subscriber.url())).cause, 'ssrf');
-    assert.equal(subscriber.connections, 0);
-    await subscriber.close();
-  });
-
-  it('that leads elsewhere when asked again is asked once for an attempt: what was judged is dialled', async () => {
-    const checked = await Subscriber.start(certificates.good);
-    const rebound = await Subscriber.start(certificates.good, '127.0.0.2', checked.port);
+  it('that leads elsewhere when asked again is asked once for an attempt: what was checked is dialled', async () => {
+    const rebound = await Subscriber.start(certificates.good, '127.0.0.2', subscriber.port);
     let asked = 0;
-    const lookup = async () => {
-      asked += 1;
-      return asked === 1 ? ['127.0.0.1'] : ['127.0.0.2'];
-    };
-    const own = senderFixture({ caFile: certificates.caFile, lookup });
-    assert.equal((await own.send(checked.url())).cause, '');
-    own.sender.close();
-    assert.deepEqual([asked, checked.received.length, rebound.connections], [1, 1, 0]);
-    await Promise.all([checked.close(), rebound.close()]);
+    const lookup = async () => [`127.0.0.${++asked}`];
+    const moving = senderFixture({ caFile: certificates.caFile, lookup });
+    assert.equal((await moving.send(subscriber.url())).cause, '');
+    moving.sender.close();
+    assert.deepEqual([asked, subscriber.received.length, rebound.connections], [1, 1, 0]);
+    await rebound.close();
   });
 
   it('with an address that does not answer is reached at the next', async () => {
-    const subscriber = await Subscriber.start(certificates.good, '127.0.0.2');
-    const own = senderFixture({ caFile: certificates.caFile });
-    own.addresses = ['127.0.0.1', '127.0.0.2'];
-    assert.equal((await own.send(subscriber.url())).cause, '');
-    own.sender.close();
-    await subscriber.close();
+    own.addresses = ['127.0.0.3', '127.0.0.1'];
+    assert.equal((await own.send(`https://next.subscriber.test:${subscriber.port}/`)).cause, '');
   });
 });
 
@@ -87,36 +71,22 @@ describe('a dial', () => {
   });
 
   it('that arrives where it may not call is ended before a byte is written', async () => {
-    const subscriber = await Subscriber.start(certificates.good);
+    const before = subscriber.bytesRead;
     let checked = 0;
-    const changing = connectOptions({
-      egress: {
-        mayCall: () => {
-          checked += 1;
-          return checked === 1;
-        },
-      },
-    });
+    const changing = connectOptions({ egress: { mayCall: () => ++checked === 1 } });
     await assert.rejects(dial(contextTo(targetOf(subscriber.port, '127.0.0.1')), changing), EgressRefused);
     await subscriber.drained();
-    assert.equal(subscriber.bytesRead, 0);
-    await subscriber.close();
+    assert.equal(subscriber.bytesRead, before);
   });
 
   it('ends with its attempt while no address answers, and ends its socket', async () => {
-    const sockets: Socket[] = [];
-    const silent = connectOptions({
-      connect: () => {
-        const socket = new Socket();
-        sockets.push(socket);
-        return socket;
-      },
-    });
+    const socket = new Socket();
+    const silent = connectOptions({ connect: () => socket });
     const caller = new AbortController();
     const dialled = dial(contextTo(targetOf(443, '127.0.0.1', '127.0.0.2', '127.0.0.3'), caller.signal), silent);
     caller.abort();
     await assert.rejects(dialled);
-    assert.deepEqual([sockets.length, sockets.every(({ destroyed }) => destroyed)], [1, true]);
+    assert.ok(socket.destroyed);
   });
 
   it('tries six addresses of a name at most, those that were checked, and reports the refusal', async () => {
@@ -141,8 +111,6 @@ describe('a dial', () => {
 
 describe('proxies of the environment', () => {
   it('see no connection', async () => {
-    const subscriber = await Subscriber.start(certificates.good);
-    subscriber.script = answer(202);
     let asked = 0;
     const proxy = createServer((socket) => {
       asked += 1;
@@ -167,6 +135,5 @@ describe('proxies of the environment', () => {
     assert.equal(asked, 1, "Node's own agent asked it, and the sender did not");
     assert.equal(subscriber.received.length, 1);
     await new Promise((resolve) => proxy.close(resolve));
-    await subscriber.close();
   });
 });

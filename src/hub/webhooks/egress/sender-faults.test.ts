@@ -1,58 +1,36 @@
 /** Attempts that get no answer, or not the whole of it: which cause, in which words, and that nothing is left behind. */
+
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
-import {
-  answer,
-  type Certificates,
-  drip,
-  freePort,
-  hang,
-  makeCertificates,
-  rawAnswer,
-  Subscriber,
-  silentServer,
-} from './https-subscriber.fixture.ts';
-import { type SenderFixture, senderFixture } from './sender.fixture.ts';
+import { drip, freePort, hang, rawAnswer, silentServer } from './https-subscriber.fixture.ts';
+import { senderFixture, senderSite } from './sender.fixture.ts';
 
 const timeoutMs = 10_000;
-let certificates: Certificates;
-let subscriber: Subscriber;
-let clock: FakeClock;
-let own: SenderFixture;
+const clock = new FakeClock();
+const { certificates, subscriber, own } = await senderSite(clock);
 
-before(async () => {
-  certificates = makeCertificates();
-  subscriber = await Subscriber.start(certificates.good);
-  clock = new FakeClock();
-  own = senderFixture({ caFile: certificates.caFile, clock, timeoutMs });
-});
-afterEach(async () => {
-  own.sender.close();
-  await subscriber.drained();
-  subscriber.received.length = 0;
-  assert.equal(clock.pendingTimers, 0, 'a timer was left');
-});
-after(async () => {
-  await subscriber.close();
-  certificates.remove();
-});
+/** The subscriber reads each request and never answers; resolves when it has read one. */
+function readAndHang(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  subscriber.script = async (exchange) => {
+    await hang(exchange);
+    resolve();
+  };
+  return promise;
+}
 
 describe('the deadline', () => {
   it('ends an attempt whose name is not resolved, which has reached nothing', async () => {
-    let asked: () => void = () => {};
-    const looked = new Promise<void>((resolve) => {
-      asked = resolve;
-    });
+    const { promise: looked, resolve: asked } = Promise.withResolvers<void>();
     const lookup = () => {
       asked();
       return new Promise<never>(() => {});
     };
-    const slow = senderFixture({ caFile: certificates.caFile, clock, timeoutMs, lookup });
+    const slow = senderFixture({ caFile: certificates.caFile, clock, lookup });
     const sending = slow.send('https://slow.test/');
     await looked;
-    clock.advance(timeoutMs - 1);
-    clock.advance(1);
+    clock.advance(timeoutMs);
     const outcome = await sending;
     assert.deepEqual([outcome.cause, outcome.unreached, outcome.status], ['timeout', true, undefined]);
     assert.equal(outcome.message, '10000 ms were over while resolving the name slow.test');
@@ -87,14 +65,7 @@ describe('the deadline', () => {
   });
 
   it('ends the wait for an answer', async () => {
-    let read: () => void = () => {};
-    const body = new Promise<void>((resolve) => {
-      read = resolve;
-    });
-    subscriber.script = async (exchange) => {
-      await hang(exchange);
-      read();
-    };
+    const body = readAndHang();
     const sending = own.send(subscriber.url());
     await body;
     clock.advance(timeoutMs);
@@ -104,14 +75,9 @@ describe('the deadline', () => {
   });
 
   it('ends the wait on a kept connection, which has reached nothing: the network may have gone since', async () => {
-    subscriber.script = answer(202);
     assert.equal((await own.send(subscriber.url())).cause, '');
     const { connections } = subscriber;
-    const { promise: body, resolve: read } = Promise.withResolvers<void>();
-    subscriber.script = async (exchange) => {
-      await hang(exchange);
-      read();
-    };
+    const body = readAndHang();
     const sending = own.send(subscriber.url());
     await body;
     clock.advance(timeoutMs);
@@ -131,7 +97,6 @@ describe('the deadline', () => {
   });
 
   it('leaves alone what ended before it', async () => {
-    subscriber.script = answer(202);
     assert.equal((await own.send(subscriber.url())).cause, '');
     clock.advance(timeoutMs * 2);
     assert.equal((await own.send(subscriber.url())).cause, '');

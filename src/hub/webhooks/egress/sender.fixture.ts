@@ -1,11 +1,16 @@
 /** A sender with real connections to subscribers on this machine: what resolves a name, and the clock, are the test's. */
+import assert from 'node:assert/strict';
+import type { ServerOptions } from 'node:https';
+import { after, afterEach } from 'node:test';
 
 import type { Clock } from '../../../shared/base/clock.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
+import type { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import type { Secrets } from '../subscriptions/subscription.ts';
 import { EgressGuard } from './guard.ts';
+import { answer, type Certificates, makeCertificates, Subscriber } from './https-subscriber.fixture.ts';
 import type { Outcome } from './outcome.ts';
-import { Resolver } from './resolver.ts';
+import { keepMs, Resolver } from './resolver.ts';
 import { type Message, Sender } from './sender.ts';
 
 export const secrets: Secrets = { current: 'the secret of these tests', previous: undefined };
@@ -55,4 +60,52 @@ export function senderFixture(options: SenderFixtureOptions): SenderFixture {
       sender.send({ url, agentKey }, secrets, message(body), signal),
   };
   return fixture;
+}
+
+interface SenderSite {
+  readonly certificates: Certificates;
+  readonly subscriber: Subscriber;
+  readonly own: SenderFixture;
+  /** One attempt at another server, and how many requests that got. */
+  attemptAt(server: ServerOptions, options?: Partial<SenderFixtureOptions>, host?: string): Promise<Tried>;
+}
+
+type Tried = Outcome & { readonly requests: number };
+
+/**
+ * For a whole file of tests: certificates, a subscriber that accepts, and a sender to it. After each test no connection is
+ * open and no timer is left, and the names that were looked up are forgotten.
+ */
+export async function senderSite(clock?: FakeClock): Promise<SenderSite> {
+  const certificates = makeCertificates();
+  const { caFile } = certificates;
+  const subscriber = await Subscriber.start(certificates.good);
+  const own = senderFixture({ caFile, ...(clock !== undefined && { clock }) });
+  afterEach(async () => {
+    own.sender.close();
+    await subscriber.drained();
+    subscriber.received.length = 0;
+    subscriber.script = answer(202);
+    own.addresses = ['127.0.0.1'];
+    assert.equal(clock?.pendingTimers ?? 0, 0, 'a timer was left');
+    clock?.advance(2 * keepMs);
+  });
+  after(async () => {
+    await subscriber.close();
+    certificates.remove();
+  });
+  return {
+    certificates,
+    subscriber,
+    own,
+    async attemptAt(server, options = {}, host = '127.0.0.1') {
+      const other = await Subscriber.start(server, host);
+      const { sender, send } = senderFixture({ caFile, ...options });
+      const outcome = await send(host === '127.0.0.1' ? other.url() : `https://${host}:${other.port}/`);
+      sender.close();
+      await other.drained();
+      await other.close();
+      return { ...outcome, requests: other.received.length };
+    },
+  };
 }

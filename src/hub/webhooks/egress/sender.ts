@@ -10,7 +10,7 @@ import { SubscriberAgents } from './connections.ts';
 import type { EgressGuard } from './guard.ts';
 import { cancelled, type Failure, failedOutcome, isExpected, notAccepted, type Outcome, truncated } from './outcome.ts';
 import { Attempt, post, type Reply } from './post.ts';
-import type { Resolver } from './resolver.ts';
+import { type Resolver, unlessAborted } from './resolver.ts';
 
 /** What is sent. */
 export interface Message {
@@ -55,7 +55,10 @@ export class Sender {
     const begunMs = clock.monoMs();
     const attempt = new Attempt(hostOf(to.url), timeoutMs, clock, signal);
     try {
-      const reply = await attempt.untilOver(this.#deliver(to, this.#headers(secrets, message), message.body, attempt));
+      const reply = await unlessAborted(
+        this.#deliver(to, this.#headers(secrets, message), message.body, attempt),
+        attempt.signal,
+      );
       return outcomeOf(reply, attempt.host, clock.monoMs() - begunMs);
     } catch (error) {
       const failure = attempt.failureBy(error);
