@@ -7,7 +7,6 @@ import { globSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import Database from 'better-sqlite3';
-import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
 import { apiOf, create, dictionary, expect, items, sendBundle } from './hub-support.ts';
@@ -16,13 +15,9 @@ import {
   assertFaultless,
   deliveriesOf,
   deliveryWhen,
-  detail,
-  HOOKS,
   hasEnded,
   SECRET,
-  settled,
   subscribe,
-  webhookStatus,
   webhooksConfig,
 } from './webhooks-support.ts';
 
@@ -151,16 +146,6 @@ function clock(): { readonly env: Readonly<Record<string, string>>; jump: (by: s
   return { env, jump };
 }
 
-/** Those that the database has of a subscription, deleted ones too. */
-function stored(hub: Hub, id: string): number {
-  const file = new Database(join(hub.dir, 'data', 'refdata.db'), { readonly: true });
-  try {
-    return Number(file.prepare('SELECT count(*) FROM webhook_deliveries WHERE subscription_id = ?').pluck().get(id));
-  } finally {
-    file.close();
-  }
-}
-
 describe('a wall clock that jumps by years', { concurrency: true, skip: withoutLibrary }, () => {
   it('moves no retry: each comes when its delay has passed, across restarts too', async (t) => {
     const { env, jump } = clock();
@@ -203,56 +188,6 @@ describe('a wall clock that jumps by years', { concurrency: true, skip: withoutL
       if (inTime || how !== '') assert.equal(yearOf(i + 1) - yearOf(0), years, 'the clock did jump');
     }
     assertFaultless(receiver);
-    assert.equal(await running.stop(), 0);
-  });
-
-  it('makes nothing old: what is delivered, for review or waiting stays, whatever the clock says', async (t) => {
-    const { env, jump } = clock();
-    const settings = { schedule_s: [0, 3_600], keep_delivered_days: 7, keep_failed_days: 30 };
-    const { receiver, hub, id } = await scene(t, settings, env);
-    const api = apiOf(hub);
-    await receiver.script([{ status: 202 }, { status: 410, body: 'gone' }]);
-    for (const key of ['delivered', 'rejected']) {
-      await create(api, 'd', key, {});
-      await settled(api, id);
-    }
-    await receiver.script([{ status: 500 }]);
-    await create(api, 'd', 'retrying', {});
-    const states = async (of: Hub): Promise<readonly string[]> =>
-      (await deliveriesOf(apiOf(of), id)).map((one) => one.state);
-    await until('it is retrying', async () => (await states(hub))[2] === 'retrying');
-    // What is left of a deleted subscription shows that old deliveries have been looked for.
-    const other = await subscribe(api, receiver, 'other');
-    await create(api, 'd', 'for both', {});
-    await settled(api, other.id);
-    await until('the last one is delivered', async () => (await states(hub))[3] === 'delivered');
-    const before = await deliveriesOf(api, id);
-    let running = hub;
-    for (const [i, by] of ['+40y', '-20y'].entries()) {
-      const doomed = i === 0 ? other : await subscribe(apiOf(running), receiver, `other${i}`);
-      if (i > 0) {
-        await create(apiOf(running), 'd', `for both ${i}`, {});
-        await settled(apiOf(running), doomed.id);
-        await until('the last one is delivered', async () => (await states(running)).at(-1) === 'delivered');
-      }
-      await expect(204, apiOf(running).send('DELETE', `${HOOKS}/subscriptions/${doomed.id}`));
-      jump(by);
-      await running.kill();
-      running = await startHub({ dir: hub.dir, env });
-      await until('the sweep has passed', () => stored(running, doomed.id) === 0);
-    }
-    const after = await deliveriesOf(apiOf(running), id);
-    assert.deepEqual(
-      after.slice(0, 4).map(({ deliveryId, state }) => [deliveryId, state]),
-      before.map(({ deliveryId, state }) => [deliveryId, state]),
-    );
-    assert.deepEqual(
-      before.map(({ state }) => state),
-      ['delivered', 'rejected', 'retrying', 'delivered'],
-    );
-    const rejected = await detail(apiOf(running), before[1]?.deliveryId ?? '');
-    assert.deepEqual([rejected.attemptList[0]?.responseBody, rejected.body?.includes('"rejected"')], ['gone', true]);
-    assert.equal((await webhookStatus(apiOf(running))).waiting, 1);
     assert.equal(await running.stop(), 0);
   });
 });

@@ -45,6 +45,33 @@ export class FakeClock implements Clock {
     this.#move(end);
   }
 
+  /** When the next timer is due; Infinity: there is none. */
+  get nextMs(): number {
+    return Math.min(...this.#timers.map(({ at }) => at));
+  }
+
+  /** Up to each timer, and what follows from it, one after the other. */
+  async pass(ms: number): Promise<void> {
+    const end = this.#mono + ms;
+    await settled();
+    while (this.nextMs <= end) {
+      this.advance(this.nextMs - this.#mono);
+      await settled();
+    }
+    this.advance(end - this.#mono);
+  }
+
+  /** From timer to timer until it is so. */
+  async passUntil(what: string, isSo: () => boolean, limitMs = 400_000_000): Promise<void> {
+    const end = this.#mono + limitMs;
+    await settled();
+    while (!isSo()) {
+      if (this.nextMs > end) throw new Error(`never: ${what}`);
+      this.advance(this.nextMs - this.#mono);
+      await settled();
+    }
+  }
+
   /** Time in which the process does not run: the timers that fell due are run at its end. */
   stop(ms: number): void {
     this.#move(this.#mono + ms);
@@ -56,4 +83,9 @@ export class FakeClock implements Clock {
     this.#wall += to - this.#mono;
     this.#mono = to;
   }
+}
+
+/** As many turns of the loop as what is due needs. */
+export async function settled(): Promise<void> {
+  for (let n = 0; n < 8; n++) await new Promise(setImmediate);
 }

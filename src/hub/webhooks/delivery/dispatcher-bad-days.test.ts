@@ -2,6 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { settled } from '../../../shared/base/fake-clock.fixture.ts';
+
 import { DeliveryCounts } from './delivery-report.ts';
 import type { Counts } from './delivery-rows.ts';
 import {
@@ -16,7 +18,6 @@ import {
   notFound,
   nowhere,
   plan,
-  settled,
   silent,
   startedWith,
   statesIn,

@@ -2,10 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { settled } from '../../../shared/base/fake-clock.fixture.ts';
+
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { BodySource } from './body-source.ts';
 import { DeliveryRows } from './delivery-rows.ts';
-import { accepted, dispatcherRig, rowsIn, scheduleS, settled, silent, subscribe } from './dispatcher.fixture.ts';
+import { accepted, dispatcherRig, rowsIn, scheduleS, silent, subscribe } from './dispatcher.fixture.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { countReads, put } from './stored.fixture.ts';
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { settled } from '../../../shared/base/fake-clock.fixture.ts';
 import {
   type Answer,
   accepted,
@@ -16,7 +17,6 @@ import {
   type Rig,
   restarted,
   rowsIn,
-  settled,
   silent,
   startedWith,
   statesIn,

@@ -1,7 +1,6 @@
 /** A dispatcher over a real refdata.db with a sender that answers by the test's script, and time that passes event by event. */
 
 import type { TestContext } from 'node:test';
-import type { Timer } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { author, openStoreIn, recordEvent, temporaryDir } from '../../outbox/change-store.fixture.ts';
@@ -19,56 +18,6 @@ import { put, subscriptionRow } from './stored.fixture.ts';
 /** Of the specification, in seconds. */
 export const scheduleS = [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600, 21_600];
 export const hourMs = 3_600_000;
-
-/** Knows when its next timer is due. */
-class SteppedClock extends FakeClock {
-  readonly #dueTimers = new Set<{ readonly at: number }>();
-
-  override timer(delayMs: number, call: () => void): Timer {
-    const entry = { at: this.monoMs() + delayMs };
-    this.#dueTimers.add(entry);
-    const timer = super.timer(delayMs, () => {
-      this.#dueTimers.delete(entry);
-      call();
-    });
-    return {
-      cancel: () => {
-        this.#dueTimers.delete(entry);
-        timer.cancel();
-      },
-    };
-  }
-
-  get nextMs(): number {
-    return [...this.#dueTimers].reduce((least, { at }) => Math.min(least, at), Number.POSITIVE_INFINITY);
-  }
-
-  /** Up to each timer, and what follows from it, one after the other. */
-  async pass(ms: number): Promise<void> {
-    const end = this.monoMs() + ms;
-    await settled();
-    while (this.nextMs <= end) {
-      this.advance(this.nextMs - this.monoMs());
-      await settled();
-    }
-    this.advance(end - this.monoMs());
-  }
-
-  async passUntil(what: string, isSo: () => boolean, limitMs = 100 * hourMs): Promise<void> {
-    const end = this.monoMs() + limitMs;
-    await settled();
-    while (!isSo()) {
-      if (this.nextMs > end) throw new Error(`never: ${what}`);
-      this.advance(this.nextMs - this.monoMs());
-      await settled();
-    }
-  }
-}
-
-/** As many turns of the loop as what is due needs. */
-export async function settled(): Promise<void> {
-  for (let n = 0; n < 8; n++) await new Promise(setImmediate);
-}
 
 export interface Call {
   readonly url: string;
@@ -208,7 +157,7 @@ class ScriptedCache extends FakeCache {
 
 export interface Rig {
   readonly dir: string;
-  readonly clock: SteppedClock;
+  readonly clock: FakeClock;
   readonly store: ChangeStore;
   readonly cache: ScriptedCache;
   readonly sender: ScriptedSender;
@@ -228,7 +177,7 @@ export interface RigOptions extends Partial<DispatcherOptions> {
 /** A store with one event, and a dispatcher that is not started yet. */
 export async function dispatcherRig(t: TestContext, options: RigOptions = {}): Promise<Rig> {
   const dir = temporaryDir(t);
-  const clock = new SteppedClock();
+  const clock = new FakeClock();
   const store = openStoreIn(t, dir, { clock });
   await store.commit(author, (tx) => tx.emit(recordEvent('k')));
   return rigOn(dir, store, clock, new ScriptedCache(), options);
@@ -242,7 +191,7 @@ export function restarted(t: TestContext, { dir, clock, cache }: Rig, options: R
 function rigOn(
   dir: string,
   store: ChangeStore,
-  clock: SteppedClock,
+  clock: FakeClock,
   cache: ScriptedCache,
   { bodyOf, ...options }: RigOptions,
 ): Rig {

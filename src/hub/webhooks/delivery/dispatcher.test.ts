@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inflateSync } from 'node:zlib';
+import { settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { author, recordEvent } from '../../outbox/change-store.fixture.ts';
 import {
   accepted,
@@ -14,7 +15,6 @@ import {
   type Rig,
   rowsIn,
   scheduleS,
-  settled,
   silent,
   startedWith,
   statesIn,

@@ -1,7 +1,8 @@
 /** Whether the loops of webhooks are seen to turn, and seen to stand. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { recordEvent } from '../../outbox/change-store.fixture.ts';
+import { holdStore, recordEvent } from '../../outbox/change-store.fixture.ts';
 import { dispatcherRig, startedWith } from './dispatcher.fixture.ts';
 import { emit, plannerRig, turns, turnsUntil } from './planner.fixture.ts';
 
@@ -18,16 +19,14 @@ test('a planner that waits for an import is well for as long as one may last, an
     planner.assertAlive();
   }
   await emit(store, recordEvent('a'));
-  const end = Promise.withResolvers<void>();
-  const held = store.hold(() => end.promise);
+  const release = holdStore(store);
   clock.advance(1_000);
   await turns();
   clock.advance(plannerLimitMs - 1_000);
   planner.assertAlive();
   clock.advance(5_000);
   assert.throws(() => planner.assertAlive(), /it has not turned for 18\d s/);
-  end.resolve();
-  await held;
+  await release();
   await turnsUntil('planned', () => planner.unplanned() === 0);
   clock.advance(1_000);
   await turns();

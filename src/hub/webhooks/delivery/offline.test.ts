@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { settled } from '../../../shared/base/fake-clock.fixture.ts';
 import {
   accepted,
   attemptsIn,
@@ -11,7 +12,6 @@ import {
   nowhere,
   plan,
   type Rig,
-  settled,
   statesIn,
   subscribe,
 } from './dispatcher.fixture.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { author, recordEvent } from '../../outbox/change-store.fixture.ts';
+import { author, holdStore, recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { DefinitionEvent, RecordEvent } from '../../outbox/event.ts';
 import { ImportConnection } from '../../outbox/refdata-file.ts';
@@ -218,7 +218,7 @@ test('while an import holds the file planning waits, and then plans what it brou
   await cache.put(store, 1);
   planner.start();
   await emitEach(store, ['a']);
-  let release = (): void => {};
+  const end = Promise.withResolvers<void>();
   const held = store.hold(async () => {
     const connection = new ImportConnection({ path, maxBytes: 1e9, cacheKib: 1_024, clock });
     connection.change(author, (tx) => {
@@ -226,15 +226,13 @@ test('while an import holds the file planning waits, and then plans what it brou
       tx.emit(recordEvent('with it'));
     });
     connection.close();
-    await new Promise<void>((resolve) => {
-      release = resolve;
-    });
+    await end.promise;
   });
   clock.advance(1_000);
   const caughtUp = planner.caughtUp();
   await turns();
   assert.equal(planner.cursor(), 0);
-  release();
+  end.resolve();
   await held;
   await caughtUp;
   assert.deepEqual(sentIn(store), ['1: a', '1: imported with it']);
@@ -246,14 +244,12 @@ test('subscriptions that change while a commit waits: the events are planned for
   const other = await cache.put(store, 2);
   cache.remove(2);
   await emitEach(store, ['a', 'b']);
-  let release = (): void => {};
-  const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  const release = holdStore(store);
   const caughtUp = planner.caughtUp();
   await turns();
   cache.remove(1);
   await cache.put(store, 2, other);
-  release();
-  await held;
+  await release();
   await caughtUp;
   assert.deepEqual(sentIn(store), ['2: a', '2: b']);
 });

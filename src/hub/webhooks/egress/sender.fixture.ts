@@ -67,7 +67,7 @@ interface SenderSite {
   readonly subscriber: Subscriber;
   readonly own: SenderFixture;
   /** One attempt at another server, and how many requests that got. */
-  attemptAt(server: ServerOptions, options?: Partial<SenderFixtureOptions>, host?: string): Promise<Tried>;
+  readonly attemptAt: (server: ServerOptions, options?: Partial<SenderFixtureOptions>, host?: string) => Promise<Tried>;
 }
 
 type Tried = Outcome & { readonly requests: number };
@@ -100,9 +100,9 @@ export async function senderSite(clock?: FakeClock): Promise<SenderSite> {
     own,
     async attemptAt(server, options = {}, host = '127.0.0.1') {
       const other = await Subscriber.start(server, host);
-      const { sender, send } = senderFixture({ caFile, ...options });
-      const outcome = await send(host === '127.0.0.1' ? other.url() : `https://${host}:${other.port}/`);
-      sender.close();
+      const trying = senderFixture({ caFile, ...options });
+      const outcome = await trying.send(host === '127.0.0.1' ? other.url() : `https://${host}:${other.port}/`);
+      trying.sender.close();
       await other.drained();
       await other.close();
       return { ...outcome, requests: other.received.length };

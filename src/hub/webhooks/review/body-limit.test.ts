@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import { put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import type { Rig } from './retention.fixture.ts';
-import { left, mib, pass, rigFor } from './retention.fixture.ts';
+import { left, mib, rigFor } from './retention.fixture.ts';
 
 const hourMs = 3_600_000;
 const states = ['pending', 'rejected', 'delivered', 'failed'] as const;
@@ -32,7 +32,7 @@ test('bodies of ended deliveries are brought within their share, the oldest firs
   const ids = left(rig);
   keepBodies(rig, ids);
   rig.retention.start();
-  await pass(rig.clock, 2 * hourMs);
+  await rig.clock.pass(2 * hourMs);
   assert.equal(left(rig).length, 400);
   // Of 300 that have ended 256 are 16 MiB: the first 44 go.
   const gone = ids.filter((_, n) => n % 4 !== 0).slice(0, 44);
@@ -41,7 +41,7 @@ test('bodies of ended deliveries are brought within their share, the oldest firs
     ids.filter((id) => !gone.includes(id)),
   );
   assert.equal(said.length, 1);
-  await pass(rig.clock, 2 * hourMs);
+  await rig.clock.pass(2 * hourMs);
   assert.equal(bodies(rig).length, 356, 'and no others');
   assert.equal(rig.retention.historyBytes(), 16 * mib);
 });
@@ -55,15 +55,15 @@ test('while refdata.db is nearly full nothing is kept that was delivered; what i
   const kept = left(rig).filter((_, n) => states[n] !== 'delivered');
   rig.runMs = 1_000;
   rig.retention.start();
-  await pass(clock, 120_000);
+  await clock.pass(120_000);
   assert.equal(left(rig).length, 4);
   connection.exec('CREATE TABLE others AS SELECT zeroblob(25 * 1048576) AS bytes');
-  await pass(clock, hourMs);
+  await clock.pass(hourMs);
   assert.deepEqual(left(rig), kept);
   assert.equal(said.length, 1);
   connection.exec('DROP TABLE others');
-  await pass(clock, hourMs);
+  await clock.pass(hourMs);
   put(connection, { endedRunMs: 1 });
-  await pass(clock, hourMs);
+  await clock.pass(hourMs);
   assert.equal(left(rig).length, 4);
 });

@@ -9,7 +9,7 @@ import { BodySource } from '../delivery/body-source.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig } from '../delivery/planner.fixture.ts';
 import { subscriptionRow } from '../delivery/stored.fixture.ts';
 import { RetainedEvents } from './retained-events.ts';
-import { beforeCommits, dayMs, pass } from './retention.fixture.ts';
+import { beforeCommits, dayMs } from './retention.fixture.ts';
 import { Retention } from './retention.ts';
 
 interface Rig extends PlannerRig {
@@ -66,10 +66,10 @@ test('what has been due for a week needs no events any more, and its bytes stay 
   const before = rig.bodies();
   const dueRunMs = deliveriesIn(store)[0]?.dueRunMs ?? 0;
   rig.runMs = dueRunMs + 7 * dayMs;
-  await pass(clock, 3_700_000);
+  await clock.pass(3_700_000);
   assert.deepEqual([rig.count('outbox_events'), rig.count('webhook_bodies')], [4, 0], 'to the millisecond');
   rig.runMs++;
-  await pass(clock, 7_300_000);
+  await clock.pass(7_300_000);
   assert.deepEqual([rig.count('outbox_events'), rig.count('webhook_bodies')], [0, 1]);
   assert.deepEqual(rig.bodies(), before);
   assert.match(before[0] ?? '', /"businessKey":"b"/);
@@ -84,10 +84,10 @@ test('a body is not kept while one of its events stays for the broker anyway', a
   await planner.caughtUp();
   await publish(rig, 2);
   rig.runMs = 30 * dayMs;
-  await pass(clock, 7_300_000);
+  await clock.pass(7_300_000);
   assert.deepEqual([rig.count('outbox_events'), rig.count('webhook_bodies')], [2, 1]);
   await publish(rig, 3);
-  await pass(clock, 7_300_000);
+  await clock.pass(7_300_000);
   assert.deepEqual([rig.count('outbox_events'), rig.count('webhook_bodies')], [0, 2]);
 });
 
@@ -104,10 +104,10 @@ test('many are kept in several commits, and a sweep that finds none writes nothi
   rig.runMs = 30 * dayMs;
   let commits = 0;
   beforeCommits(store, () => commits++);
-  await pass(clock, 120_000);
+  await clock.pass(120_000);
   assert.deepEqual([rig.count('webhook_bodies'), commits], [153, 4], 'the last of them for what is large');
   assert.deepEqual(rig.bodies(), before);
   commits = 0;
-  await pass(clock, 3_600_000);
+  await clock.pass(3_600_000);
   assert.deepEqual([rig.count('outbox_events'), commits], [0, 1], "the pruner's");
 });

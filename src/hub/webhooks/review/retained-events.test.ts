@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import fc from 'fast-check';
 import { silentLogger } from '../../../shared/base/logger.ts';
-import { recordEvent } from '../../outbox/change-store.fixture.ts';
+import { holdStore, recordEvent } from '../../outbox/change-store.fixture.ts';
 import { Pruner } from '../../outbox/publisher/pruner.ts';
 import { WaitingRows } from '../../outbox/publisher/waiting-rows.ts';
 import {
@@ -17,6 +17,7 @@ import {
   sentIn,
   turns,
 } from '../delivery/planner.fixture.ts';
+import { put } from '../delivery/stored.fixture.ts';
 import { RetainedEvents } from './retained-events.ts';
 
 const hourMs = 3_600_000;
@@ -110,8 +111,7 @@ test('one that waits for its turn to remove heeds what has come to be needed mea
   for (const { id } of deliveriesIn(store)) await ended(rig, id, 'delivered');
   const rows = new WaitingRows(store.connection);
   await store.maintain(() => rows.markPublished([1, 2, 3], '2000-01-01T00:00:00+00:00'));
-  let release = (): void => {};
-  const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  const release = holdStore(store);
   const again = store.connection.prepare("UPDATE webhook_deliveries SET state = 'pending' WHERE id = 2");
   const resent = store.maintain(() => {
     again.run();
@@ -122,8 +122,7 @@ test('one that waits for its turn to remove heeds what has come to be needed mea
   pruner.start();
   clock.advance(50);
   await turns();
-  release();
-  await Promise.all([held, resent]);
+  await Promise.all([release(), resent]);
   await turns();
   pruner.stop();
   assert.deepEqual(store.connection.prepare('SELECT id FROM outbox_events').pluck().all(), [2, 3]);
@@ -132,12 +131,10 @@ test('one that waits for its turn to remove heeds what has come to be needed mea
 test('of many deliveries that ended a part is passed at a time, and nothing is let go of too soon', async (t) => {
   const { store, planner, cache } = plannerRig(t);
   await cache.put(store, 1);
-  const insert = store.connection.prepare(
-    `INSERT INTO webhook_deliveries (id, nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
-       attempts, attempts_before, due_run_ms) VALUES (?, '', 1, 1, ?, ?, 1, '', ?, 0, 0, 0)`,
-  );
   await store.maintain(() => {
-    for (let id = 1; id <= 50_000; id++) insert.run(id, id * 2, id * 2, id === 45_000 ? 'retrying' : 'delivered');
+    put(store.connection, { count: 50_000 });
+    store.connection.exec(`UPDATE webhook_deliveries SET first_event = 2 * id, last_event = 2 * id,
+      state = iif(id = 45000, 'retrying', 'delivered')`);
   });
   const kept = new RetainedEvents(store.connection, () => 200_000);
   assert.deepEqual(
@@ -155,13 +152,9 @@ test('after a start one sweep removes what is old, however many deliveries have 
   await cache.put(store, 1, { active: false });
   await emit(store, ...Array.from({ length: 1_000 }, (_, n) => recordEvent(`k${n}`)));
   await planner.caughtUp();
-  const insert = store.connection.prepare(
-    `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
-       attempts, attempts_before, due_run_ms) VALUES ('', 1, 1, ?, ?, 1, '', 'delivered', 0, 0, 0)`,
-  );
   // As of 90 subscriptions.
   await store.maintain(() => {
-    for (let event = 1; event <= 1_000; event++) for (let n = 0; n < 90; n++) insert.run(event, event);
+    for (let firstEvent = 1; firstEvent <= 1_000; firstEvent++) put(store.connection, { firstEvent, count: 90 });
   });
   assert.deepEqual(await swept(rig), []);
 });
@@ -173,10 +166,6 @@ test('whatever waits, ends, is sent again and is removed: no event that a waitin
   );
   const { store } = plannerRig(t);
   const { connection } = store;
-  const insert = connection.prepare(
-    `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
-       attempts, attempts_before, due_run_ms) VALUES ('', 1, 1, ?, ?, 1, '', 'pending', 0, 0, 0)`,
-  );
   const nth = connection.prepare<[number], { id: number; firstEvent: number }>(
     'SELECT id, first_event AS firstEvent FROM webhook_deliveries ORDER BY id LIMIT 1 OFFSET ?',
   );
@@ -195,7 +184,7 @@ test('whatever waits, ends, is sent again and is removed: no event that a waitin
         if (kind === 'insert') {
           // Several of one transaction may begin with the same event.
           cursor += n;
-          if (cursor > 0) insert.run(cursor, cursor);
+          if (cursor > 0) put(connection, { firstEvent: cursor, state: 'pending' });
         }
         if (kind === 'end' && row !== undefined) setState.run('delivered', row.id);
         if (kind === 'again' && row !== undefined) {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import { attempt, count, formRow, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
-import { beforeCommits, mib, pass, passUntil, rigFor } from './retention.fixture.ts';
+import { beforeCommits, mib, rigFor } from './retention.fixture.ts';
 
 function formsIn(connection: ChangeStore['connection']): unknown {
   return connection.prepare('SELECT id FROM webhook_forms ORDER BY id').pluck().all();
@@ -16,10 +16,10 @@ test('answers beyond the limit go, the oldest first; their attempts stay, and a 
   const ids = put(connection, { count: 30, state: 'failed' });
   for (const id of ids.slice(0, 10)) attempt(connection, id, 1, 'x'.repeat(1_000));
   retention.start();
-  await pass(clock, 100);
+  await clock.pass(100);
   assert.deepEqual([count(connection, 'webhook_answers'), retention.historyBytes()], [10, 10_000], 'to the byte');
   for (const id of ids.slice(10)) attempt(connection, id, 1, 'y'.repeat(1_000));
-  await pass(clock, 11_000);
+  await clock.pass(11_000);
   assert.deepEqual([count(connection, 'webhook_answers'), retention.historyBytes()], [10, 10_000]);
   assert.equal(count(connection, "webhook_answers WHERE body LIKE 'x%'"), 0);
   assert.equal(count(connection, 'webhook_attempts'), 30);
@@ -31,7 +31,7 @@ test('answers beyond the limit go, the oldest first; their attempts stay, and a 
   // Those that have answers are removed with them, and then another attempt is answered.
   connection.prepare('UPDATE webhook_deliveries SET subscription_id = 2 WHERE id >= ?').run(ids[20]);
   subscriptionRow(connection, 2, { deleted: true });
-  await pass(clock, 11_000);
+  await clock.pass(11_000);
   assert.deepEqual([count(connection, 'webhook_answers'), retention.historyBytes()], [0, 0]);
   const [late = 0] = put(connection, { state: 'rejected' });
   attempt(connection, late, 1, 'z');
@@ -40,7 +40,7 @@ test('answers beyond the limit go, the oldest first; their attempts stay, and a 
     .pluck()
     .all();
   assert.deepEqual(named, [late]);
-  await pass(clock, 11_000);
+  await clock.pass(11_000);
   assert.equal(retention.historyBytes(), 1);
 });
 
@@ -51,7 +51,7 @@ test('many MiB of answers are brought within the limit in slices', async (t) => 
     INSERT INTO webhook_answers (body) SELECT randomblob(4096) FROM n`);
   retention.start();
   let [before, most] = [5_000, 0];
-  await passUntil('within the limit', clock, () => {
+  await clock.passUntil('within the limit', () => {
     const now = count(connection, 'webhook_answers');
     most = Math.max(most, before - now);
     before = now;
@@ -69,9 +69,9 @@ test('the history counts the bodies that are kept for review, as of the last swe
     if (id % 1_000 === 0) freeze(connection, id, '{}'.repeat(id));
   const bytes = Number(connection.prepare('SELECT sum(length(body)) FROM webhook_bodies').pluck().get());
   retention.start();
-  await pass(clock, 50_000);
+  await clock.pass(50_000);
   assert.equal(retention.historyBytes(), 0);
-  await pass(clock, 30_000);
+  await clock.pass(30_000);
   assert.equal(retention.historyBytes(), bytes);
 });
 
@@ -92,11 +92,11 @@ test('a deleted subscription goes within seconds with all that waited for it, it
   put(connection, { subscription: 2, template: 12, state: 'pending' });
   formRow(connection, 13, 2);
   rig.retention.start();
-  await pass(clock, 70_000);
+  await clock.pass(70_000);
   assert.equal(count(connection, 'webhook_deliveries'), 6_001);
   assert.deepEqual(formsIn(connection), [1, 2, 12], 'those that nothing is made by are gone');
   subscriptionRow(connection, 2, { deleted: true });
-  await pass(clock, 15_000);
+  await clock.pass(15_000);
   assert.equal(count(connection, 'webhook_deliveries WHERE subscription_id = 2'), 0);
   assert.equal(count(connection, 'webhook_deliveries WHERE subscription_id = 1'), 3_000);
   for (const table of ['webhook_attempts', 'webhook_answers', 'webhook_bodies'])
@@ -113,11 +113,11 @@ test('a form that comes to be used while the sweep is on its way stays', async (
   put(connection, { count: 20_000 });
   for (const template of [5, 6, 7]) formRow(connection, template, 1);
   rig.retention.start();
-  await pass(clock, 60_200);
+  await clock.pass(60_200);
   assert.deepEqual(formsIn(connection), [1, 5, 6, 7], 'on its way');
   put(connection, { template: 5, state: 'pending' });
   connection.exec('UPDATE webhook_subscriptions SET form_id = 6');
-  await pass(clock, 5_000);
+  await clock.pass(5_000);
   assert.deepEqual(formsIn(connection), [1, 5, 6]);
 });
 
@@ -130,6 +130,6 @@ test('a form that a delivery takes after the last slice stays', async (t) => {
   // The sweep's first transaction is that which removes forms: another's comes before it.
   beforeCommits(store, () => put(connection, { template: 5, state: 'pending' }));
   rig.retention.start();
-  await pass(clock, 75_000);
+  await clock.pass(75_000);
   assert.deepEqual(formsIn(connection), [1, 5]);
 });

@@ -1,6 +1,5 @@
 /** Retention over a real refdata.db, at a running time that the test says. */
 import type { TestContext } from 'node:test';
-import type { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
@@ -41,23 +40,6 @@ export function rigFor(t: TestContext, changes: Partial<RetentionOptions> = {}):
   };
   t.after(() => rig.retention.stop());
   return rig;
-}
-
-/** Lets `ms` pass in steps of a slice, with the loop's turns between. */
-export async function pass(clock: FakeClock, ms: number, onTurn = (): void => {}): Promise<void> {
-  for (let passed = 0; passed < ms; passed += 50) {
-    clock.advance(50);
-    await new Promise(setImmediate);
-    onTurn();
-  }
-}
-
-export async function passUntil(what: string, clock: FakeClock, isSo: () => boolean): Promise<void> {
-  for (let slices = 0; !isSo(); slices++) {
-    if (slices > 200_000) throw new Error(`never: ${what}`);
-    clock.advance(50);
-    await new Promise(setImmediate);
-  }
 }
 
 export function beforeCommits(store: ChangeStore, call: () => void): void {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
+import { holdStore } from '../../outbox/change-store.fixture.ts';
 import { BodySource } from '../delivery/body-source.ts';
 import { failCommits } from '../delivery/dispatcher.fixture.ts';
 import { attempt, count, countLooks, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
-import { beforeCommits, dayMs, left, mib, pass, passUntil, rigFor } from './retention.fixture.ts';
+import { beforeCommits, dayMs, left, mib, rigFor } from './retention.fixture.ts';
 import { Retention } from './retention.ts';
 
 test('delivered ones go after 7 days of running time, rejected and failed after 30, and what waits never', async (t) => {
@@ -20,13 +21,13 @@ test('delivered ones go after 7 days of running time, rejected and failed after 
   }
   rig.runMs = 7 * dayMs + 1_000;
   rig.retention.start();
-  await pass(clock, 70_000);
+  await clock.pass(70_000);
   assert.equal(left(rig).length, 6, 'to the millisecond');
   rig.runMs++;
-  await pass(clock, 3_600_000);
+  await clock.pass(3_600_000);
   assert.deepEqual(left(rig), [ids['pending'], ids['retrying'], ids['rejected'], ids['failed'], fresh]);
   rig.runMs = 30 * dayMs + 1_001;
-  await pass(clock, 3_600_000);
+  await clock.pass(3_600_000);
   assert.deepEqual(left(rig), [ids['pending'], ids['retrying']]);
   for (const table of ['webhook_attempts', 'webhook_answers', 'webhook_bodies'])
     assert.equal(count(connection, table), 2);
@@ -41,7 +42,7 @@ test('a wall clock that jumps by years removes nothing', async (t) => {
   rig.retention.start();
   for (const years of [30, -60, 100]) {
     rig.clock.stepWall(years * 365 * dayMs);
-    await pass(rig.clock, 3_700_000);
+    await rig.clock.pass(3_700_000);
     assert.equal(left(rig).length, 20);
   }
 });
@@ -52,18 +53,18 @@ test('it begins a minute after the start, and comes again each hour', async (t) 
   rig.runMs = 8 * dayMs;
   put(rig.connection);
   rig.retention.start();
-  await pass(rig.clock, 55_000);
+  await rig.clock.pass(55_000);
   assert.equal(left(rig).length, 1);
-  await pass(rig.clock, 20_000);
+  await rig.clock.pass(20_000);
   assert.equal(left(rig).length, 0);
   put(rig.connection);
-  await pass(rig.clock, 3_500_000);
+  await rig.clock.pass(3_500_000);
   assert.equal(left(rig).length, 1);
-  await pass(rig.clock, 120_000);
+  await rig.clock.pass(120_000);
   assert.equal(left(rig).length, 0);
   put(rig.connection);
   rig.retention.stop();
-  await pass(rig.clock, 7_200_000);
+  await rig.clock.pass(7_200_000);
   assert.deepEqual([left(rig).length, rig.clock.pendingTimers], [1, 0]);
 });
 
@@ -101,7 +102,7 @@ test('200,000 old deliveries go in slices of 500, a few thousand rows looked at 
     counted.looks = 0;
   };
   retention.start();
-  await passUntil('the old ones are gone', clock, () => {
+  await clock.passUntil('the old ones are gone', () => {
     turn();
     return before === 150_000;
   });
@@ -110,9 +111,11 @@ test('200,000 old deliveries go in slices of 500, a few thousand rows looked at 
   assert.ok(most <= 4 * 2_000 + 2 * 500, `${most} rows in one turn`);
   assert.equal(commits, 100);
   let sum = 0;
-  await pass(clock, 3_700_000, () => {
+  const endMs = clock.monoMs() + 3_700_000;
+  await clock.passUntil('an hour is over', () => {
     sum += counted.looks;
     turn();
+    return clock.monoMs() >= endMs;
   });
   assert.deepEqual([before, commits], [150_000, 100]);
   assert.ok(sum >= 3 * 150_000, `it has looked at all of them: ${sum} rows`);
@@ -127,7 +130,7 @@ test('deliveries with many attempts go fewer at a time', async (t) => {
   for (const id of put(connection, { count: 30, state: 'failed', attempts: 200 })) attempt(connection, id, 1, 'x');
   rig.retention.start();
   const seen = new Set<number>();
-  await passUntil('gone', clock, () => {
+  await clock.passUntil('gone', () => {
     seen.add(left(rig).length);
     return left(rig).length === 0;
   });
@@ -140,14 +143,12 @@ test('one that is sent again while its removal waits to be written stays', async
   subscriptionRow(connection, 1);
   const ids = put(connection, { count: 3, state: 'failed' });
   rig.runMs = 31 * dayMs;
-  let release = (): void => {};
-  const held = store.hold(() => new Promise<void>((resolve) => (release = resolve)));
+  const release = holdStore(store);
   rig.retention.start();
-  await pass(clock, 75_000);
+  await clock.pass(75_000);
   connection.prepare("UPDATE webhook_deliveries SET state = 'pending', ended_run_ms = NULL WHERE id = ?").run(ids[1]);
-  release();
-  await held;
-  await pass(clock, 5_000);
+  await release();
+  await clock.pass(5_000);
   assert.deepEqual(left(rig), [ids[1]]);
 });
 
@@ -162,11 +163,11 @@ test('while nothing can be stored that is logged once, nothing is lost count of,
   for (const id of put(connection, { count: 10 })) attempt(connection, id, 1, 'a'.repeat(5));
   const repair = failCommits(store);
   retention.start();
-  await pass(clock, 400_000);
+  await clock.pass(400_000);
   assert.deepEqual([left(rig).length, retention.historyBytes()], [10, 50]);
   assert.deepEqual(logged, ['old webhook deliveries could not be removed']);
   repair();
-  await pass(clock, 120_000);
+  await clock.pass(120_000);
   assert.deepEqual([left(rig).length, retention.historyBytes()], [0, 0]);
   assert.deepEqual(logged, [
     'old webhook deliveries could not be removed',
@@ -181,9 +182,9 @@ test('the store may be closed under it: it ends without a word', async (t) => {
   rig.runMs = 8 * dayMs;
   put(rig.connection, { count: 2_000 });
   rig.retention.start();
-  await pass(rig.clock, 60_050);
+  await rig.clock.pass(60_050);
   rig.retention.stop();
   await rig.store.close();
-  await pass(rig.clock, 200_000);
+  await rig.clock.pass(200_000);
   assert.deepEqual([logged, rig.clock.pendingTimers], [[], 0]);
 });
