@@ -2,24 +2,24 @@
  * npm run bench -- line|outbox|webhooks|upstream [row ...] [--quick] [--save] [--json FILE]
  * Prints one table: each row against its peer or limit, measured in the same run. Needs scripts/build; the line's rows
  * cc, strace and ser2net, the outbox's and upstream's Java and Maven (Apache Kafka), upstream's also cc; rows whose tools
- * are missing say so. Run it on a quiet machine.
+ * are missing say so. Run it on a quiet machine. LINESIDE_E2E_BUILD names another build than build/: to hold two against
+ * each other.
  */
 import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
+import { after, type TestContext, test } from 'node:test';
 import { parseArgs } from 'node:util';
-import { lineRows } from './line/rows.ts';
-import { outboxRows } from './outbox/rows.ts';
-import { cleanUp, Skipped } from './processes.ts';
-import { type Context, type Line, machine, type Row, render } from './table.ts';
-import { upstreamRows } from './upstream/rows.ts';
-import { webhookRows } from './webhooks/rows.ts';
+import { cleanUp } from '../e2e/daemon.ts';
+import { Skipped } from './processes.ts';
+import { type Line, machine, type Row, render } from './table.ts';
 
-const suites: Readonly<Record<string, readonly Row[]>> = {
-  line: lineRows,
-  outbox: outboxRows,
-  webhooks: webhookRows,
-  upstream: upstreamRows,
+/** Imported when wanted: a broker is looked for then, which takes a second. */
+const suites: Readonly<Record<string, () => Promise<{ readonly rows: readonly Row[] }>>> = {
+  line: () => import('./line/rows.ts'),
+  outbox: () => import('./outbox/rows.ts'),
+  webhooks: () => import('./webhooks/rows.ts'),
+  upstream: () => import('./upstream/rows.ts'),
 };
 
 const { values, positionals } = parseArgs({
@@ -27,54 +27,47 @@ const { values, positionals } = parseArgs({
   options: { quick: { type: 'boolean' }, save: { type: 'boolean' }, json: { type: 'string' } },
 });
 const [suite = '', ...names] = positionals;
-const rows = suites[suite];
-if (rows === undefined) usage(`no such suite: ${suite}`);
+const found = await suites[suite]?.();
+if (found === undefined) usage(`no such suite: ${suite}`);
+const { rows } = found;
 const unknown = names.filter((name) => !rows.some((row) => row.name === name));
-if (unknown.length > 0) usage(`no such row: ${unknown.join(', ')}`);
+if (unknown.length > 0)
+  usage(`no such row: ${unknown.join(', ')}; there are ${rows.map((row) => row.name).join(', ')}`);
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
-process.once('exit', cleanUp);
 
-const context: Context = { quick: values.quick === true, say: (text) => console.error(`  ${text}`) };
-const chosen = names.length === 0 ? rows : rows.filter((row) => names.includes(row.name));
+const quick = values.quick === true;
 const lines: Line[] = [];
 const head = [...machine(), `load average before: ${(loadavg()[0] ?? 0).toFixed(2)}`];
-for (const row of chosen) {
-  console.error(`${new Date().toISOString().slice(11, 19)} ${row.name}`);
-  lines.push(...(await measured(row)));
-}
-const report = `# npm run bench -- ${[suite, ...names].join(' ')}${context.quick ? ' --quick' : ''}\n\n${head.map((text) => `- ${text}`).join('\n')}\n\n${render(lines)}\n`;
-console.log(report);
-if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine: head, lines }, null, 2)}\n`);
-if (values.save === true) writeFileSync(join(import.meta.dirname, `${suite}.latest.md`), report);
-process.exit(0);
+for (const row of names.length === 0 ? rows : rows.filter(({ name }) => names.includes(name)))
+  test(row.name, { timeout: Number.POSITIVE_INFINITY }, (t) => measure(row, t));
+after(report);
 
-async function measured(row: Row): Promise<readonly Line[]> {
+async function measure(row: Row, t: TestContext): Promise<void> {
+  console.error(`${new Date().toISOString().slice(11, 19)} ${row.name}`);
   try {
-    return await row.run(context);
+    lines.push(...(await row.run({ quick, say: (text) => console.error(`  ${text}`) })));
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    if (!(error instanceof Skipped)) console.error(error);
-    return [
-      {
-        row: row.name,
-        lineside: '',
-        against: why.replaceAll('\n', ' '),
-        ratio: '',
-        aim: '',
-        verdict: error instanceof Skipped ? 'SKIPPED' : 'missed',
-      },
-    ];
+    const against = (error instanceof Error ? error.message : String(error)).replaceAll('\n', ' ');
+    const verdict = error instanceof Skipped ? 'SKIPPED' : 'missed';
+    lines.push({ row: row.name, lineside: '', against, ratio: '', aim: '', verdict });
+    if (!(error instanceof Skipped)) throw error;
+    t.skip(against);
   } finally {
     cleanUp();
   }
 }
 
+function report(): void {
+  const title = `# npm run bench -- ${[suite, ...names].join(' ')}${quick ? ' --quick' : ''}`;
+  const text = `${title}\n\n${head.map((line) => `- ${line}`).join('\n')}\n\n${render(lines)}\n`;
+  console.log(text);
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine: head, lines }, null, 2)}\n`);
+  if (values.save === true) writeFileSync(join(import.meta.dirname, `${suite}.latest.md`), text);
+}
+
 function usage(why: string): never {
-  console.error(
-    `${why}\nusage: npm run bench -- line|outbox|webhooks|upstream [row ...] [--quick] [--save] [--json FILE]`,
-  );
-  for (const [name, known] of Object.entries(suites))
-    console.error(`rows of ${name}: ${known.map((row) => row.name).join(', ')}`);
+  const names = Object.keys(suites).join('|');
+  console.error(`${why}\nusage: npm run bench -- ${names} [row ...] [--quick] [--save] [--json FILE]`);
   process.exit(2);
 }

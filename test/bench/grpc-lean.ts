@@ -3,6 +3,11 @@
  * as well, most rows would measure the client. Round trips use grpc-js itself (grpc-client.ts): there it belongs.
  */
 import { connect, type IncomingHttpHeaders } from 'node:http2';
+import { LineServiceDefinition, SerialServiceDefinition, serial } from '../../src/shared/proto/services.ts';
+
+const { streamLog } = SerialServiceDefinition;
+const { readLog } = LineServiceDefinition;
+const { RX } = serial.SerialLogEntry.Direction;
 
 const PREFIX_BYTES = 5;
 const ENTRY_DIR = 0x08;
@@ -18,10 +23,31 @@ export interface LeanStream {
   close(): Promise<void>;
 }
 
-/** Calls back with each message as a range of a buffer that is good during the call only. */
-export type OnMessage = (buffer: Buffer, from: number, to: number) => void;
+/** A range of a buffer that is good during the call only. */
+export type OnBytes = (buffer: Buffer, from: number, to: number) => void;
 
-export function serverStream(address: string, path: string, request: Uint8Array, onMessage: OnMessage): LeanStream {
+/** StreamLog: called back with each entry, undecoded. */
+export function streamEntries(address: string, fromStart: boolean, onEntry: OnBytes): LeanStream {
+  return serverStream(address, streamLog.path, streamLog.requestSerialize({ fromStart }), onEntry);
+}
+
+/** StreamLog: called back with what the line has received, entry by entry. */
+export function receiveLog(address: string, fromStart: boolean, onReceived: OnBytes): LeanStream {
+  const entry: LeanEntry = { dir: 0, dataFrom: 0, dataTo: 0 };
+  return streamEntries(address, fromStart, (buffer, from, to) => {
+    readEntry(buffer, from, to, entry);
+    if (entry.dir === RX) onReceived(buffer, entry.dataFrom, entry.dataTo);
+  });
+}
+
+/** ReadLog of everything: called back with the number of entries in each batch. */
+export function readBatches(address: string, onBatch: (entries: number) => void): LeanStream {
+  return serverStream(address, readLog.path, readLog.requestSerialize({}), (buffer, from, to) =>
+    onBatch(countBatch(buffer, from, to)),
+  );
+}
+
+function serverStream(address: string, path: string, request: Uint8Array, onMessage: OnBytes): LeanStream {
   const session = connect(`http://${address}`);
   const call = session.request({
     ':method': 'POST',
@@ -70,7 +96,7 @@ function framed(message: Uint8Array): Buffer {
   return frame;
 }
 
-function messageSplitter(onMessage: OnMessage): (piece: Buffer) => void {
+function messageSplitter(onMessage: OnBytes): (piece: Buffer) => void {
   let rest: Buffer | undefined;
   return (piece) => {
     const buffer = rest === undefined ? piece : Buffer.concat([rest, piece]);
@@ -85,14 +111,14 @@ function messageSplitter(onMessage: OnMessage): (piece: Buffer) => void {
   };
 }
 
-export interface LeanEntry {
+interface LeanEntry {
   dir: number;
   dataFrom: number;
   dataTo: number;
 }
 
 /** Reads direction and data of a serial.SerialLogEntry without making an object of each: `into` is reused. */
-export function readEntry(buffer: Buffer, from: number, to: number, into: LeanEntry): void {
+function readEntry(buffer: Buffer, from: number, to: number, into: LeanEntry): void {
   into.dir = 0;
   into.dataFrom = into.dataTo = from;
   let at = from;
@@ -118,7 +144,7 @@ export function readEntry(buffer: Buffer, from: number, to: number, into: LeanEn
 }
 
 /** The first field of a lineside.v1.LogBatch repeats: how many entries it holds. */
-export function countBatch(buffer: Buffer, from: number, to: number): number {
+function countBatch(buffer: Buffer, from: number, to: number): number {
   let entries = 0;
   let at = from;
   while (at < to) {

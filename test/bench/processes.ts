@@ -1,71 +1,37 @@
-/** Processes and directories of one benchmark run: started here, measured by /proc, and gone at the end and on Ctrl-C. */
-import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
+/** Processes of one benchmark run, and what /proc says of them: started as the end-to-end tests start theirs, and gone at the end. */
+import { type ChildProcess, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { environment, killGroup, NODE, startProcess } from '../e2e/daemon.ts';
+import { type Line, more } from './table.ts';
 
-export const ROOT = resolve(import.meta.dirname, '../..');
-export const NODE = process.execPath;
 /** A process that has not ended so long after it was asked to is killed. */
 const STOP_LIMIT_MS = 10_000;
 
-const groups = new Set<number>();
-const directories = new Set<string>();
-
 export class Skipped extends Error {}
 
-/** Each process leads a group of its own, so that what it started (strace's tracee) ends with it. */
-export function start(command: string, args: readonly string[], options: SpawnOptions = {}): ChildProcess {
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], ...options, detached: true });
-  const { pid } = child;
-  if (pid !== undefined) {
-    groups.add(pid);
-    child.once('exit', () => groups.delete(pid));
-  }
-  child.on('error', (error) => console.error(`${command}: ${error.message}`));
-  return child;
+export type Started = ChildProcess & { readonly pid: number; readonly stdout: Readable };
+
+/** What it says on standard error is shown. */
+export function start(command: string, args: readonly (string | number)[], env = environment()): Started {
+  const child = startProcess(command, args.map(String), env);
+  child.stderr?.pipe(process.stderr, { end: false });
+  const { pid, stdout } = child;
+  if (pid === undefined || stdout === null) throw new Error(`${command} did not start`);
+  return Object.assign(child, { pid, stdout });
 }
 
-export async function stop(child: ChildProcess, pid = child.pid): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null || pid === undefined) return;
+export async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
   const gone = once(child, 'exit');
-  const limit = setTimeout(() => killGroup(child.pid ?? pid), STOP_LIMIT_MS);
-  try {
-    process.kill(pid, 'SIGTERM');
-  } catch {
-    // It ended by itself just now.
-  }
+  const limit = setTimeout(() => killGroup(child), STOP_LIMIT_MS);
+  child.kill();
   await gone;
   clearTimeout(limit);
-}
-
-export function temporaryDirectory(): string {
-  const path = mkdtempSync(join(tmpdir(), 'lineside-bench-'));
-  directories.add(path);
-  return path;
-}
-
-export function removeDirectory(path: string): void {
-  rmSync(path, { recursive: true, force: true });
-  directories.delete(path);
-}
-
-/** Synchronous: also called on the way out. */
-export function cleanUp(): void {
-  for (const group of groups) killGroup(group);
-  groups.clear();
-  for (const path of directories) removeDirectory(path);
-}
-
-function killGroup(group: number): void {
-  try {
-    process.kill(-group, 'SIGKILL');
-  } catch {
-    // Gone already.
-  }
 }
 
 /** The lines of a stream, one by one; undefined when it has ended. */
@@ -82,6 +48,15 @@ export function requireCommand(command: string, from: string): void {
   if (found.status !== 0) throw new Skipped(`${command} is not installed (${from})`);
 }
 
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
 /** CPU seconds of all threads that live now: schedstat has nanoseconds where stat has 10 ms ticks. */
 export function cpuSeconds(pid: number): number {
   let nanoseconds = 0;
@@ -92,23 +67,49 @@ export function cpuSeconds(pid: number): number {
   return nanoseconds / 1e9;
 }
 
-export function residentMegabytes(pid: number): number {
-  return statusMegabytes(pid, 'VmRSS');
+/** CPU seconds that a process takes for what `work` does. */
+export async function cpuOf<T>(
+  pid: number,
+  work: () => Promise<T>,
+): Promise<{ readonly cpu: number; readonly result: T }> {
+  const before = cpuSeconds(pid);
+  const result = await work();
+  return { cpu: cpuSeconds(pid) - before, result };
 }
 
-/** Without the pages of files: 20 MB more of Node's own program are mapped where more of Node is used, and shared. */
-export function anonymousMegabytes(pid: number): number {
-  return statusMegabytes(pid, 'RssAnon');
+/** Megabytes. */
+export interface Resident {
+  readonly all: number;
+  /** Without the pages of files: 20 MB more of Node's own program are mapped where more of Node is used, and shared. */
+  readonly anonymous: number;
 }
 
-function statusMegabytes(pid: number, field: string): number {
-  const kib = new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Number(kib ?? Number.NaN) / 1024;
+export function residentOf(pid: number): Resident {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const megabytes = (field: string): number => fieldOf(status, field) / 1024;
+  return { all: megabytes('VmRSS'), anonymous: megabytes('RssAnon') };
 }
 
-export function childrenOf(pid: number): number[] {
-  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
-  return text === '' ? [] : text.split(' ').map(Number);
+/** Of Node that does nothing, when what its start left behind has been collected, or stays. */
+export async function nodeAlone(settleMs: number, env?: NodeJS.ProcessEnv): Promise<Resident> {
+  const child = start(NODE, ['-e', 'setInterval(() => {}, 1e9)'], env);
+  await sleep(settleMs);
+  const resident = residentOf(child.pid);
+  await stop(child);
+  return resident;
+}
+
+export function memoryLine(row: string, figure: Resident, node: Resident, aimMb: number, note = ''): Line {
+  const show = ({ all, anonymous }: Resident): string =>
+    `${all.toFixed(1)} MB, ${anonymous.toFixed(1)} of it anonymous`;
+  const difference = figure.all - node.all;
+  const unit = `MB (anonymous +${(figure.anonymous - node.anonymous).toFixed(1)})`;
+  return {
+    row,
+    lineside: `${show(figure)}${note}`,
+    against: `Node alone: ${show(node)}`,
+    ...more(difference, 1, unit, `at most +${aimMb} MB`, difference <= aimMb),
+  };
 }
 
 export interface Io {
@@ -118,13 +119,20 @@ export interface Io {
   readonly wchar: number;
 }
 
-export function parseIo(text: string): Io {
-  const field = (name: string): number => Number(new RegExp(`^${name}: (\\d+)`, 'm').exec(text)?.[1] ?? Number.NaN);
-  return { writeBytes: field('write_bytes'), wchar: field('wchar') };
-}
-
 export function io(pid: number): Io {
-  return parseIo(readFileSync(`/proc/${pid}/io`, 'utf8'));
+  return ioIn(`/proc/${pid}/io`);
 }
 
-export const sleep = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));
+export function ioIn(file: string): Io {
+  const text = readFileSync(file, 'utf8');
+  return { writeBytes: fieldOf(text, 'write_bytes'), wchar: fieldOf(text, 'wchar') };
+}
+
+/** sh waits for the service; what that wrote until its very end is then sh's own account (a child's is its parent's), left in `file`. */
+export function accountedIn(file: string): readonly string[] {
+  return ['sh', '-c', `"$0" "$@" & wait $!; cat /proc/$$/io > ${file}`];
+}
+
+function fieldOf(text: string, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? Number.NaN);
+}

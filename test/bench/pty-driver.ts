@@ -1,9 +1,10 @@
 /** Compiles and steers pty-driver.c: a pseudo-terminal with a device behind it that floods, paces or echoes. */
 import { type ChildProcess, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { lineReader, start, stop, temporaryDirectory } from './processes.ts';
+import { temporaryDirectory } from '../e2e/daemon.ts';
+import { lineReader, start, stop } from './processes.ts';
 
 /** What the drivers send, over and over: 1 MiB, so that a lost, doubled or moved byte changes the SHA-256. */
 export const CONTENT_BYTES = 1_048_576;
@@ -52,16 +53,20 @@ export class PtyDriver {
   readonly slavePath: string;
   readonly #child: ChildProcess;
   readonly #next: () => Promise<string | undefined>;
+  readonly #fifoPath: string;
+  readonly #fifo: number;
 
   private constructor(child: ChildProcess, slavePath: string, next: () => Promise<string | undefined>) {
     this.#child = child;
     this.slavePath = slavePath;
     this.#next = next;
+    this.#fifoPath = join(temporaryDirectory(), 'acknowledged');
+    if (spawnSync('mkfifo', [this.#fifoPath]).status !== 0) throw new Error(`cannot make the pipe ${this.#fifoPath}`);
+    this.#fifo = openSync(this.#fifoPath, constants.O_RDWR | constants.O_NONBLOCK);
   }
 
   static async open(): Promise<PtyDriver> {
-    const child = start(build().binary, [], { stdio: ['pipe', 'pipe', 'inherit'] });
-    if (child.stdout === null) throw new Error('no pipe to the PTY driver');
+    const child = start(build().binary, []);
     const next = lineReader(child.stdout);
     const path = await next();
     if (path === undefined) throw new Error('the PTY driver ended at once');
@@ -81,8 +86,14 @@ export class PtyDriver {
     return this.#run(`stamps ${count} ${size} ${bytesPerSecond}`);
   }
 
-  records(count: number, size: number, windowBytes: number, fifo: string): Promise<Driven> {
-    return this.#run(`records ${build().contentFile} ${count} ${size} ${windowBytes} ${fifo}`);
+  /** A record as soon as the one before was read, but never more than windowBytes ahead of what was acknowledged. */
+  records(count: number, size: number, windowBytes: number): Promise<Driven> {
+    return this.#run(`records ${build().contentFile} ${count} ${size} ${windowBytes} ${this.#fifoPath}`);
+  }
+
+  /** ACK_BYTES more have arrived. */
+  acknowledge(): void {
+    writeSync(this.#fifo, '.');
   }
 
   /** Echoes until the driver is closed. */
@@ -90,8 +101,9 @@ export class PtyDriver {
     await this.#run('echo');
   }
 
-  close(): Promise<void> {
-    return stop(this.#child);
+  async close(): Promise<void> {
+    await stop(this.#child);
+    closeSync(this.#fifo);
   }
 
   async #run(command: string): Promise<Driven> {

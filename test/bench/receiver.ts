@@ -1,11 +1,8 @@
-/** Takes in the bytes of one run, by StreamLog or TCP: counts them, hashes them, and knows when all are there. */
+/** What arrives of the drivers' content: counted, and held against it by SHA-256. */
 import { createHash } from 'node:crypto';
-import type { Socket } from 'node:net';
-import { STREAM_LOG, streamLogRequest } from './calls.ts';
-import { type LeanEntry, type LeanStream, readEntry, serverStream } from './grpc-lean.ts';
+import { performance } from 'node:perf_hooks';
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import { CONTENT_BYTES, content } from './pty-driver.ts';
-
-const RX = 1;
 
 export class Receiver {
   bytes = 0;
@@ -15,30 +12,21 @@ export class Receiver {
   #hash = createHash('sha256');
   #waiting: { readonly bytes: number; readonly resolve: () => void } | undefined;
 
-  take(bytes: Uint8Array): void {
-    this.bytes += bytes.length;
+  readonly take = (buffer: Buffer, from: number, to: number): void => {
+    this.bytes += to - from;
     this.entries++;
-    this.#hash.update(bytes);
+    this.#hash.update(buffer.subarray(from, to));
     if (this.#waiting === undefined || this.bytes < this.#waiting.bytes) return;
     this.endedAt = performance.now();
     this.#waiting.resolve();
-  }
+  };
 
-  /** Resolves when so many bytes are there; rejects when they are not after limitMs. */
+  /** Resolves when so many bytes are there. */
   async all(bytes: number, limitMs: number): Promise<void> {
     if (this.bytes >= bytes) return;
-    let timer: NodeJS.Timeout | undefined;
-    try {
-      await new Promise<void>((resolve, reject) => {
-        this.#waiting = { bytes, resolve };
-        timer = setTimeout(
-          () => reject(new Error(`only ${this.bytes} of ${bytes} bytes came within ${limitMs} ms`)),
-          limitMs,
-        );
-      });
-    } finally {
-      clearTimeout(timer);
-    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting = { bytes, resolve };
+    await within(`${bytes} bytes to arrive`, promise, limitMs);
   }
 
   /** SHA-256 of everything since the last call; begins again. */
@@ -49,19 +37,6 @@ export class Receiver {
     this.#waiting = undefined;
     return digest;
   }
-}
-
-/** Feeds the receiver with the RX entries of a StreamLog. */
-export function receiveLog(address: string, fromStart: boolean, receiver: Receiver): LeanStream {
-  const entry: LeanEntry = { dir: 0, dataFrom: 0, dataTo: 0 };
-  return serverStream(address, STREAM_LOG, streamLogRequest(fromStart), (buffer, from, to) => {
-    readEntry(buffer, from, to, entry);
-    if (entry.dir === RX) receiver.take(buffer.subarray(entry.dataFrom, entry.dataTo));
-  });
-}
-
-export function receiveSocket(socket: Socket, receiver: Receiver): void {
-  socket.on('data', (bytes: Buffer) => receiver.take(bytes));
 }
 
 /** What the drivers' content hashes to when so many bytes of it are sent. */

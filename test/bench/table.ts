@@ -1,4 +1,4 @@
-/** One line of the table: a figure of lineside's, what it is held against, and whether the aim is met. */
+/** The table: a line is a figure of lineside's, what it is held against, and whether the aim is met. */
 import { readFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 
@@ -25,13 +25,58 @@ export interface Row {
   run(context: Context): Promise<readonly Line[]>;
 }
 
-/** Held against a peer: `ratio` is lineside's figure divided by the peer's. */
+type Judged = Pick<Line, 'ratio' | 'aim' | 'verdict'>;
+
 export function judge(ok: boolean): Verdict {
   return ok ? 'met' : 'missed';
 }
 
+/** Held against a peer: `ratio` is lineside's figure divided by the peer's. */
+export function atLeast(ratio: number, aim: number, unit = ''): Judged {
+  return { ratio: times(ratio), aim: `at least ${aim} x${unit}`, verdict: judge(ratio >= aim) };
+}
+
+/** More than the peer's, in milliseconds or megabytes. */
+export function more(difference: number, digits: number, unit: string, aim: string, ok: boolean): Judged {
+  const sign = difference >= 0 ? '+' : '';
+  return { ratio: `${sign}${difference.toFixed(digits)} ${unit}`, aim, verdict: judge(ok) };
+}
+
+export function shown(ratio: string, aim = 'shown beside it'): Judged {
+  return { ratio, aim, verdict: 'shown' };
+}
+
+/**
+ * What each contender gives in each round: they take turns, so that the machine's noise falls on all. `warmUp`: one more
+ * round before the first, which does not count.
+ */
+export async function inTurns<Name extends string, Result>(
+  { rounds, warmUp = false }: { readonly rounds: number; readonly warmUp?: boolean },
+  contenders: Readonly<Record<Name, () => Promise<Result>>>,
+  heard: (name: Name, result: Result) => void = () => undefined,
+): Promise<Readonly<Record<Name, Result[]>>> {
+  const names = Object.keys(contenders) as Name[];
+  const found = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<Name, Result[]>;
+  for (let round = warmUp ? -1 : 0; round < rounds; round++) {
+    for (const name of names) {
+      const result = await contenders[name]();
+      heard(name, result);
+      if (round >= 0) found[name].push(result);
+    }
+  }
+  return found;
+}
+
 export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
+}
+
+export function medianOf<T>(all: readonly T[], figure: (one: T) => number): number {
+  return median(all.map(figure));
+}
+
+export function rounded(values: readonly number[]): string {
+  return values.map((value) => Math.round(value)).join(' ');
 }
 
 export function quantile(values: readonly number[], q: number): number {

@@ -270,7 +270,7 @@ function isTable(value: Toml[string] | undefined): value is Toml {
   return typeof value === 'object' && !Array.isArray(value);
 }
 
-function cleanUp(): void {
+export function cleanUp(): void {
   for (const close of closers) close();
   for (const child of children) killGroup(child);
   children.clear();

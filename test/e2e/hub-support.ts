@@ -105,6 +105,7 @@ export function items(of: string, count: number, round: number): object[] {
 
 export interface OutboxView {
   readonly waiting: number;
+  readonly publishedTotal: number;
   readonly deadLetters: number;
   readonly refusedTotal: number;
   readonly unreachedTotal: number;

@@ -1,7 +1,8 @@
 /** Lines at their own speed: 12 Mbaud with a subscriber, 115,200 baud with nobody looking. */
-import { allStored, cpuOf, linesideContender, ser2netContenders, skipped } from '../contenders.ts';
-import { expectedDigest } from '../receiver.ts';
-import { judge, type Line, type Row, times } from '../table.ts';
+import { cpuOf } from '../processes.ts';
+import { expectedDigest, Receiver } from '../receiver.ts';
+import { allStored, skipped, startLineside, startSer2nets } from '../stations.ts';
+import { judge, type Line, type Row, shown, times } from '../table.ts';
 
 /** Start bit, 8 data bits, stop bit. */
 const BITS_PER_BYTE = 10;
@@ -19,18 +20,20 @@ export const fast: Row = {
   async run({ quick }) {
     const seconds = quick ? 10 : 60;
     const bytes = (FAST_BAUD / BITS_PER_BYTE) * seconds;
-    const lineside = await linesideContender({ baud: FAST_BAUD, subscribed: true });
-    const { cpu, result } = await cpuOf(lineside.pid, async () => {
+    const { daemon, driver, pid, receive, close } = await startLineside(FAST_BAUD);
+    const receiver = new Receiver();
+    await receive(receiver.take);
+    const { cpu, result } = await cpuOf(pid, async () => {
       const [driven] = await Promise.all([
-        lineside.driver.pace(bytes, FAST_WRITE_BYTES, FAST_BAUD / BITS_PER_BYTE),
-        lineside.receiver.all(bytes, seconds * 1_000 + LIMIT_MS),
+        driver.pace(bytes, FAST_WRITE_BYTES, FAST_BAUD / BITS_PER_BYTE),
+        receiver.all(bytes, seconds * 1_000 + LIMIT_MS),
       ]);
       return driven;
     });
-    await allStored(lineside.lineside);
-    const { entries } = lineside.receiver;
-    const equal = lineside.receiver.digest() === expectedDigest(bytes);
-    await lineside.close();
+    await allStored(daemon);
+    const { entries } = receiver;
+    const equal = receiver.digest() === expectedDigest(bytes);
+    await close();
     const share = cpu / ((result.endNs - result.startNs) / 1e9);
     return [
       {
@@ -50,28 +53,29 @@ export const usual: Row = {
   async run({ quick }) {
     const seconds = quick ? 10 : 60;
     const bytes = (USUAL_BAUD / BITS_PER_BYTE) * seconds;
-    const lineside = await linesideContender({ baud: USUAL_BAUD, subscribed: false });
-    const { ser2net: peers, missing } = await ser2netContenders(USUAL_BAUD);
+    const lineside = await startLineside(USUAL_BAUD);
+    const { ser2net, missing } = await startSer2nets(USUAL_BAUD);
+    for (const peer of ser2net) await peer.receive(() => {});
     // All at once: they take a few percent each, and so the machine is the same for all.
     const shares = await Promise.all(
-      [lineside, ...peers].map(async ({ pid, driver }) => {
+      [lineside, ...ser2net].map(async ({ pid, driver }) => {
         const { cpu } = await cpuOf(pid, () => driver.pace(bytes, USUAL_WRITE_BYTES, USUAL_BAUD / BITS_PER_BYTE));
         return cpu / seconds;
       }),
     );
-    await allStored(lineside.lineside);
-    for (const contender of [lineside, ...peers]) await contender.close();
+    await allStored(lineside.daemon);
+    for (const station of [lineside, ...ser2net]) await station.close();
     const [own = Number.NaN, ...others] = shares;
     const row = `115,200 baud in 16-byte writes, ${seconds} s, logged, no subscriber: CPU`;
-    const lines = peers.map((peer, i): Line => {
-      const ratio = own / (others[i] ?? Number.NaN);
+    const lines = ser2net.map((peer, i): Line => {
+      const other = others[i] ?? Number.NaN;
+      const ratio = own / other;
+      const judged = { ratio: times(ratio), aim: `at most ${USUAL_CPU_AIM} x`, verdict: judge(ratio <= USUAL_CPU_AIM) };
       return {
         row,
         lineside: `${(own * 100).toFixed(2)} % of one core`,
-        against: `${peer.name}, trace file, a client: ${((others[i] ?? 0) * 100).toFixed(2)} %`,
-        ratio: times(ratio),
-        aim: i === 0 ? `at most ${USUAL_CPU_AIM} x` : 'shown beside it',
-        verdict: i === 0 ? judge(ratio <= USUAL_CPU_AIM) : 'shown',
+        against: `${peer.name}, trace file, a client: ${(other * 100).toFixed(2)} %`,
+        ...(i === 0 ? judged : shown(times(ratio))),
       };
     });
     return [...skipped(row, missing), ...lines];

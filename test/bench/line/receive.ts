@@ -1,18 +1,10 @@
 /** The receive path at full speed: PTY to StreamLog, logged. */
-import { performance } from 'node:perf_hooks';
-import {
-  allStored,
-  bareContender,
-  type Contender,
-  cpuOf,
-  type LinesideContender,
-  linesideContender,
-  ser2netContenders,
-  skipped,
-} from '../contenders.ts';
+import { receiveLog } from '../grpc-lean.ts';
+import { cpuOf } from '../processes.ts';
 import { CONTENT_BYTES } from '../pty-driver.ts';
-import { expectedDigest, Receiver, receiveLog } from '../receiver.ts';
-import { judge, type Line, median, type Row, times } from '../table.ts';
+import { expectedDigest, Receiver } from '../receiver.ts';
+import { allStored, type Station, skipped, startBare, startLineside, startSer2nets } from '../stations.ts';
+import { atLeast, inTurns, type Line, medianOf, type Row } from '../table.ts';
 
 const BAUD = 12_000_000;
 /** Every read is an entry: the least that a server can do. */
@@ -34,45 +26,44 @@ export const receive: Row = {
   async run({ quick, say }) {
     const bytes = (quick ? 20 : 100) * CONTENT_BYTES;
     const rounds = quick ? 1 : 3;
-    const lineside = await linesideContender({ baud: BAUD, subscribed: true });
-    const { ser2net, missing } = await ser2netContenders(BAUD);
-    const peers = [...ser2net, await bareContender(GAP_MS)];
-    const runs = new Map<Contender, Run[]>([lineside, ...peers].map((contender) => [contender, []]));
-    // The first round of each warms its compiler up and does not count.
-    for (let round = -1; round < rounds; round++) {
-      for (const [contender, results] of runs) {
-        const run = await flood(
-          contender,
-          bytes,
-          contender === lineside ? () => allStored(lineside.lineside) : undefined,
-        );
-        say(`${contender.name}: ${show(run)}`);
-        if (round >= 0) results.push(run);
-      }
-    }
-    await storedIsEqual(lineside, bytes * (rounds + 1));
-    const own = middle(runs.get(lineside) ?? []);
-    const lines = peers.map((peer): Line => {
-      const other = middle(runs.get(peer) ?? []);
-      const ratio = own.megabytesPerSecond / other.megabytesPerSecond;
-      const aim = AIMS[peer.name] ?? 1;
+    const lineside = await startLineside(BAUD);
+    const { ser2net, missing } = await startSer2nets(BAUD);
+    const peers = [...ser2net, await startBare(GAP_MS)];
+    const contenders = await Promise.all(
+      [lineside, ...peers].map(async (station) => {
+        const receiver = new Receiver();
+        await station.receive(receiver.take);
+        const settled = station === lineside ? () => allStored(lineside.daemon) : undefined;
+        return [station.name, () => flood(station, receiver, bytes, settled)] as const;
+      }),
+    );
+    // The first round of each warms its compiler up.
+    const runs = await inTurns({ rounds, warmUp: true }, Object.fromEntries(contenders), (name, run) =>
+      say(`${name}: ${show(run)}`),
+    );
+    await storedIsEqual(lineside.address, bytes * (rounds + 1));
+    const own = middle(runs[lineside.name]);
+    const lines = peers.map(({ name }): Line => {
+      const other = middle(runs[name]);
       return {
         row: ROW,
         lineside: show(own),
-        against: `${peer.name}: ${show(other)}`,
-        ratio: times(ratio),
-        aim: `at least ${aim} x the bytes/s`,
-        verdict: judge(ratio >= aim),
+        against: `${name}: ${show(other)}`,
+        ...atLeast(own.megabytesPerSecond / other.megabytesPerSecond, AIMS[name] ?? 1, ' the bytes/s'),
       };
     });
-    for (const contender of runs.keys()) await contender.close();
+    for (const station of [lineside, ...peers]) await station.close();
     return [...skipped(ROW, missing), ...lines];
   },
 };
 
-async function flood(contender: Contender, bytes: number, settled?: () => Promise<void>): Promise<Run> {
-  const { receiver, driver } = contender;
-  const { cpu, result: seconds } = await cpuOf(contender.pid, async () => {
+async function flood(
+  { name, pid, driver }: Station,
+  receiver: Receiver,
+  bytes: number,
+  settled?: () => Promise<void>,
+): Promise<Run> {
+  const { cpu, result: seconds } = await cpuOf(pid, async () => {
     const from = performance.now();
     await Promise.all([receiver.all(bytes, LIMIT_MS), driver.flood(bytes, WRITE_BYTES)]);
     const took = (receiver.endedAt - from) / 1_000;
@@ -80,22 +71,22 @@ async function flood(contender: Contender, bytes: number, settled?: () => Promis
     return took;
   });
   if (receiver.digest() !== expectedDigest(bytes))
-    throw new Error(`${contender.name}: the SHA-256 of what arrived is not that of what was sent`);
+    throw new Error(`${name}: the SHA-256 of what arrived is not that of what was sent`);
   return { megabytesPerSecond: bytes / seconds / 1e6, cpuPer100Megabytes: (cpu * 1e8) / bytes };
 }
 
-async function storedIsEqual({ lineside }: LinesideContender, bytes: number): Promise<void> {
+async function storedIsEqual(address: string, bytes: number): Promise<void> {
   const stored = new Receiver();
-  const stream = receiveLog(lineside.address, true, stored);
+  const stream = receiveLog(address, true, stored.take);
   await stored.all(bytes, LIMIT_MS);
   await stream.close();
   if (stored.digest() !== expectedDigest(bytes))
     throw new Error('the SHA-256 of the stored log is not that of what was sent');
 }
 
-const middle = (runs: readonly Run[]): Run => ({
-  megabytesPerSecond: median(runs.map((run) => run.megabytesPerSecond)),
-  cpuPer100Megabytes: median(runs.map((run) => run.cpuPer100Megabytes)),
+const middle = (runs: readonly Run[] = []): Run => ({
+  megabytesPerSecond: medianOf(runs, (run) => run.megabytesPerSecond),
+  cpuPer100Megabytes: medianOf(runs, (run) => run.cpuPer100Megabytes),
 });
 
 const show = (run: Run): string =>

@@ -1,13 +1,13 @@
 /** From the call to the echo on the log: unary calls beside StreamLog, and the one stream of lineside.v1. */
-import type { Socket } from 'node:net';
-import { serial } from '../../../src/shared/proto/services.ts';
-import { GrpcClient } from '../grpc-client.ts';
-import { startLineside } from '../lineside.ts';
-import { startBare, startSer2net } from '../peers/peers.ts';
-import { Skipped } from '../processes.ts';
-import { PtyDriver } from '../pty-driver.ts';
-import { type Context, judge, type Line, quantile, type Row, times } from '../table.ts';
-import { Traveller } from './traveller.ts';
+import { Client, type ClientOptions, credentials } from '@grpc/grpc-js';
+import {
+  LineServiceDefinition,
+  type lineside,
+  SerialServiceDefinition,
+  serial,
+} from '../../../src/shared/proto/services.ts';
+import { type Ser2net, type Station, startBare, startLineside, startSer2nets } from '../stations.ts';
+import { judge, type Line, quantile, type Row, times } from '../table.ts';
 
 const BAUD = 115_200;
 const { RX } = serial.SerialLogEntry.Direction;
@@ -16,94 +16,129 @@ const BLOCK = 200;
 const UNARY_P50_AIM = 1.2;
 const UNARY_P99_AIM = 1.5;
 const SESSION_P50_AIM = 1.3;
+const CONNECT_LIMIT_MS = 15_000;
+const TRIP_LIMIT_MS = 5_000;
 
-interface Route {
-  readonly name: string;
-  readonly traveller: Traveller;
-  close(): Promise<void>;
+/** One trip at a time: sends, and waits until the same bytes have come back, in however many pieces. */
+class Traveller {
+  readonly #send: (payload: Buffer) => void;
+  #awaited: Buffer = Buffer.alloc(0);
+  #got = 0;
+  #back: () => void = () => {};
+  #fail: (error: Error) => void = () => {};
+  #trips = 0;
+
+  constructor(send: (payload: Buffer) => void) {
+    this.#send = send;
+  }
+
+  /** Bytes that came from the line. */
+  arrived(bytes: Uint8Array): void {
+    const expected = this.#awaited.subarray(this.#got, this.#got + bytes.length);
+    if (!expected.equals(bytes)) this.#fail(new Error('the echo is not what was sent'));
+    this.#got += bytes.length;
+    if (this.#got === this.#awaited.length) this.#back();
+  }
+
+  failed(error: Error): void {
+    this.#fail(error);
+  }
+
+  /** Microseconds. */
+  async trip(size: number): Promise<number> {
+    this.#awaited = Buffer.alloc(size, ++this.#trips & 0xff);
+    this.#got = 0;
+    let limit: NodeJS.Timeout | undefined;
+    const back = new Promise<number>((resolve, reject) => {
+      this.#fail = reject;
+      this.#back = () => resolve(performance.now());
+      limit = setTimeout(() => reject(new Error('no echo')), TRIP_LIMIT_MS);
+    });
+    const from = performance.now();
+    this.#send(this.#awaited);
+    const to = await back;
+    clearTimeout(limit);
+    return (to - from) * 1_000;
+  }
 }
 
-type Connect = (address: string) => Promise<{ traveller: Traveller; end: () => void }>;
+interface Method<In, Out> {
+  readonly path: string;
+  readonly requestSerialize: (value: In) => Uint8Array;
+  readonly responseDeserialize: (bytes: Uint8Array) => Out;
+}
 
-const byUnary: Connect = async (address) => {
-  const client = new GrpcClient(address);
-  await client.ready();
+/** Path and codecs, as grpc-js's client takes them: it wants Buffers. */
+function method<In, Out>({ path, requestSerialize, responseDeserialize }: Method<In, Out>) {
+  const write = (value: In): Buffer => {
+    const bytes = requestSerialize(value);
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  };
+  return [path, write, (bytes: Buffer): Out => responseDeserialize(bytes)] as const;
+}
+
+const sendPacket = method(SerialServiceDefinition.sendPacket);
+const streamLog = method(SerialServiceDefinition.streamLog);
+const session = method(LineServiceDefinition.session);
+
+interface Route extends Pick<Station, 'name' | 'close'> {
+  readonly traveller: Traveller;
+}
+
+type Connect = (client: Client) => Promise<Traveller>;
+
+const byUnary: Connect = async (client) => {
   const traveller = new Traveller((payload) => {
-    client.sendPacket(payload).then(
-      (answer) => answer.error === '' || traveller.failed(new Error(answer.error)),
-      (error: Error) => traveller.failed(error),
-    );
+    client.makeUnaryRequest(...sendPacket, { payload }, (error, answer) => {
+      if (error !== null) traveller.failed(error);
+      else if (answer?.error !== '') traveller.failed(new Error(answer?.error));
+    });
   });
-  const log = client.streamLog();
-  const open = new Promise((resolve) => log.once('metadata', resolve));
+  const log = client.makeServerStreamRequest(...streamLog, {});
   log.on('data', (entry: serial.SerialLogEntry) => {
     if (entry.dir === RX) traveller.arrived(entry.rawData);
   });
   log.on('error', (error) => traveller.failed(error));
-  await open;
-  return { traveller, end: () => client.close() };
+  await new Promise((resolve) => log.once('metadata', resolve));
+  return traveller;
 };
 
-const bySession: Connect = async (address) => {
-  const client = new GrpcClient(address);
-  await client.ready();
-  const session = client.session();
-  const traveller = new Traveller((payload) => session.write({ send: { payload } }));
-  session.on('data', (response: { log?: { entries?: { entry?: serial.ISerialLogEntry | null }[] | null } | null }) => {
-    for (const { entry } of response.log?.entries ?? []) {
-      if (entry?.dir === RX && entry.rawData != null) traveller.arrived(entry.rawData);
-    }
+const bySession: Connect = async (client) => {
+  const stream = client.makeBidiStreamRequest(...session);
+  const traveller = new Traveller((payload) => stream.write({ send: { payload } }));
+  stream.on('data', ({ log }: lineside.v1.SessionResponse) => {
+    for (const { entry } of log?.entries ?? []) if (entry?.dir === RX) traveller.arrived(entry.rawData);
   });
-  session.on('error', (error) => traveller.failed(error));
-  session.write({ log: { liveOnly: true, follow: true } });
-  return { traveller, end: () => client.close() };
+  stream.on('error', (error) => traveller.failed(error));
+  stream.write({ log: { liveOnly: true, follow: true } });
+  return traveller;
 };
 
-async function linesideRoute(connect: Connect, gapMs: number | undefined): Promise<Route> {
-  const driver = await PtyDriver.open();
-  const lineside = await startLineside(gapMs === undefined ? {} : { serial: { rx_gap_ms: gapMs } });
-  await lineside.open(driver.slavePath, BAUD);
-  const { traveller, end } = await connect(lineside.address);
-  return route('lineside', driver, traveller, end, () => lineside.close());
+async function route(station: Station, connect: Connect): Promise<Route> {
+  const options: ClientOptions = { 'grpc.use_local_subchannel_pool': 1 };
+  const client = new Client(station.address, credentials.createInsecure(), options);
+  await new Promise<void>((resolve, reject) => {
+    client.waitForReady(Date.now() + CONNECT_LIMIT_MS, (error) => (error ? reject(error) : resolve()));
+  });
+  const traveller = await connect(client);
+  return echoing(station, traveller, () => client.close());
 }
 
-async function bareRoute(connect: Connect, gapMs: number): Promise<Route> {
-  const driver = await PtyDriver.open();
-  const peer = await startBare(driver.slavePath, gapMs);
-  const { traveller, end } = await connect(peer.address);
-  return route('bare grpc-js', driver, traveller, end, () => peer.close());
-}
-
-async function ser2netRoute(kind: 'as shipped' | 'tuned'): Promise<Route> {
-  const driver = await PtyDriver.open();
-  const peer = await startSer2net(driver.slavePath, BAUD, kind);
-  const socket: Socket = await peer.connect();
+async function ser2netRoute(station: Ser2net): Promise<Route> {
+  const socket = await station.connect();
   const traveller = new Traveller((payload) => socket.write(payload));
   socket.on('data', (bytes: Buffer) => traveller.arrived(bytes));
-  return route(
-    `ser2net ${kind}`,
-    driver,
-    traveller,
-    () => socket.destroy(),
-    () => peer.close(),
-  );
+  return echoing(station, traveller, () => socket.destroy());
 }
 
-async function route(
-  name: string,
-  driver: PtyDriver,
-  traveller: Traveller,
-  end: () => void,
-  stop: () => Promise<void>,
-): Promise<Route> {
+async function echoing({ name, driver, close }: Station, traveller: Traveller, end: () => void): Promise<Route> {
   await driver.echo();
   return {
     name,
     traveller,
     async close() {
       end();
-      await stop();
-      await driver.close();
+      await close();
     },
   };
 }
@@ -132,91 +167,77 @@ async function travel(routes: readonly Route[], size: number, trips: number): Pr
   }));
 }
 
-const show = (delay: Delays | undefined): string =>
-  delay === undefined ? '' : `${delay.p50.toFixed(0)} / ${delay.p99.toFixed(0)} us`;
+const show = ({ p50, p99 }: Delays): string => `${p50.toFixed(0)} / ${p99.toFixed(0)} us`;
+const bytes = (size: number): string => `${size} byte${size === 1 ? '' : 's'}`;
 
-async function ser2netRoutes({ say }: Context): Promise<readonly Route[]> {
-  try {
-    return [await ser2netRoute('as shipped'), await ser2netRoute('tuned')];
-  } catch (error) {
-    if (!(error instanceof Skipped)) throw error;
-    say(error.message);
-    return [];
-  }
+/** The first against the second, the others beside it. */
+function line(
+  row: string,
+  peer: string,
+  [own, bare, ...beside]: readonly Delays[],
+  judged: (p50: number, p99: number) => Pick<Line, 'aim' | 'verdict'>,
+): Line {
+  if (own === undefined || bare === undefined) throw new Error(`${row}: nothing was measured`);
+  const others = beside.map((delay) => `; ${delay.name}: ${show(delay)}`).join('');
+  const [p50, p99] = [own.p50 / bare.p50, own.p99 / bare.p99];
+  return {
+    row: `round trip of ${row}, p50 / p99`,
+    lineside: show(own),
+    against: `${peer}: ${show(bare)}${others}`,
+    ratio: `${times(p50)} / ${times(p99)}`,
+    ...judged(p50, p99),
+  };
 }
 
 export const roundTrip: Row = {
   name: 'roundtrip',
-  async run(context) {
-    const trips = context.quick ? 400 : 4_000;
+  async run({ quick, say }) {
+    const trips = quick ? 400 : 4_000;
     const lines: Line[] = [];
-    const routes = [await linesideRoute(byUnary, 0), await bareRoute(byUnary, 0), ...(await ser2netRoutes(context))];
+    const { ser2net, missing } = await startSer2nets(BAUD);
+    if (missing !== '') say(missing);
+    const routes = [
+      await route(await startLineside(BAUD, { gapMs: 0 }), byUnary),
+      await route(await startBare(0), byUnary),
+    ];
+    for (const station of ser2net) routes.push(await ser2netRoute(station));
     for (const size of [1, 64]) {
-      const [own, bare, ...beside] = await travel(routes, size, trips);
+      const found = await travel(routes, size, trips);
       lines.push(
-        ...against(
-          `round trip of ${size} byte${size === 1 ? '' : 's'}, every read a chunk (rx_gap_ms 0), p50 / p99`,
-          own,
-          bare,
-          beside,
-        ),
+        line(`${bytes(size)}, every read a chunk (rx_gap_ms 0)`, 'bare grpc-js', found, (p50, p99) => ({
+          aim: `within ${UNARY_P50_AIM} x / ${UNARY_P99_AIM} x of grpc-js`,
+          verdict: judge(p50 <= UNARY_P50_AIM && p99 <= UNARY_P99_AIM),
+        })),
       );
     }
     for (const each of routes) await each.close();
-    const waiting = [await linesideRoute(byUnary, undefined), await bareRoute(byUnary, 2)];
-    const [own, bare] = await travel(waiting, 64, trips / 4);
+    const waiting = [await route(await startLineside(BAUD), byUnary), await route(await startBare(2), byUnary)];
+    const found = await travel(waiting, 64, trips / 4);
     for (const each of waiting) await each.close();
-    if (own !== undefined && bare !== undefined) {
-      lines.push({
-        row: 'round trip of 64 bytes, chunks end by 2 ms of silence (the default), p50 / p99',
-        lineside: show(own),
-        against: `bare grpc-js, the same 2 ms: ${show(bare)}`,
-        ratio: `${times(own.p50 / bare.p50)} / ${times(own.p99 / bare.p99)}`,
-        aim: 'shown beside it',
-        verdict: 'shown',
-      });
-    }
+    const row = '64 bytes, chunks end by 2 ms of silence (the default)';
+    const beside = { aim: 'shown beside it', verdict: 'shown' } as const;
+    lines.push(line(row, 'bare grpc-js, the same 2 ms', found, () => beside));
     return lines;
   },
 };
 
-function against(
-  row: string,
-  own: Delays | undefined,
-  bare: Delays | undefined,
-  beside: readonly Delays[],
-): readonly Line[] {
-  if (own === undefined || bare === undefined) return [];
-  const others = beside.map((delay) => `; ${delay.name}: ${show(delay)}`).join('');
-  return [
-    {
-      row,
-      lineside: show(own),
-      against: `bare grpc-js: ${show(bare)}${others}`,
-      ratio: `${times(own.p50 / bare.p50)} / ${times(own.p99 / bare.p99)}`,
-      aim: `within ${UNARY_P50_AIM} x / ${UNARY_P99_AIM} x of grpc-js`,
-      verdict: judge(own.p50 <= UNARY_P50_AIM * bare.p50 && own.p99 <= UNARY_P99_AIM * bare.p99),
-    },
-  ];
-}
-
-export const session: Row = {
+export const sessions: Row = {
   name: 'session',
   async run({ quick }) {
     const trips = quick ? 400 : 4_000;
-    const routes = [await linesideRoute(bySession, 0), await bareRoute(bySession, 0)];
+    const routes = [
+      await route(await startLineside(BAUD, { gapMs: 0 }), bySession),
+      await route(await startBare(0), bySession),
+    ];
     const lines: Line[] = [];
     for (const size of [1, 64]) {
-      const [own, bare] = await travel(routes, size, trips);
-      if (own === undefined || bare === undefined) continue;
-      lines.push({
-        row: `round trip of ${size} byte${size === 1 ? '' : 's'} over lineside.v1 Session, p50 / p99`,
-        lineside: show(own),
-        against: `bare grpc-js bidirectional stream: ${show(bare)}`,
-        ratio: `${times(own.p50 / bare.p50)} / ${times(own.p99 / bare.p99)}`,
-        aim: `p50 within ${SESSION_P50_AIM} x`,
-        verdict: judge(own.p50 <= SESSION_P50_AIM * bare.p50),
-      });
+      const found = await travel(routes, size, trips);
+      lines.push(
+        line(`${bytes(size)} over lineside.v1 Session`, 'bare grpc-js bidirectional stream', found, (p50) => ({
+          aim: `p50 within ${SESSION_P50_AIM} x`,
+          verdict: judge(p50 <= SESSION_P50_AIM),
+        })),
+      );
     }
     for (const each of routes) await each.close();
     return lines;

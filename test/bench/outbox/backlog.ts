@@ -1,12 +1,13 @@
 /** What a million waiting rows cost those who go on changing: rate and memory, the broker out of reach. */
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort } from '../peers/peers.ts';
-import { residentMegabytes, sleep, temporaryDirectory } from '../processes.ts';
-import { judge, type Line, median, type Row, times } from '../table.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { temporaryDirectory } from '../../e2e/daemon.ts';
+import { freePort, residentOf } from '../processes.ts';
+import { atLeast, inTurns, type Line, median, medianOf, more, type Row, rounded, shown } from '../table.ts';
 import { rate } from './changes.ts';
 import { measured } from './child.ts';
-import { type Hub, startHub } from './hub.ts';
+import { type RowsHub, startHub } from './hub.ts';
 import type { BacklogRates } from './programs/backlog.ts';
 import { dataOf } from './samples.ts';
 import { seedWaiting } from './seed.ts';
@@ -39,37 +40,32 @@ export const backlog: Row = {
     // Nobody listens there.
     const nowhere = `127.0.0.1:${await freePort()}`;
     const rates = await measured<BacklogRates>('backlog', [nowhere, dirOf('empty'), dirOf('full'), rounds, changes]);
-    const ratio = median(rates.full) / median(rates.empty);
-    const show = (values: readonly number[]): string => values.map((value) => Math.round(value)).join(' ');
-    say(`empty ${show(rates.empty)}`);
-    say(`full ${show(rates.full)}`);
+    say(`empty ${rounded(rates.empty)}`);
+    say(`full ${rounded(rates.full)}`);
     const waiting = rows.toLocaleString('en');
     const load = quick ? 500 : 5_000;
-    const found: Record<'empty' | 'full', Resident[]> = { empty: [], full: [] };
     const seed = (to: string): void => copyFileSync(file, join(to, 'refdata.db'));
-    for (let round = 0; round < (quick ? 1 : 3); round++) {
-      found.empty.push(await loaded(await startHub({ bootstrap: nowhere }), load));
-      found.full.push(await loaded(await startHub({ bootstrap: nowhere, seed }), load));
-    }
-    const of = (which: 'empty' | 'full', when: 'idle' | 'after'): number =>
-      median(found[which].map((one) => one[when]));
+    const found = await inTurns(
+      { rounds: quick ? 1 : 3 },
+      {
+        empty: async () => loaded(await startHub({ bootstrap: nowhere }), load),
+        full: async () => loaded(await startHub({ bootstrap: nowhere, seed }), load),
+      },
+    );
     const rateLine: Line = {
       row: `records created per second with ${waiting} rows waiting, no broker within reach`,
       lineside: `${Math.round(median(rates.full))}/s`,
       against: `empty outbox: ${Math.round(median(rates.empty))}/s`,
-      ratio: times(ratio),
-      aim: `at least ${RATE_AIM} x`,
-      verdict: judge(ratio >= RATE_AIM),
+      ...atLeast(median(rates.full) / median(rates.empty), RATE_AIM),
     };
     const memoryLine = (row: string, when: 'idle' | 'after', judged: boolean): Line => {
-      const more = of('full', when) - of('empty', when);
+      const [full, empty] = [medianOf(found.full, (one) => one[when]), medianOf(found.empty, (one) => one[when])];
+      const difference = more(full - empty, 1, 'MB', `flat (at most +${FLAT_MB} MB)`, full - empty <= FLAT_MB);
       return {
         row: `resident memory of the hub with ${waiting} rows waiting, ${row}`,
-        lineside: `${of('full', when).toFixed(1)} MB`,
-        against: `empty outbox: ${of('empty', when).toFixed(1)} MB`,
-        ratio: `${more >= 0 ? '+' : ''}${more.toFixed(1)} MB`,
-        aim: judged ? `flat (at most +${FLAT_MB} MB)` : 'shown beside it',
-        verdict: judged ? judge(more <= FLAT_MB) : 'shown',
+        lineside: `${full.toFixed(1)} MB`,
+        against: `empty outbox: ${empty.toFixed(1)} MB`,
+        ...(judged ? difference : shown(difference.ratio)),
       };
     };
     return [
@@ -81,13 +77,13 @@ export const backlog: Row = {
   },
 };
 
-async function loaded(hub: Hub, changes: number): Promise<Resident> {
+async function loaded(hub: RowsHub, changes: number): Promise<Resident> {
   await hub.createDictionary();
   await sleep(SETTLE_MS);
-  const idle = residentMegabytes(hub.pid);
+  const idle = residentOf(hub.pid()).all;
   await rate(changes, CLIENTS, (n) => hub.create(`new-${n}`, dataOf(n)));
   await sleep(SETTLE_MS);
-  const after = residentMegabytes(hub.pid);
-  await hub.close();
+  const after = residentOf(hub.pid()).all;
+  await hub.stop();
   return { idle, after };
 }

@@ -1,16 +1,18 @@
 /** What the card has to bear: bytes written to storage for each change, its marking and all checkpoints included. */
-import { text } from 'node:stream/consumers';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../src/shared/base/wait.fixture.ts';
-import { io, parseIo, sleep } from '../processes.ts';
-import type { Line, Row } from '../table.ts';
-import { type BenchBroker, startBroker } from './broker.ts';
+import { temporaryDirectory } from '../../e2e/daemon.ts';
+import { drained, outbox } from '../../e2e/hub-support.ts';
+import type { TestBroker } from '../../kafka/broker.ts';
+import { rowsBroker } from '../broker.ts';
+import { accountedIn, io, ioIn } from '../processes.ts';
+import { type Line, type Row, shown } from '../table.ts';
 import { rate } from './changes.ts';
-import { type Hub, startHub } from './hub.ts';
+import { type RowsHub, startHub } from './hub.ts';
 import { bareChange } from './programs/bare-store.ts';
 import { dataOf } from './samples.ts';
 
-/** sh waits for the hub; what the hub wrote until its very end is then sh's own (a child's account is its parent's). */
-const AFTERWARDS = ['sh', '-c', '"$0" "$@" & wait $!; cat /proc/$$/io'] as const;
 const CLIENTS = 8;
 /** Slow enough that each change is acknowledged, and marked by a transaction of its own, before the next. */
 const APART_MS = 40;
@@ -34,18 +36,14 @@ interface Cost {
 export const bytes: Row = {
   name: 'bytes',
   async run({ quick, say }) {
-    const broker = await startBroker();
+    const broker = await rowsBroker();
     const few = quick ? 200 : 1_500;
     const many = quick ? 500 : 5_000;
     const bundle = quick ? 10_000 : 50_000;
     const cases = [
-      [`single changes ${1_000 / APART_MS} a second at most`, few, (hub: Hub) => apart(hub, few)],
-      [`single changes, ${CLIENTS} clients at once`, many, (hub: Hub) => rate(many, CLIENTS, create(hub))],
-      [
-        `a bundle of ${bundle.toLocaleString('en')}`,
-        bundle,
-        (hub: Hub) => hub.importBundle(hub.bundle(bundle, 'tool')),
-      ],
+      [`single changes ${1_000 / APART_MS} a second at most`, few, (hub: RowsHub) => apart(hub, few)],
+      [`single changes, ${CLIENTS} clients at once`, many, (hub: RowsHub) => rate(many, CLIENTS, create(hub))],
+      [`a bundle of ${bundle.toLocaleString('en')}`, bundle, (hub: RowsHub) => hub.importer(bundle, 'tool')()],
     ] as const;
     const lines: Line[] = [];
     for (const [what, changes, work] of cases) {
@@ -53,42 +51,40 @@ export const bytes: Row = {
       say(`${what}: ${JSON.stringify(cost)}`);
       lines.push(line(what, cost));
     }
-    await broker.close();
+    await broker.kill();
     return lines;
   },
 };
 
-const create = (hub: Hub) => (n: number) => hub.create(`tool-${n}`, dataOf(n));
+const create = (hub: RowsHub) => (n: number) => hub.create(`tool-${n}`, dataOf(n));
 
-async function apart(hub: Hub, changes: number): Promise<void> {
+async function apart(hub: RowsHub, changes: number): Promise<void> {
   for (let n = 0; n < changes; n++) {
     await create(hub)(n);
     await sleep(APART_MS);
   }
 }
 
-async function measure(broker: BenchBroker, changes: number, work: (hub: Hub) => Promise<unknown>): Promise<Cost> {
-  const hub = await startHub({ bootstrap: broker.bootstrap, wrapper: AFTERWARDS });
-  if (hub.output === undefined) throw new Error('no pipe to the wrapped hub');
-  const output = text(hub.output);
+async function measure(broker: TestBroker, changes: number, work: (hub: RowsHub) => Promise<unknown>): Promise<Cost> {
+  const account = join(temporaryDirectory(), 'io');
+  const hub = await startHub({ bootstrap: broker.plain, wrapper: accountedIn(account) });
   await hub.createDictionary();
-  await until('the connection to the broker', async () => (await hub.outbox()).broker.connected);
+  await until('the connection to the broker', async () => (await outbox(hub.api)).broker.connected);
   const emptyBytes = await usedBytes(hub);
-  const before = io(hub.pid);
+  const before = io(hub.pid());
   await work(hub);
-  await until('the outbox to be empty', async () => (await hub.outbox()).waiting === 0);
-  const written = io(hub.pid);
+  await drained(hub.api);
+  const written = io(hub.pid());
   const keptBytes = (await usedBytes(hub)) - emptyBytes;
-  await hub.close();
-  const after = parseIo(await output);
+  await hub.stop();
   return {
-    writtenPerChange: (after.writeBytes - before.writeBytes) / changes,
+    writtenPerChange: (ioIn(account).writeBytes - before.writeBytes) / changes,
     untilStopPerChange: (written.writeBytes - before.writeBytes) / changes,
     keptPerChange: keptBytes / changes,
   };
 }
 
-async function usedBytes(hub: Hub): Promise<number> {
+async function usedBytes(hub: RowsHub): Promise<number> {
   const { text: metrics } = await hub.api.get('/metrics');
   return Number(/^lineside_refdata_bytes (\S+)$/m.exec(metrics)?.[1] ?? Number.NaN);
 }
@@ -102,8 +98,9 @@ function line(what: string, cost: Cost): Line {
     row: `bytes written per change, ${what}, delivered and marked`,
     lineside: `${Math.round(cost.writtenPerChange)} bytes (${Math.round(cost.untilStopPerChange)} until the stop), ${Math.round(cost.keptPerChange)} of them stay in refdata.db`,
     against: `the change's JSON: ${data.length} bytes, its event ${envelope.length}`,
-    ratio: `${(cost.writtenPerChange / data.length).toFixed(1)} x`,
-    aim: `reported: ${count(perDay)} changes a day for ten years on a card that bears ${CARD_BYTES / 1e12} TB; ${count(fit)} changes fit into outbox.max_bytes (2 GiB)`,
-    verdict: 'shown',
+    ...shown(
+      `${(cost.writtenPerChange / data.length).toFixed(1)} x`,
+      `reported: ${count(perDay)} changes a day for ten years on a card that bears ${CARD_BYTES / 1e12} TB; ${count(fit)} changes fit into outbox.max_bytes (2 GiB)`,
+    ),
   };
 }

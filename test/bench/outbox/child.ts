@@ -1,13 +1,11 @@
 /** Programs that measure in a process of their own: bundled as scripts/build bundles the hub, in the service's environment. */
-import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { buildSync } from 'esbuild';
-import { environment } from '../lineside.ts';
-import { NODE, ROOT, start } from '../processes.ts';
+import { NODE, ROOT } from '../../e2e/daemon.ts';
+import { type Started, start } from '../processes.ts';
 
 const SOURCES = ['outbox', 'webhooks', 'upstream'].map((suite) => join(ROOT, 'test/bench', suite, 'programs'));
 /** Within the checkout, where the native packages are found. */
@@ -39,16 +37,10 @@ export function compiled(name: string): string {
 }
 
 /** programs/NAME, running. BENCH_PROFILE=DIRECTORY: where it leaves a CPU profile. */
-export function program(name: string, args: readonly (string | number)[]): ChildProcess & { stdout: Readable } {
+export function program(name: string, args: readonly (string | number)[]): Started {
   const profile = process.env['BENCH_PROFILE'];
   const options = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
-  const child = start(NODE, [...options, compiled(name), ...args.map(String)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: environment(),
-  });
-  const { stdout } = child;
-  if (stdout === null) throw new Error(`no pipe to ${name}`);
-  return Object.assign(child, { stdout });
+  return start(NODE, [...options, compiled(name), ...args]);
 }
 
 /** What programs/NAME prints as JSON. */

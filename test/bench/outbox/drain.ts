@@ -1,9 +1,9 @@
 /** Rows that piled up while there was no broker: how fast they go out when it is back. */
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { removeDirectory, temporaryDirectory } from '../processes.ts';
-import { judge, type Line, median, type Row, times } from '../table.ts';
-import { type BenchBroker, startBroker } from './broker.ts';
+import { rmSync } from 'node:fs';
+import { temporaryDirectory } from '../../e2e/daemon.ts';
+import type { TestBroker } from '../../kafka/broker.ts';
+import { rowsBroker } from '../broker.ts';
+import { atLeast, inTurns, type Line, medianOf, type Row } from '../table.ts';
 import { measured } from './child.ts';
 import type { Drain } from './programs/drain.ts';
 import { ENVELOPE_BYTES } from './samples.ts';
@@ -17,49 +17,42 @@ export const drain: Row = {
   async run({ quick, say }) {
     const rows = quick ? 50_000 : 200_000;
     const rounds = quick ? 1 : 5;
-    const broker = await startBroker();
+    const broker = await rowsBroker();
     const lines: Line[] = [];
     // Java compiles while it runs: the first that come would be slower.
     for (let round = 0; round < 2; round++) await once(broker, 'bare', rows, rows);
     for (const keys of [rows / 10, rows]) {
-      const found: Record<'own' | 'bare', Drain[]> = { own: [], bare: [] };
-      for (let round = 0; round < rounds; round++) {
-        for (const who of ['bare', 'own'] as const) {
-          const one = await once(broker, who, rows, keys);
-          say(`${who}, ${keys} keys: ${perSecond(rows, one.ms)}, ${one.cpu.toFixed(1)} CPU s`);
-          found[who].push(one);
-        }
-      }
-      lines.push(line(rows, keys, found.own, found.bare));
+      const { own, bare } = await inTurns(
+        { rounds },
+        { bare: () => once(broker, 'bare', rows, keys), own: () => once(broker, 'own', rows, keys) },
+        (who, { ms, cpu }) => say(`${who}, ${keys} keys: ${perSecond(rows, ms)}, ${cpu.toFixed(1)} CPU s`),
+      );
+      lines.push(line(rows, keys, own, bare));
     }
-    await broker.close();
+    await broker.kill();
     return lines;
   },
 };
 
-async function once(broker: BenchBroker, who: 'own' | 'bare', rows: number, keys: number): Promise<Drain> {
+async function once(broker: TestBroker, who: 'own' | 'bare', rows: number, keys: number): Promise<Drain> {
   const prefix = `bench-${who}-${keys}-${Math.round(performance.now())}`;
-  await broker.createTopic(`${prefix}.public`);
-  const dir = temporaryDirectory();
-  const data = join(dir, 'data');
-  mkdirSync(data);
+  await broker.admin.createTopic(`${prefix}.public`, PARTITIONS);
+  const data = temporaryDirectory();
   if (who === 'own') seedWaiting(data, rows, keys);
-  const found = await measured<Drain>('drain', [who, broker.bootstrap, prefix, data, rows, keys]);
-  removeDirectory(dir);
+  const found = await measured<Drain>('drain', [who, broker.plain, prefix, data, rows, keys]);
+  rmSync(data, { recursive: true });
   return found;
 }
 
 const perSecond = (rows: number, ms: number): string => `${Math.round((rows / ms) * 1_000)}/s`;
 
 function line(rows: number, keys: number, own: readonly Drain[], bare: readonly Drain[]): Line {
-  const [ownMs, bareMs] = [median(own.map(({ ms }) => ms)), median(bare.map(({ ms }) => ms))];
-  const cpu = (drains: readonly Drain[]): string => `${median(drains.map((one) => one.cpu)).toFixed(1)} CPU s`;
+  const [ownMs, bareMs] = [medianOf(own, ({ ms }) => ms), medianOf(bare, ({ ms }) => ms)];
+  const cpu = (drains: readonly Drain[]): string => `${medianOf(drains, (one) => one.cpu).toFixed(1)} CPU s`;
   return {
     row: `draining ${rows.toLocaleString('en')} waiting rows of ${ENVELOPE_BYTES} bytes, ${keys.toLocaleString('en')} keys, to Apache Kafka, ${PARTITIONS} partitions`,
     lineside: `${perSecond(rows, ownMs)}, ${cpu(own)}; each marked in the file`,
     against: `bare node-rdkafka, same settings, from memory: ${perSecond(rows, bareMs)}, ${cpu(bare)}`,
-    ratio: times(bareMs / ownMs),
-    aim: `at least ${AIM} x`,
-    verdict: judge(bareMs / ownMs >= AIM),
+    ...atLeast(bareMs / ownMs, AIM),
   };
 }

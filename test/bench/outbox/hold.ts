@@ -1,11 +1,11 @@
 /** How long an import of 50,000 records keeps the hub from everything else, with deliveries going on beside it. */
-import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../src/shared/base/wait.fixture.ts';
-import { sleep } from '../processes.ts';
-import { judge, type Line, type Row } from '../table.ts';
-import { startBroker } from './broker.ts';
+import { drained, outbox } from '../../e2e/hub-support.ts';
+import { rowsBroker } from '../broker.ts';
+import { type Line, more, type Row, shown } from '../table.ts';
 import { compiled } from './child.ts';
-import { type Hub, startHub } from './hub.ts';
+import { type RowsHub, startHub } from './hub.ts';
 import { dataOf } from './samples.ts';
 import { seedWaiting } from './seed.ts';
 
@@ -19,42 +19,43 @@ export const hold: Row = {
   async run({ quick, say }) {
     const records = quick ? 10_000 : 50_000;
     const backlogRows = quick ? 20_000 : 200_000;
-    const broker = await startBroker();
+    const broker = await rowsBroker();
     const hub = await startHub({
-      bootstrap: broker.bootstrap,
+      bootstrap: broker.plain,
       nodeOptions: ['--import', compiled('loop-probe')],
       seed: (dir) => seedWaiting(dir, backlogRows, backlogRows / 10),
     });
-    const probe = probeOf(hub);
+    const probe = (): Promise<number> => longestHold(hub);
     await hub.createDictionary();
     // The deliveries alone first, then beside an import, then an import alone.
-    await until('the first deliveries', async () => (await hub.outbox()).publishedTotal > 0);
+    await until('the first deliveries', async () => (await outbox(hub.api)).publishedTotal > 0);
     await probe();
     const busy = await imported(hub, records, 'busy');
     const busyHold = await probe();
     say(
       `beside deliveries: hold ${busyHold.toFixed(1)} ms, import ${busy.ms.toFixed(0)} ms, still waiting ${busy.waiting}`,
     );
-    await until('the outbox to be empty', async () => (await hub.outbox()).waiting === 0, DRAIN_LIMIT_MS);
+    await drained(hub.api, DRAIN_LIMIT_MS);
     const afterHold = await probe();
     const quiet = await imported(hub, records, 'quiet');
     const quietHold = await probe();
-    await until('the outbox to be empty', async () => (await hub.outbox()).waiting === 0, DRAIN_LIMIT_MS);
-    const { refusedTotal, unreachedTotal, publishedTotal } = await hub.outbox();
+    const { refusedTotal, unreachedTotal, publishedTotal } = await drained(hub.api, DRAIN_LIMIT_MS);
     await probe();
     await sleep(IDLE_MS);
     const idleHold = await probe();
-    await hub.close();
-    await broker.close();
+    await hub.stop();
+    await broker.kill();
     const undelivered = refusedTotal + unreachedTotal;
-    const line = (what: string, heldMs: number, more: string, judged: boolean): Line => ({
-      row: what,
-      lineside: `${heldMs.toFixed(1)} ms${more}`,
-      against: `idle: ${idleHold.toFixed(1)} ms`,
-      ratio: `+${(heldMs - idleHold).toFixed(1)} ms`,
-      aim: judged ? `at most ${AIM_MS} ms, no delivery timed out` : 'shown beside it',
-      verdict: judged ? judge(heldMs <= AIM_MS && undelivered === 0) : 'shown',
-    });
+    const line = (row: string, heldMs: number, note: string, judged: boolean): Line => {
+      const ok = heldMs <= AIM_MS && undelivered === 0;
+      const beyond = more(heldMs - idleHold, 1, 'ms', `at most ${AIM_MS} ms, no delivery timed out`, ok);
+      return {
+        row,
+        lineside: `${heldMs.toFixed(1)} ms${note}`,
+        against: `idle: ${idleHold.toFixed(1)} ms`,
+        ...(judged ? beyond : shown(beyond.ratio)),
+      };
+    };
     const size = records.toLocaleString('en');
     const result = (one: Imported): string =>
       `; imported in ${(one.ms / 1_000).toFixed(1)} s, slowest other request ${one.slowestMs.toFixed(0)} ms, slowest change ${one.slowestChangeMs.toFixed(0)} ms`;
@@ -81,8 +82,8 @@ interface Imported {
   readonly slowestChangeMs: number;
 }
 
-async function imported(hub: Hub, records: number, prefix: string): Promise<Imported> {
-  const body = hub.bundle(records, prefix);
+async function imported(hub: RowsHub, records: number, prefix: string): Promise<Imported> {
+  const work = hub.importer(records, prefix);
   let over = false;
   const repeated = async (ask: (n: number) => Promise<unknown>): Promise<number> => {
     let slowest = 0;
@@ -97,25 +98,17 @@ async function imported(hub: Hub, records: number, prefix: string): Promise<Impo
   const others = repeated(() => hub.api.get('/healthz'));
   const changes = repeated((n) => hub.create(`${prefix}-single-${n}`, dataOf(n)));
   const begin = performance.now();
-  await hub.importBundle(body);
+  await work();
   const ms = performance.now() - begin;
   over = true;
-  const { waiting } = await hub.outbox();
+  const { waiting } = await outbox(hub.api);
   return { ms, waiting, slowestMs: await others, slowestChangeMs: await changes };
 }
 
-/** The longest hold since it was asked last, milliseconds. */
-function probeOf(hub: Hub): () => Promise<number> {
-  const lines = createInterface({ input: hub.errors });
-  return () =>
-    new Promise((resolve) => {
-      const look = (line: string): void => {
-        const found = /^longest hold ([\d.]+) ms$/.exec(line)?.[1];
-        if (found === undefined) return;
-        lines.off('line', look);
-        resolve(Number(found));
-      };
-      lines.on('line', look);
-      process.kill(hub.pid, 'SIGUSR2');
-    });
+/** Since it was asked last, milliseconds. */
+async function longestHold(hub: RowsHub): Promise<number> {
+  const from = hub.logLines.length;
+  process.kill(hub.pid(), 'SIGUSR2');
+  const line = await hub.waitFor(/^longest hold [\d.]+ ms$/, from);
+  return Number(line.split(' ')[2]);
 }

@@ -1,12 +1,13 @@
 /** From a change's commit to its consumer, where nothing else goes on. */
 import { once } from 'node:events';
-import { join } from 'node:path';
-import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../src/shared/base/wait.fixture.ts';
-import { lineReader, sleep, stop, temporaryDirectory } from '../processes.ts';
+import { temporaryDirectory } from '../../e2e/daemon.ts';
+import { rowsBroker } from '../broker.ts';
+import { lineReader, stop } from '../processes.ts';
 import { judge, quantile, type Row, times } from '../table.ts';
-import { startBroker } from './broker.ts';
 import { program } from './child.ts';
+import { PARTITIONS } from './settings.ts';
 
 const AIM = 2;
 const PREFIX = 'bench-own';
@@ -18,21 +19,22 @@ export const latency: Row = {
   name: 'latency',
   async run({ quick, say }) {
     const blocks = quick ? 4 : 40;
-    const broker = await startBroker();
+    const broker = await rowsBroker();
     const topics = [`${PREFIX}.public`, BARE_TOPIC];
-    for (const topic of topics) await broker.createTopic(topic);
-    const consumer = program('consumer', [broker.bootstrap, ...topics]);
+    for (const topic of topics) await broker.admin.createTopic(topic, PARTITIONS);
+    const consumer = program('consumer', [broker.plain, ...topics]);
     const nextLine = lineReader(consumer.stdout);
     if ((await nextLine()) !== 'ready') throw new Error('the consumer did not start');
-    const arrived = collect(nextLine);
+    const [arrived, sent] = [new Map<string, bigint>(), new Map<string, bigint>()];
+    void stampsFrom(nextLine, arrived);
     await sleep(SETTLE_MS);
-    const dir = join(temporaryDirectory(), 'data');
-    const changes = program('latency', [broker.bootstrap, PREFIX, BARE_TOPIC, dir, blocks]);
-    const sent = await sentOf(changes.stdout);
-    await once(changes, 'exit');
+    const changes = program('latency', [broker.plain, PREFIX, BARE_TOPIC, temporaryDirectory(), blocks]);
+    const exited = once(changes, 'exit');
+    await stampsFrom(lineReader(changes.stdout), sent);
+    await exited;
     await until('every message', () => [...sent.keys()].every((key) => arrived.has(key)));
     await stop(consumer);
-    await broker.close();
+    await broker.kill();
     const delays = (which: string): number[] =>
       [...sent].filter(([key]) => key.includes(`:${which}-`)).map(([key, at]) => ms(at, arrived.get(key) ?? 0n));
     const [own, bare] = [delays('own'), delays('bare')];
@@ -55,24 +57,10 @@ export const latency: Row = {
 
 const ms = (from: bigint, to: bigint): number => Number(to - from) / NS_PER_MS;
 
-/** The first arrival of each key. */
-function collect(nextLine: () => Promise<string | undefined>): ReadonlyMap<string, bigint> {
-  const arrived = new Map<string, bigint>();
-  void (async () => {
-    for (let line = await nextLine(); line !== undefined; line = await nextLine()) {
-      const [key = '', at = ''] = line.split(' ');
-      if (!arrived.has(key)) arrived.set(key, BigInt(at));
-    }
-  })();
-  return arrived;
-}
-
-async function sentOf(stdout: Readable): Promise<ReadonlyMap<string, bigint>> {
-  const sent = new Map<string, bigint>();
-  const nextLine = lineReader(stdout);
+/** Lines of a key and its nanoseconds, as they come; the first of each key counts. Settles when the stream has ended. */
+async function stampsFrom(nextLine: () => Promise<string | undefined>, into: Map<string, bigint>): Promise<void> {
   for (let line = await nextLine(); line !== undefined; line = await nextLine()) {
     const [key = '', at = ''] = line.split(' ');
-    sent.set(key, BigInt(at));
+    if (!into.has(key)) into.set(key, BigInt(at));
   }
-  return sent;
 }

@@ -8,4 +8,4 @@ import { latency } from './latency.ts';
 import { memory } from './memory.ts';
 
 /** In the order of the table. */
-export const outboxRows: readonly Row[] = [changes, drain, latency, backlog, hold, memory, bytes];
+export const rows: readonly Row[] = [changes, drain, latency, backlog, hold, memory, bytes];

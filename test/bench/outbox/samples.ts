@@ -41,6 +41,11 @@ export function dataOf(n: number, version = 1): JsonObject {
 
 const hex = (number: number): string => number.toString(16).toUpperCase().padStart(8, '0');
 
+/** The line of a bundle. */
+export function bundled(businessKey: string, n: number): string {
+  return `${JSON.stringify({ dictionary: DICTIONARY, businessKey, data: dataOf(n) })}\n`;
+}
+
 export const keyOf = (n: number): string => `tool-${n}`;
 
 /** Texts that sort, as lineside's instants do. */

@@ -3,4 +3,4 @@ import { drain } from './drain.ts';
 import { traffic } from './traffic.ts';
 
 /** In the order of the table. */
-export const upstreamRows: readonly Row[] = [drain, traffic];
+export const rows: readonly Row[] = [drain, traffic];

@@ -1,11 +1,8 @@
 /** What a device says that speaks in lines: a sentence of 80 bytes each, with the numbers changing as a scale's or meter's do. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { seeded } from '../../soak/random.ts';
-import { temporaryDirectory } from '../processes.ts';
-import { CONTENT_BYTES } from '../pty-driver.ts';
 
 export const SENTENCE_BYTES = 80;
+const CONTENT_BYTES = 1_048_576;
 
 /** 1 MiB or a little less, whole sentences. */
 export function sentences(): Buffer {
@@ -19,10 +16,4 @@ export function sentences(): Buffer {
     return `${line.padEnd(SENTENCE_BYTES - 5, ' ')}*${(n & 0xff).toString(16).padStart(2, '0').toUpperCase()}\r\n`;
   });
   return Buffer.from(lines.join(''), 'latin1');
-}
-
-export function sentencesFile(): string {
-  const path = join(temporaryDirectory(), 'sentences');
-  writeFileSync(path, sentences());
-  return path;
 }

@@ -3,14 +3,20 @@
  * the link, and what sending it costs in processor time beside a box that does everything else and does not send.
  */
 
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../src/shared/base/wait.fixture.ts';
+import { temporaryDirectory } from '../../e2e/daemon.ts';
+import { openPort } from '../../e2e/faults.ts';
+import type { Both } from '../../e2e/hub.ts';
+import { figure } from '../../e2e/upstream-support.ts';
 import type { Gate } from '../../soak/fleet-gate.ts';
-import { sleep } from '../processes.ts';
+import { gatedBroker } from '../broker.ts';
 import { PtyDriver } from '../pty-driver.ts';
-import { type Line, type Row, times } from '../table.ts';
-import { type Box, type BoxOptions, startBox } from './box.ts';
-import { startGatedBroker } from './gates.ts';
-import { SENTENCE_BYTES, sentencesFile } from './sentences.ts';
+import { type Line, type Row, shown, times } from '../table.ts';
+import { type BoxOptions, cpuOfBox, startBox } from './boxes.ts';
+import { SENTENCE_BYTES, sentences } from './sentences.ts';
 
 const BITS_PER_BYTE = 10;
 const FAST = { baud: 115_200, bytesPerSecond: 115_200 / BITS_PER_BYTE, what: '115,200 baud of sentences' };
@@ -18,13 +24,13 @@ const SLOW = { baud: 9_600, bytesPerSecond: SENTENCE_BYTES, what: `one sentence 
 /** Longer than upstream.linger_ms: the first batches, and what the connection takes, are before. */
 const BEFORE_S = 12;
 
-type Case = Pick<BoxOptions, 'upstream' | 'compression'> & { readonly pace: typeof FAST };
+type Case = Pick<BoxOptions, 'to' | 'compression'> & { readonly pace: typeof FAST };
 const cases: readonly Case[] = [
-  { pace: FAST, upstream: 'kafka', compression: 'zstd' },
-  { pace: FAST, upstream: 'kafka', compression: 'none' },
-  { pace: SLOW, upstream: 'kafka', compression: 'zstd' },
-  { pace: SLOW, upstream: 'kafka', compression: 'none' },
-  { pace: FAST, upstream: 'off' },
+  { pace: FAST, to: 'kafka', compression: 'zstd' },
+  { pace: FAST, to: 'kafka', compression: 'none' },
+  { pace: SLOW, to: 'kafka', compression: 'zstd' },
+  { pace: SLOW, to: 'kafka', compression: 'none' },
+  { pace: FAST, to: 'off' },
 ];
 
 interface Cost {
@@ -38,16 +44,18 @@ export const traffic: Row = {
   name: 'traffic',
   async run({ quick, say }) {
     const seconds = quick ? 20 : 120;
-    const broker = await startGatedBroker(cases.length);
-    const file = sentencesFile();
+    const { broker, gates } = await gatedBroker(cases.length);
+    const file = join(temporaryDirectory(), 'sentences');
+    writeFileSync(file, sentences());
     const costs = await Promise.all(
       cases.map((one, n) => {
-        const gate = broker.gates[n];
+        const gate = gates[n];
         if (gate === undefined) throw new Error('a box without a gate');
         return measure(one, gate, file, seconds, `bench.serial-log-${n}`);
       }),
     );
-    await broker.close();
+    for (const gate of gates) gate.close();
+    await broker.kill();
     for (const [n, one] of cases.entries())
       say(`${one.pace.what}, ${one.compression ?? 'off'}: ${JSON.stringify(costs[n])}`);
     const [on, , , , off] = costs;
@@ -68,7 +76,7 @@ async function measure(
 ): Promise<Cost> {
   const driver = await PtyDriver.open();
   const box = await startBox({ ...options, bootstrap: `127.0.0.1:${gate.port}`, topic });
-  await box.client.open(driver.slavePath, pace.baud);
+  await openPort(box.client, driver.slavePath, { baudRate: pace.baud });
   const end = driver.pace(
     pace.bytesPerSecond * (BEFORE_S + seconds + BEFORE_S),
     SENTENCE_BYTES,
@@ -76,11 +84,11 @@ async function measure(
     file,
   );
   await sleep(BEFORE_S * 1_000);
-  const before = await figures(box, gate, options.upstream);
+  const before = await figures(box, gate, options.to);
   await sleep(seconds * 1_000);
-  const after = await figures(box, gate, options.upstream);
+  const after = await figures(box, gate, options.to);
   await end;
-  await box.close();
+  await box.stop();
   await driver.close();
   const wall = (after.atMs - before.atMs) / 1_000;
   return {
@@ -91,15 +99,15 @@ async function measure(
 }
 
 /** Just after a batch has gone, where batches go: so that whole ones are counted. */
-async function figures(box: Box, gate: Gate, upstream: 'off' | 'kafka') {
+async function figures(box: Both, gate: Gate, to: 'off' | 'kafka') {
   let sent = 0;
-  if (upstream === 'kafka') {
-    const last = await box.figure('sent_bytes_total');
-    await until('another batch', async () => (await box.figure('sent_bytes_total')) > last);
-    sent = await box.figure('sent_bytes_total');
+  if (to === 'kafka') {
+    const last = await figure(box, 'sent_bytes_total');
+    await until('another batch', async () => (await figure(box, 'sent_bytes_total')) > last);
+    sent = await figure(box, 'sent_bytes_total');
   }
   const { up, down } = gate.bytes();
-  return { atMs: performance.now(), link: up + down, sent, ...box.cpu() };
+  return { atMs: performance.now(), link: up + down, sent, ...cpuOfBox(box) };
 }
 
 function linkLine({ pace, compression }: Case, perByte: number, seconds: number): Line {
@@ -107,9 +115,10 @@ function linkLine({ pace, compression }: Case, perByte: number, seconds: number)
     row: `bytes on the link per logged byte, ${pace.what}, ${compression === 'none' ? 'uncompressed' : (compression ?? '')}, ${seconds} s`,
     lineside: `${perByte.toFixed(3)}; ${Math.round((perByte * pace.bytesPerSecond * 86_400) / 1e6)} MB a day`,
     against: '1.0: the bytes of the line alone',
-    ratio: perByte.toFixed(3),
-    aim: 'reported: payload of TCP, both directions, signs of life of both clients of the hub included',
-    verdict: 'shown',
+    ...shown(
+      perByte.toFixed(3),
+      'reported: payload of TCP, both directions, signs of life of both clients of the hub included',
+    ),
   };
 }
 
@@ -119,8 +128,6 @@ function cpuLine(on: Cost, off: Cost, seconds: number): Line {
     row: `CPU of line and hub, 115,200 baud continuous, upstream on, ${seconds} s`,
     lineside: `${percent(on.line + on.hub)} of a core (line ${percent(on.line)}, hub ${percent(on.hub)})`,
     against: `side by side with upstream off: ${percent(off.line + off.hub)} (line ${percent(off.line)}, hub ${percent(off.hub)})`,
-    ratio: times((on.line + on.hub) / (off.line + off.hub)),
-    aim: 'reported',
-    verdict: 'shown',
+    ...shown(times((on.line + on.hub) / (off.line + off.hub)), 'reported'),
   };
 }

@@ -1,8 +1,9 @@
 /** What the card has to bear for webhooks: bytes written for each delivery planned, sent and recorded. */
-import { type Hub, startHub } from '../outbox/hub.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type RowsHub, startHub } from '../outbox/hub.ts';
 import { dataOf } from '../outbox/samples.ts';
-import { io, sleep } from '../processes.ts';
-import type { Line, Row } from '../table.ts';
+import { io } from '../processes.ts';
+import { type Line, type Row, shown } from '../table.ts';
 import { seedSubscriptions } from './seed.ts';
 import { type Subscriber, startSubscriber } from './subscriber.ts';
 
@@ -19,7 +20,7 @@ export const bytes: Row = {
     const perDrained = (await written(backlog, drained, () => backlog.claim().then(() => undefined))) / drained;
     await backlog.close();
     const subscriber = await startSubscriber(single);
-    const apart = async (hub: Hub): Promise<void> => {
+    const apart = async (hub: RowsHub): Promise<void> => {
       await hub.createDictionary();
       for (let n = 0; n < single; n++) {
         await hub.create(`tool-${n}`, dataOf(n));
@@ -43,24 +44,17 @@ export const bytes: Row = {
 async function written(
   { url, caFile: subscribersCa }: Subscriber,
   events: number,
-  work: (hub: Hub) => Promise<void>,
+  work: (hub: RowsHub) => Promise<void>,
   urls: readonly string[] = [url],
 ): Promise<number> {
   const hub = await startHub({ subscribersCa, seed: (dir) => seedSubscriptions(dir, { events, urls }) });
   await work(hub);
   await sleep(SETTLE_MS);
-  const { writeBytes } = io(hub.pid);
-  await hub.close();
+  const { writeBytes } = io(hub.pid());
+  await hub.stop();
   return writeBytes;
 }
 
 function line(what: string, lineside: string, against: string): Line {
-  return {
-    row: `bytes written to storage for a delivery ${what}`,
-    lineside,
-    against,
-    ratio: '',
-    aim: 'shown',
-    verdict: 'shown',
-  };
+  return { row: `bytes written to storage for a delivery ${what}`, lineside, against, ...shown('', 'shown') };
 }

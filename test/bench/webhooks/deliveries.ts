@@ -1,7 +1,7 @@
 /** Deliveries a second of a backlog to one HTTPS subscriber, against a bare got loop that posts and signs the same. */
 import { program } from '../outbox/child.ts';
 import { startHub } from '../outbox/hub.ts';
-import { type Context, judge, type Line, median, type Row, times } from '../table.ts';
+import { atLeast, type Context, inTurns, type Line, median, type Row, rounded } from '../table.ts';
 import { seedSubscriptions } from './seed.ts';
 import { CONCURRENCY } from './settings.ts';
 import { finished, type Subscriber, startSubscriber } from './subscriber.ts';
@@ -13,14 +13,13 @@ export const deliveries: Row = {
   async run(context) {
     const [rounds, count] = context.quick ? [1, 500] : [5, 5_000];
     const subscriber = await startSubscriber(count);
-    const own: number[] = [];
-    const bare: number[] = [];
-    for (let round = 0; round < rounds; round++) {
-      own.push(count / (await ownSeconds(subscriber, count)));
-      bare.push(count / (await bareSeconds(subscriber, count)));
-    }
+    const { own, bare } = await inTurns(
+      { rounds },
+      { own: () => ownSeconds(subscriber, count), bare: () => bareSeconds(subscriber, count) },
+    );
     await subscriber.close();
-    return [line(own, bare, context)];
+    const rates = (seconds: readonly number[]): number[] => seconds.map((one) => count / one);
+    return [line(rates(own), rates(bare), context)];
   },
 };
 
@@ -28,7 +27,7 @@ async function ownSeconds(subscriber: Subscriber, count: number): Promise<number
   const seed = (dir: string): void => seedSubscriptions(dir, { events: count, urls: [subscriber.url] });
   const hub = await startHub({ subscribersCa: subscriber.caFile, seed });
   const seconds = await subscriber.claim();
-  await hub.close();
+  await hub.stop();
   return seconds;
 }
 
@@ -39,15 +38,12 @@ async function bareSeconds(subscriber: Subscriber, count: number): Promise<numbe
 }
 
 function line(own: readonly number[], bare: readonly number[], { say }: Context): Line {
-  const show = (rates: readonly number[]): string => rates.map((rate) => Math.round(rate)).join(' ');
-  say(`deliveries per second: lineside ${show(own)}, bare got ${show(bare)}`);
+  say(`deliveries per second: lineside ${rounded(own)}, bare got ${rounded(bare)}`);
   const ratio = median(own.map((rate, round) => rate / (bare[round] ?? Number.NaN)));
   return {
     row: `deliveries per second of a backlog to one subscriber, ${CONCURRENCY} at a time`,
     lineside: `${Math.round(median(own))}/s`,
     against: `bare got, kept connections, signed: ${Math.round(median(bare))}/s`,
-    ratio: times(ratio),
-    aim: `at least ${AIM} x`,
-    verdict: judge(ratio >= AIM),
+    ...atLeast(ratio, AIM),
   };
 }

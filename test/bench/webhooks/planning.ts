@@ -1,7 +1,8 @@
 /** What planning costs as subscriptions grow: a hundred with different filters against one that takes everything. */
+
+import { temporaryDirectory } from '../../e2e/daemon.ts';
 import { measured } from '../outbox/child.ts';
-import { temporaryDirectory } from '../processes.ts';
-import { judge, type Line, median, type Row, times } from '../table.ts';
+import { judge, median, type Row, times } from '../table.ts';
 import type { PlanningSeconds } from './programs/planning.ts';
 
 /** Far below the hundred times that asking each subscription would take. */
@@ -18,7 +19,7 @@ export const planning: Row = {
     const against = `one that takes everything: ${perEvent(seconds.one)}`;
     const different = median(seconds.different) / one;
     const everything = median(seconds.everything) / one;
-    const lines: readonly Line[] = [
+    return [
       {
         row: 'planning for 100 subscriptions, each with another filter, as many deliveries',
         lineside: perEvent(seconds.different),
@@ -36,6 +37,5 @@ export const planning: Row = {
         verdict: judge(everything < 100),
       },
     ];
-    return lines;
   },
 };

@@ -6,4 +6,4 @@ import { planning } from './planning.ts';
 import { waiting } from './waiting.ts';
 
 /** In the order of the table. */
-export const webhookRows: readonly Row[] = [deliveries, planning, dead, waiting, bytes];
+export const rows: readonly Row[] = [deliveries, planning, dead, waiting, bytes];

@@ -1,9 +1,10 @@
-/** The subscriber program, running, with its certificate. */
+/** The subscriber program, running, with its certificate; and what lineside's subscription and the bare loop have in common. */
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { makeCa, signed } from '../../../src/shared/base/certificates.fixture.ts';
+import { temporaryDirectory } from '../../e2e/daemon.ts';
 import { program } from '../outbox/child.ts';
-import { lineReader, stop, temporaryDirectory } from '../processes.ts';
+import { lineReader, stop } from '../processes.ts';
 
 export interface Subscriber {
   /** Accepts at once. */

@@ -1,7 +1,8 @@
 /** Resident memory of the hub with a million deliveries that wait, while it delivers from them, against few. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startHub } from '../outbox/hub.ts';
-import { residentMegabytes, sleep } from '../processes.ts';
-import { judge, type Line, median, type Row } from '../table.ts';
+import { residentOf } from '../processes.ts';
+import { inTurns, median, more, type Row, rounded } from '../table.ts';
 import { seedDeliveries } from './seed.ts';
 import { startSubscriber } from './subscriber.ts';
 
@@ -22,27 +23,21 @@ export const waiting: Row = {
       const hub = await startHub({ subscribersCa, seed: (dir) => seedDeliveries(dir, { deliveries, url }) });
       await subscriber.claim();
       await sleep(SETTLE_MS);
-      const found = residentMegabytes(hub.pid);
-      await hub.close();
+      const found = residentOf(hub.pid()).all;
+      await hub.stop();
       return found;
     };
-    const found: Readonly<Record<'few' | 'many', number[]>> = { few: [], many: [] };
-    for (let round = 0; round < rounds; round++) {
-      found.few.push(await resident(FEW));
-      found.many.push(await resident(many));
-    }
+    const found = await inTurns({ rounds }, { few: () => resident(FEW), many: () => resident(many) });
     await subscriber.close();
-    const show = (values: readonly number[]): string => values.map((value) => Math.round(value)).join(' ');
-    say(`MB with ${FEW} waiting: ${show(found.few)}; with ${many}: ${show(found.many)}`);
-    const more = median(found.many) - median(found.few);
-    const line: Line = {
-      row: `resident memory of the hub that delivers from ${many.toLocaleString('en')} waiting`,
-      lineside: `${median(found.many).toFixed(1)} MB`,
-      against: `from ${FEW.toLocaleString('en')}: ${median(found.few).toFixed(1)} MB`,
-      ratio: `${more >= 0 ? '+' : ''}${more.toFixed(1)} MB`,
-      aim: `flat (at most +${FLAT_MB} MB)`,
-      verdict: judge(more <= FLAT_MB),
-    };
-    return [line];
+    say(`MB with ${FEW} waiting: ${rounded(found.few)}; with ${many}: ${rounded(found.many)}`);
+    const difference = median(found.many) - median(found.few);
+    return [
+      {
+        row: `resident memory of the hub that delivers from ${many.toLocaleString('en')} waiting`,
+        lineside: `${median(found.many).toFixed(1)} MB`,
+        against: `from ${FEW.toLocaleString('en')}: ${median(found.few).toFixed(1)} MB`,
+        ...more(difference, 1, 'MB', `flat (at most +${FLAT_MB} MB)`, difference <= FLAT_MB),
+      },
+    ];
   },
 };

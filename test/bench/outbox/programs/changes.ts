@@ -5,7 +5,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import { DICTIONARY, dataOf, dictionary, keyOf } from '../samples.ts';
+import { bundled, DICTIONARY, dataOf, dictionary, keyOf } from '../samples.ts';
 import { type BareChange, BareStore, bareChange } from './bare-store.ts';
 import { actor, openOwnStore } from './own-store.ts';
 
@@ -89,10 +89,7 @@ async function bundles(): Promise<void> {
   await own.refdata.createDictionary(actor, dictionary, '');
   for (let round = -1; round < bundleRounds; round++) {
     const numbers = Array.from({ length: bundle }, (_, i) => (round + 1) * bundle + i);
-    const lines = numbers.map((n) =>
-      JSON.stringify({ dictionary: DICTIONARY, businessKey: keyOf(n), data: dataOf(n) }),
-    );
-    const body = Buffer.from(`${lines.join('\n')}\n`);
+    const body = Buffer.from(numbers.map((n) => bundled(keyOf(n), n)).join(''));
     const changes = numbers.map((n) => bareChange(n));
     const ownBegin = performance.now();
     const result = await own.refdata.importBundle(actor, 'ndjson', '', chunks(body));

@@ -3,9 +3,8 @@
  * latency.ts BOOTSTRAP OWN_PREFIX BARE_TOPIC DIR BLOCKS: prints for each the key of its message and the monotonic
  * nanoseconds at which it was committed (own) or about to be produced (bare).
  */
-import { mkdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../../src/shared/base/wait.fixture.ts';
-import { sleep } from '../../processes.ts';
 import { DICTIONARY, dataOf, dictionary } from '../samples.ts';
 import { headersOf, kafkaOptions } from '../settings.ts';
 import { BareProducer } from './bare-producer.ts';
@@ -18,7 +17,6 @@ const BLOCK = 25;
 const BETWEEN_MS = [24, 37] as const;
 
 const [bootstrap = '', prefix = '', bareTopic = '', dir = '', blocks] = process.argv.slice(2);
-mkdirSync(dir, { recursive: true });
 const own = openOwnStore(dir);
 // The first to be told of a commit: before the publisher does anything about it.
 let committedAt = 0n;
