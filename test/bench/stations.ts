@@ -15,14 +15,14 @@ export interface Peer {
   readonly pid: number;
   /** "127.0.0.1:PORT". */
   readonly address: string;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 export interface Station extends Peer {
   readonly name: string;
   readonly driver: PtyDriver;
   /** From now on. */
-  receive(take: OnBytes): Promise<void>;
+  readonly receive: (take: OnBytes) => Promise<void>;
 }
 
 export interface LinesideStation extends Station {

@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { KafkaBroker } from '../../src/hub/kafka/broker.ts';
-import type { Broker, KafkaOptions } from '../../src/hub/kafka/face.ts';
+import type { Broker, BrokerListener, KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { hubMigrations } from '../../src/hub/migrations.ts';
 import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
 import { Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
@@ -32,7 +32,8 @@ export interface BoxSetting {
 export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock): Box {
   mkdirSync(dir);
   const store = storeIn(dir, clock);
-  const broker = observed(new KafkaBroker({ ...kafka, clientId: name }, clock, silentLogger), turned);
+  const broker = new ObservedBroker({ ...kafka, clientId: name }, clock, silentLogger);
+  broker.turned = turned;
   const publisher = new Publisher({
     store,
     broker,
@@ -96,23 +97,21 @@ function storeIn(dir: string, clock: Clock): ChangeStore {
   });
 }
 
-/** The same broker, and whoever asks is told when its connection comes and goes. */
-function observed(broker: Broker, turned: (connected: boolean) => void): Broker {
-  let last = false;
-  return {
-    offer: (message) => broker.offer(message),
-    state: () => broker.state(),
-    start: () => broker.start(),
-    stop: (limitMs) => broker.stop(limitMs),
-    listen: (listener) =>
-      broker.listen({
-        settled: (batch) => listener.settled(batch),
-        changed() {
-          const { connected } = broker.state();
-          if (connected !== last) turned(connected);
-          last = connected;
-          listener.changed();
-        },
-      }),
-  };
+/** Notifies when its connection comes and goes. */
+class ObservedBroker extends KafkaBroker {
+  /** The caller of startBox. */
+  turned: (connected: boolean) => void = () => undefined;
+  #last = false;
+
+  override listen(listener: BrokerListener): void {
+    super.listen({
+      settled: (batch) => listener.settled(batch),
+      changed: () => {
+        const { connected } = this.state();
+        if (connected !== this.#last) this.turned(connected);
+        this.#last = connected;
+        listener.changed();
+      },
+    });
+  }
 }

@@ -24,16 +24,7 @@ interface Crew {
   fault: string;
 }
 
-export interface Totals {
-  readonly started: number;
-  readonly connected: number;
-  readonly written: number;
-  readonly waiting: number;
-  readonly unreached: number;
-  readonly replaced: number;
-  readonly rssBytes: number;
-  readonly cpuMs: number;
-}
+export type Totals = Omit<Tally, 'kind'>;
 
 export class Crews {
   /** Of every box, in the order in which they were heard of. */
@@ -79,18 +70,20 @@ export class Crews {
   }
 
   totals(): Totals {
-    const sum = (of: (tally: Tally) => number): number =>
-      this.#crews.reduce((total, { tally }) => total + (tally === undefined ? 0 : of(tally)), 0);
-    return {
-      started: sum(({ started }) => started),
-      connected: sum(({ connected }) => connected),
-      written: sum(({ written }) => written),
-      waiting: sum(({ waiting }) => waiting),
-      unreached: sum(({ unreached }) => unreached),
-      replaced: sum(({ replaced }) => replaced),
-      rssBytes: sum(({ rssBytes }) => rssBytes),
-      cpuMs: sum(({ cpuMs }) => cpuMs),
+    const none: Totals = {
+      started: 0,
+      connected: 0,
+      written: 0,
+      waiting: 0,
+      unreached: 0,
+      replaced: 0,
+      rssBytes: 0,
+      cpuMs: 0,
     };
+    const names = Object.keys(none) as (keyof Totals)[];
+    const sum = (name: keyof Totals): number =>
+      this.#crews.reduce((total, { tally }) => total + (tally?.[name] ?? 0), 0);
+    return { ...none, ...Object.fromEntries(names.map((name) => [name, sum(name)])) };
   }
 
   /** As until(), but fails sooner where a crew has ended or says nothing any more. */

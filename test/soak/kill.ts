@@ -23,18 +23,7 @@ const START_KILL_EVERY = 5;
 const START_MS = 500;
 const COMMIT_MS = 100;
 
-export interface KillReport {
-  readonly rounds: number;
-  readonly killsAtStart: number;
-  readonly figures: Ledger['figures'];
-}
-
-export async function killRounds(
-  dir: string,
-  rounds: number,
-  seed: number,
-  say: (line: string) => void,
-): Promise<KillReport> {
+export async function killRounds(dir: string, rounds: number, seed: number, say: (line: string) => void) {
   const random = seeded(seed);
   const campaign: Traffic = { random, ledger: new Ledger(), pty: namedPty(dir, 'port0', false), numbers: new Map() };
   // What arrives there is not kept.
@@ -52,7 +41,8 @@ export async function killRounds(
   for (let round = 1; round <= rounds; round++) {
     await oneLife(daemon, campaign);
     if (round % START_KILL_EVERY === 0) {
-      await killAtStart(daemon, campaign.pty.slavePath, random.between(0, START_MS));
+      await killAtStart('line', daemon.configFile, random.between(0, START_MS));
+      endExclusiveUse(campaign.pty.slavePath);
       killsAtStart += 1;
     }
     daemon = await startDaemon({ dir });
@@ -86,14 +76,14 @@ async function oneLife(daemon: Daemon, campaign: Traffic): Promise<void> {
   await Promise.all(work);
 }
 
-async function killAtStart(daemon: Daemon, devicePath: string, afterMs: number): Promise<void> {
-  const child = startProcess(NODE, [MAIN, 'serve', '--role', 'line', '--config', daemon.configFile], environment());
+/** One more start, that gets so far in this time. */
+export async function killAtStart(role: 'line' | 'hub', configFile: string, afterMs: number): Promise<void> {
+  const child = startProcess(NODE, [MAIN, 'serve', '--role', role, '--config', configFile], environment());
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
   child.stderr?.resume();
   await sleep(afterMs);
   child.kill('SIGKILL');
   await ended;
-  endExclusiveUse(devicePath);
 }
 
 /** What must hold after every restart, whatever the kill interrupted. */

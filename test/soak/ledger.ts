@@ -11,15 +11,6 @@ const { RX } = serial.SerialLogEntry.Direction;
 /** Of forget(): far more than any reader lags behind. */
 const REMEMBERED_IDS = 200_000;
 
-export interface Figures {
-  readonly entries: number;
-  readonly logRaw: number;
-  readonly logRawUnanswered: number;
-  readonly sent: number;
-  readonly sentAnswered: number;
-  readonly received: number;
-}
-
 export class Ledger {
   /** By id: a digest of the content, as first seen live or stored. */
   readonly #contents = new Map<number, string>();
@@ -28,39 +19,22 @@ export class Ledger {
   readonly #promised = new Map<string, boolean>();
   readonly #lastOf = new Map<string, number>();
   readonly #rx = new RecordStream();
-  #lastId = 0;
-  #jumps = 0;
-  #entries = 0;
-  #logRaw = 0;
+  /** Of the last entry that was found. */
+  lastId = 0;
+  /** Ids are consecutive within a life of the daemon: each jump is the end of one. */
+  jumps = 0;
+  readonly #counts = { entries: 0, logRaw: 0, sent: 0, received: 0 };
   /** LogRaw entries in the log whose callers have not been answered, or never were. */
   readonly #unanswered = new Set<string>();
-  #sent = 0;
-  #received = 0;
   sentAnswered = 0;
-
-  get lastId(): number {
-    return this.#lastId;
-  }
 
   /** Entries up to this one are not of this campaign. */
   startAfter(id: number): void {
-    this.#lastId = id;
+    this.lastId = id;
   }
 
-  /** Ids are consecutive within a life of the daemon: each jump is the end of one. */
-  get jumps(): number {
-    return this.#jumps;
-  }
-
-  get figures(): Figures {
-    return {
-      entries: this.#entries,
-      logRaw: this.#logRaw,
-      logRawUnanswered: this.#unanswered.size,
-      sent: this.#sent,
-      sentAnswered: this.sentAnswered,
-      received: this.#received,
-    };
+  get figures() {
+    return { ...this.#counts, logRawUnanswered: this.#unanswered.size, sentAnswered: this.sentAnswered };
   }
 
   /** LogRaw was answered OK. */
@@ -77,15 +51,15 @@ export class Ledger {
   /** The next stored entry in the order of the log. */
   stored({ id: wide, entry }: lineside.v1.LogEntry.$Properties): void {
     const id = Number(wide);
-    assert.ok(id > this.#lastId, `id ${id} comes after ${this.#lastId}`);
+    assert.ok(id > this.lastId, `id ${id} comes after ${this.lastId}`);
     this.#known(id, fingerprint(entry));
-    if (id !== this.#lastId + 1 && this.#lastId > 0) {
-      this.#jumps += 1;
+    if (id !== this.lastId + 1 && this.lastId > 0) {
+      this.jumps += 1;
       this.#rx.cut();
     }
-    this.#lastId = id;
+    this.lastId = id;
     this.#stored.add(id);
-    this.#entries += 1;
+    this.#counts.entries += 1;
     const data = entry?.rawData ?? new Uint8Array();
     if (entry?.note !== undefined && entry.note !== '')
       this.#logRawEntry(id, entry.note, data, Number(entry.timestamp));
@@ -138,7 +112,7 @@ export class Ledger {
     assert.equal(digest(data), found.sum, `entry ${id} is torn`);
     assert.equal(timestamp, found.number, `entry ${id} has its own timestamp`);
     this.#inOrder(found.sender, found.number);
-    this.#logRaw += 1;
+    this.#counts.logRaw += 1;
     const key = `${found.sender} ${found.number}`;
     if (this.#promised.has(key)) this.#promised.set(key, true);
     else this.#unanswered.add(key);
@@ -148,7 +122,7 @@ export class Ledger {
     for (const record of this.#rx.feed(data)) {
       assert.equal(record.sender, 'R', `entry ${id}`);
       this.#inOrder('R', record.number, record.follows);
-      this.#received += 1;
+      this.#counts.received += 1;
     }
   }
 
@@ -156,7 +130,7 @@ export class Ledger {
     const record = decodeRecord(Buffer.from(data).toString('latin1').replace(/\n$/, ''));
     assert.ok(record, `TX entry ${id} is torn`);
     this.#inOrder(record.sender, record.number);
-    this.#sent += 1;
+    this.#counts.sent += 1;
   }
 
   #inOrder(sender: string, number: number, gapless = false): void {

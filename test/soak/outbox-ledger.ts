@@ -32,15 +32,6 @@ interface Asked {
   stored: boolean | undefined;
 }
 
-export interface OutboxFigures {
-  readonly asked: number;
-  readonly answered: number;
-  readonly refused: number;
-  readonly unanswered: number;
-  readonly unansweredButStored: number;
-  readonly versions: number;
-}
-
 export class OutboxLedger {
   readonly #asked = new Map<string, Asked>();
   /** Those whose fate is not settled. */
@@ -54,7 +45,7 @@ export class OutboxLedger {
     return this.#lastTxTime;
   }
 
-  get figures(): OutboxFigures {
+  get figures() {
     const all = [...this.#asked.values()];
     const count = (outcome: Asked['outcome']): number => all.filter((one) => one.outcome === outcome).length;
     return {

@@ -4,17 +4,13 @@
  * exactly what the database says, each key in the order of its versions.
  */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { environment, MAIN, NODE, startProcess } from '../e2e/daemon.ts';
-import { type Hub, startHub } from '../e2e/hub.ts';
-import type { HubApi } from '../e2e/hub-api.ts';
-import { apiOf, drained, plainKafka, topicsOf } from '../e2e/hub-support.ts';
+import { drained, plainKafka, topicsOf } from '../e2e/hub-support.ts';
 import { type ReadTopics, readTopics } from '../e2e/outbox-reader.ts';
 import { type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
-import { type OutboxFigures, OutboxLedger, storedVersions } from './outbox-ledger.ts';
-import { bulkCloser, dictionaries, importer, type Load, recordWriter, schema } from './outbox-writers.ts';
-import { seeded } from './random.ts';
+import { HubCampaign } from './hub-campaign.ts';
+import { storedVersions } from './outbox-ledger.ts';
+import { bulkCloser, importer, recordWriter } from './outbox-writers.ts';
 
 const RECORD_WRITERS = 4;
 /** Longest life under load: several acknowledgements of the broker, and some bundles, each of which starts a worker. */
@@ -28,21 +24,13 @@ const BROKER_KILL_EVERY = 6;
 const READ_EVERY = 50;
 const DRAIN_LIMIT_MS = 120_000;
 
-export interface OutboxReport extends OutboxFigures {
-  readonly rounds: number;
-  readonly killsAtStart: number;
-  readonly brokerKills: number;
-  readonly messages: number;
-  readonly duplicates: number;
-}
-
 export async function outboxRounds(
   dir: string,
   broker: TestBroker,
   rounds: number,
   seed: number,
   say: (line: string) => void,
-): Promise<OutboxReport> {
+) {
   const campaign = new Campaign(dir, broker, seed);
   await campaign.begin();
   for (let round = 1; round <= rounds; round++) {
@@ -56,45 +44,37 @@ export async function outboxRounds(
   return { rounds, killsAtStart, brokerKills, ...ledger.figures, ...read };
 }
 
-class Campaign {
-  readonly ledger = new OutboxLedger();
+class Campaign extends HubCampaign {
   killsAtStart = 0;
   brokerKills = 0;
-  readonly #dir: string;
   readonly #broker: TestBroker;
-  readonly #random;
-  readonly #numbers = new Map<string, number>();
   #brokerBack: Promise<void> = Promise.resolve();
-  #hub: Hub | undefined;
 
   constructor(dir: string, broker: TestBroker, seed: number) {
-    this.#dir = dir;
+    super(dir, seed);
     this.#broker = broker;
-    this.#random = seeded(seed);
   }
 
-  async begin(): Promise<void> {
-    this.#hub = await startHub({ dir: this.#dir, config: plainKafka(this.#broker, TOPIC_PREFIX) });
-    for (const [name, scope] of Object.entries(dictionaries)) {
-      const answer = await this.#api.post('/api/v1/dictionaries', { name, title: name, scope, schema });
-      assert.equal(answer.status, 201, answer.text);
-    }
+  begin(): Promise<void> {
+    return this.startFirst(plainKafka(this.#broker, TOPIC_PREFIX));
   }
 
-  /** Load until the kill, then what must hold after every restart, whatever the kill interrupted. */
+  /** Load until the kill. */
   async round(number: number): Promise<void> {
     await this.#life(number);
-    if (number % START_KILL_EVERY === 0) await this.#killAtStart();
-    this.#hub = await startHub({ dir: this.#dir });
-    const { ledger } = this;
-    ledger.settle(storedVersions(this.#path, ledger.lastTxTime));
+    if (number % START_KILL_EVERY === 0) {
+      await this.killAtStart(START_MS);
+      this.killsAtStart += 1;
+    }
+    await this.startAgain();
+    this.settle();
   }
 
   /** Everything the topics have, against everything the database has. */
   async compare(): Promise<{ messages: number; duplicates: number }> {
     await this.#brokerBack;
-    await drained(this.#api, DRAIN_LIMIT_MS);
-    this.ledger.again(storedVersions(this.#path));
+    await drained(this.api, DRAIN_LIMIT_MS);
+    this.ledger.again(storedVersions(this.path));
     const { messages, faults, duplicates }: ReadTopics = await readTopics({
       bootstrap: this.#broker.plain,
       security: { 'security.protocol': 'plaintext' },
@@ -105,25 +85,21 @@ class Campaign {
     return { messages: messages.length, duplicates };
   }
 
-  async end(): Promise<void> {
-    assert.equal(await this.#running.stop(), 0);
-  }
-
   async #life(number: number): Promise<void> {
     const over = new AbortController();
-    const load: Load = { api: this.#api, ledger: this.ledger, random: this.#random, numbers: this.#numbers };
+    const { load } = this;
     const work = [
       ...Array.from({ length: RECORD_WRITERS }, (_, i) => recordWriter(`R${i}`, load, over.signal)),
       importer('I', load, over.signal),
       bulkCloser('B', load, over.signal),
     ];
-    const lifeMs = this.#random.between(20, LIFE_MS);
+    const lifeMs = this.random.between(20, LIFE_MS);
     if (number % BROKER_KILL_EVERY === 0) {
       await sleep(lifeMs / 2);
       this.#killBroker();
     }
     await sleep(lifeMs);
-    await this.#running.kill();
+    await this.hub.kill();
     over.abort();
     await Promise.all(work);
   }
@@ -136,32 +112,5 @@ class Campaign {
     });
     // Awaited before the topics are read.
     this.#brokerBack.catch(() => {});
-  }
-
-  async #killAtStart(): Promise<void> {
-    const child = startProcess(
-      NODE,
-      [MAIN, 'serve', '--role', 'hub', '--config', this.#running.configFile],
-      environment(),
-    );
-    const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-    child.stderr?.resume();
-    await sleep(this.#random.between(0, START_MS));
-    child.kill('SIGKILL');
-    await ended;
-    this.killsAtStart += 1;
-  }
-
-  get #api(): HubApi {
-    return apiOf(this.#running);
-  }
-
-  get #running(): Hub {
-    assert.ok(this.#hub);
-    return this.#hub;
-  }
-
-  get #path(): string {
-    return join(this.#dir, 'data', 'refdata.db');
   }
 }

@@ -27,15 +27,20 @@ interface Campaign {
   readonly run: (count: number) => Promise<void>;
 }
 
-const campaigns: Readonly<Record<string, Campaign>> = {
-  kill: {
-    usual: 200,
-    async run(rounds) {
+/** Of rounds, states, boxes: a campaign whose failure the SEED replays. */
+function seeded(what: string, usual: number, run: (count: number, seed: number) => Promise<unknown>): Campaign {
+  return {
+    usual,
+    async run(count) {
       const seed = chosenSeed();
-      say(`kill: ${rounds} rounds, SEED=${seed}`);
-      say(JSON.stringify(await killRounds(temporaryDirectory(), rounds, seed, say)));
+      say(`${what}: ${count}, SEED=${seed}`);
+      say(JSON.stringify(await run(count, seed)));
     },
-  },
+  };
+}
+
+const campaigns: Readonly<Record<string, Campaign>> = {
+  kill: seeded('kill, rounds', 200, (rounds, seed) => killRounds(temporaryDirectory(), rounds, seed, say)),
   steady: { usual: 60, run: (minutes) => steadyTraffic(temporaryDirectory(), minutes, chosenSeed(), say) },
   faults: {
     usual: 5,
@@ -46,19 +51,13 @@ const campaigns: Readonly<Record<string, Campaign>> = {
       }
     },
   },
-  outbox: {
-    usual: 200,
-    async run(rounds) {
-      // The broker is looked for only where it is wanted: that takes a second.
-      const { startBroker } = await import('../kafka/broker.ts');
-      const { killable } = await import('../e2e/hub-support.ts');
-      const { outboxRounds } = await import('./outbox.ts');
-      const seed = chosenSeed();
-      say(`outbox: ${rounds} rounds, SEED=${seed}`);
-      const broker = await startBroker(killable);
-      say(JSON.stringify(await outboxRounds(temporaryDirectory(), broker, rounds, seed, say)));
-    },
-  },
+  outbox: seeded('outbox, rounds', 200, async (rounds, seed) => {
+    // The broker is looked for only where it is wanted: that takes a second.
+    const { startBroker } = await import('../kafka/broker.ts');
+    const { killable } = await import('../e2e/hub-support.ts');
+    const { outboxRounds } = await import('./outbox.ts');
+    return outboxRounds(temporaryDirectory(), await startBroker(killable), rounds, seed, say);
+  }),
   clients: {
     usual: 20_000,
     async run(count) {
@@ -78,22 +77,8 @@ const campaigns: Readonly<Record<string, Campaign>> = {
       process.stdout.write(`${fleetTable(await fleetRun(temporaryDirectory(), setting, say))}\n`);
     },
   },
-  webhooks: {
-    usual: 100,
-    async run(rounds) {
-      const seed = chosenSeed();
-      say(`webhooks: ${rounds} rounds, SEED=${seed}`);
-      say(JSON.stringify(await webhookRounds(temporaryDirectory(), rounds, seed, say)));
-    },
-  },
-  card: {
-    usual: 2_000,
-    async run(states) {
-      const seed = chosenSeed();
-      say(`card: ${states} states, SEED=${seed}`);
-      say(JSON.stringify(await cardStates(temporaryDirectory(), states, seed, say)));
-    },
-  },
+  webhooks: seeded('webhooks, rounds', 100, (rounds, seed) => webhookRounds(temporaryDirectory(), rounds, seed, say)),
+  card: seeded('card, states', 2_000, (states, seed) => cardStates(temporaryDirectory(), states, seed, say)),
   // The generator of the end-to-end test, with more to do.
   fuzz: { usual: 20_000, run: (count) => runTests('test/e2e/*bad-input*.test.ts', { SOAK: String(count) }) },
 };

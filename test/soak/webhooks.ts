@@ -4,18 +4,15 @@
  * same; what was accepted comes again only across a kill; and the interface says what the subscriber saw.
  */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { environment, MAIN, NODE, startProcess } from '../e2e/daemon.ts';
-import { type Hub, startHub } from '../e2e/hub.ts';
-import type { Body, HubApi } from '../e2e/hub-api.ts';
-import { apiOf, expect } from '../e2e/hub-support.ts';
+import type { Body } from '../e2e/hub-api.ts';
+import { expect } from '../e2e/hub-support.ts';
 import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
 import { detail, HOOKS, patch, SECRET, subscribe, webhookStatus, webhooksConfig } from '../e2e/webhooks-support.ts';
-import { type OutboxFigures, OutboxLedger, storedVersions } from './outbox-ledger.ts';
-import { bulkCloser, dictionaries, importer, type Load, recordWriter, schema } from './outbox-writers.ts';
-import { type Random, seeded } from './random.ts';
+import { HubCampaign } from './hub-campaign.ts';
+import { storedVersions } from './outbox-ledger.ts';
+import { bulkCloser, dictionaries, importer, recordWriter } from './outbox-writers.ts';
 import { all, anyAnswers, filters } from './webhooks-choices.ts';
 import {
   type CommittedEvent,
@@ -46,22 +43,7 @@ const DRAIN_LIMIT_MS = 300_000;
 /** Far more attempts than a round has time for: what ends as failed would be sent again by hand. */
 const schedule = Array.from({ length: 100 }, (_, i) => Math.min(i, 2));
 
-export interface WebhooksReport extends WebhookFigures {
-  readonly rounds: number;
-  readonly kills: number;
-  readonly killsAtStart: number;
-  readonly stops: number;
-  readonly changes: number;
-  readonly resent: number;
-  readonly load: OutboxFigures;
-}
-
-export async function webhookRounds(
-  dir: string,
-  rounds: number,
-  seed: number,
-  say: (line: string) => void,
-): Promise<WebhooksReport> {
+export async function webhookRounds(dir: string, rounds: number, seed: number, say: (line: string) => void) {
   const campaign = new Campaign(dir, seed);
   await campaign.begin();
   for (let round = 1; round <= rounds; round++) {
@@ -76,34 +58,21 @@ export async function webhookRounds(
   return { rounds, ...counts, ...figures, load: ledger.figures };
 }
 
-class Campaign {
-  readonly ledger = new OutboxLedger();
+class Campaign extends HubCampaign {
   readonly counts = { kills: 0, killsAtStart: 0, stops: 0, changes: 0, resent: 0 };
-  readonly #dir: string;
-  readonly #random: Random;
-  readonly #numbers = new Map<string, number>();
   readonly #takers: Taker[] = [];
   readonly #interruptions: Interruption[] = [];
   /** Titles that were answered. */
   readonly #titles = new Set<string>();
   #receiver: Receiver | undefined;
-  #hub: Hub | undefined;
-
-  constructor(dir: string, seed: number) {
-    this.#dir = dir;
-    this.#random = seeded(seed);
-  }
 
   async begin(): Promise<void> {
     this.#receiver = await startReceiver(undefined, { secrets: [SECRET] });
     const config = webhooksConfig([this.#receiver], { schedule_s: schedule, timeout_ms: TIMEOUT_MS });
-    this.#hub = await startHub({ dir: this.#dir, config });
-    for (const [name, scope] of Object.entries(dictionaries)) {
-      await expect(201, this.#api.post('/api/v1/dictionaries', { name, title: name, scope, schema }));
-    }
+    await this.startFirst(config);
     for (const [i, filter] of filters.entries()) {
       const after = this.#lastEvent();
-      const { id } = await subscribe(this.#api, this.#receiver, `s${i}`, filter);
+      const { id } = await subscribe(this.api, this.#receiver, `s${i}`, filter);
       this.#takers.push({ id, path: `/s${i}`, rules: [{ after, filter }] });
     }
   }
@@ -112,15 +81,17 @@ class Campaign {
   async round(number: number): Promise<void> {
     for (const [i, { path }] of this.#takers.entries()) {
       const isBad = i === this.#takers.length - 1;
-      await this.#subscriber.script(anyAnswers(this.#random, isBad), path);
+      await this.#subscriber.script(anyAnswers(this.random, isBad), path);
     }
     await this.#life(number);
-    if (number % START_KILL_EVERY === 0) await this.#killAtStart();
+    if (number % START_KILL_EVERY === 0) {
+      await this.#interrupted(() => this.killAtStart(START_MS));
+      this.counts.killsAtStart += 1;
+    }
     await this.#subscriber.listen(true);
-    this.#hub = await startHub({ dir: this.#dir });
+    await this.startAgain();
     if (number % CHANGE_EVERY === 0) await this.#change();
-    const { ledger } = this;
-    ledger.settle(storedVersions(this.#path, ledger.lastTxTime));
+    this.settle();
   }
 
   /** The subscriber takes everything from now on; then all that it was ever sent is held against all that was committed. */
@@ -128,7 +99,7 @@ class Campaign {
     for (const { path } of this.#takers) await this.#subscriber.script([], path);
     await this.#drained();
     for (const { id } of this.#takers) {
-      const { deliveries } = await expect(200, this.#api.post(`${HOOKS}/subscriptions/${id}/resend`, {}));
+      const { deliveries } = await expect(200, this.api.post(`${HOOKS}/subscriptions/${id}/resend`, {}));
       this.counts.resent += Number(deliveries);
     }
     await this.#drained();
@@ -137,7 +108,7 @@ class Campaign {
     const requests = this.#subscriber.requests();
     const figures = settleWebhooks(this.#takers, committed, requests, shown, this.#interruptions);
     for (const id of figures.late) {
-      const { attemptList } = await detail(this.#api, id);
+      const { attemptList } = await detail(this.api, id);
       const isLate = attemptList.some(({ cause }) => cause === 'timeout');
       const came = requests.filter(({ body }) => body?.deliveryId === id).map(({ n, at, end }) => ({ n, at, end }));
       assert.ok(
@@ -148,16 +119,15 @@ class Campaign {
     return figures;
   }
 
-  async end(): Promise<void> {
-    assert.equal(await this.#running.stop(), 0);
+  override async end(): Promise<void> {
+    await super.end();
     await this.#subscriber.stop();
   }
 
   async #life(number: number): Promise<void> {
     const over = new AbortController();
-    const { ledger } = this;
-    const load: Load = { api: this.#api, ledger, random: this.#random, numbers: this.#numbers };
-    const lifeMs = this.#random.between(20, LIFE_MS);
+    const { load } = this;
+    const lifeMs = this.random.between(20, LIFE_MS);
     const isDeaf = number % DEAF_EVERY === 0;
     if (isDeaf) await this.#subscriber.listen(false);
     const work = Promise.all([
@@ -174,27 +144,14 @@ class Campaign {
       if (number % STOP_EVERY === 0) {
         this.counts.stops += 1;
         over.abort();
-        assert.equal(await this.#running.stop(), 0);
+        assert.equal(await this.hub.stop(), 0);
       } else {
         this.counts.kills += 1;
-        await this.#running.kill();
+        await this.hub.kill();
         over.abort();
       }
     });
     await work;
-  }
-
-  async #killAtStart(): Promise<void> {
-    await this.#interrupted(async () => {
-      const args = [MAIN, 'serve', '--role', 'hub', '--config', this.#running.configFile];
-      const child = startProcess(NODE, args, environment());
-      const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
-      child.stderr?.resume();
-      await sleep(this.#random.between(0, START_MS));
-      child.kill('SIGKILL');
-      await ended;
-    });
-    this.counts.killsAtStart += 1;
   }
 
   async #interrupted(end: () => Promise<void>): Promise<void> {
@@ -206,14 +163,14 @@ class Campaign {
 
   /** Another filter, or a pause, or its end: while nobody writes. */
   async #change(): Promise<void> {
-    const taker = this.#takers[this.#random.between(0, this.#takers.length - 1)];
+    const taker = this.#takers[this.random.between(0, this.#takers.length - 1)];
     assert.ok(taker);
     const after = this.#lastEvent();
-    const isPause = this.#random.between(0, 2) === 0;
-    const filter = isPause ? undefined : filters[this.#random.between(0, filters.length - 1)];
+    const isPause = this.random.between(0, 2) === 0;
+    const filter = isPause ? undefined : filters[this.random.between(0, filters.length - 1)];
     const change = filter === undefined ? { active: false } : { active: true, ...filter };
     // A pause gives up what is under way.
-    await this.#interrupted(async () => void (await patch(this.#api, taker.id, change)));
+    await this.#interrupted(async () => void (await patch(this.api, taker.id, change)));
     taker.rules.push({ after, filter });
     this.counts.changes += 1;
   }
@@ -223,11 +180,11 @@ class Campaign {
     for (const taker of this.#takers) {
       if (taker.rules.at(-1)?.filter !== undefined) continue;
       const after = this.#lastEvent();
-      await patch(this.#api, taker.id, { active: true, ...all });
+      await patch(this.api, taker.id, { active: true, ...all });
       taker.rules.push({ after, filter: all });
     }
     const drained = async (): Promise<boolean> => {
-      const { waiting, unplannedEvents } = await webhookStatus(this.#api);
+      const { waiting, unplannedEvents } = await webhookStatus(this.api);
       return waiting === 0 && unplannedEvents === 0;
     };
     await until('everything is delivered', drained, DRAIN_LIMIT_MS);
@@ -238,9 +195,9 @@ class Campaign {
 
   /** What was answered is committed, and each version has its event. */
   #allIsThere(): CommittedEvent[] {
-    const versions = storedVersions(this.#path);
+    const versions = storedVersions(this.path);
     this.ledger.again(versions);
-    const committed = committedEvents(this.#path);
+    const committed = committedEvents(this.path);
     const records = committed.filter(({ category }) => category === 'dict.record.*');
     assert.equal(records.length, versions.length);
     const definitions = committed.length - records.length - Object.keys(dictionaries).length;
@@ -252,7 +209,7 @@ class Campaign {
     const found: Body[] = [];
     for (let cursor: string | undefined = ''; cursor !== undefined; ) {
       const page = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
-      const answer = await expect(200, this.#api.get(`${HOOKS}/deliveries?limit=1000${page}`));
+      const answer = await expect(200, this.api.get(`${HOOKS}/deliveries?limit=1000${page}`));
       found.push(...(answer.items ?? []));
       cursor = answer.nextCursor ?? undefined;
     }
@@ -260,25 +217,12 @@ class Campaign {
   }
 
   #lastEvent(): number {
-    return committedEvents(this.#path).at(-1)?.id ?? 0;
-  }
-
-  get #api(): HubApi {
-    return apiOf(this.#running);
-  }
-
-  get #running(): Hub {
-    assert.ok(this.#hub);
-    return this.#hub;
+    return committedEvents(this.path).at(-1)?.id ?? 0;
   }
 
   get #subscriber(): Receiver {
     assert.ok(this.#receiver);
     return this.#receiver;
-  }
-
-  get #path(): string {
-    return join(this.#dir, 'data', 'refdata.db');
   }
 }
 

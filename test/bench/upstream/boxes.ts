@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs';
 import type { Toml } from '../../e2e/daemon.ts';
 import { type Both, startBoth } from '../../e2e/hub.ts';
 import { DEVICE_ID } from '../outbox/settings.ts';
-import { lineConfig } from '../stations.ts';
 
 export interface BoxOptions {
   readonly bootstrap: string;
@@ -24,7 +23,7 @@ export function startBox({
   dir,
 }: BoxOptions): Promise<Both> {
   const config: Toml = {
-    ...lineConfig(),
+    serial: { extra_ports: ['/dev/pts/*'] },
     device: { id: DEVICE_ID, inventory: false },
     http: { listen: ['unix:http.sock'] },
     kafka: { bootstrap, topic_prefix: 'bench.hub' },
@@ -33,8 +32,8 @@ export function startBox({
   return startBoth({ config, ...(dir !== undefined && { dir }) });
 }
 
-export function cpuOfBox({ linePid, pid }: Both): { readonly line: number; readonly hub: number } {
-  return { line: processSeconds(linePid), hub: processSeconds(pid()) };
+export function cpuOfBox(box: Both): { readonly line: number; readonly hub: number } {
+  return { line: processSeconds(box.linePid), hub: processSeconds(box.pid()) };
 }
 
 /** Of threads that have ended too: librdkafka's come and go. In ticks of 10 ms. */

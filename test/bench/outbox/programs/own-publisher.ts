@@ -1,7 +1,7 @@
 /** The hub's publisher and its broker beside an open store. */
 
 import { KafkaBroker } from '../../../../src/hub/kafka/broker.ts';
-import type { Broker } from '../../../../src/hub/kafka/face.ts';
+import type { Broker, Offered, OutgoingMessage } from '../../../../src/hub/kafka/face.ts';
 import type { ChangeStore } from '../../../../src/hub/outbox/change-store.ts';
 import { Publisher } from '../../../../src/hub/outbox/publisher/publisher.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
@@ -23,21 +23,10 @@ const STOP_LIMIT_MS = 1_000;
 export function ownPublisher(store: ChangeStore, bootstrap: string, prefix: string): OwnPublisher {
   const [clock, logger] = [systemClock, silentLogger];
   const topicOf = (scope: string): string => `${prefix}.${scope.toLowerCase()}`;
-  const broker = new KafkaBroker(kafkaOptions(bootstrap, [topicOf('PUBLIC')]), clock, logger);
-  let firstMs: number | undefined;
-  const watched: Broker = {
-    offer(message) {
-      firstMs ??= performance.now();
-      return broker.offer(message);
-    },
-    state: () => broker.state(),
-    listen: (listener) => broker.listen(listener),
-    start: () => broker.start(),
-    stop: (limitMs) => broker.stop(limitMs),
-  };
+  const broker = new WatchedBroker(kafkaOptions(bootstrap, [topicOf('PUBLIC')]), clock, logger);
   const publisher = new Publisher({
     store,
-    broker: watched,
+    broker,
     topicOf,
     deviceId: DEVICE_ID,
     maxAttempts: 1_000,
@@ -50,7 +39,17 @@ export function ownPublisher(store: ChangeStore, bootstrap: string, prefix: stri
     broker,
     start: () => publisher.start(),
     waiting: () => publisher.status().waiting,
-    firstOfferMs: () => firstMs,
+    firstOfferMs: () => broker.firstMs,
     stop: () => publisher.stop(STOP_LIMIT_MS),
   };
+}
+
+class WatchedBroker extends KafkaBroker {
+  /** performance.now() of the first message offered. */
+  firstMs: number | undefined;
+
+  override offer(message: OutgoingMessage): Offered {
+    this.firstMs ??= performance.now();
+    return super.offer(message);
+  }
 }
