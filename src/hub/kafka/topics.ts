@@ -134,7 +134,7 @@ export class Topics {
 }
 
 /** One report for each specification; a topic that could not be checked has its reason among what it lacks. Never rejects for a broker. */
-export async function checkTopics(options: KafkaOptions, clock: Clock): Promise<CheckedTopic[]> {
+async function checkTopics(options: KafkaOptions, clock: Clock): Promise<CheckedTopic[]> {
   const { openHandle } = await import('./librdkafka.ts');
   const handle = openHandle(clientSettings(options), clock, ANSWER_LIMIT_MS);
   try {
