@@ -3,29 +3,11 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import Long from 'long';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { killGroup, launch, runDaemonToEnd, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
 import { isAlive, ownLog, startBoth, startHub } from './hub.ts';
 
 const count = (lines: readonly string[], pattern: RegExp): number => lines.filter((line) => pattern.test(line)).length;
-
-test('a hub that is killed is started again; the line notices nothing', async () => {
-  const both = await startBoth();
-  const stream = both.client.serial.streamLog({ fromStart: true })[Symbol.asyncIterator]();
-  const first = both.pid();
-  for (const times of [1, 2]) {
-    const next = stream.next();
-    await both.kill();
-    await until('another hub', () => count(both.logLines, / info hub ready /) === times + 1);
-    await both.client.serial.logRaw({ dir: 1, timestamp: Long.fromNumber(5), rawData: Buffer.from('x'), note: '' });
-    assert.equal((await within('the entry on the stream that was open all along', next)).done, false);
-  }
-  assert.notEqual(both.pid(), first);
-  assert.match(both.logLines.join('\n'), /warn the hub ended and is started again .*SIGKILL/);
-  assert.equal(await both.stop(), 0);
-  assert.doesNotMatch(ownLog(both.logLines), / error /);
-});
 
 test('ps and top show each process and its threads by name; the command lines stay', async () => {
   const both = await startBoth();
@@ -79,22 +61,6 @@ test('a hub that is told to end alone ends, and is started again', async () => {
   await both.waitFor(/the hub ended and is started again how="exit status 0"/);
   await until('another hub', () => count(both.logLines, / info hub ready /) === 2);
   assert.equal(await both.stop(), 0);
-});
-
-test('when the line is killed its hub goes on; the next service ends it and starts its own', async () => {
-  const both = await startBoth();
-  const orphan = both.pid();
-  process.kill(both.linePid, 'SIGKILL');
-  both.client.close();
-  await until('the end of the line', () => !isAlive(both.linePid));
-  assert.equal((await both.http('GET', '/healthz')).status, 200, 'the orphan serves on');
-
-  const next = await startBoth({ dir: both.dir });
-  assert.ok(!isAlive(orphan));
-  assert.notEqual(next.pid(), orphan);
-  assert.equal((await next.http('GET', '/healthz')).status, 200);
-  assert.equal(count(next.logLines, / info hub started /), 1, 'at its first try');
-  assert.equal(await next.stop(), 0);
 });
 
 test('an orphan that does not end when asked is killed', async () => {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { endExclusiveUse, everythingAfter, logStatus, openPort, RX } from './faults.ts';
-import { type Both, isAlive, startBoth } from './hub.ts';
+import { type Both, isAlive, ownLog, startBoth } from './hub.ts';
 import { recordPath } from './hub-api.ts';
 import { apiOf, create, dictionary, expect, update } from './hub-support.ts';
 import { LiveReader } from './live-reader.ts';
@@ -69,6 +69,7 @@ test('the hub is killed again and again: the line loses no byte, and the hub is 
   const hubPid = both.pid();
   assert.equal(await both.stop(), 0);
   assert.ok(!isAlive(hubPid), 'the hub stops with the service');
+  assert.doesNotMatch(ownLog(both.logLines), / error /);
 });
 
 function randomPiece(sent: Buffer[]): Buffer {
@@ -92,6 +93,8 @@ test('the line is killed: the hub goes on answering, and the next start takes ov
   const again = await startBoth({ dir });
   await until('the one left over has ended', () => !isAlive(orphan));
   assert.notEqual(again.pid(), orphan);
+  const starts = again.logLines.filter((line) => / info hub started /.test(line));
+  assert.equal(starts.length, 1, 'at its first try');
   assert.equal((await expect(200, apiOf(again).get(recordPath('d', 'key')))).version, 2);
   await update(apiOf(again), 'd', 'key', 2, { n: 3 });
   await openPort(again.client, pty.portName);

@@ -115,6 +115,7 @@ export interface OutboxView {
     readonly connected: boolean;
     readonly reason: string;
     readonly forSeconds: number;
+    readonly producersReplaced: number;
     readonly topics: readonly { readonly name: string; partitions: number; lacks: readonly string[] }[];
   };
 }

@@ -115,53 +115,6 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     assert.equal(outcome.kind === 'refused' && !outcome.permanent && /does not exist/.test(outcome.reason), true);
   });
 
-  it('creates a topic again that was deleted meanwhile', async () => {
-    const topic = topicSpec('deleted');
-    const { broker, connected, send, log } = watched(optionsFor(kafka.plain, { topics: [topic] }));
-    await connected();
-    assert.equal((await send({ id: 1, topic: topic.name })).kind, 'acknowledged');
-    await kafka.admin.deleteTopic(topic.name);
-    const created = (): number => log.filter((line) => line.includes('kafka topic created')).length;
-    let id = 2;
-    const outcomes: string[] = [];
-    const taken = async (): Promise<boolean> => {
-      const outcome = await send({ id: id++, topic: topic.name });
-      outcomes.push(JSON.stringify(outcome));
-      return outcome.kind === 'acknowledged';
-    };
-    // The broker may still take some before the deletion has reached it; a message may wait for its whole time-out.
-    await until('it is made again', async () => (await taken(), created() === 2), 120_000).catch((error: unknown) => {
-      throw new Error(`${String(error)}\n${log.join('')}${[...new Set(outcomes)].join('\n')}`);
-    });
-    await until('it takes messages', taken, 60_000);
-    assert.equal(broker.state().topics[0]?.partitions, 3);
-    assert.equal(broker.state().producersReplaced, 0);
-  });
-
-  it('names the topic that the user may not write, stays connected, and goes on when it may', async () => {
-    const [mine, others] = [topicSpec('public'), `other.topic`];
-    await kafka.admin.createTopic(others, 1);
-    const { broker, connected, send } = watched(byScram({ topics: [mine] }));
-    await connected();
-    const refused = await send({ id: 1, topic: others });
-    assert.deepEqual(refused, {
-      kind: 'refused',
-      reason: `the broker does not let this user write to ${others}: it lacks the ACL (broker: topic authorization failed)`,
-      permanent: false,
-    });
-    assert.equal(broker.state().connected, true);
-    assert.match(broker.state().reason, /lacks the ACL/);
-    assert.equal((await send({ id: 2, topic: mine.name })).kind, 'acknowledged');
-    const acl = { user: users.device.name, resource: 'topic', pattern: 'literal', name: others } as const;
-    await kafka.admin.allow([
-      { ...acl, operation: 'write' },
-      { ...acl, operation: 'describe' },
-    ]);
-    let id = 3;
-    await until('it may', async () => (await send({ id: id++, topic: others })).kind === 'acknowledged', 30_000);
-    assert.equal(broker.state().reason, '');
-  });
-
   it('replaces its producer after a fatal error, loses nothing by it, and says what is wrong', async () => {
     // A user who may write no topic at all gets no producer id: for librdkafka the end of that producer.
     const nobody = { username: users.nobody.name, password: users.nobody.password };

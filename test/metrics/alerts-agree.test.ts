@@ -51,7 +51,7 @@ const lives: Readonly<Record<string, readonly Phase[]>> = {
   webhooks: [
     [2, { webhooks: { oldestDueSeconds: 900 } }],
     [2, { webhooks: { oldestDueSeconds: 901, rejected: 1 } }],
-    [2, { webhooks: { failed: 1, blockedSubscriptions: 1 } }],
+    [2, { webhooks: { failed: 1, rejected: 1, blockedSubscriptions: 1 } }],
     [2, {}],
   ],
   'the line': [
@@ -174,7 +174,8 @@ function cases(rules: string, all: readonly Lived[]): string {
       values: values.join(' '),
     })),
     promql_expr_test: fired.map((names, minute) => ({
-      expr: 'group by (alertname, severity) (ALERTS{alertstate="firing"})',
+      // One for each box, whatever labels its series have.
+      expr: 'count by (alertname, severity) (ALERTS{alertstate="firing"})',
       eval_time: `${minute}m`,
       exp_samples: names.map((name) => {
         const [alertname, severity] = name.split(' ');
@@ -215,6 +216,23 @@ test('a rule of Prometheus that is a little wrong does not agree', { skip }, asy
   writeFileSync(join(dir, 'cases.yml'), cases('rules.yml', all));
   const text = readFileSync(rulesFile, 'utf8');
   for (const [right, wrong] of [
+    ['lineside_outbox_waiting > 100', 'lineside_outbox_waiting > 99'],
+    ['lineside_outbox_dead_letters > 0', 'lineside_outbox_dead_letters > 1'],
+    ['lineside_webhook_oldest_due_seconds > 900', 'lineside_webhook_oldest_due_seconds > 899'],
+    ['lineside_webhook_oldest_due_seconds > 900', 'lineside_webhook_oldest_due_seconds > 901'],
+    ['sum without (state) (lineside_webhook_deliveries_for_review)', 'lineside_webhook_deliveries_for_review'],
+    ['lineside_webhook_subscriptions_blocked > 0', 'lineside_webhook_subscriptions_blocked > 1'],
+    ['temperature_celsius >= 80', 'temperature_celsius > 80'],
+    ['under_voltage == 1', 'under_voltage == 0'],
+    ['throttled == 1', 'throttled == 0'],
+    ['lineside_host_memory_bytes < 0.1', 'lineside_host_memory_bytes <= 0.1'],
+    ['lineside_host_disk_bytes < 0.05', 'lineside_host_disk_bytes <= 0.05'],
+    ['life_used_percent >= 90', 'life_used_percent > 90'],
+    ['reserve_low == 1', 'reserve_low == 2'],
+    ['uptime_seconds > 600', 'uptime_seconds >= 600'],
+    ['data_lost == 1', 'data_lost == 0'],
+    ['update_failed == 1', 'update_failed == 0'],
+    ['uptime_seconds < 86400', 'uptime_seconds <= 86400'],
     ['lineside_line_up == 0\n        for: 1m', 'lineside_line_up == 0\n        for: 2m'],
     ['lineside_line_port_lost == 1\n        for: 5m', 'lineside_line_port_lost == 1\n        for: 6m'],
     ['lineside_line_log_failing == 1', 'lineside_line_log_failing == 0'],

@@ -174,6 +174,7 @@ test('a single change that would burst the budget is refused whole', async (t) =
 test('a disk without the free space asked for refuses changes', async (t) => {
   const { store } = temporaryStore(t, { minFreeBytes: Number.MAX_SAFE_INTEGER });
   await refused(store, 'STORAGE_FULL');
+  assert.match(store.health().full, /outbox\.min_free_bytes/);
   assert.equal(await store.maintain(() => 1), 1);
 });
 

@@ -24,29 +24,31 @@ const listName = 'dictionaries';
 
 export class Dictionaries {
   readonly #store: ChangeStore;
-  readonly #rows: DictionaryRows;
+  readonly #sql: ReturnType<typeof dictionaryStatements>;
 
   constructor(store: ChangeStore) {
     this.#store = store;
-    this.#rows = new DictionaryRows(store.connection);
+    this.#sql = dictionaryStatements(store.connection);
   }
 
   /** Throws NOT_FOUND where there is none, or none that the actor may see. */
   head(actor: Actor, name: string): DictionaryHead {
-    const head = this.#rows.head(name);
+    const head = this.#sql.head.get(name);
     if (head === undefined || !isVisible(actor, head.scope)) throw dictionaryNotFound(name);
     return head;
   }
 
   whole(actor: Actor, name: string): StoredDictionary {
-    const stored = this.#rows.whole(name);
+    const stored = this.#sql.whole.get(name);
     if (stored === undefined || !isVisible(actor, stored.scope)) throw dictionaryNotFound(name);
     return stored;
   }
 
   page(actor: Actor, page: PageRequest): Page<Dictionary> {
     const [after] = positionOf(listName, page, ['']);
-    return pageOf(this.#rows.page(after, visibleScopes(actor), page.limit + 1), page, {
+    const [some = '', others = '', more = ''] = visibleScopes(actor);
+    const rows = this.#sql.page.iterate(after, some, others, more, page.limit + 1);
+    return pageOf(rows, page, {
       show: dictionaryOf,
       sizeOf: ({ schema }) => schema?.length ?? 0,
       cursorOf: ({ name }) => cursorAfter(listName, name),
@@ -63,7 +65,7 @@ export class Dictionaries {
     ]);
     requireVisible(actor, scope);
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
-      if (this.#rows.head(name) !== undefined) {
+      if (this.#sql.head.get(name) !== undefined) {
         throw new LinesideError('CONFLICT', `there is a dictionary ${name} already`);
       }
       const { txTime } = change.stamp;
@@ -77,7 +79,7 @@ export class Dictionaries {
         updatedAt: txTime,
         changedBy: actor.name,
       };
-      this.#rows.insert(dictionary);
+      this.#sql.insert.run(rowOf(dictionary, { titleScope: scope, schemaScope: scope }));
       emitDefinition(change, 'DefinitionCreated', 'dictionary.created', dictionary, scope);
       return dictionary;
     });
@@ -113,7 +115,7 @@ export class Dictionaries {
   /** Throws CONFLICT unless it is confirmed: the records become readable for more consumers. */
   #widen(change: Change, stored: StoredDictionary, to: Scope, confirmed: boolean): void {
     const { name, scope: from } = stored;
-    const records = this.#rows.records(stored);
+    const records = this.#sql.records.get(stored.id) ?? 0;
     if (!confirmed) {
       const readable = `${records} ${records === 1 ? 'record becomes' : 'records become'} readable in the scope ${to}`;
       throw new LinesideError('CONFLICT', `cannot widen the scope of ${name} from ${from} to ${to}: ${readable}`, {
@@ -126,7 +128,7 @@ export class Dictionaries {
 
   /** The scope that the dictionary had at a time. */
   scopeAt(head: DictionaryHead, at: Instant): Scope {
-    return this.#rows.scopeAt(head, at);
+    return this.#sql.scopeAt.get(head.id, at) ?? head.scope;
   }
 
   /**
@@ -154,7 +156,7 @@ export class Dictionaries {
       titleScope: patch.title === undefined ? stored.titleScope : scope,
       schemaScope: patch.schema === undefined ? stored.schemaScope : (schemaScope ?? scope),
     };
-    this.#rows.update(stored.id, dictionary, written);
+    this.#sql.update.run(rowOf(dictionary, written));
     const ofSchema = schema === null ? scope : written.schemaScope;
     return { dictionary, texts: narrowest(scope, written.titleScope, ofSchema) };
   }
@@ -204,54 +206,9 @@ export interface StoredDictionary extends DictionaryHead, TextScopes {
 }
 
 /** The scopes under which the title and the schema were written. */
-export interface TextScopes {
+interface TextScopes {
   readonly titleScope: Scope;
   readonly schemaScope: Scope;
-}
-
-export class DictionaryRows {
-  readonly #sql: ReturnType<typeof dictionaryStatements>;
-
-  constructor(connection: Connection) {
-    this.#sql = dictionaryStatements(connection);
-  }
-
-  head(name: string): DictionaryHead | undefined {
-    return this.#sql.head.get(name);
-  }
-
-  whole(name: string): StoredDictionary | undefined {
-    return this.#sql.whole.get(name);
-  }
-
-  /** In the order of their names. */
-  page(after: string, scopes: readonly Scope[], limit: number): Iterable<StoredDictionary> {
-    return this.#sql.page.iterate(after, scopes[0] ?? '', scopes[1] ?? '', scopes[2] ?? '', limit);
-  }
-
-  insert(dictionary: Dictionary): void {
-    const { name, title, scope, schema, createdAt, updatedAt, changedBy } = dictionary;
-    this.#sql.insert.run(name, title, scope, schemaText(schema), createdAt, updatedAt, changedBy, scope, scope);
-  }
-
-  update(
-    id: number,
-    { title, scope, schema, version, updatedAt, changedBy }: Dictionary,
-    { titleScope, schemaScope }: TextScopes,
-  ): void {
-    const text = schemaText(schema);
-    this.#sql.update.run(title, scope, text, version, updatedAt, changedBy, titleScope, schemaScope, id);
-  }
-
-  /** The scope that it had at a time. */
-  scopeAt({ id, scope }: DictionaryHead, at: Instant): Scope {
-    return this.#sql.scopeAt.get(id, at) ?? scope;
-  }
-
-  /** Its business keys, closed ones included. */
-  records({ id }: DictionaryHead): number {
-    return this.#sql.records.get(id) ?? 0;
-  }
 }
 
 export function dictionaryOf({ schema, ...row }: StoredDictionary): Dictionary {
@@ -260,8 +217,11 @@ export function dictionaryOf({ schema, ...row }: StoredDictionary): Dictionary {
   return { name, title, scope, schema: parsed, version, createdAt, updatedAt, changedBy };
 }
 
-function schemaText(schema: JsonObject | null): string | null {
-  return schema === null ? null : JSON.stringify(schema);
+type DictionaryRow = Omit<Dictionary, 'schema'> & TextScopes & { readonly schema: string | null };
+
+function rowOf(dictionary: Dictionary, written: TextScopes): DictionaryRow {
+  const { schema } = dictionary;
+  return { ...dictionary, ...written, schema: schema === null ? null : JSON.stringify(schema) };
 }
 
 export function dictionaryStatements(connection: Connection) {
@@ -282,14 +242,16 @@ export function dictionaryStatements(connection: Connection) {
       )
       .pluck(),
     records: connection.prepare<[number], number>('SELECT count(*) FROM records WHERE dictionary_id = ?').pluck(),
-    insert: connection.prepare<[string, string, Scope, string | null, Instant, Instant, string, Scope, Scope]>(
+    insert: connection.prepare<[DictionaryRow]>(
       `INSERT INTO dictionaries
          (name, title, scope, schema, version, created_at, updated_at, changed_by, title_scope, schema_scope)
-       VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?)`,
+       VALUES (:name, :title, :scope, :schema, :version, :createdAt, :updatedAt, :changedBy, :titleScope, :schemaScope)`,
     ),
-    update: connection.prepare<[string, Scope, string | null, number, Instant, string, Scope, Scope, number]>(
-      `UPDATE dictionaries SET title = ?, scope = ?, schema = ?, version = ?, updated_at = ?, changed_by = ?,
-         title_scope = ?, schema_scope = ? WHERE id = ?`,
+    /** A name is never changed. */
+    update: connection.prepare<[DictionaryRow]>(
+      `UPDATE dictionaries SET title = :title, scope = :scope, schema = :schema, version = :version,
+         updated_at = :updatedAt, changed_by = :changedBy, title_scope = :titleScope, schema_scope = :schemaScope
+       WHERE name = :name`,
     ),
   };
 }

@@ -63,19 +63,10 @@ export class Drafts {
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
       const { id: dictionaryId, scope } = this.#dictionaries.head(actor, dictionary);
       const [by, at] = [actor.name, change.stamp.txTime];
-      const text = JSON.stringify(schema);
-      const inserted = this.#sql.insert.run(dictionaryId, 'draft', text, changeReason, by, at, by, at);
-      const draft: Draft = {
-        id: Number(inserted.lastInsertRowid),
-        dictionary,
-        state: 'draft',
-        schema,
-        changeReason,
-        createdBy: by,
-        createdAt: at,
-        updatedBy: by,
-        updatedAt: at,
-      };
+      const made = { changeReason, createdBy: by, createdAt: at, updatedBy: by, updatedAt: at };
+      const row = { dictionaryId, state: 'draft', schema: JSON.stringify(schema), ...made } as const;
+      const id = Number(this.#sql.insert.run(row).lastInsertRowid);
+      const draft: Draft = { id, dictionary, state: 'draft', schema, ...made };
       emitDraft(change, scope, 'SchemaDraftCreated', 'draft.created', draft);
       return draft;
     });
@@ -170,9 +161,9 @@ export function draftStatements(connection: Connection) {
     page: connection.prepare<[number, number, number], StoredDraft>(
       `${drafts} WHERE drafts.dictionary_id = ? AND drafts.id < ? ORDER BY drafts.id DESC LIMIT ?`,
     ),
-    insert: connection.prepare<[number, DraftState, string, string, string, Instant, string, Instant]>(
+    insert: connection.prepare<[Omit<StoredDraft, 'id' | 'dictionary'> & { readonly dictionaryId: number }]>(
       `INSERT INTO drafts (dictionary_id, state, schema, change_reason, created_by, created_at, updated_by, updated_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+       VALUES (:dictionaryId, :state, :schema, :changeReason, :createdBy, :createdAt, :updatedBy, :updatedAt)`,
     ),
     update: connection.prepare<[DraftState, string, Instant, number]>(
       'UPDATE drafts SET state = ?, updated_by = ?, updated_at = ? WHERE id = ?',

@@ -4,7 +4,7 @@ import { sameJson } from '../../shared/base/same-json.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { type Author, isWider } from '../outbox/event.ts';
 import { type BundleItem, entriesOf, maxEntryBytes, readItem } from './bundle.ts';
-import { type DictionaryHead, DictionaryRows } from './dictionaries.ts';
+import { type DictionaryHead, dictionaryStatements } from './dictionaries.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import type { DataCheck } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';
@@ -61,7 +61,7 @@ export class ImportRun {
   readonly #change: Change;
   readonly #actor: Actor;
   readonly #afterItem: () => void;
-  readonly #dictionaries: DictionaryRows;
+  readonly #sql: ReturnType<typeof dictionaryStatements>;
   readonly #validators: Validators;
   readonly #writer: RecordWriter;
   /** By name; undefined: there is none for this actor. */
@@ -74,7 +74,7 @@ export class ImportRun {
     this.#change = change;
     this.#actor = actor;
     this.#afterItem = afterItem;
-    this.#dictionaries = new DictionaryRows(change.connection);
+    this.#sql = dictionaryStatements(change.connection);
     this.#validators = new Validators(change.connection, noTimeLimit);
     this.#writer = new RecordWriter(change.connection, 'dictionary.bulk_imported');
   }
@@ -131,7 +131,7 @@ export class ImportRun {
 
   #target(name: string): Target | undefined {
     if (this.#targets.has(name)) return this.#targets.get(name);
-    const head = this.#dictionaries.head(name);
+    const head = this.#sql.head.get(name);
     const target =
       head === undefined || !isVisible(this.#actor, head.scope)
         ? undefined

@@ -124,9 +124,10 @@ describe('lists', () => {
     const statements = groups.flatMap((group): { source: string }[] => Object.values(group(store.connection)));
     assert.ok(statements.length >= 18);
     for (const { source: sql } of statements) {
-      const named = /:(\w+)/.test(sql) ? [{ dictionary: 1, key: '', at: '', after: '', last: null, limit: 1 }] : [];
-      const places = named.length > 0 ? named : Array<number>(sql.split('?').length - 1).fill(1);
-      const plan = store.connection.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...places) as { detail: string }[];
+      const named = [...sql.matchAll(/:(\w+)/g)].map(([, name]) => [name, 1]);
+      const places = Array<number>(sql.split('?').length - 1).fill(1);
+      const given = named.length > 0 ? [Object.fromEntries(named)] : places;
+      const plan = store.connection.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...given) as { detail: string }[];
       for (const { detail } of plan) {
         assert.doesNotMatch(detail, /^SCAN|TEMP B-TREE|AUTOMATIC/, sql);
       }

@@ -1,6 +1,5 @@
 /** The one place that writes versions of records: the row, its version and its event, on any connection. */
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { type Action, isWider, type JsonObject, narrowest, type RecordEvent, type Scope } from '../outbox/event.ts';
@@ -86,34 +85,12 @@ export class RecordWriter {
     before: JsonObject | undefined,
   ): RecordVersion {
     const { txTime, changedBy, changeReason } = change.stamp;
-    const { validFrom, validTo, data, text } = next;
-    this.#sql.version.run(id, version, action, validFrom, validTo, txTime, changedBy, changeReason, text);
+    const { text, ...said } = next;
+    this.#sql.version.run({ id, version, action, ...said, txTime, changedBy, changeReason, data: text });
     const { name, scope } = dictionary;
-    change.emit({
-      kind: 'record',
-      eventType: this.#eventType,
-      scope,
-      dictionary: name,
-      businessKey,
-      action,
-      version,
-      validFrom,
-      validTo,
-      data,
-      before,
-    });
-    return {
-      dictionary: name,
-      businessKey,
-      version,
-      action,
-      data,
-      validFrom,
-      validTo,
-      txTime,
-      changedBy,
-      changeReason,
-    };
+    const written = { dictionary: name, businessKey, version, action, ...said };
+    change.emit({ kind: 'record', eventType: this.#eventType, scope, ...written, before });
+    return { ...written, txTime, changedBy, changeReason };
   }
 }
 
@@ -135,10 +112,10 @@ export function writeStatements(connection: Connection) {
       'INSERT INTO records (dictionary_id, business_key, version, closed) VALUES (?, ?, 1, 0)',
     ),
     advance: connection.prepare<[number, 0 | 1, number]>('UPDATE records SET version = ?, closed = ? WHERE id = ?'),
-    version: connection.prepare<[number, number, Action, Instant, Instant, Instant, string, string, string]>(
+    version: connection.prepare<[Readonly<Record<string, string | number>>]>(
       `INSERT INTO record_versions
          (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       VALUES (:id, :version, :action, :validFrom, :validTo, :txTime, :changedBy, :changeReason, :data)`,
     ),
   };
 }
