@@ -134,9 +134,9 @@ export class Box {
       clock: this.clock,
     });
     this.metrics = new Metrics({
-      outbox: () => this.facts.outbox,
-      webhooks: () => this.facts.webhooks,
-      host: () => this.facts.host,
+      outbox: { status: () => this.facts.outbox },
+      webhooks: { status: () => this.facts.webhooks },
+      host: { facts: () => this.facts.host },
       storage: () => {
         const { damage, full } = this.facts;
         return {
@@ -153,9 +153,8 @@ export class Box {
         certificates: () => this.facts.certificates,
         closedSockets: () => this.facts.closedSockets,
         hubFaults: () => this.facts.hubFaults,
-        alerts: () => this.#line.alerts(),
       },
-      upstream: () => this.facts.upstream,
+      upstream: { status: () => this.facts.upstream },
       http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4 }),
       version: '0.1.0',
       clock: this.clock,

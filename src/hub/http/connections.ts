@@ -27,15 +27,18 @@ interface Open {
   sinceMs: number;
 }
 
-export interface ConnectionsOptions {
-  /** A client that takes nothing of its answers for so long is cut off. */
-  readonly stalledMs: number;
+export interface ConnectionEvents {
   readonly clock: Clock;
   readonly request: RequestListener;
   /** Called for each request that never reached `request`. */
   readonly broken: (status: number) => void;
   /** Called for each connection that is closed because it passed a limit. */
   readonly dropped: (peer: string, why: string) => void;
+}
+
+interface ConnectionsOptions extends ConnectionEvents {
+  /** A client that takes nothing of its answers for so long is cut off. */
+  readonly stalledMs: number;
   /** undefined: each address may have all connections. */
   readonly share: AddressShare | undefined;
 }

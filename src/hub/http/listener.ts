@@ -1,14 +1,13 @@
 /** One address to listen on: TLS or not, the Unix socket's file, the limits of its connections. */
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
 import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
-import type { Clock } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { AddressShare, clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
-import { Connections } from './connections.ts';
+import { type ConnectionEvents, Connections } from './connections.ts';
 import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, timeLimits } from './limits.ts';
 
 export interface Listener {
@@ -20,15 +19,6 @@ export interface Listener {
   cut(): void;
   /** Connections open now. */
   connections(): number;
-}
-
-export interface ListenerEvents {
-  readonly clock: Clock;
-  readonly request: RequestListener;
-  /** A request that could not be read. */
-  readonly broken: (status: number) => void;
-  /** A connection was closed because it passed a limit. */
-  readonly dropped: (peer: string, why: string) => void;
 }
 
 /** What the TLS addresses use. Without files that can be used they stay open, and every handshake fails. */
@@ -58,7 +48,7 @@ export async function listen(
   address: ListenAddress,
   config: Config,
   tls: Tls | undefined,
-  events: ListenerEvents,
+  events: ConnectionEvents,
 ): Promise<Listener> {
   const server = await serverFor(address, config, tls);
   const { maxConnections, requestTimeoutMs } = config.http;

@@ -18,7 +18,7 @@ import { LineCalls } from './line/line-calls.ts';
 import { LineHistory } from './line/line-history.ts';
 import { LogStreams } from './line/log-streams.ts';
 import { type Listener, listen, type Tls, tlsOf } from './listener.ts';
-import type { HttpFigures, StorageFigures } from './metrics/hub-metrics.ts';
+import type { StorageFigures } from './metrics/hub-metrics.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
 import type { HubParts, RouteParts } from './routes/route.ts';
 
@@ -55,18 +55,26 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const local = new WeakSet<object>();
   const refusals = new AuthFailureLog(clock, logger);
   const bodies = new BodyBudget(config.http.maxBodyBytes);
-  const metrics = metricsOf(parts, () => ({
-    connections: listeners.open.reduce((sum, listener) => sum + listener.connections(), 0),
-    refusedCallers: refusals.total,
-    bodyBytes: bodies.heldBytes,
-    followStreams: streams.count('follow'),
-    pageStreams: streams.count('page'),
-  }));
-  const consoleParts = partsOfConsole(parts, tokens, refusals, (request) => local.has(request));
-  const { streams, history } = consoleParts;
+  const line = new LineCalls(parts.line, clock);
+  const history = new LineHistory((signal) => line.status(signal), clock);
+  const streams = new LogStreams(clock, (reader, reason) => refusals.note('GET /api/v1/line/log', reader, reason));
+  const metrics = new Metrics({
+    ...parts,
+    http: () => ({
+      connections: listeners.open.reduce((sum, listener) => sum + listener.connections(), 0),
+      refusedCallers: refusals.total,
+      bodyBytes: bodies.heldBytes,
+      followStreams: streams.count('follow'),
+      pageStreams: streams.count('page'),
+    }),
+  });
   const routeParts: RouteParts = {
     ...parts,
-    ...consoleParts,
+    line,
+    history,
+    streams,
+    console: new ConsoleFiles(parts.consoleDir),
+    authenticate: authenticatorBy(tokens, (request) => local.has(request)),
     metrics,
     maxImportBytes: config.http.maxImportBytes,
     trouble: () => (isStopping ? stopping() : trouble?.()),
@@ -132,38 +140,6 @@ async function started(
     faults: () => [...listeners.faults, tls?.fault ?? ''].filter((fault) => fault !== ''),
     stop,
   };
-}
-
-/** The line, its log and the console, and the authenticator, asked again while a stream of them lasts. */
-function partsOfConsole(
-  { line: client, consoleDir, clock }: HttpParts,
-  tokens: TokenReader,
-  refusals: AuthFailureLog,
-  isLocal: (request: object) => boolean,
-) {
-  const line = new LineCalls(client, clock);
-  return {
-    line,
-    history: new LineHistory({ status: (signal) => line.status(signal), clock }),
-    streams: new LogStreams(clock, (reader, reason) => refusals.note('GET /api/v1/line/log', reader, reason)),
-    console: new ConsoleFiles(consoleDir),
-    authenticate: authenticatorBy(tokens, isLocal),
-  };
-}
-
-function metricsOf(parts: HttpParts, http: () => HttpFigures): Metrics {
-  const { outbox, webhooks, host, storage, watch, upstream, version, clock } = parts;
-  return new Metrics({
-    outbox: () => outbox.status(),
-    webhooks: () => webhooks.status(),
-    host: () => host.facts(),
-    storage: storage ?? (() => undefined),
-    watch,
-    upstream: () => upstream?.status(),
-    http,
-    version,
-    clock,
-  });
 }
 
 async function closeAll(listeners: readonly Listener[], clock: Clock): Promise<void> {

@@ -32,7 +32,7 @@ function sample(t: TestContext) {
       ...(kernel !== undefined && { kernel }),
     });
   };
-  const history = new LineHistory({ status, clock });
+  const history = new LineHistory(status, clock);
   t.after(() => history.stop());
   /** What the line says when it is asked next, ten seconds later. */
   const next = async (now: Said | undefined): Promise<void> => {

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../../shared/base/clock.ts';
-import type { LinesideError } from '../../../shared/base/errors.ts';
+import { LinesideError } from '../../../shared/base/errors.ts';
 import { entryClocks } from '../../../shared/proto/line-status.ts';
 import type { lineside } from '../../../shared/proto/services.ts';
 import { LINE_ANSWER_MS, STREAM_ALIVE_MS, STREAM_PIECE_BYTES } from '../limits.ts';
@@ -25,19 +25,15 @@ export interface LogParts {
 }
 
 /** Resolves when the line has begun: what it refuses is thrown, what comes later ends the stream with a line that says why. */
-export async function logLines({ line, stream, clock, request }: LogParts): Promise<AsyncIterable<Buffer>> {
+export async function logLines(parts: LogParts): Promise<AsyncIterable<Buffer>> {
+  const { line, stream, clock, request } = parts;
   const { log } = await line.status(stream.signal);
   const begun = Promise.withResolvers<void>();
   const batches = line.readLog(
     { ...request, logId: log.logId },
     { signal: stream.signal, onHeader: () => begun.resolve() },
   );
-  const isThere = (): Promise<boolean> =>
-    line.status(stream.signal).then(
-      () => true,
-      () => false,
-    );
-  const reading = new Reading(batches[Symbol.asyncIterator](), { stream, clock, isThere });
+  const reading = new Reading(batches[Symbol.asyncIterator](), parts);
   const late = clock.timer(LINE_ANSWER_MS, () => begun.reject(away(`no answer within ${LINE_ANSWER_MS / 1_000} s`)));
   try {
     await Promise.race([begun.promise, reading.failed]);
@@ -71,27 +67,22 @@ function written(response: ServerResponse, piece: Buffer): Promise<void> {
 
 type Batches = AsyncIterator<lineside.v1.LogBatch>;
 
-interface ReadingParts extends Pick<LogParts, 'stream' | 'clock'> {
-  /** Whether the line answers. */
-  readonly isThere: () => Promise<boolean>;
-}
-
 class Reading {
   readonly #batches: Batches;
-  readonly #stream: LogStream;
+  readonly #signal: AbortSignal;
   readonly #clock: Clock;
-  readonly #isThere: () => Promise<boolean>;
+  readonly #line: LineCalls;
   readonly #failed = Promise.withResolvers<never>();
   /** The batch that was asked for, when it has come; or what came instead. */
   #got: IteratorResult<lineside.v1.LogBatch> | undefined;
   #failure: LinesideError | undefined;
   #wake: () => void = () => {};
 
-  constructor(batches: Batches, { stream, clock, isThere }: ReadingParts) {
+  constructor(batches: Batches, { stream, clock, line }: LogParts) {
     this.#batches = batches;
-    this.#stream = stream;
+    this.#signal = stream.signal;
     this.#clock = clock;
-    this.#isThere = isThere;
+    this.#line = line;
     this.#failed.promise.catch(() => {});
     stream.signal.addEventListener('abort', () => this.#wake(), { once: true });
     this.#ask();
@@ -105,7 +96,7 @@ class Reading {
   async *bytes(first: object, follow: boolean): AsyncGenerator<Buffer, void, undefined> {
     yield line(first);
     for (;;) {
-      if (this.#got === undefined && this.#failure === undefined && !this.#stream.signal.aborted) {
+      if (this.#got === undefined && this.#failure === undefined && !this.#signal.aborted) {
         const isSilent = await this.#wait();
         // A page is as long as it takes; who follows is to know that there is nothing, which a line that hangs does not say.
         if (isSilent && follow && (await this.#isThere())) yield line({ type: 'alive' });
@@ -114,19 +105,26 @@ class Reading {
       const end = this.#end(follow);
       if (end !== undefined) yield line(end);
       const batch = this.#got?.value as lineside.v1.LogBatch | undefined;
-      if (end !== undefined || batch === undefined || this.#stream.signal.aborted) return;
+      if (end !== undefined || batch === undefined || this.#signal.aborted) return;
       this.#got = undefined;
       yield* pieces(batch);
       this.#ask();
     }
   }
 
+  #isThere(): Promise<boolean> {
+    return this.#line.status(this.#signal).then(
+      () => true,
+      () => false,
+    );
+  }
+
   /** The last line, where one is due: the client knows by it why there is no more. */
   #end(follow: boolean): object | undefined {
-    const over = this.#stream.signal.aborted;
+    const { aborted, reason } = this.#signal;
     const isDone = this.#got?.done === true && follow ? away('it ended the stream') : undefined;
-    const error = over ? this.#stream.reason : (this.#failure ?? isDone);
-    return error === undefined ? undefined : { type: 'end', code: error.code, message: error.message };
+    const error: unknown = aborted ? reason : (this.#failure ?? isDone);
+    return error instanceof LinesideError ? { type: 'end', code: error.code, message: error.message } : undefined;
   }
 
   #ask(): void {

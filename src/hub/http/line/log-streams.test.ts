@@ -10,7 +10,7 @@ test('a request that was let in before the stop opens no stream after it', () =>
   const request = { kind: 'follow', reader: 'anna 10.0.0.1', authenticate: async () => {} } as const;
   const open = streams.open(request);
   streams.endAll(new LinesideError('SHUTTING_DOWN', 'the service is stopping'));
-  assert.equal(open.reason?.code, 'SHUTTING_DOWN');
+  assert.equal((open.signal.reason as LinesideError).code, 'SHUTTING_DOWN');
   assert.throws(() => streams.open(request), { code: 'SHUTTING_DOWN' });
   open.close();
   assert.equal(streams.count('follow'), 0);

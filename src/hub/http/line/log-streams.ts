@@ -15,10 +15,8 @@ export interface StreamRequest {
 }
 
 export interface LogStream {
-  /** Fires when the stream is over, whichever side ended it. */
+  /** Fires when the stream is over. If the service ended it, `reason` is the LinesideError that says why. */
   readonly signal: AbortSignal;
-  /** Why the service ended it; undefined: it did not. */
-  readonly reason: LinesideError | undefined;
   /** The client is gone, or has all of it. */
   close(): void;
 }
@@ -56,12 +54,9 @@ export class LogStreams {
         hint: 'end one of them first; a page of the console is one stream',
       });
     }
-    const stream = new OpenStream(request, this.#clock, {
-      closed: () => this.#open.delete(stream),
-      refused: (reason) => this.#refused(reader, reason),
-    });
+    const stream = new OpenStream(request, this.#clock, (reason) => this.#refused(reader, reason));
     this.#open.add(stream);
-    return stream;
+    return { signal: stream.signal, close: () => this.#close(stream) };
   }
 
   endAll(reason: LinesideError): void {
@@ -69,28 +64,27 @@ export class LogStreams {
     for (const stream of this.#open) stream.end(reason);
   }
 
+  #close(stream: OpenStream): void {
+    this.#open.delete(stream);
+    stream.end();
+  }
+
   #of(kind: StreamKind): OpenStream[] {
     return [...this.#open].filter((stream) => stream.request.kind === kind);
   }
 }
 
-interface StreamEvents {
-  readonly closed: () => void;
-  readonly refused: (reason: string) => void;
-}
-
-class OpenStream implements LogStream {
+class OpenStream {
   readonly request: StreamRequest;
   readonly #clock: Clock;
   readonly #over = new AbortController();
-  readonly #events: StreamEvents;
-  #reason: LinesideError | undefined;
+  readonly #refused: (reason: string) => void;
   #timer: Timer;
 
-  constructor(request: StreamRequest, clock: Clock, events: StreamEvents) {
+  constructor(request: StreamRequest, clock: Clock, refused: (reason: string) => void) {
     this.request = request;
     this.#clock = clock;
-    this.#events = events;
+    this.#refused = refused;
     this.#timer = this.#reauthenticateLater();
   }
 
@@ -98,24 +92,10 @@ class OpenStream implements LogStream {
     return this.#over.signal;
   }
 
-  get reason(): LinesideError | undefined {
-    return this.#reason;
-  }
-
-  close(): void {
-    this.#events.closed();
-    this.#stop();
-  }
-
-  /** Counts until the client has taken what is left, or was cut off. */
-  end(reason: LinesideError): void {
-    this.#reason ??= reason;
-    this.#stop();
-  }
-
-  #stop(): void {
+  /** Still counts until the client has taken what is left, or was cut off. */
+  end(reason?: LinesideError): void {
     this.#timer.cancel();
-    this.#over.abort();
+    this.#over.abort(reason);
   }
 
   #reauthenticateLater(): Timer {
@@ -127,7 +107,7 @@ class OpenStream implements LogStream {
         (error: unknown) => {
           if (this.#over.signal.aborted) return;
           const reason = asLinesideError(error);
-          this.#events.refused(reason.message);
+          this.#refused(reason.message);
           this.end(reason);
         },
       );

@@ -25,12 +25,10 @@ function valueOf(text: string, series: string): number | undefined {
 
 function metricsOf(t: TestContext, clock: Clock, watch?: WatchAdmin): Metrics {
   const metrics = new Metrics({
-    outbox: () => new FakeOutbox().status(),
-    webhooks: () => new FakeWebhooks().status(),
-    host: () => new FakeHost().facts(),
-    storage: () => undefined,
+    outbox: new FakeOutbox(),
+    webhooks: new FakeWebhooks(),
+    host: new FakeHost(),
     watch,
-    upstream: () => undefined,
     http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4 }),
     version: '0.1.0',
     clock,

@@ -52,16 +52,17 @@ class EventLoopLag {
   }
 }
 
+/** The parts of the hub as they are; of each, what is counted. */
 export interface MetricSources {
-  readonly outbox: () => OutboxStatus;
-  readonly webhooks: () => WebhookStatus;
-  readonly host: () => HostFacts;
+  readonly outbox: { status(): OutboxStatus };
+  readonly webhooks: { status(): WebhookStatus };
+  readonly host: { facts(): HostFacts };
   /** undefined: not known. */
-  readonly storage: () => StorageFigures | undefined;
+  readonly storage?: () => StorageFigures | undefined;
   /** undefined: nothing is known of the line and of certificates. */
-  readonly watch: WatchAdmin | undefined;
-  /** undefined: nothing ships the serial log. */
-  readonly upstream: () => UpstreamStatus | undefined;
+  readonly watch?: Omit<WatchAdmin, 'alerts'> | undefined;
+  /** undefined: the serial log is not sent. */
+  readonly upstream?: { status(): UpstreamStatus } | undefined;
   readonly http: () => HttpFigures;
   readonly version: string;
   readonly clock: Clock;
@@ -165,10 +166,10 @@ export class Metrics {
       const view = await watch?.askLine();
       setLineUp(view);
       setLine(view?.status);
-      setOutbox(outbox());
-      setWebhooks(webhooks());
-      setHost(host());
-      const sent = upstream();
+      setOutbox(outbox.status());
+      setWebhooks(webhooks.status());
+      setHost(host.facts());
+      const sent = upstream?.status();
       setIsSent(sent !== undefined && sent.to !== 'off');
       setUpstream(sent);
       setHub({
@@ -177,7 +178,7 @@ export class Metrics {
         uptimeSeconds: Math.floor(process.uptime()),
         longestHoldSeconds: this.#holds.seconds(),
         http: http(),
-        storage: storage(),
+        storage: storage?.(),
         certificates: watch?.certificates() ?? [],
         closedSockets: watch?.closedSockets() ?? [],
         faults: watch?.hubFaults(),

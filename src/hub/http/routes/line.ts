@@ -108,7 +108,7 @@ export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clo
         await sendPieces(reply.raw, source);
         return reply;
       } catch (error) {
-        throw stream.reason ?? error;
+        throw stream.signal.reason instanceof LinesideError ? stream.signal.reason : error;
       } finally {
         // Also of a client that was gone before it was listened for: nothing tells of its end again.
         stream.close();
