@@ -77,7 +77,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     authenticate: authenticatorBy(tokens, (request) => local.has(request)),
     metrics,
     maxImportBytes: config.http.maxImportBytes,
-    trouble: () => (isStopping ? stopping() : trouble?.()),
+    trouble: trouble ?? (() => undefined),
     openapi: once(async () => {
       const { openapiDocument } = await import('./openapi.ts');
       return Buffer.from(await openapiDocument(routeParts));

@@ -22,7 +22,7 @@ export function serviceRoutes(routes: Routes, { metrics, version, trouble, opena
     problems: ['NOT_READY'],
     handle() {
       const error = trouble();
-      if (error !== undefined) throw error.code === 'SHUTTING_DOWN' ? error : notReady(error);
+      if (error !== undefined) throw notReady(error);
       return { status: 'ok', version };
     },
   });
