@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import puppeteer, { type Browser, type ElementHandle, type Page } from 'puppeteer-core';
+import puppeteer, { type Browser, type ElementHandle, type HTTPRequest, type Page } from 'puppeteer-core';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { ROOT } from '../e2e/daemon.ts';
 
@@ -31,6 +31,10 @@ export interface Opened {
   misses(text: string | RegExp, selector?: string): Promise<void>;
   click(role: string, name: string | RegExp): Promise<void>;
   fill(name: string | RegExp, text: string): Promise<void>;
+  /** Goes to a view, by the part of its address after the path. */
+  show(hash: string): Promise<void>;
+  /** From now on, requests to such an address are `take`'s to answer, to continue, or to keep. */
+  intercept(url: RegExp, take: (request: HTTPRequest) => unknown): Promise<void>;
   choose(name: string | RegExp, value: string): Promise<void>;
   /** What has the focus, in words ("button: Send"): for tests by keyboard. */
   focused(): Promise<string>;
@@ -78,6 +82,10 @@ export async function openPage(url: string, options: PageOptions = {}): Promise<
   const one = wrapped(page, faults);
   opened.add(one);
   return one;
+}
+
+export function answerJson(request: HTTPRequest, body: unknown): Promise<void> {
+  return request.respond({ contentType: 'application/json', body: JSON.stringify(body) });
 }
 
 /** For afterEach: every page that a test opened did nothing wrong; they are closed. */
@@ -157,6 +165,14 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
       });
       await page.keyboard.press('Backspace');
       await page.keyboard.type(text);
+    },
+    show: (hash) =>
+      page.evaluate((to) => {
+        location.hash = to;
+      }, hash),
+    async intercept(url, take) {
+      await page.setRequestInterception(true);
+      page.on('request', (request) => void (url.test(request.url()) ? take(request) : request.continue()));
     },
     async choose(name, value) {
       await (await find('field', name)).select(value);

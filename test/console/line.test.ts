@@ -7,8 +7,17 @@ import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/shared/auth/token-changes.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
-import { lastingPort, logRaw, openSimulated, type Product, signIn, startProduct, withStatus } from './product.ts';
+import { answerJson, browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
+import {
+  lastingPort,
+  logRaw,
+  openSimulated,
+  type Product,
+  signIn,
+  startProduct,
+  whileFrozen,
+  withStatus,
+} from './product.ts';
 
 interface SeenRow {
   readonly id: number;
@@ -59,10 +68,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
   test('while the box does not answer, the token is kept; then the page signs in by itself', async () => {
     const opened = await product.enter('watcher');
     let away = true;
-    await opened.page.setRequestInterception(true);
-    opened.page.on('request', (request) => {
-      void (away && request.url().endsWith('/whoami') ? request.abort() : request.continue());
-    });
+    await opened.intercept(/\/whoami$/, (request) => (away ? request.abort() : request.continue()));
     await opened.page.reload({ waitUntil: 'domcontentloaded' });
     await opened.sees('The box does not answer', '.problem');
     away = false;
@@ -78,7 +84,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const views = await opened.page.$$eval('nav a', (all) => all.map((one) => one.innerText));
     assert.deepEqual(views, ['Line', 'Health', 'Box']);
     // A place that is not open to this token is not shown either.
-    await go(opened, '#/delivery');
+    await opened.show('#/delivery');
     await opened.find('heading', 'Line');
   });
 
@@ -109,12 +115,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
   test('"Live" is not said while the line behind the box is frozen', async () => {
     const opened = await product.enter('watcher');
     await opened.sees('Live', '#feed');
-    process.kill(product.box.linePid, 'SIGSTOP');
-    try {
-      await opened.misses('Live', '#feed');
-    } finally {
-      process.kill(product.box.linePid, 'SIGCONT');
-    }
+    await whileFrozen(product.box.linePid, () => opened.misses('Live', '#feed'));
     await opened.sees('Live', '#feed');
   });
 
@@ -160,10 +161,10 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.choose('Direction', 'rx');
     await opened.choose('Format', 'hex');
     await opened.fill('Bytes in hex', '02 41');
-    await go(opened, '#/health');
+    await opened.show('#/health');
     await opened.find('heading', 'Health');
     await put('kept on coming');
-    await go(opened, '#/line');
+    await opened.show('#/line');
     await opened.find('heading', 'Line');
     await opened.sees('Paused', '#feed');
     await opened.sees('kept on the screen', '.rows');
@@ -204,11 +205,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const given = new Promise<void>((resolve) =>
       opened.page.on('requestfailed', (request) => request.url().includes('limit=500') && resolve()),
     );
-    await opened.page.setRequestInterception(true);
-    opened.page.on('request', (request) => {
-      if (request.url().includes('limit=500')) held.resolve();
-      else void request.continue();
-    });
+    await opened.intercept(/limit=500/, () => held.resolve());
     await opened.click('button', 'Older');
     await held.promise;
     await opened.click('button', 'Resume');
@@ -285,12 +282,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const opened = await product.enter('technician');
     const { page } = opened;
     const held = Promise.withResolvers<() => void>();
-    await page.setRequestInterception(true);
-    page.on('request', (request) => {
-      const goOn = (): void => void request.continue();
-      if (request.url().endsWith('/line/send')) held.resolve(goOn);
-      else goOn();
-    });
+    await opened.intercept(/\/line\/send$/, (request) => held.resolve(() => void request.continue()));
     await opened.fill('Text', 'ID?\\r');
     await page.keyboard.press('Enter');
     const letGo = await held.promise;
@@ -316,10 +308,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
   test('of what was never answered nobody says that it was not sent; put back, it is what it was', async () => {
     const opened = await product.enter('technician');
     const { page } = opened;
-    await page.setRequestInterception(true);
-    page.on('request', (request) => {
-      void (request.url().endsWith('/line/send') ? request.abort() : request.continue());
-    });
+    await opened.intercept(/\/line\/send$/, (request) => request.abort());
     await opened.choose('Format', 'hex');
     await opened.fill('Bytes in hex', '41 42');
     await page.keyboard.press('Enter');
@@ -342,12 +331,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const opened = await product.enter('technician');
     await opened.sees('9600 8N1', '.port');
     const items = [{ portName: '/dev/ttyOTHER', description: 'another', hardwareId: '' }];
-    await opened.page.setRequestInterception(true);
-    opened.page.on('request', (request) => {
-      void (request.url().endsWith('/line/ports')
-        ? request.respond({ contentType: 'application/json', body: JSON.stringify({ items }) })
-        : request.continue());
-    });
+    await opened.intercept(/\/line\/ports$/, (request) => answerJson(request, { items }));
     await opened.click('button', 'Change settings…');
     await opened.sees('/dev/ttyOTHER', 'dialog');
     await opened.fill('Baud rate', '19200');
@@ -363,17 +347,13 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const opened = await product.enter('watcher');
     await opened.sees('open', '.bar .badge.good');
     await opened.sees('Live', '#feed.good');
-    const pid = product.box.pid();
-    process.kill(pid, 'SIGSTOP');
-    try {
+    await whileFrozen(product.box.pid(), async () => {
       await opened.sees('Disconnected', '#feed');
       assert.deepEqual(await greens(opened), []);
       await opened.sees('no answer', '.bar .badge.bad');
       await opened.sees('Last known: open', '.port');
       await put('while it is frozen');
-    } finally {
-      process.kill(pid, 'SIGCONT');
-    }
+    });
     await opened.sees('open', '.bar .badge.good');
     await opened.sees('while it is frozen', '.rows');
     await opened.sees('Live', '#feed.good');
@@ -431,12 +411,6 @@ function greens(opened: Opened): Promise<string[]> {
   return opened.page.$$eval('.good', (all) =>
     all.filter((one) => one.checkVisibility()).map((one) => (one as HTMLElement).innerText),
   );
-}
-
-async function go(opened: Opened, hash: string): Promise<void> {
-  await opened.page.evaluate((to) => {
-    location.hash = to;
-  }, hash);
 }
 
 async function focusIs(opened: Opened, wanted: string): Promise<void> {

@@ -9,7 +9,7 @@ import { addToken } from '../../src/shared/auth/token-changes.ts';
 import { type Role } from '../../src/shared/auth/tokens.ts';
 import { type Toml, temporaryDirectory } from '../e2e/daemon.ts';
 import { type Both, startBoth } from '../e2e/hub.ts';
-import { type Opened, openPage, type PageOptions } from './browser.ts';
+import { answerJson, type Opened, openPage, type PageOptions } from './browser.ts';
 
 export const people = {
   technician: ['operator'],
@@ -80,15 +80,21 @@ export async function logRaw(box: Both, text: string, dir: 'rx' | 'tx' = 'rx', n
 }
 
 /** From now on the page is told another state of the line than the box answers: one that it cannot be brought to here. */
-export async function withStatus({ page }: Opened, change: (status: JsonObject) => object): Promise<void> {
-  await page.setRequestInterception(true);
-  page.on('request', (request) => {
-    if (!request.url().endsWith('/api/v1/line')) return void request.continue();
-    const answer = fetch(request.url(), { headers: request.headers() }).then((response) => response.json());
-    void answer.then((status) =>
-      request.respond({ contentType: 'application/json', body: JSON.stringify(change(status as JsonObject)) }),
-    );
+export function withStatus(opened: Opened, change: (status: JsonObject) => object): Promise<void> {
+  return opened.intercept(/\/api\/v1\/line$/, async (request) => {
+    const response = await fetch(request.url(), { headers: request.headers() });
+    await answerJson(request, change((await response.json()) as JsonObject));
   });
+}
+
+/** What a process does not do while it is frozen. */
+export async function whileFrozen(pid: number, look: () => Promise<void>): Promise<void> {
+  process.kill(pid, 'SIGSTOP');
+  try {
+    await look();
+  } finally {
+    process.kill(pid, 'SIGCONT');
+  }
 }
 
 /** For a hub that is started again: below the range from which the kernel takes those of everybody's connections. */

@@ -12,7 +12,7 @@ import { HubApi } from '../e2e/hub-api.ts';
 import { apiOf, create, dictionary, update } from '../e2e/hub-support.ts';
 import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
 import { deliveriesWhen, SECRET, type SubscriptionView, subscribe, webhooksConfig } from '../e2e/webhooks-support.ts';
-import { assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened } from './browser.ts';
+import { answerJson, assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened } from './browser.ts';
 import { openSimulated, type Product, startProduct, withStatus } from './product.ts';
 
 describe('the console: the other views', { skip: browserMissing }, () => {
@@ -149,18 +149,15 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     });
     let firstPages = 0;
     let further = 0;
-    await page.setRequestInterception(true);
-    page.on('request', (request) => {
-      const { pathname, searchParams } = new URL(request.url());
-      if (pathname !== '/api/v1/admin/webhooks/deliveries') return void request.continue();
+    await opened.intercept(/\/deliveries\?/, (request) => {
+      const { searchParams } = new URL(request.url());
       const isFirst = !searchParams.has('cursor');
       const found = !isFirst ? ['one'] : further === 0 ? ['three', 'two'] : ['four', 'three'];
       if (!isFirst) further += 1;
       else if (further > 0) firstPages += 1;
-      const body = JSON.stringify({ items: found.map(delivery), nextCursor: isFirst ? 'next' : null });
-      return void request.respond({ contentType: 'application/json', body });
+      return answerJson(request, { items: found.map(delivery), nextCursor: isFirst ? 'next' : null });
     });
-    await show(opened, '#/delivery');
+    await opened.show('#/delivery');
     await opened.sees('to two');
     await opened.click('button', 'Show more');
     await opened.sees('to one');
@@ -196,7 +193,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       await assertAccessible(opened, 'open a port');
       await opened.click('button', 'Cancel');
       for (const [place, text, selector] of places) {
-        await show(opened, place);
+        await opened.show(place);
         await opened.sees(text, selector);
         await assertAccessible(opened, place);
         if (options.touch === true) await assertTouchable(opened, place);
@@ -219,17 +216,11 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     // The first point just before a whole minute: the time below it begins left of the axis.
     const samplesOf = (nowS: number) =>
       Array.from({ length: 30 }, (_, i) => [(nowS % 60) + 240.3 - 8 * i, 13_000_000, 10, 0, 0, 1]);
-    await opened.page.setRequestInterception(true);
-    opened.page.on('request', (request) => {
-      void (request.url().endsWith('/line/history')
-        ? request.respond({
-            contentType: 'application/json',
-            body: JSON.stringify({ intervalS: 10, samples: samplesOf(Date.now() / 1000) }),
-          })
-        : request.continue());
-    });
+    await opened.intercept(/\/line\/history$/, (request) =>
+      answerJson(request, { intervalS: 10, samples: samplesOf(Date.now() / 1000) }),
+    );
     await opened.page.evaluate(noteTexts);
-    await show(opened, '#/health');
+    await opened.show('#/health');
     const texts = await until(
       'the numbers at the axis',
       async () => {
@@ -250,7 +241,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       ...status,
       counters: { ...(status['counters'] as object), rxDroppedPackets: 62_734, rxDroppedBytes: 1_200_000 },
     }));
-    await show(opened, '#/health');
+    await opened.show('#/health');
     await opened.sees(/Not fetched by ReceivePacket[\s\S]*62,734/);
     await opened.misses(/dropped/i, 'main');
     const bad = await opened.page.$$eval('.facts .bad', (all) => all.map((one) => (one as HTMLElement).innerText));
@@ -308,12 +299,6 @@ async function withDeadLetters(): Promise<string> {
   })();
   db.close();
   return hub.dir;
-}
-
-async function show(opened: Opened, hash: string): Promise<void> {
-  await opened.page.evaluate((to) => {
-    location.hash = to;
-  }, hash);
 }
 
 /** What a finger is to hit is 44 px high and wide. */
