@@ -7,6 +7,7 @@ import { objectFault, recordBody } from '../record-body.ts';
 import { hashOf } from '../views.ts';
 import { useDoing, usePaged } from './loading.ts';
 import {
+  Button,
   Dialog,
   Done,
   Dump,
@@ -71,9 +72,7 @@ function RecordList({ dictionary }: { dictionary: string }): JSX.Element {
       <Heading>{dictionary}</Heading>
       {rights.writes && (
         <div class="buttons">
-          <button type="button" class="main" onClick={() => setMaking(true)}>
-            New record…
-          </button>
+          <Button text="New record…" class="main" onClick={() => setMaking(true)} />
         </div>
       )}
       <KeyForm dictionary={dictionary} />
@@ -147,12 +146,8 @@ function RecordView({ dictionary, businessKey }: { dictionary: string; businessK
           <Version of={newest} />
           {rights.writes && isOpen && (
             <div class="buttons">
-              <button type="button" class="main" onClick={() => setDoing('change')}>
-                Change…
-              </button>
-              <button type="button" onClick={() => setDoing('close')}>
-                Close record…
-              </button>
+              <Button text="Change…" class="main" onClick={() => setDoing('change')} />
+              <Button text="Close record…" onClick={() => setDoing('close')} />
             </div>
           )}
         </Section>

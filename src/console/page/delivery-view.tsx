@@ -7,6 +7,7 @@ import { AlertList } from './alert-list.tsx';
 import { useDoing, useLoaded, usePaged } from './loading.ts';
 import {
   Answer,
+  Button,
   Dialog,
   Done,
   Dump,
@@ -152,20 +153,16 @@ function DeadLetters(): JSX.Element {
             </span>
             <p>{letter.reason}</p>
             <div class="buttons">
-              <button
-                type="button"
+              <Button
+                text="Send again…"
                 aria-label={`Send again… ${letter.businessKey}`}
                 onClick={() => ask({ letter, step: 'requeue' })}
-              >
-                Send again…
-              </button>
-              <button
-                type="button"
+              />
+              <Button
+                text="Discard…"
                 aria-label={`Discard… ${letter.businessKey}`}
                 onClick={() => ask({ letter, step: 'discard' })}
-              >
-                Discard…
-              </button>
+              />
             </div>
           </li>
         )}
@@ -198,9 +195,7 @@ function Deliveries(): JSX.Element {
   const [open, setOpen] = useState<string>();
   const filter = state === 'all' ? '' : `&state=${state}`;
   const deliveries = usePaged<Delivery>(`/api/v1/admin/webhooks/deliveries?limit=50${filter}`, EVERY_MS);
-  const choose = (
-    <Select label="State" value={state} options={shownStates.map((one) => [one, one] as const)} onChange={setState} />
-  );
+  const choose = <Select label="State" value={state} options={shownStates} onChange={setState} />;
   return (
     <Section title="Webhook deliveries" actions={choose}>
       <Items of={deliveries} none="There are none.">

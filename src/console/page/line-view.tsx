@@ -7,7 +7,7 @@ import { localProblem, ProblemError } from '../problem.ts';
 import { portWords, settingsText, useLine } from './line-status.tsx';
 import { useDoing, useLoaded } from './loading.ts';
 import { LogPanel } from './log-panel.tsx';
-import { Dialog, Form, Heading, ProblemBox, Section, Select, TextField } from './parts.tsx';
+import { Button, Dialog, Form, Heading, ProblemBox, Section, Select, TextField } from './parts.tsx';
 import { SendForm } from './send-form.tsx';
 import { useSession } from './session.ts';
 
@@ -53,11 +53,7 @@ function PortPanel(): JSX.Element {
           <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => setOpening(true)}>
             {isClosed ? 'Open…' : 'Change settings…'}
           </button>
-          {!isClosed && (
-            <button type="button" disabled={closing.busy} onClick={close}>
-              Close
-            </button>
-          )}
+          {!isClosed && <Button text="Close" disabled={closing.busy} onClick={close} />}
         </div>
       )}
       {opening && (
@@ -120,10 +116,10 @@ type LineConfig = NonNullable<LineStatus['requested']>;
 type Parity = LineConfig['parity'];
 const usual: LineConfig = { portName: '', baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1, packetSize: 0 };
 const bauds = [1200, 2400, 4800, 9600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600];
-const parities: readonly (readonly [Parity, string])[] = [
-  ['none', 'none'],
-  ['even', 'even'],
-  ['odd', 'odd'],
+const parities: readonly (Parity | readonly [Parity, string])[] = [
+  'none',
+  'even',
+  'odd',
   ['mark', 'mark (always 1)'],
   ['space', 'space (always 0)'],
 ];
@@ -222,14 +218,14 @@ function SettingFields(props: { settings: Settings; onChange: (more: Partial<Set
         <Select
           label="Data bits"
           value={dataBits}
-          options={same('8', '7', '6', '5')}
+          options={['8', '7', '6', '5']}
           onChange={(value) => onChange({ dataBits: value })}
         />
         <Select label="Parity" value={parity} options={parities} onChange={(value) => onChange({ parity: value })} />
         <Select
           label="Stop bits"
           value={stopBits}
-          options={same('1', '1.5', '2')}
+          options={['1', '1.5', '2']}
           onChange={(value) => onChange({ stopBits: value })}
         />
       </div>
@@ -239,8 +235,4 @@ function SettingFields(props: { settings: Settings; onChange: (more: Partial<Set
 
 function portText({ portName, description }: LinePorts['items'][number]): string {
   return description === '' ? portName : `${portName} (${description})`;
-}
-
-function same(...values: readonly string[]): (readonly [string, string])[] {
-  return values.map((value) => [value, value]);
 }

@@ -7,7 +7,7 @@ import type { FeedState } from '../log-feed.ts';
 import { type EntryRow, everything, filterFor, type Wanted } from '../rows.ts';
 import { useLine } from './line-status.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
-import { Dialog, Dump, Facts, ProblemBox, Section, Select, TextField } from './parts.tsx';
+import { Button, Dialog, Dump, Facts, ProblemBox, Section, Select, TextField } from './parts.tsx';
 import { type Log, useLog } from './use-log.ts';
 
 export function LogPanel(): JSX.Element {
@@ -33,22 +33,16 @@ export function LogPanel(): JSX.Element {
       <Filters wanted={wanted} fault={filter.fault} onChange={setWanted} />
       <div class="row log-tools">
         {isPaused ? (
-          <button type="button" class="main" onClick={toNewest}>
-            Resume
-          </button>
+          <Button text="Resume" class="main" onClick={toNewest} />
         ) : (
-          <button type="button" onClick={log.pause}>
-            Pause
-          </button>
+          <Button text="Pause" onClick={log.pause} />
         )}
-        <button type="button" disabled={log.atStart || log.older.busy} onClick={log.older.load}>
-          {log.older.busy ? 'Loading…' : 'Older'}
-        </button>
-        {!isPaused && !atEnd && (
-          <button type="button" onClick={toNewest}>
-            Newest
-          </button>
-        )}
+        <Button
+          text={log.older.busy ? 'Loading…' : 'Older'}
+          disabled={log.atStart || log.older.busy}
+          onClick={log.older.load}
+        />
+        {!isPaused && !atEnd && <Button text="Newest" onClick={toNewest} />}
         <p class="note count">{countLine(log, seen.length, filter.narrows)}</p>
       </div>
       <LogList ref={list} rows={seen} follows={!isPaused} onOpen={show} onAtEnd={setAtEnd} />
@@ -97,9 +91,7 @@ function FeedProblem({ feed, onAgain }: { feed: FeedState; onAgain: () => void }
   return (
     <>
       <ProblemBox problem={feed.problem} />
-      <button type="button" onClick={onAgain}>
-        Try again
-      </button>
+      <Button text="Try again" onClick={onAgain} />
     </>
   );
 }
@@ -126,15 +118,7 @@ function Filters(props: { wanted: Wanted; fault: string; onChange: (wanted: Want
         value={wanted.text}
         onChange={(text) => onChange({ ...wanted, text })}
       />
-      <Select
-        label="As"
-        value={wanted.as}
-        options={[
-          ['text', 'text'],
-          ['hex', 'hex'],
-        ]}
-        onChange={(as) => onChange({ ...wanted, as })}
-      />
+      <Select label="As" value={wanted.as} options={['text', 'hex']} onChange={(as) => onChange({ ...wanted, as })} />
     </div>
   );
 }

@@ -11,7 +11,7 @@ import { DeliveryView } from './delivery-view.tsx';
 import { HealthView } from './health-view.tsx';
 import { LineContext, PortBadge, useLineStatus } from './line-status.tsx';
 import { LineView } from './line-view.tsx';
-import { focusHeading, Heading, ProblemBox, TextField } from './parts.tsx';
+import { Button, focusHeading, Heading, ProblemBox, TextField } from './parts.tsx';
 import { keepToken, keptToken, SessionContext, useSession } from './session.ts';
 
 /** While the box does not answer. */
@@ -92,9 +92,7 @@ function Connecting(props: { problem: Problem | undefined; onSignOut: () => void
         <Heading>Lineside</Heading>
         <p role="status">Signing in…</p>
         <ProblemBox problem={props.problem} />
-        <button type="button" onClick={props.onSignOut}>
-          Another token
-        </button>
+        <Button text="Another token" onClick={props.onSignOut} />
       </div>
     </main>
   );
@@ -178,9 +176,7 @@ function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
           <PortBadge />
           <span class="who">
             <span class="who-name">{name}</span>
-            <button type="button" class="quiet" onClick={onSignOut}>
-              Sign out
-            </button>
+            <Button text="Sign out" class="quiet" onClick={onSignOut} />
           </span>
         </div>
         <nav aria-label="Views">

@@ -1,5 +1,5 @@
 /** The components of the views. */
-import type { ComponentChildren, InputHTMLAttributes, JSX, Ref } from 'preact';
+import type { ButtonHTMLAttributes, ComponentChildren, InputHTMLAttributes, JSX, Ref } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../problem.ts';
 import { type Doing, type Loaded, type Paged, useDoing } from './loading.ts';
@@ -89,7 +89,8 @@ export function ReasonField(props: { hint: string; value: string; onChange: (rea
 export function Select<T extends string>(props: {
   label: string;
   value: T;
-  options: readonly (readonly [T, string])[];
+  /** A value, or a value with its words. */
+  options: readonly (T | readonly [value: T, words: string])[];
   onChange: (value: T) => void;
 }): JSX.Element {
   return (
@@ -100,14 +101,25 @@ export function Select<T extends string>(props: {
           value={props.value}
           onChange={(event) => props.onChange(event.currentTarget.value as T)}
         >
-          {props.options.map(([value, text]) => (
-            <option key={value} value={value}>
-              {text}
-            </option>
-          ))}
+          {props.options.map((option) => {
+            const [value, words] = typeof option === 'string' ? [option, option] : option;
+            return (
+              <option key={value} value={value}>
+                {words}
+              </option>
+            );
+          })}
         </select>
       )}
     </Field>
+  );
+}
+
+export function Button({ text, ...attributes }: ButtonHTMLAttributes & { text: string }): JSX.Element {
+  return (
+    <button type="button" {...attributes}>
+      {text}
+    </button>
   );
 }
 
@@ -200,20 +212,14 @@ export function Dialog(props: {
     >
       <div class="card-head">
         <h2 id={id}>{props.title}</h2>
-        <button type="button" class="quiet" onClick={onClose}>
-          {props.leave ?? 'Cancel'}
-        </button>
+        <Button text={props.leave ?? 'Cancel'} class="quiet" onClick={onClose} />
       </div>
       {asks && (
         <div class="problem" role="alert">
           <p>Discard what was typed?</p>
           <div class="buttons">
-            <button type="button" class="danger" onClick={onClose}>
-              Discard
-            </button>
-            <button type="button" onClick={() => setAsks(false)}>
-              Keep editing
-            </button>
+            <Button text="Discard" class="danger" onClick={onClose} />
+            <Button text="Keep editing" onClick={() => setAsks(false)} />
           </div>
         </div>
       )}
@@ -305,11 +311,7 @@ export function Items<T>(props: { of: Paged<T>; none: string; children: (item: T
       <ProblemBox problem={problem} />
       <ul class="items">{items?.map(props.children)}</ul>
       {items === undefined && problem === undefined && <p class="note">Loading…</p>}
-      {hasMore && (
-        <button type="button" onClick={more}>
-          Show more
-        </button>
-      )}
+      {hasMore && <Button text="Show more" onClick={more} />}
       {items?.length === 0 && !hasMore && <p class="note">{props.none}</p>}
     </>
   );

@@ -5,15 +5,10 @@ import { bytesOfHex, bytesOfText, hexText, type Typed } from '../bytes.ts';
 import { plural } from '../format.ts';
 import type { Problem } from '../problem.ts';
 import { useDoing } from './loading.ts';
-import { ProblemBox, Section, Select, TextField } from './parts.tsx';
+import { Button, ProblemBox, Section, Select, TextField } from './parts.tsx';
 import { useSession } from './session.ts';
 
-const endings = [
-  ['', 'nothing'],
-  ['\\n', '\\n'],
-  ['\\r', '\\r'],
-  ['\\r\\n', '\\r\\n'],
-] as const;
+const endings = [['', 'nothing'], '\\n', '\\r', '\\r\\n'] as const;
 /** Bytes of the preview. */
 const SHOWN_BYTES = 48;
 const MAX_REMEMBERED = 20;
@@ -21,7 +16,7 @@ const MAX_REMEMBERED = 20;
 interface Draft {
   readonly typed: string;
   readonly as: 'text' | 'hex';
-  readonly end: (typeof endings)[number][0];
+  readonly end: '' | '\\n' | '\\r' | '\\r\\n';
 }
 
 interface Said {
@@ -108,10 +103,7 @@ function Unsent(props: { draft: Draft; problem: Problem | undefined; onPutBack: 
   return (
     <p class="unsent">
       {isRefused ? 'Not sent: ' : 'Not known whether this was sent, the log may show it: '}
-      <span class="mono">{draft.typed}</span>{' '}
-      <button type="button" onClick={() => props.onPutBack(draft)}>
-        Put it back
-      </button>
+      <span class="mono">{draft.typed}</span> <Button text="Put it back" onClick={() => props.onPutBack(draft)} />
     </p>
   );
 }
@@ -166,10 +158,7 @@ function DraftFields(props: {
         <Select
           label="Format"
           value={draft.as}
-          options={[
-            ['text', 'text'],
-            ['hex', 'hex'],
-          ]}
+          options={['text', 'hex']}
           onChange={(as) => onChange({ ...draft, as })}
         />
         {!isHex && (
