@@ -14,13 +14,13 @@ import {
   type HttpFigures,
   hostMetrics,
   hubMetrics,
+  lineMetrics,
   outboxMetrics,
+  register,
   type StorageFigures,
   upstreamMetrics,
   webhookMetrics,
-} from './hub-metrics.ts';
-import { lineMetrics } from './line-metrics.ts';
-import { register } from './metric-table.ts';
+} from './metric-tables.ts';
 
 /** What an import or a large answer costs everybody else: of the window that runs and the one before, so that no scrape takes it from another. */
 class EventLoopLag {
@@ -154,11 +154,11 @@ export class Metrics {
     const setWebhooks = register(registry, 'lineside_webhook_', webhookMetrics);
     const setHost = register(registry, 'lineside_host_', hostMetrics);
     const setLineUp = register<LineView>(registry, 'lineside_line_', [
-      ['up', '1: the line process answers the hub.', ({ status }) => Number(status !== undefined)],
+      ['up', '1: the line process answers the hub.', ({ status }) => status !== undefined],
     ]);
     const setLine = register(registry, 'lineside_line_', lineMetrics);
     const setIsSent = register<boolean>(registry, 'lineside_upstream_', [
-      ['on', '1: the serial log is sent to a central side (upstream.to).', Number],
+      ['on', '1: the serial log is sent to a central side (upstream.to).', (on) => on],
     ]);
     const setUpstream = register(registry, 'lineside_upstream_', upstreamMetrics);
     const setHub = register(registry, 'lineside_', hubMetrics);

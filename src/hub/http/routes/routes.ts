@@ -1,10 +1,8 @@
 /** Every route, for the app that serves them and for the one that describes them. */
-import { importRoutes } from './imports.ts';
 import { lineLogRoutes, lineRoutes } from './line.ts';
-import { operationRoutes } from './operations.ts';
-import { dictionaryRoutes, draftRoutes, recordRoutes } from './refdata.ts';
+import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
 import { type App, type RouteParts, routesOf } from './route.ts';
-import { consoleRoutes, serviceRoutes } from './service.ts';
+import { consoleRoutes, operationRoutes, serviceRoutes } from './service.ts';
 import { deliveryRoutes, subscriptionRoutes } from './webhooks.ts';
 
 const all = [

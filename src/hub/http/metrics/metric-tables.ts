@@ -1,10 +1,54 @@
-/** The hub's figures for Prometheus: its own, the machine's, and those of outbox, webhooks and upstream. */
+/**
+ * The metrics as tables: name, help and figure of each, read at a scrape. Without a figure there is no series, rather than a
+ * misleading 0.
+ */
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { messages } from '../../../shared/gen/messages.js';
 import type { HostFacts, Told } from '../../../shared/host/host-facts.ts';
+import type { LineNumbers } from '../../../shared/proto/line-status.ts';
 import type { CertificateEnd, ServiceFaults } from '../../health/face.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
 import type { UpstreamState, UpstreamStatus } from '../../upstream/face.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
-import type { Metric } from './metric-table.ts';
+
+/** true is 1, false is 0. */
+type Figure = number | boolean | null | undefined;
+type Figures = Readonly<Record<string, number>>;
+
+/** A figure, or several told apart by one label, whose values are from a fixed set. A name with "_total" is a counter. */
+export type Metric<Source> =
+  | readonly [name: string, help: string, figure: (source: Source) => Figure]
+  | readonly [name: string, help: string, figures: (source: Source) => Figures | null | undefined, label: string];
+
+/** Registers them; the function sets them. An undefined source has no figures. */
+export function register<S>(
+  registry: Registry,
+  prefix: string,
+  metrics: readonly Metric<S>[],
+): (source: S | undefined) => void {
+  const all = metrics.map(([name, help, figure, label]) => {
+    const options = {
+      name: `${prefix}${name}`,
+      help,
+      registers: [registry],
+      labelNames: label === undefined ? [] : [label],
+    };
+    const metric = name.endsWith('_total') ? new Counter(options) : new Gauge(options);
+    return (source: S | undefined): void => {
+      // Without labels reset() leaves a 0.
+      if (label === undefined) metric.remove();
+      else metric.reset();
+      const found = source === undefined ? undefined : figure(source);
+      if (typeof found === 'number' || typeof found === 'boolean') metric.inc(Number(found));
+      else for (const [value, one] of Object.entries(found ?? {})) metric.inc({ [label ?? '']: value }, one);
+    };
+  });
+  return (source) => {
+    for (const set of all) set(source);
+  };
+}
+
+// The hub.
 
 /** Sizes of refdata.db, in bytes, and what is wrong with it. */
 export interface StorageFigures {
@@ -74,8 +118,8 @@ export const hubMetrics: readonly Metric<HubFigures>[] = [
     'Changes that wait for their turn to write, behind an import mostly.',
     ({ storage }) => storage?.waitingChanges,
   ],
-  ['refdata_damaged', '1: refdata.db was found damaged.', ({ storage }) => storage && Number(storage.isDamaged)],
-  ['refdata_full', '1: changes are refused for want of room.', ({ storage }) => storage && Number(storage.isFull)],
+  ['refdata_damaged', '1: refdata.db was found damaged.', ({ storage }) => storage?.isDamaged],
+  ['refdata_full', '1: changes are refused for want of room.', ({ storage }) => storage?.isFull],
   [
     'http_refused_callers_total',
     'Requests refused for want of a good token or role, and connections closed beyond a limit.',
@@ -95,7 +139,7 @@ export const hubMetrics: readonly Metric<HubFigures>[] = [
   ],
 ];
 
-const flag = (told: Told): number | null => (told === 'unknown' ? null : Number(told === 'yes'));
+const flag = (told: Told): Figure => (told === 'unknown' ? undefined : told === 'yes');
 
 export const hostMetrics: readonly Metric<HostFacts>[] = [
   ['uptime_seconds', 'Since the machine was switched on.', ({ uptimeSeconds }) => uptimeSeconds],
@@ -104,7 +148,7 @@ export const hostMetrics: readonly Metric<HostFacts>[] = [
   ['under_voltage', '1: the supply voltage is too low.', ({ underVoltage }) => flag(underVoltage)],
   ['memory_bytes', 'Memory.', ({ memory }) => memory.totalBytes],
   ['memory_available_bytes', 'Memory that is available.', ({ memory }) => memory.availableBytes],
-  ['load1', 'Runnable threads, averaged over a minute.', ({ load }) => load.averages[0] ?? null],
+  ['load1', 'Runnable threads, averaged over a minute.', ({ load }) => load.averages[0]],
   ['processors', 'Processors.', ({ load }) => load.processors],
   ['cpu_used_percent', 'Of all processors, over half a minute.', ({ load }) => load.usedPercent],
   ['disk_bytes', 'Size of the file system of the data.', ({ disk }) => disk.totalBytes],
@@ -115,23 +159,19 @@ export const hostMetrics: readonly Metric<HostFacts>[] = [
   [
     'card_reserve_low',
     '1: most spare blocks of the card are used.',
-    ({ disk: { reserve } }) => (reserve === 'unknown' ? null : Number(reserve !== 'normal')),
+    ({ disk: { reserve } }) => (reserve === 'unknown' ? undefined : reserve !== 'normal'),
   ],
   [
     'clock_synced',
     '1: time sync has set the clock.',
-    ({ clock }) => (clock === 'unknown' ? null : Number(clock === 'synced')),
+    ({ clock }) => (clock === 'unknown' ? undefined : clock === 'synced'),
   ],
   ['boots', 'Boots in which the hub ran on these data.', ({ boots }) => boots.count],
   ['power_losses', 'Boots that followed a loss of power.', ({ boots }) => boots.powerLosses],
-  ['after_power_loss', '1: this boot is one of them.', ({ boots }) => Number(boots.afterPowerLoss)],
-  ['data_lost', '1: the data partition is not mounted.', ({ slot }) => (slot === null ? null : Number(slot.dataLost))],
-  [
-    'update_failed',
-    '1: an update did not become healthy, and the box went back.',
-    ({ slot }) => (slot === null ? null : Number(slot.updateFailed)),
-  ],
-  ['slot_trying', '1: the system is on trial.', ({ slot }) => (slot === null ? null : Number(slot.trying))],
+  ['after_power_loss', '1: this boot is one of them.', ({ boots }) => boots.afterPowerLoss],
+  ['data_lost', '1: the data partition is not mounted.', ({ slot }) => slot?.dataLost],
+  ['update_failed', '1: an update did not become healthy, and the box went back.', ({ slot }) => slot?.updateFailed],
+  ['slot_trying', '1: the system is on trial.', ({ slot }) => slot?.trying],
 ];
 
 export const outboxMetrics: readonly Metric<OutboxStatus>[] = [
@@ -141,8 +181,8 @@ export const outboxMetrics: readonly Metric<OutboxStatus>[] = [
   ['outbox_in_flight_bytes', 'Bytes in flight to the broker.', ({ inFlightBytes }) => inFlightBytes],
   ['outbox_dead_letters', 'Rows that cannot be published.', ({ deadLetters }) => deadLetters],
   ['outbox_blocked_keys', 'Keys whose first waiting row was refused.', ({ blockedKeyCount }) => blockedKeyCount],
-  ['kafka_connected', '1: there is a connection to a broker.', ({ broker }) => Number(broker.connected)],
-  ['kafka_configured', '1: a broker is configured (kafka.bootstrap).', ({ broker }) => Number(broker.configured)],
+  ['kafka_connected', '1: there is a connection to a broker.', ({ broker }) => broker.connected],
+  ['kafka_configured', '1: a broker is configured (kafka.bootstrap).', ({ broker }) => broker.configured],
   [
     'kafka_topics_lacking',
     'Topics of the broker that are not as they were asked for.',
@@ -191,7 +231,7 @@ export const upstreamMetrics: readonly Metric<UpstreamStatus>[] = [
   ],
   ['gaps_sent_total', 'Gaps of the log that were reported to the remote.', (u) => u.gapsSent],
   ['lost_entries_total', 'Entries in those gaps: the remote will never have them.', (u) => u.entriesLost],
-  ['connected', '1: the remote is reachable.', ({ connected }) => Number(connected)],
+  ['connected', '1: the remote is reachable.', ({ connected }) => connected],
   ['lag_entries', 'Entries that are stored and not sent, at most.', (u) => u.lagEntries],
   ['oldest_unsent_seconds', 'How long the oldest entry that was not sent has waited.', (u) => u.oldestUnsentAgeS],
   ['budget_used_bytes', 'Bytes sent in the last 24 hours, as the budget counts them.', (u) => u.budgetUsedBytes],
@@ -221,11 +261,7 @@ export const webhookMetrics: readonly Metric<WebhookStatus>[] = [
   ],
   ['unplanned_events', 'Outbox events of which no deliveries are made yet.', ({ unplannedEvents }) => unplannedEvents],
   ['in_flight', 'Attempts under way.', ({ inFlight }) => inFlight],
-  [
-    'offline',
-    '1: the device has no route or reaches no remote host, and deliveries wait.',
-    ({ offline }) => Number(offline),
-  ],
+  ['offline', '1: the device has no route or reaches no remote host, and deliveries wait.', ({ offline }) => offline],
   ['history_bytes', 'Bytes of the answers that are kept for review.', ({ historyBytes }) => historyBytes],
   ['delivered_total', 'Deliveries accepted since the start.', ({ deliveredTotal }) => deliveredTotal],
   ['planned_total', 'Deliveries made of events since the start.', ({ plannedTotal }) => plannedTotal],
@@ -240,5 +276,90 @@ export const webhookMetrics: readonly Metric<WebhookStatus>[] = [
     'Attempts since the start, by what they failed of, or accepted.',
     ({ attemptsTotal: { '': accepted, ...failed } }) => ({ accepted, ...failed }),
     'cause',
+  ],
+];
+
+// The line, as it reports it in its status. Counters and sizes are fields of the proto, with its comments as help.
+
+/** Fields of LineCounters that go up and down. */
+const buffers: ReadonlySet<string> = new Set([
+  'rxBufferedPackets',
+  'rxBufferedBytes',
+  'txQueuedPackets',
+  'txQueuedBytes',
+]);
+/** Fields of LogStatus that only go up, and those that are no metric. */
+const logCounters: ReadonlySet<string> = new Set(['lostEntries', 'lostBytes', 'prunedEntries', 'commits']);
+const notOfLog: ReadonlySet<string> = new Set(['state', 'error', 'logId', 'headId', 'gaps', 'setAside']);
+const ofStatus: ReadonlySet<string> = new Set(['subscribers', 'residentBytes']);
+
+function metricsOf(
+  message: string,
+  prefix: string,
+  typeOf: (field: string) => 'counter' | 'gauge' | undefined,
+  figures: (status: LineNumbers) => object,
+): Metric<LineNumbers>[] {
+  const fields = (messages[message] ?? []).filter(({ name }) => typeOf(name) !== undefined);
+  return fields.map(({ name, comment }) => {
+    const snake = name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const figure = (status: LineNumbers): number => Number(Reflect.get(figures(status), name));
+    return [`${prefix}${snake}${typeOf(name) === 'counter' ? '_total' : ''}`, comment, figure];
+  });
+}
+
+export const lineMetrics: readonly Metric<LineNumbers>[] = [
+  ...metricsOf(
+    'LineCounters',
+    '',
+    (field) => (buffers.has(field) ? 'gauge' : 'counter'),
+    ({ counters }) => counters,
+  ),
+  ...metricsOf(
+    'LogStatus',
+    'log_',
+    (field) => (notOfLog.has(field) ? undefined : logCounters.has(field) ? 'counter' : 'gauge'),
+    ({ log }) => log,
+  ),
+  ...metricsOf(
+    'LineStatus',
+    '',
+    (field) => (ofStatus.has(field) ? 'gauge' : undefined),
+    (status) => status,
+  ),
+  ['port_open', '1: the serial port is open.', ({ portState }) => portState === 'open'],
+  [
+    'port_lost',
+    '1: the serial port is to be open and is not there; opening is retried.',
+    ({ portState }) => portState === 'lost' || portState === 'reopening',
+  ],
+  ['uptime_seconds', 'Since the line process started.', ({ uptimeMs }) => uptimeMs / 1_000],
+  ['log_failing', '1: entries of the serial log are not being stored.', ({ log }) => log.state === 'failing'],
+  [
+    'configuration_refused',
+    '1: the last reload found a fault in the configuration file, and the previous one is in use.',
+    ({ configurationRefused }) => configurationRefused !== '',
+  ],
+  [
+    'listener_fault',
+    '1: an address that the line should serve is not served.',
+    ({ listenerFault }) => listenerFault !== '',
+  ],
+  [
+    'clock_set',
+    '1: the wall clock was set since the machine was switched on; 0: it was not.',
+    ({ clock: { state } }) => (state === 'unknown' ? undefined : state === 'set'),
+  ],
+  [
+    'kernel_errors_total',
+    'Errors that the driver of the serial port counted, since it was loaded.',
+    ({ kernel }) =>
+      kernel && {
+        frame: kernel.frame,
+        overrun: kernel.overrun,
+        parity: kernel.parity,
+        break: kernel.brk,
+        buffer_overrun: kernel.bufOverrun,
+      },
+    'kind',
   ],
 ];
