@@ -146,6 +146,7 @@ export class FakeLog implements Log {
       commits: 9,
       readBudgetUsedBytes: 10,
       waitingReaders: 11,
+      stalledReaders: 12,
     };
     return { state: 'ok', error: '', logId: this.logId, ...ids, ...bytes, ...rest, time: 'unknown' };
   }

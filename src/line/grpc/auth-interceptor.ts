@@ -18,12 +18,16 @@ import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART, STREAM_REAUTH_MS } from './li
 /** Removed from what a client sends, then set here. */
 const CALLER = 'lineside-internal-caller';
 const DEADLINE = 'lineside-internal-deadline';
+const STREAM = 'lineside-internal-stream';
 
 export class AuthInterceptor {
   readonly #clock: Clock;
   readonly #failures: AuthFailureLog;
   readonly #connections = new Connections();
   readonly #large = new LargeMessages();
+  /** Streams that last, by the names that their contexts bear. */
+  readonly #streams = new Map<string, Incoming>();
+  #streamCount = 0;
   #isOpen = true;
 
   constructor(clock: Clock, failures: AuthFailureLog) {
@@ -36,16 +40,28 @@ export class AuthInterceptor {
     this.#isOpen = false;
   }
 
+  /**
+   * Ends a stream whose client takes nothing. A status would wait behind what was not taken: HTTP/2 has a code that clients
+   * know as RESOURCE_EXHAUSTED.
+   */
+  endStalled(context: CallContext): void {
+    this.#streams.get(context.metadata.get(STREAM) ?? '')?.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+
   /** `authenticate` undefined: every caller is trusted. `admitted`: called with the peer of each call that may be made. */
   interceptor(authenticate: Authenticator | undefined, admitted: (peer: string) => void): ServerInterceptor {
     return ({ path, responseStream }, call) => {
       const connection = this.#connections.of(call);
       const deadline = deadlineOf(call, this.#clock);
+      const incoming = this.#connections.incoming(call);
+      const name = responseStream && incoming !== undefined ? this.#nameOf(incoming) : undefined;
       const gated = new LineCall(call, this.#clock, (metadata) => {
         if (!this.#isOpen) throw new LinesideError('SHUTTING_DOWN', 'the service is stopping');
         metadata.remove(CALLER);
         metadata.remove(DEADLINE);
+        metadata.remove(STREAM);
         metadata.set(CALLER, connection.caller);
+        if (name !== undefined) metadata.set(STREAM, name);
         if (deadline !== undefined) metadata.set(DEADLINE, String(deadline));
         if (authenticate === undefined) return admitted(connection.peer);
         const authorization = metadata.get('authorization').map(String);
@@ -62,10 +78,17 @@ export class AuthInterceptor {
         if (responseStream && authorization.length > 0) gated.checkAgain(check);
         return check();
       });
-      const incoming = this.#connections.incoming(call);
       if (incoming !== undefined) gated.receive(this.#large, incoming, connection.caller);
       return gated;
     };
+  }
+
+  #nameOf(incoming: Incoming): string {
+    this.#streamCount += 1;
+    const name = String(this.#streamCount);
+    this.#streams.set(name, incoming);
+    incoming.on('close', () => this.#streams.delete(name));
+    return name;
   }
 }
 

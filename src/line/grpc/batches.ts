@@ -4,6 +4,7 @@ import type { LogRun, ReadRequest } from '../log/log-api.ts';
 import type { Log } from '../log/serial-log.ts';
 import { encodeBatch, encodeEntry } from './encode.ts';
 import { BATCH_BYTES, BATCH_ENTRIES, STREAM_BATCH_BYTES, STREAM_BATCH_ENTRIES } from './limits.ts';
+import type { Subscription } from './subscriptions.ts';
 import type { MessageBatch } from './wire.ts';
 
 /**
@@ -13,10 +14,10 @@ import type { MessageBatch } from './wire.ts';
 export function readBatches(
   log: Log,
   request: ReadRequest,
-  signal: AbortSignal,
+  { signal, endStalled }: Pick<Subscription, 'signal' | 'endStalled'>,
   isShared: () => boolean,
 ): AsyncGenerator<Buffer, void, undefined> {
-  return batches(log, log.read(request, signal), request, isShared, signal);
+  return batches(log, log.read(request, signal, endStalled), request, isShared, signal);
 }
 
 async function* batches(

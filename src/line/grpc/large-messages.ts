@@ -14,6 +14,7 @@ import {
 /** What is used of an HTTP/2 stream. */
 export interface Incoming {
   on(event: 'data', listener: (chunk: Uint8Array) => void): unknown;
+  on(event: 'close', listener: () => void): unknown;
   pause(): unknown;
   resume(): unknown;
   close(code: number): unknown;

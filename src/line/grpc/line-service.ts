@@ -36,8 +36,8 @@ export function lineService(
       ),
 
     readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) =>
-      subscribed(parts, context, ({ signal }) => {
-        const batches = readBatches(log, readRequest(request, log.logId), signal, () => subscriptions.count > 1);
+      subscribed(parts, context, (subscription) => {
+        const batches = readBatches(log, readRequest(request, log.logId), subscription, () => subscriptions.count > 1);
         standing(context, log);
         return batches;
       }),
@@ -59,9 +59,9 @@ export function lineService(
     session: (requests: AsyncIterable<lineside.v1.SessionRequest>, context: CallContext) => {
       sessions += 1;
       const caller = `${callerOf(context)}#${sessions}`;
-      return subscribed(parts, context, ({ signal }) => {
+      return subscribed(parts, context, (subscription) => {
         standing(context, log);
-        return new Session(parts, caller, signal).run(requests);
+        return new Session(parts, caller, subscription).run(requests);
       });
     },
   };

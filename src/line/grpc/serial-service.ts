@@ -19,6 +19,7 @@ export interface ServiceContext {
   readonly clock: Clock;
   readonly errorMapper: ErrorMapper;
   readonly subscriptions: Subscriptions;
+  readonly endStalled: (context: CallContext) => void;
 }
 
 /** Names the log in the response headers of its streams. */
@@ -80,8 +81,8 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
       }),
 
     streamLog: ({ fromStart }: serial.LogStreamRequest, context: CallContext) =>
-      subscribed(parts, context, ({ signal }) => {
-        const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, signal);
+      subscribed(parts, context, ({ signal, endStalled }) => {
+        const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, signal, endStalled);
         standing(context, log);
         return readMessageBatches(runs, () => subscriptions.count > 1);
       }),

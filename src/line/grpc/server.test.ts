@@ -1,19 +1,22 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
-import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
+import { connect as connectHttp2, constants, createServer as createHttp2Server } from 'node:http2';
 import { createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
 import { FakeLine, FakeLog, startTestServer } from '../../../test/grpc/fakes.ts';
+import { newEntry, openLog, temporaryDir } from '../../../test/log/support.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
-import { until } from '../../shared/base/wait.fixture.ts';
+import { until, within } from '../../shared/base/wait.fixture.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
+import { STALLED_MS } from '../log/readers.ts';
 import { STOP_GRACE_MS } from './limits.ts';
 import { startGrpcServers } from './server.ts';
 
@@ -82,6 +85,52 @@ test('a call that never ends and a client that never reads do not hold up the st
     await until('the reader is freed', () => s.log.readers === 0);
   } finally {
     frozen.kill('SIGKILL');
+  }
+});
+
+test('clients that take nothing lose their streams when others wait for what they hold, and the others read on', async (t) => {
+  const clock = new FakeClock();
+  const dir = temporaryDir(t);
+  const log = await openLog(t, dir, { clock });
+  const large = Buffer.alloc(1024 * 1024, 1);
+  for (let i = 0; i < 4; i++) await log.store(newEntry('', { data: large }));
+  const { config } = parseConfig({ data: { runtime_dir: dir }, grpc: { listen: ['127.0.0.1:0'] } }, {});
+  const line = new FakeLine();
+  const servers = await startGrpcServers({ config, line, log, clock, logger: silentLogger, version: '1' });
+  const address = servers.addresses[0] ?? '';
+  const session = connectHttp2(`http://${address}`);
+  const channel = createChannel(address);
+  try {
+    const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
+    const stalled = Array.from({ length: 8 }, () => {
+      const call = session.request({ ...headers, ':path': SerialServiceDefinition.streamLog.path });
+      call.on('error', () => {});
+      call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1]));
+      return call;
+    });
+    // Of 32 MiB each holds five times its entry.
+    await until(
+      'those that hold all there is, and those that wait',
+      async () => (await log.status()).waitingReaders === 3,
+    );
+    const readOn = (async () => {
+      const sizes: number[] = [];
+      for await (const { entries } of createClient(LineServiceDefinition, channel).readLog({}))
+        for (const { entry } of entries) sizes.push(entry?.rawData?.length ?? 0);
+      return sizes;
+    })();
+    await until('another waits too', async () => (await log.status()).waitingReaders === 4);
+    clock.advance(STALLED_MS);
+    assert.deepEqual(await within('it reads on', readOn), Array(4).fill(large.length));
+    assert.equal((await log.status()).stalledReaders, 4, 'as many as wait');
+    await until('their clients know', () => stalled.filter(({ closed }) => closed).length === 4);
+    const codes = stalled.filter(({ closed }) => closed).map(({ rstCode }) => rstCode);
+    assert.deepEqual(codes, Array(4).fill(constants.NGHTTP2_ENHANCE_YOUR_CALM), 'to gRPC: RESOURCE_EXHAUSTED');
+  } finally {
+    // Before the log is closed: by this clock it would wait for its readers for ever.
+    session.destroy();
+    channel.close();
+    await servers.stop();
   }
 });
 

@@ -1,7 +1,7 @@
 /** The gRPC servers: one for each address, each with its own access policy, all with the same services. */
 import { setDefaultHighWaterMark } from 'node:stream';
 import { setLogger } from '@grpc/grpc-js';
-import { createServer, type Server } from 'nice-grpc';
+import { type CallContext, createServer, type Server } from 'nice-grpc';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
@@ -69,16 +69,17 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
       releaseMemory().catch((error: unknown) => logger.warn('memory not released', { error: messageOf(error) }));
     },
   });
-  const services = { ...parts, errorMapper, subscriptions };
   const standard = standardServices(subscriptions, errorMapper);
+  const refused = new AuthFailureLog(clock, logger);
+  const auth = new AuthInterceptor(clock, refused);
+  const endStalled = (context: CallContext): void => auth.endStalled(context);
+  const services = { ...parts, errorMapper, subscriptions, endStalled };
   const serial = serialService(services);
   const faults = (): readonly string[] => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== '');
   const beyond = lineService(services, parts.version, () => ({
     configurationRefused: parts.configurationRefused?.() ?? '',
     listenerFault: faults().join('; '),
   }));
-  const refused = new AuthFailureLog(clock, logger);
-  const auth = new AuthInterceptor(clock, refused);
   let certificates: CertificateRoles = config.auth;
   const authenticate = authenticatorBy(new TokenReader(config.auth.tokensFile, clock, logger), () => certificates);
 

@@ -10,6 +10,7 @@ import { sessionResponse } from './encode.ts';
 import { MAX_SESSION_OUTSTANDING } from './limits.ts';
 import { readRequest } from './log-requests.ts';
 import { type ServiceContext, sendPacket } from './serial-service.ts';
+import type { Subscription } from './subscriptions.ts';
 
 /** One answer in their order, filled when the line is done with the packet. */
 interface Slot {
@@ -19,6 +20,7 @@ interface Slot {
 export class Session {
   readonly #parts: ServiceContext;
   readonly #caller: string;
+  readonly #subscription: Subscription;
   readonly #signal: AbortSignal;
   readonly #slots: Slot[] = [];
   /** The next batch of the log, until the client takes it: its reader makes no other before. */
@@ -32,10 +34,11 @@ export class Session {
   readonly #reader = new Waiter();
   readonly #log = new Waiter();
 
-  constructor(parts: ServiceContext, caller: string, signal: AbortSignal) {
+  constructor(parts: ServiceContext, caller: string, subscription: Subscription) {
     this.#parts = parts;
     this.#caller = caller;
-    this.#signal = signal;
+    this.#subscription = subscription;
+    this.#signal = subscription.signal;
   }
 
   /** Ends when the client has ended its side, every answer is out, and the log (if begun) has ended; or by the signal. */
@@ -93,8 +96,8 @@ export class Session {
   #follow(request: lineside.v1.ReadLogRequest): void {
     if (this.#logBegun) throw new LinesideError('INVALID_ARGUMENT', 'log: has begun on this stream already');
     const { log, subscriptions } = this.#parts;
-    const signal = this.#signal;
-    const batches = readBatches(log, readRequest(request, log.logId), signal, () => subscriptions.count > 1);
+    const isShared = (): boolean => subscriptions.count > 1;
+    const batches = readBatches(log, readRequest(request, log.logId), this.#subscription, isShared);
     this.#logBegun = true;
     this.#following = true;
     this.#watch(this.#pump(batches), () => {

@@ -17,9 +17,11 @@ interface SubscriptionsOptions {
   readonly releaseMemory: () => void;
 }
 
-interface Subscription {
+export interface Subscription {
   /** Fires when the client is gone, the service stops, or close() was called. */
   readonly signal: AbortSignal;
+  /** Ends the call of a client that takes nothing: no status would reach it behind what it has not taken. */
+  readonly endStalled: () => void;
   /** Throws SHUTTING_DOWN where that is why the signal fired. */
   checkStopping(): void;
   close(): void;
@@ -50,7 +52,7 @@ export class Subscriptions {
   }
 
   /** One abort listener for each call, however long it lasts: one for each wait costs more than the stream itself. */
-  open(client: AbortSignal): Subscription {
+  open(client: AbortSignal, endStalled = (): void => {}): Subscription {
     this.#checkStopping();
     if (this.#open.size >= this.#limit) {
       throw new LinesideError('TOO_MANY', `${this.#limit} log streams are open already`, {
@@ -64,6 +66,7 @@ export class Subscriptions {
     else client.addEventListener('abort', end, { once: true });
     return {
       signal: controller.signal,
+      endStalled,
       checkStopping: () => this.#checkStopping(),
       close: () => {
         this.#open.delete(controller);
@@ -98,14 +101,20 @@ export class Subscriptions {
   }
 }
 
+interface StreamContext {
+  readonly subscriptions: Subscriptions;
+  readonly errorMapper: ErrorMapper;
+  readonly endStalled?: (context: CallContext) => void;
+}
+
 /** The messages of a stream, as one of the subscriptions while it lasts; a failure is thrown as a gRPC status. */
 export async function* subscribed<T>(
-  { subscriptions, errorMapper }: { readonly subscriptions: Subscriptions; readonly errorMapper: ErrorMapper },
+  { subscriptions, errorMapper, endStalled }: StreamContext,
   context: CallContext,
   messages: (subscription: Subscription) => AsyncIterable<T>,
 ): AsyncGenerator<T, void, undefined> {
   try {
-    const subscription = subscriptions.open(context.signal);
+    const subscription = subscriptions.open(context.signal, () => endStalled?.(context));
     try {
       for await (const message of messages(subscription)) yield message;
       subscription.checkStopping();

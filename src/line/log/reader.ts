@@ -6,7 +6,7 @@ import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { type LogEntry, type LogGap, lostAfter } from './entry.ts';
 import type { LogRun, ReadRequest } from './log-api.ts';
 import { type Batch, type Filter, filtersAnything, lastIdOf, matcher, maxBlockBytes, unpack } from './packed.ts';
-import { chargeOf, READER_ALLOWANCE_BYTES, type Readers, type Wakeable } from './readers.ts';
+import { chargeOf, READER_ALLOWANCE_BYTES, type Readers, STALLED_MS, type Wakeable } from './readers.ts';
 import type { Page } from './store-client.ts';
 import { runBytes, runEntries } from './tail.ts';
 
@@ -28,6 +28,7 @@ const done: IteratorResult<LogRun> = { done: true, value: undefined };
 export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   readonly #readers: Readers;
   readonly #signal: AbortSignal;
+  readonly #onStalled: () => void;
   readonly #filter: Filter;
   readonly #filtered: boolean;
   readonly #matches: (entry: LogEntry) => boolean;
@@ -51,13 +52,15 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   /** What the readers' budget was charged for the page, or for the run that was handed out. */
   #charged = 0;
   #failure: LinesideError | undefined;
+  #isStalled = false;
   #ended = false;
   #interrupt: (() => void) | undefined;
   readonly #onAbort = (): void => this.#end();
 
-  constructor(readers: Readers, request: ReadRequest, signal: AbortSignal) {
+  constructor(readers: Readers, request: ReadRequest, signal: AbortSignal, onStalled: () => void) {
     this.#readers = readers;
     this.#signal = signal;
+    this.#onStalled = onStalled;
     const { dir, sinceMs, untilMs } = request;
     this.#filter = { dir, sinceMs, untilMs };
     this.#filtered = filtersAnything(this.#filter);
@@ -82,9 +85,14 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   }
 
   async next(): Promise<IteratorResult<LogRun>> {
+    if (this.#isStalled) throw stalled();
+    this.#readers.budget.taken(this);
     try {
       const run = await this.#produce();
-      if (run !== undefined && !this.#ended) return { done: false, value: run };
+      if (run !== undefined && !this.#ended) {
+        if (this.#charged > 0) this.#readers.budget.handedOut(this);
+        return { done: false, value: run };
+      }
     } catch (error) {
       if (!this.#ended) {
         this.#end();
@@ -105,6 +113,12 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     this.#interrupt?.();
   }
 
+  endStalled(): void {
+    this.#isStalled = true;
+    this.#onStalled();
+    this.#end();
+  }
+
   rebase(offset: number): void {
     if (this.#relative && !this.#fresh) this.#cursor += offset;
     this.#startHead += offset;
@@ -115,6 +129,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     if (this.#ended) return;
     this.#ended = true;
     this.#page = undefined;
+    this.#readers.budget.taken(this);
     this.#charge(0);
     this.#readers.leave(this);
     this.#signal.removeEventListener('abort', this.#onAbort);
@@ -309,6 +324,12 @@ function notStored(gap: LogGap, after: number): LinesideError {
     `DATA_LOSS: ${lostAfter(gap, after)} entries (ids ${from} to ${gap.lastId}) could not be stored: ${gap.reason}`,
     { hint: 'Read on after these ids; see `lineside status`.' },
   );
+}
+
+function stalled(): LinesideError {
+  return new LinesideError('TOO_MANY', `the reader took nothing for ${STALLED_MS / 1_000} s while others waited`, {
+    hint: 'Connect again and resume after the last id.',
+  });
 }
 
 function shuttingDown(): LinesideError {

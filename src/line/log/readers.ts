@@ -1,5 +1,6 @@
 /** What readers share: the live tail, the stored log, and the moments to look again. */
 
+import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { isDamage } from './failures.ts';
 import type { Page, ReadPageRequest, RemoteStore } from './store-client.ts';
@@ -14,7 +15,7 @@ export interface Wakeable {
 export class Readers {
   readonly tail: Tail;
   readonly marks: TimeMarks;
-  readonly budget = new ReadBudget();
+  readonly budget: ReadBudget;
   readonly #store: RemoteStore;
   readonly #report: (error: unknown) => void;
   readonly #all = new Set<Wakeable>();
@@ -30,7 +31,8 @@ export class Readers {
   /** Readers end now. */
   closed = false;
 
-  constructor(tail: Tail, marks: TimeMarks, store: RemoteStore, report: (error: unknown) => void) {
+  constructor(tail: Tail, marks: TimeMarks, store: RemoteStore, clock: Clock, report: (error: unknown) => void) {
+    this.budget = new ReadBudget(clock);
     this.tail = tail;
     this.marks = marks;
     this.#store = store;
@@ -93,6 +95,9 @@ export const READER_ALLOWANCE_BYTES = 128 * KIB;
 /** An entry waits as the page that it was read in, as a message, as the frame of the message, and twice on its way through Node's streams. */
 const COPIES = 5;
 
+/** A client that has taken nothing for so long, while others wait for what it holds, has stopped: its stream is ended. */
+export const STALLED_MS = 30_000;
+
 interface Waiting {
   readonly bytes: number;
   readonly grant: () => void;
@@ -103,9 +108,29 @@ export function chargeOf(bytes: number): number {
   return bytes <= READER_ALLOWANCE_BYTES ? 0 : Math.min(READ_BUDGET_BYTES, COPIES * bytes);
 }
 
+/** A reader whose client was handed a part of the budget. */
+interface Holder {
+  /** Its stream is to end, and to give back what it holds. */
+  endStalled(): void;
+}
+
 export class ReadBudget {
+  readonly #clock: Clock;
   #freeBytes = READ_BUDGET_BYTES;
   readonly #waiting = new Set<Waiting>();
+  /** Since when each has it, the longest first. */
+  readonly #holders = new Map<Holder, number>();
+  #timer: Timer | undefined;
+  #stalledReaders = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Readers that were ended because their clients had stopped. */
+  get stalledReaders(): number {
+    return this.#stalledReaders;
+  }
 
   get usedBytes(): number {
     return READ_BUDGET_BYTES - this.#freeBytes;
@@ -127,6 +152,7 @@ export class ReadBudget {
   wait(bytes: number, grant: () => void): () => void {
     const waiting = { bytes, grant };
     this.#waiting.add(waiting);
+    this.#watch();
     return () => {
       if (this.#waiting.delete(waiting)) this.#serve();
     };
@@ -138,7 +164,46 @@ export class ReadBudget {
     this.#serve();
   }
 
+  /** The client of the holder has now something to take. */
+  handedOut(holder: Holder): void {
+    this.#holders.delete(holder);
+    this.#holders.set(holder, this.#clock.monoMs());
+    this.#watch();
+  }
+
+  /** The client has taken it, or its stream is over. */
+  taken(holder: Holder): void {
+    this.#holders.delete(holder);
+  }
+
+  /** While others wait: until the holder that has taken nothing for the longest time must be ended. */
+  #watch(): void {
+    const [sinceMs] = this.#holders.values();
+    if (this.#timer !== undefined || this.#waiting.size === 0 || sinceMs === undefined) return;
+    this.#timer = this.#clock.timer(Math.max(0, sinceMs + STALLED_MS - this.#clock.monoMs()), () => {
+      this.#timer = undefined;
+      this.#endStalled();
+      this.#watch();
+    });
+  }
+
+  #endStalled(): void {
+    for (const [holder, sinceMs] of this.#holders) {
+      if (this.#waiting.size === 0 || this.#clock.monoMs() - sinceMs < STALLED_MS) return;
+      this.#holders.delete(holder);
+      this.#stalledReaders++;
+      holder.endStalled();
+    }
+  }
+
   #serve(): void {
+    this.#serveWaiting();
+    if (this.#waiting.size > 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #serveWaiting(): void {
     for (const waiting of this.#waiting) {
       if (waiting.bytes > this.#freeBytes) return;
       this.#waiting.delete(waiting);

@@ -99,7 +99,7 @@ export class SerialLog implements LineRecorder {
       onLost: (entries, bytes) => this.#lost(entries, bytes),
       segments: this.#marks,
     });
-    this.#readers = new Readers(new Tail(options.tailBytes), this.#marks, store, report);
+    this.#readers = new Readers(new Tail(options.tailBytes), this.#marks, store, clock, report);
     options.time?.onChange(() => this.#timeChanged());
     const onPruned = (pruned: Appended): void => this.#pruned(pruned);
     this.#retention = new Retention({ store, clock, logger, limits: now, onPruned, report });
@@ -149,10 +149,11 @@ export class SerialLog implements LineRecorder {
    * Reads the log as runs, in order, without a gap or repeat between stored and live. The subscription stands when
    * this returns (before the first run is asked for). A reader that falls behind reads on from storage and holds no
    * memory. Ends when the signal fires (normally), or throws LOG_LOST (entries it was still to get are gone;
-   * the message has their number) or SHUTTING_DOWN.
+   * the message has their number), SHUTTING_DOWN, or TOO_MANY: it took nothing while others waited for what it holds; then
+   * `onStalled` is called at that moment, since the caller may be waiting for its client.
    */
-  read(request: ReadRequest, signal: AbortSignal): AsyncIterable<LogRun> {
-    return new Reader(this.#readers, request, signal);
+  read(request: ReadRequest, signal: AbortSignal, onStalled = (): void => {}): AsyncIterable<LogRun> {
+    return new Reader(this.#readers, request, signal, onStalled);
   }
 
   /** The boot of the machine in which an entry was stamped; '': not known (no time sync, an earlier version wrote it). */
@@ -185,6 +186,7 @@ export class SerialLog implements LineRecorder {
       commits: this.#commit.commits,
       readBudgetUsedBytes: this.#readers.budget.usedBytes,
       waitingReaders: this.#readers.budget.waitingReaders,
+      stalledReaders: this.#readers.budget.stalledReaders,
       time: this.#marks.state,
       ...(correctedByMs !== undefined && { correctedByMs }),
     });

@@ -289,7 +289,13 @@ const buffers: ReadonlySet<string> = new Set([
   'txQueuedBytes',
 ]);
 /** Fields of LogStatus that only go up, and those that are no metric. */
-const logCounters: ReadonlySet<string> = new Set(['lostEntries', 'lostBytes', 'prunedEntries', 'commits']);
+const logCounters: ReadonlySet<string> = new Set([
+  'lostEntries',
+  'lostBytes',
+  'prunedEntries',
+  'commits',
+  'stalledReaders',
+]);
 const notOfLog: ReadonlySet<string> = new Set(['state', 'error', 'logId', 'headId', 'gaps', 'setAside']);
 const ofStatus: ReadonlySet<string> = new Set(['subscribers', 'residentBytes']);
 
