@@ -92,16 +92,15 @@ interface Attempt {
 /** The deliveries in flight: under way, or ended and not committed yet. None of them is taken again meanwhile. */
 export class InFlight {
   readonly #clock: Clock;
+  readonly #deliveries = new Map<number, PendingDelivery>();
   readonly #attempts = new Map<number, Attempt>();
-  readonly #bySubscription = new Map<number, Set<number>>();
-  #size = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   get size(): number {
-    return this.#size;
+    return this.#deliveries.size;
   }
 
   /** Attempts under way. */
@@ -110,20 +109,16 @@ export class InFlight {
   }
 
   of(subscriptionId: number): readonly number[] {
-    return [...(this.#bySubscription.get(subscriptionId) ?? [])];
+    const mine = [...this.#deliveries.values()].filter((delivery) => delivery.subscriptionId === subscriptionId);
+    return mine.map(({ id }) => id);
   }
 
-  add({ id, subscriptionId }: PendingDelivery): void {
-    const ids = this.#bySubscription.get(subscriptionId) ?? new Set();
-    this.#bySubscription.set(subscriptionId, ids.add(id));
-    this.#size++;
+  add(delivery: PendingDelivery): void {
+    this.#deliveries.set(delivery.id, delivery);
   }
 
-  remove({ id, subscriptionId }: PendingDelivery): void {
-    const ids = this.#bySubscription.get(subscriptionId);
-    if (ids?.delete(id) !== true) return;
-    if (ids.size === 0) this.#bySubscription.delete(subscriptionId);
-    this.#size--;
+  remove({ id }: PendingDelivery): void {
+    this.#deliveries.delete(id);
   }
 
   /** `onEnded`: when nothing of it is left; undefined: it was cancelled. */

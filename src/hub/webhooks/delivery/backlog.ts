@@ -84,7 +84,9 @@ export class Backlog {
     this.#served = new Map(served.map((subscription) => [subscription.id, subscription]));
     const ids = served.map(({ id }) => id);
     const left = before.filter((id) => !this.#served.has(id));
-    const halfOpen = this.#nextDue.keep(ids).filter((id) => this.#tried(() => rows.hasRetry(id)) === true);
+    const halfOpen = this.#nextDue
+      .keep(ids)
+      .filter((id) => this.#tried(() => rows.sql.latestState.get(id)) === 'retrying');
     return { ids, left, halfOpen };
   }
 
@@ -121,7 +123,7 @@ export class Backlog {
 
   /** What is due first, also when that is not yet. Those that are due already and were read with it are taken next. */
   #first(id: number, runMs: RunMs, inFlight: readonly number[]): PendingDelivery | undefined {
-    const [next, ...others] = this.#ahead.get(id) ?? this.#o.rows.next(id, inFlight, readAhead);
+    const [next, ...others] = this.#ahead.get(id) ?? this.#o.rows.sql.next.all(id, JSON.stringify(inFlight), readAhead);
     const delivery = others.filter(({ dueRunMs }) => dueRunMs <= runMs);
     if (delivery.length > 0) this.#ahead.set(id, delivery);
     else this.#ahead.delete(id);
@@ -161,7 +163,10 @@ export class Backlog {
     const oldest = this.#tried(() =>
       cache
         .all()
-        .reduce((least, { id, active }) => (active ? Math.min(least, rows.earliestDue(id) ?? least) : least), runMs),
+        .reduce(
+          (least, { id, active }) => (active ? Math.min(least, rows.sql.earliestDue.get(id) ?? least) : least),
+          runMs,
+        ),
     );
     if (oldest !== undefined) this.#oldestDueSeconds = (runMs - oldest) / 1_000;
     return this.#oldestDueSeconds;

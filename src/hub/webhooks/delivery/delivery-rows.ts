@@ -30,7 +30,7 @@ export function deliveryIdOf({ id, nonce }: Pick<PendingDelivery, 'id' | 'nonce'
 }
 
 /** A delivery to be inserted. */
-export interface NewDelivery extends PlannedDelivery {
+interface NewDelivery extends PlannedDelivery {
   readonly subscriptionId: number;
   readonly templateId: number;
   readonly nonce: string;
@@ -69,39 +69,15 @@ const isWaiting = "state IN ('pending', 'retrying')";
 const ofLiving = 'subscription_id IN (SELECT id FROM webhook_subscriptions WHERE deleted = 0)';
 
 export class DeliveryRows {
-  readonly #sql: ReturnType<typeof statements>;
+  readonly sql: ReturnType<typeof statements>;
 
   constructor(connection: Connection) {
-    this.#sql = statements(connection);
-  }
-
-  /** Of events, in the order of their ids; fewer than `limit`: there are no more. */
-  heads(after: number, limit: number): readonly EventHead[] {
-    return this.#sql.heads.all(after, limit);
-  }
-
-  insert(delivery: NewDelivery): void {
-    this.#sql.insert.run(delivery);
-  }
-
-  /** What waits and is due first, also when that is not yet; none of these. */
-  next(subscriptionId: number, butNot: readonly number[], limit: number): readonly PendingDelivery[] {
-    return this.#sql.next.all(subscriptionId, JSON.stringify(butNot), limit);
-  }
-
-  /** Something was tried in vain: what is tried again is due behind everything that was not tried yet. */
-  hasRetry(subscriptionId: number): boolean {
-    return this.#sql.latest.get(subscriptionId) === 'retrying';
-  }
-
-  /** Of all that waits for it. undefined: nothing does. */
-  earliestDue(subscriptionId: number): RunMs | undefined {
-    return this.#sql.earliest.get(subscriptionId) ?? undefined;
+    this.sql = statements(connection);
   }
 
   /** Those of deleted subscriptions left out: the review states then cost a look at each, else the indexes answer alone. */
   counts(): Counts {
-    const { waiting, anyDeleted, review, reviewOfLiving } = this.#sql;
+    const { waiting, anyDeleted, review, reviewOfLiving } = this.sql;
     const ended = anyDeleted.get() === 1 ? reviewOfLiving : review;
     return {
       waiting: waiting.get() ?? 0,
@@ -116,7 +92,7 @@ export class DeliveryRows {
     attempt: AttemptRow,
     after: AfterRow,
   ): boolean {
-    const { update, answer, attempt: insertAttempt } = this.#sql;
+    const { update, answer, attempt: insertAttempt } = this.sql;
     if (update.run({ ...after, id, nonce, attempts }).changes === 0) return false;
     const answerId = attempt.answer.length === 0 ? null : answer.run(attempt.answer).lastInsertRowid;
     insertAttempt.run({ ...attempt, elapsedMs: Math.round(attempt.elapsedMs), id, attempt: attempts + 1, answerId });
@@ -127,6 +103,7 @@ export class DeliveryRows {
 function statements(connection: Connection) {
   const review = "SELECT count(*) FROM webhook_deliveries WHERE state IN ('rejected', 'failed') AND state = ?";
   return {
+    /** Of events, in the order of their ids; fewer than the limit: there are no more. */
     heads: connection.prepare<[number, number], EventHead>(
       `SELECT id, tx_time AS txTime, scope, dictionary, category, action, octet_length(body) AS bytes
        FROM outbox_events WHERE id > ? ORDER BY id LIMIT ?`,
@@ -136,18 +113,21 @@ function statements(connection: Connection) {
          state, attempts, attempts_before, due_run_ms) VALUES (@nonce, @subscriptionId, @templateId, @firstEvent,
          @lastEvent, @events, @occurredAt, 'pending', 0, 0, @dueRunMs)`,
     ),
+    /** What waits and is due first, also when that is not yet; none of a JSON list of ids. */
     next: connection.prepare<[number, string, number], PendingDelivery>(
       `SELECT ${pendingColumns} FROM webhook_deliveries
        WHERE subscription_id = ? AND ${isWaiting} AND id NOT IN (SELECT value FROM json_each(?))
        ORDER BY due_run_ms, id LIMIT ?`,
     ),
-    latest: connection
+    /** What is tried again is due behind everything that was not tried yet. */
+    latestState: connection
       .prepare<[number], DeliveryState>(
         `SELECT state FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}
          ORDER BY due_run_ms DESC, id DESC LIMIT 1`,
       )
       .pluck(),
-    earliest: connection
+    /** Of all that waits for it; null: nothing does. */
+    earliestDue: connection
       .prepare<[number], RunMs | null>(
         `SELECT min(due_run_ms) FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}`,
       )

@@ -15,7 +15,7 @@ import { storeFailure } from '../storage-failure.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import { BodySource } from './body-source.ts';
 import { DeliveryRows } from './delivery-rows.ts';
-import { type Draft, Planning, type Recipient, RecipientList, type Recipients } from './planning.ts';
+import { type Draft, Planning, type Recipient, type Recipients, recipientsIn } from './planning.ts';
 
 export interface PlannerOptions {
   readonly store: ChangeStore;
@@ -51,7 +51,8 @@ export class Planner {
   readonly #rows: DeliveryRows;
   readonly #templates: BodySource;
   readonly #progress: Progress;
-  readonly #recipients: RecipientList;
+  /** undefined: they have changed. */
+  #recipients: Recipients | undefined;
   readonly #listeners: PlannedListener[] = [];
   readonly #loop: Loop;
   #cursor: number;
@@ -78,11 +79,13 @@ export class Planner {
     this.#rows = new DeliveryRows(store.connection);
     this.#templates = new BodySource(store.connection);
     this.#progress = new Progress(store.connection);
-    this.#recipients = new RecipientList(cache);
     this.#stored = Math.min(this.#progress.cursor(), this.#progress.lastEvent());
     this.#cursor = this.#stored;
     store.onCommitted(() => this.#loop.wake(planDelayMs));
-    cache.onChanged(() => this.#loop.wake(planDelayMs));
+    cache.onChanged(() => {
+      this.#recipients = undefined;
+      this.#loop.wake(planDelayMs);
+    });
   }
 
   start(): void {
@@ -156,7 +159,8 @@ export class Planner {
   /** True: all there is is planned, or the planner is stopped. False: the subscriptions have changed meanwhile. */
   async #planAll(): Promise<boolean> {
     this.#loop.beat();
-    const recipients = this.#recipients.current();
+    this.#recipients ??= recipientsIn(this.#o.cache);
+    const recipients = this.#recipients;
     if (recipients.none) {
       this.#passOver(this.#progress.lastEvent());
       return true;
@@ -166,7 +170,7 @@ export class Planner {
       // First: an import commits by a connection of its own.
       const lastEvent = this.#progress.lastEvent();
       this.#loop.beat();
-      const heads = this.#rows.heads(planning.seenTo, sliceEvents);
+      const heads = this.#rows.sql.heads.all(planning.seenTo, sliceEvents);
       for (const head of heads) {
         planning.add(head, recipients.of(head));
         if (planning.drafts < commitDeliveries) continue;
@@ -181,7 +185,7 @@ export class Planner {
       if (isEnd) return true;
       await aTurn();
       if (this.#isStopped) return true;
-      if (!this.#recipients.isCurrent(recipients)) return false;
+      if (this.#recipients !== recipients) return false;
     }
   }
 
@@ -191,7 +195,7 @@ export class Planner {
     const drafts = planning.claim();
     const upTo = planning.wholeTo;
     const isWritten = await store.maintain(() => {
-      if (!this.#recipients.isCurrent(recipients)) return false;
+      if (this.#recipients !== recipients) return false;
       this.#insert(drafts);
       this.#progress.saveCursor(upTo);
       this.#progress.saveRunning(running);
@@ -215,7 +219,15 @@ export class Planner {
       const key = `${subscriptionId} ${[...scopes].sort().join()}`;
       const templateId = templateIds.get(key) ?? this.#templateOf(recipient, scopes);
       templateIds.set(key, templateId);
-      this.#rows.insert({ ...at, subscriptionId, templateId, firstEvent, lastEvent, events, nonce: randomHex() });
+      this.#rows.sql.insert.run({
+        ...at,
+        subscriptionId,
+        templateId,
+        firstEvent,
+        lastEvent,
+        events,
+        nonce: randomHex(),
+      });
     }
   }
 

@@ -163,31 +163,12 @@ export class Recipients {
   }
 }
 
-/** The recipients now. */
-export class RecipientList {
-  readonly #cache: SubscriptionSource;
-  /** undefined: they have changed. */
-  #current: Recipients | undefined;
-
-  constructor(cache: SubscriptionSource) {
-    this.#cache = cache;
-    cache.onChanged(() => {
-      this.#current = undefined;
-    });
-  }
-
-  current(): Recipients {
-    if (this.#current !== undefined) return this.#current;
-    const active = this.#cache.all().filter((subscription) => subscription.active);
-    const recipients = active.map((subscription) => {
-      const scopes = this.#cache.openScopes(subscription);
-      return { subscription, scopes, takes: filterOf({ ...subscription, scopes }) };
-    });
-    this.#current = new Recipients(recipients.filter(({ scopes }) => scopes.length > 0));
-    return this.#current;
-  }
-
-  isCurrent(recipients: Recipients): boolean {
-    return recipients === this.#current;
-  }
+/** As they are now. */
+export function recipientsIn(cache: SubscriptionSource): Recipients {
+  const active = cache.all().filter((subscription) => subscription.active);
+  const recipients = active.map((subscription) => {
+    const scopes = cache.openScopes(subscription);
+    return { subscription, scopes, takes: filterOf({ ...subscription, scopes }) };
+  });
+  return new Recipients(recipients.filter(({ scopes }) => scopes.length > 0));
 }

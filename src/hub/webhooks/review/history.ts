@@ -1,10 +1,6 @@
-/**
- * The history of webhooks in slices: which deliveries are old, or of no subscription, and their removal; the limits of the
- * bytes that answers and kept bodies take; the bodies of deliveries that have long been overdue.
- */
+/** The SQL of the history of webhooks, in slices; and the limit of the bytes that answers take. */
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import type { BodySource } from '../delivery/body-source.ts';
 import { type PendingDelivery, pendingColumns } from '../delivery/delivery-rows.ts';
 import type { RunMs } from '../progress.ts';
 
@@ -49,11 +45,6 @@ export class HistoryRows {
     this.sql = statements(connection);
   }
 
-  /** The `rows`-th delivery behind an id; undefined: there are fewer. */
-  sliceEnd(after: number, rows: number): number | undefined {
-    return this.sql.sliceEnd.get(after, rows - 1);
-  }
-
   /** Deliveries to be removed in one transaction, in the order of their ids. `whole`: there are no more in this slice. */
   removable(slice: Slice, ages: Ages): { readonly ids: readonly number[]; readonly whole: boolean } {
     const found = this.sql.removable.all({ ...slice, ...ages, limit: sliceRemoved });
@@ -78,6 +69,7 @@ export class HistoryRows {
 function statements(connection: Connection) {
   const unused = 'id NOT IN (SELECT form_id FROM webhook_subscriptions WHERE deleted = 0)';
   return {
+    /** The delivery so far behind an id. */
     sliceEnd: connection
       .prepare<[number, number], number>('SELECT id FROM webhook_deliveries WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?')
       .pluck(),
@@ -201,84 +193,5 @@ export class AnswerLimit {
     for (const { bytes } of come) this.#bytes += bytes;
     this.#countedTo = come.at(-1)?.id ?? this.#countedTo;
     return come.length === sliceCounted;
-  }
-}
-
-/** Removed in one transaction: of 100 KiB each, as those of large imports are, some 6 MiB. */
-const sliceBodies = 64;
-
-/**
- * Brings the bodies that are kept of ended deliveries back within so many bytes in all, the oldest first: a subscriber that
- * refuses everything for weeks must not fill refdata.db. Whose body has gone can be sent again while its events are kept.
- */
-export class BodyLimit {
-  readonly #store: ChangeStore;
-  readonly #sql: HistoryRows['sql'];
-  /** Still to be removed. */
-  #excess: number;
-
-  constructor(store: ChangeStore, { sql }: HistoryRows, excess: number) {
-    this.#store = store;
-    this.#sql = sql;
-    this.#excess = excess;
-  }
-
-  /** A bounded piece of work. Answers up to which delivery of the slice it is done. */
-  async cut(slice: Slice): Promise<number> {
-    if (this.#excess <= 0 || this.#sql.bodies.get({ ...slice, limit: 1 }) === undefined) return slice.upTo;
-    const { upTo, bytes } = await this.#store.maintain(() => this.#cut(slice));
-    this.#excess -= bytes;
-    return upTo;
-  }
-
-  /** In the transaction. */
-  #cut(slice: Slice): { readonly upTo: number; readonly bytes: number } {
-    const found = this.#sql.bodies.all({ ...slice, limit: sliceBodies });
-    const removed: number[] = [];
-    let bytes = 0;
-    for (const one of found) {
-      if (bytes >= this.#excess) break;
-      bytes += one.bytes;
-      removed.push(one.id);
-    }
-    this.#sql.removeBodies.run(JSON.stringify(removed));
-    return { upTo: removed.length < sliceBodies ? slice.upTo : (removed.at(-1) ?? slice.upTo), bytes };
-  }
-}
-
-/** Kept in one transaction; to make and deflate 1 MiB takes some 30 ms. */
-const sliceOverdue = 64;
-const sliceBodyBytes = 1024 * 1024;
-
-/**
- * Keeps the bodies of deliveries that have been due for long, as a paused or blocked subscription's are: else one of them
- * would keep every later event of the device in the outbox, up to its budget. Bodies of events that the outbox keeps for
- * the broker anyway are not kept.
- */
-export class OverdueBodies {
-  readonly #store: ChangeStore;
-  readonly #sql: HistoryRows['sql'];
-  readonly #bodies: Pick<BodySource, 'keep'>;
-
-  constructor(store: ChangeStore, { sql }: HistoryRows, bodies: Pick<BodySource, 'keep'>) {
-    this.#store = store;
-    this.#sql = sql;
-    this.#bodies = bodies;
-  }
-
-  /** A bounded piece of work. Answers up to which delivery of the slice it is done. */
-  async keep(slice: Slice, dueBefore: RunMs): Promise<number> {
-    const parameters = { ...slice, dueBefore, limit: sliceOverdue };
-    if (this.#sql.overdue.get(parameters) === undefined) return slice.upTo;
-    return this.#store.maintain(() => {
-      const found = this.#sql.overdue.all(parameters);
-      let bytes = 0;
-      for (const delivery of found) {
-        // One that cannot be made has nothing to keep; its attempt will report it.
-        bytes += this.#bodies.keep(delivery);
-        if (bytes >= sliceBodyBytes) return delivery.id;
-      }
-      return found.length < sliceOverdue ? slice.upTo : (found.at(-1)?.id ?? slice.upTo);
-    });
   }
 }

@@ -17,7 +17,7 @@ import {
 } from '../subscriptions/subscription.ts';
 import type { RetainedEvents } from './retained-events.ts';
 import type { Review } from './review.ts';
-import { type DeliveryRow, type ResendSelection, ReviewRows, sourceOf } from './review-rows.ts';
+import { type DeliveryRow, type ResendSelection, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
 export interface ResendOptions {
   readonly store: ChangeStore;
@@ -42,8 +42,9 @@ const sliceLooked = 5_000;
 const sliceEvents = 20_000;
 
 interface Chosen {
-  readonly from: Instant | undefined;
-  readonly to: Instant | undefined;
+  /** null: from the first, up to the last. */
+  readonly from: Instant | null;
+  readonly to: Instant | null;
   readonly states: readonly EndState[];
 }
 /** What it costs to make a body of up to 1 MiB, in events examined. */
@@ -51,14 +52,14 @@ const makingEvents = 5_000;
 
 export class Resend {
   readonly #o: ResendOptions;
-  readonly #rows: ReviewRows;
+  readonly #sql: ReviewSql;
   readonly #progress: Progress;
   /** Ids of the subscriptions whose deliveries of a range are being sent again. */
   readonly #running = new Set<number>();
 
   constructor(options: ResendOptions) {
     this.#o = options;
-    this.#rows = new ReviewRows(options.store.connection);
+    this.#sql = reviewSql(options.store.connection);
     this.#progress = new Progress(options.store.connection);
   }
 
@@ -70,7 +71,7 @@ export class Resend {
       if (row.endedAt === null) throw waitsAlready(deliveryId);
       const { unavailable } = this.#resendable(row);
       if (unavailable !== '') throw eventsGone(deliveryId, unavailable);
-      this.#rows.resend(row, running.now());
+      this.#sql.resend.run({ ...row, dueRunMs: running.now() });
       retained.retainFrom(row.firstEvent);
       this.#progress.saveRunning(running);
       const { id } = subscription;
@@ -108,7 +109,7 @@ export class Resend {
   async #walk(by: Request): Promise<number> {
     const { store, cache } = this.#o;
     const { id } = by.subscription;
-    const upTo = readable(store, () => this.#rows.newest());
+    const upTo = readable(store, () => this.#sql.newest.get() ?? 0);
     const found: DeliveryRow[] = [];
     let count = 0;
     for (const state of by.chosen.states) {
@@ -130,8 +131,9 @@ export class Resend {
     after: number,
     upTo: number,
   ): { readonly rows: readonly DeliveryRow[]; readonly end: number } {
-    const end = Math.min(upTo, this.#rows.endUp(sourceOf(meant.state), after, sliceLooked) ?? upTo);
-    const found = this.#rows.slice(meant, { after, end }, sliceDeliveries);
+    const sql = this.#sql.up[sourceOf(meant.state)];
+    const end = Math.min(upTo, sql.end.get(after, sliceLooked - 1) ?? upTo);
+    const found = sql.slice.all({ ...meant, after, end, limit: sliceDeliveries });
     return { rows: found, end: found.length < sliceDeliveries ? end : (found.at(-1)?.id ?? end) };
   }
 
@@ -158,7 +160,9 @@ export class Resend {
     let [done, looked] = [0, 0];
     for (const row of slice) {
       const checked = this.#resendable(row);
-      if (checked.unavailable === '' && this.#rows.resend(row, running.now())) resent.push(row);
+      if (checked.unavailable === '' && this.#sql.resend.run({ ...row, dueRunMs: running.now() }).changes > 0) {
+        resent.push(row);
+      }
       looked += checked.looked;
       done++;
       if (looked >= sliceEvents) break;
@@ -166,15 +170,7 @@ export class Resend {
     if (resent.length > 0) {
       retained.retainFrom(Math.min(...resent.map(({ firstEvent }) => firstEvent)));
       this.#progress.saveRunning(running);
-      const { from = null, to = null, states } = chosen;
-      const about = {
-        subscription: subscription.id,
-        deliveries: resent.length,
-        from,
-        to,
-        states,
-        changeReason: reason,
-      };
+      const about = { subscription: subscription.id, deliveries: resent.length, ...chosen, changeReason: reason };
       audit(store.now(), caller.name, 'webhook.resent', subjectOf(subscription), about);
     }
     return { resent: resent.length, done };
@@ -188,7 +184,7 @@ export class Resend {
     const { bodies } = this.#o;
     if (bodies.isKept(row.id)) return { unavailable: '', looked: 1 };
     const span = row.lastEvent - row.firstEvent + 1;
-    if (this.#rows.events(row.firstEvent, row.lastEvent) === span) return { unavailable: '', looked: span };
+    if (this.#sql.events.get(row.firstEvent, row.lastEvent) === span) return { unavailable: '', looked: span };
     // Others' events have gone from between its own, or some of its own have.
     const made = bodies.bodyOf(row);
     return { unavailable: 'unavailable' in made ? made.unavailable : '', looked: span + makingEvents };
@@ -214,8 +210,8 @@ function rangeFaults({ from, to, states }: ResendRange): readonly string[] {
 /** Of a range without faults. */
 function chosenOf({ from, to, states = reviewStates }: ResendRange): Chosen {
   return {
-    from: from === undefined ? undefined : parseInstant(from),
-    to: to === undefined ? undefined : parseInstant(to),
+    from: (from === undefined ? undefined : parseInstant(from)) ?? null,
+    to: (to === undefined ? undefined : parseInstant(to)) ?? null,
     states: [...new Set(states)],
   };
 }

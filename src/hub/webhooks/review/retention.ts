@@ -10,7 +10,7 @@ import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { BodySource } from '../delivery/body-source.ts';
 import type { RunningTime } from '../progress.ts';
 import { storeFailure } from '../storage-failure.ts';
-import { type Ages, AnswerLimit, BodyLimit, HistoryRows, OverdueBodies } from './history.ts';
+import { type Ages, AnswerLimit, HistoryRows, type Slice } from './history.ts';
 
 export interface RetentionOptions {
   readonly store: ChangeStore;
@@ -50,7 +50,6 @@ export class Retention {
   readonly #o: RetentionOptions;
   readonly #rows: HistoryRows;
   readonly #answers: AnswerLimit;
-  readonly #overdue: OverdueBodies;
   #sweep: Sweep | undefined;
   #sweepAtMs = 0;
   #isFull = false;
@@ -60,7 +59,7 @@ export class Retention {
 
   /** Not started yet. */
   constructor(options: RetentionOptions) {
-    const { store, bodies, maxAnswerBytes, clock, logger } = options;
+    const { store, maxAnswerBytes, clock, logger } = options;
     this.#o = options;
     this.#loop = new Loop({
       pass: () => this.#pass(),
@@ -74,7 +73,6 @@ export class Retention {
     });
     this.#rows = new HistoryRows(store.connection);
     this.#answers = new AnswerLimit(store, this.#rows, maxAnswerBytes);
-    this.#overdue = new OverdueBodies(store, this.#rows, bodies);
   }
 
   start(): void {
@@ -111,13 +109,12 @@ export class Retention {
   }
 
   #begun(): Sweep | undefined {
-    const { store, clock, onRemoved = () => {} } = this.#o;
-    const nowMs = clock.monoMs();
+    const nowMs = this.#o.clock.monoMs();
     if (nowMs < this.#sweepAtMs && this.#rows.sql.deletedSubscriptions.all().length === 0) return undefined;
-    const bodies = new BodyLimit(store, this.#rows, this.#excess());
+    const excess = this.#excess();
     this.#sweepAtMs = nowMs + (this.#isFull ? sweepFullMs : sweepMs);
-    const parts = { store, rows: this.#rows, answers: this.#answers, overdue: this.#overdue, bodies };
-    return new Sweep({ ...parts, ages: () => this.#ages(), onRemoved });
+    const parts = { rows: this.#rows, answers: this.#answers, ages: () => this.#ages() };
+    return new Sweep({ onRemoved: () => {}, ...this.#o, ...parts }, excess);
   }
 
   /** Whether there is room; answers how many bytes of bodies are too many, as of the last sweep. */
@@ -149,22 +146,22 @@ export class Retention {
   }
 }
 
-interface SweepOptions {
-  readonly store: ChangeStore;
+interface SweepOptions extends Required<Pick<RetentionOptions, 'store' | 'bodies' | 'onRemoved'>> {
   readonly rows: HistoryRows;
   readonly answers: AnswerLimit;
-  readonly overdue: OverdueBodies;
-  readonly bodies: BodyLimit;
   /** Asked for each slice. */
   readonly ages: () => Ages;
-  /** After each commit that removed deliveries. */
-  readonly onRemoved: () => void;
 }
 
 /** Deliveries read in one turn: less than 2 ms. */
 const sliceLooked = 2_000;
 /** Body templates removed in one transaction. */
 const sliceTemplates = 500;
+/** Bodies removed in one transaction: of 100 KiB each, as those of large imports are, some 6 MiB. */
+const sliceBodies = 64;
+/** Bodies kept in one transaction; to make and deflate 1 MiB takes some 30 ms. */
+const sliceOverdue = 64;
+const sliceBodyBytes = 1024 * 1024;
 
 /**
  * One walk over all deliveries in slices, removing what is old or of no subscription, and keeping the bodies of what has long
@@ -176,12 +173,15 @@ class Sweep {
   readonly #deleted: readonly number[];
   /** Body templates that no subscription had when it began, less those of deliveries it came by: of none, when it has ended. */
   readonly #templates: Set<number>;
+  /** Bytes of bodies that are still to be removed. */
+  #excess: number;
   #after = 0;
   #walked = false;
   #bodyBytes = 0;
 
-  constructor(options: SweepOptions) {
+  constructor(options: SweepOptions, excess: number) {
     this.#o = options;
+    this.#excess = excess;
     this.#deleted = options.rows.sql.deletedSubscriptions.all();
     this.#templates = new Set(options.rows.sql.unusedTemplates.all());
   }
@@ -205,8 +205,8 @@ class Sweep {
   }
 
   async #slice(): Promise<void> {
-    const { store, rows, answers, overdue, bodies, ages, onRemoved } = this.#o;
-    const end = rows.sliceEnd(this.#after, sliceLooked);
+    const { store, rows, answers, ages, onRemoved } = this.#o;
+    const end = rows.sql.sliceEnd.get(this.#after, sliceLooked - 1);
     let slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
     let isWhole = true;
     if (rows.removable(slice, ages()).ids.length > 0) {
@@ -220,7 +220,7 @@ class Sweep {
       if (ids.length > 0) onRemoved();
       if (!whole) slice = { ...slice, upTo: ids.at(-1) ?? slice.after };
     }
-    const upTo = Math.min(await overdue.keep(slice, ages().dueBefore), await bodies.cut(slice));
+    const upTo = Math.min(await this.#keepOverdue(slice), await this.#cutBodies(slice));
     if (upTo < slice.upTo) {
       isWhole = false;
       slice = { ...slice, upTo };
@@ -229,6 +229,49 @@ class Sweep {
     this.#bodyBytes += rows.sql.bodyBytes.get(slice) ?? 0;
     if (isWhole && end === undefined) this.#walked = true;
     else this.#after = slice.upTo;
+  }
+
+  /**
+   * Keeps the bodies of deliveries that have been due for long, as a paused or blocked subscription's are: else one of them
+   * would keep every later event of the device in the outbox, up to its budget. Bodies of events that the outbox keeps for
+   * the broker anyway are not kept. Answers up to which delivery of the slice it is done.
+   */
+  async #keepOverdue(slice: Slice): Promise<number> {
+    const { store, rows, bodies, ages } = this.#o;
+    const parameters = { ...slice, dueBefore: ages().dueBefore, limit: sliceOverdue };
+    if (rows.sql.overdue.get(parameters) === undefined) return slice.upTo;
+    return store.maintain(() => {
+      const found = rows.sql.overdue.all(parameters);
+      let bytes = 0;
+      for (const delivery of found) {
+        // One that cannot be made has nothing to keep; its attempt will report it.
+        bytes += bodies.keep(delivery);
+        if (bytes >= sliceBodyBytes) return delivery.id;
+      }
+      return found.length < sliceOverdue ? slice.upTo : (found.at(-1)?.id ?? slice.upTo);
+    });
+  }
+
+  /**
+   * Brings the bodies that are kept of ended deliveries back within their limit, the oldest first: a subscriber that refuses
+   * everything for weeks must not fill refdata.db. Whose body has gone can be sent again while its events are kept. Answers
+   * up to which delivery of the slice it is done.
+   */
+  async #cutBodies(slice: Slice): Promise<number> {
+    const { store, rows } = this.#o;
+    if (this.#excess <= 0 || rows.sql.bodies.get({ ...slice, limit: 1 }) === undefined) return slice.upTo;
+    const removed: number[] = [];
+    let bytes = 0;
+    await store.maintain(() => {
+      for (const body of rows.sql.bodies.all({ ...slice, limit: sliceBodies })) {
+        if (bytes >= this.#excess) break;
+        bytes += body.bytes;
+        removed.push(body.id);
+      }
+      rows.sql.removeBodies.run(JSON.stringify(removed));
+    });
+    this.#excess -= bytes;
+    return removed.length < sliceBodies ? slice.upTo : (removed.at(-1) ?? slice.upTo);
   }
 
   /** Deliveries that have come since the walk's last slice may have one of these templates. */

@@ -3,7 +3,6 @@ import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import { type PendingDelivery, pendingColumns } from '../delivery/delivery-rows.ts';
 import type { Cause, DeliveryState } from '../face.ts';
-import type { RunMs } from '../progress.ts';
 
 export interface DeliveryRow extends PendingDelivery {
   readonly events: number;
@@ -27,22 +26,17 @@ export type ListedRow = DeliveryRow & { readonly [K in Exclude<keyof AttemptRow,
 /** Which rows a walk goes over: all of them, or by their index those of a review state. */
 type Source = 'all' | 'rejected' | 'failed';
 
-export function sourceOf(state: DeliveryState | undefined): Source {
+export function sourceOf(state: DeliveryState | null): Source {
   return state === 'rejected' || state === 'failed' ? state : 'all';
-}
-
-/** Deliveries of these subscriptions, and in this state. */
-export interface DeliveryFilter {
-  readonly subscriptions: readonly number[];
-  readonly state: DeliveryState | undefined;
 }
 
 /** Of one subscription and state, those of a time: occurredAt at or after `from`, before `to`. */
 export interface ResendSelection {
   readonly subscriptionId: number;
   readonly state: DeliveryState;
-  readonly from: Instant | undefined;
-  readonly to: Instant | undefined;
+  /** null: from the first, up to the last. */
+  readonly from: Instant | null;
+  readonly to: Instant | null;
 }
 
 /** Attempts shown of a delivery, the newest: each time it is sent again may add ten with 4 KiB of answer. */
@@ -61,88 +55,21 @@ const conditions: Readonly<Record<Source, string>> = {
   failed: `${isForReview} AND state = 'failed'`,
 };
 
-interface Range {
+interface PageParameters {
+  /** A JSON list of ids. */
+  readonly subscriptions: string;
+  readonly state: DeliveryState | null;
   readonly before: number;
   readonly end: number;
-}
-type PageParameters = Range & { readonly subscriptions: string; readonly state: string | null; readonly limit: number };
-type SliceParameters = Omit<ResendSelection, 'from' | 'to'> & {
-  readonly after: number;
-  readonly end: number;
   readonly limit: number;
-  readonly from: Instant | null;
-  readonly to: Instant | null;
-};
-
-export class ReviewRows {
-  readonly #sql: ReturnType<typeof statements>;
-
-  constructor(connection: Connection) {
-    this.#sql = statements(connection);
-  }
-
-  /** Newest first: the `rows`-th behind an id; undefined: there are fewer. */
-  endDown(source: Source, before: number, rows: number): number | undefined {
-    return this.#sql.down[source].end.get(before, rows - 1);
-  }
-
-  /** Newest first, down to `end`. */
-  page({ subscriptions, state }: DeliveryFilter, range: Range, limit: number): readonly ListedRow[] {
-    return this.#sql.down[sourceOf(state)].page.all({
-      ...range,
-      subscriptions: JSON.stringify(subscriptions),
-      state: state ?? null,
-      limit,
-    });
-  }
-
-  /** Oldest first: the `rows`-th behind an id; undefined: there are fewer. */
-  endUp(source: Source, after: number, rows: number): number | undefined {
-    return this.#sql.up[source].end.get(after, rows - 1);
-  }
-
-  /** Oldest first, behind `after` up to `end`. */
-  slice(
-    { from, to, ...meant }: ResendSelection,
-    range: { readonly after: number; readonly end: number },
-    limit: number,
-  ): readonly DeliveryRow[] {
-    return this.#sql.up[sourceOf(meant.state)].slice.all({
-      ...meant,
-      ...range,
-      from: from ?? null,
-      to: to ?? null,
-      limit,
-    });
-  }
-
-  one(id: number): ListedRow | undefined {
-    return this.#sql.one.get(id);
-  }
-
-  /** The highest id; 0: there is none. */
-  newest(): number {
-    return this.#sql.newest.get() ?? 0;
-  }
-
-  /** Oldest first; of very many the newest. */
-  attempts(id: number): readonly AttemptRow[] {
-    return this.#sql.attempts.all(id, shownAttempts).reverse();
-  }
-
-  /** Events of these ids that are kept, for whatever subscription. */
-  events(first: number, last: number): number {
-    return this.#sql.events.get(first, last) ?? 0;
-  }
-
-  /** In a transaction. False: it waits, or is not there any more as it was read. */
-  resend({ id, nonce, state }: Pick<PendingDelivery, 'id' | 'nonce' | 'state'>, dueRunMs: RunMs): boolean {
-    return this.#sql.resend.run(dueRunMs, id, nonce, state).changes > 0;
-  }
 }
+type SliceParameters = ResendSelection & { readonly after: number; readonly end: number; readonly limit: number };
 
-function statements(connection: Connection) {
+export type ReviewSql = ReturnType<typeof reviewSql>;
+
+export function reviewSql(connection: Connection) {
   return {
+    /** Newest first: the row so far behind an id; the deliveries down to it. */
     down: bySource((condition) => ({
       end: connection
         .prepare<[number, number], number>(
@@ -154,6 +81,7 @@ function statements(connection: Connection) {
          AND subscription_id IN (SELECT value FROM json_each($subscriptions)) ORDER BY d.id DESC LIMIT $limit`,
       ),
     })),
+    /** Oldest first: the row so far behind an id; the deliveries up to it. */
     up: bySource((condition) => ({
       end: connection
         .prepare<[number, number], number>(
@@ -167,18 +95,21 @@ function statements(connection: Connection) {
       ),
     })),
     one: connection.prepare<[number], ListedRow>(`${withLast} WHERE d.id = ?`),
-    newest: connection.prepare<[], number | null>('SELECT max(id) FROM webhook_deliveries').pluck(),
-    attempts: connection.prepare<[number, number], AttemptRow>(
+    newest: connection.prepare<[], number>('SELECT coalesce(max(id), 0) FROM webhook_deliveries').pluck(),
+    /** Newest first, of very many the newest. */
+    attempts: connection.prepare<[number], AttemptRow>(
       `SELECT ${attemptColumns}, body AS answer FROM webhook_attempts LEFT JOIN webhook_answers ON id = answer_id
-       WHERE delivery_id = ? ORDER BY attempt DESC LIMIT ?`,
+       WHERE delivery_id = ? ORDER BY attempt DESC LIMIT ${shownAttempts}`,
     ),
+    /** Events of these ids that are kept, for whatever subscription. */
     events: connection
       .prepare<[number, number], number>('SELECT count(*) FROM outbox_events WHERE id BETWEEN ? AND ?')
       .pluck(),
-    resend: connection.prepare<[RunMs, number, string, DeliveryState]>(
-      `UPDATE webhook_deliveries SET state = 'pending', attempts_before = attempts, due_run_ms = ?, ended_at = NULL,
+    /** In a transaction. Changes nothing: it waits, or is not there any more as it was read. */
+    resend: connection.prepare<[Pick<PendingDelivery, 'id' | 'nonce' | 'state' | 'dueRunMs'>]>(
+      `UPDATE webhook_deliveries SET state = 'pending', attempts_before = attempts, due_run_ms = @dueRunMs, ended_at = NULL,
          ended_run_ms = NULL
-       WHERE id = ? AND nonce = ? AND state = ? AND state IN ('delivered', 'rejected', 'failed')`,
+       WHERE id = @id AND nonce = @nonce AND state = @state AND state IN ('delivered', 'rejected', 'failed')`,
     ),
   };
 }

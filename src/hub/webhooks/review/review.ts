@@ -1,15 +1,17 @@
 /** Deliveries for those who review them: by pages, each with its attempts. */
+
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { Page } from '../../outbox/paging.ts';
 import type { BodySource } from '../delivery/body-source.ts';
 import { deliveryIdOf, type PendingDelivery } from '../delivery/delivery-rows.ts';
 import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery } from '../face.ts';
+import { type DeliveryState } from '../face.ts';
 import type { RunMs, RunningTime } from '../progress.ts';
 import { readable } from '../storage-failure.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import { idOf, noCursor, type Subscription } from '../subscriptions/subscription.ts';
-import { type AttemptRow, type DeliveryFilter, type ListedRow, ReviewRows, sourceOf } from './review-rows.ts';
+import { type AttemptRow, type ListedRow, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
 export interface ReviewOptions {
   readonly store: ChangeStore;
@@ -25,11 +27,11 @@ const stepLooked = 2_000;
 
 export class Review {
   readonly #o: ReviewOptions;
-  readonly #rows: ReviewRows;
+  readonly #sql: ReviewSql;
 
   constructor(options: ReviewOptions) {
     this.#o = options;
-    this.#rows = new ReviewRows(options.store.connection);
+    this.#sql = reviewSql(options.store.connection);
   }
 
   deliveries({ limit, cursor, state, subscription: of }: DeliveryQuery): Page<Delivery> {
@@ -38,23 +40,24 @@ export class Review {
     const id = of === undefined ? undefined : idOf(of);
     const listed = this.#o.cache.all().filter((one) => of === undefined || one.id === id);
     if (listed.length === 0) return { items: [], nextCursor: undefined };
-    const wanted = { subscriptions: listed.map((one) => one.id), state };
+    const wanted = { subscriptions: JSON.stringify(listed.map((one) => one.id)), state: state ?? null };
     const { rows, next } = readable(this.#o.store, () => this.#page(wanted, before, limit));
     return { items: rows.map((row) => this.view(row)), nextCursor: next === undefined ? undefined : String(next) };
   }
 
   /** `next`: what the next page is behind; undefined: this is the last. */
   #page(
-    wanted: DeliveryFilter,
+    wanted: { readonly subscriptions: string; readonly state: DeliveryState | null },
     before: number,
     limit: number,
   ): { readonly rows: readonly ListedRow[]; readonly next: number | undefined } {
+    const sql = this.#sql.down[sourceOf(wanted.state)];
     const found: ListedRow[] = [];
     let from = before;
     for (let looked = 0; looked < pageLooked; looked += stepLooked) {
-      const end = this.#rows.endDown(sourceOf(wanted.state), from, stepLooked);
+      const end = sql.end.get(from, stepLooked - 1);
       // One more than is shown: whether another page follows.
-      found.push(...this.#rows.page(wanted, { before: from, end: end ?? 0 }, limit + 1 - found.length));
+      found.push(...sql.page.all({ ...wanted, before: from, end: end ?? 0, limit: limit + 1 - found.length }));
       if (found.length > limit) return { rows: found.slice(0, limit), next: found[limit - 1]?.id };
       if (end === undefined) return { rows: found, next: undefined };
       from = end;
@@ -74,8 +77,9 @@ export class Review {
       const template = this.#o.bodies.templateOf(row.templateId);
       const mayRead = template?.scopes.every((scope) => caller.scopes.includes(scope)) === true;
       // An answer may quote what was sent.
-      const attemptList = this.#rows
-        .attempts(row.id)
+      const attemptList = this.#sql.attempts
+        .all(row.id)
+        .reverse()
         .map((attempt) => attemptView(mayRead ? attempt : { ...attempt, answer: null }));
       const last = attemptList.at(-1);
       const lastAttempt = last?.attempt === row.attempts ? last : null;
@@ -91,7 +95,7 @@ export class Review {
   /** Throws NOT_FOUND. A deleted subscription's deliveries are gone for everyone. */
   find(deliveryId: string): { readonly row: ListedRow; readonly subscription: Subscription } {
     const key = deliveryKeyOf(deliveryId);
-    const row = key === undefined ? undefined : this.#rows.one(key.id);
+    const row = key === undefined ? undefined : this.#sql.one.get(key.id);
     const subscription = row === undefined ? undefined : this.#o.cache.byId(row.subscriptionId);
     if (row === undefined || subscription === undefined || row.nonce !== key?.nonce) throw noDelivery();
     return { row, subscription };

@@ -37,82 +37,63 @@ const select = `SELECT id, name, url, consumer, scopes, dictionaries, actions, c
   previous_secret AS previous, previous_until_run_ms AS previousUntil FROM webhook_subscriptions WHERE deleted = 0`;
 
 export class SubscriptionRows {
-  readonly #all;
-  readonly #one;
-  readonly #count;
-  readonly #idOf;
-  readonly #sameNames;
-  readonly #insert;
-  readonly #update;
-  readonly #remove;
+  readonly sql: ReturnType<typeof statements>;
 
   constructor(connection: Connection) {
-    this.#all = connection.prepare<[], Row>(`${select} ORDER BY id`);
-    this.#one = connection.prepare<[number], Row>(`${select} AND id = ?`);
-    this.#count = connection
-      .prepare<[], number>('SELECT count(*) FROM webhook_subscriptions WHERE deleted = 0')
-      .pluck();
-    this.#idOf = connection
-      .prepare<[string], number>('SELECT id FROM webhook_subscriptions WHERE deleted = 0 AND name = ? ORDER BY id')
-      .pluck();
-    this.#sameNames = connection.prepare<[], { name: string; ids: string }>(
-      `SELECT name, group_concat(id, ' ' ORDER BY id) AS ids FROM webhook_subscriptions WHERE deleted = 0
-       GROUP BY name HAVING count(*) > 1 ORDER BY name`,
-    );
-    this.#insert = connection.prepare<[string, Instant]>(
-      `INSERT INTO webhook_subscriptions (name, url, consumer, scopes, active, version, created_at, updated_at, form_id,
-         after_event, secret) VALUES ('', '', ?, '[]', 0, 0, ?, '', 0, 0, x'')`,
-    );
-    this.#update = connection.prepare<[Omit<Row, 'consumer' | 'createdAt'>]>(
-      `UPDATE webhook_subscriptions SET name = @name, url = @url, scopes = @scopes, dictionaries = @dictionaries,
-         actions = @actions, categories = @categories, active = @active, version = @version, updated_at = @updatedAt,
-         form_id = @templateId, after_event = @afterEvent, secret = @secret, previous_secret = @previous,
-         previous_until_run_ms = @previousUntil WHERE id = @id`,
-    );
-    this.#remove = connection.prepare<[Instant, number]>(
-      `UPDATE webhook_subscriptions SET deleted = 1, updated_at = ?, secret = x'', previous_secret = NULL,
-         previous_until_run_ms = NULL WHERE id = ?`,
-    );
+    this.sql = statements(connection);
   }
 
   /** In the order of their ids. */
   all(): readonly StoredSubscription[] {
-    return this.#all.all().map(storedOf);
+    return this.sql.all.all().map(storedOf);
   }
 
   one(id: number): StoredSubscription | undefined {
-    const row = this.#one.get(id);
+    const row = this.sql.one.get(id);
     return row === undefined ? undefined : storedOf(row);
-  }
-
-  count(): number {
-    return this.#count.get() ?? 0;
-  }
-
-  /** Of the first of this name; undefined: the name is free. */
-  idOf(name: string): number | undefined {
-    return this.#idOf.get(name);
-  }
-
-  /** Names that more than one has, with their ids. */
-  sameNames(): readonly { readonly name: string; readonly ids: string }[] {
-    return this.#sameNames.all();
   }
 
   /** A row that is still to be filled in by update(); answers its id. */
   insert(consumer: string, createdAt: Instant): number {
-    return Number(this.#insert.run(consumer, createdAt).lastInsertRowid);
+    return Number(this.sql.insert.run(consumer, createdAt).lastInsertRowid);
   }
 
   update({ subscription, updatedAt, secret, previous, previousUntil }: StoredSubscription): void {
     const columns = { ...subscription, ...filterColumns(subscription), active: subscription.active ? 1 : 0 };
-    this.#update.run({ ...columns, updatedAt, secret, previous, previousUntil });
+    this.sql.update.run({ ...columns, updatedAt, secret, previous, previousUntil });
   }
+}
 
-  /** It is hidden, and its secrets are gone; the row stays as long as there are deliveries of it. */
-  remove(id: number, at: Instant): void {
-    this.#remove.run(at, id);
-  }
+function statements(connection: Connection) {
+  return {
+    all: connection.prepare<[], Row>(`${select} ORDER BY id`),
+    one: connection.prepare<[number], Row>(`${select} AND id = ?`),
+    count: connection.prepare<[], number>('SELECT count(*) FROM webhook_subscriptions WHERE deleted = 0').pluck(),
+    /** The first of this name. */
+    idOf: connection
+      .prepare<[string], number>('SELECT id FROM webhook_subscriptions WHERE deleted = 0 AND name = ? ORDER BY id')
+      .pluck(),
+    /** Names that more than one has. */
+    sameNames: connection.prepare<[], { readonly name: string; readonly ids: string }>(
+      `SELECT name, group_concat(id, ' ' ORDER BY id) AS ids FROM webhook_subscriptions WHERE deleted = 0
+       GROUP BY name HAVING count(*) > 1 ORDER BY name`,
+    ),
+    insert: connection.prepare<[string, Instant]>(
+      `INSERT INTO webhook_subscriptions (name, url, consumer, scopes, active, version, created_at, updated_at, form_id,
+         after_event, secret) VALUES ('', '', ?, '[]', 0, 0, ?, '', 0, 0, x'')`,
+    ),
+    update: connection.prepare<[Omit<Row, 'consumer' | 'createdAt'>]>(
+      `UPDATE webhook_subscriptions SET name = @name, url = @url, scopes = @scopes, dictionaries = @dictionaries,
+         actions = @actions, categories = @categories, active = @active, version = @version, updated_at = @updatedAt,
+         form_id = @templateId, after_event = @afterEvent, secret = @secret, previous_secret = @previous,
+         previous_until_run_ms = @previousUntil WHERE id = @id`,
+    ),
+    /** It is hidden, and its secrets are gone; the row stays as long as there are deliveries of it. */
+    remove: connection.prepare<[Instant, number]>(
+      `UPDATE webhook_subscriptions SET deleted = 1, updated_at = ?, secret = x'', previous_secret = NULL,
+         previous_until_run_ms = NULL WHERE id = ?`,
+    ),
+  };
 }
 
 function storedOf({ createdAt, updatedAt, secret, previous, previousUntil, ...row }: Row): StoredSubscription {

@@ -78,7 +78,7 @@ export function openSubscriptions(options: SubscriptionsOptions): Subscriptions 
     const box = new SecretBox(keyFile, onKeyMade);
     const rows = new SubscriptionRows(store.connection);
     // From before names had to be different.
-    for (const { name, ids } of rows.sameNames()) {
+    for (const { name, ids } of rows.sql.sameNames.all()) {
       logger.warn('webhook subscriptions have the same name: rename all but one', { name, ids });
     }
     return new Subscriptions(options, rows, box);
@@ -140,7 +140,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     const terms = termsOf(request, openTo(bounds));
     await planner.caughtUp();
     const entry = await this.#commit(caller, reason, (change) => {
-      if (this.#rows.count() >= maxSubscriptions) throw tooManySubscriptions(maxSubscriptions);
+      if ((this.#rows.sql.count.get() ?? 0) >= maxSubscriptions) throw tooManySubscriptions(maxSubscriptions);
       this.#mustBeFree(terms.name);
       const { txTime } = change.stamp;
       const id = this.#rows.insert(consumer, txTime);
@@ -209,7 +209,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     await this.#o.planner.caughtUp();
     await this.#commit(caller, reason, (change) => {
       const { name, url, consumer } = this.#stored(subscription.id, version).subscription;
-      this.#rows.remove(subscription.id, change.stamp.txTime);
+      this.#rows.sql.remove.run(change.stamp.txTime, subscription.id);
       const details = { subscription: subscription.id, name, url, consumer, changeReason: reason };
       change.audit('webhook.unsubscribed', subjectOf(subscription), details);
     });
@@ -283,7 +283,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
 
   /** Throws CONFLICT. */
   #mustBeFree(name: string): void {
-    const id = this.#rows.idOf(name);
+    const id = this.#rows.sql.idOf.get(name);
     if (id !== undefined) throw nameTaken(name, id);
   }
 
