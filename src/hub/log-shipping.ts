@@ -1,7 +1,6 @@
 /** Composition of upstream: the transport that the configuration asks for, and the shipper. */
 import { join } from 'node:path';
 import type { Clock } from '../shared/base/clock.ts';
-import { LinesideError } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import type { Config } from '../shared/config/config.ts';
 import type { LineClient } from '../shared/line-client/line-client.ts';
@@ -37,7 +36,7 @@ const SLOWEST_BYTES_PER_MS = 1;
 /** undefined: it is off. Never waits for the line or the remote. */
 export async function startUpstream(parts: UpstreamParts): Promise<Upstream | undefined> {
   const { config, line, clock, logger } = parts;
-  const { to, batchBytes, lingerMs, maxKbitPerS, maxBytesPerDay } = config.upstream;
+  const { to, batchBytes } = config.upstream;
   if (to === 'off') return undefined;
   const events = new ChangeEvents(
     () => parts.publisher.status(),
@@ -49,10 +48,7 @@ export async function startUpstream(parts: UpstreamParts): Promise<Upstream | un
     line: lineLog(line, clock),
     file: new PositionFile(join(config.data.dir, positionFileName)),
     deviceId: config.device.id,
-    batchBytes,
-    lingerMs,
-    maxKbitPerS,
-    maxBytesPerDay,
+    settings: config.upstream,
     busy: () => events.busy(),
     sendLimitMs:
       Math.max(config.kafka.messageTimeoutMs, LARGE_MESSAGE_MS, SEND_MORE_MS + batchBytes / SLOWEST_BYTES_PER_MS) +
@@ -71,35 +67,19 @@ export async function startUpstream(parts: UpstreamParts): Promise<Upstream | un
 
 async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEvents): Promise<Transport> {
   const { KafkaTransport } = await import('./upstream/kafka-transport.ts');
-  const { topic, compression } = config.upstream;
   return new KafkaTransport({
     newBroker: () => openUpstreamBroker(config, clock, logger),
     outage: () => events.outage(),
-    topic,
+    settings: config.upstream,
+    kafka: config.kafka,
     deviceId: config.device.id,
-    compression,
-    maxMessageBytes: config.kafka.maxMessageBytes,
-    secure: config.kafka.securityProtocol !== 'plaintext',
     clock,
   });
 }
 
 async function collector({ config, clock, logger }: UpstreamParts): Promise<Transport> {
   const { CollectorTransport } = await import('./upstream/collector-transport.ts');
-  const { collector: address, collectorTokenFile, collectorCaFile, collectorInsecure, compression } = config.upstream;
-  if (address === '') throw new LinesideError('CONFIG_INVALID', 'upstream.collector: must be set');
-  return new CollectorTransport(
-    {
-      address,
-      deviceId: config.device.id,
-      tokenFile: collectorTokenFile,
-      caFile: collectorCaFile,
-      insecure: collectorInsecure,
-      compresses: compression !== 'none',
-    },
-    clock,
-    logger,
-  );
+  return new CollectorTransport(config.upstream, config.device.id, clock, logger);
 }
 
 // Change events, which are sent before the serial log: whether some wait that can be sent, and whether their broker is reachable.

@@ -1,9 +1,8 @@
 /** Check of the serial log's way to the central side: a collector is called as the hub calls it, and asked for a position. */
 
 import { ClientError, Status } from 'nice-grpc';
-import { openCollector } from '../../hub/upstream/collector-channel.ts';
+import { isPlainLink, openCollector } from '../../hub/upstream/collector-channel.ts';
 import type { Config } from '../../shared/config/config.ts';
-import { isLoopback } from '../../shared/config/listen.ts';
 import { type Finding, failed, ok, skipped } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured, readNamedFile } from '../check-context.ts';
 import { calledHosts } from './network.ts';
@@ -22,13 +21,13 @@ export const upstreamCheck: Check = { name: 'upstream', title: 'upstream', run: 
 
 async function checkUpstream(context: ConfiguredContext): Promise<Finding[]> {
   const { config } = context;
-  const { to, topic, collector, collectorInsecure, collectorCaFile } = config.upstream;
+  const { to, topic, collector, collectorCaFile } = config.upstream;
   if (to === 'off') return [skipped('the serial log stays on the box (upstream.to)')];
   if (to === 'kafka') return [ok(`the serial log goes to topic ${topic} of the broker: see broker`)];
   const [host] = calledHosts(context).filter(({ key }) => key === 'upstream.collector');
   if (host === undefined || collector === '')
     return [failed('upstream.collector is empty', 'Name the collector, "host:port".')];
-  const isPlain = collectorInsecure || (collectorCaFile === '' && isLoopback(host.host));
+  const isPlain = isPlainLink(config.upstream);
   const authorities = isPlain ? undefined : await authoritiesOf(collectorPeer, collectorCaFile);
   if (authorities !== undefined && !Buffer.isBuffer(authorities)) return [authorities];
   const reached = await reach(context, collectorPeer, host, authorities);

@@ -4,22 +4,15 @@ import { gzipSync } from 'node:zlib';
 import { Channel, ChannelCredentials, compressionAlgorithms, type connectivityState } from '@grpc/grpc-js';
 import { createClient, Metadata } from 'nice-grpc';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
+import type { Config } from '../../shared/config/config.ts';
 import { isLoopback, parseListen } from '../../shared/config/listen.ts';
 import { CollectorServiceDefinition } from '../../shared/proto/services.ts';
 
-export interface CollectorOptions {
-  /** host:port, [v6]:port */
-  readonly address: string;
-  readonly deviceId: string;
-  /** '': no token. */
-  readonly tokenFile: string;
-  /** PEM; '': the authorities of the system. */
-  readonly caFile: string;
-  /** Plaintext, also to another machine. */
-  readonly insecure: boolean;
-  /** With gzip. */
-  readonly compresses: boolean;
-}
+/** Of the section [upstream]. */
+export type CollectorSettings = Pick<
+  Config['upstream'],
+  'collector' | 'collectorTokenFile' | 'collectorCaFile' | 'collectorInsecure' | 'compression'
+>;
 
 export interface CollectorSecrets {
   /** No TLS. */
@@ -30,18 +23,18 @@ export interface CollectorSecrets {
   readonly token: string;
 }
 
-export async function readCollectorSecrets(options: CollectorOptions): Promise<CollectorSecrets> {
-  const { tokenFile, caFile } = options;
-  const isPlain = isPlainLink(options);
+export async function readCollectorSecrets(settings: CollectorSettings): Promise<CollectorSecrets> {
+  const { collectorTokenFile: tokenFile, collectorCaFile: caFile } = settings;
+  const isPlain = isPlainLink(settings);
   const ca = isPlain || caFile === '' ? undefined : await read(caFile);
   return { isPlain, ca, token: tokenFile === '' ? '' : tokenIn(tokenFile, (await read(tokenFile)).toString('utf8')) };
 }
 
 /** Without TLS: where that is asked for, or nothing leaves this machine and no authority is named. */
-export function isPlainLink({ address, caFile, insecure }: CollectorOptions): boolean {
-  if (insecure) return true;
-  const parsed = parseListen(address, '/');
-  return caFile === '' && typeof parsed !== 'string' && parsed.kind === 'tcp' && isLoopback(parsed.host);
+export function isPlainLink({ collector, collectorCaFile, collectorInsecure }: CollectorSettings): boolean {
+  if (collectorInsecure) return true;
+  const parsed = parseListen(collector, '/');
+  return collectorCaFile === '' && typeof parsed !== 'string' && parsed.kind === 'tcp' && isLoopback(parsed.host);
 }
 
 /** RFC 6750's token68: anything else is no token, and must reach neither a header nor the journal. */

@@ -15,15 +15,15 @@ import { systemClock } from '../../shared/base/clock.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { lineside } from '../../shared/proto/services.ts';
-import type { CollectorOptions } from './collector-channel.ts';
+import type { CollectorSettings } from './collector-channel.ts';
 import { CollectorTransport } from './collector-transport.ts';
 import type { SendOutcome, Transport } from './face.ts';
 
 const never = new AbortController().signal;
-function transport(t: TestContext, port: number, more: Partial<CollectorOptions> = {}): Transport {
-  const address = `127.0.0.1:${port}`;
-  const options = { address, deviceId: 'box-1', tokenFile: '', caFile: '', insecure: false, compresses: true, ...more };
-  const made = new CollectorTransport(options, systemClock, silentLogger);
+function transport(t: TestContext, port: number, more: Partial<CollectorSettings> = {}): Transport {
+  const none = { collectorTokenFile: '', collectorCaFile: '', collectorInsecure: false };
+  const settings = { collector: `127.0.0.1:${port}`, ...none, compression: 'zstd' as const, ...more };
+  const made = new CollectorTransport(settings, 'box-1', systemClock, silentLogger);
   made.start(() => undefined);
   t.after(() => made.stop(0));
   return made;
@@ -97,7 +97,7 @@ describe('the collector transport', () => {
     makeCa(files, 'other');
     const [own, others] = [addDeviceToken(tokens, 'box-1'), addDeviceToken(tokens, 'box-2')];
     const tokenFile = join(files, 'token');
-    const more = { address: `localhost:${port}`, tokenFile, caFile };
+    const more = { collector: `localhost:${port}`, collectorTokenFile: tokenFile, collectorCaFile: caFile };
     const to = transport(t, port, more);
     const secret = 'lsd_nobodys-own';
     const tried: readonly (readonly [string, RegExp])[] = [
@@ -122,7 +122,7 @@ describe('the collector transport', () => {
     assert.equal((await send(to, batch(0, 5))).kind, 'stored');
     revokeDeviceTokens(tokens, 'box-1');
     await until('it is refused', async () => (await send(to, batch(5, 9))).kind === 'refused');
-    const untrusting = transport(t, port, { ...more, caFile: join(files, 'other.pem') });
+    const untrusting = transport(t, port, { ...more, collectorCaFile: join(files, 'other.pem') });
     assert.match(JSON.stringify(await send(untrusting, batch(5, 9))), /unreached.*UNAVAILABLE.*certificate/);
   });
 
@@ -146,7 +146,7 @@ describe('the collector transport', () => {
     const tokenFile = join(files, 'token');
     writeFileSync(tokenFile, addDeviceToken(tokens, 'box-1'));
     const link = await counted(t, port);
-    const more = { address: `localhost:${link.port}`, tokenFile, caFile };
+    const more = { collector: `localhost:${link.port}`, collectorTokenFile: tokenFile, collectorCaFile: caFile };
     const to = transport(t, link.port, more);
     const before = to.connectBytes;
     await to.position('log-1', never);

@@ -11,7 +11,7 @@ import {
   ATTEMPT_BYTES,
   CALL_BYTES,
   type CollectorChannel,
-  type CollectorOptions,
+  type CollectorSettings,
   callCost,
   connectionCost,
   gzippedBytes,
@@ -36,7 +36,8 @@ export class CollectorTransport implements Transport {
   readonly name = 'collector';
   readonly maxBytes = MAX_BATCH_BYTES;
   readonly connectBytes: number;
-  readonly #options: CollectorOptions;
+  readonly #settings: CollectorSettings;
+  readonly #deviceId: string;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #stopping = new AbortController();
@@ -54,13 +55,14 @@ export class CollectorTransport implements Transport {
   #busy: Promise<unknown> = Promise.resolve();
   #cost: { readonly batch: Uint8Array; readonly bytes: number } | undefined;
 
-  constructor(options: CollectorOptions, clock: Clock, logger: Logger) {
-    this.#options = options;
+  constructor(settings: CollectorSettings, deviceId: string, clock: Clock, logger: Logger) {
+    this.#settings = settings;
+    this.#deviceId = deviceId;
     this.#clock = clock;
     this.#logger = logger;
-    this.#compresses = options.compresses;
+    this.#compresses = settings.compression !== 'none';
     // The question for the position goes with it.
-    this.connectBytes = connectionCost(isPlainLink(options)) + CALL_BYTES;
+    this.connectBytes = connectionCost(isPlainLink(settings)) + CALL_BYTES;
   }
 
   start(changed: () => void): void {
@@ -110,11 +112,10 @@ export class CollectorTransport implements Transport {
   }
 
   async position(logId: string, signal: AbortSignal): Promise<number> {
-    const { deviceId } = this.#options;
     const wentOut = this.#watchLink();
     try {
       const { throughId } = await this.#call(POSITION_LIMIT_MS, signal, ({ client }, options) =>
-        client.getPosition({ deviceId, logId }, options),
+        client.getPosition({ deviceId: this.#deviceId, logId }, options),
       );
       this.#set({ connected: true, reason: '' });
       return throughId.toNumber();
@@ -170,13 +171,13 @@ export class CollectorTransport implements Transport {
 
   /** The channel, another one where what it was made of has changed. */
   async #connect(): Promise<CollectorChannel> {
-    const secrets = await readCollectorSecrets(this.#options);
+    const secrets = await readCollectorSecrets(this.#settings);
     this.#stopping.signal.throwIfAborted();
     this.#token = secrets.token;
     if (this.#channel?.fits(secrets, this.#compresses) !== true) {
       this.#channel?.close();
       this.#closed();
-      const channel = openCollector(this.#options.address, secrets, this.#compresses);
+      const channel = openCollector(this.#settings.collector, secrets, this.#compresses);
       this.#channel = channel;
       channel.watch((state) => {
         if (this.#channel === channel) this.#onState(state, secrets.isPlain);
@@ -218,7 +219,7 @@ export class CollectorTransport implements Transport {
     if (code === Status.UNIMPLEMENTED && this.#compresses) {
       this.#compresses = false;
       this.#logger.info('upstream goes uncompressed: the collector may not unpack gzip', {
-        collector: this.#options.address,
+        collector: this.#settings.collector,
       });
       return { reason: this.#reasonOf(error), isReached: false, isPermanent: false };
     }

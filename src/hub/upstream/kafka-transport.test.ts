@@ -52,11 +52,9 @@ function setUp(t: TestContext, more: Partial<KafkaTransportOptions> = {}) {
       return brokers.at(-1) as FakeBroker;
     },
     outage: () => '',
-    topic: 'log',
+    settings: { topic: 'log', compression: 'zstd' },
+    kafka: { maxMessageBytes: 10_000, securityProtocol: 'plaintext' },
     deviceId: 'device',
-    compression: 'zstd',
-    maxMessageBytes: 10_000,
-    secure: false,
     clock,
     ...more,
   });

@@ -6,6 +6,7 @@
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { type Clock, endsWithin, pause, type Timer, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+import type { Config } from '../../shared/config/config.ts';
 import type { Broker, BrokerState, Outcome, OutgoingMessage } from '../kafka/face.ts';
 import type { BatchRange, SendOutcome, Transport, TransportState } from './face.ts';
 import { SCHEMA_VERSION } from './packer.ts';
@@ -28,12 +29,9 @@ export interface KafkaTransportOptions {
   readonly newBroker: () => Promise<Broker>;
   /** Why the brokers cannot be reached, as far as it is known without trying; '': they can, or that is not known. */
   readonly outage: () => string;
-  readonly topic: string;
+  readonly settings: Pick<Config['upstream'], 'topic' | 'compression'>;
+  readonly kafka: Pick<Config['kafka'], 'maxMessageBytes' | 'securityProtocol'>;
   readonly deviceId: string;
-  readonly compression: Compression;
-  readonly maxMessageBytes: number;
-  /** TLS, or a password: more bytes for each connection. */
-  readonly secure: boolean;
   readonly clock: Clock;
 }
 
@@ -65,8 +63,9 @@ export class KafkaTransport implements Transport {
 
   constructor(options: KafkaTransportOptions) {
     this.#o = options;
-    this.maxBytes = options.maxMessageBytes - MESSAGE_BYTES;
-    this.connectBytes = options.secure ? SECURE_CONNECT_BYTES : CONNECT_BYTES;
+    const { maxMessageBytes, securityProtocol } = options.kafka;
+    this.maxBytes = maxMessageBytes - MESSAGE_BYTES;
+    this.connectBytes = securityProtocol === 'plaintext' ? CONNECT_BYTES : SECURE_CONNECT_BYTES;
   }
 
   start(changed: () => void): void {
@@ -78,7 +77,7 @@ export class KafkaTransport implements Transport {
   }
 
   cost(batch: Uint8Array): number {
-    return wireBytes(batch, this.#o.compression);
+    return wireBytes(batch, this.#o.settings.compression);
   }
 
   takeOverhead(): number {
@@ -102,11 +101,11 @@ export class KafkaTransport implements Transport {
 
   async send(batch: Uint8Array, _range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     const broker = this.#broker;
-    const { topic, deviceId } = this.#o;
+    const { settings, deviceId } = this.#o;
     const cost = this.cost(batch);
     if (broker === undefined || signal.aborted)
       return { kind: 'unreached', reason: 'there is no connection', wireBytes: 0 };
-    const message = kafkaMessage(this.#nextId++, topic, deviceId, batch);
+    const message = kafkaMessage(this.#nextId++, settings.topic, deviceId, batch);
     const inFlight: InFlight = { id: message.id };
     this.#inFlight = inFlight;
     const offered = broker.offer(message);
@@ -249,7 +248,7 @@ export class KafkaTransport implements Transport {
 
 // A batch as a Kafka message, and what it costs on the link.
 
-type Compression = 'none' | 'gzip' | 'zstd';
+type Compression = Config['upstream']['compression'];
 
 function kafkaMessage(id: number, topic: string, deviceId: string, value: Uint8Array): OutgoingMessage {
   const headers = {

@@ -20,28 +20,24 @@ class Box {
   busy = false;
   shipper: Shipper;
 
-  constructor(t: TestContext, more: Partial<ShipperOptions> = {}, name: FakeTransport['name'] = 'kafka') {
+  constructor(t: TestContext, more: Partial<ShipperOptions['settings']> = {}, name: FakeTransport['name'] = 'kafka') {
     this.transport = new FakeTransport(name);
     this.shipper = this.begin(more);
     t.after(() => this.stop());
   }
-  begin(more: Partial<ShipperOptions> = {}): Shipper {
+  begin(more: Partial<ShipperOptions['settings']> = {}): Shipper {
     const write = (line: string): void => void this.log.push(line);
     this.shipper = new Shipper({
       transport: this.transport,
       line: this.line,
       file: this.file,
       deviceId: 'device',
-      batchBytes: 10_000,
-      lingerMs: 1_000,
-      maxKbitPerS: 0,
-      maxBytesPerDay: 0,
+      settings: { batchBytes: 10_000, lingerMs: 1_000, maxKbitPerS: 0, maxBytesPerDay: 0, ...more },
       busy: () => this.busy,
       sendLimitMs: 60_000,
       clock: this.clock,
       logger: createLogger({ write, journal: false, debug: false, wallMs: () => 0 }),
       random: () => 0.5,
-      ...more,
     });
     return this.shipper;
   }

@@ -8,6 +8,7 @@ import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { Loop } from '../../shared/base/loop.ts';
+import type { Config } from '../../shared/config/config.ts';
 import { correctionsOf, nothingUnset, unsetAfter } from './corrections.ts';
 import type { SendOutcome, Transport, UpstreamState, UpstreamStatus } from './face.ts';
 import { isUnset, type LineLog, timeAt } from './line-log.ts';
@@ -24,12 +25,8 @@ export interface ShipperOptions {
   readonly line: LineLog;
   readonly file: Positions;
   readonly deviceId: string;
-  readonly batchBytes: number;
-  readonly lingerMs: number;
-  /** 0: no cap. */
-  readonly maxKbitPerS: number;
-  /** 0: no budget. */
-  readonly maxBytesPerDay: number;
+  /** 0: no cap, no budget. */
+  readonly settings: Pick<Config['upstream'], 'batchBytes' | 'lingerMs' | 'maxKbitPerS' | 'maxBytesPerDay'>;
   /** Change events wait that can go now: they go first. */
   readonly busy: () => boolean;
   /** A batch in flight for longer is abandoned. */
@@ -79,12 +76,13 @@ export class Shipper {
 
   constructor(options: ShipperOptions) {
     this.#o = options;
-    const { clock, batchBytes, maxKbitPerS, transport, logger, sendLimitMs } = options;
+    const { clock, settings, transport, logger, sendLimitMs } = options;
+    const { batchBytes, lingerMs, maxKbitPerS, maxBytesPerDay } = settings;
     this.#mostBytes = Math.min(batchBytes, transport.maxBytes - FRAME_BYTES);
     this.#pace = new Pace(maxKbitPerS, this.#mostBytes, clock.monoMs());
     this.#stats = new UpstreamStats(logger, transport.name);
-    this.#cursor = new LogCursor({ ...options, stats: this.#stats });
-    this.#persistedState = new PersistedState({ ...options, stats: this.#stats, cursor: this.#cursor });
+    this.#cursor = new LogCursor({ ...options, lingerMs, stats: this.#stats });
+    this.#persistedState = new PersistedState({ ...options, maxBytesPerDay, stats: this.#stats, cursor: this.#cursor });
     // An entry that cannot be sent does not keep the other passes from succeeding.
     const failures = { failed: (error: string) => this.#stats.unexpected.failed(error), recovered: () => undefined };
     const limits = { retryFirstMs: FAILED_PASS_MS, retryMaxMs: FAILED_PASS_MS, stalledMs: sendLimitMs + STILL_MS };
