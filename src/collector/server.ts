@@ -9,7 +9,6 @@ import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { isLoopback } from '../shared/config/listen.ts';
-import { type Authenticator, createAuthInterceptor } from './auth-interceptor.ts';
 import {
   KEEPALIVE_MS,
   KEEPALIVE_TIMEOUT_MS,
@@ -21,7 +20,7 @@ import {
   STORE_STOP_MS,
 } from './limits.ts';
 import { Pushes, SharedIds } from './pushes.ts';
-import { collectorDefinition, collectorService } from './service.ts';
+import { type Authenticator, collectorDefinition, collectorService, createAuthInterceptor } from './service.ts';
 import { Store } from './store.ts';
 import { realDisk } from './stored-log.ts';
 import { parseDeviceTokens } from './tokens.ts';

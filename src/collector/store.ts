@@ -1,9 +1,11 @@
 /** The collector's storage: a directory for each device, and in it one for each log. Opens logs on demand, and closes the least used. */
+import { closeSync } from 'node:fs';
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import Long from 'long';
+import { openLockFile } from '../shared/base/data-directory.ts';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
+import { tryLock } from '../shared/base/libc.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import type { lineside } from '../shared/proto/services.ts';
 import { MAX_DEVICES, MAX_LOGS_A_DEVICE, MAX_OPEN_LOGS } from './limits.ts';
@@ -125,20 +127,13 @@ async function namesIn(dir: string): Promise<string[]> {
   }
 }
 
-// One collector at a time in a directory. The lock is an SQLite lock on a file in it: the kernel's record locks, which end with
-// the process that holds them however it ends. The file itself stays empty.
-
-const FILE_NAME = 'collector.lock';
-
-/** Answers what releases it. CONFLICT: another one has it. */
+/**
+ * One collector at a time uses a directory: the kernel's lock on a file in it ends with the process that holds it, however
+ * that ends. Answers what releases it. CONFLICT: another one has it.
+ */
 function lockDirectory(dir: string): () => void {
-  const connection = new Database(join(dir, FILE_NAME), { timeout: 0 });
-  try {
-    connection.exec('BEGIN EXCLUSIVE');
-  } catch (error) {
-    connection.close();
-    if (!messageOf(error).includes('locked')) throw error;
-    throw new LinesideError('CONFLICT', `another collector uses ${dir}`, { cause: error });
-  }
-  return () => void connection.close();
+  const fd = openLockFile(join(dir, 'collector.lock'));
+  if (tryLock(fd)) return () => closeSync(fd);
+  closeSync(fd);
+  throw new LinesideError('CONFLICT', `another collector uses ${dir}`);
 }

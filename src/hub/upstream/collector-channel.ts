@@ -4,13 +4,12 @@ import { gzipSync } from 'node:zlib';
 import { Channel, ChannelCredentials, compressionAlgorithms, type connectivityState } from '@grpc/grpc-js';
 import { createClient, Metadata } from 'nice-grpc';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
-import type { Config } from '../../shared/config/config.ts';
 import { isLoopback, parseListen } from '../../shared/config/listen.ts';
 import { CollectorServiceDefinition } from '../../shared/proto/services.ts';
+import type { UpstreamSettings } from './face.ts';
 
-/** Of the section [upstream]. */
 export type CollectorSettings = Pick<
-  Config['upstream'],
+  UpstreamSettings,
   'collector' | 'collectorTokenFile' | 'collectorCaFile' | 'collectorInsecure' | 'compression'
 >;
 

@@ -3,6 +3,26 @@
  */
 import type { Alert } from '../../shared/base/alerts.ts';
 
+/** Of the configuration's section [upstream]. */
+export interface UpstreamSettings {
+  readonly topic: string;
+  readonly compression: 'none' | 'gzip' | 'zstd';
+  readonly batchBytes: number;
+  readonly lingerMs: number;
+  /** 0: no cap. */
+  readonly maxKbitPerS: number;
+  /** 0: no budget. */
+  readonly maxBytesPerDay: number;
+  /** host:port, [v6]:port */
+  readonly collector: string;
+  /** '': no token. */
+  readonly collectorTokenFile: string;
+  /** PEM; '': the authorities of the system. */
+  readonly collectorCaFile: string;
+  /** Plaintext, also to another machine. */
+  readonly collectorInsecure: boolean;
+}
+
 /** The batch that is sent. */
 export interface BatchRange {
   readonly logId: string;

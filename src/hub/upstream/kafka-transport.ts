@@ -6,9 +6,8 @@
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { type Clock, endsWithin, pause, type Timer, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Config } from '../../shared/config/config.ts';
-import type { Broker, BrokerState, Outcome, OutgoingMessage } from '../kafka/face.ts';
-import type { BatchRange, SendOutcome, Transport, TransportState } from './face.ts';
+import type { Broker, BrokerState, KafkaOptions, Outcome, OutgoingMessage } from '../kafka/face.ts';
+import type { BatchRange, SendOutcome, Transport, TransportState, UpstreamSettings } from './face.ts';
 import { SCHEMA_VERSION } from './packer.ts';
 
 /** A broker that answers does so within this; then it is let go of until the next try. */
@@ -29,8 +28,8 @@ export interface KafkaTransportOptions {
   readonly newBroker: () => Promise<Broker>;
   /** Why the brokers cannot be reached, as far as it is known without trying; '': they can, or that is not known. */
   readonly outage: () => string;
-  readonly settings: Pick<Config['upstream'], 'topic' | 'compression'>;
-  readonly kafka: Pick<Config['kafka'], 'maxMessageBytes' | 'securityProtocol'>;
+  readonly settings: Pick<UpstreamSettings, 'topic' | 'compression'>;
+  readonly kafka: Pick<KafkaOptions, 'maxMessageBytes' | 'securityProtocol'>;
   readonly deviceId: string;
   readonly clock: Clock;
 }
@@ -248,7 +247,7 @@ export class KafkaTransport implements Transport {
 
 // A batch as a Kafka message, and what it costs on the link.
 
-type Compression = Config['upstream']['compression'];
+type Compression = UpstreamSettings['compression'];
 
 function kafkaMessage(id: number, topic: string, deviceId: string, value: Uint8Array): OutgoingMessage {
   const headers = {

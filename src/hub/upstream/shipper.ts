@@ -8,9 +8,8 @@ import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { Loop } from '../../shared/base/loop.ts';
-import type { Config } from '../../shared/config/config.ts';
 import { correctionsOf, nothingUnset, unsetAfter } from './corrections.ts';
-import type { SendOutcome, Transport, UpstreamState, UpstreamStatus } from './face.ts';
+import type { SendOutcome, Transport, UpstreamSettings, UpstreamState, UpstreamStatus } from './face.ts';
 import { isUnset, type LineLog, timeAt } from './line-log.ts';
 import { MIN_BYTES, Pace } from './link-limits.ts';
 import { LogCursor } from './log-cursor.ts';
@@ -25,8 +24,7 @@ export interface ShipperOptions {
   readonly line: LineLog;
   readonly file: Positions;
   readonly deviceId: string;
-  /** 0: no cap, no budget. */
-  readonly settings: Pick<Config['upstream'], 'batchBytes' | 'lingerMs' | 'maxKbitPerS' | 'maxBytesPerDay'>;
+  readonly settings: Pick<UpstreamSettings, 'batchBytes' | 'lingerMs' | 'maxKbitPerS' | 'maxBytesPerDay'>;
   /** Change events wait that can go now: they go first. */
   readonly busy: () => boolean;
   /** A batch in flight for longer is abandoned. */

@@ -53,7 +53,10 @@ export class BareStore {
     const connection = openDatabase(opened);
     connection.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
     beginProgress(connection);
-    connection.exec(`INSERT INTO dictionaries VALUES (1, '${DICTIONARY}', '', 'PUBLIC', 1, '', '', '', NULL)`);
+    connection.exec(
+      `INSERT INTO dictionaries (id, name, title, scope, version, created_at, updated_at, changed_by)
+       VALUES (1, '${DICTIONARY}', '', 'PUBLIC', 1, '', '', '')`,
+    );
     this.#connection = connection;
     this.#begin = connection.prepare('BEGIN IMMEDIATE');
     this.#commit = connection.prepare('COMMIT');
