@@ -194,7 +194,7 @@ function statusOf(thrown: unknown, logger: Logger): Outcome {
 export type Authenticator = (authorization: readonly string[]) => Promise<string>;
 
 /** Removed from what a client sends, then set here: the device whose token it is, encoded. Absent: this address asks for none. */
-export const DEVICE = 'lineside-internal-device';
+const DEVICE = 'lineside-internal-device';
 
 /** A batch as it came. */
 export class Received {
