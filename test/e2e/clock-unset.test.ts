@@ -1,17 +1,17 @@
 /** A box whose clock is not set: what it logs is marked, and right once time sync has set the clock (libfaketime). */
 import assert from 'node:assert/strict';
-import { globSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Long from 'long';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
+import { fakeTime, withoutFaketime } from './faketime.ts';
 import { cli, everythingAfter, openPort, RX } from './faults.ts';
 import { namedPty } from './pty.ts';
 
-const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
-const skip = library === undefined ? 'libfaketime is not installed' : false;
+const skip = withoutFaketime;
 const { ENTRY_CLOCK_UNSPECIFIED, ENTRY_CLOCK_KNOWN, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } =
   lineside.v1.EntryClock;
 const { CLOCK_STATE_SET, CLOCK_STATE_NOT_SET } = lineside.v1.ClockState;
@@ -23,17 +23,13 @@ const YEAR_MS = 365 * 86_400_000;
 class Box {
   readonly dir = temporaryDirectory();
   readonly pty = namedPty(this.dir);
+  readonly time = fakeTime(this.dir, '-8y');
   readonly #timesync = join(this.dir, 'timesync');
   /** When each note was logged, by the right clock. */
   readonly logged = new Map<string, number>();
 
   constructor() {
     mkdirSync(this.#timesync);
-    this.setClock('-8y');
-  }
-  setClock(by: string): void {
-    writeFileSync(join(this.dir, 'offset.new'), `${by}\n`);
-    renameSync(join(this.dir, 'offset.new'), join(this.dir, 'offset'));
   }
   sync(): void {
     writeFileSync(join(this.#timesync, 'synchronized'), '');
@@ -46,13 +42,7 @@ class Box {
         serial: { extra_ports: [this.pty.portName] },
         log: { commit_ms: 50 },
       },
-      env: {
-        LD_PRELOAD: library ?? '',
-        FAKETIME_TIMESTAMP_FILE: join(this.dir, 'offset'),
-        FAKETIME_NO_CACHE: '1',
-        FAKETIME_DONT_FAKE_MONOTONIC: '1',
-        DONT_FAKE_MONOTONIC: '1',
-      },
+      env: this.time.env,
     });
   }
   async note(daemon: Daemon, note: string): Promise<void> {
@@ -100,7 +90,7 @@ test('marked before, corrected after: with a restart and a kill in between, live
   const second = await box.start();
   await box.note(second, 'second');
   // Time sync steps the clock, and says so a moment later.
-  box.setClock('+0');
+  box.time.set('+0');
   await box.note(second, 'stepped');
   box.sync();
   await clockIs(second, CLOCK_STATE_SET);
@@ -137,7 +127,7 @@ test('killed while it learns the time: the next start corrects what is to be cor
     const box = new Box();
     const first = await box.start();
     await box.note(first, 'before');
-    box.setClock('+0');
+    box.time.set('+0');
     box.sync();
     if (noticed) await clockIs(first, CLOCK_STATE_SET);
     await first.kill();
@@ -147,14 +137,4 @@ test('killed while it learns the time: the next start corrects what is to be cor
       await next.kill();
     }
   }
-});
-
-test('nobody tells the time: entries bear no mark, and the status says nothing of it', { skip }, async () => {
-  const box = new Box();
-  rmSync(join(box.dir, 'timesync'), { recursive: true });
-  const daemon = await box.start();
-  await box.note(daemon, 'one');
-  assert.deepEqual(await box.seen(daemon), { one: [ENTRY_CLOCK_UNSPECIFIED, false] });
-  assert.doesNotMatch((await cli(daemon, 'status')).stdout, /^Clock/m);
-  assert.equal(await daemon.stop(), 0);
 });

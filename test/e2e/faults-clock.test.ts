@@ -1,30 +1,24 @@
 /** The wall clock jumps by years, both ways, while the daemon runs (libfaketime): it stamps, and decides nothing. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { globSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { startDaemon, temporaryDirectory } from './daemon.ts';
+import { fakeTime, withoutFaketime } from './faketime.ts';
 import { everythingAfter, logStatus, openPort, RX } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
 import { namedPty } from './pty.ts';
 
-const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
-const skip = library === undefined ? 'libfaketime is not installed' : false;
 const MIB = 1024 * 1024;
 const YEAR_MS = 365 * 86_400_000;
 /** Long against the few milliseconds between two writes of this test. */
 const GAP_MS = 1_000;
 
-test('the clock jumps: order stays by id, age removes nothing, chunks and streams are as ever', { skip }, async () => {
+test('the clock jumps: order stays by id, age removes nothing, chunks and streams are as ever', {
+  skip: withoutFaketime,
+}, async () => {
   const dir = temporaryDirectory();
-  const offset = join(dir, 'faketime');
-  const jump = (by: string): void => {
-    writeFileSync(`${offset}.new`, `${by}\n`);
-    renameSync(`${offset}.new`, offset);
-  };
-  jump('+0');
+  const { env, set: jump } = fakeTime(dir, '+0');
   const pty = namedPty(dir);
   const daemon = await startDaemon({
     dir,
@@ -32,13 +26,7 @@ test('the clock jumps: order stays by id, age removes nothing, chunks and stream
       serial: { extra_ports: [pty.portName], rx_gap_ms: GAP_MS },
       log: { commit_ms: 50, max_bytes: MIB, max_age_days: 30, tail_bytes: 65_536 },
     },
-    env: {
-      LD_PRELOAD: library ?? '',
-      FAKETIME_TIMESTAMP_FILE: offset,
-      FAKETIME_NO_CACHE: '1',
-      FAKETIME_DONT_FAKE_MONOTONIC: '1',
-      DONT_FAKE_MONOTONIC: '1',
-    },
+    env,
   });
   const { client } = daemon;
   await openPort(client, pty.portName);

@@ -1,21 +1,20 @@
 /** A box that sends its log before its clock is set: once it is, the central side is told by how much the times are off (libfaketime). */
 import assert from 'node:assert/strict';
-import { globSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import { temporaryDirectory } from './daemon.ts';
+import { fakeTime, withoutFaketime } from './faketime.ts';
 import { RX } from './faults.ts';
 import { type Both, startBoth } from './hub.ts';
 import { DELIVERED_MS } from './hub-support.ts';
 import { readUpstream, upstreamConsumerMissing } from './upstream-reader.ts';
 import { config, DEVICE, shipped } from './upstream-support.ts';
 
-const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
-const noFaketime = library === undefined ? 'libfaketime is not installed' : false;
-const skip = brokerMissing || upstreamConsumerMissing() || noFaketime;
+const skip = brokerMissing || upstreamConsumerMissing() || withoutFaketime;
 const { ENTRY_CLOCK_KNOWN, ENTRY_CLOCK_NOT_SET } = lineside.v1.EntryClock;
 /** Between two clocks of two processes, on a machine that does much else; far below the years that the clock is off. */
 const TOLERANCE_MS = 5_000;
@@ -31,22 +30,12 @@ describe('the times of a log that was sent before the clock was set', { skip }, 
     const dir = temporaryDirectory();
     const timesync = join(dir, 'timesync');
     mkdirSync(timesync);
-    const setClock = (by: string): void => {
-      writeFileSync(join(dir, 'offset.new'), `${by}\n`);
-      renameSync(join(dir, 'offset.new'), join(dir, 'offset'));
-    };
-    setClock('-8y');
+    const { env, set: setClock } = fakeTime(dir, '-8y');
     const device = { id: DEVICE, inventory: false, time_sync_file: join(timesync, 'synchronized') };
     const both: Both = await startBoth({
       dir,
       config: config(broker, topic, {}, { device }),
-      env: {
-        LD_PRELOAD: library ?? '',
-        FAKETIME_TIMESTAMP_FILE: join(dir, 'offset'),
-        FAKETIME_NO_CACHE: '1',
-        FAKETIME_DONT_FAKE_MONOTONIC: '1',
-        DONT_FAKE_MONOTONIC: '1',
-      },
+      env,
     });
     const logged = new Map<string, number>();
     const note = async (text: string): Promise<void> => {

@@ -4,7 +4,6 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { LogRun } from '../../src/line/log/log-api.ts';
 import type { SerialLog } from '../../src/line/log/serial-log.ts';
-import { until } from '../../src/shared/base/wait.fixture.ts';
 import { iteratorOf, newEntry, openLog, temporaryDir } from './support.ts';
 
 type Step =
@@ -102,43 +101,3 @@ test('random appends, commits, slow readers and resumes', async (t) => {
   await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 60 }), run), { numRuns: 80 });
   assert.equal(log.readers, 0);
 });
-
-test('100 readers, half of which never read, hold no memory and lose nothing', async (t) => {
-  const log = await openLog(t, temporaryDir(t), { tailBytes: 256 * 1024, queueBytes: 4 * 1024 * 1024 });
-  const total = 100_000;
-  const silent = Array.from({ length: 50 }, () => iteratorOf(log, { after: 0, follow: true }));
-  for (const reader of silent.slice(0, 25)) await startThenStall(log, reader);
-  const readers = Array.from({ length: 50 }, () => new Follower(log, 0));
-  const reading = Promise.all(
-    readers.map(async (reader) => {
-      while (reader.cursor < total) await reader.read();
-    }),
-  );
-  const bytes = Buffer.alloc(100, 7);
-  let most = 0;
-  const before = memory();
-  const first = (await log.status()).headId;
-  for (let i = first; i < total; i++) {
-    log.record(1, i, Uint8Array.prototype.slice.call(bytes));
-    if (i % 200 === 0) await until('!log.pressed', () => !log.pressed);
-    if (i % 200 === 0) await new Promise((resolve) => setImmediate(resolve));
-    if (i % 5_000 === 0) most = Math.max(most, memory());
-  }
-  await reading;
-  assert.ok(most - before < 60 * 1024 * 1024, `grew by ${Math.round((most - before) / 1024 / 1024)} MiB`);
-  assert.equal((await log.status()).lostEntries, 0);
-  for (const reader of [...silent, ...readers]) await ('leave' in reader ? reader.leave() : reader.return?.());
-  assert.equal(log.readers, 0);
-});
-
-/** A subscriber that takes one run and then never asks again. */
-async function startThenStall(log: SerialLog, reader: AsyncIterator<LogRun>): Promise<void> {
-  log.record(1, 1, Buffer.from('x'));
-  await reader.next();
-}
-
-/** Heap and buffers in use; the garbage of a moment counts too, so the bound is generous. */
-function memory(): number {
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
-}

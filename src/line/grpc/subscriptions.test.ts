@@ -5,11 +5,11 @@ import { Subscriptions } from './subscriptions.ts';
 
 const { signal } = new AbortController();
 
-function rig() {
+function rig(limit = 100) {
   const clock = new FakeClock();
   const releases: number[] = [];
   const subscriptions = new Subscriptions({
-    limit: 100,
+    limit,
     clock,
     releaseMemory: () => releases.push(subscriptions.count),
   });
@@ -58,4 +58,12 @@ test('a stop waits for no release', () => {
   assert.equal(clock.pendingTimers, 0);
   clock.advance(2_000);
   assert.deepEqual(releases, []);
+});
+
+test('one stream too many is refused, and has a place when another has ended', () => {
+  const { subscriptions } = rig(1);
+  const only = subscriptions.open(signal);
+  assert.throws(() => subscriptions.open(signal), { code: 'TOO_MANY', hint: /grpc\.max_subscribers/ });
+  only.close();
+  subscriptions.open(signal).close();
 });
