@@ -5,7 +5,7 @@
 import { backoffMs } from '../shared/base/backoff.ts';
 import { type Problem, ProblemError, problemFrom } from './problem.ts';
 import type { Row } from './rows.ts';
-import { LineSplitter, type Message, messageOf } from './stream.ts';
+import { type Message, messagesOf } from './stream.ts';
 
 export type FeedState =
   | { readonly is: 'paused' }
@@ -149,17 +149,15 @@ export class LogFeed {
     let problem = lost('the connection ended');
     let any = false;
     try {
-      const splitter = new LineSplitter();
       // Also the way to the first line is watched: a connection may hang before it stands.
       watch.heard();
       const from = this.#begun ? `after=${this.#afterId}` : `last=${FIRST_ENTRIES}`;
       let standing = false;
-      for await (const text of await this.#o.open(`${from}&follow=true`, signal)) {
+      for await (const messages of messagesOf(await this.#o.open(`${from}&follow=true`, signal))) {
         if (outer.aborted) break;
         watch.heard();
         if (!standing) this.#o.onState({ is: 'live' });
         standing = true;
-        const messages = splitter.push(text).flatMap((line) => messageOf(line) ?? []);
         any ||= messages.some(isProgress);
         const end = this.#take(messages);
         if (end === undefined) continue;

@@ -12,20 +12,19 @@ export type Message =
 /** Far above an entry of the largest size as base64: longer is no stream of ours. */
 const MAX_LINE_CHARS = 16 * 1024 * 1024;
 
-/** Cuts text that comes in any pieces into lines. */
-export class LineSplitter {
-  #rest = '';
-
-  push(text: string): string[] {
-    const lines = (this.#rest + text).split('\n');
-    this.#rest = lines.pop() ?? '';
-    if (this.#rest.length > MAX_LINE_CHARS) throw new Error('the stream has a line without an end');
-    return lines.filter((line) => line !== '');
+/** Text that comes in any pieces, as the messages of each piece. Throws where a line is no JSON. */
+export async function* messagesOf(pieces: AsyncIterable<string>): AsyncGenerator<readonly Message[]> {
+  let rest = '';
+  for await (const piece of pieces) {
+    const lines = (rest + piece).split('\n');
+    rest = lines.pop() ?? '';
+    if (rest.length > MAX_LINE_CHARS) throw new Error('the stream has a line without an end');
+    yield lines.filter((line) => line !== '').flatMap((line) => messageOf(line) ?? []);
   }
 }
 
-/** undefined: of a type that this page does not know. Throws where it is no JSON. */
-export function messageOf(line: string): Message | undefined {
+/** undefined: of a type that this page does not know. */
+function messageOf(line: string): Message | undefined {
   const { type, ...fields } = JSON.parse(line) as Readonly<Record<string, unknown>>;
   switch (type) {
     case 'log':

@@ -5,7 +5,7 @@ import { type FeedState, LogFeed } from '../log-feed.ts';
 import { olderRows } from '../older.ts';
 import { localProblem, type Problem, ProblemError, problemFrom } from '../problem.ts';
 import { MAX_ROWS, type Row, RowBuffer } from '../rows.ts';
-import { LineSplitter, messageOf } from '../stream.ts';
+import { messagesOf } from '../stream.ts';
 import type { Api } from './api.ts';
 import { useLine } from './line-status.tsx';
 import { useSession } from './session.ts';
@@ -168,23 +168,17 @@ function pagesOf(api: Api, signal: AbortSignal) {
     heard();
     try {
       const query = `after=${after}&limit=${limit}&follow=false`;
-      const splitter = new LineSplitter();
-      for await (const text of await api.stream(
-        `/api/v1/line/log?${query}`,
-        AbortSignal.any([signal, silent.signal]),
-      )) {
+      const pieces = await api.stream(`/api/v1/line/log?${query}`, AbortSignal.any([signal, silent.signal]));
+      for await (const messages of messagesOf(pieces)) {
         heard();
-        for (const line of splitter.push(text)) takeLine(line, take);
+        for (const message of messages) {
+          if (message.type === 'row') take([message.row]);
+          // A page that ends with a reason is not whole.
+          if (message.type === 'end') throw new ProblemError(localProblem('The log was cut off', message.message));
+        }
       }
     } finally {
       clearTimeout(timer);
     }
   };
-}
-
-function takeLine(line: string, take: (rows: readonly Row[]) => void): void {
-  const message = messageOf(line);
-  if (message?.type === 'row') take([message.row]);
-  // A page that ends with a reason is not whole.
-  if (message?.type === 'end') throw new ProblemError(localProblem('The log was cut off', message.message));
 }

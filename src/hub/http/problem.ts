@@ -1,20 +1,8 @@
 /** Failures as RFC 9457 problem details. The status is the error catalogue's; nothing internal is shown. Pure. */
 import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
+import type { Problem } from '../../shared/gen/http.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
-
-export interface Problem {
-  /** "urn:lineside:problem:NOT_FOUND": the code again, as RFC 9457 wants it. */
-  readonly type: string;
-  readonly title: string;
-  readonly status: number;
-  readonly detail: string;
-  /** "urn:lineside:request:<X-Request-Id>" */
-  readonly instance: string;
-  readonly code: ErrorCode;
-  readonly reasons?: readonly string[];
-  readonly hint?: string;
-}
 
 /** The same for every occurrence of a code. */
 export const titles: Readonly<Record<ErrorCode, string>> = {

@@ -1,19 +1,12 @@
 /** The line's messages as the JSON of the HTTP interface, and back: configuration, gaps, the bytes that are to be sent. Pure. */
+import type { Static } from '@sinclair/typebox';
 import type Long from 'long';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { messageJson, parities, stopBits } from '../../../shared/proto/line-status.ts';
 import { lineside, serial } from '../../../shared/proto/services.ts';
+import type { LineBody } from '../schemas/line.ts';
 
-export interface LineConfig {
-  readonly portName: string;
-  readonly baudRate: number;
-  readonly dataBits: number;
-  readonly parity: (typeof parities)[number];
-  readonly stopBits: (typeof stopBits)[number];
-  readonly packetSize?: number;
-}
-
-export function configMessage(config: LineConfig): serial.SerialConfig {
+export function configMessage(config: Static<typeof LineBody.open>): serial.SerialConfig {
   const parity = parities.indexOf(config.parity);
   return serial.SerialConfig.fromObject({ ...config, parity, stopBits: stopBits.indexOf(config.stopBits) });
 }

@@ -1,5 +1,6 @@
 /** The serial line as the console has it: how it stands, opening and closing, sending; and its log as NDJSON. */
 import type { OutgoingHttpHeaders } from 'node:http';
+import type { Static } from '@sinclair/typebox';
 import type { FastifyReply } from 'fastify';
 import Long from 'long';
 import { LinesideError } from '../../../shared/base/errors.ts';
@@ -7,7 +8,7 @@ import { statusNumbers } from '../../../shared/proto/line-status.ts';
 import { type lineside, serial } from '../../../shared/proto/services.ts';
 import { mayBeSlow } from '../connections.ts';
 import { MAX_LOG_ENTRIES } from '../limits.ts';
-import { configMessage, type LineConfig, sentBytes } from '../line/line-json.ts';
+import { configMessage, sentBytes } from '../line/line-json.ts';
 import { logLines, NDJSON, sendPieces } from '../line/line-log.ts';
 import { changingLine, readingLine } from '../schemas/answers.ts';
 import { LineBody, LogQuery } from '../schemas/line.ts';
@@ -50,7 +51,7 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
     answer: { what: 'It is open.', of: 'LineStatus' },
     problems: ['PORT_NOT_FOUND', 'PORT_BUSY'],
     async handle({ body }) {
-      await line.open(configMessage(body satisfies LineConfig));
+      await line.open(configMessage(body));
       return status();
     },
   });
@@ -125,17 +126,9 @@ function goneSignal({ raw }: Pick<FastifyReply, 'raw'>): AbortSignal {
   return gone.signal;
 }
 
-interface Asked {
-  readonly after?: number;
-  readonly last?: number;
-  readonly follow?: 'true' | 'false';
-  readonly dir?: 'rx' | 'tx';
-  readonly limit?: number;
-}
-
 const directionOf = { tx: serial.SerialLogEntry.Direction.TX, rx: serial.SerialLogEntry.Direction.RX } as const;
 
-function readRequest(asked: Asked): lineside.v1.ReadLogRequest.$Properties {
+function readRequest(asked: Static<typeof LogQuery>): lineside.v1.ReadLogRequest.$Properties {
   const { after = 0, last, dir, limit } = asked;
   const follow = asked.follow === 'true';
   const faults = [

@@ -7,7 +7,7 @@ import { checkCharset } from '../bodies.ts';
 import { changeReason } from '../headers.ts';
 import { Headers } from '../schemas/answers.ts';
 import { Body, businessKey, Params, Query } from '../schemas/refdata.ts';
-import { dictionaryName } from '../schemas/shapes.ts';
+import { choice, dictionaryName, exact, jsonObject, time } from '../schemas/shapes.ts';
 import { type App, idOf, pageOf, type RouteParts, type Routes, routesOf } from './route.ts';
 
 const at = (...parts: readonly string[]): string => `/api/v1/dictionaries/${parts.map(encodeURIComponent).join('/')}`;
@@ -198,44 +198,29 @@ function changeOf({ data, validFrom }: Pick<RecordChange, 'data' | 'validFrom'>,
 
 const NDJSON = 'application/x-ndjson';
 /** For the document: the import itself checks its items. */
-const item = {
-  type: 'object',
-  required: ['dictionary', 'businessKey'],
-  additionalProperties: false,
-  properties: {
+const item = exact(
+  {
     dictionary: dictionaryName,
     businessKey,
-    data: { type: 'object', description: 'Not with close.' },
-    validFrom: {
-      type: 'string',
-      format: 'date-time',
-      description: 'From when it is so; default: the time of the import.',
-    },
-    action: {
-      type: 'string',
-      enum: ['upsert', 'close'],
-      default: 'upsert',
-      description: 'Make or update the record, or close it.',
-    },
+    data: Type.Optional(jsonObject('Not with close.')),
+    validFrom: Type.Optional(time('From when it is so; default: the time of the import.')),
+    action: Type.Optional(
+      choice(['upsert', 'close'], 'Make or update the record, or close it.', { default: 'upsert' }),
+    ),
   },
-  anyOf: [
-    { properties: { action: { const: 'upsert' } }, required: ['data'] },
-    { properties: { action: { const: 'close' }, data: false, validFrom: false }, required: ['action'] },
-  ],
-  examples: [{ dictionary: 'site.rooms', businessKey: 'room-12', data: { floor: 2 } }],
-};
+  {
+    anyOf: [
+      { properties: { action: { const: 'upsert' } }, required: ['data'] },
+      { properties: { action: { const: 'close' }, data: false, validFrom: false }, required: ['action'] },
+    ],
+    examples: [{ dictionary: 'site.rooms', businessKey: 'room-12', data: { floor: 2 } }],
+  },
+);
 
 const body = Type.Unsafe<never>({
   content: {
     [NDJSON]: { schema: { ...item, description: 'A line each.' } },
-    'application/json': {
-      schema: {
-        type: 'object',
-        required: ['items'],
-        additionalProperties: false,
-        properties: { items: { type: 'array', items: item, description: 'A record each.' } },
-      },
-    },
+    'application/json': { schema: exact({ items: Type.Array(item, { description: 'A record each.' }) }) },
   },
 });
 

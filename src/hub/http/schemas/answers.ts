@@ -38,11 +38,11 @@ export const Headers = {
 export const components = {
   Problem: Type.Object(
     {
-      type: Type.String({ format: 'uri' }),
+      type: Type.String({ format: 'uri', description: 'The code again, as RFC 9457 wants it.' }),
       title: Type.String(),
       status: Type.Integer(),
       detail: Type.String(),
-      instance: Type.String({ format: 'uri' }),
+      instance: Type.String({ format: 'uri', description: 'X-Request-Id of the answer, as a URN.' }),
       code: Type.String({ description: 'Decide by this.', examples: ['NOT_FOUND'] }),
       reasons: Type.Optional(Type.Array(Type.String(), { description: 'Every fault, all at once.' })),
       hint: Type.Optional(Type.String({ description: 'What to do next.' })),

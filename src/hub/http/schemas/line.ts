@@ -3,13 +3,11 @@ import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/ty
 import { type MessageField, messages } from '../../../shared/gen/messages.js';
 import { clockStates, logStates, parities, portStates, stopBits } from '../../../shared/proto/line-status.ts';
 import { MAX_LOG_ENTRIES } from '../limits.ts';
-import { choice, count, exact } from './shapes.ts';
+import { choice, count, exact, orNull } from './shapes.ts';
 
 /** A number of 32 bits, which is what the protocol carries; the line judges the rest. */
 const number32 = (description: string, options: object = {}) =>
   Type.Integer({ description, minimum: 0, maximum: 0xffff_ffff, ...options });
-const orNull = <T extends TSchema>(schema: T, description: string) =>
-  Type.Union([schema, Type.Null()], { description });
 
 const framing = {
   parity: choice(parities, 'Parity bit.'),

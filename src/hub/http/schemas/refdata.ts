@@ -4,6 +4,7 @@ import { DICTIONARY_NAME, type JsonObject } from '../../outbox/event.ts';
 import { PLAIN_TEXT } from '../../refdata/face.ts';
 import { MAX_BULK_CLOSE_KEYS } from '../limits.ts';
 import {
+  changeReason,
   choice,
   count,
   dictionaryName,
@@ -38,7 +39,7 @@ const jsonSchema = Type.Unsafe<JsonObject | null>({
   type: ['object', 'null'],
   description: 'JSON Schema (2020-12, or draft-07 by $schema) of data; null: any object.',
 });
-const changeReason = reason({ [validatedByDomain]: true });
+const validFrom = Type.Optional(time('From when it is so; default: the time of the change.'));
 const data = jsonObject('The record itself; numbers that a double cannot keep exactly are refused.', {
   examples: [{ name: 'Control room', floor: 2 }],
 });
@@ -76,17 +77,8 @@ export const Body = {
   newDraft: exact({ schema: jsonObject('JSON Schema that is to become the dictionary’s.'), changeReason }),
   reason: exact({ changeReason: reason() }),
   decision: exact({ decision: choice(['approved', 'rejected'], 'What the review came to.'), changeReason: reason() }),
-  newRecord: exact({
-    businessKey,
-    data,
-    validFrom: Type.Optional(time('From when it is so; default: the time of the change.')),
-    changeReason,
-  }),
-  recordChange: exact({
-    data,
-    validFrom: Type.Optional(time('From when it is so; default: the time of the change.')),
-    changeReason,
-  }),
+  newRecord: exact({ businessKey, data, validFrom, changeReason }),
+  recordChange: exact({ data, validFrom, changeReason }),
   bulkClose: exact({
     businessKeys: Type.Array(businessKey, {
       [validatedByDomain]: true,

@@ -1,5 +1,5 @@
 /** What shapes of requests and answers are made of. Pure. */
-import { type TObject, type TProperties, Type } from '@sinclair/typebox';
+import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { DICTIONARY_NAME, type JsonObject, scopes } from '../../outbox/event.ts';
 import { CURSOR, MAX_CURSOR_CHARS } from '../../outbox/paging.ts';
 import { CHANGE_REASON } from '../../refdata/face.ts';
@@ -32,6 +32,8 @@ export const time = (description: string) =>
   Type.String({ description, format: 'date-time', examples: ['2026-03-01T09:30:00+00:00'] });
 export const jsonObject = (description: string, options: object = {}) =>
   Type.Unsafe<JsonObject>({ type: 'object', description, ...options });
+export const orNull = <T extends TSchema>(schema: T, description: string) =>
+  Type.Union([schema, Type.Null()], { description });
 export const count = (description: string) => Type.Integer({ description, minimum: 0 });
 export const version = Type.Integer({ minimum: 1 });
 
@@ -55,6 +57,9 @@ export function reason(options: object = {}) {
     }),
   );
 }
+
+/** Of a change that its room checks whole. */
+export const changeReason = reason({ [validatedByDomain]: true });
 
 export const page = {
   limit: Type.Optional(

@@ -3,7 +3,19 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { DICTIONARY_NAME, scopes } from '../../outbox/event.ts';
 import { actions, categories, causes, deliveryStates, SUBSCRIPTION_NAME } from '../../webhooks/face.ts';
 import { MAX_FILTER_ITEMS } from '../limits.ts';
-import { choice, count, exact, page, reason, redacted, time, validatedByDomain, version } from './shapes.ts';
+import {
+  changeReason,
+  choice,
+  count,
+  exact,
+  orNull,
+  page,
+  reason,
+  redacted,
+  time,
+  validatedByDomain,
+  version,
+} from './shapes.ts';
 
 function filter(items: object, description: string, options: object = {}) {
   return Type.Optional(
@@ -55,7 +67,6 @@ const filters = {
 const active = Type.Optional(
   Type.Boolean({ default: true, description: 'false: events of that time are not delivered, also later.' }),
 );
-const changeReason = reason({ [validatedByDomain]: true });
 
 export const WebhookBody = {
   subscription: exact(
@@ -131,10 +142,6 @@ export const WebhookParams = {
 
 function listOrAll(items: object, description: string): TSchema {
   return Type.Unsafe<unknown>({ type: ['array', 'null'], items: { type: 'string', ...items }, description });
-}
-
-function orNull(schema: TSchema, description: string): TSchema {
-  return Type.Union([schema, Type.Null()], { description });
 }
 
 const attempt = exact({
