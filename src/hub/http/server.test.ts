@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, statSync, writeFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
@@ -11,7 +11,7 @@ import { until, within } from '../../shared/base/wait.fixture.ts';
 import { temporaryDir } from '../outbox/change-store.fixture.ts';
 import type { Refdata } from '../refdata/refdata.ts';
 import { MAX_UNANSWERED, STOP_GRACE_MS } from './limits.ts';
-import { startTestServer, type TestServer } from './server.fixture.ts';
+import { startTestServer, type TestOptions, type TestServer } from './server.fixture.ts';
 
 /** A connection on which tests write what they like. */
 class Wire {
@@ -74,6 +74,23 @@ function held(): { refdata: (real: Refdata) => Refdata; called: () => boolean; l
 }
 
 const dictionary = { name: 'd', title: 'D', scope: 'PUBLIC' };
+const IMPORTS = ['/api/v1/imports', 'Transfer-Encoding: chunked', 'application/x-ndjson'] as const;
+
+/** The head of a request to change something; `more`: its Content-Length and what else it has. */
+function head(
+  { tokens }: TestServer,
+  path: string,
+  more: string,
+  type = 'application/json',
+  token = tokens.all,
+): string {
+  return `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: ${type}\r\n${more}\r\n\r\n`;
+}
+
+function makeDictionary(server: TestServer): string {
+  const body = JSON.stringify(dictionary);
+  return `${head(server, '/api/v1/dictionaries', `Content-Length: ${body.length}`)}${body}`;
+}
 
 describe('garbage on the wire', () => {
   it('is answered with a problem and the end of the connection, and harms nobody else', async (t) => {
@@ -109,9 +126,7 @@ describe('garbage on the wire', () => {
   it('behind a whole request does not take that one’s answer', async (t) => {
     const gate = held();
     const server = await startTestServer(t, { refdata: gate.refdata });
-    const body = JSON.stringify(dictionary);
-    const head = `POST /api/v1/dictionaries HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${server.tokens.all}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
-    const line = wire(t, server, `${head}${body}`);
+    const line = wire(t, server, makeDictionary(server));
     await until('the request to arrive', gate.called);
     line.socket.write('GARBAGE\r\n\r\n');
     gate.letGo();
@@ -121,12 +136,11 @@ describe('garbage on the wire', () => {
   it('of requests cut short leaves nothing behind', async (t) => {
     const server = await startTestServer(t);
     await server.ask('POST', '/api/v1/dictionaries', dictionary);
-    const head = `HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${server.tokens.all}\r\n`;
     for (const text of [
       'GET /heal',
-      `GET /healthz ${head}`,
-      `POST /api/v1/dictionaries/d/records ${head}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"businessKey":"cut"`,
-      `POST /api/v1/imports ${head}Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n{"dictionary":"d","businessKey":"cut","data":{}}\n`,
+      'GET /healthz HTTP/1.1\r\nHost: x\r\n',
+      `${head(server, '/api/v1/dictionaries/d/records', 'Content-Length: 1000')}{"businessKey":"cut"`,
+      `${head(server, ...IMPORTS)}1000\r\n{"dictionary":"d","businessKey":"cut","data":{}}\n`,
     ]) {
       const line = wire(t, server, text);
       await until('the text to be out', () => line.socket.bytesWritten === text.length);
@@ -141,11 +155,8 @@ describe('garbage on the wire', () => {
     const server = await startTestServer(t);
     await server.ask('POST', '/api/v1/dictionaries', dictionary);
     const line = '{"dictionary":"d","businessKey":"cut","data":{}}\n';
-    const head = `POST /api/v1/imports HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${server.tokens.all}\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n`;
-    assert.match(
-      await wire(t, server, `${head}${line.length.toString(16)}\r\n${line}\r\nzzz\r\n`).rest(),
-      /^HTTP\/1\.1 400 /,
-    );
+    const chunks = `${line.length.toString(16)}\r\n${line}\r\nzzz\r\n`;
+    assert.match(await wire(t, server, `${head(server, ...IMPORTS)}${chunks}`).rest(), /^HTTP\/1\.1 400 /);
     assert.deepEqual((await server.ask('GET', '/api/v1/dictionaries/d/records')).json.items, []);
   });
 });
@@ -169,9 +180,7 @@ describe('connections', () => {
   it('are closed at one unanswered request more, and begin nothing behind the first', async (t) => {
     const gate = held();
     const server = await startTestServer(t, { refdata: gate.refdata });
-    const body = JSON.stringify(dictionary);
-    const head = `POST /api/v1/dictionaries HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${server.tokens.all}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
-    const line = wire(t, server, `${head}${body}`);
+    const line = wire(t, server, makeDictionary(server));
     await until('the first to be worked on', gate.called);
     const before = await server.call('GET', '/metrics');
     line.socket.write(numbered(MAX_UNANSWERED));
@@ -194,8 +203,8 @@ describe('connections', () => {
 
   it('that bring their request too slowly are ended, headers and body alike', async (t) => {
     const server = await startTestServer(t, { http: { request_timeout_ms: 1_000 } });
-    const head = `POST /api/v1/dictionaries HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${server.tokens.all}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{`;
-    for (const beginning of ['GET /healthz HTTP/1.1\r\nHo', head]) {
+    const slow = `${head(server, '/api/v1/dictionaries', 'Content-Length: 1000')}{`;
+    for (const beginning of ['GET /healthz HTTP/1.1\r\nHo', slow]) {
       const line = wire(t, server, beginning);
       // It drips on: what counts is the whole, not the last byte.
       const drip = setInterval(() => line.socket.write('a'), 50);
@@ -278,18 +287,18 @@ describe('connections', () => {
   it('that ask first whether to send a body are told so by their final answer, or told to go on', async (t) => {
     const server = await startTestServer(t);
     const body = JSON.stringify(dictionary);
-    const head = (token: string | undefined, length: number, path = '/api/v1/dictionaries'): string =>
-      `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\nExpect: 100-continue\r\n\r\n`;
+    const asking = (length: number, path = '/api/v1/dictionaries', token = server.tokens.all): string =>
+      head(server, path, `Content-Length: ${length}\r\nExpect: 100-continue`, undefined, token);
     for (const [text, status] of [
-      [head('nobody', 100), 401],
-      [head(server.tokens.all, 100_000_000), 413],
-      [head(server.tokens.all, 100_000_000_000, '/api/v1/imports'), 413],
+      [asking(100, undefined, 'nobody'), 401],
+      [asking(100_000_000), 413],
+      [asking(100_000_000_000, '/api/v1/imports'), 413],
     ] as const) {
       const line = wire(t, server, text);
       await line.says(new RegExp(`^HTTP/1\\.1 ${status} `));
       line.socket.destroy();
     }
-    const line = wire(t, server, head(server.tokens.all, body.length));
+    const line = wire(t, server, asking(body.length));
     await line.says(/^HTTP\/1\.1 100 Continue\r\n\r\n$/);
     line.socket.write(body);
     await line.says(/100 Continue[^]*HTTP\/1\.1 201 /);
@@ -309,6 +318,26 @@ describe('connections', () => {
     }
   });
 });
+
+async function takenPort(t: TestContext): Promise<{ taken: Server; port: number }> {
+  const taken = createServer().listen(0, '127.0.0.1');
+  t.after(() => taken.close());
+  await until('the port', () => taken.listening);
+  return { taken, port: (taken.address() as AddressInfo).port };
+}
+
+/** `port`: of an address for other machines, behind a certificate of `ca`. */
+async function startTls(t: TestContext, options: TestOptions = {}) {
+  const ca = new Authority(temporaryDir(t), 'ca');
+  const pair = ca.issue('server', '/CN=box');
+  const server = await startTestServer(t, {
+    tls: { cert_file: pair.certFile, key_file: pair.keyFile },
+    ...options,
+    http: { listen: ['127.0.0.1:0', '0.0.0.0:0'], ...options.http },
+  });
+  const port = Number(/:(\d+)$/.exec(server.http.addresses[1] ?? '')?.[1]);
+  return { server, port, ca: ca.root.cert };
+}
 
 describe('listeners', () => {
   it('give the Unix socket to owner and group, and take it away again', async (t) => {
@@ -339,10 +368,7 @@ describe('listeners', () => {
   });
 
   it('serve the other addresses while one is taken, and that one when it is free', async (t) => {
-    const taken = createServer().listen(0, '127.0.0.1');
-    t.after(() => taken.close());
-    await until('the port', () => taken.listening);
-    const { port } = taken.address() as AddressInfo;
+    const { taken, port } = await takenPort(t);
     const clock = new FakeClock();
     const listen = ['127.0.0.1:0', `127.0.0.1:${port}`];
     const server = await startTestServer(t, { http: { listen }, parts: { clock } });
@@ -357,10 +383,7 @@ describe('listeners', () => {
   });
 
   it('say which address is taken if there is no other, and leave none behind', async (t) => {
-    const taken = createServer().listen(0, '127.0.0.1');
-    t.after(() => taken.close());
-    await until('the port', () => taken.listening);
-    const { port } = taken.address() as AddressInfo;
+    const { port } = await takenPort(t);
     await assert.rejects(startTestServer(t, { http: { listen: [`127.0.0.1:${port}`] } }), {
       code: 'CONFIG_INVALID',
       message: new RegExp(`cannot listen on 127.0.0.1:${port}`),
@@ -371,19 +394,12 @@ describe('listeners', () => {
   });
 
   it('speak TLS where other machines reach them, with the same tokens', async (t) => {
-    const dir = temporaryDir(t);
-    const ca = new Authority(dir, 'ca');
-    const pair = ca.issue('server', '/CN=box');
-    const server = await startTestServer(t, {
-      http: { listen: ['127.0.0.1:0', '0.0.0.0:0'] },
-      tls: { cert_file: pair.certFile, key_file: pair.keyFile },
-    });
-    const port = Number(/:(\d+)$/.exec(server.http.addresses[1] ?? '')?.[1]);
+    const { server, port, ca } = await startTls(t);
     const ask = (token: string | undefined): Promise<number> =>
       new Promise((resolve, reject) => {
         const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
         const asked = httpsRequest(
-          { host: '127.0.0.1', port, path: '/api/v1/dictionaries', ca: ca.root.cert, headers, agent: false },
+          { host: '127.0.0.1', port, path: '/api/v1/dictionaries', ca, headers, agent: false },
           (response) => {
             response.resume();
             resolve(response.statusCode ?? 0);
@@ -398,7 +414,7 @@ describe('listeners', () => {
     const old = connectTls({
       port,
       host: '127.0.0.1',
-      ca: ca.root.cert,
+      ca,
       maxVersion: 'TLSv1.1',
       minVersion: 'TLSv1.1',
       ciphers: 'DEFAULT@SECLEVEL=0',
@@ -408,12 +424,7 @@ describe('listeners', () => {
   });
 
   it('end TLS handshakes that never begin or make no sense: they would use up http.max_connections', async (t) => {
-    const pair = new Authority(temporaryDir(t), 'ca').issue('server', '/CN=box');
-    const server = await startTestServer(t, {
-      http: { listen: ['127.0.0.1:0', '0.0.0.0:0'], request_timeout_ms: 1_000 },
-      tls: { cert_file: pair.certFile, key_file: pair.keyFile },
-    });
-    const port = Number(/:(\d+)$/.exec(server.http.addresses[1] ?? '')?.[1]);
+    const { port } = await startTls(t, { http: { request_timeout_ms: 1_000 } });
     // A record header of TLS, and nothing after it.
     const texts = ['', '\x16\x03\x01\x02\x00', 'GARBAGE\r\n\r\n'];
     const wires = texts.map((text) => wire(t, { port }, text));
@@ -423,11 +434,9 @@ describe('listeners', () => {
   it('of TLS serve nobody without a certificate that can be used, and this machine goes on', async (t) => {
     const file = join(temporaryDir(t), 'x.pem');
     writeFileSync(file, 'no certificate');
-    const tls = { cert_file: file, key_file: file };
-    const server = await startTestServer(t, { http: { listen: ['127.0.0.1:0', '0.0.0.0:0'] }, tls });
+    const { server, port } = await startTls(t, { tls: { cert_file: file, key_file: file } });
     await stillServes(server);
     assert.match(server.http.faults().join(), /TLS CERTIFICATE FAULTY/);
-    const port = Number(/:(\d+)$/.exec(server.http.addresses[1] ?? '')?.[1]);
     const lan = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
     await within('the handshake to fail', new Promise((resolve) => lan.once('error', resolve)));
   });
@@ -478,11 +487,8 @@ describe('a stop', () => {
 
   it('does not wait for handshakes that never end', async (t) => {
     const clock = new FakeClock();
-    const dir = temporaryDir(t);
-    const pair = new Authority(dir, 'ca').issue('server', '/CN=box');
-    const tls = { cert_file: pair.certFile, key_file: pair.keyFile };
-    const server = await startTestServer(t, { http: { listen: ['127.0.0.1:0', '0.0.0.0:0'] }, tls, parts: { clock } });
-    const silent = wire(t, { port: Number(/:(\d+)$/.exec(server.http.addresses[1] ?? '')?.[1]) });
+    const { server, port } = await startTls(t, { parts: { clock } });
+    const silent = wire(t, { port });
     await until('the connection', () => silent.socket.readyState === 'open');
     const stopped = server.http.stop();
     clock.advance(STOP_GRACE_MS);

@@ -17,8 +17,6 @@ import type {
   PingRequest,
   PingResult,
   ResendRange,
-  SecretRotation,
-  SubscriptionPatch,
   SubscriptionRequest,
   SubscriptionView,
   WebhookAdmin,
@@ -90,7 +88,7 @@ export class FakeWebhooks implements WebhookAdmin {
     this.#note();
     return this.#subscriptionOf(id);
   }
-  async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView> {
+  subscribe: WebhookAdmin['subscribe'] = async (caller, request, reason) => {
     const { secret, ...shown } = request;
     this.#note('subscribe', caller.name, { ...shown, secret: secret.length }, reason);
     checkTypes(request);
@@ -117,14 +115,8 @@ export class FakeWebhooks implements WebhookAdmin {
     };
     this.kept.push(made);
     return made;
-  }
-  async update(
-    caller: Caller,
-    id: string,
-    patch: SubscriptionPatch,
-    version: ExpectedVersion | undefined,
-    reason: string,
-  ): Promise<SubscriptionView> {
+  };
+  update: WebhookAdmin['update'] = async (caller, id, patch, version, reason) => {
     this.#note('update', caller.name, id, patch, version, reason);
     const found = this.#subscriptionOf(id);
     checkTypes({ name: '', url: '', ...patch });
@@ -136,7 +128,7 @@ export class FakeWebhooks implements WebhookAdmin {
     this.#expected(id, version);
     const { name = found.name, url = found.url, active = found.active } = patch;
     return this.#keep({ ...found, name, url, active, version: found.version + 1 });
-  }
+  };
   #expected(id: string, version: ExpectedVersion | undefined): SubscriptionView {
     const found = this.#subscriptionOf(id);
     if (version !== undefined && !isExpected(found.version, version))
@@ -148,19 +140,13 @@ export class FakeWebhooks implements WebhookAdmin {
     const found = this.#expected(id, version);
     this.kept = this.kept.filter((one) => one !== found);
   }
-  async rotateSecret(
-    caller: Caller,
-    id: string,
-    rotation: SecretRotation,
-    reason: string,
-    version?: ExpectedVersion,
-  ): Promise<SubscriptionView> {
+  rotateSecret: WebhookAdmin['rotateSecret'] = async (caller, id, rotation, reason, version) => {
     const { secret, ...rest } = rotation;
     this.#note('rotateSecret', caller.name, id, { ...rest, secret: secret.length }, reason);
     const found = this.#expected(id, version);
     refuse([...rotationFaults(rotation), ...changeReasonFaults(reason)]);
     return this.#keep({ ...found, version: found.version + 1 });
-  }
+  };
   deliveries(query: DeliveryQuery): Page<Delivery> {
     this.#note('deliveries', query.state, query.subscription);
     const { state, subscription } = query;

@@ -18,7 +18,7 @@ import {
   STREAM_PIECE_BYTES,
   STREAM_REAUTHENTICATE_MS,
 } from '../limits.ts';
-import { startWithLine } from './line.fixture.ts';
+import { type LineServer, startWithLine } from './line.fixture.ts';
 import { batchLines } from './line-log.ts';
 
 const ids = (reader: LogReader): (number | undefined)[] => reader.of('entry').map(({ id }) => id);
@@ -31,6 +31,18 @@ async function signsOfLife(clock: FakeClock, reader: LogReader, more: number): P
     const had = reader.of('alive').length;
     for (let turn = 0; turn < 100 && reader.of('alive').length === had; turn += 1) await new Promise(setImmediate);
     return reader.of('alive').length >= wanted;
+  });
+}
+
+/** Until the box has answered 50 questions without taking anything more from the log: its buffers are full. */
+async function stalls({ log, call, tokens }: LineServer): Promise<void> {
+  let before = -1;
+  let still = 0;
+  await until('nothing more is taken from the log', async () => {
+    await call('GET', '/api/v1/whoami', { token: tokens.viewer });
+    still = log.delivered > 0 && log.delivered === before ? still + 1 : 0;
+    before = log.delivered;
+    return still === 50;
   });
 }
 
@@ -307,22 +319,13 @@ describe('readers of the log', () => {
 
   it('may take nothing for minutes, as over a slow link, but not for ever', async (t) => {
     const clock = new FakeClock();
-    const { log, read, call, tokens } = await startWithLine(t, { parts: { clock } });
+    const server = await startWithLine(t, { parts: { clock } });
+    const { log, read } = server;
     const data = new Uint8Array(8 * 1024);
     for (let i = 0; i < MAX_LOG_ENTRIES; i += 1) log.record(RX, i, data);
-    const stalls = async (reader: LogReader): Promise<void> => {
-      let before = -1;
-      let still = 0;
-      await until('nothing more is taken from the log', async () => {
-        await call('GET', '/api/v1/whoami', { token: tokens.viewer });
-        still = log.delivered > 0 && log.delivered === before ? still + 1 : 0;
-        before = log.delivered;
-        return still === 50;
-      });
-      assert.equal(reader.hasEnded(), false);
-    };
     const patient = await read('after=0', 'viewer', true);
-    await stalls(patient);
+    await stalls(server);
+    assert.equal(patient.hasEnded(), false);
     clock.advance(SLOW_STALLED_MS - 60_000);
     patient.resume();
     await until('all of it', () => patient.hasEnded(), 60_000);
@@ -330,7 +333,8 @@ describe('readers of the log', () => {
 
     log.delivered = 0;
     const gone = await read('after=0', 'viewer', true);
-    await stalls(gone);
+    await stalls(server);
+    assert.equal(gone.hasEnded(), false);
     await until('the line is not read for it any more', () => {
       clock.advance(SLOW_STALLED_MS / 2);
       return log.readers === 0;
@@ -341,20 +345,14 @@ describe('readers of the log', () => {
   });
 
   it('that are slow hold no memory, and get everything all the same', async (t) => {
-    const { log, call, tokens, read } = await startWithLine(t);
+    const server = await startWithLine(t);
+    const { log, read } = server;
     const data = new Uint8Array(16 * 1024).fill(7);
     const total = 2_500;
     // 50 MiB on the wire: far beyond what the buffers of sockets take.
     for (let i = 0; i < total; i += 1) log.record(RX, i, data);
     const reader = await read('follow=true&after=0', 'viewer', true);
-    let before = -1;
-    let still = 0;
-    await until('nothing more is taken from the log', async () => {
-      await call('GET', '/api/v1/line', { token: tokens.viewer });
-      still = log.delivered > 0 && log.delivered === before ? still + 1 : 0;
-      before = log.delivered;
-      return still === 20;
-    });
+    await stalls(server);
     assert.ok(log.delivered < total / 2, `${log.delivered} of ${total} are in memory somewhere`);
     reader.resume();
     await lines(reader, 'entry', total, 60_000);
