@@ -323,8 +323,8 @@ async function startFacts(
   refdata: Refdata,
   onStop: OnStop,
 ): Promise<void> {
-  const { startDeviceFacts } = await import('./device-facts/device-facts.ts');
-  const deviceId = config.device.id;
-  const facts = startDeviceFacts({ client, refdata, deviceId, clock: systemClock, logger });
+  const { DeviceFacts, factsOf } = await import('./device-facts/device-facts.ts');
+  const look = (signal: AbortSignal): ReturnType<typeof factsOf> => factsOf(client, signal);
+  const facts = new DeviceFacts({ look, refdata, deviceId: config.device.id, clock: systemClock, logger });
   onStop({ what: 'device facts', stop: () => facts.stop() });
 }

@@ -2,8 +2,8 @@
 
 import { certificateRules, serviceRules } from '../../src/hub/health/alerts.ts';
 import type { CertificateEnd, ServiceFaults } from '../../src/hub/health/face.ts';
-import { LineWatch } from '../../src/hub/health/line-watch.ts';
 import { anyStatus } from '../../src/hub/health/status.fixture.ts';
+import { LineWatch } from '../../src/hub/health/watch.ts';
 import { Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import type { OutboxStatus } from '../../src/hub/outbox/admin.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';

@@ -7,7 +7,7 @@ import { temporaryStore } from '../outbox/change-store.fixture.ts';
 import type { ChangeStoreOptions } from '../outbox/change-store.ts';
 import { scopes } from '../outbox/event.ts';
 import { openRefdata } from '../refdata/refdata.ts';
-import { Keeper, type LineFacts } from './device-facts.ts';
+import { DeviceFacts, type LineFacts } from './device-facts.ts';
 
 const actor = { name: 'test', scopes };
 const usb = { portName: '/dev/ttyUSB0', description: 'FT232R', hardwareId: 'USB VID:PID=0403:6001' };
@@ -30,12 +30,10 @@ function keep(t: TestContext, first: LineFacts | undefined, changes: Partial<Cha
   const note = (message: string, fields: object = {}) => void logged.push(`${message} ${JSON.stringify(fields)}`);
   let facts = first;
   let looks = 0;
-  const source = {
-    async look() {
-      looks++;
-      if (facts === undefined) throw new Error(`nobody there, try ${looks}`);
-      return facts;
-    },
+  const look = async (): Promise<LineFacts> => {
+    looks++;
+    if (facts === undefined) throw new Error(`nobody there, try ${looks}`);
+    return facts;
   };
   const logger = { ...silentLogger, info: note, warn: note };
   /** Set while the loop waits for its next round, which alone is a wait of 2 s. */
@@ -52,7 +50,7 @@ function keep(t: TestContext, first: LineFacts | undefined, changes: Partial<Cha
       });
     },
   };
-  const keeper = new Keeper({ source, refdata, deviceId: 'box', clock: watched, logger });
+  const keeper = new DeviceFacts({ look, refdata, deviceId: 'box', clock: watched, logger });
   t.after(async () => {
     await keeper.stop();
     await refdata.close();

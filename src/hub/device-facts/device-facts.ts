@@ -6,25 +6,18 @@ import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
+import { sameJson } from '../../shared/base/same-json.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
+import { parities, stopBits } from '../../shared/proto/line-status.ts';
+import type { serial } from '../../shared/proto/services.ts';
 import { type JsonObject, scopes } from '../outbox/event.ts';
 import type { Actor } from '../refdata/face.ts';
 import type { Refdata } from '../refdata/refdata.ts';
-import {
-  changesTo,
-  type DeviceFields,
-  type FactChange,
-  type Known,
-  LINE,
-  LINE_KEY,
-  lineRecord,
-  PORTS,
-  portRecords,
-  type StatusFields,
-  steady,
-  unknownLine,
-  type Wanted,
-} from './mapping.ts';
+
+const PORTS = 'device.ports';
+const LINE = 'device.line';
+/** The one record of device.line. */
+const LINE_KEY = 'line';
 
 /** What a technician who plugs something in waits for, at two small calls a round. */
 const POLL_MS = 2_000;
@@ -50,28 +43,30 @@ export interface LineFacts {
   readonly status: StatusFields;
 }
 
-interface LineSource {
+export interface DeviceFactsOptions {
   /** Rejects where the line does not answer. */
-  look(signal: AbortSignal): Promise<LineFacts>;
-}
-
-export interface KeeperOptions {
-  readonly source: LineSource;
+  readonly look: (signal: AbortSignal) => Promise<LineFacts>;
   readonly refdata: Refdata;
   readonly deviceId: string;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-export class Keeper {
-  readonly #o: KeeperOptions;
+export async function factsOf({ serial, line }: LineClient, signal: AbortSignal): Promise<LineFacts> {
+  const [{ devices }, status] = await Promise.all([serial.listDevices({}, { signal }), line.getStatus({}, { signal })]);
+  return { devices, status };
+}
+
+/** Never fails: while the line is away, or the store full, what is stored stays and it is tried again. */
+export class DeviceFacts {
+  readonly #o: DeviceFactsOptions;
   readonly #loop: Loop;
   #answeredMs: number;
   /** Since when a record may be written again, by dictionary and key. */
   readonly #paced = new Map<string, number>();
   #trouble = '';
 
-  constructor(options: KeeperOptions) {
+  constructor(options: DeviceFactsOptions) {
     const { clock, logger } = options;
     this.#o = options;
     this.#answeredMs = clock.monoMs();
@@ -112,9 +107,9 @@ export class Keeper {
 
   /** What the line says, or why it says nothing. */
   async #ask(signal: AbortSignal): Promise<LineFacts | string> {
-    const { clock, source } = this.#o;
+    const { clock, look } = this.#o;
     try {
-      return await withLimit(clock, ANSWER_LIMIT_MS, signal, (limit) => source.look(limit));
+      return await withLimit(clock, ANSWER_LIMIT_MS, signal, look);
     } catch (error) {
       return `the line does not answer: ${messageOf(error)}`;
     }
@@ -191,24 +186,91 @@ async function apply(refdata: Refdata, dictionary: string, change: FactChange): 
   }
 }
 
-export interface DeviceFactsOptions extends Omit<KeeperOptions, 'source'> {
-  /** Whose it is closes it, after stop(). */
-  readonly client: LineClient;
+// The line's facts as the records of the dictionaries, and what has to be written so that they hold them. Pure.
+
+/** Data by business key. */
+type Wanted = ReadonlyMap<string, JsonObject>;
+
+type DeviceFields = Pick<serial.SerialDevice, 'portName' | 'description' | 'hardwareId'>;
+type ConfigFields = Omit<serial.SerialConfig, 'toJSON'>;
+
+/** What is read of lineside.v1.LineStatus. */
+export interface StatusFields {
+  /** lineside.v1.PortState */
+  readonly portState: number;
+  readonly requested?: ConfigFields | null;
+  readonly portError: string;
+  readonly currentPortName: string;
 }
 
-/** Never fails: while the line is away, or the store full, what is stored stays and it is tried again. */
-export function startDeviceFacts({ client, ...options }: DeviceFactsOptions): { stop(): Promise<void> } {
-  return new Keeper({ ...options, source: lineSource(client) });
+type LineState = 'open' | 'closed' | 'lost' | 'unknown';
+
+/**
+ * By lineside.v1.PortState. Steps that last for moments are no facts: a port that opens is not open yet, one that is
+ * being reopened every few seconds is still lost.
+ */
+const states: readonly LineState[] = ['unknown', 'closed', 'closed', 'open', 'lost', 'lost', 'closed'];
+
+export function portRecords(devices: readonly DeviceFields[], deviceId: string): Wanted {
+  return new Map(
+    devices.map(({ portName, description, hardwareId }) => [portName, { deviceId, portName, description, hardwareId }]),
+  );
 }
 
-function lineSource({ serial, line }: LineClient): LineSource {
+export function lineRecord(status: StatusFields, deviceId: string): JsonObject {
+  const { portState, requested, portError, currentPortName } = status;
+  const state = states[portState] ?? 'unknown';
+  const portName = currentPortName === '' ? (requested?.portName ?? '') : currentPortName;
+  return { deviceId, state, portName, config: requested == null ? null : configOf(requested), error: portError };
+}
+
+/** Field by field: what is 0 in a decoded message stands on its prototype, and a spread would leave it out. */
+function configOf(config: ConfigFields): JsonObject {
+  const { portName, baudRate, dataBits, parity, packetSize } = config;
   return {
-    async look(signal) {
-      const [{ devices }, status] = await Promise.all([
-        serial.listDevices({}, { signal }),
-        line.getStatus({}, { signal }),
-      ]);
-      return { devices, status };
-    },
+    portName,
+    baudRate,
+    dataBits,
+    parity: parities[parity] ?? 'unknown',
+    stopBits: String(stopBits[config.stopBits] ?? 'unknown'),
+    packetSize,
   };
+}
+
+/** What stays known of a line that does not answer. */
+export function unknownLine(known: JsonObject | undefined, deviceId: string): JsonObject {
+  const { portName = '', config = null } = known ?? {};
+  return { deviceId, state: 'unknown', portName, config, error: 'the line does not answer' };
+}
+
+/**
+ * While a port stays lost, the words for it go back and forth with each try to reopen it: what was said first stays, or
+ * an unplugged adapter would write a change every few seconds for weeks.
+ */
+export function steady(wanted: JsonObject, known: JsonObject | undefined): JsonObject {
+  const stillLost = wanted['state'] === 'lost' && known?.['state'] === 'lost';
+  return stillLost && known['error'] !== undefined ? { ...wanted, error: known['error'] } : wanted;
+}
+
+/** An open record as it is now. */
+export interface Known {
+  readonly data: JsonObject;
+  readonly version: number;
+}
+
+type FactChange =
+  | { readonly kind: 'create'; readonly key: string; readonly data: JsonObject }
+  | { readonly kind: 'update'; readonly key: string; readonly data: JsonObject; readonly version: number }
+  | { readonly kind: 'close'; readonly key: string; readonly version: number };
+
+/** What has to be written so that a dictionary holds what is wanted. Only what differs; first what goes, so that a name that moved is free. */
+export function changesTo(wanted: Wanted, known: ReadonlyMap<string, Known>): FactChange[] {
+  const changes: FactChange[] = [];
+  for (const [key, { version }] of known) if (!wanted.has(key)) changes.push({ kind: 'close', key, version });
+  for (const [key, data] of wanted) {
+    const now = known.get(key);
+    if (now === undefined) changes.push({ kind: 'create', key, data });
+    else if (!sameJson(now.data, data)) changes.push({ kind: 'update', key, data, version: now.version });
+  }
+  return changes;
 }

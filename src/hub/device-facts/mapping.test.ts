@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { serial } from '../../shared/proto/services.ts';
-import { changesTo, type Known, lineRecord, portRecords, type StatusFields, steady, unknownLine } from './mapping.ts';
+import {
+  changesTo,
+  type Known,
+  lineRecord,
+  portRecords,
+  type StatusFields,
+  steady,
+  unknownLine,
+} from './device-facts.ts';
 
 const requested = { portName: '/dev/ttyUSB0', baudRate: 115_200, dataBits: 8, parity: 1, stopBits: 1, packetSize: 16 };
 const open: StatusFields = { portState: 3, requested, portError: '', currentPortName: '/dev/ttyUSB1' };

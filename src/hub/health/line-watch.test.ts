@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import type { LineNumbers } from '../../shared/proto/line-status.ts';
-import { LineWatch } from './line-watch.ts';
 import { anyStatus, statusWith } from './status.fixture.ts';
+import { LineWatch } from './watch.ts';
 
 /** A line whose answers are set by the test; time passes by its clock alone. */
 class FakeLine {

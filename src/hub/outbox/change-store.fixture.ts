@@ -7,14 +7,9 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { openDatabase } from '../../shared/storage/open.ts';
-import { refdataTables, scopeHistory } from '../refdata/schema.ts';
-import { webhookTables } from '../webhooks/schema.ts';
+import { hubMigrations } from '../migrations.ts';
 import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './change-store.ts';
 import type { Author, RecordEvent } from './event.ts';
-import { outboxTables } from './schema.ts';
-
-/** As the hub's (migrations.ts). */
-export const migrations = [outboxTables + refdataTables, webhookTables, scopeHistory];
 
 export const author: Author = { changedBy: 'tester', changeReason: '' };
 
@@ -50,7 +45,7 @@ export function openStoreIn(
     pageSize: 4096,
     cacheKib: 2_048,
     walLimitBytes: 4 * 1024 * 1024,
-    migrations,
+    migrations: hubMigrations,
   });
   const store = openChangeStore({
     connection,

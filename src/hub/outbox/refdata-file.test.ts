@@ -8,7 +8,8 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { author, migrations, openStoreIn, recordEvent, temporaryDir, temporaryStore } from './change-store.fixture.ts';
+import { hubMigrations } from '../migrations.ts';
+import { author, openStoreIn, recordEvent, temporaryDir, temporaryStore } from './change-store.fixture.ts';
 import { openChangeStore } from './change-store.ts';
 import { openRefdataFile, refdataFileName } from './refdata-file.ts';
 
@@ -22,7 +23,7 @@ function digest(dir: string): string {
 function refusedUntouched(dir: string): void {
   const before = digest(dir);
   assert.throws(
-    () => openRefdataFile(dir, migrations),
+    () => openRefdataFile(dir, hubMigrations),
     (error) => error instanceof LinesideError && error.code === 'STORAGE_DAMAGED' && error.hint.includes('.recover'),
   );
   assert.equal(digest(dir), before, 'the file and its write-ahead log are as they were');
@@ -67,7 +68,7 @@ test('an empty file beside a write-ahead log with something in it is refused: al
 
 test('a new directory gets a new file, and what was committed is there after a process that just ended', async (t) => {
   const dir = join(temporaryDir(t), 'deep', 'er');
-  const { connection, unchecked } = openRefdataFile(dir, migrations);
+  const { connection, unchecked } = openRefdataFile(dir, hubMigrations);
   assert.equal(unchecked, false);
   const clock = new FakeClock();
   const store = openChangeStore({ connection, dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger });
@@ -75,7 +76,7 @@ test('a new directory gets a new file, and what was committed is there after a p
   const copy = temporaryDir(t);
   for (const name of readdirSync(dir)) copyFileSync(join(dir, name), join(copy, name));
   await store.close();
-  const again = openRefdataFile(copy, migrations).connection;
+  const again = openRefdataFile(copy, hubMigrations).connection;
   assert.equal(again.prepare('SELECT count(*) FROM outbox').pluck().get(), 1);
   again.close();
 });
@@ -86,7 +87,7 @@ test('damage inside a large file is found in the background and remembered', asy
   const bytes = readFileSync(path);
   bytes.fill(0xff, 4096 * 3_000, 4096 * 3_004);
   writeFileSync(path, bytes);
-  const { connection, unchecked } = openRefdataFile(dir, migrations);
+  const { connection, unchecked } = openRefdataFile(dir, hubMigrations);
   connection.close();
   assert.equal(unchecked, true);
   const clock = new FakeClock();
@@ -104,7 +105,7 @@ test("another program's database is set aside as it was, and an empty refdata.db
     other.exec(`CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine'); PRAGMA user_version = ${version}`);
     other.close();
     const content = readFileSync(path);
-    const { connection, setAside } = openRefdataFile(dir, migrations);
+    const { connection, setAside } = openRefdataFile(dir, hubMigrations);
     t.after(() => connection.close());
     assert.equal(setAside, `${path}.damaged-1`);
     assert.ok(readFileSync(setAside).equals(content));
