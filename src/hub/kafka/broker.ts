@@ -170,11 +170,7 @@ export class KafkaBroker implements Broker {
     if (signal.aborted) return;
     this.#fatal = false;
     this.#fatalReason = 'the Kafka client reports a fatal error; a new producer is made';
-    const session: Session = new Session(
-      this.#options,
-      this.#clock,
-      this.#listenerFor(() => this.#session === session),
-    );
+    const session = new Session(this.#options, this.#clock, this.#sessionListener);
     this.#session = session;
     try {
       await session.open();
@@ -232,28 +228,20 @@ export class KafkaBroker implements Broker {
     this.#logger.warn('kafka producer replaced after a fatal error', { reason: this.#fatalReason });
   }
 
-  #listenerFor(current: () => boolean): SessionListener {
-    return {
-      report: (id, fault) => {
-        // Of a producer that was replaced: what it still had was settled then.
-        if (current()) this.#reported(id, fault);
-      },
-      error: (fault) => {
-        if (!current()) return;
-        if (isAllDown(fault.text) && this.#connected) {
-          this.#disconnected('the connection to the broker is lost');
-        }
-      },
-      logLine: (line) => {
-        if (!current()) return;
-        const fatal = fatalReason(line);
-        if (fatal === undefined) this.#fault.logLine(line);
-        else this.#fatallyFailed(fatal);
-      },
-    };
-  }
+  /** A session is silent once it is closed, and another one is opened only then. */
+  readonly #sessionListener: SessionListener = {
+    report: (id, fault) => this.#reported(id, fault),
+    error: (fault) => {
+      if (isAllDown(fault.text) && this.#connected) this.#disconnected('the connection to the broker is lost');
+    },
+    logLine: (line) => {
+      const fatal = fatalReason(line);
+      if (fatal === undefined) this.#fault.logLine(line);
+      else this.#fatallyFailed(fatal);
+    },
+  };
 
-  /** The producer takes nothing any more; #keep replaces it. */
+  /** The producer takes nothing any more; #watch replaces it. */
   #fatallyFailed(reason: string): void {
     this.#fatal = true;
     this.#fatalReason = reason;

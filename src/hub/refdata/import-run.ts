@@ -10,7 +10,7 @@ import type { DataCheck } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';
 import { Faults, isVisible, quotedName } from './refusals.ts';
 import { Validators } from './validators.ts';
-import { covers, openFrom } from './validity.ts';
+import { openFrom } from './validity.ts';
 
 // What passes between the import (import.ts) and its worker (import-worker.ts).
 
@@ -150,7 +150,11 @@ export class ImportRun {
     const open = newest !== undefined && newest.closed === 0;
     // Equal data that was written under a narrower scope is written again: that publishes it on the wider topic.
     const published = open && !isWider(head.scope, newest.scope);
-    if (published && covers(newest, validity) && (newest.data === text || sameJson(JSON.parse(newest.data), data))) {
+    if (
+      published &&
+      newest.validFrom <= validity.validFrom &&
+      (newest.data === text || sameJson(JSON.parse(newest.data), data))
+    ) {
       this.#counts.unchanged++;
       return [];
     }

@@ -6,7 +6,6 @@ import { instantOfMs, parseInstant } from '../../shared/base/instant.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import type { RecordVersion } from './face.ts';
 import { everyone, outboxRows, type TemporaryRefdata, temporaryRefdata } from './refdata.fixture.ts';
-import { versionAt } from './validity.ts';
 
 const keys = ['a', 'b', 'ж'] as const;
 type Key = (typeof keys)[number];
@@ -104,6 +103,12 @@ async function takeBulkClose(
     check(model, { do: 'close', key, stale: 0 }, closed);
     model.set(key, [...(model.get(key) ?? []), closed]);
   }
+}
+
+/** The version that holds at `at`: the newest that is valid from then or before, if it is still valid; undefined: none. */
+function versionAt(versions: readonly RecordVersion[], at: string): RecordVersion | undefined {
+  const newest = versions.findLast(({ validFrom }) => validFrom <= at);
+  return newest !== undefined && at < newest.validTo ? newest : undefined;
 }
 
 function compare({ refdata, store }: TemporaryRefdata, dictionary: string, model: Model): void {

@@ -17,17 +17,42 @@ import { notAnInstant, openFrom } from './validity.ts';
 /** A transaction of so many closings takes some 0.3 s of this thread. */
 const maxKeysClosed = 10_000;
 
+interface StoredVersion extends Omit<RecordVersion, 'data' | 'dictionary'> {
+  readonly data: string;
+}
+
+/**
+ * Keys that one page reads: some 50 ms of this thread. If most records are closed, or not valid yet, a page may
+ * thus hold less than its limit and still have a next one.
+ */
+const keysOfPage = 10_000;
+
+interface AtParameters {
+  readonly dictionary: number;
+  readonly key: string;
+  readonly at: Instant;
+}
+interface PageParameters {
+  readonly dictionary: number;
+  readonly at: Instant;
+  readonly after: string;
+  readonly last: string | null;
+  readonly limit: number;
+}
+
 export class Records {
   readonly #store: ChangeStore;
   readonly #dictionaries: Dictionaries;
   readonly #writer: RecordWriter;
   readonly #validators: Validators;
+  readonly #sql: ReturnType<typeof readStatements>;
 
   constructor(store: ChangeStore, dictionaries: Dictionaries) {
     this.#store = store;
     this.#dictionaries = dictionaries;
     this.#writer = new RecordWriter(store.connection, 'dictionary.changed');
     this.#validators = new Validators(store.connection, false);
+    this.#sql = readStatements(store.connection);
   }
 
   /** A business key that was closed is opened again, its versions counted on. CONFLICT: it is open. */
@@ -136,63 +161,8 @@ export class Records {
     });
     return faults;
   }
-}
 
-/** Throws NOT_FOUND, VERSION_REQUIRED, STALE_VERSION, and CONFLICT for a closed record, in this order. */
-function requireOpen(
-  dictionary: string,
-  businessKey: string,
-  newest: Newest | undefined,
-  version: ExpectedVersion | undefined,
-  now: Instant,
-): Newest {
-  if (newest === undefined) throw recordNotFound(dictionary, businessKey);
-  const what = `the record ${quotedName(businessKey)} of ${dictionary}`;
-  // Reading it now gives the version before, again and again.
-  const ahead = newest.closed === 0 && newest.validFrom > now;
-  requireVersion(
-    what,
-    newest.version,
-    version,
-    ahead ? `It is valid from ${newest.validFrom} on: see its history.` : undefined,
-  );
-  if (newest.closed === 0) return newest;
-  throw new LinesideError('CONFLICT', `${what} is closed`, { hint: 'Create it again to open it.' });
-}
-
-interface StoredVersion extends Omit<RecordVersion, 'data' | 'dictionary'> {
-  readonly data: string;
-}
-
-/**
- * Keys that one page reads: some 50 ms of this thread. If most records are closed, or not valid yet, a page may
- * thus hold less than its limit and still have a next one.
- */
-const keysOfPage = 10_000;
-
-interface AtParameters {
-  readonly dictionary: number;
-  readonly key: string;
-  readonly at: Instant;
-}
-interface PageParameters {
-  readonly dictionary: number;
-  readonly at: Instant;
-  readonly after: string;
-  readonly last: string | null;
-  readonly limit: number;
-}
-
-export class RecordReads {
-  readonly #store: ChangeStore;
-  readonly #dictionaries: Dictionaries;
-  readonly #sql: ReturnType<typeof readStatements>;
-
-  constructor(store: ChangeStore, dictionaries: Dictionaries) {
-    this.#store = store;
-    this.#dictionaries = dictionaries;
-    this.#sql = readStatements(store.connection);
-  }
+  // Reads: as of a time, of all of a dictionary, of a history.
 
   /** As of `at` (RFC 3339; undefined: now). NOT_FOUND, with a hint if it is known but not valid then. */
   one(actor: Actor, dictionary: string, businessKey: string, at: string | undefined): RecordVersion {
@@ -243,6 +213,28 @@ export class RecordReads {
   }
 }
 
+/** Throws NOT_FOUND, VERSION_REQUIRED, STALE_VERSION, and CONFLICT for a closed record, in this order. */
+function requireOpen(
+  dictionary: string,
+  businessKey: string,
+  newest: Newest | undefined,
+  version: ExpectedVersion | undefined,
+  now: Instant,
+): Newest {
+  if (newest === undefined) throw recordNotFound(dictionary, businessKey);
+  const what = `the record ${quotedName(businessKey)} of ${dictionary}`;
+  // Reading it now gives the version before, again and again.
+  const ahead = newest.closed === 0 && newest.validFrom > now;
+  requireVersion(
+    what,
+    newest.version,
+    version,
+    ahead ? `It is valid from ${newest.validFrom} on: see its history.` : undefined,
+  );
+  if (newest.closed === 0) return newest;
+  throw new LinesideError('CONFLICT', `${what} is closed`, { hint: 'Create it again to open it.' });
+}
+
 function recordNotFound(dictionary: string, businessKey: string): LinesideError {
   return new LinesideError('NOT_FOUND', `there is no record ${quotedName(businessKey)} in ${dictionary}`);
 }
@@ -261,7 +253,7 @@ function versionOf(dictionary: string, row: StoredVersion): RecordVersion {
 export function readStatements(connection: Connection) {
   const columns = `r.business_key AS businessKey, v.version, v.action, v.data, v.valid_from AS validFrom,
     v.valid_to AS validTo, v.tx_time AS txTime, v.changed_by AS changedBy, v.change_reason AS changeReason`;
-  // validity.ts, versionAt: the newest version that is valid from `at` or before.
+  // The newest version that is valid from `at` or before.
   const newestAt = `(SELECT w.version FROM record_versions w WHERE w.record_id = r.id AND w.valid_from <= :at
     ORDER BY w.version DESC LIMIT 1)`;
   const validAt = `records r JOIN record_versions v ON v.record_id = r.id AND v.version = ${newestAt}`;

@@ -8,7 +8,7 @@ import { readFrom } from '../outbox/storage-errors.ts';
 import { Dictionaries, dictionaryOf } from './dictionaries.ts';
 import { Drafts } from './drafts.ts';
 import { type ImportOptions, Imports } from './import.ts';
-import { RecordReads, Records } from './records.ts';
+import { Records } from './records.ts';
 
 export type Refdata = ReturnType<typeof openRefdata>;
 
@@ -18,7 +18,6 @@ export function openRefdata(options: ImportOptions) {
   const dictionaries = new Dictionaries(store);
   const drafts = new Drafts(store, dictionaries);
   const records = new Records(store, dictionaries);
-  const reads = new RecordReads(store, dictionaries);
   const imports = new Imports(options);
   return {
     createDictionary: dictionaries.create.bind(dictionaries),
@@ -34,9 +33,9 @@ export function openRefdata(options: ImportOptions) {
     createRecord: records.create.bind(records),
     updateRecord: records.update.bind(records),
     closeRecord: records.close.bind(records),
-    record: reader(store, reads.one.bind(reads)),
-    records: reader(store, reads.page.bind(reads)),
-    history: reader(store, reads.history.bind(reads)),
+    record: reader(store, records.one.bind(records)),
+    records: reader(store, records.page.bind(records)),
+    history: reader(store, records.history.bind(records)),
     bulkClose: records.bulkClose.bind(records),
     importBundle: imports.run.bind(imports),
     assertImportAlive: imports.assertAlive.bind(imports),

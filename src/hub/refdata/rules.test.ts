@@ -8,7 +8,7 @@ import { actOf, type DraftAct, stateAfter } from './drafts.ts';
 import type { DraftState } from './face.ts';
 import { businessKeyFault, changeReasonFault, checkData, dictionaryNameFault, titleFault } from './input-rules.ts';
 import { roleOf } from './refusals.ts';
-import { closedAt, covers, openFrom, versionAt } from './validity.ts';
+import { closedAt, openFrom } from './validity.ts';
 
 const t = (second: number): string => `2026-03-01T09:30:${String(second).padStart(2, '0')}+00:00`;
 
@@ -106,35 +106,6 @@ describe('validity', () => {
   it('ends with the closing; what lay ahead never comes to be', () => {
     assert.deepEqual(closedAt({ validFrom: t(1), validTo: FAR_FUTURE }, t(5)), { validFrom: t(1), validTo: t(5) });
     assert.deepEqual(closedAt({ validFrom: t(9), validTo: FAR_FUTURE }, t(5)), { validFrom: t(5), validTo: t(5) });
-  });
-
-  it('versions overlay: the newest that is valid from then or before decides', () => {
-    const open = (version: number, from: number): { version: number; validFrom: string; validTo: string } => ({
-      version,
-      validFrom: t(from),
-      validTo: FAR_FUTURE,
-    });
-    const closed = { version: 4, validFrom: t(20), validTo: t(40) };
-    const versions = [open(1, 10), open(2, 30), open(3, 20)];
-    const at = (list: readonly ReturnType<typeof open>[], second: number): number | undefined =>
-      versionAt(list, t(second))?.version;
-    assert.deepEqual(
-      [9, 10, 19, 20, 35].map((second) => at(versions, second)),
-      [undefined, 1, 1, 3, 3],
-    );
-    const withClosing = [...versions, closed];
-    assert.deepEqual(
-      [15, 20, 39, 40, 50].map((second) => at(withClosing, second)),
-      [1, 4, 4, undefined, undefined],
-    );
-  });
-
-  it('an upsert says nothing new when the open version holds from there or before', () => {
-    const open = { validFrom: t(5), validTo: FAR_FUTURE };
-    assert.deepEqual(
-      [4, 5, 6].map((second) => covers(open, { ...open, validFrom: t(second) })),
-      [false, true, true],
-    );
   });
 });
 

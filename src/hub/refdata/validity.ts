@@ -24,20 +24,3 @@ export const notAnInstant =
 export function closedAt(before: Validity, txTime: Instant): Validity {
   return { validFrom: before.validFrom < txTime ? before.validFrom : txTime, validTo: txTime };
 }
-
-/** Whether an open version already says what a new one with equal data, valid from `wanted`, would say. */
-export function covers(open: Validity, wanted: Validity): boolean {
-  return open.validFrom <= wanted.validFrom;
-}
-
-/** The version that holds at `at`, of versions in any order; undefined: none does. The SQL of reads says the same. */
-export function versionAt<V extends Validity & { readonly version: number }>(
-  versions: readonly V[],
-  at: Instant,
-): V | undefined {
-  let newest: V | undefined;
-  for (const version of versions) {
-    if (version.validFrom <= at && (newest === undefined || version.version > newest.version)) newest = version;
-  }
-  return newest !== undefined && at < newest.validTo ? newest : undefined;
-}

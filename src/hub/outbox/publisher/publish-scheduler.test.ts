@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import type { Outcome } from '../../kafka/face.ts';
 import type { RowHead } from './key-queue.ts';
 import { PublishScheduler } from './publish-scheduler.ts';
-import { ReadAhead } from './read-ahead.ts';
 import type { SchedulerLimits } from './scheduler-state.ts';
+import { ReadAhead } from './waiting-rows.ts';
 
 const ack: Outcome = { kind: 'acknowledged' };
 const refused: Outcome = { kind: 'refused', reason: 'no', permanent: false };

@@ -14,9 +14,8 @@ import { readFailure } from '../storage-errors.ts';
 import type { RowHead } from './key-queue.ts';
 import { Pruner } from './pruner.ts';
 import { type BlockedRow, PublishScheduler } from './publish-scheduler.ts';
-import { type Read, ReadAhead } from './read-ahead.ts';
 import { ResultWriter } from './result-writer.ts';
-import { type StoredRow, WaitingRows } from './waiting-rows.ts';
+import { type Read, ReadAhead, type StoredRow, WaitingRows } from './waiting-rows.ts';
 
 export interface PublisherOptions {
   readonly store: ChangeStore;
