@@ -6,10 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LinesideError } from '../shared/base/errors.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../shared/base/logger.ts';
-import type { Migrations } from '../shared/storage/open.ts';
 import { hubMigrations } from './migrations.ts';
 import { author, recordEvent } from './outbox/change-store.fixture.ts';
 import { openChangeStore } from './outbox/change-store.ts';
@@ -21,52 +19,6 @@ function directory(t: TestContext): string {
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   return dir;
 }
-
-test('a file of a newer version that shuts this one out is refused by its number and kept; the newer program reads it again', (t) => {
-  const dir = directory(t);
-  const newer: Migrations = [
-    ...hubMigrations,
-    { sql: "INSERT INTO audit VALUES (1, '', 'me', 'a', 's', '{}')", breaksOlder: true },
-  ];
-  openRefdataFile(dir, newer).connection.close();
-  assert.throws(
-    () => openRefdataFile(dir, hubMigrations),
-    (error) =>
-      error instanceof LinesideError &&
-      error.message.endsWith(`refdata.db has schema version ${newer.length}, this program knows ${newer.length - 1}`) &&
-      /newer lineside/.test(error.hint),
-  );
-  const { connection } = openRefdataFile(dir, newer);
-  t.after(() => connection.close());
-  assert.equal(connection.prepare('SELECT count(*) FROM audit').pluck().get(), 1);
-});
-
-test('after a rollback the older program goes on with the file, and the newer one with what that wrote', async (t) => {
-  const dir = directory(t);
-  const newer: Migrations = [...hubMigrations, 'CREATE TABLE later (x); INSERT INTO later VALUES (7)'];
-  openRefdataFile(dir, newer).connection.close();
-  const { connection } = openRefdataFile(dir, hubMigrations);
-  const options = { dir, maxBytes: 1 << 30, minFreeBytes: 0, clock: new FakeClock(), logger: silentLogger };
-  const store = openChangeStore({ ...options, connection });
-  await store.commit(author, (change) => change.emit(recordEvent('rolled-back')));
-  await store.close();
-  const again = openRefdataFile(dir, newer).connection;
-  t.after(() => again.close());
-  assert.equal(again.pragma('user_version', { simple: true }), newer.length);
-  assert.equal(again.prepare('SELECT x FROM later').pluck().get(), 7);
-  assert.equal(again.prepare('SELECT business_key FROM outbox').pluck().get(), 'rolled-back');
-});
-
-test("yesterday's file is brought up with what it holds", (t) => {
-  const dir = directory(t);
-  const yesterday = openRefdataFile(dir, hubMigrations).connection;
-  yesterday.exec("INSERT INTO audit VALUES (1, '', 'me', 'a', 's', '{}')");
-  yesterday.close();
-  const today = [...hubMigrations, "ALTER TABLE audit ADD COLUMN place TEXT NOT NULL DEFAULT 'here'"];
-  const { connection } = openRefdataFile(dir, today);
-  t.after(() => connection.close());
-  assert.deepEqual(connection.prepare('SELECT actor, place FROM audit').all(), [{ actor: 'me', place: 'here' }]);
-});
 
 test('a file from before there were webhooks keeps its events, and none of them is for a subscription', async (t) => {
   const dir = directory(t);

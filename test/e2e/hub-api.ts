@@ -30,6 +30,7 @@ export interface RequestOptions {
   readonly contentType?: string;
   readonly ifMatch?: number;
   readonly changeReason?: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export class HubApi {
@@ -55,13 +56,14 @@ export class HubApi {
 
   /** Whatever the status; rejects only where there was no whole answer. */
   async send(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
-    const { body, contentType = 'application/json', ifMatch, changeReason } = options;
+    const { body, contentType = 'application/json', ifMatch, changeReason, headers: more } = options;
     const bytes = body === undefined ? undefined : bytesOf(body);
     const headers = {
       ...(this.#token !== '' && { authorization: `Bearer ${this.#token}` }),
       ...(bytes !== undefined && { 'content-type': contentType, 'content-length': bytes.length }),
       ...(ifMatch !== undefined && { 'if-match': `"${ifMatch}"` }),
       ...(changeReason !== undefined && { 'x-change-reason': changeReason }),
+      ...more,
     };
     const asked = request({ ...this.#where, agent: this.#agent, method, path, headers, timeout: LIMIT_MS * 3 });
     asked.once('timeout', () => asked.destroy(new Error(`no answer to ${method} ${path}`)));

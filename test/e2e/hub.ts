@@ -1,7 +1,5 @@
 /** The hub in end-to-end tests: alone, or with the line as `lineside serve` runs them; and requests to it. */
 import { readFileSync } from 'node:fs';
-import { request } from 'node:http';
-import { text } from 'node:stream/consumers';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import {
   type Client,
@@ -14,6 +12,7 @@ import {
   signalPid,
   untilLogOpened,
 } from './daemon.ts';
+import { HubApi } from './hub-api.ts';
 
 export interface HttpAnswer {
   readonly status: number;
@@ -120,7 +119,7 @@ function asHub(
     waitFor,
     ended,
     http: (method, path, body, options = {}) =>
-      ask(options.token === undefined ? { socketPath: socket } : dataPaths(address), method, path, body, options),
+      ask(options.token === undefined ? `unix:${socket}` : address, method, path, body, options),
     async stop() {
       signalPid(pid(), 'SIGTERM');
       return within('the hub ends', ended);
@@ -133,37 +132,20 @@ function asHub(
   };
 }
 
-function dataPaths(address: string): { host: string; port: number } {
-  const url = new URL(`http://${address}`);
-  return { host: url.hostname, port: Number(url.port) };
-}
-
 async function ask(
-  place: { socketPath: string } | { host: string; port: number },
+  address: string,
   method: string,
   path: string,
   body: unknown,
   { token, headers = {} }: HttpOptions,
 ): Promise<HttpAnswer> {
-  const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const type = body === undefined ? {} : { 'content-type': 'application/json' };
-  const sent = request({ ...place, method, path, agent: false, headers: { ...type, ...authorization, ...headers } });
-  const answered = new Promise<HttpAnswer>((resolve, reject) => {
-    sent.once('error', reject);
-    sent.once('response', (response) => {
-      const { statusCode: status = 0 } = response;
-      text(response).then((all) => resolve({ status, headers: response.headers, body: parsed(all) }), reject);
-    });
-  });
-  sent.end(typeof body === 'string' || body === undefined ? body : JSON.stringify(body));
-  return within(`${method} ${path}`, answered);
-}
-
-function parsed(all: string): unknown {
+  const api = new HubApi(address, token);
   try {
-    return JSON.parse(all);
-  } catch {
-    return all;
+    const sent = body === undefined ? {} : { body: body as object | string };
+    const answer = await api.send(method, path, { ...sent, headers });
+    return { ...answer, body: answer.body ?? answer.text };
+  } finally {
+    api.close();
   }
 }
 

@@ -141,11 +141,10 @@ describe('a broker at work', { skip: brokerMissing }, () => {
 
   const strangers: readonly [string, () => Partial<KafkaOptions>, RegExp][] = [
     [
-      'a wrong password',
-      () => ({ password: 'wrong' }),
+      'an unknown user',
+      () => ({ username: 'stranger' }),
       /refuses user name or password.*kafka\.username and kafka\.password_file/,
     ],
-    ['an unknown user', () => ({ username: 'stranger' }), /refuses user name or password/],
     [
       'a certificate of another authority',
       () => ({ caFile: kafka.strangerCaFile }),

@@ -264,6 +264,29 @@ describe('the publisher', () => {
   });
 });
 
+test('the publisher is alive while it turns, and after its stop; one whose timer never comes again is not', async (t) => {
+  const { store, broker, publisher, clock } = rigFor(t);
+  publisher.start();
+  broker.answer = () => 'silent';
+  await change(store, ['a', 'b']);
+  for (let s = 0; s < 120; s++) {
+    clock.advance(1_000);
+    await turns();
+    publisher.assertAlive();
+  }
+  const lost = t.mock.method(clock, 'timer', () => ({ cancel() {} }));
+  clock.advance(1_000);
+  await turns();
+  clock.advance(30_000);
+  publisher.assertAlive();
+  clock.advance(2_000);
+  await turns();
+  assert.throws(() => publisher.assertAlive(), /it has not turned for 32 s/);
+  lost.mock.restore();
+  await publisher.stop(0);
+  publisher.assertAlive();
+});
+
 test('100,000 waiting rows of few keys, many keys and one key take no memory by the row', async (t) => {
   for (const [name, keyOf] of [
     ['one blocked key', (n: number) => (n % 2 === 0 ? 'bad' : `k${n}`)],
