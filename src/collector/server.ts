@@ -6,7 +6,8 @@ import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../shared/auth/tls-
 import { TokenWatch } from '../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../shared/base/auth-failure-log.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
-import { LinesideError, messageOf } from '../shared/base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import { bind } from '../shared/base/listeners.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { isLoopback } from '../shared/config/listen.ts';
 import {
@@ -160,17 +161,9 @@ async function listen(
   });
   listener.maxConnections = MAX_CONNECTIONS;
   listener.on('drop', (data) => dropped(data?.remoteAddress ?? 'unknown'));
-  await new Promise<void>((resolve, reject) => {
-    listener.once('error', (error) =>
-      reject(
-        new LinesideError('CONFIG_INVALID', `cannot listen on ${host}:${port}: ${messageOf(error)}`, { cause: error }),
-      ),
-    );
-    listener.listen({ host, port }, resolve);
-  });
-  const address = listener.address();
+  const { address } = await bind(listener, { kind: 'tcp', host, port }, `${host}:${port}`, '--listen');
   return {
-    port: typeof address === 'object' && address !== null ? address.port : port,
+    port: address.port,
     drain() {
       injector.drain(STOP_GRACE_MS);
       return new Promise((resolve) => void listener.close(() => resolve()));

@@ -5,8 +5,8 @@ import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-
 import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
-import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { AddressShare, clearStaleSocket, Listeners, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
+import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
+import { AddressShare, type Bound, bind, Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { once } from '../../shared/base/once.ts';
 import type { Config } from '../../shared/config/config.ts';
@@ -205,25 +205,22 @@ async function listen(
   server.on('drop', (data) =>
     events.dropped(data?.remoteAddress ?? 'unix', 'more connections than http.max_connections'),
   );
-  // The file of an inherited socket belongs to who opened it.
-  const ownPath = address.kind === 'unix' && address.fd === undefined ? address.path : undefined;
+  let bound: Bound<ListenAddress>;
   try {
-    if (ownPath !== undefined) await clearStaleSocket(ownPath, 'http.listen');
-    await bind(server, address);
-    if (ownPath !== undefined) await protectSocket(ownPath);
+    bound = await bind(server, address, showListen(address), 'http.listen');
   } catch (error) {
     connections.stop();
     server.close();
     throw error;
   }
   return {
-    address: withPort(server, address),
+    address: bound.address,
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       connections.endSilent();
       await closed;
       connections.stop();
-      if (ownPath !== undefined) await removeSocket(ownPath);
+      await bound.release();
     },
     cut: () => connections.cut(),
     connections: () => connections.count,
@@ -250,31 +247,4 @@ async function serverFor(address: ListenAddress, { http }: Config, tls: Tls | un
   throw new LinesideError('CONFIG_INVALID', `${showListen(address)} can be reached from other machines and needs TLS`, {
     hint: 'set tls.cert_file and tls.key_file',
   });
-}
-
-function bind(server: Server, address: ListenAddress): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const failed = (error: Error): void =>
-      reject(
-        new LinesideError('CONFIG_INVALID', `cannot listen on ${showListen(address)}: ${messageOf(error)}`, {
-          cause: error,
-          hint: 'is it taken by another process? see http.listen',
-        }),
-      );
-    server.once('error', failed);
-    const ready = (): void => {
-      server.off('error', failed);
-      resolve();
-    };
-    if (address.fd !== undefined) server.listen({ fd: address.fd }, ready);
-    else if (address.kind === 'unix') server.listen(address.path, ready);
-    else server.listen(address.port, address.host, ready);
-  });
-}
-
-function withPort(server: Server, address: ListenAddress): ListenAddress {
-  const bound = server.address();
-  return address.kind === 'tcp' && typeof bound === 'object' && bound !== null
-    ? { ...address, port: bound.port }
-    : address;
 }

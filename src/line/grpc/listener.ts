@@ -3,12 +3,11 @@
  * and handed to grpc-js, which treats them as its own (keepalive, idle time, forceShutdown) and has no limit to their number.
  * If systemd opened the socket nothing is bound, so the process needs no network of its own.
  */
-import { createServer, type Server as NetServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Server as NiceServer } from 'nice-grpc';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
-import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { AddressShare, clearStaleSocket, protectSocket, removeSocket } from '../../shared/base/listeners.ts';
+import { AddressShare, bind } from '../../shared/base/listeners.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
@@ -80,47 +79,16 @@ export async function listen(address: ListenAddress, options: ListenOptions): Pr
   });
   listener.maxConnections = MAX_CONNECTIONS;
   listener.on('drop', (data) => dropped(data?.remoteAddress ?? 'unix', 'too many connections'));
-  // The file of an inherited socket belongs to the process that opened it.
-  const ownPath = address.kind === 'unix' && address.fd === undefined ? address.path : undefined;
-  if (ownPath !== undefined) await clearStaleSocket(ownPath, 'grpc.listen');
-  await bind(listener, address);
-  if (ownPath !== undefined) await protectSocket(ownPath);
+  const bound = await bind(listener, address, showListen(address), 'grpc.listen');
   return {
-    address: withPort(listener, address),
+    address: bound.address,
     close: () => void listener.close(),
     drained: async () => void (await Promise.all(served)),
     async cut() {
       for (const socket of open) socket.destroy();
-      if (ownPath !== undefined) await removeSocket(ownPath);
+      await bound.release();
     },
   };
-}
-
-async function bind(listener: NetServer, address: ListenAddress): Promise<void> {
-  try {
-    await new Promise<void>((resolve, reject) => {
-      listener.once('error', reject);
-      const ready = (): void => {
-        listener.off('error', reject);
-        resolve();
-      };
-      if (address.fd !== undefined) listener.listen({ fd: address.fd }, ready);
-      else if (address.kind === 'unix') listener.listen(address.path, ready);
-      else listener.listen(address.port, address.host, ready);
-    });
-  } catch (error) {
-    throw new LinesideError('CONFIG_INVALID', `cannot listen on ${showListen(address)}: ${messageOf(error)}`, {
-      cause: error,
-      hint: 'is it taken by another process? see grpc.listen',
-    });
-  }
-}
-
-function withPort(listener: NetServer, address: ListenAddress): ListenAddress {
-  const bound = listener.address();
-  return address.kind === 'tcp' && typeof bound === 'object' && bound !== null
-    ? { ...address, port: bound.port }
-    : address;
 }
 
 /**

@@ -2,11 +2,11 @@
  * The listeners of an interface. One TCP address that another process has taken does not take the service away: the
  * others serve, and the taken one is tried again until it is free. Unix sockets and shares of connections are for both interfaces.
  */
-import { chmod, lstat, unlink } from 'node:fs/promises';
-import { connect, type Socket } from 'node:net';
+import { chmod, lstat, rm } from 'node:fs/promises';
+import { connect, type Server, type Socket } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { type Clock, pause } from './clock.ts';
-import { asLinesideError, LinesideError, systemCode } from './errors.ts';
+import { asLinesideError, LinesideError, messageOf, systemCode } from './errors.ts';
 import type { Logger } from './logger.ts';
 
 /** Another process has the port, or the network has not given the address yet; a Unix socket has neither fault. */
@@ -91,33 +91,77 @@ export class Listeners<A, L> {
   }
 }
 
-// The file of a Unix socket: what a killed process left behind, who may connect, how it goes.
+// Binding, with the file of a Unix socket: what a killed process left behind, who may connect, how it goes.
 
 /** Owner and group: who may use the service is who is in its group. */
 const SOCKET_MODE = 0o660;
 
-/**
- * Removes a socket that a killed process left behind; one on which a process answers, or any other file, is left alone
- * (CONFIG_INVALID). `key`: the configuration's, for the hint.
- */
-export async function clearStaleSocket(path: string, key: string): Promise<void> {
+type Address = ({ readonly kind: 'unix'; readonly path: string } | { readonly kind: 'tcp'; readonly host: string }) & {
+  readonly port?: number;
+  /** The socket that systemd opened there: nothing is bound then, and its file belongs to systemd. */
+  readonly fd?: number;
+};
+
+export interface Bound<A> {
+  /** With the port that port 0 became. */
+  readonly address: A;
+  /** Removes the file of a Unix socket that was bound here. */
+  release(): Promise<void>;
+}
+
+/** CONFIG_INVALID: the address cannot be listened on. `shown`: the address in words; `key`: the configuration's, for the hint. */
+export async function bind<A extends Address>(
+  server: Server,
+  address: A,
+  shown: string,
+  key: string,
+): Promise<Bound<A>> {
+  const { fd } = address;
+  const path = address.kind === 'unix' ? address.path : undefined;
+  const ownPath = fd === undefined ? path : undefined;
+  if (ownPath !== undefined) await clearStaleSocket(ownPath, key);
   try {
-    const found = await lstat(path);
-    if (!found.isSocket()) {
-      throw new LinesideError('CONFIG_INVALID', `${path} exists and is no socket`, {
-        hint: `remove it, or set ${key} to another path`,
-      });
-    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.once('error', reject);
+    if (fd !== undefined) server.listen({ fd }, resolve);
+    else if (address.kind === 'unix') server.listen(address.path, resolve);
+    else server.listen(address.port, address.host, resolve);
+    await promise;
+    server.off('error', reject);
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return;
-    throw error;
+    throw new LinesideError('CONFIG_INVALID', `cannot listen on ${shown}: ${messageOf(error)}`, {
+      cause: error,
+      hint: `is it taken by another process? see ${key}`,
+    });
+  }
+  if (ownPath !== undefined) await chmod(ownPath, SOCKET_MODE);
+  const bound = server.address();
+  const port = address.kind === 'tcp' && typeof bound === 'object' && bound !== null ? { port: bound.port } : {};
+  return {
+    address: { ...address, ...port },
+    release: async () => {
+      if (ownPath !== undefined) await rm(ownPath, { force: true });
+    },
+  };
+}
+
+/** Removes a socket that a killed process left behind; one on which a process answers, or any other file, is left alone. */
+async function clearStaleSocket(path: string, key: string): Promise<void> {
+  const found = await lstat(path).catch((error: unknown) => {
+    if (systemCode(error) !== 'ENOENT') throw error;
+  });
+  if (found === undefined) return;
+  if (!found.isSocket()) {
+    throw new LinesideError('CONFIG_INVALID', `${path} exists and is no socket`, {
+      hint: `remove it, or set ${key} to another path`,
+    });
   }
   if (await answers(path)) {
     throw new LinesideError('CONFIG_INVALID', `another process listens on ${path}`, {
       hint: 'is lineside running already?',
     });
   }
-  await unlink(path);
+  await rm(path);
 }
 
 function answers(path: string): Promise<boolean> {
@@ -131,18 +175,6 @@ function answers(path: string): Promise<boolean> {
     // ECONNREFUSED: no process is bound to it. Anything else (EACCES, EAGAIN) may be one.
     socket.once('error', (error) => end(systemCode(error) !== 'ECONNREFUSED'));
   });
-}
-
-export async function protectSocket(path: string): Promise<void> {
-  await chmod(path, SOCKET_MODE);
-}
-
-export async function removeSocket(path: string): Promise<void> {
-  try {
-    await unlink(path);
-  } catch (error) {
-    if (systemCode(error) !== 'ENOENT') throw error;
-  }
 }
 
 // How many connections of a listener one remote address may have, so that a single machine cannot take all of them.
