@@ -15,7 +15,7 @@ import type { Check } from '../shared/host/watchdog.ts';
 import { type GrpcServers, startGrpcServers } from './grpc/server.ts';
 import { openSerialLog, type SerialLog } from './log/serial-log.ts';
 import { Inventory } from './port/inventory.ts';
-import { type DataBits, type LineConfig, Parity, StopBits } from './port/line-config.ts';
+import { type DataBits, type LineConfig, Parity, type StopBits, stopBitsNames } from './port/line-config.ts';
 import { LineMemory } from './port/line-memory.ts';
 import { checkSettings } from './port/linux/termios.ts';
 import { PortOwner } from './port/owner.ts';
@@ -155,13 +155,12 @@ async function resume(owner: PortOwner, memory: LineMemory, config: Config, logg
 
 /** [serial.line], as the contract numbers its settings; its values have been checked. */
 function lineAtStart({ port: portName, dataBits, parity, stopBits, ...line }: Config['serial']['line']): LineConfig {
-  const stopBitsNumbers = { '1': StopBits.one, '1.5': StopBits.onePointFive, '2': StopBits.two };
   return {
     ...line,
     portName,
     dataBits: dataBits as DataBits,
     parity: Parity[parity],
-    stopBits: stopBitsNumbers[stopBits],
+    stopBits: stopBitsNames.indexOf(stopBits) as StopBits,
   };
 }
 

@@ -6,6 +6,8 @@ export const Parity = { none: 0, even: 1, odd: 2, mark: 3, space: 4 } as const;
 export type Parity = (typeof Parity)[keyof typeof Parity];
 export const StopBits = { one: 0, onePointFive: 1, two: 2 } as const;
 export type StopBits = (typeof StopBits)[keyof typeof StopBits];
+/** By their numbers. */
+export const stopBitsNames = ['1', '1.5', '2'] as const;
 export type DataBits = 5 | 6 | 7 | 8;
 
 export interface LineSettings {

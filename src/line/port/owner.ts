@@ -232,7 +232,7 @@ export class PortOwner {
 
   async #take(input: Input): Promise<void> {
     const before = this.#state;
-    const next = step(before, input, joined);
+    const next = step(before, input);
     this.#move(next.state);
     let forgotten: Promise<void> | undefined;
     for (const effect of next.effects) {
@@ -367,11 +367,6 @@ export class PortOwner {
       logger.error('cannot remember what is open over a restart', { error: messageOf(error) });
     }
   }
-}
-
-function joined(refusal: LinesideError, restore: LinesideError): LinesideError {
-  const message = `${refusal.message}; the former configuration could not be restored either: ${restore.message}; the port is closed`;
-  return new LinesideError(refusal.code, message, { cause: refusal });
 }
 
 function quoted(name: string): string {

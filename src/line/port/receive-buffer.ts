@@ -106,112 +106,84 @@ export class PacketBuffer {
   }
 }
 
-// Packets as bytes in one ring, with their lengths and times beside it: 65,536 tiny packets kept as arrays of their own
-// took 120 MB. Grows by doubling, up to its limits.
+// Packets as bytes in one buffer, with their lengths and times beside it: 65,536 tiny packets kept as arrays of their own
+// took 120 MB.
 
 const FIRST_BYTES = 4_096;
-const FIRST_PACKETS = 64;
-
-interface RingLimits {
-  readonly maxBytes: number;
-  readonly maxPackets: number;
-}
+/** Entries of dropped packets at the front of the lists; they are removed together, since removing one moves all others. */
+const MAX_STALE = 1_024;
 
 export class PacketRing {
-  readonly #limits: RingLimits;
+  readonly #limits: BufferLimits;
+  /** The packets' bytes lie from #from to #to. */
   #content = Buffer.alloc(0);
-  #lengths = new Uint32Array(0);
-  #times = new Float64Array(0);
-  /** Where the oldest packet's bytes, length and time are. */
   #from = 0;
+  #to = 0;
+  /** Of each packet, the oldest at #first. */
+  #lengths: number[] = [];
+  #times: number[] = [];
   #first = 0;
-  #bytes = 0;
-  #packets = 0;
 
-  constructor(limits: RingLimits) {
+  constructor(limits: BufferLimits) {
     this.#limits = limits;
   }
 
   get packets(): number {
-    return this.#packets;
+    return this.#lengths.length - this.#first;
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#to - this.#from;
   }
 
   fits(length: number): boolean {
-    return this.#bytes + length <= this.#limits.maxBytes && this.#packets < this.#limits.maxPackets;
+    return this.bytes + length <= this.#limits.maxBytes && this.packets < this.#limits.maxPackets;
   }
 
   /** Only what fits. */
   push(payload: Uint8Array, receivedAtMs: number): void {
-    if (this.#bytes + payload.length > this.#content.length) this.#growBytes(this.#bytes + payload.length);
-    if (this.#packets === this.#lengths.length) this.#growPackets();
-    const at = (this.#from + this.#bytes) % Math.max(1, this.#content.length);
-    const untilEnd = Math.min(payload.length, this.#content.length - at);
-    this.#content.set(payload.subarray(0, untilEnd), at);
-    this.#content.set(payload.subarray(untilEnd), 0);
-    const slot = (this.#first + this.#packets) % this.#lengths.length;
-    this.#lengths[slot] = payload.length;
-    this.#times[slot] = receivedAtMs;
-    this.#bytes += payload.length;
-    this.#packets += 1;
+    if (this.#to + payload.length > this.#content.length) this.#makeRoom(payload.length);
+    this.#content.set(payload, this.#to);
+    this.#to += payload.length;
+    this.#lengths.push(payload.length);
+    this.#times.push(receivedAtMs);
   }
 
   take(): { readonly payload: Uint8Array; readonly receivedAtMs: number } | undefined {
-    if (this.#packets === 0) return undefined;
-    const payload = new Uint8Array(this.#copy(this.#lengths[this.#first] ?? 0).buffer);
-    const receivedAtMs = this.#times[this.#first] ?? 0;
-    this.drop();
-    return { payload, receivedAtMs };
+    const receivedAtMs = this.#times[this.#first];
+    const from = this.#from;
+    const length = this.drop();
+    if (receivedAtMs === undefined || length === undefined) return undefined;
+    return { payload: new Uint8Array(this.#content.subarray(from, from + length)), receivedAtMs };
   }
 
   /** Drops the oldest packet and says how long it was; undefined when there is none. */
   drop(): number | undefined {
-    if (this.#packets === 0) return undefined;
-    const length = this.#lengths[this.#first] ?? 0;
-    this.#from = (this.#from + length) % Math.max(1, this.#content.length);
-    this.#first = (this.#first + 1) % this.#lengths.length;
-    this.#bytes -= length;
-    this.#packets -= 1;
+    const length = this.#lengths[this.#first];
+    if (length === undefined) return undefined;
+    this.#from += length;
+    this.#first += 1;
+    if (this.#first >= MAX_STALE && this.#first * 2 >= this.#lengths.length) {
+      for (const list of [this.#lengths, this.#times]) list.splice(0, this.#first);
+      this.#first = 0;
+    }
     return length;
   }
 
   clear(): void {
     this.#content = Buffer.alloc(0);
-    this.#lengths = new Uint32Array(0);
-    this.#times = new Float64Array(0);
-    this.#from = this.#first = this.#bytes = this.#packets = 0;
+    this.#lengths = [];
+    this.#times = [];
+    this.#from = this.#to = this.#first = 0;
   }
 
-  /** The first `length` bytes, which may lie around the ring's end. */
-  #copy(length: number): Buffer {
-    const out = Buffer.allocUnsafeSlow(length);
-    const untilEnd = this.#content.copy(out, 0, this.#from, Math.min(this.#content.length, this.#from + length));
-    this.#content.copy(out, untilEnd, 0, length - untilEnd);
-    return out;
-  }
-
-  #growBytes(wanted: number): void {
-    const size = Math.min(this.#limits.maxBytes, Math.max(FIRST_BYTES, this.#content.length * 2, wanted));
-    const grown = Buffer.allocUnsafeSlow(size);
-    grown.set(this.#copy(this.#bytes));
-    this.#content = grown;
+  /** Moves the bytes to the front, of a larger buffer unless half of this one is free: each byte is moved once on average. */
+  #makeRoom(length: number): void {
+    const kept = this.#content.subarray(this.#from, this.#to);
+    const size = Math.max(FIRST_BYTES, 2 * (kept.length + length));
+    if (size > this.#content.length) this.#content = Buffer.allocUnsafeSlow(size);
+    kept.copy(this.#content);
     this.#from = 0;
-  }
-
-  #growPackets(): void {
-    const size = Math.min(this.#limits.maxPackets, Math.max(FIRST_PACKETS, this.#lengths.length * 2));
-    const lengths = new Uint32Array(size);
-    const times = new Float64Array(size);
-    for (let i = 0; i < this.#packets; i++) {
-      const slot = (this.#first + i) % this.#lengths.length;
-      lengths[i] = this.#lengths[slot] ?? 0;
-      times[i] = this.#times[slot] ?? 0;
-    }
-    this.#lengths = lengths;
-    this.#times = times;
-    this.#first = 0;
+    this.#to = kept.length;
   }
 }

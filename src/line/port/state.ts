@@ -85,12 +85,9 @@ interface Step {
   readonly effects: readonly Effect[];
 }
 
-/** Both failures in one error: why it was refused, and why what stood before could not be brought back. */
-type JoinErrors = (refusal: LinesideError, restore: LinesideError) => LinesideError;
-
 type Kind<Union extends { readonly kind: string }, K> = Extract<Union, { readonly kind: K }>;
 type Handlers<S extends State['kind']> = {
-  readonly [I in Input['kind']]?: (state: Kind<State, S>, input: Kind<Input, I>, join: JoinErrors) => Step;
+  readonly [I in Input['kind']]?: (state: Kind<State, S>, input: Kind<Input, I>) => Step;
 };
 
 /** What happens in each state on each input. Where nothing is named, nothing happens: the owner lets one Open or Close in at a time. */
@@ -135,9 +132,9 @@ const transitions: { readonly [S in State['kind']]: Handlers<S> } = {
         { kind: 'answerOpen', error: refusal },
       ],
     }),
-    openFailed: ({ refusal }, { error }, join) => ({
+    openFailed: ({ refusal }, { error }) => ({
       state: { kind: 'closed' },
-      effects: [forget, { kind: 'answerOpen', error: join(refusal, error) }],
+      effects: [forget, { kind: 'answerOpen', error: notRestored(refusal, error) }],
     }),
     close: ({ refusal }) => closed({ kind: 'abandonOpen' }, { kind: 'answerOpen', error: refusal }, forget),
   },
@@ -168,10 +165,15 @@ const transitions: { readonly [S in State['kind']]: Handlers<S> } = {
   closing: { closed: () => closed() },
 };
 
-export function step(state: State, input: Input, join: JoinErrors): Step {
+export function step(state: State, input: Input): Step {
   // The table is typed by both kinds; TypeScript cannot relate the two look-ups.
-  const handle = transitions[state.kind][input.kind] as ((s: State, i: Input, j: JoinErrors) => Step) | undefined;
-  return handle?.(state, input, join) ?? stay(state);
+  const handle = transitions[state.kind][input.kind] as ((s: State, i: Input) => Step) | undefined;
+  return handle?.(state, input) ?? stay(state);
+}
+
+function notRestored(refusal: LinesideError, restore: LinesideError): LinesideError {
+  const message = `${refusal.message}; the former configuration could not be restored either: ${restore.message}; the port is closed`;
+  return new LinesideError(refusal.code, message, { cause: refusal });
 }
 
 const forget: Effect = { kind: 'remember', config: undefined };

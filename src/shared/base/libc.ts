@@ -22,64 +22,29 @@ class SystemCallError extends Error {
 
 const library = koffi.load(null);
 
-const callSocket: (family: number, type: number, protocol: number) => number = library.func('socket', 'int', [
-  'int',
-  'int',
-  'int',
-]);
-const callSendTo: (
-  fd: number,
-  data: Uint8Array,
-  length: number,
-  flags: number,
-  address: Uint8Array,
-  addressLength: number,
-) => number = library.func('sendto', 'intptr_t', ['int', 'void *', 'size_t', 'int', 'void *', 'uint32_t']);
-const callGetSockName: (fd: number, address: Uint8Array, length: Uint8Array) => number = library.func(
-  'getsockname',
-  'int',
-  ['int', 'void *', 'void *'],
-);
 // fcntl, ioctl and prctl are variadic; on Linux (x64, arm64) a variadic call passes these arguments as a plain one does.
-const callFcntl: (fd: number, command: number, argument: number) => number = library.func('fcntl', 'int', [
-  'int',
-  'int',
-  'long',
-]);
-
-const callPrctlName: (option: number, name: string) => number = library.func('prctl', 'int', ['int', 'str']);
-const callPrctlValue: (option: number, value: number) => number = library.func('prctl', 'int', ['int', 'ulong']);
-const callFlock: (fd: number, operation: number) => number = library.func('flock', 'int', ['int', 'int']);
-const callFadvise: (fd: number, offset: number, bytes: number, advice: number) => number = library.func(
-  'posix_fadvise',
-  'int',
-  ['int', 'int64_t', 'int64_t', 'int'],
+type Call<Arguments extends unknown[], Result = number> = (...values: Arguments) => Result;
+const callSocket: Call<[number, number, number]> = library.func('int socket(int, int, int)');
+const callSendTo: Call<[number, Uint8Array, number, number, Uint8Array, number]> = library.func(
+  'intptr_t sendto(int, void *, size_t, int, void *, uint32_t)',
 );
-const callIoctl: (fd: number, request: number, argument: Uint8Array | null) => number = library.func('ioctl', 'int', [
-  'int',
-  'ulong',
-  'void *',
-]);
-const callIoctlValue: (fd: number, request: number, argument: number) => number = library.func('ioctl', 'int', [
-  'int',
-  'ulong',
-  'long',
-]);
-const callWrite: (fd: number, data: Uint8Array, length: number) => number = library.func('write', 'intptr_t', [
-  'int',
-  'void *',
-  'size_t',
-]);
-const callTrim: (keptBytes: number) => number = library.func('malloc_trim', 'int', ['size_t']);
-const callExit: (status: number) => void = library.func('_exit', 'void', ['int']);
-const callOpenPt: (flags: number) => number = library.func('posix_openpt', 'int', ['int']);
-const callGrantPt: (fd: number) => number = library.func('grantpt', 'int', ['int']);
-const callUnlockPt: (fd: number) => number = library.func('unlockpt', 'int', ['int']);
-const callPtsName: (fd: number, buffer: Uint8Array, length: number) => number = library.func('ptsname_r', 'int', [
-  'int',
-  'void *',
-  'size_t',
-]);
+const callGetSockName: Call<[number, Uint8Array, Uint8Array]> = library.func('int getsockname(int, void *, void *)');
+const callFcntl: Call<[number, number, number]> = library.func('int fcntl(int, int, long)');
+const callPrctlName: Call<[number, string]> = library.func('prctl', 'int', ['int', 'str']);
+const callPrctlValue: Call<[number, number]> = library.func('prctl', 'int', ['int', 'ulong']);
+const callFlock: Call<[number, number]> = library.func('int flock(int, int)');
+const callFadvise: Call<[number, number, number, number]> = library.func(
+  'int posix_fadvise(int, int64_t, int64_t, int)',
+);
+const callIoctl: Call<[number, number, Uint8Array | null]> = library.func('ioctl', 'int', ['int', 'ulong', 'void *']);
+const callIoctlValue: Call<[number, number, number]> = library.func('ioctl', 'int', ['int', 'ulong', 'long']);
+const callWrite: Call<[number, Uint8Array, number]> = library.func('intptr_t write(int, void *, size_t)');
+const callTrim: Call<[number]> = library.func('int malloc_trim(size_t)');
+const callExit: Call<[number], void> = library.func('void _exit(int)');
+const callOpenPt: Call<[number]> = library.func('int posix_openpt(int)');
+const callGrantPt: Call<[number]> = library.func('int grantpt(int)');
+const callUnlockPt: Call<[number]> = library.func('int unlockpt(int)');
+const callPtsName: Call<[number, Uint8Array, number]> = library.func('int ptsname_r(int, void *, size_t)');
 
 // The kernel's numbers; the same on x64 and arm64.
 const AF_UNIX = 1;

@@ -4,7 +4,7 @@
  */
 
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { type DataBits, type LineSettings, Parity, StopBits } from '../line-config.ts';
+import { type DataBits, type LineSettings, Parity, StopBits, stopBitsNames } from '../line-config.ts';
 import type { PortToOpen } from './device.ts';
 
 export interface Termios {
@@ -34,14 +34,15 @@ const VMIN = 6;
 const CBAUD = 0o010017;
 const BOTHER = 0o010000;
 const CSIZE = 0o000060;
+/** There the data bits above this number. */
+const MIN_DATA_BITS = 5;
+const CSIZE_SHIFT = 4;
 const CSTOPB = 0o000100;
 const CREAD = 0o000200;
 const PARENB = 0o000400;
 const PARODD = 0o001000;
 const CLOCAL = 0o004000;
 const CMSPAR = 0o10000000000;
-/** c_cflag shifted left by this is the input speed (CIBAUD); 0 there means: as the output speed. */
-const dataBitsFlag: Readonly<Record<DataBits, number>> = { 5: 0, 6: 0o20, 7: 0o40, 8: 0o60 };
 const parityFlags: Readonly<Record<Parity, number>> = {
   [Parity.none]: 0,
   [Parity.even]: PARENB,
@@ -51,39 +52,15 @@ const parityFlags: Readonly<Record<Parity, number>> = {
 };
 const PARITY_MASK = PARENB | PARODD | CMSPAR;
 
-/** Rates with a code of their own; other programs that look at the port then see an ordinary rate. All others: BOTHER. */
-const rateCodes: ReadonlyMap<number, number> = new Map([
-  [50, 0o1],
-  [75, 0o2],
-  [110, 0o3],
-  [134, 0o4],
-  [150, 0o5],
-  [200, 0o6],
-  [300, 0o7],
-  [600, 0o10],
-  [1200, 0o11],
-  [1800, 0o12],
-  [2400, 0o13],
-  [4800, 0o14],
-  [9600, 0o15],
-  [19200, 0o16],
-  [38400, 0o17],
-  [57600, 0o10001],
-  [115200, 0o10002],
-  [230400, 0o10003],
-  [460800, 0o10004],
-  [500000, 0o10005],
-  [576000, 0o10006],
-  [921600, 0o10007],
-  [1000000, 0o10010],
-  [1152000, 0o10011],
-  [1500000, 0o10012],
-  [2000000, 0o10013],
-  [2500000, 0o10014],
-  [3000000, 0o10015],
-  [3500000, 0o10016],
-  [4000000, 0o10017],
-]);
+/** Rates with a code of their own, in the order of the codes; other programs that look at the port then see an ordinary rate. All others: BOTHER. */
+const codedRates: readonly (readonly [firstCode: number, rates: readonly number[]])[] = [
+  [0o1, [50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 9600, 19200, 38400]],
+  [0o10001, [57600, 115200, 230400, 460800, 500000, 576000, 921600, 1000000, 1152000]],
+  [0o10012, [1500000, 2000000, 2500000, 3000000, 3500000, 4000000]],
+];
+const rateCodes: ReadonlyMap<number, number> = new Map(
+  codedRates.flatMap(([first, rates]) => rates.map((rate, i) => [rate, first + i] as const)),
+);
 
 export function decodeTermios(bytes: Uint8Array): Termios {
   const view = new DataView(bytes.buffer, bytes.byteOffset, TERMIOS_BYTES);
@@ -124,7 +101,9 @@ export function rawTermios(settings: LineSettings, former: Termios): Termios {
   cc[VTIME] = 0;
   const stop = settings.stopBits === StopBits.one ? 0 : CSTOPB;
   const rate = rateCodes.get(settings.baudRate) ?? BOTHER;
-  const cflag = rate | dataBitsFlag[settings.dataBits] | parityFlags[settings.parity] | stop | CREAD | CLOCAL;
+  const dataBits = (settings.dataBits - MIN_DATA_BITS) << CSIZE_SHIFT;
+  // CIBAUD, the input speed, stays 0: as the output speed.
+  const cflag = rate | dataBits | parityFlags[settings.parity] | stop | CREAD | CLOCAL;
   return {
     iflag: 0,
     oflag: 0,
@@ -139,33 +118,17 @@ export function rawTermios(settings: LineSettings, former: Termios): Termios {
 
 /** What the kernel says the line is set to. `onePointFive`: whether CSTOPB with 5 data bits is 1.5 on this hardware. */
 export function settingsOf(termios: Termios, onePointFive: boolean): LineSettings {
-  const dataBits = dataBitsOf(termios.cflag);
-  return { baudRate: baudOf(termios), dataBits, parity: parityOf(termios.cflag), stopBits: stopOf() };
-
-  function stopOf(): StopBits {
-    if ((termios.cflag & CSTOPB) === 0) return StopBits.one;
-    return onePointFive && dataBits === 5 ? StopBits.onePointFive : StopBits.two;
-  }
-}
-
-function dataBitsOf(cflag: number): DataBits {
-  switch (cflag & CSIZE) {
-    case 0o00:
-      return 5;
-    case 0o20:
-      return 6;
-    case 0o40:
-      return 7;
-    default:
-      return 8;
-  }
+  const { cflag } = termios;
+  const dataBits = (((cflag & CSIZE) >> CSIZE_SHIFT) + MIN_DATA_BITS) as DataBits;
+  const twoStopBits = onePointFive && dataBits === MIN_DATA_BITS ? StopBits.onePointFive : StopBits.two;
+  const stopBits = (cflag & CSTOPB) === 0 ? StopBits.one : twoStopBits;
+  return { baudRate: baudOf(termios), dataBits, parity: parityOf(cflag), stopBits };
 }
 
 function parityOf(cflag: number): Parity {
   const bits = (cflag & PARITY_MASK) >>> 0;
-  if ((bits & PARENB) === 0) return Parity.none;
-  if ((bits & CMSPAR) === 0) return (bits & PARODD) === 0 ? Parity.even : Parity.odd;
-  return (bits & PARODD) === 0 ? Parity.space : Parity.mark;
+  // PARODD and CMSPAR mean nothing without PARENB.
+  return Object.values(Parity).find((parity) => parityFlags[parity] === bits) ?? Parity.none;
 }
 
 function baudOf(termios: Termios): number {
@@ -178,28 +141,18 @@ function baudOf(termios: Termios): number {
 /** 8N1 receivers sample wrongly past about 5 % between both ends: half of that for ours. */
 const SPEED_TOLERANCE = 0.025;
 
-const parityNames: Readonly<Record<Parity, string>> = {
-  [Parity.none]: 'none',
-  [Parity.even]: 'even',
-  [Parity.odd]: 'odd',
-  [Parity.mark]: 'mark',
-  [Parity.space]: 'space',
-};
-const stopNames: Readonly<Record<StopBits, string>> = {
-  [StopBits.one]: '1',
-  [StopBits.onePointFive]: '1.5',
-  [StopBits.two]: '2',
-};
+const parityNames = Object.keys(Parity);
 
 /** The first setting the driver did not take, in words; undefined when it took all. */
 export function settingNotTaken(asked: LineSettings, got: LineSettings): string | undefined {
-  const say = (setting: string, a: string | number, g: string | number): string =>
+  const say = (setting: string, a: string | number | undefined, g: string | number | undefined): string =>
     `the driver did not take ${setting}: asked ${a}, got ${g}`;
   if (Math.abs(got.baudRate - asked.baudRate) > asked.baudRate * SPEED_TOLERANCE)
     return say('the baud rate', asked.baudRate, got.baudRate);
   if (got.dataBits !== asked.dataBits) return say('data bits', asked.dataBits, got.dataBits);
   if (got.parity !== asked.parity) return say('parity', parityNames[asked.parity], parityNames[got.parity]);
-  if (got.stopBits !== asked.stopBits) return say('stop bits', stopNames[asked.stopBits], stopNames[got.stopBits]);
+  if (got.stopBits !== asked.stopBits)
+    return say('stop bits', stopBitsNames[asked.stopBits], stopBitsNames[got.stopBits]);
   return undefined;
 }
 
