@@ -4,7 +4,7 @@ import { createServer as createTlsServer, Server as TlsServer } from 'node:tls';
 import { Server, ServerCredentials, setLogger } from '@grpc/grpc-js';
 import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../shared/auth/tls-files.ts';
 import { TokenWatch } from '../shared/auth/token-reader.ts';
-import { AuthFailureLog } from '../shared/base/auth-failure-log.ts';
+import { AuthFailureLog } from '../shared/base/burst-log.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { bind } from '../shared/base/listeners.ts';

@@ -9,7 +9,7 @@ import {
 } from '@grpc/grpc-js';
 import Long from 'long';
 import { GatedCall } from '../shared/auth/gated-call.ts';
-import type { AuthFailureLog } from '../shared/base/auth-failure-log.ts';
+import type { AuthFailureLog } from '../shared/base/burst-log.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { asLinesideError, errorCatalogue, LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
 import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
-import { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
+import { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
 import { AddressShare, type Bound, bind, Listeners } from '../../shared/base/listeners.ts';

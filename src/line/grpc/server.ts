@@ -3,7 +3,7 @@ import { setDefaultHighWaterMark } from 'node:stream';
 import { setLogger } from '@grpc/grpc-js';
 import { type CallContext, createServer, type Server } from 'nice-grpc';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
-import { AuthFailureLog } from '../../shared/base/auth-failure-log.ts';
+import { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import { Listeners } from '../../shared/base/listeners.ts';

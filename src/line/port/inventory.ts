@@ -47,6 +47,9 @@ export interface Port {
   readonly stableId: string;
 }
 
+/** What is used of it to open it. */
+export type PortToOpen = Pick<Port, 'devicePath' | 'driver' | 'isPty'>;
+
 export class Inventory {
   readonly #sysRoot: string;
   readonly #devRoot: string;

@@ -5,13 +5,15 @@
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
 import type { Port } from './inventory.ts';
-import type { Device, OpenDevice } from './linux/device.ts';
+import type { Device, openTty } from './linux/tty.ts';
 import type { Target } from './state.ts';
 
 /** No driver in use takes this long to open; one that hangs must not hold the caller for ever. */
 const OPEN_LIMIT_MS = 10_000;
 /** How long a new attempt waits for an abandoned one, which may still hold the same port. */
 const ABANDONED_LIMIT_MS = 5_000;
+
+export type OpenDevice = typeof openTty;
 
 export type Outcome =
   | { readonly kind: 'opened'; readonly attempt: symbol; readonly target: Target; readonly device: Device }

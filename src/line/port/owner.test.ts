@@ -12,7 +12,8 @@ import type { LineRecorder } from '../log/log-api.ts';
 import type { Port } from './inventory.ts';
 import { type LineConfig, type LineSettings, type OpenRequest, validateOpen } from './line-config.ts';
 import { LineMemory } from './line-memory.ts';
-import type { Device, DeviceEvents, WriteResult } from './linux/device.ts';
+import type { Device, DeviceEvents } from './linux/tty.ts';
+import type { WriteResult } from './linux/writer.ts';
 import { PortOwner } from './owner.ts';
 
 /** Longer than the silence that ends a chunk: the gap, and 20 characters at 9,600 baud for what a UART may still hold back. */

@@ -3,6 +3,7 @@
  * pure state machine (state.ts); here its effects are carried out, one after the other.
  */
 import { backoffMs } from '../../shared/base/backoff.ts';
+import { BurstLog } from '../../shared/base/burst-log.ts';
 import { type Clock, endsWithin, type Timer } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
@@ -17,9 +18,9 @@ import {
   validateOpen,
 } from './line-config.ts';
 import type { LineMemory } from './line-memory.ts';
-import type { Device, OpenDevice } from './linux/device.ts';
-import { Opener, type Outcome } from './opener.ts';
-import { DropReport, reportStep, snapshotOf } from './port-report.ts';
+import type { Device } from './linux/tty.ts';
+import { type OpenDevice, Opener, type Outcome } from './opener.ts';
+import { reportStep, snapshotOf } from './port-report.ts';
 import { PacketBuffer } from './receive-buffer.ts';
 import { type Effect, type Input, type State, step, type Target } from './state.ts';
 import { type LineLimits, Traffic } from './traffic.ts';
@@ -75,7 +76,7 @@ export class PortOwner {
   readonly #options: OwnerOptions;
   #limits: LineLimits;
   readonly #counters = newCounters();
-  readonly #drops: DropReport;
+  readonly #drops: BurstLog;
   #state: State = { kind: 'closed' };
   #sinceMs: number;
   #current: Current | undefined;
@@ -94,7 +95,8 @@ export class PortOwner {
     this.#options = options;
     this.#limits = options;
     this.#sinceMs = options.clock.monoMs();
-    this.#drops = new DropReport(options.clock, options.logger);
+    const dropped = 'receive buffer full: oldest packets dropped (they are in the log)';
+    this.#drops = new BurstLog(options.clock, options.logger, dropped, 'packets');
     this.#opener = new Opener(options.clock, options.openDevice, (outcome) => void this.#opening(outcome));
     options.log.onRelieved(() => this.#current?.traffic.relieve());
     this.#watch = options.inventory.watch(() => void this.#input({ kind: 'retry' }));
@@ -117,7 +119,7 @@ export class PortOwner {
     this.#answer?.(down);
     await this.#closeCurrent(down);
     await this.#opener.idle();
-    this.#drops.end();
+    this.#drops.stop();
   }
 
   limit(limits: LineLimits): void {
@@ -324,7 +326,7 @@ export class PortOwner {
       counters: this.#counters,
       limits: () => this.#limits,
       txLimits: { maxPackets: this.#options.txQueuePackets, maxBytes: this.#options.txQueueBytes },
-      onDropped: (count) => this.#drops.add(count),
+      onDropped: (count) => this.#drops.add({}, count),
     });
     this.#current = { device, traffic, target };
     if (!fresh && this.#counters.reopens < this.#counters.losses) this.#counters.reopens += 1;

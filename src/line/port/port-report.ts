@@ -3,10 +3,9 @@
  * for each attempt.
  */
 
-import type { Clock, Timer } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { LineCounters, LineSnapshot, LineState } from './line.ts';
-import type { Device } from './linux/device.ts';
+import type { Device } from './linux/tty.ts';
 import type { PacketBuffer } from './receive-buffer.ts';
 import type { State, Target } from './state.ts';
 import type { Traffic } from './traffic.ts';
@@ -28,40 +27,6 @@ export function reportStep(logger: Logger, before: State, now: State, device: st
 function lostText(before: State, attempt: number): string | undefined {
   if (before.kind !== 'reopening') return 'port lost, waiting for it to return';
   return attempt === 1 ? 'port cannot be opened yet, trying again' : undefined;
-}
-
-const REPORT_EVERY_MS = 60_000;
-
-/** Reports that received packets are being dropped: at the first, then at most once a minute with their number. */
-export class DropReport {
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  #timer: Timer | undefined;
-  #since = 0;
-
-  constructor(clock: Clock, logger: Logger) {
-    this.#clock = clock;
-    this.#logger = logger;
-  }
-
-  add(packets: number): void {
-    this.#since += packets;
-    if (this.#timer === undefined) this.#say();
-  }
-
-  end(): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
-  }
-
-  #say(): void {
-    this.#logger.warn('receive buffer full: oldest packets dropped (they are in the log)', { packets: this.#since });
-    this.#since = 0;
-    this.#timer = this.#clock.timer(REPORT_EVERY_MS, () => {
-      this.#timer = undefined;
-      if (this.#since > 0) this.#say();
-    });
-  }
 }
 
 interface Observed {

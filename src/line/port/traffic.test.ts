@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import type { Direction } from '../log/entry.ts';
 import { newCounters } from './line.ts';
-import type { Device, WriteResult } from './linux/device.ts';
+import type { Device } from './linux/tty.ts';
+import type { WriteResult } from './linux/writer.ts';
 import { PacketBuffer } from './receive-buffer.ts';
 import { Traffic } from './traffic.ts';
 

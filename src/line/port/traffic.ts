@@ -10,8 +10,8 @@ import type { LineRecorder } from '../log/log-api.ts';
 import { type Chunk, ChunkCutter, characterMs, defaultGapMs } from './chunks.ts';
 import type { LineCounters, SendRequest } from './line.ts';
 import { type LineConfig, payloadFault } from './line-config.ts';
-import type { Device, WriteResult } from './linux/device.ts';
-import { caughtUp } from './linux/writer.ts';
+import type { Device } from './linux/tty.ts';
+import { caughtUp, type WriteResult } from './linux/writer.ts';
 import type { PacketBuffer } from './receive-buffer.ts';
 import { type QueueLimits, SendQueue } from './send-queue.ts';
 

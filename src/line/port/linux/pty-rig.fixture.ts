@@ -1,10 +1,10 @@
 /** For tests with real pseudo-terminals: a port, the far end of its line, and ways to wait without sleeping blindly. */
 import { createHash, type Hash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
+import type { PortToOpen } from '../inventory.ts';
 import { type LineSettings, Parity, StopBits } from '../line-config.ts';
 import { openPty, type Pty } from '../simulated/pty.ts';
-import type { Device, PortToOpen } from './device.ts';
-import { openTty } from './tty.ts';
+import { type Device, openTty } from './tty.ts';
 
 export const eightNone: LineSettings = { baudRate: 115_200, dataBits: 8, parity: Parity.none, stopBits: StopBits.one };
 export const never = new AbortController().signal;

@@ -4,8 +4,8 @@
  */
 
 import { LinesideError } from '../../../shared/base/errors.ts';
+import type { PortToOpen } from '../inventory.ts';
 import { type DataBits, type LineSettings, Parity, StopBits, stopBitsNames } from '../line-config.ts';
-import type { PortToOpen } from './device.ts';
 
 export interface Termios {
   readonly iflag: number;

@@ -10,11 +10,10 @@ import { duplicate } from '../../../shared/base/libc.ts';
 import { until, within } from '../../../shared/base/wait.fixture.ts';
 import { type DataBits, Parity, StopBits } from '../line-config.ts';
 import { openPty } from '../simulated/pty.ts';
-import { CLOSE_LIMIT_MS } from './device.ts';
 import { guardPort } from './port-guard.ts';
 import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, sha256 } from './pty-rig.fixture.ts';
 import { settingsOf } from './termios.ts';
-import { openTty, TtyDevice } from './tty.ts';
+import { CLOSE_LIMIT_MS, openTty, TtyDevice } from './tty.ts';
 import { getTermios } from './tty-ioctl.ts';
 
 const MIB = 1_048_576;

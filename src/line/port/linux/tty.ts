@@ -11,9 +11,9 @@ import { SerialPort } from 'serialport';
 import { type Clock, systemClock, type Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
 import { duplicate, writeSome } from '../../../shared/base/libc.ts';
+import type { PortToOpen } from '../inventory.ts';
 import type { KernelCounters, ModemLines } from '../line.ts';
 import type { EffectiveSettings, LineSettings, OutgoingLines } from '../line-config.ts';
-import { CLOSE_LIMIT_MS, type Device, type DeviceEvents, type PortToOpen, type WriteResult } from './device.ts';
 import { claimExclusive, guardPort, openError, type PortGuard } from './port-guard.ts';
 import { checkSettings, hasOnePointFive, rawTermios, settingNotTaken, settingsOf } from './termios.ts';
 import {
@@ -28,10 +28,19 @@ import {
   setOutgoingLines,
   setTermios,
 } from './tty-ioctl.ts';
-import { TtyWriter } from './writer.ts';
+import { TtyWriter, type WriteResult } from './writer.ts';
 
+/** A close ends within 2 s whatever the line does; this leaves the rest of the service its share. */
+export const CLOSE_LIMIT_MS = 1_500;
 /** While reading is paused nothing is read that would show an unplug: so often it is looked for. */
 const PAUSED_LOOK_MS = 250;
+
+export interface DeviceEvents {
+  /** Bytes as the kernel gave them; the array is the receiver's to keep. */
+  data(bytes: Uint8Array): void;
+  /** The port is gone (unplugged, driver gone, read error). At most once, never after close() was called. */
+  lost(cause: Error): void;
+}
 
 interface TtyOptions {
   readonly port: PortToOpen;
@@ -42,8 +51,13 @@ interface TtyOptions {
   readonly clock: Clock;
 }
 
-export class TtyDevice implements Device {
+/** One opened port, real or a PTY. Single-use: once lost or closed it is never used again; reconnecting opens another one. */
+export type Device = Pick<TtyDevice, keyof TtyDevice>;
+
+export class TtyDevice {
+  /** The device node that is open ("/dev/ttyUSB0"). */
   readonly path: string;
+  /** Settings as the kernel has them now. */
   readonly effective: EffectiveSettings;
   readonly #options: TtyOptions;
   readonly #writer: TtyWriter;
@@ -65,6 +79,7 @@ export class TtyDevice implements Device {
     options.stream.on('close', () => this.#lose(new Error('the line hung up')));
   }
 
+  /** Starts delivery; called once. Nothing that arrived before is lost. */
   start(events: DeviceEvents): void {
     this.#events = events;
     if (this.#lost !== undefined) {
@@ -76,6 +91,7 @@ export class TtyDevice implements Device {
     this.#options.stream.on('data', (bytes: Uint8Array) => events.data(bytes));
   }
 
+  /** Stops reading (the kernel buffers, then the line overruns or is held by flow control). */
   pauseReading(): void {
     if (this.#released !== undefined) return;
     this.#options.stream.pause();
@@ -88,10 +104,12 @@ export class TtyDevice implements Device {
     if (this.#released === undefined) this.#options.stream.resume();
   }
 
+  /** See TtyWriter. */
   write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult> {
     return this.#writer.write(data, signal, cancel);
   }
 
+  /** Throws LinesideError UNSUPPORTED where the port has none. */
   modemLines(): ModemLines {
     return this.#control('modem lines', (fd) => getModemLines(fd));
   }
@@ -103,6 +121,7 @@ export class TtyDevice implements Device {
     });
   }
 
+  /** Resolves when the break has ended. */
   async sendBreak(durationMs: number): Promise<void> {
     // The kernel takes TIOCSBRK on a PTY without a word and does nothing.
     if (this.#options.port.isPty) throw unsupported(this.path, 'break');
@@ -113,6 +132,7 @@ export class TtyDevice implements Device {
     });
   }
 
+  /** undefined where the driver has none. */
   kernelCounters(): KernelCounters | undefined {
     if (this.#released !== undefined) return undefined;
     try {
@@ -122,6 +142,7 @@ export class TtyDevice implements Device {
     }
   }
 
+  /** Discards what was not transmitted, ends a write under way, closes. Never rejects, idempotent, ends within CLOSE_LIMIT_MS. */
   close(): Promise<void> {
     this.#closed = true;
     return this.#release(new LinesideError('NOT_SENT', 'the port was closed'));
@@ -210,6 +231,11 @@ interface BoundPort {
   close(): Promise<void>;
 }
 
+/**
+ * Opens and configures a port and reads its settings back. Rejects with a LinesideError: PORT_NOT_FOUND, PORT_BUSY,
+ * PORT_PERMISSION, PORT_IO, SETTING_REFUSED (the message names the setting, what was asked and what was got).
+ * A port that is held by another process keeps its settings.
+ */
 export async function openTty(port: PortToOpen, settings: LineSettings): Promise<Device> {
   checkSettings(port, settings);
   const undo: (() => unknown)[] = [];

@@ -5,7 +5,6 @@
 import { clearImmediate as cancelTurn, setImmediate as nextTurn } from 'node:timers';
 import type { Clock, Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
-import type { WriteResult } from './device.ts';
 
 /** One write call; the kernel itself cuts tty writes into 2,048 bytes. */
 const PIECE_BYTES = 2_048;
@@ -20,6 +19,13 @@ const FIRST_RETRY_MS = 1;
 const MAX_RETRY_MS = 64;
 /** A retry that placed so much shows that the line drains faster than we ask. */
 const GOOD_PROGRESS_BYTES = 512;
+
+export interface WriteResult {
+  /** Bytes that the kernel accepted: all of them, unless `error` is set. */
+  readonly accepted: number;
+  /** Why it ended early: write error, the port was lost or closed, or the signal fired. */
+  readonly error: Error | undefined;
+}
 
 interface Job {
   readonly data: Uint8Array;
@@ -49,7 +55,10 @@ export class TtyWriter {
     this.#options = options;
   }
 
-  /** See Device.write. */
+  /**
+   * One call at a time. What fits at once is written before this returns. Never rejects. `signal` ends the write at any time,
+   * `cancel` only while the kernel has accepted nothing: a packet cut in two would upset the device behind the line.
+   */
   write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult> {
     if (this.#ended !== undefined) return Promise.resolve({ accepted: 0, error: this.#ended });
     const fired = [signal, cancel].find((one) => one?.aborted === true);

@@ -7,10 +7,9 @@ import { ReadStream } from 'node:tty';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { openMaster, writeSome } from '../../../shared/base/libc.ts';
 import { Parity, StopBits } from '../line-config.ts';
-import type { WriteResult } from '../linux/device.ts';
 import { rawTermios } from '../linux/termios.ts';
 import { getTermios, setTermios, untaken } from '../linux/tty-ioctl.ts';
-import { TtyWriter } from '../linux/writer.ts';
+import { TtyWriter, type WriteResult } from '../linux/writer.ts';
 
 const FLAGS = constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK;
 const rawLine = { baudRate: 115_200, dataBits: 8, parity: Parity.none, stopBits: StopBits.one } as const;

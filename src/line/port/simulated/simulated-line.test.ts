@@ -8,9 +8,8 @@ import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
 import { until } from '../../../shared/base/wait.fixture.ts';
 import { Inventory } from '../inventory.ts';
-import type { Device } from '../linux/device.ts';
 import { eightNone, never, openDescriptors, pattern } from '../linux/pty-rig.fixture.ts';
-import { openTty } from '../linux/tty.ts';
+import { type Device, openTty } from '../linux/tty.ts';
 import { ChattyDevice, checksum, DEVICE_ID, SIMULATED_DESCRIPTION, startSimulatedLine } from './simulated-line.ts';
 
 async function setup(t: TestContext, clock = new FakeClock()) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AuthFailureLog, REFUSAL_LOG_MS } from './auth-failure-log.ts';
+import { AuthFailureLog, BURST_LOG_MS } from './burst-log.ts';
 import { FakeClock } from './fake-clock.fixture.ts';
 import { silentLogger } from './logger.ts';
 
@@ -23,9 +23,9 @@ test('the first refused caller is told at once, the rest of a burst within a min
     clock.advance(100);
   }
   assert.deepEqual(lines, []);
-  clock.advance(REFUSAL_LOG_MS - 500 * 100);
+  clock.advance(BURST_LOG_MS - 500 * 100);
   assert.deepEqual(lines.splice(0), [['refused a caller', 'two', 'wrong token', 500]]);
-  clock.advance(10 * REFUSAL_LOG_MS);
+  clock.advance(10 * BURST_LOG_MS);
   assert.deepEqual(lines, []);
   assert.equal(clock.pendingTimers, 0);
   log.note('GET /a', 'three', 'no token');
