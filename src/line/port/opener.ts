@@ -1,7 +1,4 @@
-/**
- * Opens devices for the owner, one at a time, without anyone having to wait: the outcome is reported once, unless the
- * attempt was abandoned meanwhile; then what it opened is closed again.
- */
+/** Opens devices for the owner, one at a time, which has not to wait: each attempt has one outcome, or a failure at its limit first. */
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
 import type { Port } from './inventory.ts';
@@ -16,18 +13,21 @@ const ABANDONED_LIMIT_MS = 5_000;
 export type OpenDevice = typeof openTty;
 
 export type Outcome =
-  | { readonly kind: 'opened'; readonly attempt: symbol; readonly target: Target; readonly device: Device }
-  | { readonly kind: 'openFailed'; readonly attempt: symbol; readonly error: LinesideError };
+  | { readonly kind: 'opened'; readonly target: Target; readonly device: Device }
+  | { readonly kind: 'openFailed'; readonly error: LinesideError };
+
+/** Given each outcome, also those of attempts that do not count any more; resolves when it was handled. */
+type Report = (attempt: symbol, outcome: Outcome) => Promise<void>;
 
 export class Opener {
   readonly #clock: Clock;
   readonly #openDevice: OpenDevice;
-  readonly #report: (outcome: Outcome) => void;
-  /** The attempt that counts; any other one's outcome is of no interest. */
+  readonly #report: Report;
+  /** The attempt that counts. */
   #current: symbol | undefined;
   #underWay: Promise<void> = Promise.resolve();
 
-  constructor(clock: Clock, openDevice: OpenDevice, report: (outcome: Outcome) => void) {
+  constructor(clock: Clock, openDevice: OpenDevice, report: Report) {
     this.#clock = clock;
     this.#openDevice = openDevice;
     this.#report = report;
@@ -37,23 +37,17 @@ export class Opener {
   start(target: Target, locate: () => Promise<Port | undefined>): void {
     const attempt = Symbol('attempt');
     this.#current = attempt;
-    let reported = false;
-    const report = (outcome: Outcome): boolean => {
-      if (reported || this.#current !== attempt) return false;
-      reported = true;
-      this.#report(outcome);
-      return true;
-    };
     const limit = this.#clock.timer(OPEN_LIMIT_MS, () => {
       const error = new LinesideError('PORT_IO', `${target.config.portName} did not open within ${OPEN_LIMIT_MS} ms`);
-      report({ kind: 'openFailed', attempt, error });
+      void this.#report(attempt, { kind: 'openFailed', error });
     });
-    this.#underWay = this.#attempt(attempt, target, locate, this.#underWay)
-      .then((outcome) => (report(outcome) || outcome.kind === 'openFailed' ? undefined : outcome.device.close()))
-      .finally(() => limit.cancel());
+    this.#underWay = this.#attempt(target, locate, this.#underWay).then((outcome) => {
+      limit.cancel();
+      return this.#report(attempt, outcome);
+    });
   }
 
-  /** True once for the outcome of the attempt that counts: abandoned or overtaken ones do not count. */
+  /** True once, for the first outcome of the attempt that counts. */
   claim(attempt: symbol): boolean {
     if (this.#current !== attempt) return false;
     this.#current = undefined;
@@ -69,21 +63,16 @@ export class Opener {
     await endsWithin(this.#clock, ABANDONED_LIMIT_MS, this.#underWay);
   }
 
-  async #attempt(
-    attempt: symbol,
-    target: Target,
-    locate: () => Promise<Port | undefined>,
-    before: Promise<void>,
-  ): Promise<Outcome> {
+  async #attempt(target: Target, locate: () => Promise<Port | undefined>, before: Promise<void>): Promise<Outcome> {
     try {
       await endsWithin(this.#clock, ABANDONED_LIMIT_MS, before);
       const port = await locate();
       if (port === undefined)
         throw new LinesideError('PORT_NOT_FOUND', `${target.config.portName} is not there`, { hint: 'plug it in' });
       const device = await this.#openDevice(port, target.config);
-      return { kind: 'opened', attempt, target: { config: target.config, port }, device };
+      return { kind: 'opened', target: { config: target.config, port }, device };
     } catch (error) {
-      return { kind: 'openFailed', attempt, error: asLinesideError(error) };
+      return { kind: 'openFailed', error: asLinesideError(error) };
     }
   }
 }

@@ -97,7 +97,7 @@ export class PortOwner {
     this.#sinceMs = options.clock.monoMs();
     const dropped = 'receive buffer full: oldest packets dropped (they are in the log)';
     this.#drops = new BurstLog(options.clock, options.logger, dropped, 'packets');
-    this.#opener = new Opener(options.clock, options.openDevice, (outcome) => void this.#opening(outcome));
+    this.#opener = new Opener(options.clock, options.openDevice, (attempt, outcome) => this.#opening(attempt, outcome));
     options.log.onRelieved(() => this.#current?.traffic.relieve());
     this.#watch = options.inventory.watch(() => void this.#input({ kind: 'retry' }));
   }
@@ -294,9 +294,9 @@ export class PortOwner {
   }
 
   /** An outcome waits for its turn, and Close or another Open may have come before it. */
-  #opening(outcome: Outcome): Promise<void> {
+  #opening(attempt: symbol, outcome: Outcome): Promise<void> {
     return this.#turn(`outcome of ${outcome.kind}`, async () => {
-      if (!this.#opener.claim(outcome.attempt)) {
+      if (!this.#opener.claim(attempt)) {
         if (outcome.kind === 'opened') await outcome.device.close();
         return;
       }
