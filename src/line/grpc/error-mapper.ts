@@ -10,7 +10,7 @@ interface ContractAnswer {
   readonly error: string;
 }
 
-export const OK: ContractAnswer = { status: serial.StatusCode.OK, error: '' };
+const OK: ContractAnswer = { status: serial.StatusCode.OK, error: '' };
 
 /** What a client may read of it: of an unforeseen failure, nothing. */
 function textOf(error: LinesideError): string {
@@ -36,11 +36,16 @@ export class ErrorMapper {
     }
   }
 
-  /** For the responses that carry a status of the contract; the code goes into the trailers, where there are any. */
-  inContract(thrown: unknown, trailer?: Metadata): ContractAnswer {
-    const error = this.#known(thrown);
-    trailer?.set(CODE_TRAILER, error.code);
-    return { status: serial.StatusCode[errorCatalogue[error.code].contract], error: textOf(error) };
+  /** For the responses that carry a status of the contract; never rejects. The code goes into the trailers, where there are any. */
+  async inContract(work: () => Promise<void>, trailer?: Metadata): Promise<ContractAnswer> {
+    try {
+      await work();
+      return OK;
+    } catch (thrown) {
+      const error = this.#known(thrown);
+      trailer?.set(CODE_TRAILER, error.code);
+      return { status: serial.StatusCode[errorCatalogue[error.code].contract], error: textOf(error) };
+    }
   }
 
   /** For everything else: what a stream throws. */

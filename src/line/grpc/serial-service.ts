@@ -8,7 +8,7 @@ import type { Line } from '../port/owner.ts';
 import { callerOf, deadlineMsOf } from './auth-interceptor.ts';
 import { readMessageBatches } from './batches.ts';
 import { u64 } from './encode.ts';
-import { type ErrorMapper, OK } from './error-mapper.ts';
+import type { ErrorMapper } from './error-mapper.ts';
 import { newEntry } from './log-requests.ts';
 import { type Subscriptions, subscribed } from './subscriptions.ts';
 import type { SerialServer } from './wire.ts';
@@ -36,23 +36,10 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
         };
       }),
 
-    async open(request: serial.SerialConfig, { trailer }: CallContext) {
-      try {
-        await line.open(request);
-        return OK;
-      } catch (error) {
-        return errorMapper.inContract(error, trailer);
-      }
-    },
+    open: (request: serial.SerialConfig, { trailer }: CallContext) =>
+      errorMapper.inContract(() => line.open(request), trailer),
 
-    async close(_request, { trailer }: CallContext) {
-      try {
-        await line.close();
-        return OK;
-      } catch (error) {
-        return errorMapper.inContract(error, trailer);
-      }
-    },
+    close: (_request, { trailer }: CallContext) => errorMapper.inContract(() => line.close(), trailer),
 
     getCurrentConfig: () => errorMapper.answer(() => serial.SerialConfig.fromObject({ ...line.currentConfig() })),
 
@@ -100,15 +87,10 @@ export async function sendPacket(
   packet: serial.Packet,
   { trailer, ...from }: SendCall,
 ): Promise<serial.SendResponse.$Properties> {
-  const echoSeqId = packet.seqId;
   // Decoded bytes are a view on the received frame: the line keeps the payload, not the frame.
   const payload = new Uint8Array(packet.payload);
-  try {
-    await line.send({ payload, ...from });
-    return { ...OK, echoSeqId };
-  } catch (error) {
-    return { ...errorMapper.inContract(error, trailer), echoSeqId };
-  }
+  const answer = await errorMapper.inContract(() => line.send({ payload, ...from }), trailer);
+  return { ...answer, echoSeqId: packet.seqId };
 }
 
 const wholeLog = { follow: true, dir: undefined, sinceMs: undefined, untilMs: undefined, limit: undefined } as const;

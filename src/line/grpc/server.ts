@@ -44,8 +44,6 @@ export interface GrpcServers {
   readonly listening: readonly ListenAddress[];
   /** What is to be said of addresses that are not served. */
   faults(): readonly string[];
-  /** What the health service says. */
-  setServing(serving: boolean): void;
   /**
    * Takes the keys that need no new listener, and reads the certificate again; answers the keys that it cannot take without
    * a restart. If the certificate cannot be used, its keys are among those and the one in use stays.
@@ -116,7 +114,6 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
     addresses: listening.map(showListen),
     listening,
     faults,
-    setServing: (serving) => standard.setServing(serving),
     async configure(changed) {
       const notTaken = await renew(identity, config, changed);
       certificates = changed.auth;
@@ -148,7 +145,7 @@ async function stopAll(
 ): Promise<void> {
   for (const { listener } of running) listener.close();
   auth.close();
-  standard.setServing(false);
+  standard.stop();
   subscriptions.endAll();
   const graceOver = new AbortController();
   const shutDown = async ({ server, listener }: Running): Promise<void> => {

@@ -1,5 +1,5 @@
 /**
- * Health and reflection, for standard gRPC tools. Both packages are loaded at the first call (25 ms and 2.5 MB that
+ * Health and reflection, for standard gRPC tools. Their packages are loaded at the first call (25 ms and 2.5 MB that
  * most boxes never need), so the methods are declared here by their paths and exchange bytes.
  */
 import type { CallContext, MethodDefinition, Server } from 'nice-grpc';
@@ -49,7 +49,8 @@ const Reflection = {
 
 export interface StandardServices {
   addTo(server: Server): void;
-  setServing(serving: boolean): void;
+  /** From now on health says NOT_SERVING. */
+  stop(): void;
 }
 
 export function standardServices(subscriptions: Subscriptions, errorMapper: ErrorMapper): StandardServices {
@@ -59,7 +60,7 @@ export function standardServices(subscriptions: Subscriptions, errorMapper: Erro
     for (const service of ['', ...SERVICES]) state?.setStatus(serving ? 'healthy' : 'unhealthy', service);
   };
   const health = once(async () => {
-    const { HealthDefinition, HealthServiceImpl, HealthState } = await import('./health-package.ts');
+    const { HealthDefinition, HealthServiceImpl, HealthState } = await import('./standard-packages.ts');
     state = HealthState();
     // One listener for each Watch; their number is bounded by max_subscribers.
     state.setMaxListeners(0);
@@ -99,8 +100,8 @@ export function standardServices(subscriptions: Subscriptions, errorMapper: Erro
       };
       server.add(Reflection, { v1: info, v1alpha: info });
     },
-    setServing: (now) => {
-      serving = now;
+    stop() {
+      serving = false;
       apply();
     },
   };
@@ -108,7 +109,7 @@ export function standardServices(subscriptions: Subscriptions, errorMapper: Erro
 
 async function loadReflection() {
   const [{ ServerReflection, ServerReflectionService }, { descriptorsBase64 }] = await Promise.all([
-    import('./reflection-package.ts'),
+    import('./standard-packages.ts'),
     import('../../shared/gen/descriptors.js'),
   ]);
   return {
