@@ -4,26 +4,15 @@ import { setImmediate as aTurn } from 'node:timers/promises';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
 import { SystemdReport } from './health-report.ts';
-import { type Notifier, silent } from './notify.ts';
 
-function rig(enabled = true) {
+function rig(listens = true) {
   const clock = new FakeClock();
   const said: string[] = [];
-  const note =
-    (what: string) =>
-    (value?: string | number): void =>
-      void said.push(value === undefined ? what : `${what} ${value}`);
-  const notifier: Notifier = {
-    ...silent,
-    enabled,
-    watchdogIntervalMs: enabled ? 60_000 : undefined,
-    ready: note('ready'),
-    status: note('status'),
-    reloading: note('reloading'),
-    stopping: note('stopping'),
-    watchdog: note('fed'),
-    extendTimeout: note('extend'),
+  const tell = (assignments: Readonly<Record<string, string>>): void => {
+    const shown = Object.entries(assignments).filter(([name]) => name !== 'MONOTONIC_USEC');
+    said.push(shown.map(([name, value]) => `${name}=${value}`).join(' '));
   };
+  const notifier = listens ? { watchdogIntervalMs: 60_000, tell } : undefined;
   const report = new SystemdReport({ notifier, clock, logger: silentLogger });
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= 1_000) {
@@ -40,17 +29,21 @@ test('stages, readiness with the first status, then what changes, every few seco
   report.stage('checking refdata.db');
   await report.up({ status: () => status, checks: [] });
   await aTurn();
-  assert.deepEqual(said.splice(0), ['status checking refdata.db', 'extend 300000', 'ready open a', 'fed']);
+  assert.deepEqual(said.splice(0), [
+    'STATUS=checking refdata.db EXTEND_TIMEOUT_USEC=300000000',
+    'READY=1 STATUS=open a',
+    'WATCHDOG=1',
+  ]);
   await pass(15_000);
   assert.deepEqual(said, []);
   status = 'lost a';
   await pass(5_000);
-  assert.deepEqual(said.splice(0), ['fed', 'status lost a']);
+  assert.deepEqual(said.splice(0), ['WATCHDOG=1', 'STATUS=lost a']);
   status = 'open b';
   await pass(1_000);
   assert.deepEqual(said, [], 'not with every change');
   await pass(4_000);
-  assert.deepEqual(said, ['status open b']);
+  assert.deepEqual(said, ['STATUS=open b']);
 });
 
 test('a remark of a reload stays until the next one', async () => {
@@ -66,11 +59,11 @@ test('a remark of a reload stays until the next one', async () => {
   report.reloading();
   await report.reloaded('');
   assert.deepEqual(said, [
-    'reloading',
-    'ready CONFIGURATION FAULTY; open a',
-    'status CONFIGURATION FAULTY; open b',
-    'reloading',
-    'ready open b',
+    'RELOADING=1',
+    'READY=1 STATUS=CONFIGURATION FAULTY; open a',
+    'STATUS=CONFIGURATION FAULTY; open b',
+    'RELOADING=1',
+    'READY=1 STATUS=open b',
   ]);
 });
 
@@ -84,7 +77,7 @@ test('a status that cannot be had is said, and had again', async () => {
   await report.up({ status, checks: [] });
   isBroken = false;
   await pass(5_000);
-  assert.deepEqual([said[0], said.at(-1)], ['ready its state is unknown: disk I/O error', 'status well']);
+  assert.deepEqual([said[0], said.at(-1)], ['READY=1 STATUS=its state is unknown: disk I/O error', 'STATUS=well']);
 });
 
 test('with the stop it goes quiet', async () => {
@@ -95,7 +88,7 @@ test('with the stop it goes quiet', async () => {
   said.length = 0;
   report.stopping(45_000);
   await pass(120_000);
-  assert.deepEqual([said, clock.pendingTimers], [['stopping stopping', 'extend 45000'], 0]);
+  assert.deepEqual([said, clock.pendingTimers], [['STOPPING=1 STATUS=stopping EXTEND_TIMEOUT_USEC=45000000'], 0]);
 });
 
 test('asks for nothing where nobody listens', async () => {

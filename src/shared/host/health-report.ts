@@ -1,9 +1,15 @@
-/** The reports of a process to systemd from its start to its stop: stages, readiness, status, heartbeat. */
-import type { Clock, Timer } from '../base/clock.ts';
+/** The reports of a process to systemd from its start to its stop: stages, readiness, status, watchdog. */
+import { type Clock, endsWithin, type Timer } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import type { Notifier } from './notify.ts';
-import { type Check, startWatchdog, type Watchdog } from './watchdog.ts';
+
+export interface Check {
+  /** As the log names it: "the log worker". */
+  readonly name: string;
+  /** Returns or resolves where it is at work, throws or rejects where it is known not to be. */
+  readonly answers: () => Promise<void> | void;
+}
 
 /** For a part of the service, or a process of it. */
 export interface HealthReport {
@@ -18,10 +24,14 @@ const STAGE_LIMIT_MS = 300_000;
 const STATUS_MS = 5_000;
 
 export interface SystemdReportOptions {
-  readonly notifier: Notifier;
+  /** undefined: systemd does not listen. */
+  readonly notifier: Notifier | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
+
+/** The start or stop under way may last so long from now, whatever the unit's own limit is. */
+const extended = (ms: number) => ({ EXTEND_TIMEOUT_USEC: String(ms * 1_000) });
 
 export class SystemdReport {
   readonly #o: SystemdReportOptions;
@@ -37,41 +47,39 @@ export class SystemdReport {
 
   /** The step of the start under way. */
   stage(text: string): void {
-    const { notifier } = this.#o;
-    notifier.status(text);
-    notifier.extendTimeout(STAGE_LIMIT_MS);
+    this.#o.notifier?.tell({ STATUS: text, ...extended(STAGE_LIMIT_MS) });
   }
 
   /** The start has failed. */
   failed(why: string): void {
-    this.#o.notifier.status(why);
+    this.#o.notifier?.tell({ STATUS: why });
   }
 
   /** The start is done. */
   async up(healthReport: HealthReport): Promise<void> {
     const { notifier, clock, logger } = this.#o;
-    if (!notifier.enabled) return;
+    if (notifier === undefined) return;
     this.#healthReport = healthReport;
-    this.#said = await this.#text();
-    notifier.ready(this.#said);
-    this.#watchdog = startWatchdog({ notifier, checks: healthReport.checks, clock, logger });
+    this.#ready(await this.#text());
+    const { watchdogIntervalMs: intervalMs, tell } = notifier;
+    const feed = (): void => tell({ WATCHDOG: '1' });
+    if (intervalMs !== undefined) {
+      this.#watchdog = new Watchdog({ intervalMs, feed, checks: healthReport.checks, clock, logger });
+    }
     this.#arm();
   }
 
   reloading(): void {
-    this.#o.notifier.reloading();
+    // CLOCK_MONOTONIC, as systemd compares it.
+    this.#o.notifier?.tell({ RELOADING: '1', MONOTONIC_USEC: String(process.hrtime.bigint() / 1_000n) });
   }
 
   /** `remark` stays behind the status until the next reload; '' is none. */
   async reloaded(remark: string): Promise<void> {
-    const { notifier } = this.#o;
-    if (!notifier.enabled) return;
     this.#remark = remark;
     const text = await this.#text();
     // A hub that has ended itself meanwhile is not ready.
-    if (this.#healthReport === undefined) return;
-    this.#said = text;
-    notifier.ready(text);
+    if (this.#healthReport !== undefined) this.#ready(text);
   }
 
   /** `limitMs`: what the whole stop may take. */
@@ -79,14 +87,18 @@ export class SystemdReport {
     this.#healthReport = undefined;
     this.#watchdog?.stop();
     this.#timer?.cancel();
-    this.#o.notifier.stopping('stopping');
-    this.#o.notifier.extendTimeout(limitMs);
+    this.#o.notifier?.tell({ STOPPING: '1', STATUS: 'stopping', ...extended(limitMs) });
+  }
+
+  #ready(status: string): void {
+    this.#said = status;
+    this.#o.notifier?.tell({ READY: '1', STATUS: status });
   }
 
   async #look(): Promise<void> {
     const text = await this.#text();
     if (this.#healthReport === undefined) return;
-    if (text !== this.#said) this.#o.notifier.status(text);
+    if (text !== this.#said) this.#o.notifier?.tell({ STATUS: text });
     this.#said = text;
     this.#arm();
   }
@@ -103,5 +115,88 @@ export class SystemdReport {
       text = `its state is unknown: ${messageOf(error)}`;
     }
     return this.#remark === '' ? text : `${this.#remark}; ${text}`;
+  }
+}
+
+export interface WatchdogOptions {
+  readonly intervalMs: number;
+  readonly feed: () => void;
+  readonly checks: readonly Check[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * Part of the interval: how often the watchdog is fed, and the limit of a check's answer. A part that hangs for less than the
+ * interval less one such part costs a round at most, since the question stays asked: a card may take seconds for an fsync.
+ */
+const PART = 1 / 3;
+
+/**
+ * Feeds systemd's watchdog while everything answers. That these rounds are made at all shows that the main loop turns; the
+ * checks ask the rest. A part that does not answer is named in the log, the watchdog is not fed, and systemd kills the process
+ * and starts it again.
+ */
+export class Watchdog {
+  readonly #o: WatchdogOptions;
+  readonly #partMs: number;
+  /** Questions without an answer: they are not asked again. */
+  readonly #pending = new Map<Check, Promise<void>>();
+  readonly #unwell = new Set<Check>();
+  /** One for each round: a single lasting promise would keep all that any round has waited for. */
+  #end = Promise.withResolvers<void>();
+  #timer: Timer | undefined;
+  #stopped = false;
+
+  constructor(options: WatchdogOptions) {
+    this.#o = options;
+    this.#partMs = options.intervalMs * PART;
+    void this.#round();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+    // A limit that still runs would keep the process.
+    this.#end.resolve();
+  }
+
+  async #round(): Promise<void> {
+    const { clock, feed, checks } = this.#o;
+    const fromMs = clock.monoMs();
+    this.#end = Promise.withResolvers<void>();
+    const answers = await Promise.all(checks.map((check) => this.#look(check)));
+    if (this.#stopped) return;
+    if (answers.every(Boolean)) feed();
+    const tookMs = clock.monoMs() - fromMs;
+    this.#timer = clock.timer(Math.max(0, this.#partMs - tookMs), () => void this.#round());
+  }
+
+  async #look(check: Check): Promise<boolean> {
+    const { clock, logger } = this.#o;
+    let why = `no answer within ${Math.round(this.#partMs)} ms`;
+    let isWell = false;
+    try {
+      isWell = await endsWithin(clock, this.#partMs, Promise.race([this.#answer(check), this.#end.promise]));
+    } catch (error) {
+      why = messageOf(error);
+    }
+    if (isWell !== this.#unwell.has(check) || this.#stopped) return isWell;
+    if (isWell) {
+      this.#unwell.delete(check);
+      logger.info('watchdog: it answers again', { who: check.name });
+    } else {
+      this.#unwell.add(check);
+      logger.error('watchdog: not fed, one does not answer', { who: check.name, why });
+    }
+    return isWell;
+  }
+
+  #answer(check: Check): Promise<void> {
+    const pending = this.#pending.get(check);
+    if (pending !== undefined) return pending;
+    const asked = (async () => check.answers())().finally(() => this.#pending.delete(check));
+    this.#pending.set(check, asked);
+    return asked;
   }
 }

@@ -1,23 +1,12 @@
-/**
- * systemd's notification socket (sd_notify): readiness, STATUS lines, the watchdog's food. Where NOTIFY_SOCKET is not set
- * nothing is loaded and every call does nothing.
- */
+/** systemd's notification socket (sd_notify). Where NOTIFY_SOCKET is not set nothing is loaded. */
 import { LinesideError, messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 
 export interface Notifier {
-  /** Whether systemd listens. */
-  readonly enabled: boolean;
-  /** WATCHDOG_USEC of this process; undefined: no watchdog waits for watchdog(). */
+  /** WATCHDOG_USEC of this process; undefined: no watchdog waits for it. */
   readonly watchdogIntervalMs: number | undefined;
-  /** After the start, and after a reload. */
-  ready(status: string): void;
-  status(text: string): void;
-  reloading(): void;
-  stopping(status: string): void;
-  watchdog(): void;
-  /** The start or stop under way may last so long from now, whatever the unit's own limit is. */
-  extendTimeout(ms: number): void;
+  /** Sends assignments: READY=1, STATUS=..., WATCHDOG=1. */
+  readonly tell: (assignments: Readonly<Record<string, string>>) => void;
 }
 
 /** Variables that a child must not inherit. */
@@ -26,29 +15,24 @@ const variables = ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID'] as const;
 const lasting: ReadonlySet<string> = new Set(['READY', 'STOPPING', 'STATUS']);
 const US_PER_MS = 1_000;
 
-type Environment = Record<string, string | undefined>;
 type Send = (message: Uint8Array) => void;
 
-/** Takes the variables out of `env`. Throws INTERNAL where there is a socket that cannot be used: systemd would wait in vain. */
-export async function createNotifier(env: Environment, logger: Logger): Promise<Notifier> {
+/**
+ * undefined: systemd does not listen. Takes the variables out of `env`. Throws INTERNAL where there is a socket that cannot be
+ * used: systemd would wait in vain.
+ */
+export async function createNotifier(
+  env: Record<string, string | undefined>,
+  logger: Logger,
+): Promise<Notifier | undefined> {
   const { NOTIFY_SOCKET: name, WATCHDOG_USEC: usec, WATCHDOG_PID: pid } = env;
   for (const variable of variables) delete env[variable];
-  if (name === undefined || name === '') return silent;
+  if (name === undefined || name === '') return undefined;
   const isOurs = pid === undefined || Number(pid) === process.pid;
   const intervalMs = Number(usec) / US_PER_MS;
-  return new SystemdNotifier(await openSocket(name), isOurs && intervalMs > 0 ? intervalMs : undefined, logger);
+  const watchdogIntervalMs = isOurs && intervalMs > 0 ? intervalMs : undefined;
+  return { watchdogIntervalMs, tell: teller(await openSocket(name), logger) };
 }
-
-export const silent: Notifier = {
-  enabled: false,
-  watchdogIntervalMs: undefined,
-  ready() {},
-  status() {},
-  reloading() {},
-  stopping() {},
-  watchdog() {},
-  extendTimeout() {},
-};
 
 async function openSocket(name: string): Promise<Send> {
   try {
@@ -65,58 +49,22 @@ async function openSocket(name: string): Promise<Send> {
   }
 }
 
-class SystemdNotifier implements Notifier {
-  readonly enabled = true;
-  readonly watchdogIntervalMs: number | undefined;
-  readonly #send: Send;
-  readonly #logger: Logger;
-  readonly #unsent = new Map<string, string>();
-  #isDeaf = false;
-
-  constructor(send: Send, watchdogIntervalMs: number | undefined, logger: Logger) {
-    this.#send = send;
-    this.watchdogIntervalMs = watchdogIntervalMs;
-    this.#logger = logger;
-  }
-
-  ready(status: string): void {
-    this.#tell({ READY: '1', STATUS: status });
-  }
-
-  status(text: string): void {
-    this.#tell({ STATUS: text });
-  }
-
-  reloading(): void {
-    // CLOCK_MONOTONIC, as systemd compares it.
-    this.#tell({ RELOADING: '1', MONOTONIC_USEC: String(process.hrtime.bigint() / 1_000n) });
-  }
-
-  stopping(status: string): void {
-    this.#unsent.delete('READY');
-    this.#tell({ STOPPING: '1', STATUS: status });
-  }
-
-  watchdog(): void {
-    this.#tell({ WATCHDOG: '1' });
-  }
-
-  extendTimeout(ms: number): void {
-    this.#tell({ EXTEND_TIMEOUT_USEC: String(Math.ceil(ms * US_PER_MS)) });
-  }
-
-  #tell(fields: Readonly<Record<string, string>>): void {
+function teller(send: Send, logger: Logger): Notifier['tell'] {
+  const unsent = new Map<string, string>();
+  let isDeaf = false;
+  return (assignments) => {
+    if ('STOPPING' in assignments) unsent.delete('READY');
     // A line feed would begin another assignment.
-    for (const [name, value] of Object.entries(fields)) this.#unsent.set(name, value.replaceAll(/\s*\n\s*/g, '; '));
+    for (const [name, value] of Object.entries(assignments)) unsent.set(name, value.replaceAll(/\s*\n\s*/g, '; '));
     try {
-      this.#send(Buffer.from([...this.#unsent].map(([name, value]) => `${name}=${value}`).join('\n')));
-      this.#unsent.clear();
-      this.#isDeaf = false;
+      send(Buffer.from([...unsent].map(([name, value]) => `${name}=${value}`).join('\n')));
+      unsent.clear();
+      isDeaf = false;
     } catch (error) {
-      for (const name of this.#unsent.keys()) if (!lasting.has(name)) this.#unsent.delete(name);
-      if (!this.#isDeaf)
-        this.#logger.warn('systemd could not be notified of the state of the service', { error: messageOf(error) });
-      this.#isDeaf = true;
+      for (const name of unsent.keys()) if (!lasting.has(name)) unsent.delete(name);
+      if (!isDeaf)
+        logger.warn('systemd could not be notified of the state of the service', { error: messageOf(error) });
+      isDeaf = true;
     }
-  }
+  };
 }

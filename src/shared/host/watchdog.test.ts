@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { setImmediate as aTurn } from 'node:timers/promises';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { type Logger, silentLogger } from '../base/logger.ts';
-import { silent } from './notify.ts';
-import { type Check, startWatchdog } from './watchdog.ts';
+import { type Check, Watchdog } from './health-report.ts';
 
 /** 20 s a round. */
 const INTERVAL_MS = 60_000;
@@ -18,12 +17,8 @@ function rig(...checks: readonly Check[]) {
     info: (message, fields) => log.push(`info ${message}: ${fields?.['who']}`),
     error: (message, fields) => log.push(`error ${message}: ${fields?.['who']}: ${fields?.['why']}`),
   };
-  const notifier = {
-    ...silent,
-    watchdogIntervalMs: INTERVAL_MS,
-    watchdog: () => void fedAtMs.push(clock.monoMs()),
-  };
-  const watchdog = startWatchdog({ notifier, checks, clock, logger });
+  const feed = () => void fedAtMs.push(clock.monoMs());
+  const watchdog = new Watchdog({ intervalMs: INTERVAL_MS, feed, checks, clock, logger });
   const pass = async (ms: number): Promise<void> => {
     await aTurn();
     for (let left = ms; left > 0; left -= 1_000) {
@@ -107,9 +102,4 @@ test('a stop does not wait for a check that hangs', async () => {
   watchdog.stop();
   await aTurn();
   assert.deepEqual([fedAtMs, log, clock.pendingTimers], [[], [], 0]);
-});
-
-test('asks nobody where nobody waits for it', () => {
-  const check: Check = { name: 'never', answers: () => assert.fail('asked') };
-  startWatchdog({ notifier: silent, checks: [check], clock: new FakeClock(), logger: silentLogger }).stop();
 });
