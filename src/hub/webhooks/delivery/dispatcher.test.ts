@@ -311,3 +311,20 @@ test('how long the oldest is due is told in seconds of running time', async (t) 
   rig.clock.stepWall(forEver);
   assert.equal(rig.dispatcher.status().oldestDueSeconds, 90);
 });
+
+const refreshMs = 60_000;
+
+test('a dispatcher with nothing to do looks each minute; one whose timer never comes again is told from that', async (t) => {
+  const rig = await dispatcherRig(t);
+  rig.dispatcher.assertAlive();
+  await startedWith(rig, 1);
+  for (let minute = 0; minute < 10; minute++) {
+    await rig.clock.pass(refreshMs);
+    rig.dispatcher.assertAlive();
+  }
+  t.mock.method(rig.clock, 'timer', () => ({ cancel() {} }));
+  await rig.clock.pass(refreshMs + 80_000);
+  rig.dispatcher.assertAlive();
+  await rig.clock.pass(20_000);
+  assert.throws(() => rig.dispatcher.assertAlive(), /it has not turned for \d+ s/);
+});

@@ -1,41 +1,37 @@
 /** The planner with a store that fails or is killed at any of its transactions. */
+
 import assert from 'node:assert/strict';
 import { cpSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
-import type { Logger } from '../../../shared/base/logger.ts';
-import { openStoreIn, recordEvent, temporaryDir, temporaryStore } from '../../outbox/change-store.fixture.ts';
-import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
-import type { Subscription } from '../subscriptions/subscription.ts';
-import { emit, emitEach, FakeCache, plannerOn, sentIn, turns, turnsUntil } from './planner.fixture.ts';
-
-type Maintain = ChangeStore['maintain'];
-
-/** The store with another maintain(); everything else is the real one's. */
-function withMaintain(store: ChangeStore, maintain: Maintain): ChangeStore {
-  return new Proxy(store, {
-    get(target, name): unknown {
-      if (name === 'maintain') return maintain;
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}
+import { silentLogger } from '../../../shared/base/logger.ts';
+import {
+  holdStore,
+  openStoreIn,
+  recordEvent,
+  temporaryDir,
+  temporaryStore,
+} from '../../outbox/change-store.fixture.ts';
+import { type Audit, type ChangeStore } from '../../outbox/change-store.ts';
+import { type Subscription } from '../subscriptions/subscription.ts';
+import { emit, emitEach, FakeCache, plannerOn, plannerRig, sentIn, turns, turnsUntil } from './planner.fixture.ts';
 
 type Fate = 'refused' | 'lost' | 'unheard';
 
-/** From the nth on each transaction is refused, or the process is gone: before it commits (lost), or before it is told of it. */
+/** From the nth on each transaction is refused, or the process is gone: before it commits (lost), or before it hears of it. */
 function failing(store: ChangeStore, nth: number, fate: Fate, called = (): void => {}): ChangeStore {
+  const maintain = store.maintain.bind(store);
   let calls = 0;
-  return withMaintain(store, <T>(work: (audit: Audit) => T): Promise<T> => {
+  store.maintain = <T>(work: (audit: Audit) => T): Promise<T> => {
     calls += 1;
     called();
-    if (calls < nth) return store.maintain(work);
+    if (calls < nth) return maintain(work);
     const dead = new Promise<never>(() => {});
     if (fate === 'refused') return Promise.reject(new LinesideError('STORAGE_FAILED', 'no'));
-    return fate === 'lost' || calls > nth ? dead : store.maintain(work).then(() => dead);
-  });
+    return fate === 'lost' || calls > nth ? dead : maintain(work).then(() => dead);
+  };
+  return store;
 }
 
 const expected = ['1: a b', '2: b', '1: c', '1: d e f', '2: e', '1: g'];
@@ -124,19 +120,16 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
   const { store, clock } = temporaryStore(t);
   const cache = await cacheOf(store);
   const said: string[] = [];
-  const logger = {
-    info: (message: string) => said.push(message),
-    warn: (message: string) => said.push(message),
-    error: (message: string) => said.push(message),
-  } as unknown as Logger;
+  const say = (message: string): void => void said.push(message);
+  const logger = { ...silentLogger, info: say, warn: say, error: say };
   const calls: number[] = [];
-  let isFull = true;
-  const flaky = withMaintain(store, (work) => {
-    calls.push(clock.monoMs());
-    return isFull ? Promise.reject(new LinesideError('STORAGE_FULL', 'full')) : store.maintain(work);
-  });
-  const planner = plannerOn(flaky, cache, clock, logger);
+  const planner = plannerOn(store, cache, clock, logger);
   await emitAll(store);
+  const { maintain } = store;
+  store.maintain = () => {
+    calls.push(clock.monoMs());
+    return Promise.reject(new LinesideError('STORAGE_FULL', 'full'));
+  };
   planner.start();
   clock.advance(0);
   await turns();
@@ -149,8 +142,8 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
   const gaps = calls.slice(1).map((at, n) => (at - (calls[n] ?? 0)) / 1_000);
   assert.deepEqual(gaps, [1, 2, 4, 8, 16, 32, 60, 60]);
   assert.equal(planner.cursor(), 0);
-  await assert.rejects(planner.caughtUp(), (error) => error instanceof LinesideError && error.code === 'STORAGE_FULL');
-  isFull = false;
+  await assert.rejects(planner.caughtUp(), { code: 'STORAGE_FULL' });
+  store.maintain = maintain;
   clock.advance(60_000);
   await turnsUntil('planned', () => planner.unplanned() === 0);
   assert.deepEqual(sentIn(store), [...expected, '1: h']);
@@ -164,9 +157,55 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
 test('a stop that cannot store its cursor says so and ends', async (t) => {
   const { store, clock } = temporaryStore(t);
   const said: string[] = [];
-  const logger = { warn: (message: string) => said.push(message) } as unknown as Logger;
+  const logger = { ...silentLogger, warn: (message: string) => void said.push(message) };
   const planner = plannerOn(failing(store, 1, 'refused'), new FakeCache(), clock, logger);
   planner.start();
   await planner.stop();
   assert.deepEqual(said, ['the cursor of webhook deliveries could not be stored']);
+});
+
+const plannerLimitMs = 180_000;
+
+test('a planner that waits for an import is well for as long as one may last, and stands when it never ends', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  planner.start();
+  for (let s = 0; s < 300; s++) {
+    clock.advance(1_000);
+    await turns();
+    planner.assertAlive();
+  }
+  await emit(store, recordEvent('a'));
+  const release = holdStore(store);
+  clock.advance(1_000);
+  await turns();
+  clock.advance(plannerLimitMs - 1_000);
+  planner.assertAlive();
+  clock.advance(5_000);
+  assert.throws(() => planner.assertAlive(), /it has not turned for 18\d s/);
+  await release();
+  await turnsUntil('planned', () => planner.unplanned() === 0);
+  clock.advance(1_000);
+  await turns();
+  planner.assertAlive();
+  await planner.stop();
+  clock.advance(10 * plannerLimitMs);
+  planner.assertAlive();
+});
+
+test('a planner that fails and tries again is well', async (t) => {
+  const { store, clock, cache, planner } = plannerRig(t);
+  await cache.put(store, 1);
+  planner.start();
+  clock.advance(0);
+  await turns();
+  store.connection.exec('ALTER TABLE webhook_deliveries RENAME TO away');
+  await emit(store, recordEvent('a'));
+  for (let s = 0; s < 600; s++) {
+    clock.advance(1_000);
+    await turns();
+    planner.assertAlive();
+  }
+  assert.equal(planner.unplanned(), 1, 'it does fail');
+  await planner.stop();
 });

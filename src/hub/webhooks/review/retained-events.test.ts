@@ -1,53 +1,58 @@
-/** Which events stay in the outbox for webhooks, with the real pruner. */
+/** Which events stay in the outbox for webhooks, with the real planner, retention and pruner. */
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import fc from 'fast-check';
+import { settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { holdStore, recordEvent } from '../../outbox/change-store.fixture.ts';
 import { Pruner } from '../../outbox/publisher/pruner.ts';
 import { WaitingRows } from '../../outbox/publisher/waiting-rows.ts';
-import {
-  deliveriesIn,
-  emit,
-  emitEach,
-  type PlannerRig,
-  plannerRig,
-  sentIn,
-  turns,
-} from '../delivery/planner.fixture.ts';
-import { put } from '../delivery/stored.fixture.ts';
+import { BodySource } from '../delivery/body-source.ts';
+import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig, sentIn } from '../delivery/planner.fixture.ts';
+import { count, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { RetainedEvents } from './retained-events.ts';
+import { beforeCommits, dayMs } from './retention.fixture.ts';
+import { Retention } from './retention.ts';
 
 const hourMs = 3_600_000;
 const weekMs = 7 * 24 * hourMs;
 
 interface Rig extends PlannerRig {
   readonly kept: RetainedEvents;
+  /** The pruner, started. */
+  readonly prune: () => Pruner;
 }
 
 function rigFor(t: TestContext): Rig {
   const rig = plannerRig(t);
-  const kept = new RetainedEvents(rig.store.connection, () => rig.planner.cursor());
-  return { ...rig, kept };
+  const { store, planner, clock } = rig;
+  const kept = new RetainedEvents(store.connection, () => planner.cursor());
+  const keepAbove = (): number => kept.keepAbove();
+  const prune = (): Pruner => {
+    const pruner = new Pruner({ store, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
+    t.after(() => pruner.stop());
+    pruner.start();
+    return pruner;
+  };
+  return { ...rig, kept, prune };
 }
 
-/** Everything is published, long ago; an hour passes, and the pruner sweeps. */
-async function swept({ store, clock, kept }: Rig): Promise<readonly number[]> {
-  const at = '2000-01-01T00:00:00+00:00';
-  const rows = new WaitingRows(store.connection);
-  const ids = store.connection.prepare<[], number>('SELECT id FROM outbox_waiting').pluck().all();
-  await store.maintain(() => rows.markPublished(ids, at));
-  const keepAbove = (): number => kept.keepAbove();
-  const pruner = new Pruner({ store, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
-  pruner.start();
-  for (let slice = 0; slice < 10; slice++) {
-    clock.advance(50);
-    await turns();
-  }
+/** Long ago: all that waits for the broker, or the first so many. */
+function publish({ store }: Rig, upTo = Number.MAX_SAFE_INTEGER): Promise<unknown> {
+  const waiting = store.connection.prepare<[], number>('SELECT id FROM outbox_waiting').pluck().all();
+  const ids = waiting.filter((id) => id <= upTo);
+  return store.maintain(() => new WaitingRows(store.connection).markPublished(ids, '2000-01-01T00:00:00+00:00'));
+}
+
+/** Everything is published, an hour passes, and the pruner sweeps; the events that are left. */
+async function swept(rig: Rig): Promise<unknown> {
+  await publish(rig);
+  const pruner = rig.prune();
+  await rig.clock.pass(500);
   pruner.stop();
-  return store.connection.prepare<[], number>('SELECT id FROM outbox_events ORDER BY id').pluck().all();
+  return rig.store.connection.prepare('SELECT id FROM outbox_events ORDER BY id').pluck().all();
 }
 
 function ended({ store }: PlannerRig, id: number, state: 'delivered' | 'pending' | 'rejected'): Promise<void> {
@@ -104,27 +109,22 @@ test('events of a delivery that is sent again stay, unless its body was kept', a
 
 test('one that waits for its turn to remove heeds what has come to be needed meanwhile', async (t) => {
   const rig = rigFor(t);
-  const { store, cache, planner, clock, kept } = rig;
+  const { store, cache, planner, clock, kept, prune } = rig;
   await cache.put(store, 1);
   await emitEach(store, ['a', 'b', 'c']);
   await planner.caughtUp();
   for (const { id } of deliveriesIn(store)) await ended(rig, id, 'delivered');
-  const rows = new WaitingRows(store.connection);
-  await store.maintain(() => rows.markPublished([1, 2, 3], '2000-01-01T00:00:00+00:00'));
+  await publish(rig);
   const release = holdStore(store);
   const again = store.connection.prepare("UPDATE webhook_deliveries SET state = 'pending' WHERE id = 2");
   const resent = store.maintain(() => {
     again.run();
     kept.retainFrom(2);
   });
-  const keepAbove = (): number => kept.keepAbove();
-  const pruner = new Pruner({ store, keepPublishedDays: 7, keepAbove, clock, logger: silentLogger });
-  pruner.start();
-  clock.advance(50);
-  await turns();
+  prune();
+  await clock.pass(50);
   await Promise.all([release(), resent]);
-  await turns();
-  pruner.stop();
+  await settled();
   assert.deepEqual(store.connection.prepare('SELECT id FROM outbox_events').pluck().all(), [2, 3]);
 });
 
@@ -197,4 +197,96 @@ test('whatever waits, ends, is sent again and is removed: no event that a waitin
       }
     }),
   );
+});
+
+interface SweptRig extends Rig {
+  runMs: number;
+  readonly bodies: () => readonly (string | undefined)[];
+  /** Of events, and of bodies that are kept. */
+  readonly counts: () => readonly number[];
+}
+
+/** Retention and pruner are at work. */
+function sweptRig(t: TestContext): SweptRig {
+  const kept = rigFor(t);
+  const { store, clock } = kept;
+  const { connection } = store;
+  subscriptionRow(connection, 1);
+  const source = new BodySource(connection);
+  const rig: SweptRig = {
+    ...kept,
+    runMs: 0,
+    bodies: () =>
+      deliveriesIn(store).map((one) => {
+        const made = source.bodyOf(one);
+        return 'body' in made ? made.body.toString() : undefined;
+      }),
+    counts: () => ['outbox_events', 'webhook_bodies'].map((table) => count(connection, table)),
+  };
+  const limits = { keepDeliveredDays: 7, keepFailedDays: 30, maxAnswerBytes: 1_000, maxBytes: 1e9 };
+  const parts = { store, clock, logger: silentLogger, running: { now: () => rig.runMs }, bodies: source };
+  const retention = new Retention({ ...parts, ...limits });
+  retention.start();
+  t.after(() => retention.stop());
+  kept.prune();
+  return rig;
+}
+
+test('what has been due for a week needs no events any more, and its bytes stay the same', async (t) => {
+  const rig = sweptRig(t);
+  const { store, cache, planner, clock } = rig;
+  await cache.put(store, 1);
+  await emit(store, recordEvent('a'), recordEvent('b'));
+  await planner.caughtUp();
+  await cache.put(store, 1, { active: false });
+  await emitEach(store, ['c', 'd']);
+  await planner.caughtUp();
+  await publish(rig, 4);
+  const before = rig.bodies();
+  const dueRunMs = deliveriesIn(store)[0]?.dueRunMs ?? 0;
+  rig.runMs = dueRunMs + 7 * dayMs;
+  await clock.pass(3_700_000);
+  assert.deepEqual(rig.counts(), [4, 0], 'to the millisecond');
+  rig.runMs++;
+  await clock.pass(7_300_000);
+  assert.deepEqual(rig.counts(), [0, 1]);
+  assert.deepEqual(rig.bodies(), before);
+  assert.match(before[0] ?? '', /"businessKey":"b"/);
+});
+
+test('a body is not kept while one of its events stays for the broker anyway', async (t) => {
+  const rig = sweptRig(t);
+  const { store, cache, planner, clock } = rig;
+  await cache.put(store, 1);
+  await emitEach(store, ['a']);
+  await emit(store, recordEvent('b'), recordEvent('c'));
+  await planner.caughtUp();
+  await publish(rig, 2);
+  rig.runMs = 30 * dayMs;
+  await clock.pass(7_300_000);
+  assert.deepEqual(rig.counts(), [2, 1]);
+  await publish(rig, 3);
+  await clock.pass(7_300_000);
+  assert.deepEqual(rig.counts(), [0, 2]);
+});
+
+test('many are kept in several commits, and a sweep that finds none writes nothing', async (t) => {
+  const rig = sweptRig(t);
+  const { store, cache, planner, clock } = rig;
+  await cache.put(store, 1, { scopes: ['PUBLIC'] });
+  const keys = Array.from({ length: 150 }, (_, n) => `k${n}`);
+  await emitEach(store, keys);
+  await emit(store, ...['x', 'y', 'z'].map((key) => recordEvent(key, 1, { data: { text: key.repeat(900_000) } })));
+  await planner.caughtUp();
+  await publish(rig, 153);
+  const before = rig.bodies();
+  rig.runMs = 30 * dayMs;
+  let commits = 0;
+  beforeCommits(store, () => commits++);
+  await clock.pass(120_000);
+  assert.deepEqual([rig.counts()[1], commits], [153, 4], 'the last of them for what is large');
+  assert.deepEqual(rig.bodies(), before);
+  commits = 0;
+  await clock.pass(3_600_000);
+  assert.deepEqual([rig.counts()[0], commits], [0, 1], "the pruner's");
 });
