@@ -7,11 +7,12 @@ import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import type { Subscription } from '../../src/shared/gen/http.ts';
 import { startHub } from '../e2e/hub.ts';
 import { HubApi } from '../e2e/hub-api.ts';
 import { apiOf, create, dictionary, update } from '../e2e/hub-support.ts';
 import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
-import { deliveriesWhen, SECRET, type SubscriptionView, subscribe, webhooksConfig } from '../e2e/webhooks-support.ts';
+import { deliveriesWhen, SECRET, subscribe, webhooksConfig } from '../e2e/webhooks-support.ts';
 import { answerJson, assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened } from './browser.ts';
 import { openSimulated, type Product, startProduct, withStatus } from './product.ts';
 
@@ -19,7 +20,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
   let product: Product;
   let receiver: Receiver;
   let api: HubApi;
-  let subscribed: SubscriptionView;
+  let subscribed: Subscription;
 
   before(async () => {
     receiver = await startReceiver(undefined, { secrets: [SECRET] });

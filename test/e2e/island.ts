@@ -10,13 +10,11 @@ export interface Island {
   readonly mainland: string;
   /** Another one of this machine's. */
   readonly second: string;
-  /** One of the cable's that swallows everything: whoever calls it waits. */
-  readonly abyss: string;
   /** Of both ends. */
   readonly cidr: string;
   plug(): void;
   unplug(): void;
-  /** Packets to this address are dropped, as the ones to the abyss are, or arrive again. The cable is plugged in. */
+  /** Packets to this address are dropped, or arrive again. The cable is plugged in. */
   drop(address: string, drops: boolean): void;
   /** Bytes that came out of the island so far. */
   sentBytes(): number;
@@ -66,14 +64,12 @@ export function makeIsland(): Island | string {
     wrapper: inside,
     mainland: host(1),
     second: host(4),
-    abyss: host(3),
     cidr: `${net}/29`,
     plug() {
       must([
         ['ip', 'link', 'set', there, 'netns', name],
         [...inside, 'ip', 'addr', 'add', `${host(2)}/29`, 'dev', there],
         [...inside, 'ip', 'link', 'set', there, 'up'],
-        [...inside, ...lose(host(3))],
       ]);
     },
     unplug: () => must([[...inside, 'ip', 'link', 'set', there, 'netns', '1']]),

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import type { PingResult } from '../../src/shared/gen/http.ts';
 import { type Hub, startHub } from './hub.ts';
 import type { HubApi } from './hub-api.ts';
 import { apiOf, create, dictionary, refused } from './hub-support.ts';
@@ -99,21 +100,13 @@ describe('the egress guard', { skip }, () => {
     return api.post(`${HOOKS}/subscriptions`, { name: 'forbidden', url, secret: SECRET });
   }
 
-  interface Ping {
-    readonly success: boolean;
-    readonly statusCode: number | null;
-    readonly responseBody: string;
-    readonly elapsedMs: number;
-    readonly error?: { readonly kind: string; readonly message: string; readonly reasons?: readonly string[] };
-  }
-
-  async function ping(api: HubApi, url: string): Promise<Ping> {
+  async function ping(api: HubApi, url: string): Promise<PingResult> {
     const answer = await until('a place for a test-ping', async () => {
       const one = await api.post(`${HOOKS}/test-ping`, { url, secret: SECRET });
       return one.status !== 429 && one;
     });
     assert.equal(answer.status, 200, answer.text);
-    return answer.body as unknown as Ping;
+    return answer.body as unknown as PingResult;
   }
 
   /** Refused at registration and by a test-ping for the same reasons. */

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import type { Delivery, DeliveryDetail, Subscription, WebhookStatus } from '../../src/shared/gen/http.ts';
 import { type Toml, temporaryDirectory } from './daemon.ts';
 import type { Body, HubApi } from './hub-api.ts';
 import { expect } from './hub-support.ts';
@@ -11,56 +12,6 @@ import type { DeliveredEvent, Receiver } from './webhook-receiver.ts';
 
 export const HOOKS = '/api/v1/admin/webhooks';
 export const SECRET = 'the secret of the subscriber: größer';
-
-export interface SubscriptionView {
-  readonly id: string;
-  readonly name: string;
-  readonly url: string;
-  readonly consumer: string;
-  readonly scopes: readonly string[];
-  readonly active: boolean;
-  readonly version: number;
-  readonly blocked: string;
-}
-
-export interface AttemptView {
-  readonly attempt: number;
-  readonly at: string;
-  readonly elapsedMs: number;
-  readonly statusCode: number | null;
-  readonly cause: string | null;
-  readonly message: string;
-  readonly responseBody: string | null;
-}
-
-export interface DeliveryView {
-  readonly deliveryId: string;
-  readonly subscription: string;
-  readonly subscriptionName: string;
-  readonly state: string;
-  readonly events: number;
-  readonly attempts: number;
-  readonly nextAttemptInSeconds: number | null;
-  readonly endedAt: string | null;
-  readonly lastAttempt: AttemptView | null;
-}
-
-export interface DetailView extends DeliveryView {
-  readonly body: string | null;
-  readonly attemptList: readonly AttemptView[];
-}
-
-export interface StatusView {
-  readonly unplannedEvents: number;
-  readonly waiting: number;
-  readonly inFlight: number;
-  readonly oldestDueSeconds: number;
-  readonly rejected: number;
-  readonly failed: number;
-  readonly offline: boolean;
-  readonly blockedSubscriptions: number;
-  readonly attemptsTotal: Readonly<Record<string, number>>;
-}
 
 /** Subscribers on this machine, each with an authority of its own. The device's own facts are other tests' matter. */
 export function webhooksConfig(receivers: readonly Receiver[], more: Toml = {}): Toml {
@@ -80,26 +31,26 @@ export async function subscribe(
   receiver: Receiver,
   name: string,
   more: object = {},
-): Promise<SubscriptionView> {
+): Promise<Subscription> {
   const request = { name, url: urlOf(receiver, `/${name}`), secret: SECRET, ...more };
-  return (await expect(201, api.post(`${HOOKS}/subscriptions`, request))) as unknown as SubscriptionView;
+  return (await expect(201, api.post(`${HOOKS}/subscriptions`, request))) as unknown as Subscription;
 }
 
-export async function subscription(api: HubApi, id: string): Promise<SubscriptionView> {
-  return (await expect(200, api.get(`${HOOKS}/subscriptions/${id}`))) as unknown as SubscriptionView;
+export async function subscription(api: HubApi, id: string): Promise<Subscription> {
+  return (await expect(200, api.get(`${HOOKS}/subscriptions/${id}`))) as unknown as Subscription;
 }
 
-export async function patch(api: HubApi, id: string, body: object): Promise<SubscriptionView> {
+export async function patch(api: HubApi, id: string, body: object): Promise<Subscription> {
   const changed = api.send('PATCH', `${HOOKS}/subscriptions/${id}`, { body });
-  return (await expect(200, changed)) as unknown as SubscriptionView;
+  return (await expect(200, changed)) as unknown as Subscription;
 }
 
-export async function webhookStatus(api: HubApi): Promise<StatusView> {
-  return (await expect(200, api.get(`${HOOKS}/status`))) as unknown as StatusView;
+export async function webhookStatus(api: HubApi): Promise<WebhookStatus> {
+  return (await expect(200, api.get(`${HOOKS}/status`))) as unknown as WebhookStatus;
 }
 
 /** Of a subscription, in the order in which they were made. */
-export async function deliveriesOf(api: HubApi, id: string, more = ''): Promise<readonly DeliveryView[]> {
+export async function deliveriesOf(api: HubApi, id: string, more = ''): Promise<readonly Delivery[]> {
   const found: Body[] = [];
   let cursor: string | null | undefined;
   do {
@@ -108,11 +59,11 @@ export async function deliveriesOf(api: HubApi, id: string, more = ''): Promise<
     found.push(...(answer.items ?? []));
     cursor = answer.nextCursor;
   } while (typeof cursor === 'string');
-  return found.toReversed() as unknown as DeliveryView[];
+  return found.toReversed() as unknown as Delivery[];
 }
 
-export async function detail(api: HubApi, deliveryId: string): Promise<DetailView> {
-  return (await expect(200, api.get(`${HOOKS}/deliveries/${deliveryId}`))) as unknown as DetailView;
+export async function detail(api: HubApi, deliveryId: string): Promise<DeliveryDetail> {
+  return (await expect(200, api.get(`${HOOKS}/deliveries/${deliveryId}`))) as unknown as DeliveryDetail;
 }
 
 /** An import of another test may be before what is waited for. */
@@ -127,10 +78,10 @@ export async function deliveriesWhen(
   api: HubApi,
   id: string,
   what: string,
-  is: (found: readonly DeliveryView[]) => boolean,
+  is: (found: readonly Delivery[]) => boolean,
   limitMs = PATIENT_MS,
-): Promise<readonly DeliveryView[]> {
-  let last: readonly DeliveryView[] = [];
+): Promise<readonly Delivery[]> {
+  let last: readonly Delivery[] = [];
   const look = async (): Promise<boolean> => {
     last = await deliveriesOf(api, id);
     return is(last);
@@ -144,7 +95,7 @@ export async function deliveriesWhen(
 }
 
 /** All that there is for a subscription, ended in these states and no others. */
-export async function settled(api: HubApi, id: string, limitMs?: number): Promise<readonly DeliveryView[]> {
+export async function settled(api: HubApi, id: string, limitMs?: number): Promise<readonly Delivery[]> {
   await planned(api);
   return deliveriesWhen(
     api,
@@ -159,21 +110,21 @@ export async function settled(api: HubApi, id: string, limitMs?: number): Promis
 export async function deliveryWhen(
   api: HubApi,
   id: string,
-  is: (one: DeliveryView) => boolean,
+  is: (one: Delivery) => boolean,
   limitMs?: number,
-): Promise<DetailView> {
-  const one = (found: readonly DeliveryView[]): boolean => found[0] !== undefined && is(found[0]);
+): Promise<DeliveryDetail> {
+  const one = (found: readonly Delivery[]): boolean => found[0] !== undefined && is(found[0]);
   const [found] = await deliveriesWhen(api, id, `the delivery of subscription ${id}`, one, limitMs);
   return detail(api, found?.deliveryId ?? '');
 }
 
-export const hasEnded = ({ endedAt }: DeliveryView): boolean => endedAt !== null;
+export const hasEnded = ({ endedAt }: Delivery): boolean => endedAt !== null;
 
 /** "dictionary:key version action" of each event that came to a path, delivery by delivery, in the order of `deliveries`. */
 export function eventsBy(
   receiver: Receiver,
   path: string,
-  deliveries: readonly DeliveryView[],
+  deliveries: readonly Delivery[],
 ): readonly (readonly string[])[] {
   const bodies = new Map(receiver.requests(path).map(({ body }) => [body?.deliveryId, body]));
   return deliveries.map(({ deliveryId }) => (bodies.get(deliveryId)?.events ?? []).map(wordsOf));
@@ -206,7 +157,7 @@ export async function revokeToken(configFile: string, name: string): Promise<voi
 }
 
 /** Every attempt had the same bytes and the same id; there were as many requests as attempts. */
-export function assertSameBytes(receiver: Receiver, path: string, { deliveryId, attempts }: DeliveryView): void {
+export function assertSameBytes(receiver: Receiver, path: string, { deliveryId, attempts }: Delivery): void {
   const requests = receiver.requests(path);
   assert.equal(requests.length, attempts, `requests to ${path}`);
   for (const { raw, header } of requests) {

@@ -125,7 +125,7 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
   const calls: number[] = [];
   const planner = plannerOn(store, cache, clock, logger);
   await emitAll(store);
-  const { maintain } = store;
+  const maintain = store.maintain.bind(store);
   store.maintain = () => {
     calls.push(clock.monoMs());
     return Promise.reject(new LinesideError('STORAGE_FULL', 'full'));
