@@ -2,7 +2,6 @@
 
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { addGap, costOf, gapOf, type LogEntry, type LogGap } from './entry.ts';
-import { Fifo } from './fifo.ts';
 
 /** A caller of store(), who learns what became of the entry. */
 export interface Waiter {
@@ -22,7 +21,7 @@ export interface Taken {
 }
 
 export class PendingQueue {
-  readonly #items = new Fifo<Item>();
+  #items: Item[] = [];
   #gaps: LogGap[] = [];
   #cost = 0;
   #waiting = 0;
@@ -58,75 +57,74 @@ export class PendingQueue {
 
   /** The oldest entries up to maxCost (at least one), and the lost ranges before and between them. */
   take(maxCost: number): Taken {
-    const items: Item[] = [];
     let cost = 0;
-    for (;;) {
-      const next = this.#items.at(0);
-      if (next === undefined || (items.length > 0 && cost + costOf(next.entry) > maxCost)) break;
-      items.push(next);
-      cost += costOf(next.entry);
-      this.#removeFirst();
-    }
+    const first = this.#items.findIndex(({ entry }, i) => {
+      cost += costOf(entry);
+      return i > 0 && cost > maxCost;
+    });
+    const items = this.#takeFirst(first === -1 ? this.#items.length : first);
     const lastId = items.at(-1)?.entry.id ?? 0;
     const upTo = this.#items.length === 0 ? Number.POSITIVE_INFINITY : lastId;
     const gaps = this.#gaps.filter((gap) => gap.firstId <= upTo);
     this.#gaps = this.#gaps.filter((gap) => gap.firstId > upTo);
-    return { items, gaps, cost };
+    return { items, gaps, cost: totalCost(items) };
   }
 
   /** Undoes a take. */
   putBack(taken: Taken): void {
-    const items = [...taken.items, ...this.#items.slice(0, this.#items.length)];
     for (const gap of taken.gaps) addGap(this.#gaps, gap);
-    this.#replace(items);
+    this.#replace([...taken.items, ...this.#items]);
   }
 
   /** Takes out the entries of waiting callers and counts them as lost. */
   dropWaiting(reason: string): Item[] {
     if (this.#waiting === 0) return [];
-    const all = this.#items.slice(0, this.#items.length);
-    const dropped = all.filter((item) => item.waiter !== undefined);
-    this.#replace(all.filter((item) => item.waiter === undefined));
+    const dropped = this.#items.filter((item) => item.waiter !== undefined);
+    this.#replace(this.#items.filter((item) => item.waiter === undefined));
     for (const { entry } of dropped) addGap(this.#gaps, gapOf(entry, reason));
     return dropped;
   }
 
   /** Drops the oldest until no more than maxCost is held. */
   dropOldest(maxCost: number, reason: string): Item[] {
-    const dropped: Item[] = [];
-    while (this.#cost > maxCost) {
-      const item = this.#items.at(0);
-      if (item === undefined) break;
-      this.#removeFirst();
-      addGap(this.#gaps, gapOf(item.entry, reason));
-      dropped.push(item);
-    }
+    let surplus = this.#cost - maxCost;
+    const kept = this.#items.findIndex(({ entry }) => {
+      if (surplus <= 0) return true;
+      surplus -= costOf(entry);
+      return false;
+    });
+    const dropped = this.#takeFirst(kept === -1 ? this.#items.length : kept);
+    for (const { entry } of dropped) addGap(this.#gaps, gapOf(entry, reason));
     return dropped;
   }
 
   /** Ids were handed out before the log was known: all move up. */
   rebase(offset: number): void {
-    const items = this.#items.slice(0, this.#items.length);
-    this.#replace(items.map(({ entry, waiter }) => ({ entry: { ...entry, id: entry.id + offset }, waiter })));
+    this.#items = this.#items.map(({ entry, waiter }) => ({ entry: { ...entry, id: entry.id + offset }, waiter }));
     this.#gaps = this.#gaps.map((gap) => ({ ...gap, firstId: gap.firstId + offset, lastId: gap.lastId + offset }));
   }
 
-  #removeFirst(): void {
-    const item = this.#items.shift();
-    if (item === undefined) return;
-    this.#cost -= costOf(item.entry);
-    if (item.waiter !== undefined) this.#waiting--;
+  /** In one step: an item at a time would move all that follow. */
+  #takeFirst(count: number): Item[] {
+    const taken = this.#items.splice(0, count);
+    this.#cost -= totalCost(taken);
+    this.#waiting -= waitersIn(taken);
+    return taken;
   }
 
-  #replace(items: readonly Item[]): void {
-    this.#items.replaceAll(items);
-    this.#cost = 0;
-    this.#waiting = 0;
-    for (const { entry, waiter } of items) {
-      this.#cost += costOf(entry);
-      if (waiter !== undefined) this.#waiting++;
-    }
+  #replace(items: Item[]): void {
+    this.#items = items;
+    this.#cost = totalCost(items);
+    this.#waiting = waitersIn(items);
   }
+}
+
+function totalCost(items: readonly Item[]): number {
+  return items.reduce((sum, { entry }) => sum + costOf(entry), 0);
+}
+
+function waitersIn(items: readonly Item[]): number {
+  return items.filter(({ waiter }) => waiter !== undefined).length;
 }
 
 /** An fsync of half a second is a slow card; nothing for longer is a hang. */

@@ -1,13 +1,12 @@
 /** The latest entries, in memory, for live readers. Bounded by bytes; ids are consecutive, so a place is a subtraction. */
 import { costOf, type LogEntry } from './entry.ts';
-import { Fifo } from './fifo.ts';
 
 /** A run for one reader: enough to make a batch worthwhile, small enough to stay fair among 100 readers. */
 export const runEntries = 256;
 export const runBytes = 64 * 1024;
 
 export class Tail {
-  readonly #entries = new Fifo<LogEntry>();
+  #entries: LogEntry[] = [];
   readonly #maxBytes: number;
   #cost = 0;
   /** Id of the oldest entry held; headId + 1 when there is none. */
@@ -31,12 +30,18 @@ export class Tail {
   push(entry: LogEntry): void {
     this.#entries.push(entry);
     this.#cost += costOf(entry);
-    while (this.#cost > this.#maxBytes && this.#entries.length > 1) {
-      const oldest = this.#entries.shift();
-      if (oldest === undefined) return;
-      this.#cost -= costOf(oldest);
-      this.#firstId++;
+    if (this.#cost > this.#maxBytes) this.#dropOldest();
+  }
+
+  /** An eighth more than must be: one entry at a time would move all that follow, for each that comes. */
+  #dropOldest(): void {
+    let count = 0;
+    for (; this.#cost > (this.#maxBytes * 7) / 8 && count < this.#entries.length - 1; count++) {
+      const oldest = this.#entries[count];
+      if (oldest !== undefined) this.#cost -= costOf(oldest);
     }
+    this.#entries.splice(0, count);
+    this.#firstId += count;
   }
 
   /** Entries that follow the id; undefined when the next one is no longer held. */
@@ -48,7 +53,7 @@ export class Tail {
     let to = from;
     let bytes = 0;
     while (to < this.#entries.length && to - from < runEntries && bytes < runBytes) {
-      bytes += this.#entries.at(to)?.data.length ?? 0;
+      bytes += this.#entries[to]?.data.length ?? 0;
       to++;
     }
     const run = this.#entries.slice(from, to);
@@ -58,14 +63,13 @@ export class Tail {
 
   /** What readers get of the entries' stamps has changed. */
   remark(mark: (entry: LogEntry) => LogEntry): void {
-    this.#entries.replaceAll(this.#entries.slice(0, this.#entries.length).map(mark));
+    this.#entries = this.#entries.map(mark);
     this.#last = undefined;
   }
 
   /** Ids were handed out before the log was known: all move up. */
   rebase(offset: number): void {
-    const moved = this.#entries.slice(0, this.#entries.length).map((entry) => ({ ...entry, id: entry.id + offset }));
-    this.#entries.replaceAll(moved);
+    this.#entries = this.#entries.map((entry) => ({ ...entry, id: entry.id + offset }));
     this.#firstId += offset;
     this.#last = undefined;
   }

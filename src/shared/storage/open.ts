@@ -5,6 +5,18 @@ import { checkOwn, type Migrations, migrate } from './migrate.ts';
 export type { Migrations } from './migrate.ts';
 export type Connection = Database.Database;
 
+/** A statement of a connection, prepared at its first use. `P`: its parameters, `R`: a row, or the value of pluck(). */
+export type Sql = <P extends unknown[] | object, R = unknown>(text: string) => Database.Statement<P, R>;
+
+export function statementsOf(connection: Connection): Sql {
+  const prepared = new Map<string, Database.Statement>();
+  return <P extends unknown[] | object, R>(text: string) => {
+    const statement = prepared.get(text) ?? connection.prepare(text);
+    prepared.set(text, statement);
+    return statement as Database.Statement<P, R>;
+  };
+}
+
 export interface OpenOptions {
   readonly path: string;
   /** Bytes; takes effect in a new file only. */

@@ -1,5 +1,5 @@
 /** The SQL of the blocks of entries. */
-import type { Connection } from '../../../shared/storage/open.ts';
+import type { Sql } from '../../../shared/storage/open.ts';
 import {
   aligned,
   anyMatches,
@@ -9,10 +9,10 @@ import {
   columnsOf,
   type Filter,
   filtersAnything,
+  maxBlockEntries,
 } from '../packed.ts';
 import type { Segments } from '../segments.ts';
 import { type BlockRow, columnsIn, encodeBody, putGivenBits, takeGivenBits } from './block-body.ts';
-import { GivenTimesTable } from './tables.ts';
 import { boundsOf, rangeBytes, TimeRange, TimeRangeTable } from './time-index.ts';
 
 /** A page of stored entries for a reader: what 100 readers hold at once must stay small. */
@@ -49,18 +49,7 @@ export interface Removal {
 }
 
 export class BlockTable {
-  readonly #insert;
-  readonly #holding;
-  readonly #larger;
-  readonly #from;
-  readonly #backwards;
-  readonly #first;
-  readonly #last;
-  readonly #lastRan;
-  readonly #dropAfter;
-  readonly #oldest;
-  readonly #dropUpTo;
-  readonly #givenTimes: GivenTimesTable;
+  readonly #sql: Sql;
   readonly #times: TimeRangeTable;
   readonly #segments: Segments;
   /** What the index does not have yet: entries after `#indexedTo`, of which the open range holds those up to its last. */
@@ -70,70 +59,55 @@ export class BlockTable {
   #isBehind = true;
 
   /** `segments`: what readers have added to the stamp of an entry. */
-  constructor(connection: Connection, segments: Segments) {
-    this.#givenTimes = new GivenTimesTable(connection);
-    this.#times = new TimeRangeTable(connection);
+  constructor(sql: Sql, segments: Segments) {
+    this.#sql = sql;
+    this.#times = new TimeRangeTable(sql);
     this.#segments = segments;
-    const row = 'first_id AS first, entries, codec, body';
-    this.#insert = connection.prepare<[number, number, number, number, Uint8Array]>(
-      'INSERT INTO blocks VALUES (?, ?, ?, ?, ?)',
-    );
-    this.#holding = connection
-      .prepare<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?')
-      .pluck();
-    // Its length is in the row; the pages of its body are not read.
-    this.#larger = connection
-      .prepare<[number, number, number, number], number>(
-        `SELECT first_id FROM (SELECT first_id, length(body) AS bytes FROM blocks WHERE first_id >= ? AND first_id <= ?
-           ORDER BY first_id LIMIT ?) WHERE bytes > ? LIMIT 1`,
-      )
-      .pluck();
-    this.#from = connection.prepare<[number, number], BlockRow>(
-      `SELECT ${row} FROM blocks WHERE first_id >= ? AND first_id <= ? ORDER BY first_id`,
-    );
-    this.#backwards = connection.prepare<[number], { first: number; entries: number }>(
-      'SELECT first_id AS first, entries FROM blocks WHERE first_id <= ? ORDER BY first_id DESC',
-    );
-    this.#first = connection.prepare<[], number | null>('SELECT min(first_id) FROM blocks').pluck();
-    this.#last = connection
-      .prepare<[], number>('SELECT first_id + entries - 1 FROM blocks ORDER BY first_id DESC LIMIT 1')
-      .pluck();
-    this.#lastRan = connection.prepare<[], number>('SELECT ran_s FROM blocks ORDER BY first_id DESC LIMIT 1').pluck();
-    this.#dropAfter = connection.prepare<[number]>('DELETE FROM blocks WHERE first_id > ?');
-    this.#oldest = connection.prepare<[number], PruneRow>(
-      'SELECT first_id AS first, entries, ran_s AS ran, length(body) AS bytes FROM blocks ORDER BY first_id LIMIT ?',
-    );
-    this.#dropUpTo = connection.prepare<[number]>('DELETE FROM blocks WHERE first_id <= ?');
   }
 
   get firstId(): number {
-    return this.#first.get() ?? 0;
+    return this.#sql<[], number | null>('SELECT min(first_id) FROM blocks').pluck().get() ?? 0;
   }
 
   get lastId(): number {
-    return this.#last.get() ?? 0;
+    return this.#ofLast('first_id + entries - 1');
   }
 
+  /** Seconds that the service had run when the newest block was stored. */
   get lastRanS(): number {
-    return this.#lastRan.get() ?? 0;
+    return this.#ofLast('ran_s');
+  }
+
+  #ofLast(value: string): number {
+    const last = this.#sql<[], number>(`SELECT ${value} FROM blocks ORDER BY first_id DESC LIMIT 1`);
+    return last.pluck().get() ?? 0;
+  }
+
+  /** The blocks that begin with the ids `first` to `upTo`. */
+  #from(first: number, upTo: number): IterableIterator<BlockRow> {
+    return this.#sql<[number, number], BlockRow>(
+      `SELECT first_id AS first, entries, codec, body FROM blocks WHERE first_id >= ? AND first_id <= ?
+       ORDER BY first_id`,
+    ).iterate(first, upTo);
   }
 
   add({ blocks, buffer }: Batch, ranS: number, compress: boolean): void {
+    const insert = this.#sql<[number, number, number, number, Uint8Array]>('INSERT INTO blocks VALUES (?, ?, ?, ?, ?)');
+    const putGiven = this.#sql<[number, Uint8Array]>('INSERT OR REPLACE INTO given_times VALUES (?, ?)');
     for (const block of blocks) {
       const { firstId, count, offset, length } = block;
       const columns = columnsOf(buffer, block);
       if (!this.#isBehind) this.#note(firstId, columns);
       const given = takeGivenBits(columns.dirs);
-      if (given !== undefined) this.#givenTimes.put(firstId, given);
+      if (given !== undefined) putGiven.run(firstId, given);
       const { codec, body } = encodeBody(Buffer.from(buffer, offset, length), compress);
-      this.#insert.run(firstId, count, ranS, codec, body);
+      insert.run(firstId, count, ranS, codec, body);
     }
   }
 
-  dropAfter(id: number): void {
-    this.#dropAfter.run(id);
-    this.#givenTimes.dropAfter(id);
-    this.#times.dropAfter(id);
+  /** Marks of the times that callers gave, of the block that begins with the id. */
+  #givenBits(firstId: number): Uint8Array | undefined {
+    return this.#sql<[number], Buffer>('SELECT bits FROM given_times WHERE first_id = ?').pluck().get(firstId);
   }
 
   /** After a transaction that was rolled back: the rows that it wrote are gone, and reads do without the index until index() has run. */
@@ -151,12 +125,12 @@ export class BlockTable {
     let looked = 0;
     let lookedBytes = 0;
     this.#isBehind = false;
-    for (const row of this.#from.iterate(this.#indexedTo + 1, Number.MAX_SAFE_INTEGER)) {
+    for (const row of this.#from(this.#indexedTo + 1, Number.MAX_SAFE_INTEGER)) {
       // The last range that is not full is read again by the next step.
       this.#isBehind = looked >= scanBlocks || lookedBytes >= scanBytes + rangeBytes;
       if (this.#isBehind) break;
       const { body, columns } = columnsIn(row);
-      const given = this.#givenTimes.bitsOf(row.first);
+      const given = this.#givenBits(row.first);
       if (given !== undefined) putGivenBits(columns.dirs, given);
       this.#open.add(row.first, columns);
       looked++;
@@ -198,26 +172,39 @@ export class BlockTable {
   /** `mostBytes`: reads up to the first block with a larger body. */
   read(from: number, upTo: number, filter: Filter, mostBytes: number | undefined): Scan {
     const after = this.#skip(from, upTo, filter);
-    const first = this.#holding.get(after + 1) ?? 0;
-    const larger = mostBytes === undefined ? undefined : this.#larger.get(first, upTo, scanBlocks + 1, mostBytes);
+    const holding = this.#sql<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?');
+    const first = holding.pluck().get(after + 1) ?? 0;
+    const larger = mostBytes === undefined ? undefined : this.#firstLarger(first, upTo, mostBytes);
     if (larger === undefined) return this.#scan(first, after, upTo, filter);
     if (larger <= after + 1) return { batch: new PageBuilder(() => 0).join(), lastId: after, isTooLarge: true };
     const scan = this.#scan(first, after, larger - 1, filter);
     return { ...scan, lastId: scan.lastId ?? larger - 1 };
   }
 
+  /** The first block with a body of more bytes among those that one call checks. */
+  #firstLarger(first: number, upTo: number, bytes: number): number | undefined {
+    // The length of a body is in its row; the pages of the body are not read.
+    const larger = this.#sql<[number, number, number, number], number>(
+      `SELECT first_id FROM (SELECT first_id, length(body) AS bytes FROM blocks WHERE first_id >= ? AND first_id <= ?
+         ORDER BY first_id LIMIT ?) WHERE bytes > ? LIMIT 1`,
+    );
+    return larger.pluck().get(first, upTo, scanBlocks + 1, bytes);
+  }
+
   #scan(first: number, after: number, upTo: number, filter: Filter): Scan {
     const wanted = filtersAnything(filter) ? filter : undefined;
-    const anyGiven = this.#givenTimes.anyIn(after + 1, upTo);
+    // Asked once for a page: most logs have none at all.
+    const given = this.#sql<[number, number]>('SELECT 1 FROM given_times WHERE first_id BETWEEN ? AND ? LIMIT 1');
+    const anyGiven = given.get(Math.max(0, after + 1 - maxBlockEntries), upTo) !== undefined;
     const page = new PageBuilder((id) => this.#segments.markAt(id).correctionMs);
     let lastId: number | undefined;
     let looked = 0;
     let lookedBytes = 0;
-    for (const row of this.#from.iterate(first, upTo)) {
+    for (const row of this.#from(first, upTo)) {
       const end = row.first + row.entries - 1;
       if (end <= after) continue;
       const { body, columns } = columnsIn(row);
-      const given = anyGiven ? this.#givenTimes.bitsOf(row.first) : undefined;
+      const given = anyGiven ? this.#givenBits(row.first) : undefined;
       page.offer(row, body, columns, given, wanted);
       lastId = end;
       looked++;
@@ -231,7 +218,10 @@ export class BlockTable {
   /** The id after which the last `wanted` entries up to `upTo` begin. */
   startOfLast(wanted: number, upTo: number): number {
     let missing = wanted;
-    for (const { first, entries } of this.#backwards.iterate(upTo)) {
+    const backwards = this.#sql<[number], { first: number; entries: number }>(
+      'SELECT first_id AS first, entries FROM blocks WHERE first_id <= ? ORDER BY first_id DESC',
+    );
+    for (const { first, entries } of backwards.iterate(upTo)) {
       const last = Math.min(first + entries - 1, upTo);
       const here = last - first + 1;
       if (here >= missing) return last - missing;
@@ -255,7 +245,10 @@ export class BlockTable {
     let entries = 0;
     let last: PruneRow | undefined;
     let full = false;
-    for (const row of this.#oldest.iterate(mostBlocks)) {
+    const oldest = this.#sql<[number], PruneRow>(
+      'SELECT first_id AS first, entries, ran_s AS ran, length(body) AS bytes FROM blocks ORDER BY first_id LIMIT ?',
+    );
+    for (const row of oldest.iterate(mostBlocks)) {
       if (removedBytes >= bytes && row.ran >= ranS) break;
       if (full) break;
       last = row;
@@ -264,8 +257,8 @@ export class BlockTable {
       full = removedBytes >= mostBytes;
     }
     if (last === undefined) return { lastId: 0, entries: 0, full: false };
-    this.#dropUpTo.run(last.first);
-    this.#givenTimes.dropUpTo(last.first);
+    for (const table of ['blocks', 'given_times'])
+      this.#sql<[number]>(`DELETE FROM ${table} WHERE first_id <= ?`).run(last.first);
     this.#times.dropBefore(last.first + last.entries);
     return { lastId: last.first + last.entries - 1, entries, full: true };
   }

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { DatabaseFiles, FileLostError } from '../../../shared/storage/database-files.ts';
-import type { Connection } from '../../../shared/storage/open.ts';
+import { type Connection, type Sql, statementsOf } from '../../../shared/storage/open.ts';
 import type { LogGap, Uint64 } from '../entry.ts';
 import { unpack } from '../packed.ts';
 import type { Segment } from '../segments.ts';
@@ -38,13 +38,12 @@ const ranNoteMs = 3_600_000;
 
 export class LogDatabase {
   readonly #connection: Connection;
+  readonly #sql: Sql;
   readonly #files: DatabaseFiles;
   readonly #blocks: BlockTable;
   readonly #gaps: GapTable;
   readonly #meta: MetaTable;
   readonly #segments: SegmentTable;
-  readonly #pageCount;
-  readonly #freeCount;
   readonly #pageSize: number;
   #decidedId = 0;
   #ceilingId = 0;
@@ -60,12 +59,11 @@ export class LogDatabase {
   /** `lost`: what went with the file that was open before, for a new file to take note of. */
   constructor(connection: Connection, request: OpenRequest, lost: LogGap | undefined) {
     this.#connection = connection;
-    this.#segments = new SegmentTable(connection);
-    this.#blocks = new BlockTable(connection, this.#segments.segments);
-    this.#gaps = new GapTable(connection);
-    this.#meta = new MetaTable(connection);
-    this.#pageCount = connection.prepare<[], number>('PRAGMA page_count').pluck();
-    this.#freeCount = connection.prepare<[], number>('PRAGMA freelist_count').pluck();
+    this.#sql = statementsOf(connection);
+    this.#segments = new SegmentTable(this.#sql);
+    this.#blocks = new BlockTable(this.#sql, this.#segments.segments);
+    this.#gaps = new GapTable(this.#sql);
+    this.#meta = new MetaTable(this.#sql);
     this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
     this.nextId = connection.transaction(() => this.#begin(request, lost)).immediate();
     this.logId = this.#meta.logId;
@@ -82,8 +80,9 @@ export class LogDatabase {
       if (lost !== undefined) this.#addGap(lost);
     } else if (request.headId > 0) {
       if (known !== request.logId) throw changed(this.#connection.name);
-      this.#blocks.dropAfter(request.decidedId);
-      this.#gaps.dropAfter(request.decidedId);
+      for (const table of ['blocks', 'given_times', 'gaps'])
+        this.#sql<[number]>(`DELETE FROM ${table} WHERE first_id > ?`).run(request.decidedId);
+      this.#sql<[number]>('DELETE FROM time_ranges WHERE last_id > ?').run(request.decidedId);
     }
     this.#removedTo = this.#meta.number('removed_to');
     this.#decidedId = Math.max(this.#blocks.lastId, this.#gaps.lastId, this.#removedTo);
@@ -144,8 +143,9 @@ export class LogDatabase {
   }
 
   #pages(): { readonly usedBytes: number; readonly mainBytes: number } {
-    const pages = this.#pageCount.get() ?? 0;
-    return { usedBytes: (pages - (this.#freeCount.get() ?? 0)) * this.#pageSize, mainBytes: pages * this.#pageSize };
+    const count = (what: string): number => this.#sql<[], number>(`PRAGMA ${what}`).pluck().get() ?? 0;
+    const pages = count('page_count');
+    return { usedBytes: (pages - count('freelist_count')) * this.#pageSize, mainBytes: pages * this.#pageSize };
   }
 
   /** An earlier version moves the first of the two alone. */
@@ -317,7 +317,7 @@ export class LogDatabase {
 
   history(): Pick<Opened, 'gaps' | 'segments' | 'lostEntries' | 'lostBytes'> {
     return {
-      segments: this.#segments.all,
+      segments: this.#segments.segments.all,
       gaps: this.#gaps.latest(16),
       lostEntries: this.#meta.number('lost_entries'),
       lostBytes: this.#meta.number('lost_bytes'),

@@ -3,7 +3,7 @@
  * a row says between which stamps the entries of some blocks lie, and a search passes over the rows that cannot hold a match:
  * 50,000 for three million blocks. A row is written with every 64th commit or so, which costs the card next to nothing.
  */
-import type { Connection } from '../../../shared/storage/open.ts';
+import type { Sql } from '../../../shared/storage/open.ts';
 import type { Uint64 } from '../entry.ts';
 import { type Columns, givenTime } from '../packed.ts';
 
@@ -64,68 +64,45 @@ class Span {
   }
 }
 
-interface Search {
-  readonly from: number;
-  readonly to: number;
-  readonly ownSince: number;
-  readonly ownUntil: number;
-  readonly since: number;
-  readonly until: number;
-}
-
 export class TimeRangeTable {
-  readonly #put;
-  readonly #first;
-  readonly #last;
-  readonly #dropAfter;
-  readonly #dropBefore;
+  readonly #sql: Sql;
 
-  constructor(connection: Connection) {
-    this.#put = connection.prepare<[number, number, number | null, number | null, number | null, number | null]>(
-      `INSERT OR REPLACE INTO time_ranges (first_id, last_id, own_min_ms, own_max_ms, given_min_ms, given_max_ms)
-       VALUES (?, ?, ?, ?, ?, ?)`,
-    );
-    this.#first = connection
-      .prepare<[Search], number>(
-        `SELECT first_id FROM time_ranges
-         WHERE first_id >= coalesce((SELECT max(first_id) FROM time_ranges WHERE first_id <= :from), 0)
-           AND first_id <= :to AND last_id >= :from
-           AND (own_max_ms >= :ownSince AND own_min_ms <= :ownUntil OR given_max_ms >= :since AND given_min_ms <= :until)
-         ORDER BY first_id LIMIT 1`,
-      )
-      .pluck();
-    this.#last = connection
-      .prepare<[], number>('SELECT last_id FROM time_ranges ORDER BY first_id DESC LIMIT 1')
-      .pluck();
-    this.#dropAfter = connection.prepare<[number]>('DELETE FROM time_ranges WHERE last_id > ?');
-    this.#dropBefore = connection.prepare<[number]>(
-      'DELETE FROM time_ranges WHERE first_id < (SELECT max(first_id) FROM time_ranges WHERE first_id <= ?)',
-    );
+  constructor(sql: Sql) {
+    this.#sql = sql;
   }
 
   /** Entries up to this one are in a row. */
   get lastId(): number {
-    return this.#last.get() ?? 0;
+    const last = this.#sql<[], number>('SELECT last_id FROM time_ranges ORDER BY first_id DESC LIMIT 1');
+    return last.pluck().get() ?? 0;
   }
 
   put({ firstId, lastId, own, given }: TimeRange): void {
-    this.#put.run(firstId, lastId, ...own.row, ...given.row);
+    this.#sql<(number | null)[]>(
+      `INSERT OR REPLACE INTO time_ranges (first_id, last_id, own_min_ms, own_max_ms, given_min_ms, given_max_ms)
+       VALUES (?, ?, ?, ?, ?, ?)`,
+    ).run(firstId, lastId, ...own.row, ...given.row);
   }
 
   /** The first of the ids `from` to `to` where a match may lie; `correctionMs` is to be added to this box's own stamps. */
   first(from: number, to: number, { sinceMs, untilMs }: TimeBounds, correctionMs: number): number | undefined {
     // A corrected stamp is never below zero.
     const ownSince = sinceMs === 0 ? Number.NEGATIVE_INFINITY : sinceMs - correctionMs;
-    const own = { ownSince, ownUntil: untilMs - correctionMs };
-    const found = this.#first.get({ from, to, ...own, since: sinceMs, until: untilMs });
+    const search = { from, to, ownSince, ownUntil: untilMs - correctionMs, since: sinceMs, until: untilMs };
+    const first = this.#sql<typeof search, number>(
+      `SELECT first_id FROM time_ranges
+       WHERE first_id >= coalesce((SELECT max(first_id) FROM time_ranges WHERE first_id <= :from), 0)
+         AND first_id <= :to AND last_id >= :from
+         AND (own_max_ms >= :ownSince AND own_min_ms <= :ownUntil OR given_max_ms >= :since AND given_min_ms <= :until)
+       ORDER BY first_id LIMIT 1`,
+    );
+    const found = first.pluck().get(search);
     return found === undefined ? undefined : Math.max(found, from);
   }
 
-  dropAfter(id: number): void {
-    this.#dropAfter.run(id);
-  }
-
   dropBefore(id: number): void {
-    this.#dropBefore.run(id);
+    this.#sql<[number]>(
+      'DELETE FROM time_ranges WHERE first_id < (SELECT max(first_id) FROM time_ranges WHERE first_id <= ?)',
+    ).run(id);
   }
 }
