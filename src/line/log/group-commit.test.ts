@@ -6,7 +6,7 @@ import type { LogEntry } from './entry.ts';
 import { GroupCommit } from './group-commit.ts';
 import { unpack } from './packed.ts';
 import type { Segment } from './segments.ts';
-import type { Appended, AppendRequest, Opened, OpenRequest, Page, Pruned, RemoteStore } from './store-client.ts';
+import type { Appended, AppendRequest, Opened, OpenRequest, StoreCalls, StoreClient } from './store-client.ts';
 
 const nothing: Opened = {
   firstId: 0,
@@ -27,20 +27,26 @@ const nothing: Opened = {
 };
 
 /** A store whose commits end when the test says so. */
-class FakeStore implements RemoteStore {
+class FakeStore implements Pick<StoreClient, 'call'> {
   readonly batches: AppendRequest[] = [];
   #settle: { ok(sizes: Appended): void; fail(error: Error): void } | undefined;
   #decided = 0;
   opens = 0;
   setAsides = 0;
 
-  open({ setAsideFor }: OpenRequest): Promise<Opened> {
+  call<K extends keyof StoreCalls>(name: K, request: StoreCalls[K]['request']): Promise<StoreCalls[K]['response']> {
+    if (name === 'open') return this.#open(request as OpenRequest);
+    assert.equal(name, 'append');
+    return this.#append(request as AppendRequest);
+  }
+
+  #open({ setAsideFor }: OpenRequest): Promise<Opened> {
     this.opens++;
     if (setAsideFor !== '') this.setAsides++;
     return Promise.resolve(nothing);
   }
 
-  append(request: AppendRequest): Promise<Appended> {
+  #append(request: AppendRequest): Promise<Appended> {
     assert.equal(this.#settle, undefined, 'one batch at a time');
     this.batches.push(request);
     return new Promise((ok, fail) => {
@@ -68,22 +74,6 @@ class FakeStore implements RemoteStore {
     this.#settle = undefined;
     settle?.fail(Object.assign(new Error('no'), { code }));
     await turn();
-  }
-
-  read(): Promise<Page> {
-    throw new Error('not asked for here');
-  }
-
-  startOfLast(): Promise<number> {
-    throw new Error('not asked for here');
-  }
-
-  prune(): Promise<Pruned> {
-    throw new Error('not asked for here');
-  }
-
-  close(): Promise<void> {
-    return Promise.resolve();
   }
 }
 

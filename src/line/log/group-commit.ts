@@ -15,10 +15,10 @@ import { pack } from './packed.ts';
 import { PendingQueue, Pressure, type Taken, type Waiter } from './pending-queue.ts';
 import type { Segment } from './segments.ts';
 import { idBlock } from './store/schema.ts';
-import type { Appended, Opened, OpenRequest, RemoteStore, StoreSizes } from './store-client.ts';
+import type { Appended, Opened, OpenRequest, StoreClient, StoreSizes } from './store-client.ts';
 
 interface GroupCommitOptions {
-  readonly store: RemoteStore;
+  readonly store: Pick<StoreClient, 'call'>;
   readonly dir: string;
   /** Asked again for each batch: it may be changed. */
   readonly commitMs: () => number;
@@ -230,7 +230,7 @@ export class GroupCommit {
       setAsideFor: this.#setAsideFor,
       uptimeMs: this.#o.clock.monoMs(),
     };
-    const opened = await this.#watched(this.#o.store.open(request));
+    const opened = await this.#watched(this.#o.store.call('open', request));
     if (this.#logId === '') this.#queue.rebase(opened.nextId - 1);
     this.#mustOpen = false;
     this.#setAsideFor = '';
@@ -259,7 +259,7 @@ export class GroupCommit {
       maxBytes: this.#o.maxBytes(),
       uptimeMs: this.#o.clock.monoMs(),
     };
-    const sizes = await this.#watched(this.#o.store.append(request));
+    const sizes = await this.#watched(this.#o.store.call('append', request, [request.batch.buffer]));
     this.#inFlight = undefined;
     this.#commits++;
     this.#o.segments.written(segments);

@@ -3,7 +3,7 @@
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { isDamage } from './failures.ts';
-import type { Page, ReadPageRequest, RemoteStore } from './store-client.ts';
+import type { Page, ReadPageRequest, StoreClient } from './store-client.ts';
 import type { Tail } from './tail.ts';
 import type { TimeMarks } from './time-marks.ts';
 
@@ -16,7 +16,7 @@ export class Readers {
   readonly tail: Tail;
   readonly marks: TimeMarks;
   readonly budget: ReadBudget;
-  readonly #store: RemoteStore;
+  readonly #store: StoreClient;
   readonly #report: (error: unknown) => void;
   readonly #all = new Set<Wakeable>();
   #waiting = new Set<Wakeable>();
@@ -31,7 +31,7 @@ export class Readers {
   /** Readers end now. */
   closed = false;
 
-  constructor(tail: Tail, marks: TimeMarks, store: RemoteStore, clock: Clock, report: (error: unknown) => void) {
+  constructor(tail: Tail, marks: TimeMarks, store: StoreClient, clock: Clock, report: (error: unknown) => void) {
     this.budget = new ReadBudget(clock);
     this.tail = tail;
     this.marks = marks;
@@ -70,13 +70,13 @@ export class Readers {
   }
 
   startOfLast(entries: number, upTo: number): Promise<number> {
-    return this.#store.startOfLast({ entries, upTo });
+    return this.#store.call('startOfLast', { entries, upTo });
   }
 
   /** undefined: the store is being repaired; look again when woken. */
   async page(request: ReadPageRequest): Promise<Page | undefined> {
     try {
-      return await this.#store.read(request);
+      return await this.#store.call('read', request);
     } catch (error) {
       if (!isDamage(error) && systemCode(error) !== 'WORKER_EXITED') throw error;
       this.#report(error);

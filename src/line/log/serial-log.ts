@@ -4,9 +4,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { type Clock, pause } from '../../shared/base/clock.ts';
+import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
+import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import { BackgroundCheck } from '../../shared/storage/background-check.ts';
 import type { Direction, LogEntry, LogGap, NewEntry } from './entry.ts';
 import { DamagedError, notStored } from './failures.ts';
@@ -14,7 +15,6 @@ import { GroupCommit } from './group-commit.ts';
 import type { LineRecorder, LogRun, LogSnapshot, ReadRequest, TimeSource } from './log-api.ts';
 import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
-import { Retention } from './retention.ts';
 import { logFileName } from './store/schema.ts';
 import { type Appended, type Opened, StoreClient, type StoreSizes } from './store-client.ts';
 import { Tail } from './tail.ts';
@@ -46,6 +46,9 @@ const openMs = 5_000;
 const flushMs = 3_000;
 const drainMs = 500;
 const shownGaps = 16;
+const dayMs = 86_400_000;
+/** How often the age of entries is checked: a thousandth of the shortest sensible age, a day. */
+const ageCheckMs = 60_000;
 /** A small view of a larger buffer would keep it in memory as long as the tail holds the entry. */
 const slackBytes = 8 * 1024;
 
@@ -65,7 +68,7 @@ export class SerialLog implements LineRecorder {
   readonly #commit: GroupCommit;
   readonly #readers: Readers;
   readonly #marks: TimeMarks;
-  readonly #retention: Retention;
+  readonly #retention: Loop;
   #check: BackgroundCheck | undefined;
   #logId: string = randomUUID();
   #nextId = 1;
@@ -101,15 +104,18 @@ export class SerialLog implements LineRecorder {
     });
     this.#readers = new Readers(new Tail(options.tailBytes), this.#marks, store, clock, report);
     options.time?.onChange(() => this.#timeChanged());
-    const onPruned = (pruned: Appended): void => this.#pruned(pruned);
-    this.#retention = new Retention({ store, clock, logger, limits: now, onPruned, report });
+    const failures = new FailureLog(
+      logger,
+      'old log entries could not be removed',
+      'old log entries are removed again',
+    );
+    this.#retention = new Loop({ pass: (signal) => this.#removeOld(signal), failures, clock });
+    this.#retention.start(ageCheckMs);
   }
 
   /** Resolves when the log is open, or has failed to (it is tried again), or takes too long. */
   async open(): Promise<void> {
-    const limit = new AbortController();
-    const started = this.#commit.start().then(() => limit.abort());
-    await Promise.race([started, pause(this.#o.clock, openMs, limit.signal)]);
+    await endsWithin(this.#o.clock, openMs, this.#commit.start());
   }
 
   get logId(): string {
@@ -195,7 +201,7 @@ export class SerialLog implements LineRecorder {
   /** From now on. What is too much now is removed soon. */
   limit(limits: LogLimits): void {
     this.#limits = limits;
-    void this.#retention.run();
+    this.#retention.wake();
   }
 
   /** Resolves when the log worker has come to it; rejects where there is none at the moment. */
@@ -292,6 +298,29 @@ export class SerialLog implements LineRecorder {
     this.#lostBytes += bytes;
   }
 
+  /**
+   * Removes entries that are too old, and after the limit was lowered those that are too many (what new entries push out goes
+   * with their own commit): one small step at a time, each a call of its own so that a commit waits for one step at most.
+   * Age is the time the service has run since an entry was stored, which no clock jump can touch: the wall clock of a box
+   * without a battery is wrong for weeks and then right, and one such step must not empty the log. A box that is switched off
+   * keeps its entries longer by that time.
+   */
+  async #removeOld(signal: AbortSignal): Promise<number> {
+    try {
+      for (let more = true; more && !signal.aborted; ) {
+        const { maxBytes, maxAgeDays } = this.#limits;
+        const uptimeMs = this.#o.clock.monoMs();
+        const pruned = await this.#store.call('prune', { maxBytes, maxAgeMs: maxAgeDays * dayMs, uptimeMs });
+        this.#pruned(pruned);
+        more = pruned.more;
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#commit.report(error);
+      throw error;
+    }
+    return ageCheckMs;
+  }
+
   #pruned(pruned: Appended): void {
     this.#prunedEntries += pruned.entries;
     if (pruned.entries > 0) this.#marks.removedUpTo(pruned.firstId);
@@ -299,11 +328,12 @@ export class SerialLog implements LineRecorder {
   }
 
   async #close(): Promise<void> {
-    await this.#within(flushMs, this.#commit.flush());
+    await endsWithin(this.#o.clock, flushMs, this.#commit.flush());
     const { pendingEntries } = this.#commit;
     if (pendingEntries > 0)
       this.#o.logger.error('entries could not be stored before the end', { entries: pendingEntries });
-    this.#retention.close();
+    // Not awaited: a step may wait for a disk that hangs.
+    void this.#retention.stop();
     await this.#endReaders();
     this.#commit.close();
     await this.#check?.close();
@@ -322,11 +352,6 @@ export class SerialLog implements LineRecorder {
     while (this.#readers.count > 0 && this.#o.clock.monoMs() < until) await pause(this.#o.clock, 10);
     this.#readers.closed = true;
     this.#readers.wakeAll();
-  }
-
-  async #within(limitMs: number, work: Promise<void>): Promise<void> {
-    const limit = new AbortController();
-    await Promise.race([work.then(() => limit.abort()), pause(this.#o.clock, limitMs, limit.signal)]);
   }
 }
 

@@ -1,6 +1,6 @@
 /** The log worker as the thread of the line reaches it: what it can be asked, never SQL. Plain values only, they cross threads. */
-import { besideModule, WorkerHost } from '../../shared/storage/worker-host.ts';
-import { WorkerError } from '../../shared/storage/worker-messages.ts';
+import { endsWithin, systemClock } from '../../shared/base/clock.ts';
+import { besideModule, WorkerError, WorkerHost } from '../../shared/storage/worker-host.ts';
 import type { LogGap } from './entry.ts';
 import type { Batch, Filter } from './packed.ts';
 import type { Segment } from './segments.ts';
@@ -98,54 +98,39 @@ export interface Pruned extends Appended {
   readonly more: boolean;
 }
 
-/** The store as the thread of the line sees it. */
-export interface RemoteStore {
-  open(request: OpenRequest): Promise<Opened>;
-  append(request: AppendRequest): Promise<Appended>;
-  read(request: ReadPageRequest): Promise<Page>;
+/** What the worker can be asked. */
+export interface StoreCalls {
+  open: { request: OpenRequest; response: Opened };
+  append: { request: AppendRequest; response: Appended };
+  read: { request: ReadPageRequest; response: Page };
   /** The id after which the last `entries` stored entries up to `upTo` begin. */
-  startOfLast(request: { readonly entries: number; readonly upTo: number }): Promise<number>;
-  prune(request: PruneRequest): Promise<Pruned>;
-  /** Bounded, whatever the disk does. */
-  close(request: { readonly headId: number; readonly uptimeMs: number }): Promise<void>;
+  startOfLast: { request: { readonly entries: number; readonly upTo: number }; response: number };
+  prune: { request: PruneRequest; response: Pruned };
+  close: { request: CloseRequest; response: void };
 }
 
-type Call = keyof RemoteStore;
-type Request<K extends Call> = Parameters<RemoteStore[K]>[0];
-type Response<K extends Call> = Awaited<ReturnType<RemoteStore[K]>>;
-
-/** The calls of the worker. */
-export type StoreCalls = { [K in Call]: { request: Request<K>; response: Response<K> } };
+interface CloseRequest {
+  readonly headId: number;
+  readonly uptimeMs: number;
+}
 
 /** A close commits a row and checkpoints at most a few MiB; a disk that takes longer hangs. */
 const closeMs = 3_000;
 const terminateMs = 500;
 
 /** Starts the worker at open, and again when it has died. */
-export class StoreClient implements RemoteStore {
+export class StoreClient {
   #host: WorkerHost<StoreCalls> | undefined;
 
-  open(request: OpenRequest): Promise<Opened> {
-    if (this.#host?.alive !== true) {
+  async call<K extends keyof StoreCalls>(
+    name: K,
+    request: StoreCalls[K]['request'],
+    transfer: readonly ArrayBuffer[] = [],
+  ): Promise<StoreCalls[K]['response']> {
+    if (name === 'open' && this.#host?.alive !== true)
       this.#host = new WorkerHost<StoreCalls>(besideModule('log-worker', import.meta.url));
-    }
-    return this.#host.call('open', request);
-  }
-
-  append(request: AppendRequest): Promise<Appended> {
-    return this.#call('append', request, [request.batch.buffer]);
-  }
-
-  read(request: ReadPageRequest): Promise<Page> {
-    return this.#call('read', request);
-  }
-
-  startOfLast(request: Request<'startOfLast'>): Promise<number> {
-    return this.#call('startOfLast', request);
-  }
-
-  prune(request: PruneRequest): Promise<Pruned> {
-    return this.#call('prune', request);
+    if (this.#host === undefined) throw notOpen();
+    return await this.#host.call(name, request, transfer);
   }
 
   /** A round trip to the thread: behind what it is at. */
@@ -154,24 +139,16 @@ export class StoreClient implements RemoteStore {
     await this.#host.answers();
   }
 
-  async close(request: Request<'close'>): Promise<void> {
+  /** Bounded, whatever the disk does. */
+  async close(request: CloseRequest): Promise<void> {
     const host = this.#host;
     if (host === undefined) return;
-    let timer: NodeJS.Timeout | undefined;
-    const limit = new Promise<void>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`the log did not close within ${closeMs} ms`)), closeMs);
-    });
     try {
-      await Promise.race([host.call('close', request), limit]);
+      if (await endsWithin(systemClock, closeMs, host.call('close', request))) return;
+      throw new Error(`the log did not close within ${closeMs} ms`);
     } finally {
-      clearTimeout(timer);
       await host.terminate(terminateMs);
     }
-  }
-
-  async #call<K extends Call>(name: K, request: Request<K>, transfer?: ArrayBuffer[]): Promise<Response<K>> {
-    if (this.#host === undefined) throw notOpen();
-    return await this.#host.call(name, request, transfer);
   }
 }
 

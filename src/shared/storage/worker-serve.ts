@@ -9,7 +9,7 @@ import {
   type Contract,
   type StopMessage,
   type WorkerStart,
-} from './worker-messages.ts';
+} from './worker-host.ts';
 
 interface Answer<T> {
   readonly value: T;
