@@ -250,11 +250,6 @@ test('an extra port is found again where its link leads now', async (t) => {
   assert.equal((await inventory.findAgain(known))?.devicePath, second.slavePath);
 });
 
-test('this machine: listing works, twice the same', async () => {
-  const inventory = new Inventory({ extraPorts: [] });
-  assert.deepEqual(await inventory.list(), await inventory.list());
-});
-
 test('watch: nodes, links, permissions, directories that come, go and come again, links that move', async (t) => {
   const tree = new FixtureTree(t);
   const deep = join(tree.root, 'run/sim');

@@ -10,7 +10,7 @@ import { silentLogger } from '../../shared/base/logger.ts';
 import type { Direction } from '../log/entry.ts';
 import type { LineRecorder } from '../log/log-api.ts';
 import type { Port } from './inventory.ts';
-import { type LineConfig, type LineSettings, type OpenRequest, validateOpen } from './line-config.ts';
+import type { LineSettings, OpenRequest } from './line-config.ts';
 import { LineMemory } from './line-memory.ts';
 import type { Device, DeviceEvents } from './linux/tty.ts';
 import type { WriteResult } from './linux/writer.ts';
@@ -90,8 +90,6 @@ const request = (portName: string, change: Partial<OpenRequest> = {}): OpenReque
   packetSize: 0,
   ...change,
 });
-
-const config = (portName: string): LineConfig => validateOpen(request(portName));
 
 class World {
   readonly dir = mkdtempSync(join(tmpdir(), 'owner-'));
@@ -192,27 +190,6 @@ describe('the port owner', () => {
   afterEach(async () => {
     await world.owner.stop();
     rmSync(world.dir, { recursive: true });
-  });
-
-  it('opens, says so, and closes, twice if asked', async () => {
-    assert.equal(world.owner.currentConfig(), undefined);
-    await world.owner.open(request('/dev/a', { packetSize: 3 }));
-    assert.deepEqual(world.owner.currentConfig(), request('/dev/a', { packetSize: 3 }));
-    assert.equal(world.owner.snapshot().state, 'open');
-    await world.owner.close();
-    await world.owner.close();
-    assert.equal(world.device.closed, true);
-    assert.equal(world.owner.currentConfig(), undefined);
-    assert.equal(world.owner.snapshot().state, 'closed');
-  });
-
-  it('refuses what is not listed, and the open port stays as it is', async () => {
-    await world.owner.open(request('/dev/a'));
-    await assert.rejects(world.owner.open(request('/etc/shadow')), { code: 'PORT_NOT_FOUND' });
-    await assert.rejects(world.owner.open(request('/dev/b', { baudRate: 0 })), { code: 'INVALID_ARGUMENT' });
-    assert.equal(world.devices.length, 1);
-    assert.equal(world.device.closed, false);
-    assert.deepEqual(world.owner.currentConfig(), request('/dev/a'));
   });
 
   it('keeps the old port open when another one cannot be opened', async () => {
@@ -340,28 +317,6 @@ describe('the port owner', () => {
     assert.equal(world.clock.pendingTimers, 0);
   });
 
-  it('remembers over a restart what is open, not what was closed', async () => {
-    await world.owner.open(request('/dev/a'));
-    assert.deepEqual(await world.memory.recall(), request('/dev/a'));
-    await world.owner.stop();
-    assert.deepEqual(await world.memory.recall(), request('/dev/a'), 'stopping is not closing');
-    const next = world.newOwner();
-    await next.resume(config('/dev/a'));
-    await world.until(() => next.snapshot().state === 'open', 'resumed');
-    await next.close();
-    assert.equal(await world.memory.recall(), undefined);
-    await next.stop();
-  });
-
-  it('waits for a port that is not there yet at the start', async () => {
-    world.ports.clear();
-    await world.owner.resume(config('/dev/z'));
-    await world.until(() => world.owner.snapshot().state === 'lost', 'lost');
-    world.ports.set('/dev/z', port('/dev/z'));
-    world.appeared();
-    await world.until(() => world.owner.snapshot().state === 'open', 'open');
-  });
-
   it('takes changed limits with the port open: for the next packet, and the gap from the next open on', async () => {
     await world.owner.open(request('/dev/a'));
     world.owner.limit({ maxPayloadBytes: 2, writeTimeoutMs: 100, rxGapMs: 500 });
@@ -378,21 +333,6 @@ describe('the port owner', () => {
     world.clock.advance(1_000);
     assert.equal(world.recorded.at(-1)?.data, 'new gap');
     assert.equal(world.devices.length, 2);
-  });
-
-  it('checks a payload before it reaches the port', async () => {
-    await assert.rejects(world.send('x'), { code: 'NOT_CONNECTED' });
-    await world.owner.open(request('/dev/a', { packetSize: 3 }));
-    await assert.rejects(world.send(''), { code: 'INVALID_ARGUMENT', message: /empty/ });
-    await assert.rejects(world.send('four'), { code: 'INVALID_ARGUMENT', message: /4 bytes, not 3/ });
-    await world.owner.open(request('/dev/a'));
-    await assert.rejects(world.send('x'.repeat(65_537)), {
-      code: 'INVALID_ARGUMENT',
-      message: /65537 bytes, more than 65536/,
-    });
-    assert.deepEqual(world.device.written, []);
-    await world.send('fine');
-    assert.deepEqual(world.recorded, [{ dir: 0, data: 'fine', note: '' }]);
   });
 
   it('answers a stuck line when the deadline passes, and logs what did reach the port', async () => {

@@ -34,13 +34,6 @@ async function setup(t: TestContext, clock = new FakeClock()) {
   return { line, inventory, runtimeDir, clock, heard, open };
 }
 
-test('is listed under a name that stays, with its description', async (t) => {
-  const { line, inventory, runtimeDir } = await setup(t);
-  assert.equal(line.portName, join(runtimeDir, 'sim0'));
-  const port = (await inventory.list()).find((one) => one.portName === line.portName);
-  assert.deepEqual([port?.portName, port?.description, port?.isPty], [line.portName, 'Simulated line', true]);
-});
-
 test('reports each second and answers commands', async (t) => {
   const { clock, heard, open } = await setup(t);
   const device = await open();
