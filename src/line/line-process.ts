@@ -18,7 +18,6 @@ import { type DataBits, type LineConfig, Parity, type StopBits, stopBitsNames } 
 import { LineMemory } from './port/line-memory.ts';
 import { checkSettings } from './port/linux/termios.ts';
 import { PortOwner } from './port/owner.ts';
-import { SIMULATED_DESCRIPTION, startSimulatedLine } from './port/simulated/simulated-line.ts';
 
 /** A stop that took longer met a disk or a driver that hangs. */
 const LONG_STOP_MS = 3_000;
@@ -101,12 +100,15 @@ async function build(
   onStop('serial log', () => log.close());
 
   const simulated = config.serial.simulate
-    ? await startSimulatedLine({ runtimeDir: config.data.runtimeDir, clock })
+    ? await (await import('./port/simulated/simulated-line.ts')).startSimulatedLine({
+        runtimeDir: config.data.runtimeDir,
+        clock,
+      })
     : undefined;
   if (simulated !== undefined) onStop('simulated line', () => simulated.close());
   const inventory = new Inventory({
     extraPorts: [...config.serial.extraPorts, ...(simulated === undefined ? [] : [simulated.portName])],
-    descriptions: simulated === undefined ? {} : { [simulated.portName]: SIMULATED_DESCRIPTION },
+    descriptions: simulated === undefined ? {} : { [simulated.portName]: simulated.description },
   });
 
   const memory = new LineMemory(join(config.data.dir, 'line-state.json'));

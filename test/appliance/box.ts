@@ -1,6 +1,6 @@
 /** A container with lineside's package installed in it, and a pseudo-terminal as its serial port. */
 import { chmodSync, chownSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
-import { openPty, type Pty } from '../../src/line/port/simulated/pty.ts';
+import { openPty, type Pty } from '../../src/line/port/simulated/simulated-line.ts';
 import { bootContainer, type Container, debianPackage } from './nspawn.ts';
 
 export interface Box extends Container {

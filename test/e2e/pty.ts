@@ -2,7 +2,7 @@
 import { renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { openPty, type Pty } from '../../src/line/port/simulated/pty.ts';
+import { openPty, type Pty } from '../../src/line/port/simulated/simulated-line.ts';
 
 const open = new Set<Pty>();
 // After the hooks of the file itself, as in daemon.ts.

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { Inventory, type Port } from './inventory.ts';
-import { openPty } from './simulated/pty.ts';
+import { openPty } from './simulated/simulated-line.ts';
 import { FixtureTree, ftdi } from './sysfs-tree.fixture.ts';
 
 function setup(t: TestContext, extraPorts: readonly string[] = []) {

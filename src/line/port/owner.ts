@@ -51,19 +51,7 @@ interface OwnerOptions extends LineLimits {
 }
 
 /** The line as the API sees it. Failures are LinesideErrors; their codes are named at each method. */
-export type Line = Pick<
-  PortOwner,
-  | 'ports'
-  | 'open'
-  | 'close'
-  | 'currentConfig'
-  | 'send'
-  | 'receive'
-  | 'modemLines'
-  | 'setModemLines'
-  | 'sendBreak'
-  | 'snapshot'
->;
+export type Line = Omit<Pick<PortOwner, keyof PortOwner>, 'resume' | 'stop' | 'limit'>;
 
 /** What is open now. */
 interface Current {

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
-import { countBoot } from './boot-count.ts';
+import { countBoot } from './telemetry.ts';
 
 test('a boot after one in which the hub was not stopped follows a loss of power', (t) => {
   const dir = temporaryDirectory(t);

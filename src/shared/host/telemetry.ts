@@ -1,14 +1,16 @@
 /** Telemetry of the machine: looked at every half minute, apart from all requests; asked for, it is there. */
 
+import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { availableParallelism, loadavg, uptime } from 'node:os';
+import { join } from 'node:path';
 import { Alerts } from '../base/alerts.ts';
 import type { Clock, Timer } from '../base/clock.ts';
-import { messageOf } from '../base/errors.ts';
+import { messageOf, systemCode } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
-import { type BootCount, countBoot } from './boot-count.ts';
+import { replaceSynced } from '../base/synced-file.ts';
 import type { ClockSync } from './clock-sync.ts';
-import type { HostAdmin, HostFacts } from './host-facts.ts';
+import type { BootFacts, HostAdmin, HostFacts } from './host-facts.ts';
 import { hostRules } from './host-rules.ts';
 import { deviceOf, power, realRoots, type SensorRoots, slot, temperature, wear } from './sensors.ts';
 
@@ -80,7 +82,7 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
       ageSeconds: Math.floor((clock.monoMs() - sampledAtMs) / 1_000),
       ...sampled,
       clock: clockSync.state(),
-      boots: boots?.facts ?? { count: null, powerLosses: null, afterPowerLoss: false },
+      boots: boots?.facts ?? uncounted,
       slot: slot(roots),
     };
   };
@@ -143,4 +145,71 @@ async function usedNow(): Promise<number | null> {
 async function diskNow(dir: string, roots: SensorRoots): Promise<Sampled['disk']> {
   const { blocks, bavail, bsize } = await statfs(dir);
   return { totalBytes: blocks * bsize, freeBytes: bavail * bsize, ...wear(roots, deviceOf(dir)) };
+}
+
+// How often the machine lost power: host-state.json in the hub's data says which boot the hub ran in last, and whether
+// it was stopped. A boot that finds it not stopped in another boot follows a loss of power (or a reset: a crash of the
+// hub alone is followed by its restart in the same boot). Stopped by hand before the plug is pulled, it is not counted.
+// Written at start and at stop, whole and synced: twice a boot.
+
+const fileName = 'host-state.json';
+
+interface State {
+  readonly bootId: string;
+  readonly stopped: boolean;
+  readonly boots: number;
+  readonly powerLosses: number;
+  readonly afterPowerLoss: boolean;
+}
+
+interface BootCount {
+  readonly facts: BootFacts;
+  /** The hub ends: what comes next is no loss of power. */
+  stopped(): void;
+}
+
+const uncounted: BootFacts = { count: null, powerLosses: null, afterPowerLoss: false };
+
+/** `bootId` '': boots cannot be told apart. Throws where the file cannot be written. */
+export function countBoot(dir: string, bootId: string): BootCount {
+  if (bootId === '') return { facts: uncounted, stopped: () => undefined };
+  const path = join(dir, fileName);
+  const state = begun(read(path), bootId);
+  replaceSynced(path, `${JSON.stringify(state)}\n`);
+  const { boots, powerLosses, afterPowerLoss } = state;
+  return {
+    facts: { count: boots, powerLosses, afterPowerLoss },
+    stopped: () => replaceSynced(path, `${JSON.stringify({ ...state, stopped: true })}\n`),
+  };
+}
+
+function begun(before: State | undefined, bootId: string): State {
+  if (before === undefined) return { bootId, stopped: false, boots: 1, powerLosses: 0, afterPowerLoss: false };
+  if (before.bootId === bootId) return { ...before, stopped: false };
+  const isLoss = !before.stopped;
+  return {
+    bootId,
+    stopped: false,
+    boots: before.boots + 1,
+    powerLosses: before.powerLosses + Number(isLoss),
+    afterPowerLoss: isLoss,
+  };
+}
+
+/** A file that makes no sense is replaced: a count is not worth a hub that does not start. */
+function read(path: string): State | undefined {
+  try {
+    const found: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    return isState(found) ? found : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError || systemCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function isState(found: unknown): found is State {
+  if (typeof found !== 'object' || found === null) return false;
+  const { bootId, stopped, boots, powerLosses, afterPowerLoss } = found as Partial<Record<keyof State, unknown>>;
+  const flags = typeof stopped === 'boolean' && typeof afterPowerLoss === 'boolean';
+  return typeof bootId === 'string' && flags && Number.isSafeInteger(boots) && Number.isSafeInteger(powerLosses);
 }

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
 import { Parity, StopBits } from '../line-config.ts';
-import { openPty, type Pty } from '../simulated/pty.ts';
+import { openPty, type Pty } from '../simulated/simulated-line.ts';
 import { eightNone, openDescriptors, openRig, ptyPort } from './pty-rig.fixture.ts';
 import { openTty } from './tty.ts';
 import { getTermios, isExclusive } from './tty-ioctl.ts';

@@ -3,7 +3,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import type { PortToOpen } from '../inventory.ts';
 import { type LineSettings, Parity, StopBits } from '../line-config.ts';
-import { openPty, type Pty } from '../simulated/pty.ts';
+import { openPty, type Pty } from '../simulated/simulated-line.ts';
 import { type Device, openTty } from './tty.ts';
 
 export const eightNone: LineSettings = { baudRate: 115_200, dataBits: 8, parity: Parity.none, stopBits: StopBits.one };

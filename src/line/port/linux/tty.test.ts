@@ -8,7 +8,7 @@ import { pause, systemClock } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { duplicate } from '../../../shared/base/libc.ts';
 import { until, within } from '../../../shared/base/wait.fixture.ts';
-import { openPty } from '../simulated/pty.ts';
+import { openPty } from '../simulated/simulated-line.ts';
 import { guardPort } from './port-guard.ts';
 import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, sha256 } from './pty-rig.fixture.ts';
 import { settingsOf } from './termios.ts';

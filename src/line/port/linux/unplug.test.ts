@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until, within } from '../../../shared/base/wait.fixture.ts';
-import { openPty } from '../simulated/pty.ts';
+import { openPty } from '../simulated/simulated-line.ts';
 import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, type Rig } from './pty-rig.fixture.ts';
 import { openTty } from './tty.ts';
 

@@ -10,7 +10,7 @@ import { until } from '../../../shared/base/wait.fixture.ts';
 import { Inventory } from '../inventory.ts';
 import { eightNone, never, openDescriptors, pattern } from '../linux/pty-rig.fixture.ts';
 import { type Device, openTty } from '../linux/tty.ts';
-import { ChattyDevice, checksum, DEVICE_ID, SIMULATED_DESCRIPTION, startSimulatedLine } from './simulated-line.ts';
+import { ChattyDevice, checksum, DEVICE_ID, startSimulatedLine } from './simulated-line.ts';
 
 async function setup(t: TestContext, clock = new FakeClock()) {
   const runtimeDir = join(temporaryDirectory(t), 'run');
@@ -18,7 +18,7 @@ async function setup(t: TestContext, clock = new FakeClock()) {
   t.after(() => line.close());
   const inventory = new Inventory({
     extraPorts: [line.portName],
-    descriptions: { [line.portName]: SIMULATED_DESCRIPTION },
+    descriptions: { [line.portName]: line.description },
   });
   const heard = { text: '' };
   const open = async (): Promise<Device> => {

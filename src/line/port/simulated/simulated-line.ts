@@ -1,7 +1,17 @@
-/** The simulated line: a real pseudo-terminal with a chatty device behind it, under a name that stays the same. */
+/**
+ * The simulated line: a real pseudo-terminal with a chatty device behind it, under a name that stays the same. Loads koffi, so it is
+ * imported when it is wanted.
+ */
+import { closeSync, constants, openSync } from 'node:fs';
 import { mkdir, readlink, rename, symlink, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Clock, Timer } from '../../../shared/base/clock.ts';
+import { ReadStream } from 'node:tty';
+import { type Clock, systemClock, type Timer } from '../../../shared/base/clock.ts';
+import { openMaster, writeSome } from '../../../shared/base/libc.ts';
+import { Parity, StopBits } from '../line-config.ts';
+import { rawTermios } from '../linux/termios.ts';
+import { getTermios, setTermios, untaken } from '../linux/tty-ioctl.ts';
+import { TtyWriter, type WriteResult } from '../linux/writer.ts';
 
 interface SimulatedLineOptions {
   /** Gets the link sim0; made if it is not there. */
@@ -12,25 +22,19 @@ interface SimulatedLineOptions {
 interface SimulatedLine {
   /** `<runtimeDir>/sim0`: for serial.extra_ports. */
   readonly portName: string;
+  readonly description: string;
   close(): Promise<void>;
 }
 
-export const SIMULATED_DESCRIPTION = 'Simulated line';
 const LINK_NAME = 'sim0';
 /** Half of what the terminal holds for its reader (4,096 bytes): with more unread, answers are dropped. */
 const MAX_UNREAD_BYTES = 2_048;
 /** How soon "SET RATE" after a pause is noticed when reports are off. */
 const IDLE_LOOK_MS = 1_000;
 
-function simulatedPortName(runtimeDir: string): string {
-  return join(runtimeDir, LINK_NAME);
-}
-
 export async function startSimulatedLine(options: SimulatedLineOptions): Promise<SimulatedLine> {
-  // Loads koffi, which a service without the simulated line does not need at start.
-  const { openPty } = await import('./pty.ts');
   const { clock, runtimeDir } = options;
-  const portName = simulatedPortName(runtimeDir);
+  const portName = join(runtimeDir, LINK_NAME);
   await mkdir(runtimeDir, { recursive: true });
   const pty = openPty();
   try {
@@ -68,6 +72,7 @@ export async function startSimulatedLine(options: SimulatedLineOptions): Promise
 
   return {
     portName,
+    description: 'Simulated line',
     async close() {
       timer.cancel();
       pty.close();
@@ -84,6 +89,57 @@ async function placeLink(target: string, link: string): Promise<void> {
   await unlink(fresh).catch(() => {});
   await symlink(target, fresh);
   await rename(fresh, link);
+}
+
+// A real pseudo-terminal of this process's own: a master to play the device with, and the path of a slave to open as a port.
+// Reading the master is event-driven; writing to it never blocks.
+
+const FLAGS = constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK;
+const rawLine = { baudRate: 115_200, dataBits: 8, parity: Parity.none, stopBits: StopBits.one } as const;
+
+export interface Pty {
+  readonly slavePath: string;
+  readonly masterFd: number;
+  /** Every byte that the slave's user wrote; until this is called they stay in the kernel (a peer that never reads). */
+  onData(call: (bytes: Uint8Array) => void): void;
+  /** Stops and resumes reading. */
+  pause(): void;
+  resume(): void;
+  /** Writes all of it unless the signal fires or the PTY is closed. */
+  write(data: Uint8Array, signal?: AbortSignal): Promise<WriteResult>;
+  /** Bytes written here that the slave's user has not read (of those the terminal holds, 4,095 at most). */
+  unread(): number;
+  /** Closes the master: for the slave's user the device is unplugged. Idempotent. */
+  close(): void;
+}
+
+export function openPty(): Pty {
+  const { master, slavePath } = openMaster(FLAGS);
+  // With a slave held open the master never reads EIO when the port is closed and opened again.
+  const slave = openSync(slavePath, FLAGS);
+  setTermios(slave, rawTermios(rawLine, getTermios(slave)));
+  // libuv does not reopen a master: the stream has this very descriptor, and closes it.
+  const stream = new ReadStream(master);
+  const writer = new TtyWriter({ write: (data) => writeSome(master, data), clock: systemClock, onDead: () => {} });
+  const never = new AbortController().signal;
+  stream.on('error', () => {});
+  let open = true;
+  return {
+    slavePath,
+    masterFd: master,
+    onData: (call) => void stream.on('data', call),
+    pause: () => void stream.pause(),
+    resume: () => void stream.resume(),
+    write: (data, signal) => writer.write(data, signal ?? never),
+    unread: () => (open ? untaken(slave) : 0),
+    close() {
+      if (!open) return;
+      open = false;
+      writer.end(new Error('the pseudo-terminal was closed'));
+      closeSync(slave);
+      stream.destroy();
+    },
+  };
 }
 
 // The device at the far end of the simulated line: a thermometer that sends reports and answers a few commands.
