@@ -10,7 +10,7 @@ import { AddressShare, type Bound, bind, Listeners } from '../../shared/base/lis
 import type { Logger } from '../../shared/base/logger.ts';
 import { once } from '../../shared/base/once.ts';
 import type { Config } from '../../shared/config/config.ts';
-import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
+import { isOwnMachine, type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { authenticatorBy } from './access.ts';
 import { buildApp, stopping } from './app.ts';
@@ -182,10 +182,6 @@ async function tlsOf({ http, tls }: Config, logger: Logger): Promise<Tls | undef
     logger.error('the TLS certificate was not taken', { error: message, hint: 'correct the files and reload' });
     return { files: undefined, fault: 'TLS CERTIFICATE FAULTY (see the journal), other machines are not served' };
   }
-}
-
-function isOwnMachine(address: ListenAddress): boolean {
-  return address.kind === 'unix' || address.loopback;
 }
 
 async function listen(

@@ -9,7 +9,7 @@ import type { Server as NiceServer } from 'nice-grpc';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { AddressShare, bind } from '../../shared/base/listeners.ts';
 import type { Config } from '../../shared/config/config.ts';
-import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
+import { isOwnMachine, type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
 import type { TlsIdentity } from './tls-identity.ts';
 
@@ -21,10 +21,6 @@ export function isTrusted(address: ListenAddress, config: Config): boolean {
 /** TLS if it is configured and the address is reached from other machines; this machine's own need none. */
 export function needsTls(address: ListenAddress, { tls }: Config): boolean {
   return !isOwnMachine(address) && tls.certFile !== '';
-}
-
-export function isOwnMachine(address: ListenAddress): boolean {
-  return address.kind === 'unix' || address.loopback;
 }
 
 export interface Listener {

@@ -1,7 +1,7 @@
 /** Whether the service may start on addresses that other machines can reach. Pure. */
 import type { Role, StoredToken } from '../auth/tokens.ts';
 import type { Config } from './config.ts';
-import { type ListenAddress, showListen } from './listen.ts';
+import { isOwnMachine, type ListenAddress, showListen } from './listen.ts';
 import type { Fault } from './values.ts';
 
 type Face = 'grpc' | 'http';
@@ -53,5 +53,5 @@ export function isExposed(listen: readonly ListenAddress[]): boolean {
 }
 
 function exposed(listen: readonly ListenAddress[]): readonly ListenAddress[] {
-  return listen.filter((address) => address.kind === 'tcp' && !address.loopback);
+  return listen.filter((address) => !isOwnMachine(address));
 }

@@ -41,6 +41,11 @@ export function isLoopback(host: string): boolean {
   return /^(?:0{1,4}:){1,7}0{0,3}1$|^::(?:0{0,3})1$/.test(host);
 }
 
+/** Other machines cannot reach the address. */
+export function isOwnMachine(address: ListenAddress): boolean {
+  return address.kind === 'unix' || address.loopback;
+}
+
 /** As it is written in the configuration and in gRPC's own address syntax. */
 export function showListen(address: ListenAddress): string {
   if (address.kind === 'unix') return `unix:${address.path}`;
