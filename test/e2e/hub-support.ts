@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import type { OutboxStatus } from '../../src/shared/gen/http.ts';
 import { type TestBroker, TOPIC_PREFIX, users } from '../kafka/broker.ts';
 import type { Toml } from './daemon.ts';
 import type { Hub } from './hub.ts';
@@ -103,30 +104,13 @@ export function items(of: string, count: number, round: number): object[] {
   return Array.from({ length: count }, (_, i) => ({ dictionary: of, businessKey: `key ${i}`, data: { round, i } }));
 }
 
-export interface OutboxView {
-  readonly waiting: number;
-  readonly publishedTotal: number;
-  readonly deadLetters: number;
-  readonly refusedTotal: number;
-  readonly unreachedTotal: number;
-  readonly blockedKeyCount: number;
-  readonly blockedKeys: readonly { readonly topic: string; key: string; attempts: number; reason: string }[];
-  readonly broker: {
-    readonly connected: boolean;
-    readonly reason: string;
-    readonly forSeconds: number;
-    readonly producersReplaced: number;
-    readonly topics: readonly { readonly name: string; partitions: number; lacks: readonly string[] }[];
-  };
-}
-
-export async function outbox(api: HubApi): Promise<OutboxView> {
-  return (await expect(200, api.get('/api/v1/admin/outbox'))) as unknown as OutboxView;
+export async function outbox(api: HubApi): Promise<OutboxStatus> {
+  return (await expect(200, api.get('/api/v1/admin/outbox'))) as unknown as OutboxStatus;
 }
 
 /** Everything that waits is acknowledged. */
-export async function drained(api: HubApi, limitMs = DELIVERED_MS): Promise<OutboxView> {
-  let last: OutboxView | undefined;
+export async function drained(api: HubApi, limitMs = DELIVERED_MS): Promise<OutboxStatus> {
+  let last: OutboxStatus | undefined;
   try {
     return await until(
       'everything is published',

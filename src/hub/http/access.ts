@@ -41,16 +41,14 @@ const local: Caller = { name: LOCAL, scopes, roles };
 
 /** `isLocal`: whether a request came through the Unix socket. */
 export function authenticatorBy(tokens: TokenReader, isLocal: (request: object) => boolean): Authenticator {
-  return async ({ raw, routeOptions }) =>
-    isLocal(raw) ? local : callerBy(tokens, raw.headers.authorization, routeOptions.config.access ?? 'admin');
-}
-
-async function callerBy(tokens: TokenReader, authorization: string | undefined, access: Access): Promise<Caller> {
-  const caller = await byToken(tokens, authorization);
-  if (!mayCall(caller.roles, access)) {
-    throw new LinesideError('PERMISSION_DENIED', `token "${caller.name}" has not the role ${access} that this needs`);
-  }
-  return { name: caller.name, scopes: scopesOf(caller.roles), roles: caller.roles };
+  return async ({ raw, routeOptions }) => {
+    if (isLocal(raw)) return local;
+    const access = routeOptions.config.access ?? 'admin';
+    const { name, roles } = await byToken(tokens, raw.headers.authorization);
+    if (!mayCall(roles, access))
+      throw new LinesideError('PERMISSION_DENIED', `token "${name}" has not the role ${access} that this needs`);
+    return { name, scopes: scopesOf(roles), roles };
+  };
 }
 
 async function byToken(tokens: TokenReader, authorization: string | undefined): Promise<TokenOwner> {

@@ -84,13 +84,8 @@ function addHooks(app: App, parts: AppParts): void {
     // Nothing was sent and nothing is asked for: a box that is only probed need not load what checks.
     if (body === undefined && Object.keys(query).length === 0) return;
     const { check } = await import('./check.ts');
-    const checked = check(
-      {
-        ...(isObject(body) && { body }),
-        querystring: isObject(schema.querystring) ? schema.querystring : NO_PARAMETERS,
-      },
-      { body: request.body, query },
-    );
+    const querySchema = isObject(schema.querystring) ? schema.querystring : NO_PARAMETERS;
+    const checked = check(isObject(body) ? body : undefined, querySchema, { body: request.body, query });
     request.body = checked.body;
     request.query = checked.query;
   });

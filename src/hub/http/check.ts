@@ -8,11 +8,6 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { MAX_BODY_FIELDS, MAX_BODY_ITEMS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
 import { isRedacted, validatedByDomain } from './schemas/shapes.ts';
 
-export interface RouteSchemas {
-  readonly body?: object;
-  readonly querystring?: object;
-}
-
 export interface Asked {
   readonly body: unknown;
   readonly query: Readonly<Record<string, unknown>>;
@@ -30,30 +25,23 @@ function checkOf(schema: object): ValidateFunction {
   return check;
 }
 
-/** INVALID_ARGUMENT with every reason; or the request as its handler gets it. */
-export function check(schemas: RouteSchemas, asked: Asked): Asked {
+/** INVALID_ARGUMENT with every reason; or the request as its handler gets it. Without a schema the body is not checked. */
+export function check(bodySchema: object | undefined, querySchema: object, asked: Asked): Asked {
   // A body that may be empty may also be left out.
-  const body = schemas.body === undefined || asked.body !== undefined ? asked.body : {};
-  const query = schemas.querystring === undefined ? asked.query : converted(schemas.querystring, asked.query);
+  const body = bodySchema !== undefined && asked.body === undefined ? {} : asked.body;
+  const query = converted(querySchema, asked.query);
   refuseManyParts(body);
-  const errors = {
-    body: schemas.body === undefined ? [] : faults(schemas.body, body),
-    query: schemas.querystring === undefined ? [] : faults(schemas.querystring, query),
-  };
-  if (errors.query.every(isValidatedByDomain) && errors.body.every(isValidatedByDomain)) return { body, query };
+  const inBody = bodySchema === undefined ? [] : faults(bodySchema, body);
+  const inQuery = faults(querySchema, query);
+  if (inQuery.every(isValidatedByDomain) && inBody.every(isValidatedByDomain)) return { body, query };
   const reasons = [
-    ...told(errors.body, { whole: 'the body', kind: 'field', quotes: !isRedacted(schemas.body) }),
-    ...told(errors.query, { whole: 'the query', kind: 'parameter', quotes: true }),
+    ...told(inBody, { whole: 'the body', kind: 'field', quotes: !isRedacted(bodySchema) }),
+    ...told(inQuery, { whole: 'the query', kind: 'parameter', quotes: true }),
   ];
-  const listed = reasons.length <= MAX_REASONS ? reasons : reasons.slice(0, MAX_REASONS);
-  if (listed.length < reasons.length) listed.push(`and ${reasons.length - listed.length} more`);
-  throw new LinesideError(
-    'INVALID_ARGUMENT',
-    reasons.length === 1 ? (reasons[0] ?? '') : `${reasons.length} faults, see reasons`,
-    {
-      reasons: listed,
-    },
-  );
+  const more = reasons.length - MAX_REASONS;
+  const listed = more > 0 ? [...reasons.slice(0, MAX_REASONS), `and ${more} more`] : reasons;
+  const message = reasons.length === 1 ? (reasons[0] ?? '') : `${reasons.length} faults, see reasons`;
+  throw new LinesideError('INVALID_ARGUMENT', message, { reasons: listed });
 }
 
 /** 1 MiB of unknown fields, or of items that are none, would take a second to tell of. */
@@ -77,7 +65,7 @@ function converted(schema: object, query: Readonly<Record<string, unknown>>): Re
   return Object.fromEntries(
     Object.entries(query).map(([name, value]) => {
       const isNumber =
-        typeOf(properties[name]) === 'integer' && typeof value === 'string' && /^-?\d{1,15}$/.test(value);
+        property(properties[name], 'type') === 'integer' && typeof value === 'string' && /^-?\d{1,15}$/.test(value);
       return [name, isNumber ? Number(value) : value];
     }),
   );
@@ -189,10 +177,6 @@ function quoted(text: string): string {
 function propertiesOf(schema: unknown): Readonly<Record<string, unknown>> {
   const properties = property(schema, 'properties');
   return typeof properties === 'object' && properties !== null ? { ...properties } : {};
-}
-
-function typeOf(schema: unknown): unknown {
-  return property(schema, 'type');
 }
 
 function property(of: unknown, name: string): unknown {
