@@ -4,6 +4,7 @@ import { certificateRules, serviceRules } from '../../src/hub/health/alerts.ts';
 import type { CertificateEnd, ServiceFaults } from '../../src/hub/health/face.ts';
 import { anyStatus } from '../../src/hub/health/status.fixture.ts';
 import { LineWatch } from '../../src/hub/health/watch.ts';
+import { wellOutbox, wellUpstream, wellWebhooks } from '../../src/hub/health/well.fixture.ts';
 import { Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import type { OutboxStatus } from '../../src/hub/outbox/admin.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
@@ -13,6 +14,7 @@ import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
 import type { WebhookStatus } from '../../src/hub/webhooks/face.ts';
 import { Alerts } from '../../src/shared/base/alerts.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { wellHost } from '../../src/shared/host/host-facts.fixture.ts';
 import type { HostFacts } from '../../src/shared/host/host-facts.ts';
 import { hostRules } from '../../src/shared/host/host-rules.ts';
 import type { LineNumbers } from '../../src/shared/proto/line-status.ts';
@@ -33,79 +35,13 @@ export interface Facts {
 
 /** Nothing is wrong. */
 export const well: Facts = {
-  outbox: {
-    waiting: 0,
-    oldest: undefined,
-    inFlight: 0,
-    inFlightBytes: 0,
-    publishedTotal: 9,
-    refusedTotal: 0,
-    unreachedTotal: 0,
-    prunedTotal: 0,
-    deadLetters: 0,
-    blockedKeys: [],
-    blockedKeyCount: 0,
-    broker: { configured: true, connected: true, reason: '', forSeconds: 60, producersReplaced: 0, topics: [] },
-  },
-  webhooks: {
-    subscriptions: 2,
-    activeSubscriptions: 2,
-    blockedSubscriptions: 0,
-    unplannedEvents: 0,
-    waiting: 0,
-    oldestDueSeconds: 0,
-    inFlight: 0,
-    rejected: 0,
-    failed: 0,
-    offline: false,
-    deliveredTotal: 7,
-    plannedTotal: 7,
-    attemptsTotal: { '': 7, dns: 0, timeout: 0, ssrf: 0, tls: 0, connect: 0, http: 0 },
-    historyBytes: 0,
-  },
-  host: {
-    bootId: 'boot',
-    uptimeSeconds: 90_000,
-    ageSeconds: 1,
-    temperatureCelsius: 51.5,
-    throttled: 'no',
-    underVoltage: 'no',
-    memory: { totalBytes: 1_000, availableBytes: 500 },
-    load: { averages: [0.5, 0.4, 0.3], processors: 4, usedPercent: 12.5 },
-    disk: {
-      totalBytes: 1_000,
-      freeBytes: 500,
-      writtenBytes: 1,
-      writtenBytesEver: 2,
-      lifeUsedPercent: 10,
-      reserve: 'normal',
-    },
-    clock: 'synced',
-    boots: { count: 5, powerLosses: 2, afterPowerLoss: false },
-    slot: { name: 'a', trying: false, dataLost: false, updateFailed: false },
-  },
+  outbox: wellOutbox,
+  webhooks: wellWebhooks,
+  host: wellHost,
   damage: '',
   full: '',
   line: anyStatus,
-  upstream: {
-    to: 'kafka',
-    state: 'up to date',
-    reason: '',
-    connected: true,
-    lagEntries: 0,
-    oldestUnsentAgeS: 0,
-    sentEntries: 10,
-    sentBytes: 100,
-    wireBytes: 50,
-    batches: 1,
-    repeatedBatches: 0,
-    gapsSent: 0,
-    entriesLost: 0,
-    budgetUsedBytes: 50,
-    budgetLimitBytes: 1_000,
-    position: 10,
-    logId: 'log',
-  },
+  upstream: wellUpstream,
   certificates: [],
   closedSockets: [],
   hubFaults: { configurationRefused: '', listenerFault: '' },

@@ -1,27 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { wellUpstream } from '../health/well.fixture.ts';
 import { UpstreamAlerts } from './alerts.ts';
 import type { UpstreamStatus } from './face.ts';
-
-const well: UpstreamStatus = {
-  to: 'kafka',
-  state: 'up to date',
-  reason: '',
-  connected: true,
-  lagEntries: 0,
-  oldestUnsentAgeS: 0,
-  sentEntries: 1_000,
-  sentBytes: 1_000,
-  wireBytes: 1_000,
-  batches: 10,
-  repeatedBatches: 0,
-  gapsSent: 0,
-  entriesLost: 0,
-  budgetUsedBytes: 1,
-  budgetLimitBytes: 2,
-  position: 1_000,
-  logId: 'log',
-};
 
 test('each alert fires at its own condition and not before', () => {
   const table: readonly (readonly [Partial<UpstreamStatus>, ...string[]])[] = [
@@ -36,7 +17,7 @@ test('each alert fires at its own condition and not before', () => {
     [{ entriesLost: 7 }, 'UpstreamEntriesLost warning 7'],
   ];
   for (const [changes, ...expected] of table) {
-    const firing = new UpstreamAlerts(0).look({ ...well, ...changes }, 1_000);
+    const firing = new UpstreamAlerts(0).look({ ...wellUpstream, ...changes }, 1_000);
     assert.deepEqual(
       firing.map(({ name, severity, value }) => `${name} ${severity} ${value}`),
       expected,
@@ -49,7 +30,7 @@ test('each alert fires at its own condition and not before', () => {
 test('lost entries are told of for a day', () => {
   const alerts = new UpstreamAlerts(0);
   const firing = (entriesLost: number, hours: number): number[] =>
-    alerts.look({ ...well, entriesLost }, hours * 3_600_000).map(({ value }) => value);
+    alerts.look({ ...wellUpstream, entriesLost }, hours * 3_600_000).map(({ value }) => value);
   assert.deepEqual(
     [firing(0, 1), firing(5, 2), firing(5, 25.9), firing(8, 26), firing(8, 49.9), firing(8, 50)],
     [[], [5], [5], [3], [3], []],

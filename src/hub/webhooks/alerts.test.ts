@@ -1,28 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Alerts } from '../../shared/base/alerts.ts';
+import { wellWebhooks } from '../health/well.fixture.ts';
 import { webhookRules } from './alerts.ts';
 import type { WebhookStatus } from './face.ts';
 
-const well: WebhookStatus = {
-  subscriptions: 3,
-  activeSubscriptions: 2,
-  blockedSubscriptions: 0,
-  unplannedEvents: 0,
-  waiting: 0,
-  oldestDueSeconds: 0,
-  inFlight: 0,
-  rejected: 0,
-  failed: 0,
-  offline: false,
-  deliveredTotal: 0,
-  plannedTotal: 0,
-  attemptsTotal: { '': 0, dns: 0, timeout: 0, ssrf: 0, tls: 0, connect: 0, http: 0 },
-  historyBytes: 0,
-};
-
 function fires(changes: Partial<WebhookStatus>): readonly string[] {
-  const found = new Alerts(webhookRules).look({ ...well, ...changes }, 0);
+  const found = new Alerts(webhookRules).look({ ...wellWebhooks, ...changes }, 0);
   return found.map(({ name, severity, value, summary }) => `${severity} ${name} ${value}: ${summary}`);
 }
 

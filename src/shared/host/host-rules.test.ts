@@ -1,30 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Alerts } from '../base/alerts.ts';
+import { wellHost } from './host-facts.fixture.ts';
 import type { HostFacts } from './host-facts.ts';
 import { hostRules } from './host-rules.ts';
 
-const well: HostFacts = {
-  bootId: 'boot',
-  uptimeSeconds: 90_000,
-  ageSeconds: 1,
-  temperatureCelsius: 50,
-  throttled: 'no',
-  underVoltage: 'no',
-  memory: { totalBytes: 1_000, availableBytes: 500 },
-  load: { averages: [1, 1, 1], processors: 4, usedPercent: 10 },
-  disk: {
-    totalBytes: 1_000,
-    freeBytes: 500,
-    writtenBytes: 1,
-    writtenBytesEver: 1,
-    lifeUsedPercent: 10,
-    reserve: 'normal',
-  },
-  clock: 'synced',
-  boots: { count: 9, powerLosses: 4, afterPowerLoss: true },
-  slot: { name: 'a', trying: false, dataLost: false, updateFailed: false },
-};
+const well: HostFacts = { ...wellHost, boots: { count: 9, powerLosses: 4, afterPowerLoss: true } };
 
 const firing = (changes: Partial<HostFacts>): string[] =>
   new Alerts(hostRules).look({ ...well, ...changes }, 0).map(({ name, severity }) => `${name} ${severity}`);
