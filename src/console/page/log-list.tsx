@@ -1,5 +1,5 @@
 /** The rows of the log: only those in sight are drawn. */
-import type { JSX, Ref, RefObject } from 'preact';
+import type { JSX, Ref } from 'preact';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { hexText, visibleText } from '../bytes.ts';
 import { dayText, plural, timeText } from '../format.ts';
@@ -170,17 +170,7 @@ function Entry({ row }: { row: EntryRow }): JSX.Element {
 
 // Where a list of rows of one height is scrolled to: it stays with the row the reader looks at, or at the end.
 
-interface Scroll {
-  readonly element: RefObject<HTMLDivElement | null>;
-  readonly rowPx: number;
-  readonly top: number;
-  readonly height: number;
-  /** After it was scrolled, by whomever. */
-  readonly look: () => void;
-  readonly toEnd: () => void;
-}
-
-function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: boolean) => void): Scroll {
+function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: boolean) => void) {
   const element = useRef<HTMLDivElement>(null);
   const rowPx = useRowHeight();
   const [seen, setSeen] = useState({ top: 0, height: 0 });
@@ -189,6 +179,7 @@ function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: bool
   const anchor = useRef({ id: 0, offset: 0 });
   const heightPx = useRef(0);
 
+  /** After it was scrolled, by whomever. */
   const look = (): void => {
     const list = element.current;
     if (list === null) return;

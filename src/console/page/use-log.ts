@@ -17,20 +17,9 @@ const notices = {
   jump: '',
 } as const;
 
-export interface Log {
-  readonly buffer: RowBuffer;
-  readonly feed: FeedState;
-  /** Entries that have come since it was paused. */
-  readonly behind: number;
-  /** The first entry that there is, is here. */
-  readonly atStart: boolean;
-  readonly older: { readonly busy: boolean; readonly problem: Problem | undefined; readonly load: () => void };
-  readonly notice: string;
-  readonly pause: () => void;
-  readonly resume: () => void;
-}
+export type Log = ReturnType<typeof useLog>;
 
-export function useLog(): Log {
+export function useLog() {
   const { api } = useSession();
   const line = useLine();
   const [feed, setFeed] = useState<FeedState>({ is: 'connecting' });
@@ -89,7 +78,9 @@ export function useLog(): Log {
   return {
     buffer,
     feed,
+    /** Entries that have come since it was paused. */
     behind,
+    /** The first entry that there is, is here. */
     atStart: buffer.firstId <= Math.max(1, firstStored, older.startId),
     older: { busy: older.busy, problem: older.problem, load },
     notice,
@@ -103,22 +94,15 @@ export function useLog(): Log {
 /** When nothing more of a page comes for so long, it is given up. */
 const PATIENCE_MS = 20_000;
 
-interface Older {
+interface OlderState {
   readonly busy: boolean;
   readonly problem: Problem | undefined;
-  /** The first entry that there is; 0: it was not come to. */
-  readonly startId: number;
-  readonly load: (buffer: RowBuffer, firstStored: number) => void;
-  /** A page in flight belongs before the rows of its request, and is not put before others. */
-  readonly leave: () => void;
-  /** The rows are of another log, or of another place in it. */
-  readonly forget: () => void;
 }
 
-const idle = { busy: false, problem: undefined } as const;
+const idle: OlderState = { busy: false, problem: undefined };
 
-function useOlder(api: Api): Older {
-  const [state, setState] = useState<Pick<Older, 'busy' | 'problem'>>(idle);
+function useOlder(api: Api) {
+  const [state, setState] = useState(idle);
   const [startId, setStartId] = useState(0);
   const loading = useRef<AbortController>(undefined);
   const leave = (): void => {
@@ -128,8 +112,9 @@ function useOlder(api: Api): Older {
   useEffect(() => () => loading.current?.abort(), []);
   return {
     ...state,
+    /** The first entry that there is; 0: it was not come to. */
     startId,
-    load(buffer, firstStored) {
+    load(buffer: RowBuffer, firstStored: number): void {
       loading.current?.abort();
       const own = new AbortController();
       loading.current = own;
@@ -148,8 +133,10 @@ function useOlder(api: Api): Older {
         },
       );
     },
+    /** A page in flight belongs before the rows of its request, and is not put before others. */
     leave,
-    forget() {
+    /** The rows are of another log, or of another place in it. */
+    forget(): void {
       leave();
       setStartId(0);
     },
