@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { type Acl } from '../kafka/admin.ts';
+import type { Acl } from '../kafka/admin.ts';
 import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { OutboxLedger, storedVersions } from '../soak/outbox-ledger.ts';
 import { temporaryDirectory } from './daemon.ts';

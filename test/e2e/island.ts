@@ -85,7 +85,7 @@ function must(steps: readonly (readonly string[])[]): void {
 }
 
 /** What failed; '': nothing. */
-function run(steps: readonly (readonly string[])[]): string {
+export function run(steps: readonly (readonly string[])[]): string {
   for (const [command = '', ...args] of steps) {
     const done = spawnSync(command, args, { encoding: 'utf8' });
     if (done.status !== 0) return `${command} ${args.join(' ')}: ${done.error?.message ?? done.stderr}`;

@@ -10,6 +10,7 @@ import { createInterface, type Interface } from 'node:readline';
 import { after } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, startProcess, temporaryDirectory } from './daemon.ts';
+import { run } from './island.ts';
 
 const PYTHON = '/usr/bin/python3';
 const SERVER = '192.168.77.1';
@@ -100,13 +101,4 @@ async function nameServer(wrapper: readonly string[]): Promise<NameServer> {
       await until('the name server has the zone', () => done.has(id));
     },
   };
-}
-
-/** What failed; '': nothing. */
-function run(steps: readonly (readonly string[])[]): string {
-  for (const [command = '', ...args] of steps) {
-    const done = spawnSync(command, args, { encoding: 'utf8' });
-    if (done.status !== 0) return `${command} ${args.join(' ')}: ${done.error?.message ?? done.stderr}`;
-  }
-  return '';
 }

@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { EgressGuard } from '../egress/guard.ts';
 import { Resolver } from '../egress/resolver.ts';
-import { type Subscription } from '../subscriptions/subscription.ts';
+import type { Subscription } from '../subscriptions/subscription.ts';
 import { hasIpv4Route, hasIpv6Route, hasRoute, type Probed, RemoteHosts } from './offline.ts';
 
 interface Site {

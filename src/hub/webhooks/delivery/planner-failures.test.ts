@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { cpSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { FakeClock, settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import {
   holdStore,
@@ -13,9 +13,9 @@ import {
   temporaryDir,
   temporaryStore,
 } from '../../outbox/change-store.fixture.ts';
-import { type Audit, type ChangeStore } from '../../outbox/change-store.ts';
-import { type Subscription } from '../subscriptions/subscription.ts';
-import { emit, emitEach, FakeCache, plannerOn, plannerRig, sentIn, turns, turnsUntil } from './planner.fixture.ts';
+import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
+import type { Subscription } from '../subscriptions/subscription.ts';
+import { emit, emitEach, FakeCache, plannerOn, plannerRig, sentIn, turnsUntil } from './planner.fixture.ts';
 
 type Fate = 'refused' | 'lost' | 'unheard';
 
@@ -77,14 +77,11 @@ async function plannedIn(
   for (const id of [1, 2, 3, 4, 5]) await cache.put(store, id, idFilters(id));
   const planner = plannerOn(failing(store, nth, fate, called), cache, clock);
   planner.start();
-  clock.advance(0);
-  await turns();
+  await clock.pass(0);
   await emit(store, recordEvent('late'), recordEvent('together'));
-  clock.advance(1_000);
-  await turns();
+  await clock.pass(1_000);
   await emitEach(store, ['later']);
-  clock.advance(1_000);
-  await turns();
+  await clock.pass(1_000);
   await store.close();
   const again = openStoreIn(t, copy, { clock });
   const next = plannerOn(again, cache, clock);
@@ -131,11 +128,9 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
     return Promise.reject(new LinesideError('STORAGE_FULL', 'full'));
   };
   planner.start();
-  clock.advance(0);
-  await turns();
+  await clock.pass(0);
   for (let second = 1; second <= 190; second++) {
-    clock.advance(1_000);
-    await turns();
+    await clock.pass(1_000);
     // Nor does a commit bring the next try nearer.
     if (second === 5) await emitEach(store, ['h']);
   }
@@ -147,7 +142,7 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
   clock.advance(60_000);
   await turnsUntil('planned', () => planner.unplanned() === 0);
   assert.deepEqual(sentIn(store), [...expected, '1: h']);
-  await turns();
+  await settled();
   assert.deepEqual(said, ['webhook deliveries could not be planned', 'webhook deliveries can be planned again']);
   await emitEach(store, ['i']);
   clock.advance(20);
@@ -171,22 +166,19 @@ test('a planner that waits for an import is well for as long as one may last, an
   await cache.put(store, 1);
   planner.start();
   for (let s = 0; s < 300; s++) {
-    clock.advance(1_000);
-    await turns();
+    await clock.pass(1_000);
     planner.assertAlive();
   }
   await emit(store, recordEvent('a'));
   const release = holdStore(store);
-  clock.advance(1_000);
-  await turns();
+  await clock.pass(1_000);
   clock.advance(plannerLimitMs - 1_000);
   planner.assertAlive();
   clock.advance(5_000);
   assert.throws(() => planner.assertAlive(), /it has not turned for 18\d s/);
   await release();
   await turnsUntil('planned', () => planner.unplanned() === 0);
-  clock.advance(1_000);
-  await turns();
+  await clock.pass(1_000);
   planner.assertAlive();
   await planner.stop();
   clock.advance(10 * plannerLimitMs);
@@ -197,13 +189,11 @@ test('a planner that fails and tries again is well', async (t) => {
   const { store, clock, cache, planner } = plannerRig(t);
   await cache.put(store, 1);
   planner.start();
-  clock.advance(0);
-  await turns();
+  await clock.pass(0);
   store.connection.exec('ALTER TABLE webhook_deliveries RENAME TO away');
   await emit(store, recordEvent('a'));
   for (let s = 0; s < 600; s++) {
-    clock.advance(1_000);
-    await turns();
+    await clock.pass(1_000);
     planner.assertAlive();
   }
   assert.equal(planner.unplanned(), 1, 'it does fail');

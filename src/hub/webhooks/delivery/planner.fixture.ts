@@ -163,8 +163,3 @@ export async function turnsUntil(what: string, isSo: () => boolean): Promise<voi
     await new Promise(setImmediate);
   }
 }
-
-/** As many turns as anything that is due needs. */
-export async function turns(): Promise<void> {
-  for (let n = 0; n < 20; n++) await new Promise(setImmediate);
-}

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
+import { settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { author, holdStore, recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { DefinitionEvent, RecordEvent } from '../../outbox/event.ts';
 import { ImportConnection } from '../../outbox/refdata-file.ts';
 import { Progress } from '../progress.ts';
 import { BodySource } from './body-source.ts';
-import { deliveriesIn, emit, emitEach, plannerOn, plannerRig, sentIn, turns, turnsUntil } from './planner.fixture.ts';
+import { deliveriesIn, emit, emitEach, plannerOn, plannerRig, sentIn, turnsUntil } from './planner.fixture.ts';
 
 const minuteMs = 60_000;
 
@@ -52,13 +53,11 @@ test('wakes on a commit, plans a burst in one transaction, and tells whose deliv
   await cache.put(store, 1);
   await cache.put(store, 7);
   planner.start();
-  clock.advance(0);
-  await turns();
+  await clock.pass(0);
   const told: string[] = [];
   planner.onPlanned((ids, count) => told.push(`${[...ids].join(' ')}: ${count}`));
   await emitEach(store, ['a', 'b', 'c']);
-  clock.advance(19);
-  await turns();
+  await clock.pass(19);
   assert.deepEqual([told, planner.unplanned()], [[], 3]);
   clock.advance(1);
   await turnsUntil('planned', () => told.length > 0);
@@ -69,8 +68,7 @@ test('looks each second, though nobody woke it', async (t) => {
   const { store, clock, cache, planner, path } = plannerRig(t);
   await cache.put(store, 1);
   planner.start();
-  clock.advance(0);
-  await turns();
+  await clock.pass(0);
   const other = new ImportConnection({ path, maxBytes: 1e9, cacheKib: 1_024, clock });
   other.change(author, (tx) => tx.emit(recordEvent('unheard of')));
   other.close();
@@ -157,8 +155,7 @@ test('with no subscription nothing is written, and the cursor is there when one 
   const before = begun.get();
   clock.advance(11 * minuteMs);
   await turnsUntil('passed over', () => planner.cursor() === 2);
-  clock.advance(11 * minuteMs);
-  await turns();
+  await clock.pass(11 * minuteMs);
   assert.equal(begun.get(), before);
   await cache.put(store, 1, { afterEvent: 2 });
   await emitEach(store, ['c']);
@@ -171,12 +168,11 @@ test('a cursor that passes over what is for nobody is stored after 1,000 events,
   const { store, clock, cache, planner } = plannerRig(t);
   await cache.put(store, 1, { dictionaries: ['other'] });
   planner.start();
-  clock.advance(0);
-  await turns();
+  await clock.pass(0);
   await emit(store, ...Array.from({ length: 999 }, (_, n) => recordEvent(`k${n}`)));
   clock.advance(20);
   await turnsUntil('passed over', () => planner.cursor() === 999);
-  await turns();
+  await settled();
   assert.equal(storedCursor(store), 0);
   await emitEach(store, ['one more']);
   clock.advance(20);
@@ -184,12 +180,10 @@ test('a cursor that passes over what is for nobody is stored after 1,000 events,
   await emitEach(store, ['and one']);
   clock.advance(1_000);
   await turnsUntil('passed over', () => planner.cursor() === 1_001);
-  clock.advance(9 * minuteMs);
-  await turns();
+  await clock.pass(9 * minuteMs);
   assert.equal(storedCursor(store), 1_000);
   for (let n = 0; n < 3; n++) {
-    clock.advance(minuteMs);
-    await turns();
+    await clock.pass(minuteMs);
   }
   assert.equal(storedCursor(store), 1_001);
 });
@@ -205,8 +199,7 @@ test('a stop stores the cursor and the running time; what is committed later is 
   await planner.stop();
   assert.deepEqual([storedCursor(store), new Progress(store.connection).running().runMs], [2, 1_500]);
   await emit(store, recordEvent('c', 1, { dictionary: 'other' }));
-  clock.advance(10_000);
-  await turns();
+  await clock.pass(10_000);
   assert.deepEqual([sentIn(store), clock.pendingTimers], [[], 0]);
   await assert.rejects(planner.caughtUp(), (error) => error instanceof LinesideError && error.code === 'SHUTTING_DOWN');
   await plannerOn(store, cache, clock).caughtUp();
@@ -230,7 +223,7 @@ test('while an import holds the file planning waits, and then plans what it brou
   });
   clock.advance(1_000);
   const caughtUp = planner.caughtUp();
-  await turns();
+  await settled();
   assert.equal(planner.cursor(), 0);
   end.resolve();
   await held;
@@ -246,7 +239,7 @@ test('subscriptions that change while a commit waits: the events are planned for
   await emitEach(store, ['a', 'b']);
   const release = holdStore(store);
   const caughtUp = planner.caughtUp();
-  await turns();
+  await settled();
   cache.remove(1);
   await cache.put(store, 2, other);
   await release();

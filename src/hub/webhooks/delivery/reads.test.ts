@@ -5,7 +5,7 @@ import { settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
 import { filterOf } from '../subscriptions/filter.ts';
-import { type Subscription } from '../subscriptions/subscription.ts';
+import type { Subscription } from '../subscriptions/subscription.ts';
 import { BodySource } from './body-source.ts';
 import { DeliveryRows } from './delivery-rows.ts';
 import { accepted, dispatcherRig, rowsIn, scheduleS, silent, subscribe } from './dispatcher.fixture.ts';

@@ -4,12 +4,21 @@
  * a request to one whose certificate has not been verified. Kept ones belong to one subscriber, are bounded in number and
  * age, and are used again only while their address is one that the attempt's target has now and may still be called.
  */
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { Agent, type RequestOptions } from 'node:https';
 import { connect, isIP, type LookupFunction, type Socket, SocketAddress, type TcpNetConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import {
+  createSecureContext,
+  getCACertificates,
+  type SecureContext,
+  type TLSSocket,
+  connect as tlsConnect,
+} from 'node:tls';
 import type { Clock } from '../../../shared/base/clock.ts';
+import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
 import { type EgressGuard, EgressRefused, type Target } from './guard.ts';
 
 /** Where an attempt is; a deadline names it. */
@@ -246,17 +255,14 @@ export class SubscriberAgent extends Agent {
   async #connect(requestContext: RequestContext, give: Give): Promise<void> {
     try {
       const socket = await dial(requestContext, this.#connectOptions);
-      this.#know(socket, requestContext.target);
+      const { hostname, port } = requestContext.target;
+      const sinceMs = this.#connectOptions.clock.monoMs();
+      this.#peers.set(socket, { hostname, port, address: socket.remoteAddress, sinceMs });
+      socket.once('close', () => this.#kept.delete(socket));
       give(null, socket);
     } catch (error) {
       give(error instanceof Error ? error : new Error(String(error)));
     }
-  }
-
-  #know(socket: TLSSocket, { hostname, port }: Target): void {
-    const sinceMs = this.#connectOptions.clock.monoMs();
-    this.#peers.set(socket, { hostname, port, address: socket.remoteAddress, sinceMs });
-    socket.once('close', () => this.#kept.delete(socket));
   }
 
   #drop(which: (socket: Duplex) => boolean): void {
@@ -267,5 +273,26 @@ export class SubscriberAgent extends Agent {
       socket.emit('agentRemove');
       socket.destroy();
     }
+  }
+}
+
+const block = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
+
+/** Trusted are Node's roots, and the certificates of webhooks.ca_file ('': none). CONFIG_INVALID where the file cannot be read or holds no certificate. */
+export function readTrust(caFile: string): SecureContext {
+  const own = caFile === '' ? [] : certificatesOf(caFile);
+  return createSecureContext({ minVersion: 'TLSv1.2', ca: [...getCACertificates('default'), ...own] });
+}
+
+function certificatesOf(file: string): readonly string[] {
+  try {
+    const found = readFileSync(file, 'utf8').match(block) ?? [];
+    if (found.length === 0) throw new Error('it holds no certificate in PEM form');
+    return found.map((pem) => new X509Certificate(pem).toString());
+  } catch (error) {
+    throw new LinesideError('CONFIG_INVALID', `webhooks.ca_file ${file} cannot be used: ${messageOf(error)}`, {
+      cause: error,
+      hint: 'name a file with the certificates of the authorities in PEM form, or leave the key empty',
+    });
   }
 }

@@ -149,13 +149,8 @@ export function addressFaults(
   addresses: readonly (Address | undefined)[],
   policy: EgressPolicy,
 ): readonly string[] {
-  const reasons = addresses.flatMap((address) => {
-    const found = classAt(address, endpoint.port, policy);
-    if (endpoint.literal !== undefined) return literalReason(endpoint.literal, endpoint.port, found);
-    if (endpoint.local && (found === 'public' || found === 'port')) return [localReason(endpoint.hostname)];
-    return nameReason(endpoint, found);
-  });
-  return [...new Set(reasons)];
+  const reasons = addresses.map((address) => reasonOf(endpoint, classAt(address, endpoint.port, policy)));
+  return [...new Set(reasons.filter((reason) => reason !== undefined))];
 }
 
 function classAt(address: Address | undefined, port: number, policy: EgressPolicy): EndpointClass {
@@ -168,32 +163,31 @@ function portIsOpen(port: number, { ports }: EgressPolicy): boolean {
   return port === httpsPort || ports.includes(port);
 }
 
-function literalReason(address: Address, port: number, found: EndpointClass): readonly string[] {
-  const text = address.toString();
-  const nature = describeAddress(address) ?? 'public';
-  const reasons: Readonly<Record<EndpointClass, readonly string[]>> = {
-    public: [],
-    allowed: [],
-    port: [portReason(port)],
-    closed: [`the address ${text} is not public (${nature}) and not in webhooks.allow_cidrs`],
-    own: [`the address ${text} is the device's own: only ${text} itself in webhooks.allow_cidrs opens it`],
-    never: [`the address ${text} is never called (${nature})`],
-  };
-  return reasons[found];
-}
+/** Of an address in the URL, and of a name, whose addresses are not shown. */
+const refusals = {
+  closed: [
+    'is not public (NATURE) and not in webhooks.allow_cidrs',
+    'leads to an address that is neither public nor in webhooks.allow_cidrs',
+  ],
+  own: [
+    "is the device's own: only ADDRESS itself in webhooks.allow_cidrs opens it",
+    'leads to this device: only that very address in webhooks.allow_cidrs opens it',
+  ],
+  never: [
+    'is never called (NATURE)',
+    "leads to an address that is never called (multicast, this host, a link's, IPv4 inside IPv6)",
+  ],
+} as const;
 
-function nameReason({ hostname, port }: Endpoint, found: EndpointClass): readonly string[] {
-  const reasons: Readonly<Record<EndpointClass, readonly string[]>> = {
-    public: [],
-    allowed: [],
-    port: [portReason(port)],
-    closed: [`the name ${hostname} leads to an address that is neither public nor in webhooks.allow_cidrs`],
-    own: [`the name ${hostname} leads to this device: only that very address in webhooks.allow_cidrs opens it`],
-    never: [
-      `the name ${hostname} leads to an address that is never called (multicast, this host, a link's, IPv4 inside IPv6)`,
-    ],
-  };
-  return reasons[found];
+/** undefined: nothing speaks against it. */
+function reasonOf({ literal, hostname, port, local }: Endpoint, found: EndpointClass): string | undefined {
+  if (local && (found === 'public' || found === 'port')) return localReason(hostname);
+  if (found === 'public' || found === 'allowed') return undefined;
+  if (found === 'port') return portReason(port);
+  const [ofAddress, ofName] = refusals[found];
+  if (literal === undefined) return `the name ${hostname} ${ofName}`;
+  const [address, nature] = [literal.toString(), describeAddress(literal) ?? 'public'];
+  return `the address ${address} ${ofAddress.replace('NATURE', nature).replace('ADDRESS', address)}`;
 }
 
 function localReason(hostname: string): string {

@@ -3,6 +3,7 @@
  * what came: raw bodies, headers, connections, bytes. Its certificates are made once for a test file.
  */
 
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https';
@@ -174,7 +175,6 @@ export class Subscriber {
   readonly #server: ReturnType<typeof createHttpsServer>;
   /** With their numbers. */
   readonly #sockets = new Map<Socket, number>();
-  readonly #waiting: { count: number; call: () => void }[] = [];
   #bytesRead = 0;
   #bytesWritten = 0;
 
@@ -232,8 +232,7 @@ export class Subscriber {
 
   /** Resolves once so many requests have come. */
   async requests(count: number): Promise<void> {
-    if (this.received.length >= count) return;
-    await new Promise<void>((call) => this.#waiting.push({ count, call }));
+    while (this.received.length < count) await once(this.#server, 'request');
   }
 
   /** Ends every connection as a server does that stops. */
@@ -266,15 +265,11 @@ export class Subscriber {
     this.received.push(received);
     // A peer that goes away while a script reads is part of many tests.
     Promise.resolve(this.script({ received, request, response, socket, tcp })).catch(() => {});
-    for (const { count, call } of this.#waiting) if (this.received.length >= count) call();
   }
 }
 
 async function listen(server: Server, address: string, port = 0): Promise<number> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, address, resolve);
-  });
+  await once(server.listen(port, address), 'listening');
   return (server.address() as AddressInfo).port;
 }
 
@@ -287,8 +282,7 @@ async function close(server: Server, sockets: Iterable<Socket>): Promise<void> {
 /** Where nothing listens. */
 export async function freePort(): Promise<number> {
   const server = createTcpServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === 'object' && address !== null ? address.port : 0;
+  const port = await listen(server, '127.0.0.1');
+  await close(server, []);
+  return port;
 }

@@ -15,36 +15,23 @@ interface Position {
  */
 export class RetainedEvents {
   readonly #cursor: () => number;
-  readonly #waiting;
-  readonly #end;
-  readonly #next;
-  readonly #newest;
+  readonly #sql: ReturnType<typeof statements>;
   #from = 0;
 
   /** `cursor`: the planner's. */
   constructor(connection: Connection, cursor: () => number) {
     this.#cursor = cursor;
-    const columns = 'id, first_event AS firstEvent FROM webhook_deliveries';
-    // A body that is kept needs no events. By id: the index of those that wait is in another order.
-    this.#waiting = connection.prepare<[number, number], Position>(
-      `SELECT ${columns} d NOT INDEXED WHERE id BETWEEN ? AND ? AND state IN ('pending', 'retrying')
-       AND NOT EXISTS (SELECT 1 FROM webhook_bodies b WHERE b.delivery_id = d.id) ORDER BY id LIMIT 1`,
-    );
-    this.#end = connection.prepare<[number, number], Position>(
-      `SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?`,
-    );
-    this.#next = connection.prepare<[number], Position>(`SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1`);
-    this.#newest = connection.prepare<[], Position>(`SELECT ${columns} ORDER BY id DESC LIMIT 1`);
+    this.#sql = statements(connection);
   }
 
   /** No event above this may be removed. Lower than need be while many deliveries are still to be read. */
   keepAbove(): number {
     const cursor = this.#cursor();
     // Behind that many; undefined: there are fewer.
-    const behind = this.#end.get(this.#from, maxLooked);
-    const last = behind ?? this.#newest.get();
+    const behind = this.#sql.end.get(this.#from, maxLooked);
+    const last = behind ?? this.#sql.newest.get();
     if (last === undefined) return cursor;
-    const waiting = this.#waiting.get(this.#from, last.id);
+    const waiting = this.#sql.waiting.get(this.#from, last.id);
     const reached = waiting ?? last;
     this.#from = Math.max(this.#from, reached.id);
     return waiting === undefined && behind === undefined ? cursor : Math.min(cursor, reached.firstEvent - 1);
@@ -55,16 +42,30 @@ export class RetainedEvents {
    * commits: a removal might come next); where that fails nothing is lost but a walk.
    */
   retainFrom(firstEvent: number): void {
-    const newest = this.#newest.get();
+    const newest = this.#sql.newest.get();
     if (newest === undefined) return;
     // The lowest id with such a first event or a later one: ids have gaps, so by halves.
     let [low, high] = [0, Math.min(this.#from, newest.id)];
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
-      const position = this.#next.get(middle);
+      const position = this.#sql.next.get(middle);
       if (position === undefined || position.firstEvent >= firstEvent) high = middle;
       else low = position.id + 1;
     }
     this.#from = Math.min(this.#from, low);
   }
+}
+
+function statements(connection: Connection) {
+  const columns = 'id, first_event AS firstEvent FROM webhook_deliveries';
+  return {
+    // A body that is kept needs no events. By id: the index of those that wait is in another order.
+    waiting: connection.prepare<[number, number], Position>(
+      `SELECT ${columns} d NOT INDEXED WHERE id BETWEEN ? AND ? AND state IN ('pending', 'retrying')
+       AND NOT EXISTS (SELECT 1 FROM webhook_bodies b WHERE b.delivery_id = d.id) ORDER BY id LIMIT 1`,
+    ),
+    end: connection.prepare<[number, number], Position>(`SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1 OFFSET ?`),
+    next: connection.prepare<[number], Position>(`SELECT ${columns} WHERE id >= ? ORDER BY id LIMIT 1`),
+    newest: connection.prepare<[], Position>(`SELECT ${columns} ORDER BY id DESC LIMIT 1`),
+  };
 }

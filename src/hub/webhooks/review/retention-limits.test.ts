@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
-import { type ChangeStore } from '../../outbox/change-store.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
 import { attempt, count, formRow, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { beforeCommits, left, mib, type Rig, rigFor } from './retention.fixture.ts';
 

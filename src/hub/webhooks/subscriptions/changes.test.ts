@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { holdStore } from '../../outbox/change-store.fixture.ts';
-import { type SubscriptionPatch } from '../face.ts';
+import { deliveriesIn, plannerOn, sentIn, sentOf } from '../delivery/planner.fixture.ts';
+import type { Planner } from '../delivery/planner.ts';
+import type { SubscriptionPatch } from '../face.ts';
 import {
   admin,
   emit,
@@ -62,20 +63,6 @@ describe('a changed subscription', () => {
     await assert.rejects(cache.update(admin, '1', hidden, undefined, ''), { code: 'INVALID_ARGUMENT' });
   });
 
-  it('takes no events of the time in which it was not active', async (t) => {
-    const { cache, store } = await subscribedRig(t);
-    await emit(store, 'a');
-    await cache.update(admin, '1', { active: true }, undefined, '');
-    assert.equal(cache.byId(1)?.afterEvent, 0, 'it was active all the time');
-    await cache.update(admin, '1', { active: false }, undefined, '');
-    assert.equal(cache.byId(1)?.afterEvent, 0);
-    await emit(store, 'b');
-    await cache.update(admin, '1', { active: false, name: 'MES' }, undefined, '');
-    await emit(store, 'c');
-    await cache.update(admin, '1', { active: true }, undefined, '');
-    assert.equal(cache.byId(1)?.afterEvent, 3);
-  });
-
   it('is refused with every reason, and stays', async (t) => {
     const rig = await subscribedRig(t);
     const { cache, egress } = rig;
@@ -117,20 +104,6 @@ describe('a changed subscription', () => {
     );
     assert.ok(both[1]?.status === 'rejected' && both[1].reason.code === 'STALE_VERSION');
     assert.equal(cache.subscription('1').name, 'A');
-  });
-
-  it('is what was committed last, also when changes and its deletion have waited for an import together', async (t) => {
-    const rig = await subscribedRig(t);
-    const { cache, store } = rig;
-    await cache.subscribe(admin, request({ name: 'MES' }), '');
-    const release = holdStore(store);
-    const changes: Promise<unknown>[] = [];
-    for (let n = 0; n < 20; n++) changes.push(cache.update(admin, '1', { name: `n${n}` }, undefined, ''));
-    changes.push(cache.update(admin, '2', { name: 'late' }, undefined, ''), cache.unsubscribe(admin, '2', ''));
-    assert.equal(cache.subscription('1').version, 1, 'nothing is shown before it is committed');
-    await Promise.all([release(), ...changes]);
-    assert.deepEqual(cache.subscriptions(all), rig.reopen().subscriptions(all));
-    assert.equal(cache.subscription('1').version, 21);
   });
 
   it('is in memory what was committed last, whichever of two changes hears of its commit first', async (t) => {
@@ -268,6 +241,34 @@ describe('the planner', () => {
     await assert.rejects(cache.subscribe(admin, request({ name: 'MES' }), ''), RangeError);
     assert.deepEqual(stateOf(rig), before);
   });
+});
+
+it('events before a subscription, while it is not active, or of a filter that it has no more are planned as they were committed', async (t) => {
+  const rig = subscriptionsRig(t);
+  const { store } = rig;
+  const made: { planner?: Planner } = {};
+  const planner = { caughtUp: async () => made.planner?.caughtUp(), cursor: () => made.planner?.cursor() ?? 0 };
+  const cache = rig.reopen({ planner });
+  made.planner = plannerOn(store, cache, rig.clock);
+  await emit(store, 'before');
+  await cache.subscribe(admin, request(), '');
+  await emit(store, 'a');
+  await cache.update(admin, '1', { name: 'MES', active: true }, undefined, '');
+  await emit(store, 'b');
+  await cache.update(admin, '1', { dictionaries: ['others'] }, undefined, '');
+  await emit(store, 'not its own');
+  await cache.update(admin, '1', { dictionaries: null }, undefined, '');
+  await emit(store, 'c');
+  await cache.update(admin, '1', { active: false }, undefined, '');
+  await emit(store, 'asleep');
+  await cache.update(admin, '1', { active: false, name: 'PLC' }, undefined, '');
+  await emit(store, 'still asleep');
+  await cache.update(admin, '1', { active: true }, undefined, '');
+  await emit(store, 'd');
+  await made.planner.caughtUp();
+  assert.deepEqual(sentIn(store), ['1: a', '1: b', '1: c', '1: d']);
+  const names = deliveriesIn(store).map((delivery) => sentOf(store, delivery)?.subscriptionName);
+  assert.deepEqual(names, ['ERP', 'MES', 'MES', 'PLC']);
 });
 
 describe('the consumer of a subscription', () => {
