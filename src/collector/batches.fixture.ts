@@ -80,7 +80,7 @@ export function temporaryDirectory(): string {
 /** In a word each: "12" an entry, "13-15 overtaken" a gap, "damage". */
 export async function stored(dir: string, deviceId?: string, logId?: string): Promise<string[]> {
   const words: string[] = [];
-  for await (const item of readStored(dir, { deviceId, logId })) words.push(...wordOf(item));
+  for await (const item of readStored(dir, deviceId, logId)) words.push(...wordOf(item));
   return words;
 }
 

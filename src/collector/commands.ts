@@ -6,14 +6,11 @@ import { LinesideError } from '../shared/base/errors.ts';
 import { createLogger } from '../shared/base/logger.ts';
 import { parseListen } from '../shared/config/listen.ts';
 import type { ReadOptions } from './read-command.ts';
+import type { CollectorOptions } from './server.ts';
 
-interface ServeOptions {
+interface ServeOptions extends Partial<CollectorOptions> {
   readonly listen: string;
   readonly dir: string;
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-  readonly tokens?: string;
-  readonly insecure?: boolean;
 }
 
 export function addCollectorCommands(program: Command, shell: LocalShell): void {
@@ -96,20 +93,9 @@ async function serve(options: ServeOptions, io: CliIo): Promise<void> {
   const stopped = Promise.withResolvers<string>();
   const unheard = (['SIGTERM', 'SIGINT'] as const).map((signal) => io.onSignal(signal, () => stopped.resolve(signal)));
   const { startCollector } = await import('./server.ts');
-  const { host } = address;
-  const collector = await startCollector(
-    {
-      host,
-      port: address.port,
-      dir: options.dir,
-      tlsCert: options.tlsCert ?? '',
-      tlsKey: options.tlsKey ?? '',
-      tokens: options.tokens ?? '',
-      insecure: options.insecure === true,
-    },
-    io.clock,
-    logger,
-  );
+  const { host, port } = address;
+  const none = { tlsCert: '', tlsKey: '', tokens: '', insecure: false };
+  const collector = await startCollector({ ...none, ...options, host, port }, io.clock, logger);
   const shown = host.includes(':') ? `[${host}]` : host;
   logger.info('collector ready', { listen: `${shown}:${collector.port}`, dir: options.dir });
   const why = await stopped.promise;

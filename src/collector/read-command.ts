@@ -31,7 +31,7 @@ export async function readCommand(options: ReadOptions, io: CliIo): Promise<numb
   const render = options.json === true ? jsonOf(options) : textOf(options, out, io);
   let status: number = exitStatus.nothing;
   try {
-    for await (const item of readStored(options.dir, { deviceId: options.device, logId: options.log })) {
+    for await (const item of readStored(options.dir, options.device, options.log)) {
       if (status === exitStatus.nothing) status = exitStatus.ok;
       if (item.kind === 'damage') {
         status = exitStatus.lost;
@@ -105,16 +105,10 @@ const { EntryClock, UpstreamGap } = lineside.v1;
 /** Corrections of one log that are held in memory: one for each boot without a clock, usually. */
 const MAX_CORRECTIONS_HELD = 100_000;
 
-interface GapShown {
+type GapFields = 'firstId' | 'lastId' | 'entries' | 'bytes' | 'fromMs' | 'toMs' | 'reason' | 'openEnded';
+
+interface GapShown extends Pick<lineside.v1.UpstreamGap, GapFields> {
   readonly cause: 'notStored' | 'overtaken' | 'logReplaced' | 'tooLarge' | 'notHere';
-  readonly firstId: Long;
-  readonly lastId: Long;
-  readonly entries: Long;
-  readonly bytes: Long;
-  readonly fromMs: Long;
-  readonly toMs: Long;
-  readonly reason: string;
-  readonly openEnded: boolean;
 }
 
 export type Item =
@@ -124,15 +118,10 @@ export type Item =
   /** A file could not be read from there on. */
   | { readonly kind: 'damage'; readonly file: string };
 
-export interface Wanted {
-  readonly deviceId: string | undefined;
-  readonly logId: string | undefined;
-}
-
-/** Logs in the order of their directories' names. */
-export async function* readStored(dir: string, wanted: Wanted): AsyncGenerator<Item> {
-  for (const device of await directories(dir, wanted.deviceId)) {
-    for (const log of await directories(join(dir, device), wanted.logId)) yield* readLog(join(dir, device, log));
+/** Logs in the order of their directories' names; undefined: of every device, every log. */
+export async function* readStored(dir: string, deviceId?: string, logId?: string): AsyncGenerator<Item> {
+  for (const device of await directories(dir, deviceId)) {
+    for (const log of await directories(join(dir, device), logId)) yield* readLog(join(dir, device, log));
   }
 }
 

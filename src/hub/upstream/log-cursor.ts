@@ -8,7 +8,7 @@ import type { Transport } from './face.ts';
 import type { LineLog, LineState } from './line-log.ts';
 import { Lag, type LogPosition, LogPositions } from './log-positions.ts';
 import type { Situation } from './next-step.ts';
-import { Cause, halves, type Packed, Packer, withoutEntry } from './packer.ts';
+import { halves, type Packed, Packer, withoutEntry } from './packer.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The line is on the same machine; asking costs a call of a millisecond. */
@@ -223,7 +223,7 @@ export class LogCursor {
   async #overtaken(packer: Packer, signal: AbortSignal): Promise<void> {
     const { logId, firstId } = await this.#o.line.now(signal);
     if (logId !== packer.logId) return;
-    packer.missing(Cause.OVERTAKEN, firstId - 1, 'the outage was longer than the log reaches back');
+    packer.overtaken(firstId - 1, 'the outage was longer than the log reaches back');
   }
 
   /** Keeps to the log that is sent now: to its end, if it was replaced, and then to the next one. */

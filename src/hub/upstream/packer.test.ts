@@ -116,8 +116,8 @@ describe('batches', () => {
 
   it('a range that retention took is a gap before what is there', () => {
     const packer = new Packer('log', 10);
-    packer.missing(Cause.OVERTAKEN, 99, 'why');
-    packer.missing(Cause.OVERTAKEN, 99, 'again');
+    packer.overtaken(99, 'why');
+    packer.overtaken(99, 'again');
     packer.add(batch([entry(100)]));
     const [one] = takeAll(packer, 10_000);
     assert.deepEqual([one?.afterId, one?.throughId, one && ids(one)], [10, 100, [100]]);

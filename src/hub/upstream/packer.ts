@@ -106,40 +106,26 @@ export class Packer {
         items.push({ kind: 'entry', lastId, entry, bootId, bytes: ENTRY_BYTES + rawData.length + 3 * note.length });
     }
     for (const of of gaps) {
-      const [firstId, lastId] = [Math.max(Number(of.firstId), this.#readTo + 1), Number(of.lastId)];
-      if (lastId < firstId) continue;
-      const count = Math.min(Number(of.entries), lastId - firstId + 1);
-      this.#gap(items, {
-        cause: Cause.NOT_STORED,
-        firstId,
-        lastId,
-        entries: count,
-        of,
-        reason: of.reason,
-        openEnded: false,
-      });
+      const gap = gapOf(Cause.NOT_STORED, Math.max(Number(of.firstId), this.#readTo + 1), Number(of.lastId), of.reason);
+      if (gap.lastId >= gap.firstId)
+        items.push(itemOf({ ...gap, entries: Math.min(Number(of.entries), gap.entries), of }));
     }
     items.sort((a, b) => a.lastId - b.lastId);
     this.#push(items, Number(nextAfterId));
   }
 
-  /** Entries up to this id are gone. */
-  missing(cause: Cause, lastId: number, reason: string): void {
-    if (lastId > this.#readTo) this.#missing(cause, lastId, reason, false);
+  /** Retention took the entries up to this id. */
+  overtaken(lastId: number, reason: string): void {
+    if (lastId > this.#readTo) this.#push([itemOf(gapOf(Cause.OVERTAKEN, this.#readTo + 1, lastId, reason))], lastId);
   }
 
   /** The log is gone, whose last known id is this one. What came after it is not known: a gap is sent also if nothing is known to be missing. */
-  replaced(lastId: number, reason: string): void {
+  replaced(lastKnownId: number, reason: string): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    this.#missing(Cause.LOG_REPLACED, Math.max(lastId, this.#readTo), reason, true);
-  }
-
-  #missing(cause: Cause, lastId: number, reason: string, openEnded: boolean): void {
-    const items: Item[] = [];
-    const firstId = this.#readTo + 1;
-    this.#gap(items, { cause, firstId, lastId, entries: lastId - firstId + 1, reason, openEnded });
-    this.#push(items, lastId);
+    const lastId = Math.max(lastKnownId, this.#readTo);
+    const gap = gapOf(Cause.LOG_REPLACED, this.#readTo + 1, lastId, reason);
+    this.#push([itemOf({ ...gap, openEnded: true })], lastId);
   }
 
   /** The next batch of at most so many bytes, but of one entry at least; undefined: nothing waits. */
@@ -171,12 +157,8 @@ export class Packer {
       entries,
       gaps: taken.flatMap((item) => (item.kind === 'gap' ? [item.gap] : [])),
       bytes,
-      lineBytes: entries.reduce((sum, { entry }) => sum + (entry?.rawData.length ?? 0), 0),
+      lineBytes: lineBytesOf(entries),
     };
-  }
-
-  #gap(items: Item[], gap: Gap): void {
-    items.push({ kind: 'gap', lastId: gap.lastId, gap, bytes: GAP_BYTES + 3 * gap.reason.length });
   }
 
   #push(items: readonly Item[], readTo: number): void {
@@ -198,16 +180,8 @@ export function halves(packed: Packed): readonly [Packed, Packed] | undefined {
   const part = (afterId: number, throughId: number): Packed => {
     const within = entries.filter(({ id }) => Number(id) > afterId && Number(id) <= throughId);
     const lost = gaps.filter(({ lastId }) => lastId > afterId && lastId <= throughId);
-    const lineBytes = within.reduce((sum, { entry }) => sum + (entry?.rawData.length ?? 0), 0);
-    return {
-      ...packed,
-      afterId,
-      throughId,
-      entries: within,
-      gaps: lost,
-      bytes: Math.ceil(packed.bytes / 2),
-      lineBytes,
-    };
+    const bytes = Math.ceil(packed.bytes / 2);
+    return { ...packed, afterId, throughId, entries: within, gaps: lost, bytes, lineBytes: lineBytesOf(within) };
   };
   return [part(packed.afterId, from - 1), part(from - 1, packed.throughId)];
 }
@@ -215,8 +189,7 @@ export function halves(packed: Packed): readonly [Packed, Packed] | undefined {
 /** The same without its only entry, which is too large for the transport. */
 export function withoutEntry(packed: Packed, reason: string): Packed {
   const id = Number(packed.entries[0]?.id ?? 0);
-  const gap: Gap = { cause: Cause.TOO_LARGE, firstId: id, lastId: id, entries: 1, reason, openEnded: false };
-  const gaps = [...packed.gaps, gap].sort((a, b) => a.firstId - b.firstId);
+  const gaps = [...packed.gaps, gapOf(Cause.TOO_LARGE, id, id, reason)].sort((a, b) => a.firstId - b.firstId);
   return { ...packed, bootId: '', entries: [], gaps, lineBytes: 0, bytes: GAP_BYTES * gaps.length };
 }
 
@@ -245,6 +218,18 @@ export function encode(packed: Packed, deviceId: string, corrections: readonly C
       correctionMs: Long.fromNumber(correctionMs),
     })),
   }).finish();
+}
+
+function gapOf(cause: Cause, firstId: number, lastId: number, reason: string): Gap {
+  return { cause, firstId, lastId, entries: lastId - firstId + 1, reason, openEnded: false };
+}
+
+function itemOf(gap: Gap): Item {
+  return { kind: 'gap', lastId: gap.lastId, gap, bytes: GAP_BYTES + 3 * gap.reason.length };
+}
+
+function lineBytesOf(entries: readonly Entry[]): number {
+  return entries.reduce((sum, { entry }) => sum + (entry?.rawData.length ?? 0), 0);
 }
 
 function u64(value: number): Long {
