@@ -1,20 +1,41 @@
 /**
  * The serial log on its way to a broker, with a real one and an independent consumer: whatever happens on the way, the
- * consumer has all of it, in the order of the log, or is told exactly what is missing.
+ * consumer has all of it, in the order of the log, or is told exactly what is missing. A box that sends before its clock is
+ * set tells by how much the times are off once it is (libfaketime).
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
+import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 import { brokerMissing, startBroker, type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
 import { temporaryDirectory } from './daemon.ts';
-import { openPort, RX } from './faults.ts';
-import { isAlive, startBoth } from './hub.ts';
+import { fakeTime, withoutFaketime } from './faketime.ts';
+import { LOG_STATE_OK, logStatus, openPort, RX } from './faults.ts';
+import { type Both, isAlive, startBoth } from './hub.ts';
 import { DELIVERED_MS, killable, saslKafka } from './hub-support.ts';
-import { logOf, readUpstream, shippedOf, upstreamConsumerMissing } from './upstream-reader.ts';
+import { namedPty } from './pty.ts';
+import {
+  logOf,
+  readUpstream,
+  type Shipped,
+  shippedOf,
+  type UpstreamBatch,
+  upstreamConsumerMissing,
+} from './upstream-reader.ts';
 import { config, DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
 
 const skip = brokerMissing || upstreamConsumerMissing();
+const { ENTRY_CLOCK_KNOWN, ENTRY_CLOCK_NOT_SET } = lineside.v1.EntryClock;
+/** Between two clocks of two processes, on a machine that does much else; far below the years that the clock is off. */
+const TOLERANCE_MS = 5_000;
+
+function removeLog(data: string): void {
+  for (const file of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(data, file), { force: true });
+}
 
 describe('the serial log on its way to a broker', { skip }, () => {
   let broker: TestBroker;
@@ -25,6 +46,20 @@ describe('the serial log on its way to a broker', { skip }, () => {
     broker.thaw();
     if (!isAlive(broker.pid())) await broker.restart();
   });
+
+  /** What the topic has of the box's log is what the box has, byte for byte, apart from these ids. */
+  async function same(
+    { client }: Both,
+    topic: string,
+    without: readonly number[] = [],
+  ): Promise<Shipped & { readonly logId: string; readonly batches: readonly UpstreamBatch[] }> {
+    const { logId, entries } = await logOf(client);
+    for (const id of without) entries.delete(id);
+    const batches = await readUpstream(broker.plain, topic, DEVICE);
+    const found = shippedOf(batches, logId);
+    assert.deepEqual(new Map(found.entries.map(({ id, raw }) => [id, raw])), entries);
+    return { ...found, logId, batches };
+  }
 
   test('what the line says and what callers log is with the broker, byte for byte, one boot to a batch', async () => {
     const dir = temporaryDirectory();
@@ -40,12 +75,9 @@ describe('the serial log on its way to a broker', { skip }, () => {
     );
     assert.equal((await both.client.serial.close({})).status, 0);
     await shipped(both);
-    const { logId, entries } = await logOf(both.client);
-    const batches = await readUpstream(broker.plain, topic, DEVICE);
-    const found = shippedOf(batches, logId);
-    assert.deepEqual(new Map(found.entries.map(({ id, raw }) => [id, raw])), entries);
+    const found = await same(both, topic);
     assert.deepEqual([found.duplicates, found.gaps.length], [0, 0]);
-    assert.ok(batches.every(({ bootId }) => bootId !== ''));
+    assert.ok(found.batches.every(({ bootId }) => bootId !== ''));
     assert.equal(await both.stop(), 0);
   });
 
@@ -67,11 +99,9 @@ describe('the serial log on its way to a broker', { skip }, () => {
     }
     await writeEntries(both.client, 200, 500, 1_500);
     await shipped(both);
-    const { logId, entries } = await logOf(both.client);
-    const found = shippedOf(await readUpstream(broker.plain, topic, DEVICE), logId);
-    assert.deepEqual(new Map(found.entries.map(({ id, raw }) => [id, raw])), entries);
+    const found = await same(both, topic);
     assert.equal(found.gaps.length, 0);
-    t.diagnostic(`${found.duplicates} of ${entries.size} entries came again, the same`);
+    t.diagnostic(`${found.duplicates} of ${found.entries.length} entries came again, the same`);
     assert.equal(await both.stop(), 0);
   });
 
@@ -87,14 +117,8 @@ describe('the serial log on its way to a broker', { skip }, () => {
     const on = await startBoth({ dir: both.dir, config: config(broker, topic) });
     await writeEntries(on.client, 10, 200, 50);
     await shipped(on);
-    const { logId } = await logOf(on.client);
-    const found = shippedOf(await readUpstream(broker.plain, topic, DEVICE), logId);
-    const notes = Array.from({ length: 60 }, (_, n) => `entry ${n}`);
-    assert.deepEqual(
-      found.entries.map(({ note }) => note),
-      notes,
-    );
-    assert.deepEqual([found.duplicates, found.gaps.length], [0, 0]);
+    const found = await same(on, topic);
+    assert.deepEqual([found.entries.length, found.duplicates, found.gaps.length], [60, 0, 0]);
     assert.equal(await on.stop(), 0);
   });
 
@@ -108,8 +132,7 @@ describe('the serial log on its way to a broker', { skip }, () => {
     await both.client.serial.logRaw({ dir: RX, rawData: randomBytes(30_000), note: 'larger than the topic takes' });
     await writeEntries(both.client, 50, 2_000, 102);
     await shipped(both);
-    const { logId, entries } = await logOf(both.client);
-    const found = shippedOf(await readUpstream(broker.plain, topic, DEVICE), logId);
+    const found = await same(both, topic, [101, 102]);
     assert.deepEqual(
       found.gaps.map(({ cause, firstId, lastId, entries: count }) => [cause, firstId, lastId, count]),
       [
@@ -118,8 +141,185 @@ describe('the serial log on its way to a broker', { skip }, () => {
       ],
     );
     assert.match(found.gaps[0]?.reason ?? '', /bytes are more than the/);
-    for (const id of [101, 102]) entries.delete(id);
-    assert.deepEqual(new Map(found.entries.map(({ id, raw }) => [id, raw])), entries);
+    assert.equal(await both.stop(), 0);
+  });
+
+  test('an outage longer than the log reaches back: what retention took is a gap of exactly so many', async () => {
+    const topic = 'overtaken.log';
+    await broker.kill();
+    const both = await startBoth({
+      config: config(broker, topic, {}, { log: { commit_ms: 50, max_bytes: 1_048_576 } }),
+    });
+    await writeEntries(both.client, 10);
+    await until('its beginning was seen', async () => (await figure(both, 'lag_entries')) >= 10);
+    let written = 10;
+    await until('retention takes some', async () => {
+      await writeEntries(both.client, 100, 4_000, written);
+      written += 100;
+      return Number((await both.client.line.getStatus({})).log?.prunedEntries ?? 0) > 300;
+    });
+    await broker.restart();
+    await shipped(both);
+    const { logId } = await logOf(both.client);
+    const { entries, gaps } = shippedOf(await readUpstream(broker.plain, topic, DEVICE), logId);
+    assert.deepEqual(
+      gaps.map(({ cause }) => cause),
+      ['OVERTAKEN'],
+    );
+    const [gap] = gaps;
+    assert.ok(gap !== undefined && gap.entries > 300);
+    // Every entry came, or is in the gap.
+    const missing = Array.from({ length: written }, (_, n) => n + 1).filter(
+      (id) => !entries.some((one) => one.id === id),
+    );
+    assert.deepEqual([missing[0], missing.at(-1), missing.length], [gap.firstId, gap.lastId, gap.entries]);
+    assert.equal(await figure(both, 'lost_entries_total'), gap.entries);
+    const told = both.logLines.filter((line) => line.includes('will never get these entries'));
+    assert.deepEqual([told.length, told[0]?.includes(`entries=${gap.entries}`)], [1, true]);
+    assert.equal(await both.stop(), 0);
+  });
+
+  test('a log that was lost with its card: the end that nobody will see is open, and the new log begins', async () => {
+    const topic = 'replaced.log';
+    const both = await startBoth({ config: config(broker, topic) });
+    await writeEntries(both.client, 40);
+    await shipped(both);
+    const old = (await logOf(both.client)).logId;
+    await broker.kill();
+    await writeEntries(both.client, 25, 200, 40);
+    await until('they wait', async () => (await figure(both, 'lag_entries')) === 25, DELIVERED_MS);
+    assert.equal(await both.stop(), 0);
+    removeLog(join(both.dir, 'data'));
+    const again = await startBoth({ dir: both.dir });
+    await writeEntries(again.client, 15, 200, 65);
+    await broker.restart();
+    await until('the new log is sent', async () => (await figure(again, 'lag_entries')) === 0, DELIVERED_MS);
+    const after = await same(again, topic);
+    assert.notEqual(after.logId, old);
+    const before = shippedOf(after.batches, old);
+    assert.equal(before.entries.length, 40);
+    const reason = 'the log was replaced by another';
+    assert.deepEqual(before.gaps, [
+      { cause: 'LOG_REPLACED', firstId: 41, lastId: 65, entries: 25, openEnded: true, reason },
+    ]);
+    assert.deepEqual(after.gaps, []);
+    assert.equal(await again.stop(), 0);
+  });
+
+  test('a full card, and the log removed to make room: what could not be stored is a gap, at the start of the next log too', async (t) => {
+    const topic = 'full.log';
+    const dir = temporaryDirectory();
+    const data = join(dir, 'data');
+    if (!mountSmall(t, data, 'size=16m')) return;
+    const pty = namedPty(dir);
+    const serial = { extra_ports: [pty.portName] };
+    const log = { commit_ms: 50, queue_bytes: 65_536, max_bytes: 8_388_608 };
+    const both = await startBoth({ dir, config: { ...config(broker, topic), serial, log } });
+    const { client } = both;
+    await openPort(client, pty.portName);
+    await writeEntries(client, 10);
+    await shipped(both);
+    const old = (await logOf(client)).logId;
+    const lost = async (): Promise<number> => Number((await logStatus(client)).lostEntries);
+    fill(join(data, 'filler'));
+    let written = 0;
+    const flood = async (atLeast: number): Promise<void> =>
+      until('entries are lost', async () => {
+        await pty.write(randomBytes(65_536));
+        written += 65_536;
+        return (await lost()) > atLeast;
+      }).then(() => {});
+    await flood(0);
+    removeLog(data);
+    fill(join(data, 'filler2'));
+    await flood(await lost());
+    rmSync(join(data, 'filler'));
+    rmSync(join(data, 'filler2'));
+    await until('another log is stored', async () => {
+      const { logId, state } = await logStatus(client);
+      return logId !== old && state === LOG_STATE_OK;
+    });
+    await writeEntries(client, 5, 200, 10);
+    await shipped(both);
+    const status = await logStatus(client);
+    const batches = await readUpstream(broker.plain, topic, DEVICE);
+    const [before, after] = [shippedOf(batches, old), shippedOf(batches, status.logId ?? '')];
+    assert.equal(before.entries.filter(({ note }) => note.startsWith('entry')).length, 10);
+    assert.equal(after.entries.filter(({ note }) => note.startsWith('entry')).length, 5);
+    const notStored = after.gaps.filter(({ cause }) => cause === 'NOT_STORED');
+    assert.ok(notStored.length > 0, JSON.stringify(after.gaps));
+    assert.ok(Number(notStored[0]?.firstId) < Number(status.firstId), 'the new log begins with it');
+    assert.deepEqual(
+      after.gaps.map(({ cause }) => cause),
+      notStored.map(() => 'NOT_STORED'),
+    );
+    // Each id that was given out is an entry or in a gap, once.
+    const ids = [before, after].flatMap(({ entries, gaps }) => [
+      ...entries.map(({ id }) => [id, id] as const),
+      ...gaps.map(({ firstId, lastId }) => [firstId, lastId] as const),
+    ]);
+    ids.sort(([a], [b]) => a - b);
+    for (const [n, [first]] of ids.entries()) assert.equal(first, (ids[n - 1]?.[1] ?? 0) + 1, JSON.stringify(ids));
+    assert.equal(ids.at(-1)?.[1], Number(status.headId));
+    t.diagnostic(`${await lost()} entries lost of ${written} bytes; gaps ${JSON.stringify([before.gaps, after.gaps])}`);
+    assert.equal(await both.stop(), 0);
+  });
+
+  test('times of a log that was sent before the clock was set are corrected once it is, also where the hub was killed in between', {
+    skip: withoutFaketime,
+  }, async () => {
+    const topic = 'clock.log';
+    const dir = temporaryDirectory();
+    const timesync = join(dir, 'timesync');
+    mkdirSync(timesync);
+    const { env, set: setClock } = fakeTime(dir, '-8y');
+    const device = { id: DEVICE, inventory: false, time_sync_file: join(timesync, 'synchronized') };
+    const both = await startBoth({
+      dir,
+      config: config(broker, topic, {}, { device }),
+      env,
+    });
+    const logged = new Map<string, number>();
+    const note = async (text: string): Promise<void> => {
+      logged.set(text, Date.now());
+      await both.client.serial.logRaw({ dir: RX, note: text });
+    };
+    for (let n = 0; n < 20; n++) await note(`before ${n}`);
+    await shipped(both);
+    await both.kill();
+    for (let n = 20; n < 30; n++) await note(`before ${n}`);
+    await shipped(both);
+    setClock('+0');
+    writeFileSync(join(timesync, 'synchronized'), '');
+    const batches = await until(
+      'the corrections',
+      async () => {
+        const all = await readUpstream(broker.plain, topic, DEVICE);
+        return all.some(({ corrections }) => corrections.length > 0) && all;
+      },
+      DELIVERED_MS,
+    );
+    const corrections = batches.flatMap((batch) => batch.corrections);
+    const entries = new Map(batches.flatMap((batch) => batch.entries).map((entry) => [entry.note, entry]));
+    assert.equal(entries.size, 30);
+    for (const [text, at] of logged) {
+      const entry = entries.get(text);
+      assert.equal(entry?.clock, ENTRY_CLOCK_NOT_SET);
+      assert.ok(Math.abs((entry?.timestampMs ?? 0) - at) > 86_400_000, 'it was sent with the wrong time');
+      const told = corrections.filter(
+        ({ firstId, lastId }) => firstId <= (entry?.id ?? 0) && (entry?.id ?? 0) <= lastId,
+      );
+      assert.equal(told.length, 1, text);
+      const right = (entry?.timestampMs ?? 0) + (told[0]?.correctionMs ?? 0);
+      assert.ok(Math.abs(right - at) < TOLERANCE_MS, `${text} is off by ${right - at} ms`);
+    }
+    await note('after');
+    await shipped(both);
+    const later = (await readUpstream(broker.plain, topic, DEVICE)).slice(batches.length);
+    assert.deepEqual(
+      later.map((one) => [one.entries.map(({ note: text, clock }) => [text, clock]), one.corrections]),
+      [[[['after', ENTRY_CLOCK_KNOWN]], []]],
+    );
     assert.equal(await both.stop(), 0);
   });
 });
