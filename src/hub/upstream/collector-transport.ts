@@ -4,7 +4,7 @@
  */
 import { connectivityState } from '@grpc/grpc-js';
 import { ClientError, Status } from 'nice-grpc';
-import { type Clock, endsWithin, withLimit } from '../../shared/base/clock.ts';
+import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import {
@@ -52,8 +52,6 @@ export class CollectorTransport implements Transport {
   #connections = 0;
   #isOpen = false;
   #pingsFromMs = 0;
-  #busy: Promise<unknown> = Promise.resolve();
-  #cost: { readonly batch: Uint8Array; readonly bytes: number } | undefined;
 
   constructor(settings: CollectorSettings, deviceId: string, clock: Clock, logger: Logger) {
     this.#settings = settings;
@@ -67,18 +65,13 @@ export class CollectorTransport implements Transport {
 
   start(changed: () => void): void {
     this.#changed = changed;
-    this.#busy = this.#connect().then(
+    this.#connect().then(
       (channel) => channel.begin(),
       (error: unknown) => this.#set({ connected: false, reason: this.#reasonOf(error) }),
     );
   }
 
-  async stop(limitMs: number): Promise<void> {
-    await endsWithin(
-      this.#clock,
-      limitMs,
-      this.#busy.catch(() => undefined),
-    );
+  async stop(): Promise<void> {
     this.#stopping.abort();
     this.#channel?.close();
     this.#channel = undefined;
@@ -96,12 +89,8 @@ export class CollectorTransport implements Transport {
     return this.#state;
   }
 
-  /** It was asked, or is sent, in a moment: packed once for both. */
   cost(batch: Uint8Array): number {
-    if (this.#cost?.batch !== batch) {
-      this.#cost = { batch, bytes: callCost(this.#compresses ? gzippedBytes(batch) : batch.length) };
-    }
-    return this.#cost.bytes;
+    return callCost(this.#compresses ? gzippedBytes(batch) : batch.length);
   }
 
   takeOverhead(): number {
@@ -129,21 +118,19 @@ export class CollectorTransport implements Transport {
 
   async send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     const limitMs = SEND_LIMIT_MS + (batch.length / SLOWEST_BYTES_PER_S) * 1_000;
-    const cost = this.cost(batch);
-    this.#cost = undefined;
     const wentOut = this.#watchLink();
     try {
       const { throughId } = await this.#call(limitMs, signal, ({ client }, options) =>
         client.push(single(batch), options),
       );
       this.#set({ connected: true, reason: '' });
-      if (throughId.greaterThanOrEqual(range.throughId)) return { kind: 'stored', wireBytes: cost };
+      if (throughId.greaterThanOrEqual(range.throughId)) return { kind: 'stored' };
       const reason = `the collector took it, and says that it has the log only up to ${String(throughId)}`;
-      return { kind: 'unreached', reason, wireBytes: cost };
+      return { kind: 'unreached', reason };
     } catch (error) {
       const { reason, isReached, isPermanent } = this.#failed(error);
-      if (!isReached) return { kind: 'unreached', reason, wireBytes: wentOut() ? cost : 0 };
-      return { kind: 'refused', reason, permanent: isPermanent, wireBytes: cost };
+      if (!isReached) return { kind: 'unreached', reason, unsent: !wentOut() };
+      return { kind: 'refused', reason, permanent: isPermanent };
     }
   }
 
@@ -163,9 +150,7 @@ export class CollectorTransport implements Transport {
       limit.throwIfAborted();
       const channel = await this.#connect();
       limit.throwIfAborted();
-      const answer = work(channel, { signal: limit, metadata: channel.metadata(this.#token) });
-      this.#busy = answer;
-      return answer;
+      return work(channel, { signal: limit, metadata: channel.metadata(this.#token) });
     });
   }
 

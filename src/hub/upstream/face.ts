@@ -30,13 +30,14 @@ export interface BatchRange {
   readonly throughId: number;
 }
 
+/** It cost on the link what cost() had announced, or a little less. */
 export type SendOutcome =
-  /** Durably with the remote. `wireBytes`: what it cost on the link, or a little more. */
-  | { readonly kind: 'stored'; readonly wireBytes: number }
+  /** Durably with the remote. */
+  | { readonly kind: 'stored' }
   /** The remote was reached and refused it. `permanent`: it can never go as it is (too large, malformed). */
-  | { readonly kind: 'refused'; readonly reason: string; readonly permanent: boolean; readonly wireBytes?: number }
-  /** It may or may not have arrived. */
-  | { readonly kind: 'unreached'; readonly reason: string; readonly wireBytes?: number };
+  | { readonly kind: 'refused'; readonly reason: string; readonly permanent: boolean }
+  /** It may or may not have arrived. `unsent`: nothing of it was sent, so that it cost nothing. */
+  | { readonly kind: 'unreached'; readonly reason: string; readonly unsent?: boolean };
 
 export interface TransportState {
   readonly connected: boolean;
@@ -74,8 +75,8 @@ export interface Transport {
   state(): TransportState;
   /** Begins to connect, and retries. The caller is notified when state() has changed. */
   start(changed: () => void): void;
-  /** Disconnects; a batch in flight gets limitMs. Always resolves within a second after the limit. */
-  stop(limitMs: number): Promise<void>;
+  /** Disconnects, when no call is under way any more. Always resolves within a second. */
+  stop(): Promise<void>;
 }
 
 export type UpstreamState =

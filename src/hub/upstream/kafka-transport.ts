@@ -22,6 +22,8 @@ const SECURE_CONNECT_BYTES = 56 * 1_024;
 const KEPT_BYTES_PER_S = 100;
 const OUTAGE_CHECK_MS = 500;
 const PATIENCE_MS = 5_000;
+/** A producer that does not end within this ends with the process. */
+const STOP_MS = 900;
 
 export interface KafkaTransportOptions {
   /** A producer, not started. */
@@ -75,8 +77,10 @@ export class KafkaTransport implements Transport {
     return this.#state;
   }
 
+  /** This level compresses a little less than librdkafka's own: the charge errs upwards. */
   cost(batch: Uint8Array): number {
-    return wireBytes(batch, this.#o.settings.compression);
+    const bytes = Math.min(compressedBytes(batch, this.#o.settings.compression), batch.length);
+    return Math.ceil((bytes + MESSAGE_BYTES / 2) * LINK_FACTOR) + REQUEST_BYTES;
   }
 
   takeOverhead(): number {
@@ -101,16 +105,15 @@ export class KafkaTransport implements Transport {
   async send(batch: Uint8Array, _range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     const broker = this.#broker;
     const { settings, deviceId } = this.#o;
-    const cost = this.cost(batch);
     if (broker === undefined || signal.aborted)
-      return { kind: 'unreached', reason: 'there is no connection', wireBytes: 0 };
+      return { kind: 'unreached', reason: 'there is no connection', unsent: true };
     const message = kafkaMessage(this.#nextId++, settings.topic, deviceId, batch);
     const inFlight: InFlight = { id: message.id };
     this.#inFlight = inFlight;
     const offered = broker.offer(message);
     if (offered !== 'taken') {
       this.#gone(broker);
-      return { kind: 'unreached', reason: this.#state.reason, wireBytes: 0 };
+      return { kind: 'unreached', reason: this.#state.reason, unsent: true };
     }
     // librdkafka would send it again over the next connection, and the budget would not know.
     await this.#until(() => inFlight.outcome !== undefined || !broker.state().connected, signal);
@@ -119,23 +122,23 @@ export class KafkaTransport implements Transport {
     const outcome = inFlight.outcome ?? { kind: 'unreached' as const, reason };
     if (outcome.kind === 'acknowledged') {
       this.#is({ connected: true, reason: '' });
-      return { kind: 'stored', wireBytes: cost };
+      return { kind: 'stored' };
     }
     this.#is({ connected: broker.state().connected, reason: outcome.reason });
     // librdkafka abandons its copy, so that it is not sent beside its successor.
     if (outcome.kind === 'unreached') this.#letGo();
-    return { ...outcome, wireBytes: cost };
+    return outcome;
   }
 
   rest(): void {
     this.#letGo();
   }
 
-  async stop(limitMs: number): Promise<void> {
+  async stop(): Promise<void> {
     this.#stopped = true;
     this.#outageCheck?.cancel();
     this.#letGo();
-    await endsWithin(this.#o.clock, limitMs + 900, this.#letting);
+    await endsWithin(this.#o.clock, STOP_MS, this.#letting);
   }
 
   async #connected(signal: AbortSignal): Promise<void> {
@@ -247,8 +250,6 @@ export class KafkaTransport implements Transport {
 
 // A batch as a Kafka message, and what it costs on the link.
 
-type Compression = UpstreamSettings['compression'];
-
 function kafkaMessage(id: number, topic: string, deviceId: string, value: Uint8Array): OutgoingMessage {
   const headers = {
     'content-type': 'application/x-protobuf',
@@ -269,15 +270,7 @@ const REQUEST_BYTES = 600;
 /** TCP/IP headers of both directions for each segment of 1,448 bytes: 7 %; and TLS's for each 16 KiB. */
 const LINK_FACTOR = 1.08;
 
-/** This level compresses a little less than librdkafka's own: the charge errs upwards. */
-function wireBytes(value: Uint8Array, compression: Compression): number {
-  return (
-    Math.ceil((Math.min(compressed(value, compression), value.length) + MESSAGE_BYTES / 2) * LINK_FACTOR) +
-    REQUEST_BYTES
-  );
-}
-
-function compressed(value: Uint8Array, compression: Compression): number {
+function compressedBytes(value: Uint8Array, compression: UpstreamSettings['compression']): number {
   switch (compression) {
     case 'none':
       return value.length;

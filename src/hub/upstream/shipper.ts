@@ -95,7 +95,7 @@ export class Shipper {
   /** A batch in flight gets up to limitMs to arrive. */
   async stop(limitMs: number): Promise<void> {
     await this.#loop.stop(limitMs);
-    await this.#o.transport.stop(0);
+    await this.#o.transport.stop();
     await this.#persistedState.close();
   }
 
@@ -249,7 +249,7 @@ export class Shipper {
     // With a limit, so that a transport that hangs does not hang the loop.
     const outcome = await withLimit(clock, sendLimitMs, signal, (limit) => transport.send(bytes, packed, limit));
     const nowMs = clock.monoMs();
-    const onLink = outcome.wireBytes ?? cost;
+    const onLink = outcome.kind === 'unreached' && outcome.unsent === true ? 0 : cost;
     this.#pace.spent(onLink - cost, nowMs);
     this.#charge(onLink, nowMs);
     if (outcome.kind === 'stored') {
@@ -276,6 +276,8 @@ export class Shipper {
       this.#held = undefined;
       this.#persistedState.unset = unsetAfter(this.#persistedState.unset, correctsTo);
     }
+    // The transport may have given up compression.
+    if (this.#held !== undefined) this.#held = { ...this.#held, cost: this.#o.transport.cost(bytes) };
     if (outcome.kind === 'unreached') this.#pace.failed();
     this.#failed(outcome.reason, outcome.kind === 'refused' && !tooLarge);
   }

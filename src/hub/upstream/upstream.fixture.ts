@@ -98,7 +98,7 @@ export class FakeTransport implements Transport {
     if (outcome !== undefined) return outcome;
     this.stored.push(lineside.v1.UpstreamBatch.decode(batch));
     if (this.at !== undefined) this.at = range.throughId;
-    return { kind: 'stored', wireBytes: this.cost(batch) };
+    return { kind: 'stored' };
   }
 
   cost(batch: Uint8Array): number {
