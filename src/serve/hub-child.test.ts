@@ -1,7 +1,7 @@
 /** The hub's supervisor on real processes that stand for it; its table is tested in hub-states.test.ts, the whole in test/e2e. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
@@ -36,23 +36,6 @@ test('a program that cannot be started is tried again, later each time', async (
   clock.advance(1);
   await saw(/ENOENT/, 3);
   await hub.stop();
-  assert.equal(clock.pendingTimers, 0);
-});
-
-test('one that does not heed SIGTERM is killed after the limit', async (t) => {
-  const dir = temporaryDirectory(t);
-  const deaf = `trap '' TERM; echo deaf >"$0/deaf"; while :; do sleep 0.05; done`;
-  const { hub, clock, saw, logged } = supervise(t, ['sh', '-c', deaf, dir]);
-  hub.start();
-  await saw(/hub started/);
-  await until('it is deaf', () => existsSync(join(dir, 'deaf')));
-  let stopped = false;
-  const stopping = hub.stop().then(() => (stopped = true));
-  clock.advance(9_999);
-  assert.equal(stopped, false);
-  clock.advance(1);
-  await stopping;
-  assert.match(logged.at(-1) ?? '', /does not stop: killing it/);
   assert.equal(clock.pendingTimers, 0);
 });
 

@@ -173,3 +173,10 @@ test('StreamLog from the start gives every entry once, in order', async () => {
   }
   await until('the reader is freed', () => s.log.readers === 0);
 });
+
+test('StreamLog says when entries were lost', async () => {
+  await using s = await setUp();
+  s.log.failure = new LinesideError('LOG_LOST', '17 entries are gone');
+  const first = s.client.streamLog({ fromStart: true })[Symbol.asyncIterator]().next();
+  await assert.rejects(first, hasStatus(Status.DATA_LOSS, /17 entries/));
+});

@@ -6,39 +6,7 @@ import { readdir, readFile, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
 /** Attributes gathered on the way up from the tty to the bus; '' or undefined: not there. */
-export interface PortFacts {
-  /** "ttyUSB0". */
-  readonly name: string;
-  readonly usb: UsbFacts | undefined;
-  /** First line of a PNP device's `id` ("PNP0501"). */
-  readonly pnpId: string;
-  /** The device below which the tty hangs: its bus ("platform", "amba", "pci") and its name there ("fe201000.serial"). */
-  readonly bus: string;
-  readonly busName: string;
-  /** Of a PCI device, as "8086:8C3D". */
-  readonly pciId: string;
-  /** From the device tree: `label`, else the first `compatible`. */
-  readonly treeName: string;
-  readonly driver: string;
-}
-
-interface UsbFacts {
-  readonly vendorId: string;
-  readonly productId: string;
-  readonly serial: string;
-  readonly manufacturer: string;
-  readonly product: string;
-  /** Name of the interface, from the device itself. */
-  readonly interfaceName: string;
-  /** bInterfaceNumber, two hex digits. */
-  readonly interfaceNumber: string;
-  readonly interfaceCount: number;
-  /** Port of the adapter where one interface has several (`port_number`). */
-  readonly portNumber: string;
-  /** "1-1.2" and "1-1.2:1.0". */
-  readonly deviceLocation: string;
-  readonly interfaceLocation: string;
-}
+export type PortFacts = Awaited<ReturnType<typeof climb>>;
 
 export function hardwareIdOf(facts: PortFacts): string {
   const { usb } = facts;
@@ -138,28 +106,41 @@ async function portFacts(sysRoot: string, entry: string): Promise<PortFacts | un
   return climb(basename(entry), device, await realpath(sysRoot));
 }
 
-async function climb(name: string, device: string, top: string): Promise<PortFacts> {
-  const facts = { name, pnpId: '', bus: '', busName: '', pciId: '', treeName: '', driver: '' };
-  const usb = { interfaceName: '', interfaceNumber: '', interfaceLocation: '', portNumber: '' };
+async function climb(name: string, device: string, top: string) {
+  const facts = {
+    /** "ttyUSB0". */
+    name,
+    driver: '',
+    /** From the device tree: `label`, else the first `compatible`. */
+    treeName: '',
+    /** First line of a PNP device's `id` ("PNP0501"). */
+    pnpId: '',
+    /** The device below which the tty hangs: its bus ("platform", "amba", "pci") and its name there ("fe201000.serial"). */
+    bus: '',
+    busName: '',
+    /** Of a PCI device, as "8086:8C3D". */
+    pciId: '',
+  };
+  /** Port of the adapter where one interface has several. */
+  let portNumber = '';
+  let lowest: InterfaceFacts | undefined;
   let at = device;
   for (let level = 0; level < MAX_LEVELS && at.startsWith(`${top}/`); level++, at = dirname(at)) {
     const bus = await linkName(at, 'subsystem');
     // Since Linux 6.5 the serial core puts two devices of its own ("port", "ctrl") in between.
     if (bus === 'serial-base') continue;
     await readDevice(at, bus, facts);
-    usb.portNumber ||= await attribute(at, 'port_number');
-    if (usb.interfaceNumber === '') await readInterface(at, usb);
-    const vendorId = await attribute(at, 'idVendor');
-    if (vendorId !== '') return { ...facts, usb: await usbFacts(at, vendorId, usb) };
+    portNumber ||= await attribute(at, 'port_number');
+    lowest ??= await interfaceFacts(at);
+    if ((await attribute(at, 'idVendor')) !== '') {
+      return { ...facts, usb: { ...(lowest ?? noInterface), portNumber, ...(await usbFacts(at)) } };
+    }
   }
   return { ...facts, usb: undefined };
 }
 
-type Writable<T> = { -readonly [K in keyof T]: T[K] };
-type DeviceFacts = Omit<PortFacts, 'name' | 'usb'>;
-
 /** The lowest device that has something to say wins. */
-async function readDevice(at: string, bus: string, into: Writable<DeviceFacts>): Promise<void> {
+async function readDevice(at: string, bus: string, into: Omit<PortFacts, 'name' | 'usb'>): Promise<void> {
   into.driver ||= await linkName(at, 'driver');
   into.treeName ||= await treeName(at);
   if (bus === 'pnp') into.pnpId ||= (await attribute(at, 'id')).split('\n')[0] ?? '';
@@ -169,25 +150,25 @@ async function readDevice(at: string, bus: string, into: Writable<DeviceFacts>):
   if (bus === 'pci') into.pciId = await pciId(at);
 }
 
-type InterfaceFacts = Pick<UsbFacts, 'interfaceName' | 'interfaceNumber' | 'interfaceLocation' | 'portNumber'>;
+/** bInterfaceNumber: two hex digits; location: "1-1.2:1.0"; name: from the device itself. */
+const noInterface = { interfaceNumber: '', interfaceLocation: '', interfaceName: '' };
+type InterfaceFacts = typeof noInterface;
 
-async function readInterface(at: string, into: Writable<InterfaceFacts>): Promise<void> {
-  const number = await attribute(at, 'bInterfaceNumber');
-  if (number === '') return;
-  into.interfaceNumber = number;
-  into.interfaceLocation = basename(at);
-  into.interfaceName = await attribute(at, 'interface');
+async function interfaceFacts(at: string): Promise<InterfaceFacts | undefined> {
+  const interfaceNumber = await attribute(at, 'bInterfaceNumber');
+  if (interfaceNumber === '') return undefined;
+  return { interfaceNumber, interfaceLocation: basename(at), interfaceName: await attribute(at, 'interface') };
 }
 
-async function usbFacts(at: string, vendorId: string, usb: InterfaceFacts): Promise<UsbFacts> {
+async function usbFacts(at: string) {
   return {
-    ...usb,
-    vendorId,
+    vendorId: await attribute(at, 'idVendor'),
     productId: await attribute(at, 'idProduct'),
     serial: await attribute(at, 'serial'),
     manufacturer: await attribute(at, 'manufacturer'),
     product: await attribute(at, 'product'),
     interfaceCount: Number.parseInt((await attribute(at, 'bNumInterfaces')) || '1', 10) || 1,
+    /** "1-1.2". */
     deviceLocation: basename(at),
   };
 }
