@@ -7,9 +7,9 @@ import { after, describe, test } from 'node:test';
 import { credentials, Metadata } from '@grpc/grpc-js';
 import { Authority, type Pair } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
+import { RawClient } from '../grpc/raw-client.ts';
 import { type Daemon, runDaemonToEnd, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { makeLan } from './lan.ts';
-import { RawClient } from './raw-client.ts';
 import { runCli, startCli } from './run-cli.ts';
 
 const lan = makeLan();

@@ -12,6 +12,7 @@ import { after, describe, test } from 'node:test';
 import { credentials, Metadata } from '@grpc/grpc-js';
 import { Authority } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
+import { RawClient } from '../grpc/raw-client.ts';
 import {
   type Daemon,
   daemonPid,
@@ -25,7 +26,6 @@ import {
 } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
 import { makeLan } from './lan.ts';
-import { RawClient } from './raw-client.ts';
 import { runCli } from './run-cli.ts';
 
 const lan = makeLan();

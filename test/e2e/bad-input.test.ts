@@ -13,9 +13,9 @@ import fc from 'fast-check';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { google, lineside, serial } from '../../src/shared/gen/proto.js';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
+import { RawClient } from '../grpc/raw-client.ts';
 import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty } from './pty.ts';
-import { RawClient } from './raw-client.ts';
 
 const CONTRACT = '/serial.SerialService/';
 const BEYOND = '/lineside.v1.LineService/';

@@ -45,7 +45,6 @@ test('the contract holds for a client that knows nothing else of the service', a
         // A write of the device arrives as one chunk, however busy this machine is.
         rx_gap_ms: 20,
         rx_buffer_bytes: 8_192,
-        tx_queue_packets: 4,
       },
     },
   });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { credentials, Metadata } from '@grpc/grpc-js';
 import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
+import { RawClient } from '../../../test/grpc/raw-client.ts';
 import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
 import { Authority, type Pair } from '../../shared/base/certificates.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
@@ -56,35 +57,18 @@ interface Caller {
   readonly authorization?: string;
 }
 
-/** The status that a call of the method ends with, or OK as soon as the server has let it in. */
+/** The status that a call of the method ends with, or OK: what a method answers to an empty message does not matter here. */
 async function outcome(address: string, path: string, { tls = false, certificate, authorization }: Caller) {
   const channel = tls
     ? credentials.createSsl(ca.root.cert, certificate?.key ?? null, certificate?.cert ?? null)
     : credentials.createInsecure();
-  const client = new Client(address, channel, { 'grpc.use_local_subchannel_pool': 1 });
+  const client = new RawClient(address, {}, channel);
   const metadata = new Metadata();
   if (authorization !== undefined) metadata.set('authorization', authorization);
-  const same = (bytes: Buffer): Buffer => bytes;
-  try {
-    return await new Promise<{ code: string; details: string }>((resolve) => {
-      const call = client.makeBidiStreamRequest(path, same, same, metadata, { deadline: Date.now() + 5_000 });
-      call.on('data', () => resolve({ code: 'OK', details: '' }));
-      call.on('metadata', () => resolve({ code: 'OK', details: '' }));
-      call.on('error', (error: ServiceError) => {
-        // What a method itself answers to an empty message; only the admission is checked here.
-        const refused = error.code === status.UNAUTHENTICATED || error.code === status.PERMISSION_DENIED;
-        const failed = error.code === status.UNAVAILABLE || error.code === status.DEADLINE_EXCEEDED;
-        resolve(
-          refused || failed ? { code: status[error.code] ?? '', details: error.details } : { code: 'OK', details: '' },
-        );
-      });
-      call.on('end', () => resolve({ code: 'OK', details: '' }));
-      call.write(Buffer.alloc(0));
-      call.end();
-    });
-  } finally {
-    client.close();
-  }
+  const { code, details } = await client.stream(path, [Buffer.alloc(0)], metadata);
+  client.close();
+  const notAdmitted = ['UNAUTHENTICATED', 'PERMISSION_DENIED', 'UNAVAILABLE', 'DEADLINE_EXCEEDED'].includes(code);
+  return notAdmitted ? { code, details } : { code: 'OK', details: '' };
 }
 
 function bearer(role: string): string {
