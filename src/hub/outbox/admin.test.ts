@@ -43,6 +43,8 @@ test('the status shows what waits, how old it is, and which keys are blocked and
     status.blockedKeys.map(({ topic, key, outboxId, reason }) => [topic, key, outboxId, reason]),
     [['refdata.public', 'tools:bad', 1, 'not allowed']],
   );
+  const stored = store.connection.prepare('SELECT attempts, last_error AS reason FROM outbox WHERE id = 1');
+  assert.deepEqual(stored.get(), { attempts: status.refusedTotal, reason: 'not allowed' });
   assert.deepEqual([status.broker.configured, status.broker.connected], [true, true]);
   clock.stepWall(-1e9);
   assert.equal(admin.status().oldest?.ageSeconds, 0, 'never negative');
@@ -87,10 +89,11 @@ test('a dead letter is listed with its envelope, requeued once, and goes out aga
     admin
       .audit(undefined, all)
       .items.map(({ actor, action, subject }) => [actor, action, subject])
-      .slice(0, 2),
+      .slice(0, 3),
     [
       ['anna', 'outbox.discard', 'tools:e'],
       ['anna', 'outbox.requeue', 'tools:c'],
+      ['publisher', 'outbox.dlq', 'tools:e'],
     ],
   );
   assert.deepEqual(admin.audit('outbox.requeue', all).items[0]?.details, {

@@ -72,24 +72,6 @@ describe('the publisher', () => {
     await nextPublisher.stop(1_000);
   });
 
-  test('offline for a week costs no attempts; what came meanwhile goes in order when the broker is back', async (t) => {
-    const { store, broker, publisher, clock } = rigFor(t);
-    broker.connected = false;
-    publisher.start();
-    const versions = new Map<string, number>();
-    for (let day = 0; day < 7; day++) {
-      await change(store, ['a', 'b', 'a'], versions);
-      clock.advance(86_400_000);
-      await turns();
-    }
-    assert.ok(broker.offers < 2 * 7 * 86_400, `${broker.offers} offers`);
-    assert.equal(publisher.status().waiting, 21);
-    broker.connected = true;
-    await settles('all published', clock, () => publisher.status().waiting === 0);
-    assert.deepEqual(new Set(rowsOf(store).map(({ attempts }) => attempts)), new Set([0]));
-    assertOrder(broker);
-  });
-
   test('a change while offline does not even ask the broker twice', async (t) => {
     const { store, broker, publisher } = rigFor(t);
     broker.connected = false;
@@ -99,61 +81,6 @@ describe('the publisher', () => {
       await turns();
     }
     assert.equal(broker.offers, 1);
-  });
-
-  test('a refused key is shown with its reason and blocks no other; its attempts are stored', async (t) => {
-    const { store, broker, publisher, clock } = rigFor(t);
-    broker.answer = ({ key }) => (key === 'tools:bad' ? 'refuse' : 'acknowledge');
-    publisher.start();
-    await change(store, ['bad', 'bad', 'good', 'bad', 'good']);
-    await settles('the good ones', clock, () => publisher.status().publishedTotal === 2);
-    await settles('three attempts', clock, () => (rowsOf(store)[0]?.attempts ?? 0) >= 3);
-    const [blocked] = publisher.status().blocked;
-    assert.deepEqual([blocked?.key, blocked?.id, blocked?.reason], ['tools:bad', 1, 'not allowed']);
-    assert.equal(rowsOf(store)[0]?.last_error, 'not allowed');
-    broker.answer = () => 'acknowledge';
-    await settles('all published', clock, () => publisher.status().waiting === 0);
-    assertOrder(broker);
-    assert.deepEqual(publisher.status().blocked, []);
-  });
-
-  test('more refusals than allowed make a dead letter with an audit record, and the key goes on', async (t) => {
-    const { store, broker, publisher, clock } = rigFor(t, { maxAttempts: 3 });
-    broker.answer = ({ id }) => (id === 1 ? 'refuse' : 'acknowledge');
-    publisher.start();
-    await change(store, ['a', 'a']);
-    await settles('the second', clock, () => publisher.status().waiting === 0);
-    assert.deepEqual(store.connection.prepare('SELECT outbox_id, attempts, reason FROM dead_letters').all(), [
-      { outbox_id: 1, attempts: 4, reason: 'not allowed' },
-    ]);
-    const audit = store.connection
-      .prepare<[], { actor: string; action: string; subject: string; details: string }>('SELECT * FROM audit')
-      .all();
-    assert.deepEqual(
-      audit.map(({ actor, action, subject }) => [actor, action, subject]),
-      [['publisher', 'outbox.dlq', 'tools:a']],
-    );
-    assert.equal(JSON.parse(audit[0]?.details ?? '').outboxId, 1);
-    assert.deepEqual([rowsOf(store)[0]?.waiting, rowsOf(store)[0]?.published_at], [0, null]);
-  });
-
-  test('a topic that refuses everything is probed with at most 100 keys an interval, other topics go on', async (t) => {
-    const { store, broker, publisher, clock } = rigFor(t);
-    broker.answer = ({ topic }) => (topic === 'refdata.public' ? 'refuse' : 'acknowledge');
-    await changeAtOnce(store, keys(1_500));
-    publisher.start();
-    await settles('the first answers', clock, () => publisher.status().blocked.length === 100);
-    await turns();
-    await store.commit(author, (tx) => tx.emit(recordEvent('x', 1, { scope: 'RESTRICTED' })));
-    await settles('the other topic', clock, () => publisher.status().publishedTotal === 1);
-    clock.advance(600_000);
-    await turns();
-    const before = broker.offers;
-    clock.advance(60_000);
-    await turns();
-    assert.ok(broker.offers - before <= 200, `${broker.offers - before} probes in a minute`);
-    broker.answer = () => 'acknowledge';
-    await settles('all published', clock, () => publisher.status().waiting === 0);
   });
 
   test('a broker that is full is offered more when it has room', async (t) => {

@@ -13,7 +13,7 @@ import type { Scope } from '../event.ts';
 import { readFailure } from '../storage-errors.ts';
 import type { RowHead } from './key-queue.ts';
 import { Pruner } from './pruner.ts';
-import { type BlockedRow, PublishScheduler } from './publish-scheduler.ts';
+import { PublishScheduler } from './publish-scheduler.ts';
 import { ResultWriter } from './result-writer.ts';
 import { type Read, ReadAhead, type StoredRow, WaitingRows } from './waiting-rows.ts';
 
@@ -34,17 +34,7 @@ export interface PublisherOptions {
   readonly logger: Logger;
 }
 
-export interface PublisherStatus {
-  readonly waiting: number;
-  readonly inFlight: number;
-  readonly inFlightBytes: number;
-  readonly publishedTotal: number;
-  readonly refusedTotal: number;
-  readonly unreachedTotal: number;
-  /** Events removed before they were published, for want of room and of a broker, since the start. */
-  readonly prunedTotal: number;
-  readonly blocked: readonly BlockedRow[];
-}
+export type PublisherStatus = ReturnType<Publisher['status']>;
 
 /** How often the publisher runs without being woken. */
 const tickMs = 1_000;
@@ -147,7 +137,7 @@ export class Publisher {
     this.#loop.assertAlive();
   }
 
-  status(): PublisherStatus {
+  status() {
     return {
       waiting: this.#waiting,
       inFlight: this.#scheduler.inFlight,
@@ -155,6 +145,7 @@ export class Publisher {
       publishedTotal: this.#results.publishedTotal,
       refusedTotal: this.#refusedTotal,
       unreachedTotal: this.#unreachedTotal,
+      /** Events removed before they were published, for want of room and of a broker. */
       prunedTotal: this.#prunedTotal,
       blocked: this.#scheduler.blocked(this.#o.clock.monoMs()),
     };
