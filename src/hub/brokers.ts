@@ -45,20 +45,6 @@ type Own = Pick<KafkaOptions, 'topics' | 'compression' | 'clientId' | 'queueByte
 
 async function newBroker({ kafka }: Config, own: Own, clock: Clock, logger: Logger): Promise<Broker> {
   const { KafkaBroker } = await import('./kafka/broker.ts');
-  const { bootstrap, securityProtocol, username, passwordFile, caFile, createTopics } = kafka;
-  return new KafkaBroker(
-    {
-      ...own,
-      bootstrap,
-      securityProtocol,
-      username,
-      caFile,
-      createTopics,
-      password: passwordFile === '' ? '' : readPassword(passwordFile),
-      messageTimeoutMs: kafka.messageTimeoutMs,
-      maxMessageBytes: kafka.maxMessageBytes,
-    },
-    clock,
-    logger,
-  );
+  const password = kafka.passwordFile === '' ? '' : readPassword(kafka.passwordFile);
+  return new KafkaBroker({ ...kafka, ...own, password }, clock, logger);
 }

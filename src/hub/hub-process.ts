@@ -25,10 +25,10 @@ import { startWatch, type Watch, type WatchOptions } from './health/watch.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './http/server.ts';
 import type { Upstream, UpstreamParts } from './log-shipping.ts';
 import { hubMigrations } from './migrations.ts';
-import { Admin, type OutboxAdmin } from './outbox/admin.ts';
+import { Admin } from './outbox/admin.ts';
 import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
 import type { Scope } from './outbox/event.ts';
-import { Publisher } from './outbox/publisher/publisher.ts';
+import { Publisher, type PublisherOptions } from './outbox/publisher/publisher.ts';
 import { openRefdataFile, refdataFileName } from './outbox/refdata-file.ts';
 import { openRefdata, type Refdata } from './refdata/refdata.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
@@ -93,22 +93,9 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
 
   stage('starting');
   const broker = await openBroker(config, clock, logger);
-  const { maxAttempts, inFlightBytes, keepPublishedDays, stopGraceMs } = config.outbox;
   const topic = (scope: Scope): string => topicOf(config, scope);
-  const publisher = new Publisher({
-    store,
-    broker,
-    topicOf: topic,
-    deviceId: config.device.id,
-    maxAttempts,
-    inFlightBytes,
-    keepPublishedDays,
-    keepAbove: () => webhooks.keepAbove(),
-    clock,
-    logger,
-  });
-  publisher.start();
-  onStop({ what: 'publisher', stop: () => publisher.stop(stopGraceMs), limitMs: stopGraceMs + AFTER_DRAIN_MS });
+  const keepAbove = (): number => webhooks.keepAbove();
+  const publisher = startPublisher(start, { store, broker, topicOf: topic, keepAbove }, onStop);
   // Before the publisher: while an import holds the write slot, what the broker acknowledged cannot be marked.
   onStop({ what: 'imports', stop: () => refdata.close() });
 
@@ -138,39 +125,40 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   void consumers.known.then(() => webhooks.start());
 
   if (config.device.inventory && line !== undefined) await startFacts(start, line, refdata, onStop);
-  const { loops } = webhooks;
-  const watched = { store, outbox, admin, refdata, publisher, loops, http: serving, upstream };
-  return { addresses: serving.addresses, healthReport: healthReportOf(watched) };
-}
-
-interface Watched {
-  readonly store: ChangeStore;
-  readonly outbox: OutboxAdmin;
-  readonly admin: Webhooks['admin'];
-  readonly refdata: Refdata;
-  readonly publisher: Publisher;
-  readonly loops: Webhooks['loops'];
-  readonly http: HttpServer;
-  readonly upstream: Upstream | undefined;
-}
-
-function healthReportOf({ store, outbox, admin, refdata, publisher, loops, http, upstream }: Watched): HealthReport {
+  const address = probedAddress(serving.listening);
   const checks: Check[] = [
     { name: 'the publisher', answers: () => publisher.assertAlive() },
-    ...loops.map(({ name, check }) => ({ name, answers: check })),
+    ...webhooks.loops.map(({ name, check }) => ({ name, answers: check })),
     { name: 'the import', answers: () => refdata.assertImportAlive() },
+    ...(upstream ? [{ name: 'the shipper of the serial log', answers: () => upstream.assertAlive() }] : []),
+    ...(address === undefined ? [] : [{ name: 'HTTP', answers: () => httpAnswers(address) }]),
   ];
-  if (upstream !== undefined)
-    checks.push({ name: 'the shipper of the serial log', answers: () => upstream.assertAlive() });
-  const address = probedAddress(http.listening);
-  if (address !== undefined) checks.push({ name: 'HTTP', answers: () => httpAnswers(address) });
-  const status = (): string => {
-    const { rejected, failed } = admin.status();
-    const { damage, full } = store.health();
-    const refusing = damage === '' ? full : damage;
-    return [...http.faults(), hubStatus({ ...outbox.status(), review: rejected + failed, refusing })].join('; ');
-  };
-  return { checks, status };
+  const status = (): string => [...serving.faults(), statusOf(store, outbox, admin)].join('; ');
+  return { addresses: serving.addresses, healthReport: { checks, status } };
+}
+
+function startPublisher(
+  { config, logger }: HubStart,
+  parts: Pick<PublisherOptions, 'store' | 'broker' | 'topicOf' | 'keepAbove'>,
+  onStop: OnStop,
+): Publisher {
+  const { stopGraceMs } = config.outbox;
+  const publisher = new Publisher({
+    ...parts,
+    ...config.outbox,
+    deviceId: config.device.id,
+    clock: systemClock,
+    logger,
+  });
+  publisher.start();
+  onStop({ what: 'publisher', stop: () => publisher.stop(stopGraceMs), limitMs: stopGraceMs + AFTER_DRAIN_MS });
+  return publisher;
+}
+
+function statusOf(store: ChangeStore, outbox: Admin, webhooks: Webhooks['admin']): string {
+  const { rejected, failed } = webhooks.status();
+  const { damage, full } = store.health();
+  return hubStatus({ ...outbox.status(), review: rejected + failed, refusing: damage === '' ? full : damage });
 }
 
 type OnStop = (step: StopStep) => void;
@@ -307,7 +295,6 @@ async function openUpstream(
   if (config.upstream.to === 'off' || line === undefined) return undefined;
   const { startUpstream } = await import('./log-shipping.ts');
   const upstream = await startUpstream({ config, line, ...events, clock: systemClock, logger });
-  if (upstream === undefined) return undefined;
   onStop({
     what: 'upstream',
     stop: () => upstream.stop(UPSTREAM_DRAIN_MS),

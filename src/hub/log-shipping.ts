@@ -33,11 +33,10 @@ export interface Upstream {
 const SEND_MORE_MS = 60_000;
 const SLOWEST_BYTES_PER_MS = 1;
 
-/** undefined: it is off. Never waits for the line or the remote. */
-export async function startUpstream(parts: UpstreamParts): Promise<Upstream | undefined> {
+/** Never waits for the line or the remote. */
+export async function startUpstream(parts: UpstreamParts): Promise<Upstream> {
   const { config, line, clock, logger } = parts;
   const { to, batchBytes } = config.upstream;
-  if (to === 'off') return undefined;
   const events = new ChangeEvents(
     () => parts.publisher.status(),
     () => parts.broker?.state(),

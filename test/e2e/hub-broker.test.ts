@@ -11,7 +11,7 @@ import { afterEach, before, describe, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { Acl } from '../kafka/admin.ts';
-import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
+import { brokerMissing, killable, startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { OutboxLedger, storedVersions } from '../soak/outbox-ledger.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { residentMiB } from './faults.ts';
@@ -62,7 +62,7 @@ async function complete(
 describe('a broker that has bad days', { skip }, () => {
   let broker: TestBroker;
   before(async () => {
-    broker = await startBroker(hubs.killable);
+    broker = await startBroker(killable);
   });
   afterEach(async () => {
     broker.thaw();

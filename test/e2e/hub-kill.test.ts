@@ -1,11 +1,10 @@
 /** A sample of the campaign in test/soak/outbox.ts; `npm run soak -- outbox` runs 200 rounds and more. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { brokerMissing, startBroker } from '../kafka/broker.ts';
+import { brokerMissing, killable, startBroker } from '../kafka/broker.ts';
 import { outboxRounds } from '../soak/outbox.ts';
 import { chosenSeed } from '../soak/random.ts';
 import { temporaryDirectory } from './daemon.ts';
-import { killable } from './hub-support.ts';
 import { consumerWorks } from './outbox-reader.ts';
 
 const ROUNDS = 12;

@@ -14,9 +14,6 @@ export const SCOPES = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const;
 /** A broker that is back, or a password that is corrected, is found within librdkafka's reconnection interval. */
 export const DELIVERED_MS = 60_000;
 
-/** Of a broker that is killed: it waits for its own old session to end before it is back. */
-export const killable = { 'broker.session.timeout.ms': '1000', 'broker.heartbeat.interval.ms': '200' };
-
 const apis = new WeakMap<Hub, HubApi>();
 
 /** As the local user, who may do everything; the same for each call, as the hub bounds its connections. */

@@ -11,12 +11,12 @@ import { afterEach, before, describe, test } from 'node:test';
 import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
-import { brokerMissing, startBroker, type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
+import { brokerMissing, killable, startBroker, type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { fakeTime, withoutFaketime } from './faketime.ts';
 import { LOG_STATE_OK, logStatus, openPort, RX } from './faults.ts';
 import { type Both, isAlive, startBoth } from './hub.ts';
-import { DELIVERED_MS, killable, saslKafka } from './hub-support.ts';
+import { DELIVERED_MS, saslKafka } from './hub-support.ts';
 import { namedPty } from './pty.ts';
 import {
   logOf,

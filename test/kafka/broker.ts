@@ -52,6 +52,9 @@ setImmediate(() => after(() => Promise.all([...leftovers].map((clean) => clean()
 
 type Properties = Readonly<Record<string, string>>;
 
+/** Of a broker that is killed: it waits for its own old session to end before it is back. */
+export const killable = { 'broker.session.timeout.ms': '1000', 'broker.heartbeat.interval.ms': '200' };
+
 /** `told`: properties beyond those of kafka.ts, which may depend on its ports. */
 export async function startBroker(told: Properties | ((ports: KafkaPorts) => Properties) = {}): Promise<TestBroker> {
   if (jars instanceof Missing) throw jars;

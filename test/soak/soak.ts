@@ -53,8 +53,7 @@ const campaigns: Readonly<Record<string, Campaign>> = {
   },
   outbox: seeded('outbox, rounds', 200, async (rounds, seed) => {
     // The broker is looked for only where it is wanted: that takes a second.
-    const { startBroker } = await import('../kafka/broker.ts');
-    const { killable } = await import('../e2e/hub-support.ts');
+    const { killable, startBroker } = await import('../kafka/broker.ts');
     const { outboxRounds } = await import('./outbox.ts');
     return outboxRounds(temporaryDirectory(), await startBroker(killable), rounds, seed, say);
   }),
