@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { copyFileSync, globSync, renameSync, writeFileSync } from 'node:fs';
+import { copyFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import Database from 'better-sqlite3';
@@ -14,6 +14,7 @@ import type { Acl } from '../kafka/admin.ts';
 import { brokerMissing, killable, startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { OutboxLedger, storedVersions } from '../soak/outbox-ledger.ts';
 import { temporaryDirectory } from './daemon.ts';
+import { fakeTime, withoutFaketime } from './faketime.ts';
 import { residentMiB } from './faults.ts';
 import { type Hub, isAlive, startHub } from './hub.ts';
 import type { HubApi } from './hub-api.ts';
@@ -24,7 +25,6 @@ const { alerts, apiOf, auditOf, close, consumed, create, dictionary, drained, ex
 const { plainKafka, prefixOf, saslKafka, SCOPES, sendBundle, topicsOf, update } = hubs;
 
 const skip = brokerMissing || (consumerWorks() ? false : "Debian's python3-confluent-kafka is missing");
-const [faketime] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
 const WEEK_STEPS = 40;
 const WEEK_KEYS = 60;
 /** Each bundle's worker comes and goes; what waits would be some 10 MiB if it were held. */
@@ -105,31 +105,20 @@ describe('a broker that has bad days', { skip }, () => {
   });
 
   test('the clock is set back by a year while the broker is away: it is found again all the same', {
-    skip: faketime === undefined ? 'libfaketime is not installed' : false,
+    skip: withoutFaketime,
   }, async () => {
     const prefix = prefixOf('clock');
     const dir = temporaryDirectory();
-    const offset = join(dir, 'faketime');
-    const jump = (by: string): void => {
-      writeFileSync(`${offset}.new`, `${by}\n`);
-      renameSync(`${offset}.new`, offset);
-    };
-    jump('+1y');
+    const time = fakeTime(dir, '+1y');
     await broker.kill();
-    const env = {
-      LD_PRELOAD: faketime ?? '',
-      FAKETIME_TIMESTAMP_FILE: offset,
-      FAKETIME_NO_CACHE: '1',
-      FAKETIME_DONT_FAKE_MONOTONIC: '1',
-      DONT_FAKE_MONOTONIC: '1',
-    };
+    const { env } = time;
     const hub = await startHub({ dir, config: plainKafka(broker, prefix), env });
     const api = apiOf(hub);
     await dictionary(api, 'd');
     await create(api, 'd', 'key', { n: 1 });
     // By then each thread of the Kafka client waits for a time that is a year ahead when the clock is set back.
     await until('it has been looked for', async () => (await outbox(api)).broker.forSeconds >= 3);
-    jump('+0');
+    time.set('+0');
     await update(api, 'd', 'key', 1, { n: 2 });
     await broker.restart();
     await complete(broker, hub, prefix);
