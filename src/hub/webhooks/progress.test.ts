@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { LinesideError } from '../../shared/base/errors.ts';
 import { openStoreIn, temporaryStore } from '../outbox/change-store.fixture.ts';
 import { type Boot, Progress, type RunningRow, RunningTime } from './progress.ts';
 
@@ -22,45 +21,40 @@ function machine(id: string, atMs: number): Machine {
   };
 }
 
-test('begins at 0 in a new file, however long the machine is up', () => {
-  const boot = machine('a', 5_000_000.75);
-  const running = new RunningTime(fresh, boot);
-  assert.equal(running.now(), 0);
-  boot.atMs += 1_500;
-  assert.equal(running.now(), 1_500);
-});
-
-test('another process of the same boot goes on by the machine, also over the time between them', () => {
-  const boot = machine('a', 1_000);
-  const first = new RunningTime({ runMs: 700, bootId: 'z', bootMs: 9_999_999 }, boot);
-  boot.atMs += 300;
-  const row = first.row();
-  assert.equal(row.runMs, 1_000);
-  boot.atMs += 86_400_000;
-  assert.equal(new RunningTime(row, boot).now(), 86_401_000);
-  assert.equal(first.now(), 86_401_000);
-});
-
-test('after a boot it goes on from what was stored: time switched off does not count', () => {
-  const row = { runMs: 123_456, bootId: 'a', bootMs: 50 };
-  const boot = machine('b', 90_000);
-  const running = new RunningTime(row, boot);
-  assert.equal(running.now(), 123_456);
-  boot.atMs += 10;
-  assert.deepEqual(running.row(), { runMs: 123_466, bootId: 'b', bootMs: 90_010 });
-});
-
-test('a clock of the same boot that stands before the stored one is taken for another', () => {
-  const boot = machine('a', 10);
-  const running = new RunningTime({ runMs: 500, bootId: 'a', bootMs: 900 }, boot);
-  boot.atMs += 5;
-  assert.equal(running.now(), 505);
-});
+for (const [what, row, boot, begins] of [
+  ['begins at 0 in a new file, however long the machine is up', fresh, machine('a', 5_000_000.75), 0],
+  [
+    'is continued in another process of the same boot, with the time between them',
+    { runMs: 1_000, bootId: 'a', bootMs: 1_300 },
+    machine('a', 86_401_300),
+    86_401_000,
+  ],
+  [
+    'is continued after a boot from what was stored: time switched off does not count',
+    { runMs: 123_456, bootId: 'a', bootMs: 50 },
+    machine('b', 90_000),
+    123_456,
+  ],
+  [
+    'takes a clock of the same boot that is before the stored one for another',
+    { runMs: 500, bootId: 'a', bootMs: 900 },
+    machine('a', 10),
+    500,
+  ],
+] as const) {
+  test(what, () => {
+    const running = new RunningTime(row, boot);
+    assert.equal(running.now(), begins);
+    boot.atMs += 1_500;
+    const bootMs = Math.floor(boot.atMs);
+    assert.deepEqual(running.row(), { runMs: begins + 1_500, bootId: boot.id, bootMs });
+  });
+}
 
 test('a row that was never stored is refused', () => {
   const boot = machine('a', 10);
   for (const nonsense of [-1, Number.NaN, 0.5, Number.POSITIVE_INFINITY, 2 ** 60]) {
-    const isDamage = (error: unknown): boolean => error instanceof LinesideError && error.code === 'STORAGE_DAMAGED';
+    const isDamage = { code: 'STORAGE_DAMAGED' };
     assert.throws(() => new RunningTime({ ...fresh, runMs: nonsense }, boot), isDamage);
     assert.throws(() => new RunningTime({ ...fresh, bootMs: nonsense }, boot), isDamage);
   }

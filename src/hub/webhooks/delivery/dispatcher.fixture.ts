@@ -6,7 +6,7 @@ import { silentLogger } from '../../../shared/base/logger.ts';
 import { author, openStoreIn, recordEvent, temporaryDir } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
 import type { Outcome } from '../egress/outcome.ts';
-import type { Message, Sender } from '../egress/sender.ts';
+import type { Destination, Message, Sender } from '../egress/sender.ts';
 import type { RunningTime } from '../progress.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
 import { BodySource } from './body-source.ts';
@@ -19,11 +19,9 @@ import { put, subscriptionRow } from './stored.fixture.ts';
 export const scheduleS = [0, 30, 120, 600, 3_600, 21_600, 21_600, 21_600, 21_600, 21_600];
 export const hourMs = 3_600_000;
 
-export interface Call {
+export interface Call extends Omit<Message, 'body'> {
   readonly url: string;
   readonly subscriptionId: number;
-  readonly deliveryId: string;
-  readonly subscriptionName: string;
   readonly secrets: Secrets;
   readonly body: string;
   readonly signal: AbortSignal;
@@ -40,71 +38,44 @@ export interface Answer extends Partial<Outcome> {
 }
 
 export const accepted: Answer = { status: 202, cause: '', afterMs: 20 };
-export const broken: Answer = {
-  status: 503,
-  cause: 'http',
-  message: 'answered 503',
-  answer: Buffer.from('sorry'),
-  afterMs: 20,
-};
-export const notFound: Answer = {
-  status: 404,
-  cause: 'http',
-  message: 'answered 404',
-  answer: Buffer.from('no'),
-  afterMs: 20,
-};
+export const broken = answered(503, 'sorry');
+export const notFound = answered(404, 'no');
 export const silent: Answer = { cause: 'timeout', message: 'no answer within 10 s', afterMs: 10_000 };
 export const nowhere: Answer = { cause: 'connect', message: 'no way (ENETUNREACH)', unreached: true, afterMs: 5 };
+
+function answered(status: number, text: string): Answer {
+  return { status, cause: 'http', message: `answered ${status}`, answer: Buffer.from(text), afterMs: 20 };
+}
 
 class ScriptedSender implements Pick<Sender, 'send' | 'close'> {
   readonly calls: Call[] = [];
   readonly closed: (string | undefined)[] = [];
   readonly #clock: FakeClock;
-  readonly #running = new Map<number, number>();
+  readonly #running = new Set<Call>();
   /** By the end of each call, so that calls between are those that overlapped. */
-  answer: (call: Call) => Answer;
+  answer: (call: Call) => Answer = () => accepted;
 
-  constructor(clock: FakeClock, answer: (call: Call) => Answer) {
+  constructor(clock: FakeClock) {
     this.#clock = clock;
-    this.answer = answer;
   }
 
   get running(): number {
-    return [...this.#running.values()].reduce((sum, n) => sum + n, 0);
+    return this.#running.size;
   }
 
-  underWayOf(id: number): number {
-    return this.#running.get(id) ?? 0;
-  }
-
-  send(
-    { url, agentKey }: { readonly url: string; readonly agentKey: string },
-    secrets: Secrets,
-    { deliveryId, subscriptionName, body }: Message,
-    signal: AbortSignal,
-  ): Promise<Outcome> {
+  send({ url, agentKey }: Destination, secrets: Secrets, message: Message, signal: AbortSignal): Promise<Outcome> {
     const subscriptionId = Number(agentKey);
-    this.#count(subscriptionId, 1);
-    const call: Call = {
-      url,
-      subscriptionId,
-      deliveryId,
-      subscriptionName,
-      secrets,
-      body: body.toString(),
-      signal,
-      atMs: this.#clock.monoMs(),
-      together: this.running,
-      ofSubscription: this.underWayOf(subscriptionId),
-    };
+    const ofSubscription = [...this.#running].filter((one) => one.subscriptionId === subscriptionId).length + 1;
+    const seen = { atMs: this.#clock.monoMs(), together: this.running + 1, ofSubscription };
+    const call: Call = { ...message, ...seen, url, subscriptionId, secrets, body: message.body.toString(), signal };
+    this.#running.add(call);
     this.calls.push(call);
     const { afterMs = 0, ...outcome } = this.answer(call);
     return new Promise((resolve) => {
       const end = (): void => {
         timer.cancel();
         signal.removeEventListener('abort', end);
-        this.#count(subscriptionId, -1);
+        this.#running.delete(call);
         resolve({ ...nothing, elapsedMs: this.#clock.monoMs() - call.atMs, ...outcome });
       };
       const timer = this.#clock.timer(afterMs, end);
@@ -114,10 +85,6 @@ class ScriptedSender implements Pick<Sender, 'send' | 'close'> {
 
   close(agentKey?: string): void {
     this.closed.push(agentKey);
-  }
-
-  #count(id: number, by: number): void {
-    this.#running.set(id, this.underWayOf(id) + by);
   }
 }
 
@@ -131,35 +98,11 @@ const nothing: Outcome = {
   unreached: false,
 };
 
-/** Subscriptions that the test blocks. */
-class ScriptedCache extends FakeCache {
-  readonly #blocked = new Map<number, string>();
-  current = 'a secret of 16 or more bytes';
-  /** '' they can be read. */
-  unreadable = '';
-
-  override blocked(subscription?: Subscription): string {
-    return this.#blocked.get(subscription?.id ?? 0) ?? '';
-  }
-
-  override secrets(): Secrets {
-    const { unreadable } = this;
-    // As the dispatcher is to meet it: the type of the fake that this one extends knows no such answer.
-    if (unreadable !== '') return { unreadable } as never;
-    return { current: this.current, previous: undefined };
-  }
-
-  block(id: number, why: string): void {
-    this.#blocked.set(id, why);
-    this.open(['PUBLIC', 'INTERNAL', 'RESTRICTED']);
-  }
-}
-
 export interface Rig {
   readonly dir: string;
   readonly clock: FakeClock;
   readonly store: ChangeStore;
-  readonly cache: ScriptedCache;
+  readonly cache: FakeCache;
   readonly sender: ScriptedSender;
   readonly running: RunningTime;
   readonly dispatcher: Dispatcher;
@@ -180,7 +123,7 @@ export async function dispatcherRig(t: TestContext, options: RigOptions = {}): P
   const clock = new FakeClock();
   const store = openStoreIn(t, dir, { clock });
   await store.commit(author, (tx) => tx.emit(recordEvent('k')));
-  return rigOn(dir, store, clock, new ScriptedCache(), options);
+  return rigOn(dir, store, clock, new FakeCache(), options);
 }
 
 /** Another process on the same directory, its machine having been up all the time. */
@@ -192,11 +135,11 @@ function rigOn(
   dir: string,
   store: ChangeStore,
   clock: FakeClock,
-  cache: ScriptedCache,
+  cache: FakeCache,
   { bodyOf, ...options }: RigOptions,
 ): Rig {
   const bodies = new BodySource(store.connection);
-  const sender = new ScriptedSender(clock, () => accepted);
+  const sender = new ScriptedSender(clock);
   const running = runningOn(store, clock);
   const dispatcher = new Dispatcher({
     store,
@@ -305,15 +248,4 @@ export function failCommits(store: ChangeStore): () => void {
   return () => {
     store.maintain = maintain;
   };
-}
-
-/** How many transactions there were, also those that failed. */
-export function countCommits(store: ChangeStore): () => number {
-  const maintain = store.maintain.bind(store);
-  let count = 0;
-  store.maintain = (work) => {
-    count++;
-    return maintain(work);
-  };
-  return () => count;
 }

@@ -16,6 +16,10 @@ import { Planner } from './planner.ts';
 export class FakeCache implements SubscriptionSource {
   #all: readonly Subscription[] = [];
   readonly #listeners: ((id: number | undefined) => void)[] = [];
+  readonly #blocked = new Map<number, string>();
+  current = 'a secret of 16 or more bytes';
+  /** Why the secrets cannot be read; '': they can. */
+  unreadable = '';
   #open: readonly Scope[] = ['PUBLIC', 'INTERNAL', 'RESTRICTED'];
 
   all(): readonly Subscription[] {
@@ -26,12 +30,17 @@ export class FakeCache implements SubscriptionSource {
     return this.#all.find((subscription) => subscription.id === id);
   }
 
-  secrets(): Secrets {
-    return { current: 'a secret of 16 or more bytes', previous: undefined };
+  secrets(): Secrets | { readonly unreadable: string } {
+    return this.unreadable === '' ? { current: this.current, previous: undefined } : { unreadable: this.unreadable };
   }
 
-  blocked(): string {
-    return '';
+  blocked({ id }: Subscription): string {
+    return this.#blocked.get(id) ?? '';
+  }
+
+  block(id: number, why: string): void {
+    this.#blocked.set(id, why);
+    this.#notify(undefined);
   }
 
   openScopes(subscription: Subscription): readonly Scope[] {

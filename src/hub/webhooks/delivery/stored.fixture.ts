@@ -1,7 +1,8 @@
 /** Rows of webhooks in a real refdata.db, as planner and dispatcher leave them, and what statements read of it. */
+
 import { deflateSync } from 'node:zlib';
 import { instantOfMs } from '../../../shared/base/instant.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
+import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
 import type { DeliveryState } from '../face.ts';
 
 interface Stored {
@@ -152,4 +153,13 @@ export function countReads(connection: ChangeStore['connection'], begin = ''): R
     return statement;
   }) as typeof prepare;
   return reads;
+}
+
+/** Before each transaction, also those that fail. */
+export function beforeCommits(store: ChangeStore, call: () => void): void {
+  const maintain = store.maintain.bind(store);
+  store.maintain = <T>(work: (audit: Audit) => T): Promise<T> => {
+    call();
+    return maintain(work);
+  };
 }

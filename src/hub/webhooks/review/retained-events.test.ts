@@ -11,9 +11,9 @@ import { Pruner } from '../../outbox/publisher/pruner.ts';
 import { WaitingRows } from '../../outbox/publisher/waiting-rows.ts';
 import { BodySource } from '../delivery/body-source.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig, sentIn } from '../delivery/planner.fixture.ts';
-import { count, put, subscriptionRow } from '../delivery/stored.fixture.ts';
+import { beforeCommits, count, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { RetainedEvents } from './retained-events.ts';
-import { beforeCommits, dayMs } from './retention.fixture.ts';
+import { dayMs } from './retention.fixture.ts';
 import { Retention } from './retention.ts';
 
 const hourMs = 3_600_000;

@@ -1,10 +1,11 @@
 /** Retention: what is too much, and what belongs to no subscription any more. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import { attempt, count, formRow, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
-import { beforeCommits, left, mib, type Rig, rigFor } from './retention.fixture.ts';
+import { attempt, beforeCommits, count, formRow, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
+import { left, mib, type Rig, rigFor } from './retention.fixture.ts';
 
 function formsIn(connection: ChangeStore['connection']): unknown {
   return connection.prepare('SELECT id FROM webhook_forms ORDER BY id').pluck().all();

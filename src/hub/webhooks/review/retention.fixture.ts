@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
-import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
 import { BodySource } from '../delivery/body-source.ts';
 import { Retention, type RetentionOptions } from './retention.ts';
 
@@ -40,14 +40,6 @@ export function rigFor(t: TestContext, changes: Partial<RetentionOptions> = {}):
   };
   t.after(() => rig.retention.stop());
   return rig;
-}
-
-export function beforeCommits(store: ChangeStore, call: () => void): void {
-  const maintain = store.maintain.bind(store);
-  store.maintain = <T>(work: (audit: Audit) => T): Promise<T> => {
-    call();
-    return maintain(work);
-  };
 }
 
 export function left({ connection }: Rig): readonly number[] {

@@ -4,8 +4,8 @@ import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import { holdStore } from '../../outbox/change-store.fixture.ts';
 import { BodySource } from '../delivery/body-source.ts';
 import { failCommits } from '../delivery/dispatcher.fixture.ts';
-import { attempt, count, countLooks, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
-import { beforeCommits, dayMs, left, mib, rigFor } from './retention.fixture.ts';
+import { attempt, beforeCommits, count, countLooks, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
+import { dayMs, left, mib, rigFor } from './retention.fixture.ts';
 import { Retention } from './retention.ts';
 
 test('delivered ones go after 7 days of running time, rejected and failed after 30, and what waits never', async (t) => {

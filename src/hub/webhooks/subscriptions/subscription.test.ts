@@ -87,30 +87,18 @@ describe('a request', () => {
   });
 
   it('takes whatever is open where it names no scopes, and each item of a list once', () => {
-    assert.deepEqual(termsOf(asked({}), open), {
-      name: 'ERP',
-      url: 'https://erp.example/',
-      active: true,
-      scopes: open,
-      dictionaries: null,
-      actions: null,
-      categories: null,
-    });
-    const filters = {
+    const [name, url] = ['ERP', 'https://erp.example/'];
+    const all = { dictionaries: null, actions: null, categories: null };
+    assert.deepEqual(termsOf(asked({}), open), { name, url, active: true, scopes: open, ...all });
+    const given = {
       scopes: ['INTERNAL', 'PUBLIC', 'INTERNAL'],
       dictionaries: ['b', 'a', 'b'],
       actions: [],
       categories: ['dict.draft.*', 'dict.draft.*'],
     };
-    assert.deepEqual(termsOf(asked({ ...filters, active: false }), ['PUBLIC', 'INTERNAL', 'RESTRICTED']), {
-      name: 'ERP',
-      url: 'https://erp.example/',
-      active: false,
-      scopes: ['PUBLIC', 'INTERNAL'],
-      dictionaries: ['b', 'a'],
-      actions: null,
-      categories: ['dict.draft.*'],
-    });
+    const lists = { scopes: open, dictionaries: ['b', 'a'], actions: null, categories: ['dict.draft.*'] };
+    const terms = termsOf(asked({ ...given, active: false }), ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
+    assert.deepEqual(terms, { name, url, active: false, ...lists });
   });
 });
 

@@ -22,50 +22,22 @@ describe('a new subscription', () => {
     const made = await rig.cache.subscribe(trusted, wanted, 'for the ERP');
     const filter = { scopes: ['PUBLIC', 'RESTRICTED'], dictionaries: ['tools'], actions: null, categories: null };
     const { createdAt, ...view } = made;
-    assert.deepEqual(view, {
-      id: '1',
-      name: 'ERP',
-      url: 'https://erp.example/hook',
-      consumer: 'tess',
-      ...filter,
-      active: true,
-      updatedAt: createdAt,
-      version: 1,
-      blocked: '',
-    });
+    const [name, url, consumer] = ['ERP', 'https://erp.example/hook', 'tess'];
+    const shown = { id: '1', name, url, consumer, ...filter, active: true, version: 1, blocked: '' };
+    assert.deepEqual(view, { ...shown, updatedAt: createdAt });
     assert.deepEqual(rig.cache.subscription('1'), made);
     const subscription = rig.cache.byId(1);
-    assert.ok(subscription !== undefined);
-    assert.equal(subscription.afterEvent, 1);
-    assert.deepEqual(rowsOf(rig, 'SELECT * FROM webhook_forms'), [
-      {
-        id: subscription.templateId,
-        subscription_id: 1,
-        renderer: 1,
-        name: 'ERP',
-        scopes: '["PUBLIC","RESTRICTED"]',
-        dictionaries: '["tools"]',
-        actions: null,
-        categories: null,
-      },
-    ]);
+    assert.equal(subscription?.afterEvent, 1);
+    const [template] = rowsOf(rig, 'SELECT * FROM webhook_forms');
+    const lists = { scopes: '["PUBLIC","RESTRICTED"]', dictionaries: '["tools"]', actions: null, categories: null };
+    const renders = { id: subscription?.templateId, subscription_id: 1, renderer: 1, name };
+    assert.deepEqual(template, { ...renders, ...lists });
     const [audit] = rowsOf(rig, 'SELECT at, actor, action, subject, details FROM audit');
     const { details, ...rest } = audit as Record<string, string>;
-    assert.deepEqual(rest, {
-      at: createdAt,
-      actor: 'anna',
-      action: 'webhook.subscribed',
-      subject: 'subscription 1 (ERP)',
-    });
-    assert.deepEqual(JSON.parse(details ?? ''), {
-      subscription: 1,
-      consumer: 'tess',
-      name: 'ERP',
-      url: 'https://erp.example/hook',
-      active: true,
-      ...filter,
-      changeReason: 'for the ERP',
-    });
+    const subject = 'subscription 1 (ERP)';
+    assert.deepEqual(rest, { at: createdAt, actor: 'anna', action: 'webhook.subscribed', subject });
+    const terms = { subscription: 1, consumer, name, url, active: true, ...filter };
+    assert.deepEqual(JSON.parse(details ?? ''), { ...terms, changeReason: 'for the ERP' });
     assert.deepEqual(rig.cache.secrets(1, 0), { current: wanted.secret, previous: undefined });
   });
 
