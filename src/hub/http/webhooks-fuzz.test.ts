@@ -95,30 +95,6 @@ it('registrations, changes, rotations and pings of any shape end well or in reas
     assert.ok((seen.get(kind) ?? 0) > 0, `no ${kind}: ${JSON.stringify([...seen])}`);
 });
 
-it('registrations that are right but for one field are refused for that field alone, or taken', async (t) => {
-  const { ask } = await startTestServer(t);
-  const right = { name: 'a', url: 'https://a.example.com/', secret: MARK.repeat(2), scopes: ['PUBLIC'], active: true };
-  const field = fc.constantFrom(
-    'name',
-    'url',
-    'consumer',
-    'scopes',
-    'dictionaries',
-    'actions',
-    'active',
-    'changeReason',
-  );
-  await fc.assert(
-    fc.asyncProperty(field, junk, async (name, value) => {
-      const answer = await ask('POST', `${hooks}/subscriptions`, { ...right, [name]: value });
-      authenticate(answer, `${name} ${JSON.stringify(value)}`);
-      if (answer.status !== 422) return;
-      for (const reason of answer.json.reasons as string[]) assert.match(reason, new RegExp(`^/?${name}\\b`));
-    }),
-    { numRuns: 200 },
-  );
-});
-
 it('bodies broken at any place are malformed or refused, without the secret', async (t) => {
   const { call, tokens } = await startTestServer(t);
   const whole = JSON.stringify({
