@@ -90,7 +90,7 @@ describe('bad input', () => {
     ];
     for (const [method, path, body, faults] of rows) {
       const { status, json } = await ask(method, path, body);
-      const fields = (json.reasons as string[]).map((reason) => reason.split(' ')[0]);
+      const fields = (json.reasons as string[]).map((reason) => reason.split(' ', 1).join());
       assert.deepEqual([status, fields.sort()], [422, faults.toSorted()], `${method} ${path}`);
     }
     for (const businessKeys of [[], Array.from({ length: 10_001 }, (_, i) => `k${i}`)])
