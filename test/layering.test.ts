@@ -106,11 +106,10 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       'it puts the way of the serial log together: the line it reads, the way it takes, and the events that go first',
   },
   'serve/hub-child.ts': {
-    may: ['serve/hub-states.ts'],
+    may: [],
     because: 'who starts the hub knows it as a process, and nothing of its inside: it runs in the line process',
   },
   'hub/migrations.ts': { may: ['shared/storage'], because: 'it is the tables, and no code' },
-  'serve/hub-states.ts': { may: [], because: 'a table of states needs nothing' },
   'line/grpc': {
     may: ['line/port', 'line/log', 'shared/proto', 'shared/gen', 'shared/auth', 'shared/config'],
     because: 'the API serves the line and the log; it opens no database and no device itself',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type HubEvent, type HubState, initialHub, stepHub } from './hub-states.ts';
+import { type HubEvent, type HubState, initialHub, stepHub } from './hub-child.ts';
 
 const running: HubState = { name: 'running', failures: 3, sinceMs: 1_000 };
 const stopping: HubState = { name: 'stopping' };

@@ -17,7 +17,7 @@ import { silentLogger } from '../../shared/base/logger.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
-import { listen } from './listener.ts';
+import { listen } from './server.ts';
 
 /** A descriptor of a listening socket that nobody accepts on, and its port. */
 async function handedOver(): Promise<{ fd: number; port: number }> {
@@ -77,7 +77,6 @@ test('strangers have a bounded number of connections, and one that ends makes ro
   } finally {
     listener.close();
     await listener.cut();
-    server.forceShutdown();
   }
 });
 

@@ -1,12 +1,13 @@
 /** The gRPC servers: one for each address, each with its own access policy, all with the same services. */
+import { createServer as createSocketServer, type Socket } from 'node:net';
 import { setDefaultHighWaterMark } from 'node:stream';
-import { setLogger } from '@grpc/grpc-js';
+import { Server as GrpcJsServer, ServerCredentials, setLogger } from '@grpc/grpc-js';
 import { type CallContext, createServer, type Server } from 'nice-grpc';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../../shared/base/burst-log.ts';
-import { type Clock, pause } from '../../shared/base/clock.ts';
+import { type Clock, pause, type Timer } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import { Listeners } from '../../shared/base/listeners.ts';
+import { AddressShare, bind, Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { releaseMemory } from '../../shared/base/memory.ts';
 import { once } from '../../shared/base/once.ts';
@@ -17,9 +18,8 @@ import type { Line } from '../port/owner.ts';
 import { authenticatorBy, type CertificateRoles } from './access.ts';
 import { AuthInterceptor } from './auth-interceptor.ts';
 import { ErrorMapper } from './error-mapper.ts';
-import { MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
+import { MAX_CONNECTIONS, MAX_NEWCOMER_MS, MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
-import { isTrusted, type Listener, listen, Newcomers, needsTls } from './listener.ts';
 import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
@@ -84,7 +84,7 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   const { listen: addresses } = config.grpc;
   const hasTls = addresses.some((address) => needsTls(address, config));
   const identity = hasTls ? await TlsIdentity.read(config.tls, logger) : undefined;
-  const open = async (address: ListenAddress): Promise<Running> => {
+  const open = (address: ListenAddress): Promise<Listener> => {
     const newcomers = isOwnMachine(address) ? undefined : new Newcomers(clock, dropped);
     const interceptor = auth.interceptor(isTrusted(address, config) ? undefined : authenticate, (peer) =>
       newcomers?.admitted(peer),
@@ -94,7 +94,7 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
     server.add(LineServer, beyond);
     standard.addTo(server);
     const own = needsTls(address, config) ? identity : undefined;
-    return { server, listener: await listen(address, { server, identity: own, newcomers, dropped }) };
+    return listen(address, { server, identity: own, newcomers, dropped });
   };
   const listeners = new Listeners({ addresses, listen: open, show: showListen, clock, logger });
   const stop = once(async () => {
@@ -108,7 +108,7 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
     await stop();
     throw error;
   }
-  const listening = listeners.open.map(({ listener }) => listener.address);
+  const listening = listeners.open.map(({ address }) => address);
   return {
     addresses: listening.map(showListen),
     listening,
@@ -123,11 +123,6 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   };
 }
 
-interface Running {
-  readonly server: Server;
-  readonly listener: Listener;
-}
-
 /** The keys that cannot be taken without a restart. */
 async function renew(identity: TlsIdentity | undefined, before: Config, { tls }: Config): Promise<readonly string[]> {
   if (identity !== undefined) return identity.renew(tls);
@@ -136,25 +131,170 @@ async function renew(identity: TlsIdentity | undefined, before: Config, { tls }:
 }
 
 async function stopAll(
-  running: readonly Running[],
+  listeners: readonly Listener[],
   auth: AuthInterceptor,
   standard: StandardServices,
   subscriptions: Subscriptions,
   clock: Clock,
 ): Promise<void> {
-  for (const { listener } of running) listener.close();
+  for (const listener of listeners) listener.close();
   auth.close();
   standard.stop();
   subscriptions.endAll();
   const graceOver = new AbortController();
-  const shutDown = async ({ server, listener }: Running): Promise<void> => {
-    await server.shutdown();
-    await listener.drained();
-  };
-  const finished = Promise.all(running.map(shutDown)).then(() => graceOver.abort());
+  const finished = Promise.all(listeners.map((listener) => listener.drained())).then(() => graceOver.abort());
   await Promise.race([finished, pause(clock, STOP_GRACE_MS, graceOver.signal)]);
-  for (const { server, listener } of running) {
-    server.forceShutdown();
-    await listener.cut();
+  for (const listener of listeners) await listener.cut();
+}
+
+// One address to listen on: who is trusted there, whether it speaks TLS, how many may connect. Connections are accepted here and
+// handed to grpc-js, which treats them as its own (keepalive, idle time, forceShutdown) and has no limit to their number. If systemd
+// opened the socket nothing is bound, so the process needs no network of its own.
+
+/** True if every caller that reaches the address is trusted: the file permissions, or the machine's own users. */
+function isTrusted(address: ListenAddress, config: Config): boolean {
+  return isOwnMachine(address) || config.grpc.insecure;
+}
+
+/** TLS if it is configured and the address is reached from other machines; this machine's own need none. */
+function needsTls(address: ListenAddress, { tls }: Config): boolean {
+  return !isOwnMachine(address) && tls.certFile !== '';
+}
+
+interface Listener {
+  /** With the port that port 0 became. */
+  readonly address: ListenAddress;
+  /** No new connections: those that come wait at a socket of systemd's for the next process. */
+  close(): void;
+  /** Resolves when the calls and the connections that are served have ended; their last answers are on the way until then. */
+  drained(): Promise<void>;
+  /** Ends what is left, half-made TLS connections included. */
+  cut(): Promise<void>;
+}
+
+interface ListenOptions {
+  readonly server: Server;
+  /** undefined: no TLS. */
+  readonly identity: TlsIdentity | undefined;
+  /** undefined: the address is reached from this machine alone. */
+  readonly newcomers: Newcomers | undefined;
+  /** Called for each connection beyond the limit. */
+  readonly dropped: (peer: string, why: string) => void;
+}
+
+/** CONFIG_INVALID: the address cannot be listened on. */
+export async function listen(address: ListenAddress, options: ListenOptions): Promise<Listener> {
+  const { server, identity, newcomers, dropped } = options;
+  const injector = (await innerServer(server)).createConnectionInjector(ServerCredentials.createInsecure());
+  const open = new Set<Socket>();
+  const keep = (socket: Socket): void => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    // The peer sees that it ended; a socket without a listener would end the process.
+    socket.on('error', () => socket.destroy());
+  };
+  const served = new Set<Promise<unknown>>();
+  const serve = (socket: Socket): void => {
+    const closed: Promise<unknown> = new Promise((resolve) => socket.once('close', resolve)).then(() =>
+      served.delete(closed),
+    );
+    served.add(closed);
+    injector.injectConnection(socket);
+  };
+  const listener = identity?.createServer() ?? createSocketServer({ noDelay: true });
+  listener.on('connection', (socket: Socket) => {
+    keep(socket);
+    if (newcomers?.add(socket) === false) return;
+    if (identity === undefined) serve(socket);
+  });
+  listener.on('secureConnection', (socket: Socket) => {
+    socket.on('error', () => socket.destroy());
+    serve(socket);
+  });
+  listener.maxConnections = MAX_CONNECTIONS;
+  listener.on('drop', (data) => dropped(data?.remoteAddress ?? 'unix', 'too many connections'));
+  const bound = await bind(listener, address, showListen(address), 'grpc.listen');
+  return {
+    address: bound.address,
+    close: () => void listener.close(),
+    async drained() {
+      await server.shutdown();
+      await Promise.all(served);
+    },
+    async cut() {
+      server.forceShutdown();
+      for (const socket of open) socket.destroy();
+      await bound.release();
+    },
+  };
+}
+
+/**
+ * The grpc-js server of one of nice-grpc's, which keeps it to itself: it shows by calling bindAsync(), within the
+ * synchronous part of listen(), for which alone that method is replaced.
+ */
+async function innerServer(server: Server): Promise<GrpcJsServer> {
+  const { prototype } = GrpcJsServer;
+  const own = Object.getOwnPropertyDescriptor(prototype, 'bindAsync');
+  if (own === undefined) throw new TypeError('grpc-js no longer binds by bindAsync()');
+  const met: GrpcJsServer[] = [];
+  function bindNothing(this: GrpcJsServer, _address: string, _credentials: ServerCredentials, done: Bound): void {
+    met.push(this);
+    done(null, 0);
+  }
+  let listening: Promise<number>;
+  try {
+    Object.defineProperty(prototype, 'bindAsync', { ...own, value: bindNothing });
+    listening = server.listen('inherited:');
+  } finally {
+    Object.defineProperty(prototype, 'bindAsync', own);
+  }
+  await listening;
+  const [inner] = met;
+  if (inner === undefined) throw new TypeError('nice-grpc no longer binds by bindAsync()');
+  return inner;
+}
+
+type Bound = (error: Error | null, port: number) => void;
+
+// Connections from other machines: each address has a share of them, and one that has not made a call with good credentials
+// in time is closed. Strangers could otherwise hold all of them without a word.
+
+class Newcomers {
+  readonly #clock: Clock;
+  readonly #dropped: (peer: string, why: string) => void;
+  readonly #share = new AddressShare(MAX_CONNECTIONS);
+  /** By the name that grpc-js gives a peer. */
+  readonly #timers = new Map<string, Timer>();
+
+  constructor(clock: Clock, dropped: (peer: string, why: string) => void) {
+    this.#clock = clock;
+    this.#dropped = dropped;
+  }
+
+  /** False: the connection was closed. */
+  add(socket: Socket): boolean {
+    const { remoteAddress = '', remotePort } = socket;
+    if (!this.#share.admits(socket)) {
+      this.#dropped(remoteAddress, 'this address has its share of the connections');
+      socket.destroy();
+      return false;
+    }
+    const peer = `${remoteAddress}:${remotePort}`;
+    this.#timers.set(
+      peer,
+      this.#clock.timer(MAX_NEWCOMER_MS, () => {
+        this.#dropped(remoteAddress, `no call with credentials within ${MAX_NEWCOMER_MS / 1_000} s`);
+        socket.destroy();
+      }),
+    );
+    socket.once('close', () => this.admitted(peer));
+    return true;
+  }
+
+  /** It made a call that it may make: its connection may stay. */
+  admitted(peer: string): void {
+    this.#timers.get(peer)?.cancel();
+    this.#timers.delete(peer);
   }
 }

@@ -4,17 +4,11 @@
  * memory beyond its bytes); when full the oldest packet goes, and is counted.
  */
 import { ByteLengthParser } from '@serialport/parser-byte-length';
+import type { ReceivedPacket } from './line.ts';
 
 interface BufferLimits {
   readonly maxBytes: number;
   readonly maxPackets: number;
-}
-
-interface BufferedPacket {
-  readonly seqId: number;
-  readonly payload: Uint8Array;
-  readonly receivedAtMs: number;
-  readonly droppedBefore: number;
 }
 
 interface Dropped {
@@ -79,7 +73,7 @@ export class PacketBuffer {
     return { packets, bytes };
   }
 
-  take(): BufferedPacket | undefined {
+  take(): ReceivedPacket | undefined {
     const seqId = this.#seqId - this.#store.packets + 1;
     const oldest = this.#store.take();
     if (oldest === undefined) return undefined;

@@ -37,13 +37,8 @@ interface TrafficOptions {
   readonly onDropped: (packets: number) => void;
 }
 
-interface Sending {
-  readonly caller: string;
-  readonly payload: Uint8Array;
-  readonly deadlineMs: number | undefined;
+interface Sending extends SendRequest {
   readonly settle: (error: LinesideError | undefined) => void;
-  /** The caller is gone: nothing is sent unless the kernel has accepted a byte already. */
-  readonly cancel: AbortSignal;
   /** Ends the write under way; the reason is a LinesideError. */
   readonly abort: AbortController;
 }
@@ -110,10 +105,7 @@ export class Traffic {
       if (this.#isLate(request)) return refuse(late());
       const watch = { deadline: undefined as Timer | undefined };
       const sending: Sending = {
-        caller: request.caller,
-        payload: request.payload,
-        deadlineMs: request.deadlineMs,
-        cancel: request.signal,
+        ...request,
         abort: new AbortController(),
         settle: (error) => {
           watch.deadline?.cancel();
@@ -220,7 +212,7 @@ export class Traffic {
       sending.abort.abort(new LinesideError('WRITE_TIMEOUT', 'the line is stuck: nothing reads at the other end'));
     });
     const began = { atMs: clock.wallMs(), monoMs: clock.monoMs() };
-    const result = await device.write(sending.payload, sending.abort.signal, sending.cancel);
+    const result = await device.write(sending.payload, sending.abort.signal, sending.signal);
     limit.cancel();
     const atMs = this.#stamp(began);
     counters.txBytes += result.accepted;
@@ -238,7 +230,7 @@ export class Traffic {
 
   #writeFailure(sending: Sending, result: WriteResult, error: Error): LinesideError {
     const reason: unknown =
-      sending.abort.signal.reason ?? (sending.cancel.aborted && result.accepted === 0 ? cancelled() : undefined);
+      sending.abort.signal.reason ?? (sending.signal.aborted && result.accepted === 0 ? cancelled() : undefined);
     const [code, why] =
       reason instanceof LinesideError
         ? ([reason.code, reason.message] as const)
