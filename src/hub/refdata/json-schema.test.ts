@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { until } from '../../shared/base/wait.fixture.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import { compileSchema, type DataCheck } from './json-schema.ts';
 
@@ -134,5 +138,28 @@ describe('a hostile schema', () => {
   it('with duplicates to look for in a long list is stopped in time', () => {
     const items = Array.from({ length: 60_000 }, (_, i) => ({ i }));
     assert.match(check({ properties: { a: { uniqueItems: true } } })({ a: items })[0] ?? '', /takes more than 500 ms/);
+  });
+
+  it('is not refused for the time in which the processor was elsewhere', async () => {
+    const script = `import { compileSchema } from ${JSON.stringify(import.meta.resolve('./json-schema.ts'))};
+      const data = { a: Array.from({ length: 2000 }, (_, i) => ({ i })) };
+      const { check } = compileSchema({ properties: { a: { uniqueItems: true } } }, '');
+      process.stdout.write('begins', () => {
+        const from = performance.now();
+        const found = check(data, 20_000);
+        process.send({ found, ms: performance.now() - from });
+      });`;
+    const node = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', script];
+    await until('a check was stopped for longer than its limit', async () => {
+      const child = spawn(process.execPath, node, { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
+      await once(child.stdout, 'data');
+      child.kill('SIGSTOP');
+      const answer = once(child, 'message');
+      await pause(1_000);
+      child.kill('SIGCONT');
+      const [{ found, ms }] = (await answer) as [{ found: string[]; ms: number }];
+      assert.deepEqual(found, []);
+      return ms > 1_000;
+    });
   });
 });
