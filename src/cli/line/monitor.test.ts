@@ -52,9 +52,8 @@ class Terminal {
   }
 
   async shows(text: string): Promise<void> {
-    await until(`the screen shows ${JSON.stringify(text)}, not ${JSON.stringify(this.#screen)}`, () =>
-      this.#screen.includes(text),
-    );
+    const shown = until(`the screen shows ${JSON.stringify(text)}`, () => this.#screen.includes(text));
+    await shown.catch((error: Error) => assert.fail(`${error.message}, not ${JSON.stringify(this.#screen)}`));
   }
 
   type(keys: string): void {
