@@ -152,6 +152,7 @@ describe('a hostile schema', () => {
     const node = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', script];
     await until('a check was stopped for longer than its limit', async () => {
       const child = spawn(process.execPath, node, { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
+      assert.ok(child.stdout);
       await once(child.stdout, 'data');
       child.kill('SIGSTOP');
       const answer = once(child, 'message');
