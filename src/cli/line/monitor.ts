@@ -3,8 +3,7 @@ import Long from 'long';
 import { pause } from '../../shared/base/clock.ts';
 import type { lineside, serial } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
-import type { Service } from '../connection/service.ts';
-import { checkAnswer } from '../connection/service-errors.ts';
+import { checkAnswer, type Service } from '../connection/service.ts';
 import { exitStatus, usageFailure } from '../failure.ts';
 import type { CliInput } from '../io.ts';
 import { EntryPrinter, logItems } from '../output/entries.ts';
@@ -12,8 +11,8 @@ import { liveText, safeText } from '../output/hex.ts';
 import { directionName, portStateName } from '../output/json.ts';
 import { secondsAsMs, systemZone } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
-import { LiveSession } from './live-session.ts';
 import type { Position } from './log-query.ts';
+import { LiveSession } from './reader.ts';
 import { settingsText } from './settings.ts';
 
 // The technician's terminal in raw mode, and back again whatever happens.

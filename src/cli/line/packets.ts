@@ -6,7 +6,7 @@ import Long from 'long';
 import { pause } from '../../shared/base/clock.ts';
 import type { serial } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
-import { checkAnswer } from '../connection/service-errors.ts';
+import { checkAnswer } from '../connection/service.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure, readable } from '../input.ts';
 import { escapedText, parseHex, safeText, spacedHex, textBytes } from '../output/hex.ts';

@@ -1,7 +1,7 @@
 /** devices, open, close, config, modem, break: the port, what it is open with, and the other wires of the line. */
 import type { serial } from '../../shared/proto/services.ts';
 import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
-import { checkAnswer } from '../connection/service-errors.ts';
+import { checkAnswer } from '../connection/service.ts';
 import { safeText } from '../output/hex.ts';
 import { configJson, deviceJson } from '../output/json.ts';
 import { wholeNumber } from '../output/numbers.ts';
