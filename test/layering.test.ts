@@ -241,7 +241,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub/http -> hub/outbox': ['hub/outbox/admin.ts', 'hub/outbox/event.ts', 'hub/outbox/paging.ts'],
   'hub/http -> hub/webhooks': ['hub/webhooks/face.ts'],
   'hub/http -> shared/host': ['shared/host/host-facts.ts'],
-  'hub/http -> hub/upstream': ['hub/upstream/face.ts'],
+  'hub/http -> hub/upstream': ['hub/upstream/status.ts'],
   'hub/http -> hub/health': ['hub/health/face.ts'],
   'hub/hub-process.ts -> hub/webhooks': ['hub/webhooks/webhooks.ts'],
   'hub/hub-process.ts -> hub/device-facts': ['hub/device-facts/device-facts.ts'],

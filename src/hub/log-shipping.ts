@@ -7,11 +7,11 @@ import type { LineClient } from '../shared/line-client/line-client.ts';
 import { openUpstreamBroker } from './brokers.ts';
 import { type Broker, type BrokerState, LARGE_MESSAGE_MS } from './kafka/face.ts';
 import type { Publisher, PublisherStatus } from './outbox/publisher/publisher.ts';
-import { UpstreamAlerts } from './upstream/alerts.ts';
-import type { Transport, UpstreamAdmin } from './upstream/face.ts';
 import { lineLog } from './upstream/line-log.ts';
 import { PositionFile, positionFileName } from './upstream/persisted-state.ts';
 import { Shipper } from './upstream/shipper.ts';
+import { type UpstreamAdmin, UpstreamAlerts } from './upstream/status.ts';
+import type { Transport } from './upstream/transport.ts';
 
 export interface UpstreamParts {
   readonly config: Config;

@@ -8,8 +8,7 @@ import { wellOutbox, wellUpstream, wellWebhooks } from '../../src/hub/health/wel
 import { Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import type { OutboxStatus } from '../../src/hub/outbox/admin.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
-import { UpstreamAlerts } from '../../src/hub/upstream/alerts.ts';
-import type { UpstreamStatus } from '../../src/hub/upstream/face.ts';
+import { UpstreamAlerts, type UpstreamStatus } from '../../src/hub/upstream/status.ts';
 import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
 import type { WebhookStatus } from '../../src/hub/webhooks/face.ts';
 import { Alerts } from '../../src/shared/base/alerts.ts';

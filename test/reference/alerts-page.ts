@@ -1,7 +1,7 @@
 /** The alerts as the Prometheus rules and as a table, from the rules that the rooms register. */
 import { certificateRules, lineRules, serviceRules } from '../../src/hub/health/alerts.ts';
 import { outboxRules } from '../../src/hub/outbox/alerts.ts';
-import { upstreamRules } from '../../src/hub/upstream/alerts.ts';
+import { upstreamRules } from '../../src/hub/upstream/status.ts';
 import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
 import { hostRules } from '../../src/shared/host/host-rules.ts';
 import { code, MADE, type Page, plain, table } from './page.ts';

@@ -94,7 +94,7 @@ export class Link {
 }
 
 /** After a batch: its last id, and the identity of the log as far as it is known. */
-export function positionAfter({ afterId, logId }: Position, batch: lineside.v1.LogBatch): Position {
+function positionAfter({ afterId, logId }: Position, batch: lineside.v1.LogBatch): Position {
   return {
     afterId: batch.nextAfterId.greaterThan(afterId) ? batch.nextAfterId : afterId,
     logId: batch.logId === '' ? logId : batch.logId,

@@ -1,6 +1,6 @@
 /** The statuses of rooms in which nothing is wrong: the tests of alerts and metrics change one figure at a time. */
 import type { OutboxStatus } from '../outbox/admin.ts';
-import type { UpstreamStatus } from '../upstream/face.ts';
+import type { UpstreamStatus } from '../upstream/status.ts';
 import type { WebhookStatus } from '../webhooks/face.ts';
 
 export const wellOutbox: OutboxStatus = {

@@ -6,7 +6,7 @@ import { createClient, Metadata } from 'nice-grpc';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
 import { isLoopback, parseListen } from '../../shared/config/listen.ts';
 import { CollectorServiceDefinition } from '../../shared/proto/services.ts';
-import type { UpstreamSettings } from './face.ts';
+import type { UpstreamSettings } from './transport.ts';
 
 export type CollectorSettings = Pick<
   UpstreamSettings,

@@ -17,7 +17,7 @@ import { until } from '../../shared/base/wait.fixture.ts';
 import { lineside } from '../../shared/proto/services.ts';
 import type { CollectorSettings } from './collector-channel.ts';
 import { CollectorTransport } from './collector-transport.ts';
-import type { SendOutcome, Transport } from './face.ts';
+import type { SendOutcome, Transport } from './transport.ts';
 
 const never = new AbortController().signal;
 function transport(t: TestContext, port: number, more: Partial<CollectorSettings> = {}): Transport {

@@ -22,7 +22,7 @@ import {
   PING_MS,
   readCollectorSecrets,
 } from './collector-channel.ts';
-import type { BatchRange, SendOutcome, Transport, TransportState } from './face.ts';
+import type { BatchRange, SendOutcome, Transport, TransportState } from './transport.ts';
 
 /** A question without an answer for so long has none. */
 const POSITION_LIMIT_MS = 30_000;

@@ -7,8 +7,8 @@ import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { type Clock, endsWithin, pause, type Timer, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Broker, BrokerState, KafkaOptions, Outcome, OutgoingMessage } from '../kafka/face.ts';
-import type { BatchRange, SendOutcome, Transport, TransportState, UpstreamSettings } from './face.ts';
 import { SCHEMA_VERSION } from './packer.ts';
+import type { BatchRange, SendOutcome, Transport, TransportState, UpstreamSettings } from './transport.ts';
 
 /** A broker that answers does so within this; then it is let go of until the next try. */
 const CONNECT_MS = 30_000;

@@ -4,11 +4,11 @@
  */
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import type { Transport } from './face.ts';
 import type { LineLog, LineState } from './line-log.ts';
 import { Lag, type LogPosition, LogPositions } from './log-positions.ts';
 import type { Situation } from './next-step.ts';
 import { halves, type Packed, Packer, withoutEntry } from './packer.ts';
+import type { Transport } from './transport.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The line is on the same machine; asking costs a call of a millisecond. */

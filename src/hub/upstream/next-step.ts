@@ -1,5 +1,5 @@
 /** The shipper's next step, by its situation: the table behind its loop. Pure. */
-import type { UpstreamState } from './face.ts';
+import type { UpstreamState } from './status.ts';
 
 export interface Situation {
   /** The line has answered since it last failed to. */

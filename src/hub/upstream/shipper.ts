@@ -9,14 +9,14 @@ import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { Loop } from '../../shared/base/loop.ts';
 import { correctionsOf, nothingUnset, unsetAfter } from './corrections.ts';
-import type { SendOutcome, Transport, UpstreamSettings, UpstreamState, UpstreamStatus } from './face.ts';
 import { isUnset, type LineLog, timeAt } from './line-log.ts';
 import { MIN_BYTES, Pace } from './link-limits.ts';
 import { LogCursor } from './log-cursor.ts';
 import { type Action, nextStep, type Situation, type Waiting } from './next-step.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
-import type { Positions } from './persisted-state.ts';
-import { PersistedState } from './persisted-state.ts';
+import { PersistedState, type Positions } from './persisted-state.ts';
+import type { UpstreamState, UpstreamStatus } from './status.ts';
+import type { SendOutcome, Transport, UpstreamSettings } from './transport.ts';
 import { UpstreamStats } from './upstream-stats.ts';
 
 export interface ShipperOptions {

@@ -1,9 +1,9 @@
 /** The shipper's counters, and the few events that it logs for the operator. */
 import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog } from '../../shared/base/loop.ts';
-import type { Transport } from './face.ts';
 import type { Gap, Packed } from './packer.ts';
 import { Cause } from './packer.ts';
+import type { Transport } from './transport.ts';
 
 const causes: Readonly<Record<number, string>> = {
   [Cause.NOT_STORED]: 'not stored',

@@ -2,9 +2,9 @@
 import Long from 'long';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { lineside } from '../../shared/proto/services.ts';
-import type { BatchRange, SendOutcome, Transport, TransportState } from './face.ts';
 import type { LineLog, LineState, ReadResult } from './line-log.ts';
 import type { Positions, Saved } from './persisted-state.ts';
+import type { BatchRange, SendOutcome, Transport, TransportState } from './transport.ts';
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
 /** Entries of a read, as the line has a limit. */

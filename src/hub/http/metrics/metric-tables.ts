@@ -8,7 +8,7 @@ import type { HostFacts, Told } from '../../../shared/host/host-facts.ts';
 import type { LineNumbers } from '../../../shared/proto/line-status.ts';
 import type { CertificateEnd, ServiceFaults } from '../../health/face.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
-import type { UpstreamState, UpstreamStatus } from '../../upstream/face.ts';
+import type { UpstreamState, UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
 
 /** true is 1, false is 0. */

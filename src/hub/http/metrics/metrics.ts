@@ -7,7 +7,7 @@ import { residentBytes } from '../../../shared/base/memory.ts';
 import type { HostFacts } from '../../../shared/host/host-facts.ts';
 import type { LineView, WatchAdmin } from '../../health/face.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
-import type { UpstreamStatus } from '../../upstream/face.ts';
+import type { UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
 import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from '../limits.ts';
 import {

@@ -1,7 +1,4 @@
-/**
- * Sending the serial log to the central side: the interface of a transport (Kafka, a collector), and the shipper's status.
- */
-import type { Alert } from '../../shared/base/alerts.ts';
+/** Sending the serial log to the central side: its settings, and the interface of a transport (Kafka, a collector). */
 
 /** Of the configuration's section [upstream]. */
 export interface UpstreamSettings {
@@ -77,58 +74,4 @@ export interface Transport {
   start(changed: () => void): void;
   /** Disconnects, when no call is under way any more. Always resolves within a second. */
   stop(): Promise<void>;
-}
-
-export type UpstreamState =
-  | 'off'
-  /** Nothing waits: all that is stored was sent. */
-  | 'up to date'
-  | 'sending'
-  | 'waiting for the line'
-  | 'waiting for the broker'
-  | 'waiting for the collector'
-  /** The day's data budget is used up. */
-  | 'waiting for the budget'
-  /** Change events go first. */
-  | 'waiting for change events'
-  /** The remote refuses what it is sent. */
-  | 'refused';
-
-export interface UpstreamStatus {
-  readonly to: 'off' | 'kafka' | 'collector';
-  readonly state: UpstreamState;
-  /** Why it waits; '' when it does not. */
-  readonly reason: string;
-  /** Whether the remote can be reached. */
-  readonly connected: boolean;
-  /** Ids of the log that are stored and not sent: at most so many entries. */
-  readonly lagEntries: number;
-  /** Seconds since the oldest entry that was not sent was stored, as far as this process has seen; 0: nothing waits. */
-  readonly oldestUnsentAgeS: number;
-  /** Since the start of the process, as are all that follow but the position and the budget. */
-  readonly sentEntries: number;
-  /** Bytes of the serial line in the entries sent. */
-  readonly sentBytes: number;
-  /** Bytes on the link: compressed, with what the protocol adds, and whatever had to be sent again. */
-  readonly wireBytes: number;
-  readonly batches: number;
-  /** Batches that were not stored at the first try, and went again. */
-  readonly repeatedBatches: number;
-  readonly gapsSent: number;
-  /** Entries in the gaps that were sent: that the central side will never have. */
-  readonly entriesLost: number;
-  /** Of the last 24 h of running time. */
-  readonly budgetUsedBytes: number;
-  /** 0: none. */
-  readonly budgetLimitBytes: number;
-  /** Everything up to this id of the log is with the remote. */
-  readonly position: number;
-  /** '': the line was not asked yet. */
-  readonly logId: string;
-}
-
-/** What the HTTP interface shows of it. */
-export interface UpstreamAdmin {
-  status(): UpstreamStatus;
-  alerts(): readonly Alert[];
 }

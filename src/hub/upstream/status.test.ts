@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { wellUpstream } from '../health/well.fixture.ts';
-import { UpstreamAlerts } from './alerts.ts';
-import type { UpstreamStatus } from './face.ts';
+import { UpstreamAlerts, type UpstreamStatus } from './status.ts';
 
 test('each alert fires at its own condition and not before', () => {
   const table: readonly (readonly [Partial<UpstreamStatus>, ...string[]])[] = [
