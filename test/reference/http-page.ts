@@ -41,7 +41,7 @@ interface Route {
 
 export async function httpPage(): Promise<Page> {
   // Routes are registered, none is called: of the parts only the version is read.
-  const { info, paths, components } = JSON.parse(await openapiDocument({ version: '' } as RouteParts)) as Document;
+  const { info, paths, components } = JSON.parse(openapiDocument({ version: '' } as RouteParts)) as Document;
   const holes: string[] = [];
   const routes = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),

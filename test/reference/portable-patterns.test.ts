@@ -17,7 +17,7 @@ const topicEvent = join(import.meta.dirname, '../../proto/dictionary-changed.sch
 const published: Readonly<Record<string, () => unknown>> = {
   'the schema of the topic event': () => JSON.parse(readFileSync(topicEvent, 'utf8')),
   'the schema of the configuration': () => configSchema,
-  'the OpenAPI document': async () => JSON.parse(await openapiDocument({ version: '' } as RouteParts)),
+  'the OpenAPI document': async () => JSON.parse(openapiDocument({ version: '' } as RouteParts)),
 };
 
 describe('the patterns of', () => {

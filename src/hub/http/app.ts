@@ -1,20 +1,40 @@
 /** The Fastify app: what happens to every request around its route. It listens nowhere itself. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import Fastify, { type FastifyReply, type FastifyRequest, type FastifyServerOptions } from 'fastify';
+import type { TSchema } from '@sinclair/typebox';
+import Fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifyServerOptions,
+} from 'fastify';
 import type { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { type BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
+import type { Access, Caller } from './access.ts';
+import { type BodyBudget, checkEncoding, checkLength, NDJSON, readJson } from './bodies.ts';
 import { isKnown, requestId, securityHeaders } from './headers.ts';
 import { LINGER_MS, MAX_HEADER_BYTES } from './limits.ts';
 import { NO_ROUTE } from './metrics/metrics.ts';
 import { errorOf, problemHeaders, problemOf } from './problem.ts';
 import { parseQuery, queryFault } from './query.ts';
-import type { App, RouteParts } from './routes/route.ts';
-import { registerRoutes } from './routes/routes.ts';
+import type { Route, RouteParts } from './routes/route.ts';
+import { routesWith } from './routes/routes.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The caller; undefined on open routes. */
+    actor: Caller | undefined;
+  }
+  interface FastifyContextConfig {
+    access?: Access;
+    query?: TSchema | undefined;
+    body?: TSchema | undefined;
+    /** The handler reads the body itself, as it comes. */
+    streams?: true | undefined;
+  }
+}
 
 export interface AppParts extends RouteParts {
   readonly refusals: AuthFailureLog;
@@ -24,8 +44,8 @@ export interface AppParts extends RouteParts {
   readonly isStopping: () => boolean;
 }
 
-export async function buildApp(parts: AppParts): Promise<App> {
-  const app: App = Fastify(optionsFor(parts)).withTypeProvider<TypeBoxTypeProvider>();
+export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
+  const app = Fastify(optionsFor(parts));
   app.decorateRequest('actor', undefined);
   app.setErrorHandler((error, request, reply) => answerProblem(parts, error, request, reply));
   app.removeAllContentTypeParsers();
@@ -33,9 +53,24 @@ export async function buildApp(parts: AppParts): Promise<App> {
     readJson(request, bytes),
   );
   addHooks(app, parts);
-  await registerRoutes(app, parts);
+  await addRoutes(app, routesWith(parts));
   await app.ready();
   return app;
+}
+
+async function addRoutes(app: FastifyInstance, routes: readonly Route[]): Promise<void> {
+  const { true: streaming = [], false: others = [] } = Object.groupBy(routes, ({ streams = false }) => `${streams}`);
+  const add = (scope: FastifyInstance, all: readonly Route[]): void => {
+    for (const { method, url, access, query, body, streams, handle } of all)
+      scope.route({ method, url, config: { access, query, body, streams }, handler: handle });
+  };
+  add(app, others);
+  // In a scope of their own: here bodies are not parsed.
+  await app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser(['application/json', NDJSON], (_request, _payload, done) => done(null));
+    add(scope, streaming);
+  });
 }
 
 function optionsFor(parts: AppParts): FastifyServerOptions {
@@ -60,7 +95,7 @@ function optionsFor(parts: AppParts): FastifyServerOptions {
   };
 }
 
-function addHooks(app: App, parts: AppParts): void {
+function addHooks(app: FastifyInstance, parts: AppParts): void {
   const served: ServedRoute[] = [];
   app.addHook('onRoute', ({ method, url }) => {
     const path = url.replaceAll('.', '\\.').replaceAll(/:[a-z]+/g, '[^/]*');
@@ -75,17 +110,16 @@ function addHooks(app: App, parts: AppParts): void {
     if (request.method !== 'GET' && request.method !== 'HEAD') admitBody(parts, request, reply);
   });
   app.addHook('preValidation', async (request) => {
-    const { schema, config } = request.routeOptions;
-    // Probes may carry what they like.
-    if (schema === undefined || config.access === 'open') return;
+    const { access, query: querySchema = NO_PARAMETERS, body, streams } = request.routeOptions.config;
+    // Probes may carry any query.
+    if (access === undefined || access === 'open') return;
     const query = request.query as Readonly<Record<string, unknown>> & { readonly [queryFault]?: string };
     if (query[queryFault] !== undefined) throw new LinesideError('MALFORMED', `the query ${query[queryFault]}`);
-    const body = config.streams === true ? undefined : schema.body;
-    // Nothing was sent and nothing is asked for: a box that is only probed need not load what checks.
-    if (body === undefined && Object.keys(query).length === 0) return;
+    const bodySchema = streams === true ? undefined : body;
+    // There is nothing to check: a box that is only probed need not load the checker.
+    if (bodySchema === undefined && Object.keys(query).length === 0) return;
     const { check } = await import('./check.ts');
-    const querySchema = isObject(schema.querystring) ? schema.querystring : NO_PARAMETERS;
-    const checked = check(isObject(body) ? body : undefined, querySchema, { body: request.body, query });
+    const checked = check(bodySchema, querySchema, { body: request.body, query });
     request.body = checked.body;
     request.query = checked.query;
   });
@@ -193,8 +227,4 @@ function cutIfUnread(clock: Clock, raw: IncomingMessage): void {
 
 export function stopping(): LinesideError {
   return new LinesideError('SHUTTING_DOWN', 'the service is stopping', { hint: 'try again in a few seconds' });
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }

@@ -5,6 +5,8 @@ import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
 import { MAX_BODIES_BYTES } from './limits.ts';
 import { isRedacted } from './schemas/shapes.ts';
 
+export const NDJSON = 'application/x-ndjson';
+
 /** MALFORMED, with the place of the fault, or the value; undefined: there is no body. */
 export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
   checkCharset(request.headers['content-type']);
@@ -14,7 +16,7 @@ export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
   const { value, fault } = parseExactJson(text);
   if (fault === undefined) return value;
   const { pointer } = fault;
-  const message = isRedacted(request.routeOptions.schema?.body) ? withoutQuotation(fault.message) : fault.message;
+  const message = isRedacted(request.routeOptions.config.body) ? withoutQuotation(fault.message) : fault.message;
   throw new LinesideError('MALFORMED', pointer === '' ? `the body ${message}` : `${pointer} in the body ${message}`);
 }
 

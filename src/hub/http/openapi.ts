@@ -1,12 +1,10 @@
-/**
- * The OpenAPI document, made of the routes' own schemas at the first request for it: an app of its own registers
- * them once more for @fastify/swagger and is thrown away, so that the one that serves carries none of it.
- */
-import swagger from '@fastify/swagger';
-import Fastify from 'fastify';
-import { type App, type RouteParts } from './routes/route.ts';
-import { registerRoutes } from './routes/routes.ts';
-import { components } from './schemas/answers.ts';
+/** The OpenAPI document, made of the routes' declarations. Pure. */
+import { OptionalKind, type TProperties } from '@sinclair/typebox';
+import { errorCatalogue } from '../../shared/base/errors.ts';
+import { PROBLEM_TYPE } from './problem.ts';
+import type { Route, RouteParts } from './routes/route.ts';
+import { routesWith } from './routes/routes.ts';
+import { type Answer, type ComponentName, components, Headers } from './schemas/answers.ts';
 
 /** In the order of their routes. */
 const tags = {
@@ -24,60 +22,116 @@ const tags = {
   imports: 'Bundles of records.',
 };
 
-/** As JSON text. */
-export async function openapiDocument(parts: RouteParts): Promise<string> {
-  const app: App = Fastify({ exposeHeadRoutes: false });
-  app.setValidatorCompiler(() => () => true);
-  app.setSerializerCompiler(() => JSON.stringify);
-  for (const [name, schema] of Object.entries(components)) app.addSchema({ ...schema, $id: name });
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: {
-        title: 'lineside',
-        version: parts.version,
-        description:
-          'Dictionaries of records with validity, their changes, and the outbox and webhooks that tell of them; the serial line and its log. Errors are RFC 9457 problem details; decide by their code. Times are RFC 3339 with an offset.',
-        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
-      },
-      servers: [{ url: '/', description: 'The box that this document comes from.' }],
-      tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
-      components: {
-        securitySchemes: {
-          bearer: {
-            type: 'http',
-            scheme: 'bearer',
-            description: 'A token of "lineside token add"; not on the Unix socket.',
-          },
+/** As JSON. */
+export function openapiDocument(parts: RouteParts): string {
+  const byPath = Map.groupBy(routesWith(parts), ({ url }) => url.replaceAll(/:([a-z]+)/g, '{$1}'));
+  const paths = [...byPath].map(([path, routes]) => [
+    path,
+    Object.fromEntries(routes.map((route) => [route.method.toLowerCase(), operation(route)])),
+  ]);
+  return JSON.stringify({
+    openapi: '3.1.0',
+    info: {
+      title: 'lineside',
+      version: parts.version,
+      description:
+        'Dictionaries of records with validity, their changes, and the outbox and webhooks that tell of them; the serial line and its log. Errors are RFC 9457 problem details; decide by their code. Times are RFC 3339 with an offset.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    components: {
+      securitySchemes: {
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'A token of "lineside token add"; not on the Unix socket.',
         },
       },
-      security: [{ bearer: [] }],
+      schemas: components,
     },
-    refResolver: {
-      buildLocalReference: (json, _base, _fragment, i) => (typeof json.$id === 'string' ? json.$id : `def-${i}`),
-    },
-    transform: ({ schema, url, route }) => {
-      const access = route.config?.access;
-      const described = { ...schema, ...(access === 'open' ? { security: [] } : { 'x-role': access }) };
-      return { schema: described, url };
-    },
+    paths: Object.fromEntries(paths),
+    servers: [{ url: '/', description: 'The box that this document comes from.' }],
+    security: [{ bearer: [] }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
   });
-  await app.register(async (scope) => registerRoutes(scope as App, parts));
-  await app.ready();
-  const document = JSON.stringify(app.swagger(), withOptionalBodies);
-  await app.close();
-  return document;
 }
 
-/** @fastify/swagger calls every body required; one whose object asks for no field may be left out. */
-function withOptionalBodies(name: string, value: unknown): unknown {
-  if (name !== 'post' || !has(value, 'requestBody') || !has(value.requestBody, 'content')) return value;
-  const { content } = value.requestBody;
-  const schema = has(content, 'application/json') ? content['application/json'] : undefined;
-  if (!has(schema, 'schema') || has(schema.schema, 'required')) return value;
-  return { ...value, requestBody: { ...value.requestBody, required: false } };
+function operation(route: Route): object {
+  const { id, summary, description, tag, method, access, query, params, headers, body } = route;
+  const parameters = [
+    ...parametersIn('query', query?.properties),
+    ...parametersIn('path', params?.properties),
+    ...parametersIn('header', headers?.properties),
+  ];
+  return {
+    operationId: id,
+    summary,
+    tags: [tag],
+    description,
+    ...(body !== undefined && { requestBody: requestBody(method, body) }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(access === 'open' ? { security: [] } : { 'x-role': access }),
+    responses: responses(route),
+  };
 }
 
-function has<N extends string>(value: unknown, name: N): value is Readonly<Record<N, unknown>> {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name);
+function parametersIn(place: 'query' | 'path' | 'header', properties: TProperties = {}): object[] {
+  return Object.entries(properties).map(([name, { description, examples, ...schema }]) => ({
+    schema,
+    ...(Array.isArray(examples) && { example: examples[0] }),
+    in: place,
+    name,
+    required: !(OptionalKind in schema),
+    description,
+  }));
+}
+
+/** The body of a step may be left out if its object needs no field. A change without a field changes nothing. */
+function requestBody(method: string, body: NonNullable<Route['body']>): object {
+  if ('content' in body) return { required: true, content: body['content'] };
+  return { required: method !== 'POST' || 'required' in body, content: { 'application/json': { schema: body } } };
+}
+
+/** The good answer, and the problems that the route may end with. */
+function responses({ answer, headers, problems }: Route): Record<string, object> {
+  const { status = 200, what, etag } = answer;
+  const ownHeaders = {
+    ...(etag === true && { ETag: header('The version, in quotes.', '^"[0-9]+"$') }),
+    ...((status === 201 || status === 302) && { Location: header('Where it can be read.') }),
+  };
+  const response: Record<string, object> = {
+    [status]: { description: what, headers: ownHeaders, content: contentOf(answer) },
+    ...(headers === Headers.known && {
+      304: { description: 'It is still the one that If-None-Match names.' },
+    }),
+  };
+  for (const [failed, codes] of Map.groupBy(new Set(problems), (code) => errorCatalogue[code].http)) {
+    response[failed] = { description: codes.join(', '), content: { [PROBLEM_TYPE]: { schema: reference('Problem') } } };
+  }
+  return response;
+}
+
+function contentOf({ of, listOf, raw }: Answer): object | undefined {
+  if (raw !== undefined) return { [raw[0]]: { schema: raw[1] } };
+  if (of !== undefined) return { 'application/json': { schema: reference(of) } };
+  return listOf && { 'application/json': { schema: listSchema(listOf) } };
+}
+
+function reference(name: ComponentName): object {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function listSchema(name: ComponentName): object {
+  return {
+    type: 'object',
+    required: ['items', 'nextCursor'],
+    additionalProperties: false,
+    properties: {
+      items: { type: 'array', items: reference(name) },
+      nextCursor: { type: ['string', 'null'], description: 'cursor of the next page; null: this was the last.' },
+    },
+  };
+}
+
+function header(description: string, pattern?: string): object {
+  return { schema: { type: 'string', pattern }, description };
 }

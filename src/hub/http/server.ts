@@ -23,6 +23,7 @@ import { LineHistory } from './line/line-history.ts';
 import { LogStreams } from './line/log-streams.ts';
 import type { StorageFigures } from './metrics/metric-tables.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
+import { openapiDocument } from './openapi.ts';
 import type { HubParts, RouteParts } from './routes/route.ts';
 
 export interface HttpParts extends HubParts {
@@ -71,6 +72,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
       pageStreams: streams.count('page'),
     }),
   });
+  let document: Buffer | undefined;
   const routeParts: RouteParts = {
     ...parts,
     line,
@@ -81,10 +83,7 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     metrics,
     maxImportBytes: config.http.maxImportBytes,
     trouble: trouble ?? (() => undefined),
-    openapi: once(async () => {
-      const { openapiDocument } = await import('./openapi.ts');
-      return Buffer.from(await openapiDocument(routeParts));
-    }),
+    openapi: () => (document ??= Buffer.from(openapiDocument(routeParts))),
   };
   const app = await buildApp({
     ...routeParts,

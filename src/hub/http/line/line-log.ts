@@ -12,8 +12,6 @@ import { away, failureOf, type LineCalls } from './line-calls.ts';
 import { gapJson, number } from './line-json.ts';
 import type { LogStream } from './log-streams.ts';
 
-export const NDJSON = 'application/x-ndjson';
-
 /** serial.SerialLogEntry.Direction, in its order. */
 const directions = ['tx', 'rx'] as const;
 

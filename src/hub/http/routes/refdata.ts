@@ -3,12 +3,12 @@ import type { IncomingMessage } from 'node:http';
 import { Type } from '@sinclair/typebox';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { RecordChange } from '../../refdata/face.ts';
-import { checkCharset } from '../bodies.ts';
+import { checkCharset, NDJSON } from '../bodies.ts';
 import { changeReason } from '../headers.ts';
 import { Headers } from '../schemas/answers.ts';
 import { Body, businessKey, Params, Query } from '../schemas/refdata.ts';
 import { choice, dictionaryName, exact, jsonObject, time } from '../schemas/shapes.ts';
-import { type App, idOf, pageOf, type RouteParts, type Routes, routesOf } from './route.ts';
+import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
 
 const at = (...parts: readonly string[]): string => `/api/v1/dictionaries/${parts.map(encodeURIComponent).join('/')}`;
 
@@ -196,7 +196,6 @@ function changeOf({ data, validFrom }: Pick<RecordChange, 'data' | 'validFrom'>,
 
 // Bundle import: the body goes through as it comes, never held whole.
 
-const NDJSON = 'application/x-ndjson';
 /** For the document: the import itself checks its items. */
 const item = exact(
   {
@@ -224,12 +223,8 @@ const body = Type.Unsafe<never>({
   },
 });
 
-/** In a scope of its own: here bodies are not parsed. */
-export function importRoutes(app: App, { refdata, maxImportBytes }: RouteParts): void {
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(['application/json', NDJSON], (_request, _payload, done) => done(null));
-
-  routesOf(app)('imports')('POST /api/v1/imports', 'writer', {
+export function importRoutes(routes: Routes, { refdata, maxImportBytes }: RouteParts): void {
+  routes('imports')('POST /api/v1/imports', 'writer', {
     id: 'importBundle',
     summary: 'Import a bundle in one transaction, all or nothing',
     description: 'A line (or item) for each record. Every fault is listed with its line.',

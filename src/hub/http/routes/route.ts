@@ -1,8 +1,6 @@
-/** Routes as data: what each declares, how it is registered, and what a handler sees of a request. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+/** Routes as data: what each declares, and what a handler sees of a request. */
 import type { Static, TSchema } from '@sinclair/typebox';
-import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { type ErrorCode, LinesideError } from '../../../shared/base/errors.ts';
 import type { ExpectedVersion } from '../../../shared/base/expected-version.ts';
@@ -21,27 +19,7 @@ import type { LineCalls } from '../line/line-calls.ts';
 import type { LineHistory } from '../line/line-history.ts';
 import type { LogStreams } from '../line/log-streams.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import { type Answer, answers, common, Headers, reading, unchanged, writing } from '../schemas/answers.ts';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Who calls; undefined on open routes. */
-    actor: Caller | undefined;
-  }
-  interface FastifyContextConfig {
-    access?: Access;
-    /** The handler reads the body itself, as it comes. */
-    streams?: true;
-  }
-}
-
-export type App = FastifyInstance<
-  RawServerDefault,
-  IncomingMessage,
-  ServerResponse,
-  FastifyBaseLogger,
-  TypeBoxTypeProvider
->;
+import { type Answer, common, Headers, reading, writing } from '../schemas/answers.ts';
 
 /** The parts of the hub that the HTTP interface shows. */
 export interface HubParts {
@@ -69,7 +47,7 @@ export interface RouteParts extends HubParts {
   /** Why the service cannot work now; undefined: it can. */
   readonly trouble: () => LinesideError | undefined;
   /** The OpenAPI document as JSON: the same bytes for all requests, whose answers then share them. */
-  readonly openapi: () => Promise<Buffer>;
+  readonly openapi: () => Buffer;
 }
 
 /** A route as data. What follows from its method, path, body and answer is not said again. */
@@ -144,48 +122,44 @@ class Call<P extends TSchema, Q extends TSchema, B extends TSchema> {
 /** Method and pattern of the path: "GET /api/v1/dictionaries/:name". */
 type RouteName = `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`;
 
-/** Registers the routes of a tag. */
+type AnyDeclaration = Declaration<TSchema, TSchema, TSchema>;
+
+/** A declared route, with everything that follows from its name and its access. */
+export interface Route extends Omit<AnyDeclaration, 'handle' | 'headers'> {
+  readonly tag: string;
+  readonly method: string;
+  readonly url: string;
+  readonly access: Access;
+  readonly headers: TSchema | undefined;
+  readonly problems: readonly ErrorCode[];
+  readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
+}
+
+/** Declares the routes of a tag. */
 export type Routes = ReturnType<typeof routesOf>;
 
-export function routesOf(app: App) {
+/** What is declared is added to the list. */
+export function routesOf(list: Route[]) {
   return (tag: string) =>
     <P extends TSchema, Q extends TSchema, B extends TSchema>(
       name: RouteName,
       access: Access,
-      declared: Declaration<P, Q, B>,
+      { handle, ...declared }: Declaration<P, Q, B>,
     ): void => {
       const [method = '', url = ''] = name.split(' ');
-      const { id, summary, description, params, query, body, answer, streams, handle } = declared;
-      const headers = headersOf(name, declared);
-      app.route({
+      list.push({
+        ...declared,
+        tag,
         method,
         url,
-        config: { access, ...(streams && { streams }) },
-        schema: {
-          operationId: id,
-          summary,
-          ...(description !== undefined && { description }),
-          tags: [tag],
-          ...(headers !== undefined && { headers }),
-          ...(params !== undefined && { params }),
-          ...(query !== undefined && { querystring: query }),
-          ...(body !== undefined && { body }),
-          response: {
-            ...answers(answer, problemsOf(name, access, declared)),
-            ...(headers === Headers.known && unchanged),
-          },
-        },
-        handler: async (request, reply) =>
-          answered(
-            answer,
-            reply as FastifyReply,
-            await handle(new Call(request as FastifyRequest, reply as FastifyReply)),
-          ),
+        access,
+        headers: headersOf(name, declared),
+        problems: problemsOf(name, access, declared),
+        handle: async (request, reply) =>
+          answered(declared.answer, reply, await handle(new Call<P, Q, B>(request, reply))),
       });
     };
 }
-
-type AnyDeclaration = Declaration<TSchema, TSchema, TSchema>;
 
 function headersOf(
   name: string,

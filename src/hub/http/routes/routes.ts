@@ -1,7 +1,7 @@
-/** Every route, for the app that serves them and for the one that describes them. */
+/** Every route, for the app that serves them and for the document that describes them. */
 import { lineLogRoutes, lineRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
-import { type App, type RouteParts, routesOf } from './route.ts';
+import { type Route, type RouteParts, routesOf } from './route.ts';
 import { consoleRoutes, operationRoutes, serviceRoutes } from './service.ts';
 import { deliveryRoutes, subscriptionRoutes } from './webhooks.ts';
 
@@ -16,9 +16,11 @@ const all = [
   lineLogRoutes,
   subscriptionRoutes,
   deliveryRoutes,
+  importRoutes,
 ];
 
-export async function registerRoutes(app: App, parts: RouteParts): Promise<void> {
-  for (const routes of all) routes(routesOf(app), parts);
-  await app.register(async (scope) => importRoutes(scope as App, parts));
+export function routesWith(parts: RouteParts): readonly Route[] {
+  const list: Route[] = [];
+  for (const routes of all) routes(routesOf(list), parts);
+  return list;
 }

@@ -41,7 +41,7 @@ export function serviceRoutes(routes: Routes, { metrics, version, trouble, opena
     id: 'getOpenapi',
     summary: 'This document',
     answer: { what: 'OpenAPI 3.1.', raw: ['application/json', { type: 'object' }] },
-    handle: async ({ reply }) => reply.type('application/json; charset=utf-8').send(await openapi()),
+    handle: ({ reply }) => reply.type('application/json; charset=utf-8').send(openapi()),
   });
   route('GET /api/v1/whoami', 'any role', {
     id: 'getCaller',

@@ -1,9 +1,8 @@
-/** The answers of routes as OpenAPI has them: what is answered, headers, problems. One set of shapes for checking, types and the document. */
+/** What routes answer, by the names of the document; the headers they read; the problems they may end with. */
 import { type TSchema, Type } from '@sinclair/typebox';
-import { type ErrorCode, errorCatalogue } from '../../../shared/base/errors.ts';
+import type { ErrorCode } from '../../../shared/base/errors.ts';
 import { CHANGE_REASON } from '../../refdata/face.ts';
 import { ENTITY_TAGS } from '../headers.ts';
-import { PROBLEM_TYPE } from '../problem.ts';
 import { lineComponents } from './line.ts';
 import { operationComponents } from './operations.ts';
 import { refdataComponents } from './refdata.ts';
@@ -55,23 +54,7 @@ export const components = {
   ...lineComponents,
 } as const satisfies Readonly<Record<string, TSchema>>;
 
-type ComponentName = keyof typeof components;
-
-function reference(name: ComponentName): object {
-  return { $ref: `${name}#` };
-}
-
-function listOf(name: ComponentName): object {
-  return {
-    type: 'object',
-    required: ['items', 'nextCursor'],
-    additionalProperties: false,
-    properties: {
-      items: { type: 'array', items: reference(name) },
-      nextCursor: { type: ['string', 'null'], description: 'cursor of the next page; null: this was the last.' },
-    },
-  };
-}
+export type ComponentName = keyof typeof components;
 
 export interface Answer {
   /** Default 200. */
@@ -83,41 +66,6 @@ export interface Answer {
   readonly raw?: readonly [string, object];
   readonly etag?: true;
 }
-
-const header = (description: string, pattern?: string): object => ({
-  type: 'string',
-  description,
-  ...(pattern !== undefined && { pattern }),
-});
-/** Says to @fastify/swagger that there is no body. */
-const NO_BODY = { type: 'null' } as const;
-
-/** The answers of a route: the good one, and the problems it may end with. */
-export function answers(good: Answer, problems: readonly ErrorCode[]): Record<string, object> {
-  const { status = 200 } = good;
-  const schema =
-    good.of !== undefined ? reference(good.of) : good.listOf !== undefined ? listOf(good.listOf) : undefined;
-  const [type, shape] = good.raw ?? (schema === undefined ? [] : ['application/json', schema]);
-  const headers = {
-    ...(good.etag === true && { ETag: header('The version, in quotes.', '^"[0-9]+"$') }),
-    ...((status === 201 || status === 302) && { Location: header('Where it can be read.') }),
-  };
-  const response: Record<string, object> = {
-    [status]: {
-      description: good.what,
-      headers,
-      ...(type === undefined ? NO_BODY : { content: { [type]: { schema: shape } } }),
-    },
-  };
-  const byStatus = Map.groupBy(new Set(problems), (code) => errorCatalogue[code].http);
-  for (const [failed, codes] of byStatus) {
-    response[failed] = { description: codes.join(', '), content: { [PROBLEM_TYPE]: { schema: reference('Problem') } } };
-  }
-  return response;
-}
-
-/** Beside the good answer of a route that has Headers.known. */
-export const unchanged = { 304: { ...NO_BODY, description: 'It is still the one that If-None-Match names.' } };
 
 /** Problems that any route may end with, by what it asks for. */
 export const common: readonly ErrorCode[] = [
