@@ -1,5 +1,7 @@
-/** Numbers, sizes and times as people read them. Pure. */
+/** Values as people read them: numbers, sizes, times, the line's history; and a record as people type it. Pure. */
+
 import { parseInstant, usOfInstant } from '../shared/base/instant.ts';
+import type { LineHistory } from '../shared/gen/http.ts';
 
 const sizes = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
@@ -80,4 +82,64 @@ export function wordsOf(name: string): string {
 
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${countText(count)} ${count === 1 ? one : many}`;
+}
+
+// The line's history as the columns of a plot, and in words.
+
+export interface Columns {
+  /** Unix seconds, as the plot's axis wants them. */
+  readonly times: number[];
+  /** Bytes per second; null while no port was open, so that the line is broken there. */
+  readonly rx: (number | null)[];
+  readonly tx: (number | null)[];
+  /** In the interval. */
+  readonly errors: number[];
+}
+
+/** `nowS`: the reader's own clock, as the samples tell their age only. */
+export function columnsOf({ intervalS, samples }: LineHistory, nowS: number, spanS: number): Columns {
+  const columns: Columns = { times: [], rx: [], tx: [], errors: [] };
+  for (const [ageS, rxBytes, txBytes, , errors, open] of samples) {
+    if (ageS > spanS) continue;
+    const silent = open === 0 && rxBytes === 0 && txBytes === 0;
+    columns.times.push(nowS - ageS);
+    columns.rx.push(silent ? null : rxBytes / intervalS);
+    columns.tx.push(silent ? null : txBytes / intervalS);
+    columns.errors.push(errors);
+  }
+  return columns;
+}
+
+/** For those who do not see the plot. */
+export function historyText({ intervalS, samples }: LineHistory, spanS: number): string {
+  const seen = samples.filter(([ageS]) => ageS <= spanS);
+  if (seen.length === 0) return 'There is no history yet: the first point comes some seconds after the start.';
+  const sum = (column: 1 | 2 | 4): number => seen.reduce((total, sample) => total + sample[column], 0);
+  const openFor = seen.filter((sample) => sample[5] === 1).length * intervalS;
+  return [
+    `In the last ${durationText(seen.length * intervalS)}:`,
+    `received ${sizeText(sum(1))}, sent ${sizeText(sum(2))},`,
+    `${countText(sum(4))} errors;`,
+    `a port was open for ${durationText(openFor)}.`,
+  ].join(' ');
+}
+
+// A record as it is sent: its data letter by letter as typed, so that no number is rounded on the way.
+
+/** Why the text is no JSON object; '' where it is one. */
+export function objectFault(text: string): string {
+  try {
+    const found: unknown = JSON.parse(text);
+    return typeof found === 'object' && found !== null && !Array.isArray(found)
+      ? ''
+      : 'This is JSON, but no object: { … }';
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** `data` must have no fault. */
+export function recordBody(fields: Readonly<Record<string, string>>, data: string): string {
+  const others = JSON.stringify(fields).slice(1, -1);
+  return `{${others}${others === '' ? '' : ','}"data":${data}}`;
 }

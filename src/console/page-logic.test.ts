@@ -1,9 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { countText, durationText, instantText, percentText, plural, sizeText, timeText, wordsOf } from './format.ts';
-import { columnsOf, historyText } from './plot-data.ts';
+import {
+  columnsOf,
+  countText,
+  durationText,
+  historyText,
+  instantText,
+  objectFault,
+  percentText,
+  plural,
+  recordBody,
+  sizeText,
+  timeText,
+  wordsOf,
+} from './format.ts';
 import { problemFrom, problemOf } from './problem.ts';
-import { objectFault, recordBody } from './record-body.ts';
 import { drawnRows, isAtEnd, scrollToShow } from './rows.ts';
 import { hashOf, placeOf, rightsOf } from './views.ts';
 

@@ -2,8 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Dictionary, Record as RefRecord } from '../../shared/gen/http.ts';
-import { instantText } from '../format.ts';
-import { objectFault, recordBody } from '../record-body.ts';
+import { instantText, objectFault, recordBody } from '../format.ts';
 import { hashOf } from '../views.ts';
 import { useDoing, usePaged } from './loading.ts';
 import {
