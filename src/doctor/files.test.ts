@@ -27,7 +27,7 @@ import { checkTarget, targetOf, writeBundle } from './bundle/bundle-target.ts';
 import { fitted } from './bundle/support-bundle.ts';
 import { type Finding, worst } from './check.ts';
 import { type CheckContext, machineRoots, readContext } from './check-context.ts';
-import { certificatesCheck } from './checks/certificates.ts';
+import { certificatesCheck } from './checks/configuration.ts';
 import { databasesCheck, diskCheck } from './checks/disk.ts';
 import { permissionsCheck } from './checks/permissions.ts';
 import { consoleCheck } from './checks/uart.ts';

@@ -1,11 +1,9 @@
 /** The findings of the checks of the network, the broker and the journal: of the good state, and of every bad one. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { brokerPeer, judgeLogin } from './checks/broker.ts';
-import { hostsIn, judgeConnect, judgeNetwork, type Resolved } from './checks/network.ts';
+import { hostsIn, judgeConnect, judgeNetwork, judgeTls, type Resolved } from './checks/network.ts';
+import { brokerPeer, judgeCollector, judgeLogin } from './checks/remotes.ts';
 import { judgeJournal } from './checks/service.ts';
-import { judgeTls } from './checks/tls-peer.ts';
-import { judgeCollector } from './checks/upstream.ts';
 import { judged, table } from './table.fixture.ts';
 
 const nowMs = Date.UTC(2026, 10, 22);

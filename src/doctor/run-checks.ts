@@ -2,16 +2,14 @@
 import { messageOf, systemCode } from '../shared/base/errors.ts';
 import { type Checked, type Finding, failed, skipped, worst } from './check.ts';
 import { type Check, type CheckContext, within } from './check-context.ts';
-import { brokerCheck } from './checks/broker.ts';
-import { certificatesCheck } from './checks/certificates.ts';
-import { configurationCheck, tokensCheck, webhooksCheck } from './checks/configuration.ts';
+import { certificatesCheck, configurationCheck, tokensCheck, webhooksCheck } from './checks/configuration.ts';
 import { databasesCheck, diskCheck } from './checks/disk.ts';
 import { clockCheck, machineCheck, slotsCheck } from './checks/machine.ts';
 import { networkCheck } from './checks/network.ts';
 import { permissionsCheck } from './checks/permissions.ts';
+import { brokerCheck, upstreamCheck } from './checks/remotes.ts';
 import { journalCheck, listenersCheck, serviceCheck } from './checks/service.ts';
 import { consoleCheck, uartCheck } from './checks/uart.ts';
-import { upstreamCheck } from './checks/upstream.ts';
 import { Redactor } from './redactor.ts';
 
 /** A card may hold an fsync for some seconds, a board with one busy core any look at /proc. A collector: 5, 5 and 5 s. */

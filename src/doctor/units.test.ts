@@ -8,7 +8,7 @@ import { it, type TestContext } from 'node:test';
 import { systemClock } from '../shared/base/clock.ts';
 import type { Finding } from './check.ts';
 import { type CheckContext, machineRoots, readContext } from './check-context.ts';
-import { certificatesCheck } from './checks/certificates.ts';
+import { certificatesCheck } from './checks/configuration.ts';
 import { permissionsCheck } from './checks/permissions.ts';
 import { serviceCheck } from './checks/service.ts';
 

@@ -1,8 +1,13 @@
-/** Checks of the configuration and of the files that it names: the file itself, tokens, webhooks' settings. */
+/** Checks of the configuration and of the files that it names: the file itself, tokens, webhooks' settings, certificates. */
+
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { hostname, networkInterfaces } from 'node:os';
+import type { Config } from '../../shared/config/config.ts';
 import type { Fault } from '../../shared/config/values.ts';
-import { type Finding, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import {
   type Check,
+  type CheckContext,
   type ConfigFile,
   type ConfiguredContext,
   configured,
@@ -11,6 +16,7 @@ import {
   type Tokens,
 } from '../check-context.ts';
 import { Redactor } from '../redactor.ts';
+import { readSafely } from '../safe-files.ts';
 
 const redactor = new Redactor();
 
@@ -110,4 +116,158 @@ async function checkWebhooks({ config }: ConfiguredContext): Promise<Finding[]> 
   if (read !== undefined && !Buffer.isBuffer(read)) findings.push(read);
   const open = allowCidrs.length === 0 ? 'public addresses alone' : `public addresses and ${allowCidrs.join(', ')}`;
   return orFine(findings, `${open}, ports ${allowPorts.join(', ') || 'none'}`);
+}
+
+// Certificates: the service's own with its key, and the authorities that it trusts.
+
+const dayMs = 86_400_000;
+/** Time to see to it. */
+const soonDays = 30;
+
+interface OwnCertificate {
+  readonly cert: X509Certificate;
+  /** undefined: it cannot be seen. */
+  readonly key: KeyObject | undefined;
+  readonly nowMs: number;
+  /** Names and addresses by which this machine is called. */
+  readonly names: readonly string[];
+  readonly addresses: readonly string[];
+}
+
+function judgeOwn({ cert, key, nowMs, names, addresses }: OwnCertificate): Finding[] {
+  const uncovered = [
+    ...names.filter((name) => cert.checkHost(name) === undefined),
+    ...addresses.filter((address) => cert.checkIP(address) === undefined),
+  ];
+  const shown = uncovered.slice(0, 4).join(', ');
+  const isForNone = uncovered.length > 0 && uncovered.length === names.length + addresses.length;
+  const fits = key === undefined ? '' : ', its key fits';
+  return orFine(
+    ownFaults(cert, key, nowMs, isForNone ? shown : ''),
+    `${ownName} is valid until ${dayOf(cert.validToDate)}${fits}${shown === '' ? '' : `; not for ${shown}`}`,
+  );
+}
+
+const ownName = 'the certificate of tls.cert_file';
+const renewOwn = 'Make a new one ("lineside identity renew" makes the box\'s own), then systemctl restart lineside.';
+
+/** `forNone`: names of this machine if it is for none of them; ''. */
+function* ownFaults(cert: X509Certificate, key: KeyObject | undefined, nowMs: number, forNone: string): Findings {
+  yield* judgeDates(ownName, cert, nowMs, renewOwn);
+  if (key !== undefined && !cert.checkPrivateKey(key))
+    yield failed(
+      'tls.key_file holds the key of another certificate',
+      'Name the key and the certificate that belong together.',
+    );
+  if (forNone !== '')
+    yield warning(
+      `${ownName} is for no name and no address of this machine (${forNone})`,
+      `${renewOwn} Clients otherwise need --server-name or --fingerprint.`,
+    );
+}
+
+function* judgeDates(what: string, cert: X509Certificate, nowMs: number, again: string): Findings {
+  const [from, to] = [cert.validFromDate, cert.validToDate];
+  const days = Math.floor((to.getTime() - nowMs) / dayMs);
+  if (nowMs < from.getTime())
+    yield failed(
+      `${what} is not valid before ${dayOf(from)}`,
+      "Mostly this machine's clock is wrong: see the check of the clock.",
+    );
+  else if (nowMs > to.getTime()) yield failed(`${what} has expired on ${dayOf(to)}`, again);
+  else if (days < soonDays) yield warning(`${what} ends in ${days} days, on ${dayOf(to)}`, again);
+}
+
+function dayOf(date: Date): string {
+  return date.toISOString().slice(0, 10);
+}
+
+/** The file that `key` names, with the certificates in it. */
+function judgeAuthorities(key: string, certs: readonly X509Certificate[], nowMs: number): Finding {
+  const what = `the file of ${key}`;
+  const renew = "Get the authority's new certificate.";
+  if (certs.length === 0) return failed(`${what} holds no certificate`, 'Put PEM certificates of authorities there.');
+  const alive = certs.filter((cert) => nowMs <= cert.validToDate.getTime());
+  if (alive.length === 0) return failed(`${what} holds expired certificates alone`, renew);
+  if (certs.every((cert) => nowMs < cert.validFromDate.getTime()))
+    return failed(`${what} holds certificates that are not valid yet`, "Mostly this machine's clock is wrong.");
+  if (!certs.some((cert) => cert.ca))
+    return warning(`${what} holds no certificate of an authority`, 'A server certificate trusts nothing but itself.');
+  const soon = alive.filter((cert) => cert.validToDate.getTime() - nowMs < soonDays * dayMs);
+  return soon.length > 0
+    ? warning(`${what}: ${soon.length} of ${certs.length} certificates end within ${soonDays} days`, renew)
+    : ok(`${what}: ${certs.length} ${certs.length === 1 ? 'authority' : 'authorities'}`);
+}
+
+/** undefined: one of them is none. */
+function certificatesIn(pem: string): X509Certificate[] | undefined {
+  try {
+    return (pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(
+      (one) => new X509Certificate(one),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+export const certificatesCheck: Check = {
+  name: 'certificates',
+  title: 'certificates',
+  run: configured(async (context) => {
+    const { certFile } = context.config.tls;
+    const findings = certFile === '' ? [] : await ownFindings(context, certFile);
+    for (const [key, { value }] of context.configFile.settings) {
+      if (!key.endsWith('ca_file') || typeof value !== 'string' || value === '') continue;
+      findings.push(await authorityFinding(context, key, value));
+    }
+    if (findings.length === 0)
+      findings.push(skipped('no certificate is configured: the service is not on the network'));
+    return findings;
+  }),
+};
+
+async function authorityFinding({ clock }: CheckContext, key: string, file: string): Promise<Finding> {
+  const read = await readNamedFile(key, file);
+  if (!Buffer.isBuffer(read)) return read;
+  const certs = certificatesIn(read.toString('latin1'));
+  return certs === undefined
+    ? failed(`the file of ${key} holds a damaged certificate`, 'Put it there again.')
+    : judgeAuthorities(key, certs, clock.wallMs());
+}
+
+async function ownFindings({ config, clock }: ConfiguredContext, file: string): Promise<Finding[]> {
+  if (!isOnNetwork(config) && (await readSafely(file)).kind === 'missing')
+    return [
+      skipped('tls.cert_file names no file yet: the box has no identity', '"lineside identity create" makes one.'),
+    ];
+  const read = await readNamedFile('tls.cert_file', file);
+  if (!Buffer.isBuffer(read)) return [read];
+  const [cert] = certificatesIn(read.toString('latin1')) ?? [];
+  if (cert === undefined)
+    return [failed('the file of tls.cert_file holds no certificate that can be read', 'Put a PEM chain there.')];
+  const key = await ownKey(config);
+  const judged = judgeOwn({ cert, key: 'state' in key ? undefined : key, nowMs: clock.wallMs(), ...ownNames() });
+  return 'state' in key ? [...judged, key] : judged;
+}
+
+async function ownKey({ tls }: Config): Promise<KeyObject | Finding> {
+  const read = await readNamedFile('tls.key_file', tls.keyFile);
+  if (!Buffer.isBuffer(read)) return read;
+  try {
+    return createPrivateKey(read);
+  } catch {
+    const todo = 'Put the PEM key there, without a passphrase.';
+    return failed('the file of tls.key_file holds no private key that can be used', todo);
+  }
+}
+
+function ownNames(): Pick<OwnCertificate, 'names' | 'addresses'> {
+  const name = hostname();
+  const names = name.includes('.') ? [name] : [name, `${name}.local`];
+  const addresses = Object.values(networkInterfaces()).flatMap((all) =>
+    (all ?? [])
+      .filter(({ internal, address }) => !internal && !address.startsWith('fe80'))
+      .map(({ address }) => address),
+  );
+  return { names, addresses };
 }
