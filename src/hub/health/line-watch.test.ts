@@ -9,11 +9,11 @@ import { LineWatch } from './watch.ts';
 class FakeLine {
   readonly clock = new FakeClock();
   asked = 0;
-  answer: () => Promise<LineNumbers> = async () => anyStatus;
+  answer: (signal: AbortSignal) => Promise<LineNumbers> = async () => anyStatus;
   readonly watch = new LineWatch({
-    ask: () => {
+    ask: (signal) => {
       this.asked += 1;
-      return this.answer();
+      return this.answer(signal);
     },
     clock: this.clock,
   });
@@ -49,7 +49,8 @@ describe('the watch on the line', () => {
 
   it('waits no longer than two seconds for an answer, and tells why there was none', async () => {
     const line = new FakeLine();
-    line.answer = () => new Promise(() => undefined);
+    line.answer = (signal) =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('cut'))));
     const looked = line.watch.look();
     line.clock.advance(2_000);
     assert.deepEqual(await looked, { status: undefined, reason: 'no answer within 2 s' });

@@ -1,6 +1,6 @@
 /** The loop that looks at the line, the certificates and everybody's alerts, and tells the operator's log of those. */
 import { type Alert, type AlertSource, Alerts } from '../../shared/base/alerts.ts';
-import { type Clock, endsWithin } from '../../shared/base/clock.ts';
+import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
@@ -149,19 +149,10 @@ export class LineWatch {
   }
 
   async #answer(): Promise<LineView> {
-    const limit = new AbortController();
-    let status: LineNumbers | undefined;
-    const asked = this.#o.ask(limit.signal).then((answer) => {
-      status = answer;
-    });
     try {
-      if (await endsWithin(this.#o.clock, ANSWER_LIMIT_MS, asked)) return { status, reason: '' };
-      return { status: undefined, reason: `no answer within ${ANSWER_LIMIT_MS / 1_000} s` };
+      return { status: await withLimit(this.#o.clock, ANSWER_LIMIT_MS, undefined, this.#o.ask), reason: '' };
     } catch (error) {
       return { status: undefined, reason: messageOf(error) };
-    } finally {
-      limit.abort();
-      asked.catch(() => undefined);
     }
   }
 }

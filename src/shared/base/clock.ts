@@ -60,7 +60,7 @@ export async function endsWithin(clock: Clock, limitMs: number, work: Promise<un
 export async function withLimit<T>(
   clock: Clock,
   limitMs: number,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const stop = new AbortController();
@@ -70,8 +70,8 @@ export async function withLimit<T>(
     isLate = true;
     abort();
   });
-  signal.addEventListener('abort', abort, { once: true });
-  if (signal.aborted) abort();
+  signal?.addEventListener('abort', abort, { once: true });
+  if (signal?.aborted) abort();
   try {
     return await work(stop.signal);
   } catch (error) {
@@ -79,6 +79,6 @@ export async function withLimit<T>(
     throw new LinesideError('REQUEST_TIMEOUT', `no answer within ${Math.round(limitMs / 1_000)} s`, { cause: error });
   } finally {
     timer.cancel();
-    signal.removeEventListener('abort', abort);
+    signal?.removeEventListener('abort', abort);
   }
 }

@@ -1,6 +1,6 @@
 /** The line as the routes ask it: every answer within a limit, every failure as an error of the catalogue. */
 import { ClientError, type Metadata, Status } from 'nice-grpc';
-import type { Clock } from '../../../shared/base/clock.ts';
+import { type Clock, withLimit } from '../../../shared/base/clock.ts';
 import { CODE_TRAILER, type ErrorCode, errorCatalogue, LinesideError, messageOf } from '../../../shared/base/errors.ts';
 import type { LineClient } from '../../../shared/line-client/line-client.ts';
 import { type lineside, serial } from '../../../shared/proto/services.ts';
@@ -48,27 +48,23 @@ export class LineCalls {
 
   async #ask<T extends object>(
     limitMs: number,
-    gone: AbortSignal | undefined,
+    signal: AbortSignal | undefined,
     call: (client: LineClient, options: CallOptions) => Promise<T>,
   ): Promise<T> {
     const client = this.#known();
-    const limit = new AbortController();
-    const timer = this.#clock.timer(limitMs, () => limit.abort());
-    const signal = gone === undefined ? limit.signal : AbortSignal.any([limit.signal, gone]);
     let code: string | undefined;
     const onTrailer = (trailer: Metadata): void => {
       code = trailer.get(CODE_TRAILER);
     };
     try {
-      const answer = await call(client, { signal, onTrailer });
-      const refusal =
-        'status' in answer ? refusalOf(answer as unknown as Parameters<typeof refusalOf>[0], code) : undefined;
+      const answer = await withLimit(this.#clock, limitMs, signal, (limit) =>
+        call(client, { signal: limit, onTrailer }),
+      );
+      const refusal = 'status' in answer ? refusalOf(answer as unknown as Refusable, code) : undefined;
       if (refusal !== undefined) throw refusal;
       return answer;
     } catch (error) {
-      throw limit.signal.aborted ? away(`no answer within ${limitMs / 1_000} s`, error) : failureOf(error, code);
-    } finally {
-      timer.cancel();
+      throw failureOf(error, code);
     }
   }
 
@@ -83,18 +79,19 @@ interface CallOptions {
   readonly onTrailer: (trailer: Metadata) => void;
 }
 
+type Refusable = Pick<serial.ConfigResponse, 'status' | 'error'>;
+
 /** Of an answer with a status of the contract, which is too coarse to tell a port in use from one that failed. */
-export function refusalOf(
-  { status, error }: Pick<serial.ConfigResponse, 'status' | 'error'>,
-  code: string | undefined,
-): LinesideError | undefined {
+export function refusalOf({ status, error }: Refusable, code: string | undefined): LinesideError | undefined {
   if (status === serial.StatusCode.OK) return undefined;
   return new LinesideError(known(code) ?? byContract(status), error);
 }
 
 /** Of a call that failed. */
 export function failureOf(thrown: unknown, code: string | undefined): LinesideError {
-  if (thrown instanceof LinesideError) return thrown;
+  if (thrown instanceof LinesideError) {
+    return thrown.code === 'REQUEST_TIMEOUT' ? away(thrown.message, thrown) : thrown;
+  }
   if (!(thrown instanceof ClientError)) return away(messageOf(thrown), thrown);
   const meant = known(code) ?? byStatus[thrown.code];
   if (meant === undefined) return away(thrown.details, thrown);
