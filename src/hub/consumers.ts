@@ -2,13 +2,14 @@
 
 import type { TokenReader } from '../shared/auth/token-reader.ts';
 import { scopesOf } from '../shared/auth/tokens.ts';
-import type { Clock, Timer } from '../shared/base/clock.ts';
+import type { Clock } from '../shared/base/clock.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
+import { Loop } from '../shared/base/loop.ts';
 import { type Scope, scopes } from './outbox/event.ts';
 
-/** How long a subscription may be served whose token was revoked, besides the second of the reader. */
-const LOOK_EVERY_MS = 2_000;
+/** A subscription is served for at most this long after its token was revoked, plus the reader's second. */
+const READ_EVERY_MS = 2_000;
 
 export interface ConsumersOptions {
   readonly tokens: TokenReader;
@@ -18,21 +19,19 @@ export interface ConsumersOptions {
 
 export class Consumers {
   readonly #tokens: TokenReader;
-  readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #listeners: (() => void)[] = [];
   readonly #known = Promise.withResolvers<void>();
   /** Resolves when the tokens could be read: before, no consumer is known, and what is planned then would be lost. */
   readonly known = this.#known.promise;
-  #scopes: ReadonlyMap<string, readonly Scope[]> = new Map();
-  #timer: Timer | undefined;
+  readonly #loop: Loop;
   #isKnown = false;
-  #isStopped = false;
+  #scopes: ReadonlyMap<string, readonly Scope[]> = new Map();
 
   constructor({ tokens, clock, logger }: ConsumersOptions) {
     this.#tokens = tokens;
-    this.#clock = clock;
     this.#logger = logger;
+    this.#loop = new Loop({ pass: (signal) => this.#read(signal), clock });
   }
 
   /** undefined: there is no such consumer. */
@@ -45,36 +44,37 @@ export class Consumers {
     return this.#isKnown;
   }
 
-  /** After each look that found another consumer, one less, or other scopes. */
+  /** Called whenever the consumers or their scopes have changed. */
   onChanged(listener: () => void): void {
     this.#listeners.push(listener);
   }
 
-  /** Resolves after the first look. */
+  /** Resolves when the tokens were read once. */
   async start(): Promise<void> {
-    await this.#look();
-    if (!this.#isStopped) this.#timer = this.#clock.timer(LOOK_EVERY_MS, () => void this.start());
+    await this.#loop.passNow();
+    this.#loop.start(READ_EVERY_MS);
   }
 
-  stop(): void {
-    this.#isStopped = true;
-    this.#timer?.cancel();
+  stop(): Promise<void> {
+    return this.#loop.stop();
   }
 
-  async #look(): Promise<void> {
+  async #read(signal: AbortSignal): Promise<number> {
     const owners = await this.#tokens.owners();
-    // A file that cannot be read says nothing of who is gone; the reader has said in the log that it cannot. What was
-    // so goes on, since events that are not planned for a consumer would be lost to it.
-    if (owners === undefined || this.#isStopped) return;
+    // A file that cannot be read does not say which tokens were revoked, and its reader has logged that. The scopes stay as
+    // they were, since a consumer would lose the events that are not planned for it.
+    if (owners === undefined || signal.aborted) return READ_EVERY_MS;
     this.#isKnown = true;
     this.#known.resolve();
     const found = new Map(owners.map(({ name, roles }) => [name, scopesOf(roles)]));
-    if (isSame(found, this.#scopes)) return;
-    this.#scopes = found;
-    for (const listener of this.#listeners) this.#tell(listener);
+    if (!isSame(found, this.#scopes)) {
+      this.#scopes = found;
+      for (const listener of this.#listeners) this.#notify(listener);
+    }
+    return READ_EVERY_MS;
   }
 
-  #tell(listener: () => void): void {
+  #notify(listener: () => void): void {
     try {
       listener();
     } catch (error) {

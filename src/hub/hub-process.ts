@@ -209,7 +209,7 @@ async function prepareWebhooks(
   const clock = systemClock;
   const consumers = new Consumers({ tokens, clock, logger });
   await consumers.start();
-  onStop({ what: 'consumers', stop: async () => consumers.stop() });
+  onStop({ what: 'consumers', stop: () => consumers.stop() });
   const { maxBytes } = config.outbox;
   const otherRemotes = remotesOf(config);
   const webhooks = openWebhooks({

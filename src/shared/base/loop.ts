@@ -18,7 +18,8 @@ const MAX_REASONS = 20;
 export interface LoopOptions {
   /** Answers the milliseconds until the next pass; a failure is reported and followed by the backoff. The signal fires at the end of stop()'s grace. */
   readonly pass: (signal: AbortSignal) => number | Promise<number>;
-  readonly failures: Pick<FailureLog, 'failed' | 'recovered'>;
+  /** undefined: the pass never fails. */
+  readonly failures?: Pick<FailureLog, 'failed' | 'recovered'>;
   readonly clock: Clock;
   /** From 0 to below 1: boxes that lost the same peer do not come back all at once. Default: the backoff is exact. */
   readonly random?: (() => number) | undefined;
@@ -117,11 +118,11 @@ export class Loop {
     try {
       const waitMs = await pass(this.#stopping.signal);
       this.#failures = 0;
-      if (!this.#isStopped) failures.recovered();
+      if (!this.#isStopped) failures?.recovered();
       return waitMs;
     } catch (error) {
       this.#failures += 1;
-      if (!this.#isStopped) failures.failed(messageOf(error));
+      if (!this.#isStopped) failures?.failed(messageOf(error));
       throw error;
     }
   }

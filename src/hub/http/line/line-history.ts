@@ -1,5 +1,6 @@
 /** What went over the line in the last hours, sampled by the hub and kept in its memory only. */
-import { type Clock, pause } from '../../../shared/base/clock.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import { Loop } from '../../../shared/base/loop.ts';
 import { type LineNumbers, statusNumbers } from '../../../shared/proto/line-status.ts';
 import type { lineside } from '../../../shared/proto/services.ts';
 
@@ -23,8 +24,7 @@ export interface HistoryJson {
 export class LineHistory {
   readonly #status: (signal: AbortSignal) => Promise<lineside.v1.LineStatus>;
   readonly #clock: Clock;
-  readonly #stopping = new AbortController();
-  readonly #running: Promise<void>;
+  readonly #loop: Loop;
   readonly #samples: Sample[] = [];
   #before: LineNumbers | undefined;
 
@@ -32,7 +32,8 @@ export class LineHistory {
   constructor(status: (signal: AbortSignal) => Promise<lineside.v1.LineStatus>, clock: Clock) {
     this.#status = status;
     this.#clock = clock;
-    this.#running = this.#run();
+    this.#loop = new Loop({ pass: (signal) => this.#sample(signal), clock });
+    this.#loop.start();
   }
 
   samples(): HistoryJson {
@@ -41,27 +42,19 @@ export class LineHistory {
     return { intervalS: INTERVAL_MS / 1_000, samples };
   }
 
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await this.#running;
-  }
-
-  async #run(): Promise<void> {
-    const { signal } = this.#stopping;
-    while (!signal.aborted) {
-      await this.#look();
-      await pause(this.#clock, INTERVAL_MS, signal);
-    }
+  stop(): Promise<void> {
+    return this.#loop.stop();
   }
 
   /** If the line does not answer, there is no sample, and no interval that ends with the next one. */
-  async #look(): Promise<void> {
-    const now = await this.#status(this.#stopping.signal).then(statusNumbers, () => undefined);
+  async #sample(signal: AbortSignal): Promise<number> {
+    const now = await this.#status(signal).then(statusNumbers, () => undefined);
     if (this.#before !== undefined && now !== undefined) {
       this.#samples.push({ atMs: this.#clock.monoMs(), figures: figuresOf(this.#before, now) });
       if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
     }
     this.#before = now;
+    return INTERVAL_MS;
   }
 }
 
