@@ -1,34 +1,39 @@
 /** The streams of the log that are open over HTTP: bounded in number, authenticated again while they last, ended together at the stop. */
-import type { Clock, Timer } from '../../../shared/base/clock.ts';
+import { type Clock, pause } from '../../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../../shared/base/errors.ts';
 import { LOG_STREAMS, STREAM_REAUTHENTICATE_MS } from '../limits.ts';
 
-/** follow: goes on until either side ends it. page: ends by itself, however slowly it is read. */
+/** follow: continues until either side ends it. page: completes, however slowly it is read. */
 export type StreamKind = keyof typeof LOG_STREAMS;
 
 export interface StreamRequest {
   readonly kind: StreamKind;
-  /** Who reads, and from where. */
+  /** The caller and its address. */
   readonly reader: string;
-  /** Rejects where the reader may not go on. */
+  /** Rejects if the reader may not continue. */
   readonly authenticate: () => Promise<unknown>;
 }
 
 export interface LogStream {
   /** Fires when the stream is over. If the service ended it, `reason` is the LinesideError that says why. */
   readonly signal: AbortSignal;
-  /** The client is gone, or has all of it. */
+  /** The client is disconnected, or has all of it. */
   close(): void;
+}
+
+interface OpenStream {
+  readonly request: StreamRequest;
+  readonly over: AbortController;
 }
 
 export class LogStreams {
   readonly #clock: Clock;
   readonly #refused: (reader: string, reason: string) => void;
   readonly #open = new Set<OpenStream>();
-  /** Why there are none any more. */
+  /** Set by endAll(). */
   #over: LinesideError | undefined;
 
-  /** `refused`: told of each that was ended because its reader may not go on. */
+  /** `refused`: called for each stream that was ended because its reader may not continue. */
   constructor(clock: Clock, refused: (reader: string, reason: string) => void) {
     this.#clock = clock;
     this.#refused = refused;
@@ -39,9 +44,9 @@ export class LogStreams {
     return this.#of(kind).length;
   }
 
-  /** TOO_MANY where there is no room; after endAll(), its reason. */
+  /** TOO_MANY if the limits are reached; after endAll(), its reason. */
   open(request: StreamRequest): LogStream {
-    // Of a request that was let in before: it would hold up the stop.
+    // The request was admitted before the stop, which its stream would delay.
     if (this.#over !== undefined) throw this.#over;
     const { kind, reader } = request;
     const { inAll, perReader } = LOG_STREAMS[kind];
@@ -54,63 +59,39 @@ export class LogStreams {
         hint: 'end one of them first; a page of the console is one stream',
       });
     }
-    const stream = new OpenStream(request, this.#clock, (reason) => this.#refused(reader, reason));
+    const stream: OpenStream = { request, over: new AbortController() };
     this.#open.add(stream);
-    return { signal: stream.signal, close: () => this.#close(stream) };
+    void this.#reauthenticate(stream);
+    return { signal: stream.over.signal, close: () => this.#close(stream) };
   }
 
   endAll(reason: LinesideError): void {
     this.#over = reason;
-    for (const stream of this.#open) stream.end(reason);
+    for (const { over } of this.#open) over.abort(reason);
   }
 
+  /** A stream that was ended still counts until its client has taken what is left, or was disconnected. */
   #close(stream: OpenStream): void {
     this.#open.delete(stream);
-    stream.end();
+    stream.over.abort();
   }
 
   #of(kind: StreamKind): OpenStream[] {
     return [...this.#open].filter((stream) => stream.request.kind === kind);
   }
-}
 
-class OpenStream {
-  readonly request: StreamRequest;
-  readonly #clock: Clock;
-  readonly #over = new AbortController();
-  readonly #refused: (reason: string) => void;
-  #timer: Timer;
-
-  constructor(request: StreamRequest, clock: Clock, refused: (reason: string) => void) {
-    this.request = request;
-    this.#clock = clock;
-    this.#refused = refused;
-    this.#timer = this.#reauthenticateLater();
-  }
-
-  get signal(): AbortSignal {
-    return this.#over.signal;
-  }
-
-  /** Still counts until the client has taken what is left, or was cut off. */
-  end(reason?: LinesideError): void {
-    this.#timer.cancel();
-    this.#over.abort(reason);
-  }
-
-  #reauthenticateLater(): Timer {
-    return this.#clock.timer(STREAM_REAUTHENTICATE_MS, () => {
-      this.request.authenticate().then(
-        () => {
-          if (!this.#over.signal.aborted) this.#timer = this.#reauthenticateLater();
-        },
-        (error: unknown) => {
-          if (this.#over.signal.aborted) return;
-          const reason = asLinesideError(error);
-          this.#refused(reason.message);
-          this.end(reason);
-        },
-      );
-    });
+  async #reauthenticate({ request, over: { signal }, over }: OpenStream): Promise<void> {
+    for (;;) {
+      await pause(this.#clock, STREAM_REAUTHENTICATE_MS, signal);
+      if (signal.aborted) return;
+      try {
+        await request.authenticate();
+      } catch (error) {
+        if (signal.aborted) return;
+        const reason = asLinesideError(error);
+        this.#refused(request.reader, reason.message);
+        over.abort(reason);
+      }
+    }
   }
 }
