@@ -1,16 +1,18 @@
 /**
- * Reloading the configuration while the process runs. A faulty one is refused and the old one stays; of a good one the
- * line takes what it can with its port open and names the rest, the hub starts itself again when something of its own has
- * changed. Only keys are named, never their values.
+ * Reloading the configuration while the process runs. A faulty one is refused and the old one stays in use. Of a good one the
+ * line applies what it can with its port open and names the other changed keys; the hub restarts when something of its own
+ * has changed. Only keys are named, never their values.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { asLinesideError } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
-import type { Config } from '../shared/config/config.ts';
+import { type Config, keys } from '../shared/config/config.ts';
+import { crossCheck } from '../shared/config/cross-checks.ts';
 import { isExposed } from '../shared/config/exposure.ts';
+import { camel, type Reload } from '../shared/config/key.ts';
 import type { Loaded } from '../shared/config/load.ts';
-import { planReload } from '../shared/config/reload.ts';
+import type { Fault, Settings } from '../shared/config/values.ts';
 
 const FAULTY = 'CONFIGURATION FAULTY (see the journal), the old one is in use';
 
@@ -25,101 +27,81 @@ export interface Reloaded {
   readonly isGood: boolean;
   /** To stand beside the status. */
   readonly remark: string;
-  /** Why the process is to end, so that it is started again; '': it goes on. */
+  /** Why the process is to end, so that it is started again; '': it continues. */
   readonly endsFor: string;
 }
 
-interface LineReloadOptions extends ReloadOptions {
-  /** Answers the keys that it could not take, those of files whose contents alone were changed among them. */
-  readonly take: (config: Config) => Promise<readonly string[]>;
-}
+const asBefore: Reloaded = { isGood: true, remark: '', endsFor: '' };
 
-export class LineReload {
-  readonly #o: LineReloadOptions;
-  /** The keys or lines with a fault that the last reload found; '': the file was taken. */
+export class Reloader {
+  readonly #o: ReloadOptions;
+  /** Of the process in the log: "hub " or ''. */
+  readonly #who: string;
+  readonly #apply: (after: Loaded) => Promise<Reloaded> | Reloaded;
   #refused = '';
-  /** The configuration in force. */
-  #now: Pick<Loaded, 'config' | 'settings' | 'unused'>;
 
-  constructor(options: LineReloadOptions) {
+  constructor(options: ReloadOptions, who: string, apply: (after: Loaded) => Promise<Reloaded> | Reloaded) {
     this.#o = options;
-    this.#now = options.loaded;
+    this.#who = who;
+    this.#apply = apply;
   }
 
+  /** The keys or lines with a fault that the last reload found; '': the file was accepted. */
   get refused(): string {
     return this.#refused;
   }
 
   async reload(): Promise<Reloaded> {
-    const { read, take, logger } = this.#o;
+    const { read, logger } = this.#o;
     try {
-      const after = read();
-      for (const warning of after.warnings) logger.warn('configuration', { warning });
-      const plan = planReload(this.#now, after);
-      const notTaken = await take(plan.config);
-      const taken = plan.live.filter((path) => !notTaken.includes(path));
-      const settings = new Map(plan.settings);
-      for (const path of notTaken) {
-        const before = this.#now.settings.get(path);
-        if (before !== undefined) settings.set(path, before);
-      }
-      const tls = notTaken.length === 0 ? plan.config.tls : this.#now.config.tls;
-      this.#now = { config: { ...plan.config, tls }, settings, unused: after.unused };
+      const reloaded = await this.#apply(read());
       this.#refused = '';
-      for (const { path, message } of plan.conflicts) logger.warn('not taken before a restart', { key: path, message });
-      logger.info('configuration reloaded', taken.length === 0 ? {} : { taken: taken.join(' ') });
-      const restart = [...new Set([...notTaken, ...plan.restart])];
-      if (restart.length === 0) return { isGood: true, remark: '', endsFor: '' };
-      logger.warn('changed keys need a restart of the service', { keys: restart.join(' ') });
-      return { isGood: true, remark: `RESTART NEEDED for ${restart.join(' ')}`, endsFor: '' };
+      return reloaded;
     } catch (error) {
       this.#refused = placesOf(error);
-      return refused(error, logger, '');
+      const { message, reasons, hint } = asLinesideError(error);
+      for (const fault of reasons.length > 0 ? reasons : [message])
+        logger.error(`${this.#who}configuration fault`, { fault });
+      logger.error(`${this.#who}the configuration is faulty: the old one stays in use`, hint === '' ? {} : { hint });
+      return { isGood: false, remark: FAULTY, endsFor: '' };
     }
   }
 }
 
-export class HubReload {
-  readonly #o: ReloadOptions;
-  readonly #files: string;
-  /** As LineReload has it. */
-  #refused = '';
-
-  constructor(options: ReloadOptions) {
-    this.#o = options;
-    this.#files = filesOf(options.loaded.config);
-  }
-
-  get refused(): string {
-    return this.#refused;
-  }
-
-  reload(): Reloaded {
-    const { loaded, read, logger } = this.#o;
-    try {
-      const after = read();
-      this.#refused = '';
-      const changed = planReload(loaded, after).hub;
-      if (changed.length > 0) return ends(changed.join(' '));
-      return filesOf(after.config) === this.#files
-        ? { isGood: true, remark: '', endsFor: '' }
-        : ends('a file that it names');
-    } catch (error) {
-      this.#refused = placesOf(error);
-      return refused(error, logger, 'hub ');
+/** `take` applies a configuration, and answers the keys that it could not take; a key of a file counts when the content alone has changed. */
+export function lineReloader(options: ReloadOptions, take: (config: Config) => Promise<readonly string[]>): Reloader {
+  const { logger } = options;
+  /** The configuration in force. */
+  let now: InForce = options.loaded;
+  return new Reloader(options, '', async (after) => {
+    for (const warning of after.warnings) logger.warn('configuration', { warning });
+    const plan = planReload(now, after);
+    const notTaken = await take(plan.config);
+    const taken = plan.live.filter((path) => !notTaken.includes(path));
+    const settings = new Map(plan.settings);
+    for (const path of notTaken) {
+      const before = now.settings.get(path);
+      if (before !== undefined) settings.set(path, before);
     }
-  }
+    const tls = notTaken.length === 0 ? plan.config.tls : now.config.tls;
+    now = { config: { ...plan.config, tls }, settings, unused: after.unused };
+    for (const { path, message } of plan.conflicts) logger.warn('not taken before a restart', { key: path, message });
+    logger.info('configuration reloaded', taken.length === 0 ? {} : { taken: taken.join(' ') });
+    const restart = [...new Set([...notTaken, ...plan.restart])].join(' ');
+    if (restart === '') return asBefore;
+    logger.warn('changed keys need a restart of the service', { keys: restart });
+    return { ...asBefore, remark: `RESTART NEEDED for ${restart}` };
+  });
 }
 
-function ends(changed: string): Reloaded {
-  return { isGood: true, remark: '', endsFor: `the configuration has changed: ${changed}` };
-}
-
-function refused(thrown: unknown, logger: Logger, who: string): Reloaded {
-  const { message, reasons, hint } = asLinesideError(thrown);
-  for (const fault of reasons.length > 0 ? reasons : [message]) logger.error(`${who}configuration fault`, { fault });
-  logger.error(`${who}the configuration is faulty: the old one stays in use`, hint === '' ? {} : { hint });
-  return { isGood: false, remark: FAULTY, endsFor: '' };
+export function hubReloader(options: ReloadOptions): Reloader {
+  const { loaded } = options;
+  const files = digestOfFiles(loaded.config);
+  return new Reloader(options, 'hub ', (after) => {
+    const sameFiles = digestOfFiles(after.config) === files;
+    const changed = planReload(loaded, after).hub.join(' ') || (sameFiles ? '' : 'a file that it names');
+    return changed === '' ? asBefore : { ...asBefore, endsFor: `the configuration has changed: ${changed}` };
+  });
 }
 
 /** Never a value: this is shown to everyone who may see the status. */
@@ -136,8 +118,8 @@ function placesOf(error: unknown): string {
 /** More do not fit a line of `lineside status`; the journal has all. */
 const shownPlaces = 5;
 
-/** The contents of the files that the hub has read at its start, as one digest. */
-function filesOf({ kafka, webhooks, http, tls }: Config): string {
+/** The contents of the files that the hub has read at its start. */
+function digestOfFiles({ kafka, webhooks, http, tls }: Config): string {
   const files = [kafka.passwordFile, kafka.caFile, webhooks.caFile];
   if (isExposed(http.listen)) files.push(tls.certFile, tls.keyFile);
   const digest = createHash('sha256');
@@ -152,4 +134,65 @@ function contents(file: string): Buffer {
     // load() has judged whether it may be missing.
     return Buffer.alloc(0);
   }
+}
+
+// The plan of a reload: the changed keys, and the effect of each on the running process.
+
+type InForce = Pick<Loaded, 'config' | 'settings' | 'unused'>;
+
+/** Keys by their paths. */
+interface ReloadPlan {
+  /** The configuration that the line applies now: as before, with the live keys changed. */
+  readonly config: Config;
+  /** Its settings, to compare the next reload with. */
+  readonly settings: Settings;
+  readonly live: readonly string[];
+  readonly hub: readonly string[];
+  readonly restart: readonly string[];
+  /** Why live keys are among those that need a restart: they conflict with others that do. */
+  readonly conflicts: readonly Fault[];
+}
+
+export function planReload(before: InForce, after: InForce): ReloadPlan {
+  const changed = keys.filter(
+    ({ path }) => !same(before.settings, after.settings, path) && !after.unused.includes(path),
+  );
+  const of = (...some: readonly Reload[]): string[] =>
+    changed.filter(({ schema }) => some.includes(schema['x-reload'])).map(({ path }) => path);
+  const [live, hub, restart] = [of('live', 'live, hub'), of('hub', 'live, hub'), of('restart')];
+  const config = withLive(before.config, after.config);
+  const conflicts = crossCheck(config, []);
+  if (conflicts.length > 0) {
+    const { config: unchanged, settings } = before;
+    return { config: unchanged, settings, live: [], hub, restart: [...live, ...restart], conflicts };
+  }
+  const settings = new Map(before.settings);
+  for (const path of live) {
+    const setting = after.settings.get(path);
+    if (setting !== undefined) settings.set(path, setting);
+  }
+  return { config, settings, live, hub, restart, conflicts };
+}
+
+function same(before: Settings, after: Settings, path: string): boolean {
+  // Lists of strings and numbers, which JSON tells apart.
+  return JSON.stringify(before.get(path)?.value) === JSON.stringify(after.get(path)?.value);
+}
+
+const livePaths = keys
+  .filter(({ schema }) => schema['x-reload'].startsWith('live'))
+  .map(({ path }) => path.split('.').map(camel));
+
+type Branch = Record<string, unknown>;
+
+/** `before` with the live keys of `after`. */
+function withLive(before: Config, after: Config): Config {
+  const taken = structuredClone(before);
+  for (const path of livePaths) {
+    const [name = '', ...sections] = path.toReversed();
+    const at = (from: Config): Branch =>
+      sections.toReversed().reduce((table, section) => table[section] as Branch, from as unknown as Branch);
+    at(taken)[name] = at(after)[name];
+  }
+  return taken;
 }

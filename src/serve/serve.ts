@@ -9,7 +9,7 @@ import { type Handed, type Loaded, load } from '../shared/config/load.ts';
 import { type HealthReport, SystemdReport } from '../shared/host/health-report.ts';
 import { createNotifier } from '../shared/host/notify.ts';
 import type { HubChild } from './hub-child.ts';
-import { HubReload, LineReload, type Reloaded } from './reload.ts';
+import { hubReloader, lineReloader, type Reloaded } from './reload.ts';
 
 const EXIT_OK = 0;
 const EXIT_FAILED = 1;
@@ -58,7 +58,7 @@ interface Running {
   /** Limit of a stop. */
   readonly stopMs: number;
   /** Takes the configuration as it is now. */
-  readonly reload: () => Promise<Reloaded> | Reloaded;
+  readonly reload: () => Promise<Reloaded>;
   /** After the stop, where threads may hang: ends the process. */
   readonly end?: (status: number, tookMs: number) => Promise<void>;
 }
@@ -175,34 +175,30 @@ function start(how: Start): Promise<Running> {
 }
 
 async function startHub({ asked, logger, version, report }: Start): Promise<Running> {
-  const { loaded, read } = asked;
-  const { config } = loaded;
+  const { config } = asked.loaded;
   const { startHub: run } = await import('../hub/hub-process.ts');
-  const reloading = new HubReload({ loaded, read, logger });
-  const configurationRefused = (): string => reloading.refused;
+  const reloader = hubReloader({ ...asked, logger });
+  const configurationRefused = (): string => reloader.refused;
   const hub = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
   const { addresses, healthReport } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
   const stopMs = config.outbox.stopGraceMs + STOP_MS;
-  return { ready: 'hub ready', addresses, steps: [step], healthReport, stopMs, reload: () => reloading.reload() };
+  return { ready: 'hub ready', addresses, steps: [step], healthReport, stopMs, reload: () => reloader.reload() };
 }
 
 async function startLine({ asked, logger, version, report }: Start): Promise<Running> {
-  const { loaded, read, role } = asked;
-  const { config } = loaded;
+  const { config } = asked.loaded;
   const { startLine: run, endThreads } = await import('../line/line-process.ts');
-  const configurationRefused = (): string => reloading?.refused ?? '';
-  let reloading: LineReload | undefined;
+  const reloader = lineReloader({ ...asked, logger }, (changed) => line.configure(changed));
+  const configurationRefused = (): string => reloader.refused;
   const line = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
   const { addresses, healthReport } = line;
   const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
-  const hub = role === 'both' ? await startHubChild(asked, logger) : undefined;
+  const hub = asked.role === 'both' ? await startHubChild(asked, logger) : undefined;
   if (hub !== undefined) steps.unshift({ what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS });
-  const lineReload = new LineReload({ loaded, read, take: (changed) => line.configure(changed), logger });
-  reloading = lineReload;
   const stopMs = STOP_MS + (hub === undefined ? 0 : config.outbox.stopGraceMs + HUB_STOP_MS);
   const reload = async (): Promise<Reloaded> => {
-    const reloaded = await lineReload.reload();
+    const reloaded = await reloader.reload();
     // A faulty file was judged for both: the hub would only say it again.
     if (reloaded.isGood) hub?.reload();
     return reloaded;
