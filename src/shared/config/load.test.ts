@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { addToken } from '../auth/token-changes.ts';
+import { addToken } from '../auth/token-file.ts';
 import { LinesideError } from '../base/errors.ts';
 import { deviceIdOf } from './device-id.ts';
 import { describeConfig, describeCredentials, load, loadTolerant, ownDeviceId } from './load.ts';
