@@ -112,7 +112,7 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
     )
     .requiredOption('--role <role>', `one of ${roles.join(', ')}; repeatable`, collect, [])
     .action(async (name: string, options: { config?: string; role: string[] }) => {
-      const { addToken } = await import('./shared/auth/token-changes.ts');
+      const { addToken } = await import('./shared/auth/token-file.ts');
       const file = tokensFile(options);
       const now = new Date(systemClock.wallMs());
       const secret = asUsage(`add token ${name}`, () => addToken(file, name, options.role, now));
@@ -133,7 +133,7 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
   withConfig(token.command('revoke').argument('<name>', 'name of the token: who uses it'))
     .description('end a token at once, also for the running service')
     .action(async (name: string, options: { config?: string }) => {
-      const { revokeToken } = await import('./shared/auth/token-changes.ts');
+      const { revokeToken } = await import('./shared/auth/token-file.ts');
       const file = tokensFile(options);
       asUsage(`revoke token ${name}`, () => revokeToken(file, name));
       io.stdout.write(`${name} is revoked\n`);

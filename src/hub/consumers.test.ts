@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { addToken, revokeToken } from '../shared/auth/token-changes.ts';
+import { addToken, revokeToken } from '../shared/auth/token-file.ts';
 import { TokenReader } from '../shared/auth/token-reader.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { type Logger, silentLogger } from '../shared/base/logger.ts';

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
-import { revokeToken } from '../../src/shared/auth/token-changes.ts';
+import { revokeToken } from '../../src/shared/auth/token-file.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { answerJson, browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import {

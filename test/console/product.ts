@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import Long from 'long';
 import type { JsonObject } from '../../src/hub/outbox/event.ts';
-import { addToken } from '../../src/shared/auth/token-changes.ts';
+import { addToken } from '../../src/shared/auth/token-file.ts';
 import { type Role } from '../../src/shared/auth/tokens.ts';
 import { type Toml, temporaryDirectory } from '../e2e/daemon.ts';
 import { type Both, startBoth } from '../e2e/hub.ts';

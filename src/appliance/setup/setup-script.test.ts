@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { revokeToken } from '../../shared/auth/token-changes.ts';
+import { revokeToken } from '../../shared/auth/token-file.ts';
 import { dispose, newTrial, type Trial } from './box.fixture.ts';
 
 const script = join(import.meta.dirname, '../../../image/units/setup');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { copyFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
+import { addToken, revokeToken } from '../../shared/auth/token-file.ts';
 import { digestOf, listTokens } from '../../shared/auth/tokens.ts';
 import { etcEntries } from '../backup/backup-archive.ts';
 import { findIdentity } from '../identity/identity.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { revokeToken } from '../../shared/auth/token-changes.ts';
+import { revokeToken } from '../../shared/auth/token-file.ts';
 import { scopesOf } from '../../shared/auth/tokens.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';

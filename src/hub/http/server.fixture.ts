@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
-import { addToken } from '../../shared/auth/token-changes.ts';
+import { addToken } from '../../shared/auth/token-file.ts';
 import { type Role } from '../../shared/auth/tokens.ts';
 import type { Alert } from '../../shared/base/alerts.ts';
 import { systemClock } from '../../shared/base/clock.ts';

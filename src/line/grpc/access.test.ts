@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { credentials, Metadata } from '@grpc/grpc-js';
 import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
 import { RawClient } from '../../../test/grpc/raw-client.ts';
-import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
+import { addToken, revokeToken } from '../../shared/auth/token-file.ts';
 import { Authority, type Pair } from '../../shared/base/certificates.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';

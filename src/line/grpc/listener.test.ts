@@ -10,7 +10,7 @@ import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/
 import koffi from 'koffi';
 import { createServer as createGrpcServer } from 'nice-grpc';
 import { startTestServer } from '../../../test/grpc/fakes.ts';
-import { addToken } from '../../shared/auth/token-changes.ts';
+import { addToken } from '../../shared/auth/token-file.ts';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';

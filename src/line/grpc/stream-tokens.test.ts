@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { Channel, ChannelCredentials } from '@grpc/grpc-js';
 import { ClientError, createClient, Metadata, Status } from 'nice-grpc';
 import { Requests, startTestServer } from '../../../test/grpc/fakes.ts';
-import { addToken, revokeToken } from '../../shared/auth/token-changes.ts';
+import { addToken, revokeToken } from '../../shared/auth/token-file.ts';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, test } from 'node:test';
-import { addToken } from './token-changes.ts';
+import { addToken } from './token-file.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const adders = 8;
@@ -26,7 +26,7 @@ function prepared(code: string): ChildProcess & { readonly ready: Promise<unknow
   const program = `
     import { once } from 'node:events';
     import { writeSync } from 'node:fs';
-    import { addToken, revokeToken } from './src/shared/auth/token-changes.ts';
+    import { addToken, revokeToken } from './src/shared/auth/token-file.ts';
     import { digestOf } from './src/shared/auth/tokens.ts';
     import { addDeviceToken, revokeDeviceTokens } from './src/collector/tokens.ts';
     const file = ${JSON.stringify(file)};

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
-import { addToken, revokeToken } from './token-changes.ts';
+import { addToken, revokeToken } from './token-file.ts';
 import { TokenReader } from './token-reader.ts';
 import { listTokens } from './tokens.ts';
 

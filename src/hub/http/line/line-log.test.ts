@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type LogReader, lines } from '../../../../test/e2e/log-stream.ts';
 import { RX, TX } from '../../../line/log/entry.ts';
-import { addToken, revokeToken } from '../../../shared/auth/token-changes.ts';
+import { addToken, revokeToken } from '../../../shared/auth/token-file.ts';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
