@@ -1,7 +1,6 @@
 /** The commands that need no running service: they work on this machine's configuration and tokens file. */
 import type { Command } from 'commander';
-import type { LoadDatabases } from './appliance/backup/backup-commands.ts';
-import { addApplianceCommands } from './appliance/commands.ts';
+import { addApplianceCommands, type LoadDatabases } from './appliance/commands.ts';
 import type { LocalShell } from './cli/cli.ts';
 import { CliFailure } from './cli/failure.ts';
 import { addCollectorCommands } from './collector/commands.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
 import { syncPath, writeSynced } from '../disk.ts';
-import { isSlot, parseSlots, renderSlots, type Slot, type SlotState, slotFileBytes } from './slots.ts';
+import { isSlot, parseSlots, renderSlots, type Slot, type SlotState, settled, slotFileBytes } from './slots.ts';
 
 export interface UpdateTarget {
   /** The boot partition, mounted read-only: slot.txt, a/, b/. */
@@ -145,6 +145,16 @@ export function writeSlots(bootDir: string, state: SlotState): void {
   } finally {
     closeSync(fd);
   }
+}
+
+/** Makes a trial that came up the good slot. Answers the slot; there was nothing to do where it was good already. */
+export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly wasGood: boolean } {
+  const { slot } = readBootFacts(target);
+  const { good, trying } = readSlots(target.bootDir);
+  // If the other slot waits to be tried, it keeps waiting.
+  if (good === slot && trying !== slot) return { slot, wasGood: true };
+  withBoot(target, () => writeSlots(target.bootDir, settled(slot)));
+  return { slot, wasGood: false };
 }
 
 /**

@@ -180,16 +180,6 @@ function write({ bundle, device, slot, state, options }: Write): void {
   });
 }
 
-/** Makes a trial that came up the good slot. Answers the slot; there was nothing to do where it was good already. */
-export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly wasGood: boolean } {
-  const { slot } = readBootFacts(target);
-  const { good, trying } = readSlots(target.bootDir);
-  // If the other slot waits to be tried, it keeps waiting.
-  if (good === slot && trying !== slot) return { slot, wasGood: true };
-  withBoot(target, () => writeSlots(target.bootDir, settled(slot)));
-  return { slot, wasGood: false };
-}
-
 function slotDir(target: UpdateTarget, slot: Slot): string {
   return join(target.bootDir, slot);
 }

@@ -5,9 +5,9 @@ import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFile
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type ErrorCode, LinesideError } from '../../shared/base/errors.ts';
+import { markGood } from './boot-partition.ts';
 import { onTrial, parseSlots, renderSlots, settled } from './slots.ts';
 import { boxIn, newRoot, slotBytes, type TestBox, testBox } from './update.fixture.ts';
-import { markGood } from './update-install.ts';
 
 function refusedAs(code: ErrorCode, about: RegExp): (error: unknown) => boolean {
   return (error) => error instanceof LinesideError && error.code === code && about.test(error.message);

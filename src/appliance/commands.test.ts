@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, test } from 'node:test';
 import { Command } from 'commander';
-import type { LocalShell } from '../../cli/cli.ts';
-import { LinesideError } from '../../shared/base/errors.ts';
-import { dispose, newTrial, type Trial } from '../setup/box.fixture.ts';
-import { addIdentityCommands } from './identity-commands.ts';
+import type { LocalShell } from '../cli/cli.ts';
+import { LinesideError } from '../shared/base/errors.ts';
+import { addApplianceCommands } from './commands.ts';
+import { dispose, newTrial, type Trial } from './setup/box.fixture.ts';
 
 let trial: Trial;
 beforeEach(() => {
@@ -22,7 +22,7 @@ async function identity(...argv: string[]): Promise<string> {
     setStatus: () => undefined,
   };
   const program = new Command('lineside').exitOverride();
-  addIdentityCommands(program, shell);
+  addApplianceCommands(program, shell, () => Promise.reject(new Error('no restore here')));
   await program.parseAsync(['identity', ...argv, '--root', trial.box.root], { from: 'user' });
   return String(stdout.read() ?? '');
 }
