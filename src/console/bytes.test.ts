@@ -24,11 +24,8 @@ describe('bytes for people', () => {
 
   it('are a dump of bounded length', () => {
     const lines = dumpLines(utf8('0123456789abcdef\n'), 8, 2);
-    assert.deepEqual(lines, [
-      { offset: '0000', hex: '30 31 32 33 34 35 36 37', text: '01234567' },
-      { offset: '0008', hex: '38 39 61 62 63 64 65 66', text: '89abcdef' },
-    ]);
-    assert.equal(dumpLines(utf8('a\n'), 8, 2)[0]?.text, 'a.');
+    assert.deepEqual(lines, ['0000  30 31 32 33 34 35 36 37  01234567\n', '0008  38 39 61 62 63 64 65 66  89abcdef\n']);
+    assert.deepEqual(dumpLines(utf8('a\n'), 8, 2), ['0000  61 0a                    a.\n']);
   });
 
   it('come out of base64 as they went in', () => {

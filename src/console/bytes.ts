@@ -48,19 +48,13 @@ function sequenceLength(bytes: Uint8Array, at: number): number {
   }
 }
 
-export interface DumpLine {
-  readonly offset: string;
-  readonly hex: string;
-  readonly text: string;
-}
-
 /** As hex dumps are: offset, bytes, ASCII with dots. */
-export function dumpLines(bytes: Uint8Array, width: number, maxLines: number): DumpLine[] {
-  const lines: DumpLine[] = [];
+export function dumpLines(bytes: Uint8Array, width: number, maxLines: number): string[] {
+  const lines: string[] = [];
   for (let at = 0; at < bytes.length && lines.length < maxLines; at += width) {
     const part = bytes.subarray(at, at + width);
     const text = Array.from(part, (byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
-    lines.push({ offset: at.toString(16).padStart(4, '0'), hex: hexText(part), text });
+    lines.push(`${at.toString(16).padStart(4, '0')}  ${hexText(part).padEnd(width * 3 - 1)}  ${text}\n`);
   }
   return lines;
 }

@@ -3,7 +3,7 @@
  * a dead connection by the "alive" lines. Timers and the connection are given to it. Pure.
  */
 import { backoffMs } from '../shared/base/backoff.ts';
-import { type Problem, ProblemError, problemFrom } from './problem.ts';
+import { localProblem, type Problem, ProblemError, problemFrom } from './problem.ts';
 import type { Row } from './rows.ts';
 import { type Message, messagesOf } from './stream.ts';
 
@@ -256,7 +256,7 @@ function isProgress({ type }: Message): boolean {
 }
 
 function lost(detail: string): Problem {
-  return { status: 0, code: '', title: 'The live log was cut off', detail, hint: '', reasons: [] };
+  return localProblem('The live log was cut off', detail);
 }
 
 /** Credentials and rights do not come back by waiting; too many streams and a line that restarts do. */

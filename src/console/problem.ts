@@ -1,14 +1,11 @@
 /** Failures, in the words of the service if it answered. Pure. */
+import type { Problem as Answered } from '../shared/gen/http.ts';
 
-export interface Problem {
-  /** 0: there was no answer. */
-  readonly status: number;
-  readonly code: string;
-  readonly title: string;
-  readonly detail: string;
+/** `status` 0: there was no answer. */
+export type Problem = Pick<Answered, 'status' | 'code' | 'title' | 'detail'> & {
   readonly hint: string;
   readonly reasons: readonly string[];
-}
+};
 
 export class ProblemError extends Error {
   readonly problem: Problem;
@@ -38,18 +35,13 @@ export function problemOf(status: number, body: string): Problem {
 export function problemFrom(thrown: unknown): Problem {
   if (thrown instanceof ProblemError) return thrown.problem;
   const detail = thrown instanceof Error ? thrown.message : String(thrown);
-  return {
-    status: 0,
-    code: '',
-    title: 'The box does not answer',
-    detail,
-    hint: 'Is the network up, and the box switched on? The page tries again automatically.',
-    reasons: [],
-  };
+  const hint = 'Is the network up, and the box switched on? The page tries again automatically.';
+  return localProblem('The box does not answer', detail, hint);
 }
 
+/** A failure that the page itself found. */
 export function localProblem(title: string, detail: string, hint = ''): Problem {
-  return { status: 0, code: 'LOCAL', title, detail, hint, reasons: [] };
+  return { status: 0, code: '', title, detail, hint, reasons: [] };
 }
 
 function objectOf(body: string): Readonly<Record<string, unknown>> {

@@ -86,18 +86,18 @@ describe('the filter', () => {
 /** A log of such ids, which is read as the box reads it. */
 function logOf(ids: readonly number[], bytesEach = 1) {
   const asked: string[] = [];
-  const read = async (after: number, limit: number, take: (rows: readonly Row[]) => void): Promise<void> => {
+  const read = async (after: number, limit: number, take: (row: Row) => void): Promise<void> => {
     asked.push(`${after}+${limit}`);
     const found = ids.filter((id) => id > after).slice(0, limit);
     for (const id of found) {
       const bytes = new Uint8Array(bytesEach);
-      take([{ kind: 'entry', id, dir: 'rx', timestampMs: 0, clock: 'known', bytes, note: '' }]);
+      take({ kind: 'entry', id, dir: 'rx', timestampMs: 0, clock: 'known', bytes, note: '' });
     }
   };
   return {
     asked,
     older: async (firstId: number, firstStored = 1) =>
-      (await olderRows({ read }, firstId, firstStored)).map(({ id }) => id),
+      (await olderRows(read, firstId, firstStored)).map(({ id }) => id),
   };
 }
 

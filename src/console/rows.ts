@@ -14,7 +14,7 @@ export interface EntryRow {
   readonly note: string;
 }
 
-interface GapRow {
+export interface GapRow {
   readonly kind: 'gap';
   /** Its last one: rows are in the order of their ids. */
   readonly id: number;
@@ -200,10 +200,8 @@ export function scrollToShow(index: number, rowPx: number, scrollPx: number, vie
 // The rows right before those that are shown. Ids have holes without a word of it: a power cut leaves up to 16,384 unused
 // ones, and the entries before them are found by halving.
 
-export interface OlderOptions {
-  /** The first rows after an id, in the order of the log, of at most so many entries; `take` gets them as they come. */
-  readonly read: (after: number, limit: number, take: (rows: readonly Row[]) => void) => Promise<void>;
-}
+/** Reads the first rows after an id, in the order of the log, of at most so many entries; `take` gets them as they come. */
+export type ReadRows = (after: number, limit: number, take: (row: Row) => void) => Promise<void>;
 
 /** Asked for at a time: some screens of them. */
 const OLDER_ENTRIES = 500;
@@ -211,35 +209,30 @@ const OLDER_ENTRIES = 500;
 const OLDER_BYTES = 4 * 1024 * 1024;
 
 /** None: `firstId` is the first there is. `firstStored`: retention has removed what was before it. */
-export async function olderRows(options: OlderOptions, firstId: number, firstStored: number): Promise<readonly Row[]> {
+export async function olderRows(read: ReadRows, firstId: number, firstStored: number): Promise<readonly Row[]> {
   // Asked for an entry that retention has removed, the box refuses the whole page.
   const floor = Math.max(0, firstStored - 1);
-  const rows = await rowsBefore(options, firstId, firstId, floor);
+  const rows = await rowsBefore(read, firstId, firstId, floor);
   if (rows.length > 0) return rows;
-  const end = await endOfHole(options, firstId, floor);
-  return end === undefined ? [] : rowsBefore(options, end, firstId, floor);
+  const end = await endOfHole(read, firstId, floor);
+  return end === undefined ? [] : rowsBefore(read, end, firstId, floor);
 }
 
 /** Nothing is known to be between `before` and `firstId`. */
-async function rowsBefore(
-  options: OlderOptions,
-  before: number,
-  firstId: number,
-  floor: number,
-): Promise<readonly Row[]> {
+async function rowsBefore(read: ReadRows, before: number, firstId: number, floor: number): Promise<readonly Row[]> {
   const after = Math.max(floor, before - OLDER_ENTRIES - 1);
   if (after >= before - 1) return [];
   const kept = new RowBuffer(2 * OLDER_ENTRIES, OLDER_BYTES);
-  await options.read(after, OLDER_ENTRIES, (rows) => kept.append(rows.filter(({ id }) => id < firstId)));
+  await read(after, OLDER_ENTRIES, (row) => row.id < firstId && kept.append([row]));
   return kept.rows;
 }
 
 /** An id that the last row before `firstId` is less than a page before; undefined: there is none. */
-async function endOfHole(options: OlderOptions, firstId: number, floor: number): Promise<number | undefined> {
+async function endOfHole(read: ReadRows, firstId: number, floor: number): Promise<number | undefined> {
   const next = async (after: number): Promise<number | undefined> => {
     let found: number | undefined;
-    await options.read(after, 1, ([row]) => {
-      found ??= row?.id;
+    await read(after, 1, ({ id }) => {
+      found ??= id;
     });
     return found !== undefined && found < firstId ? found : undefined;
   };

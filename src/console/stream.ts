@@ -1,6 +1,6 @@
 /** The lines of the log's stream (application/x-ndjson) as messages. Pure. */
 import { fromBase64 } from './bytes.ts';
-import type { EntryRow, Row } from './rows.ts';
+import type { EntryRow, GapRow, Row } from './rows.ts';
 
 export type Message =
   | { readonly type: 'log'; readonly logId: string; readonly headId: number }
@@ -23,51 +23,30 @@ export async function* messagesOf(pieces: AsyncIterable<string>): AsyncGenerator
   }
 }
 
-/** undefined: of a type that this page does not know. */
-function messageOf(line: string): Message | undefined {
-  const { type, ...fields } = JSON.parse(line) as Readonly<Record<string, unknown>>;
-  switch (type) {
+/** As the box writes them; a later version of it may write others. */
+type Line =
+  | Exclude<Message, { readonly type: 'row' }>
+  | (Omit<EntryRow, 'kind' | 'bytes'> & { readonly type: 'entry'; readonly data: string })
+  | (Omit<GapRow, 'kind' | 'id'> & { readonly type: 'gap'; readonly lastId: number })
+  | { readonly type: 'unknown' };
+
+function messageOf(text: string): Message | undefined {
+  const line = JSON.parse(text) as Line;
+  switch (line.type) {
+    case 'entry': {
+      const { id, dir, timestampMs, clock, data, note } = line;
+      return { type: 'row', row: { kind: 'entry', id, dir, timestampMs, clock, bytes: fromBase64(data), note } };
+    }
+    case 'gap': {
+      const { lastId: id, firstId, entries, reason } = line;
+      return { type: 'row', row: { kind: 'gap', id, firstId, entries, reason } };
+    }
     case 'log':
-      return { type, logId: textOf(fields['logId']), headId: Number(fields['headId']) };
-    case 'entry':
-      return { type: 'row', row: entryOf(fields) };
-    case 'gap':
-      return { type: 'row', row: gapOf(fields) };
     case 'position':
-      return { type, nextAfterId: Number(fields['nextAfterId']) };
     case 'alive':
-      return { type };
     case 'end':
-      return { type, code: textOf(fields['code']), message: textOf(fields['message']) };
+      return line;
     default:
       return undefined;
   }
-}
-
-const clocks = ['known', 'notSet', 'corrected'] as const;
-
-function entryOf(fields: Readonly<Record<string, unknown>>): EntryRow {
-  return {
-    kind: 'entry',
-    id: Number(fields['id']),
-    dir: fields['dir'] === 'tx' ? 'tx' : 'rx',
-    timestampMs: Number(fields['timestampMs']),
-    clock: clocks.find((one) => one === fields['clock']) ?? 'unknown',
-    bytes: fromBase64(textOf(fields['data'])),
-    note: textOf(fields['note']),
-  };
-}
-
-function gapOf(fields: Readonly<Record<string, unknown>>): Row {
-  return {
-    kind: 'gap',
-    id: Number(fields['lastId']),
-    firstId: Number(fields['firstId']),
-    entries: Number(fields['entries']),
-    reason: textOf(fields['reason']),
-  };
-}
-
-function textOf(field: unknown): string {
-  return typeof field === 'string' ? field : '';
 }

@@ -5,10 +5,9 @@ import { localProblem, ProblemError, problemOf } from '../problem.ts';
 const PATIENCE_MS = 20_000;
 
 export interface Asked {
-  readonly body?: object;
-  /** A body that is JSON already, letter by letter. */
-  readonly json?: string;
-  readonly ifMatch?: number;
+  /** A string is JSON already, letter by letter. */
+  readonly body?: object | string;
+  readonly ifMatch?: number | undefined;
   readonly signal?: AbortSignal;
 }
 
@@ -40,9 +39,9 @@ export class Api {
     return pieces(response.body);
   }
 
-  async #text(method: string, path: string, { body, json, ifMatch, signal }: Asked): Promise<string> {
+  async #text(method: string, path: string, { body, ifMatch, signal }: Asked): Promise<string> {
     const late = AbortSignal.timeout(PATIENCE_MS);
-    const content = json ?? (body === undefined ? undefined : JSON.stringify(body));
+    const content = typeof body === 'object' ? JSON.stringify(body) : body;
     const headers = this.#headers();
     if (content !== undefined) headers.set('content-type', 'application/json');
     if (ifMatch !== undefined) headers.set('if-match', `"${ifMatch}"`);

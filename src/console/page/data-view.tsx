@@ -224,15 +224,12 @@ function RecordForm(props: {
     setTried(true);
     if (fault !== '') return;
     void doing.run(async () => {
+      const made = { body: recordBody({ businessKey: key, changeReason: reason }, data) };
+      const changed = { body: recordBody({ changeReason: reason }, data), ifMatch: before?.version };
       const saved =
         before === undefined
-          ? await api.send<RefRecord>('POST', pathOf(dictionary), {
-              json: recordBody({ businessKey: key, changeReason: reason }, data),
-            })
-          : await api.send<RefRecord>('PUT', pathOf(dictionary, before.businessKey), {
-              json: recordBody({ changeReason: reason }, data),
-              ifMatch: before.version,
-            });
+          ? await api.send<RefRecord>('POST', pathOf(dictionary), made)
+          : await api.send<RefRecord>('PUT', pathOf(dictionary, before.businessKey), changed);
       if (saved !== undefined) props.onSaved(saved);
     });
   };

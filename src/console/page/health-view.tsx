@@ -16,7 +16,7 @@ import {
 import { AlertList } from './alert-list.tsx';
 import { useLine } from './line-status.tsx';
 import { useLoaded } from './loading.ts';
-import { Answer, type Fact, Facts, Heading, ProblemBox, Section, Select } from './parts.tsx';
+import { Answer, type Fact, Facts, Heading, ProblemBox, Section, Select, useMedia } from './parts.tsx';
 
 // Lines over time, drawn by uPlot on a canvas. The words beside it say the same for those who do not see it.
 
@@ -48,7 +48,8 @@ const whole = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((one) => on
 function Plot({ title, times, series, text }: Props): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const scheme = useScheme();
+  // A canvas keeps the colours that it was drawn with.
+  const scheme = `${useMedia('(prefers-color-scheme: dark)')} ${useMedia('(prefers-contrast: more)')}`;
   const [at, setAt] = useState<number | null>(null);
   const data = [times, ...series.map(({ values }) => values)] as uPlot.AlignedData;
 
@@ -148,20 +149,6 @@ function tellsSeconds([first = 0, second = 60]: readonly number[]): boolean {
 
 function colorOf(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-/** Changes when the colours do: a canvas keeps those it was drawn with. */
-function useScheme(): string {
-  const [scheme, setScheme] = useState('');
-  useEffect(() => {
-    const queries = ['(prefers-color-scheme: dark)', '(prefers-contrast: more)'].map((query) => matchMedia(query));
-    const look = (): void => setScheme(queries.map(({ matches }) => matches).join(' '));
-    for (const query of queries) query.addEventListener('change', look);
-    return () => {
-      for (const query of queries) query.removeEventListener('change', look);
-    };
-  }, []);
-  return scheme;
 }
 
 const EVERY_MS = 10_000;

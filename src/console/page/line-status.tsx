@@ -21,34 +21,23 @@ export function useLine(): Loaded<LineStatus> {
   return line;
 }
 
-export const portWords: Readonly<Record<LineStatus['portState'], string>> = {
-  unknown: 'unknown',
-  closed: 'closed',
-  opening: 'opening',
-  open: 'open',
-  lost: 'lost',
-  reopening: 'reconnecting',
-  closing: 'closing',
-};
+export function portWords(state: LineStatus['portState']): string {
+  return state === 'reopening' ? 'reconnecting' : state;
+}
 
 export function PortBadge(): JSX.Element | null {
   const line = useContext(LineContext);
   if (line === undefined) return null;
   const { value, problem, isFresh } = line;
   const isAsking = value === undefined && problem === undefined;
-  const state = isAsking ? 'asking' : isFresh ? (value?.portState ?? 'unknown') : 'unknown';
-  const words = isAsking ? 'asking…' : state === 'unknown' ? 'no answer' : portWords[value?.portState ?? 'closed'];
+  const state = (isFresh && value?.portState) || 'unknown';
+  const look = isAsking ? 'idle' : state === 'open' ? 'good' : state === 'lost' || state === 'unknown' ? 'bad' : 'idle';
   return (
-    <span class={`badge ${badgeClass(state)}`} role="status">
+    <span class={`badge ${look}`} role="status">
       <span class="unseen">Port </span>
-      {words}
+      {isAsking ? 'asking…' : state === 'unknown' ? 'no answer' : portWords(state)}
     </span>
   );
-}
-
-function badgeClass(state: string): string {
-  if (state === 'open') return 'good';
-  return state === 'lost' || state === 'unknown' ? 'bad' : 'idle';
 }
 
 const parityLetters = { none: 'N', even: 'E', odd: 'O', mark: 'M', space: 'S' } as const;

@@ -103,7 +103,7 @@ function StateText({ state, isFresh }: { state: LineStatus['portState']; isFresh
   return (
     <>
       {!isFresh && 'Last known: '}
-      <strong class={isFresh ? look : ''}>{portWords[state]}</strong>
+      <strong class={isFresh ? look : ''}>{portWords(state)}</strong>
     </>
   );
 }
@@ -113,16 +113,8 @@ function StateText({ state, isFresh }: { state: LineStatus['portState']; isFresh
 /** Not among those that were found: its name is typed. */
 const OTHER = 'another port';
 type LineConfig = NonNullable<LineStatus['requested']>;
-type Parity = LineConfig['parity'];
 const usual: LineConfig = { portName: '', baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1, packetSize: 0 };
 const bauds = [1200, 2400, 4800, 9600, 19_200, 38_400, 57_600, 115_200, 230_400, 460_800, 921_600];
-const parities: readonly (Parity | readonly [Parity, string])[] = [
-  'none',
-  'even',
-  'odd',
-  ['mark', 'mark (always 1)'],
-  ['space', 'space (always 0)'],
-];
 
 function OpenDialog(props: {
   before: LineConfig | undefined;
@@ -136,7 +128,7 @@ function OpenDialog(props: {
   const [chosen, choose] = useState('');
   const [typed, setTyped] = useState(before.portName);
   const [settings, setSettings] = useState<Settings>(() => ({
-    baud: String(before.baudRate),
+    baudRate: String(before.baudRate),
     dataBits: String(before.dataBits),
     parity: before.parity,
     stopBits: String(before.stopBits),
@@ -180,34 +172,36 @@ function OpenDialog(props: {
             }}
           />
         )}
-        <SettingFields settings={settings} onChange={(more) => setSettings({ ...settings, ...more })} />
+        <SettingFields settings={settings} onChange={setSettings} />
       </Form>
     </Dialog>
   );
 }
 
-interface Settings {
-  readonly baud: string;
-  readonly dataBits: string;
-  readonly parity: Parity;
-  readonly stopBits: string;
+/** As they are typed and chosen. */
+type Settings = Readonly<Record<'baudRate' | 'dataBits' | 'parity' | 'stopBits', string>>;
+
+function numbersOf({ baudRate, dataBits, parity, stopBits }: Settings) {
+  if (!/^\d+$/.test(baudRate)) throw new ProblemError(localProblem('The baud rate is no number', `"${baudRate}"`));
+  return { baudRate: Number(baudRate), dataBits: Number(dataBits), parity, stopBits: Number(stopBits) };
 }
 
-function numbersOf({ baud, dataBits, parity, stopBits }: Settings) {
-  if (!/^\d+$/.test(baud)) throw new ProblemError(localProblem('The baud rate is no number', `"${baud}"`));
-  return { baudRate: Number(baud), dataBits: Number(dataBits), parity, stopBits: Number(stopBits) };
-}
+const choices = [
+  ['dataBits', 'Data bits', ['8', '7', '6', '5']],
+  ['parity', 'Parity', ['none', 'even', 'odd', ['mark', 'mark (always 1)'], ['space', 'space (always 0)']]],
+  ['stopBits', 'Stop bits', ['1', '1.5', '2']],
+] as const;
 
-function SettingFields(props: { settings: Settings; onChange: (more: Partial<Settings>) => void }): JSX.Element {
-  const { onChange } = props;
-  const { baud, dataBits, parity, stopBits } = props.settings;
+function SettingFields(props: { settings: Settings; onChange: (settings: Settings) => void }): JSX.Element {
+  const { settings } = props;
+  const set = (name: keyof Settings) => (value: string) => props.onChange({ ...settings, [name]: value });
   return (
     <>
       <TextField
         label="Baud rate"
         input={{ inputMode: 'numeric', list: 'bauds' }}
-        value={baud}
-        onChange={(typed) => onChange({ baud: typed })}
+        value={settings.baudRate}
+        onChange={set('baudRate')}
       />
       <datalist id="bauds">
         {bauds.map((one) => (
@@ -215,19 +209,9 @@ function SettingFields(props: { settings: Settings; onChange: (more: Partial<Set
         ))}
       </datalist>
       <div class="row">
-        <Select
-          label="Data bits"
-          value={dataBits}
-          options={['8', '7', '6', '5']}
-          onChange={(value) => onChange({ dataBits: value })}
-        />
-        <Select label="Parity" value={parity} options={parities} onChange={(value) => onChange({ parity: value })} />
-        <Select
-          label="Stop bits"
-          value={stopBits}
-          options={['1', '1.5', '2']}
-          onChange={(value) => onChange({ stopBits: value })}
-        />
+        {choices.map(([name, label, options]) => (
+          <Select<string> key={name} label={label} value={settings[name]} options={options} onChange={set(name)} />
+        ))}
       </div>
     </>
   );

@@ -4,6 +4,7 @@ import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } fro
 import { hexText, visibleText } from '../bytes.ts';
 import { dayText, plural, timeText } from '../format.ts';
 import { drawnRows, type EntryRow, isAtEnd, type Row, scrollToShow } from '../rows.ts';
+import { useMedia } from './parts.tsx';
 
 export interface LogListHandle {
   toEnd(): void;
@@ -47,9 +48,11 @@ export function LogList({ ref, rows, follows, onOpen, onAtEnd }: Props): JSX.Ele
 
   const { from, to } = drawnRows(rows.length, rowPx, scroll.top, scroll.height);
   const drawn = rows.slice(from, to);
+  // Rows show the time only: its day is above them.
+  const top = rows[Math.floor(scroll.top / rowPx)];
   return (
     <>
-      <DayOf row={rows[Math.floor(scroll.top / rowPx)]} />
+      <p class="note day">{top?.kind === 'entry' ? dayText(top.timestampMs) : '\u00a0'}</p>
       <div
         ref={element}
         class="rows"
@@ -80,11 +83,6 @@ export function LogList({ ref, rows, follows, onOpen, onAtEnd }: Props): JSX.Ele
       </div>
     </>
   );
-}
-
-/** The day of the topmost row: rows show the time only. */
-function DayOf({ row }: { row: Row | undefined }): JSX.Element {
-  return <p class="note day">{row?.kind === 'entry' ? dayText(row.timestampMs) : '\u00a0'}</p>;
 }
 
 /** undefined: the key is none that moves. */
@@ -172,7 +170,8 @@ function Entry({ row }: { row: EntryRow }): JSX.Element {
 
 function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: boolean) => void) {
   const element = useRef<HTMLDivElement>(null);
-  const rowPx = useRowHeight();
+  // One line; on narrow or touched screens two lines and a finger's height: as in log.css.
+  const rowPx = useMedia('(min-width: 900px) and (pointer: fine)') ? 30 : 52;
   const [seen, setSeen] = useState({ top: 0, height: 0 });
   const sticks = useRef(true);
   /** The row at the top: it stays there, whatever comes before it or goes. */
@@ -223,17 +222,4 @@ function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: bool
     return () => observer.disconnect();
   }, []);
   return { element, rowPx, ...seen, look, toEnd };
-}
-
-/** Two lines and a finger's height on narrow or touched screens, one line else; as in log.css. */
-const dense = matchMedia('(min-width: 900px) and (pointer: fine)');
-
-function useRowHeight(): number {
-  const [isDense, setDense] = useState(dense.matches);
-  useEffect(() => {
-    const look = (): void => setDense(dense.matches);
-    dense.addEventListener('change', look);
-    return () => dense.removeEventListener('change', look);
-  }, []);
-  return isDense ? 30 : 52;
 }

@@ -12,7 +12,7 @@ import {
   filterFor,
   MAX_ROWS,
   olderRows,
-  type Row,
+  type ReadRows,
   RowBuffer,
   type Wanted,
 } from '../rows.ts';
@@ -162,7 +162,7 @@ function EntryDialog({ entry, onClose }: { entry: EntryRow; onClose: () => void 
         ]}
       />
       <Dump label="Bytes" wraps={false}>
-        {lines.map(({ offset, hex, text }) => `${offset}  ${hex.padEnd(width * 3 - 1)}  ${text}\n`).join('')}
+        {lines.join('')}
       </Dump>
       {hidden > 0 && <p class="note">{plural(hidden, 'more byte')}: the command line shows them, "lineside log".</p>}
     </Dialog>
@@ -281,7 +281,7 @@ function useOlder(api: Api) {
       loading.current = own;
       setState({ busy: true, problem: undefined });
       const { firstId } = buffer;
-      olderRows({ read: pagesOf(api, own.signal) }, firstId, firstStored).then(
+      olderRows(pagesOf(api, own.signal), firstId, firstStored).then(
         (rows) => {
           if (own.signal.aborted) return;
           if (rows.length === 0) setStartId(firstId);
@@ -305,8 +305,8 @@ function useOlder(api: Api) {
 }
 
 /** Pages of the log, row by row as they come: a page of large entries is not held whole. */
-function pagesOf(api: Api, signal: AbortSignal) {
-  return async (after: number, limit: number, take: (rows: readonly Row[]) => void): Promise<void> => {
+function pagesOf(api: Api, signal: AbortSignal): ReadRows {
+  return async (after, limit, take) => {
     const silent = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const heard = (): void => {
@@ -320,7 +320,7 @@ function pagesOf(api: Api, signal: AbortSignal) {
       for await (const messages of messagesOf(pieces)) {
         heard();
         for (const message of messages) {
-          if (message.type === 'row') take([message.row]);
+          if (message.type === 'row') take(message.row);
           // A page that ends with a reason is not whole.
           if (message.type === 'end') throw new ProblemError(localProblem('The log was cut off', message.message));
         }

@@ -2,7 +2,8 @@
 import { type JSX, render } from 'preact';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Caller } from '../../shared/gen/http.ts';
-import { type Problem, problemFrom } from '../problem.ts';
+import { wordsOf } from '../format.ts';
+import { localProblem, type Problem, problemFrom } from '../problem.ts';
 import { hashOf, type Place, placeOf, rightsOf, type Section } from '../views.ts';
 import { Api } from './api.ts';
 import { DataView } from './data-view.tsx';
@@ -97,14 +98,11 @@ function Connecting(props: { problem: Problem | undefined; onSignOut: () => void
   );
 }
 
-const refused: Problem = {
-  status: 401,
-  code: 'UNAUTHENTICATED',
-  title: 'The token is not accepted',
-  detail: 'It was mistyped, or it has been revoked.',
-  hint: 'On the box, "lineside token add" makes a new one.',
-  reasons: [],
-};
+const refused = localProblem(
+  'The token is not accepted',
+  'It was mistyped, or it has been revoked.',
+  'On the box, "lineside token add" makes a new one.',
+);
 
 /** A token, once for each tab. */
 function SignIn(props: { problem: Problem | undefined; onToken: (token: string) => void }): JSX.Element {
@@ -140,14 +138,6 @@ function SignIn(props: { problem: Problem | undefined; onToken: (token: string) 
 
 // Once it is known who uses the page.
 
-const titles: Readonly<Record<Section, string>> = {
-  line: 'Line',
-  health: 'Health',
-  delivery: 'Delivery',
-  data: 'Data',
-  box: 'Box',
-};
-
 function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
   const { name, rights } = useSession();
   const line = useLineStatus(rights.sections.includes('line'));
@@ -159,7 +149,7 @@ function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
     document.title =
       place === undefined
         ? 'Lineside'
-        : `${[...place.parts].reverse().concat(titles[place.section]).join(' · ')} – Lineside`;
+        : `${[...place.parts].reverse().concat(wordsOf(place.section)).join(' · ')} – Lineside`;
     // A screen reader reads the view after a change of view, not after the page was loaded.
     if (!first.current) focusHeading();
     first.current = false;
@@ -181,7 +171,7 @@ function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
         <nav aria-label="Views">
           {rights.sections.map((section) => (
             <a key={section} href={hashOf(section)} aria-current={place?.section === section ? 'page' : undefined}>
-              {titles[section]}
+              {wordsOf(section)}
             </a>
           ))}
         </nav>
@@ -238,14 +228,12 @@ function usePlace(open: readonly Section[]): Place | undefined {
     addEventListener('hashchange', look);
     return () => removeEventListener('hashchange', look);
   }, []);
-  const [kept, keep] = useState<{ hash: string; place: Place | undefined }>();
-  if (kept?.hash === hash) return kept.place;
-  const asked = placeOf(hash);
-  const [fallback] = open;
-  const place =
-    asked !== undefined && open.includes(asked.section) ? asked : fallback && { section: fallback, parts: [] };
-  keep({ hash, place });
-  return place;
+  return useMemo(() => {
+    const named = placeOf(hash);
+    if (named !== undefined && open.includes(named.section)) return named;
+    const [first] = open;
+    return first && { section: first, parts: [] };
+  }, [hash, open]);
 }
 
 const page = document.getElementById('page');

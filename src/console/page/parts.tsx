@@ -1,6 +1,6 @@
 /** The components of the views. */
 import type { ButtonHTMLAttributes, ComponentChildren, InputHTMLAttributes, JSX, Ref } from 'preact';
-import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../problem.ts';
 import { type Doing, type Loaded, type Paged, useDoing } from './loading.ts';
 
@@ -315,6 +315,18 @@ export function Items<T>(props: { of: Paged<T>; none: string; children: (item: T
       {items?.length === 0 && !hasMore && <p class="note">{props.none}</p>}
     </>
   );
+}
+
+/** Whether a media query matches now. */
+export function useMedia(query: string): boolean {
+  const [matches, setMatches] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const media = matchMedia(query);
+    const update = (): void => setMatches(media.matches);
+    media.addEventListener('change', update);
+    return () => media.removeEventListener('change', update);
+  }, [query]);
+  return matches;
 }
 
 /** Bytes or text as they are, in a box that scrolls. */
