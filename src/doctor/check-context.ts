@@ -183,11 +183,21 @@ function fileBehind(path: string, written: string): string {
   return isCredential(written) ? `${credentialDirs[ownerOfKey(path)]}/${written.slice('credential:'.length)}` : written;
 }
 
-export function namedFiles({ configFile, config }: CheckContext): { readonly key: string; readonly file: string }[] {
+export interface NamedFile {
+  readonly key: string;
+  readonly file: string;
+  readonly isSecret: boolean;
+  /** Who reads it; a credential is root's alone, and systemd reads it. */
+  readonly reader: 'line' | 'hub' | 'systemd';
+}
+
+export function namedFiles({ configFile, config }: CheckContext): NamedFile[] {
   if (config === undefined) return [];
   return [...configFile.settings].flatMap(([key, { value }]) => {
     if (!key.endsWith('_file') || typeof value !== 'string' || value === '') return [];
     if (key === 'auth.tokens_file' || key === 'device.time_sync_file') return [];
-    return [{ key, file: fileBehind(key, value) }];
+    const file = fileBehind(key, value);
+    const reader = file.startsWith('/etc/lineside/secrets/') ? 'systemd' : ownerOfKey(key);
+    return [{ key, file, isSecret: /key_file|password|token|secret/.test(key), reader }];
   });
 }

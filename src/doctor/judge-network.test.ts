@@ -112,7 +112,7 @@ table('the collector', [
   ['anything else', () => [judgeCollector('DATA_LOSS')], 'failed', /DATA_LOSS/],
 ]);
 
-judged('the journal', judgeJournal, { kind: 'read', lines: [] }, [
+judged('the journal', judgeJournal, { kind: 'done', lines: [] }, [
   ['a quiet day', {}, 'ok', /no error/],
   ['errors', { lines: ['a', 'error boom token=abcdefgh'] }, 'warning', /2 errors.*boom token=\[removed\]/],
   ['no journal', { kind: 'missing' }, 'skipped', /journalctl/],

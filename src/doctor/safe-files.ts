@@ -147,6 +147,7 @@ export function runTool(
   });
 }
 
+/** The last `limit` bytes of an output. */
 class Tail {
   readonly #limit: number;
   #parts: Buffer[] = [];
@@ -160,18 +161,19 @@ class Tail {
   add(part: Buffer): void {
     this.#parts.push(part);
     this.#bytes += part.length;
-    while (this.#bytes > this.#limit && this.#parts.length > 0) {
-      const first = this.#parts[0] ?? Buffer.alloc(0);
-      const over = Math.min(first.length, this.#bytes - this.#limit);
-      this.#bytes -= over;
-      this.cut = true;
-      if (over === first.length) this.#parts.shift();
-      else this.#parts[0] = first.subarray(over);
-    }
+    this.cut ||= this.#bytes > this.#limit;
+    // At twice the limit alone: each byte is copied once.
+    if (this.#bytes > 2 * this.#limit) this.#parts = [this.#last()];
+  }
+
+  #last(): Buffer {
+    const last = Buffer.concat(this.#parts).subarray(-this.#limit);
+    this.#bytes = last.length;
+    return last;
   }
 
   text(): string {
-    const all = Buffer.concat(this.#parts).toString('utf8');
+    const all = this.#last().toString('utf8');
     // Half a line may lack the word that says that its rest is secret.
     return this.cut ? all.slice(all.indexOf('\n') + 1) : all;
   }

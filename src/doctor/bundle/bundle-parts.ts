@@ -9,7 +9,7 @@ import { type Checked, checkLines, summaryLine } from '../check.ts';
 import { type CheckContext, portsOf, usualConfigFile } from '../check-context.ts';
 import { databaseFacts } from '../checks/disk.ts';
 import { machineFacts } from '../checks/machine.ts';
-import { ask, lineStatus, serviceFacts, socketOf } from '../checks/service.ts';
+import { ask, serviceFacts, socketOf } from '../checks/service.ts';
 import { isSecretName, REMOVED, shownFile } from '../redactor.ts';
 import { runChecks, titleWidth } from '../run-checks.ts';
 import { isThere, namesIn, runTool, textOf } from '../safe-files.ts';
@@ -137,11 +137,10 @@ async function answersPart(context: CheckContext): Promise<Piece> {
   const { clock, config } = context;
   if (config === undefined) return [{ what: 'answers of the service', why: 'the configuration cannot be read' }];
   const facts = await serviceFacts({ ...context, config });
-  const piece: (Part | LeftOut)[] = [{ name: 'service.json', content: { ...facts } }];
-  if (facts.line.kind === 'answered') {
-    const status = await lineStatus(clock, socketOf(config.grpc.listen));
-    if (status.kind === 'status') piece.push({ name: 'line-status.json', content: { status: status.json } });
-  } else piece.push({ what: "the line's status", why: `the line: ${facts.line.kind}` });
+  const { json: status, ...line } = { json: undefined, ...facts.line };
+  const piece: (Part | LeftOut)[] = [{ name: 'service.json', content: { ...facts, line } }];
+  if (status === undefined) piece.push({ what: "the line's status", why: `the line: ${line.kind}` });
+  else piece.push({ name: 'line-status.json', content: { status } });
   const socket = socketOf(config.http.listen);
   const wanted = [
     ['/metrics', 'metrics.txt'],

@@ -136,7 +136,7 @@ function tarOf(files: readonly File[], mtimeS: number): Buffer {
 async function knownSecrets(context: CheckContext): Promise<string[]> {
   const { env, tokens, hubDir } = context;
   const files = namedFiles(context)
-    .filter(({ key }) => /key_file|password|token|secret/.test(key))
+    .filter(({ isSecret }) => isSecret)
     .map(({ file }) => file);
   for (const dir of Object.values(credentialDirs)) files.push(...(await namesIn(dir)).map((name) => `${dir}/${name}`));
   if (hubDir !== '') files.push(`${hubDir}/webhooks.key`);

@@ -124,17 +124,9 @@ const dayMs = 86_400_000;
 /** Time to see to it. */
 const soonDays = 30;
 
-interface OwnCertificate {
-  readonly cert: X509Certificate;
-  /** undefined: it cannot be seen. */
-  readonly key: KeyObject | undefined;
-  readonly nowMs: number;
-  /** Names and addresses by which this machine is called. */
-  readonly names: readonly string[];
-  readonly addresses: readonly string[];
-}
-
-function judgeOwn({ cert, key, nowMs, names, addresses }: OwnCertificate): Finding[] {
+/** `key` undefined: it cannot be seen. */
+function judgeOwn(cert: X509Certificate, key: KeyObject | undefined, nowMs: number): Finding[] {
+  const { names, addresses } = ownNames();
   const uncovered = [
     ...names.filter((name) => cert.checkHost(name) === undefined),
     ...addresses.filter((address) => cert.checkIP(address) === undefined),
@@ -246,8 +238,8 @@ async function ownFindings({ config, clock }: ConfiguredContext, file: string): 
   if (cert === undefined)
     return [failed('the file of tls.cert_file holds no certificate that can be read', 'Put a PEM chain there.')];
   const key = await ownKey(config);
-  const judged = judgeOwn({ cert, key: 'state' in key ? undefined : key, nowMs: clock.wallMs(), ...ownNames() });
-  return 'state' in key ? [...judged, key] : judged;
+  const nowMs = clock.wallMs();
+  return 'state' in key ? [...judgeOwn(cert, undefined, nowMs), key] : judgeOwn(cert, key, nowMs);
 }
 
 async function ownKey({ tls }: Config): Promise<KeyObject | Finding> {
@@ -261,7 +253,8 @@ async function ownKey({ tls }: Config): Promise<KeyObject | Finding> {
   }
 }
 
-function ownNames(): Pick<OwnCertificate, 'names' | 'addresses'> {
+/** By which this machine is called. */
+function ownNames() {
   const name = hostname();
   const names = name.includes('.') ? [name] : [name, `${name}.local`];
   const addresses = Object.values(networkInterfaces()).flatMap((all) =>

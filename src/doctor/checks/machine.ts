@@ -4,12 +4,13 @@ import { availableParallelism, loadavg, uptime } from 'node:os';
 import { join } from 'node:path';
 import { parseSlots } from '../../appliance/update/slots.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
+import { clockState } from '../../shared/host/clock-sync.ts';
 import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { hostRules } from '../../shared/host/host-rules.ts';
 import { deviceOf, power, slot, temperature, wear } from '../../shared/host/sensors.ts';
 import { type Finding, failed, ok, orFine, skipped, warning } from '../check.ts';
 import type { Check, CheckContext } from '../check-context.ts';
-import { isThere, textOf } from '../safe-files.ts';
+import { textOf } from '../safe-files.ts';
 
 /** 2026-01-01, when this was written: no clock that is right says less. */
 const floorMs = 1_767_225_600_000;
@@ -47,16 +48,10 @@ export const clockCheck: Check = {
   title: 'clock',
   run: async ({ clock, config, roots }) => {
     const epoch = await stat(join(roots.etc, '../usr/lib/clock-epoch')).catch(() => undefined);
-    const state = await clockState(config?.device.timeSyncFile ?? '');
+    const state = clockState(config?.device.timeSyncFile ?? '');
     return judgeClock({ nowMs: clock.wallMs(), state, builtMs: epoch?.mtimeMs ?? 0, uptimeS: uptime() });
   },
 };
-
-async function clockState(file: string): Promise<HostFacts['clock']> {
-  if (file === '') return 'unknown';
-  if (await isThere(file)) return 'synced';
-  return (await isThere(join(file, '..'))) ? 'unsynced' : 'unknown';
-}
 
 function remedyOf(alert: string): string {
   return (hostRules.find(({ name }) => name === alert)?.remedy ?? '').replaceAll('`', '"');
@@ -105,7 +100,7 @@ export async function machineFacts({ roots, config }: CheckContext): Promise<Hos
     memory: { totalBytes: kib('MemTotal'), availableBytes: kib('MemAvailable') },
     load: { averages: loadavg(), processors: availableParallelism(), usedPercent: null },
     disk,
-    clock: await clockState(config?.device.timeSyncFile ?? ''),
+    clock: clockState(config?.device.timeSyncFile ?? ''),
     boots: { count: null, powerLosses: null, afterPowerLoss: false },
     slot: slot(sensors),
   };

@@ -132,23 +132,21 @@ async function resolveName(clock: Clock, host: string): Promise<Resolved> {
   return within(clock, nameLimitMs, asked, { kind: 'late' });
 }
 
-type Connected =
-  | { readonly kind: 'open'; readonly socket: Socket }
-  | { readonly kind: 'failed'; readonly code: string };
-
-/** The caller closes the connection; code ETIMEDOUT if no answer comes within the limit. */
-function connectTo(clock: Clock, host: string, port: number): Promise<Connected> {
-  return new Promise((resolve) => {
-    const socket = connect({ host, port, autoSelectFamily: true });
-    const give = (result: Connected): void => {
-      limit.cancel();
-      if (result.kind === 'failed') socket.destroy();
-      resolve(result);
-    };
-    const limit = clock.timer(connectLimitMs, () => give({ kind: 'failed', code: 'ETIMEDOUT' }));
-    socket.once('connect', () => give({ kind: 'open', socket }));
-    socket.on('error', (error) => give({ kind: 'failed', code: codeOf(error) }));
+/** '' if the connection is accepted, else the code of the error, ETIMEDOUT at the limit. The caller destroys the socket. */
+export function connectCode(clock: Clock, socket: Socket, limitMs: number): Promise<string> {
+  const answered = new Promise<string>((resolve) => {
+    socket.once('connect', () => resolve(''));
+    socket.on('error', (error) => resolve(codeOf(error)));
   });
+  return within(clock, limitMs, answered, 'ETIMEDOUT');
+}
+
+/** The open connection, or the code of the error. */
+async function connectTo(clock: Clock, { host, port }: Host): Promise<Socket | string> {
+  const socket = connect({ host, port, autoSelectFamily: true });
+  const code = await connectCode(clock, socket, connectLimitMs);
+  if (code !== '') socket.destroy();
+  return code || socket;
 }
 
 /** Of several addresses that were tried the first one's. */
@@ -203,13 +201,13 @@ export async function reach(
   const at = `${host.host}:${host.port}`;
   const resolved = await resolveName(clock, host.host);
   if (resolved.kind !== 'address') return skipped(`${at}: its name cannot be resolved`, 'See network and DNS.');
-  const connected = await connectTo(clock, host.host, host.port);
-  if (connected.kind === 'failed') return judgeConnect(host, connected.code);
+  const socket = await connectTo(clock, host);
+  if (typeof socket === 'string') return judgeConnect(host, socket);
   if (authorities === undefined) {
-    connected.socket.destroy();
+    socket.destroy();
     return ok(`${at} takes connections`);
   }
-  return judgeTls(peer, at, host.host, await handshake(clock, connected, host, authorities), clock.wallMs());
+  return judgeTls(peer, at, host.host, await handshake(clock, socket, host, authorities), clock.wallMs());
 }
 
 export function isReached({ state }: Finding): boolean {
@@ -258,13 +256,11 @@ export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake,
 }
 
 export async function speaksTls({ clock }: CheckContext, host: Host): Promise<boolean> {
-  const connected = await connectTo(clock, host.host, host.port);
-  return (await handshake(clock, connected, host, Buffer.alloc(0))).kind === 'done';
+  const socket = await connectTo(clock, host);
+  return typeof socket !== 'string' && (await handshake(clock, socket, host, Buffer.alloc(0))).kind === 'done';
 }
 
-async function handshake(clock: Clock, connected: Connected, { host }: Host, ca: Buffer): Promise<Handshake> {
-  if (connected.kind !== 'open') return { kind: 'failed', code: connected.code };
-  const { socket } = connected;
+async function handshake(clock: Clock, socket: Socket, { host }: Host, ca: Buffer): Promise<Handshake> {
   let tls: TLSSocket | undefined;
   const done = new Promise<Handshake>((resolve) => {
     socket.removeAllListeners('error');

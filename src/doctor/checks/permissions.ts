@@ -24,8 +24,10 @@ export interface RightsFact {
   readonly gid: number;
   readonly rule: 'directory' | 'secret' | 'tokens' | 'public' | 'port';
   /** Who uses it; undefined: not known. */
-  readonly user: { readonly uid: number; readonly gids: readonly number[] } | undefined;
+  readonly user: User | undefined;
 }
+
+type User = { readonly uid: number; readonly gids: readonly number[] };
 
 const othersMayRead = 0o004;
 const othersMayWrite = 0o002;
@@ -81,13 +83,11 @@ function* judgeMode({ what, mode, rule: name }: RightsFact, { isSecret }: Rule):
     yield warning(`${what} may be changed by its group ${shown}`, 'chmod g-w it.');
 }
 
-function may({ mode, uid, gid }: RightsFact, user: { uid: number; gids: readonly number[] }, needs: number): boolean {
+function may({ mode, uid, gid }: RightsFact, user: User, needs: number): boolean {
   if (user.uid === 0) return true;
   const bits = user.uid === uid ? mode >> 6 : user.gids.includes(gid) ? mode >> 3 : mode;
   return (bits & needs) === needs;
 }
-
-type User = { readonly uid: number; readonly gids: readonly number[] };
 
 export const permissionsCheck: Check = { name: 'rights', title: 'permissions', run: configured(checkPermissions) };
 
@@ -100,13 +100,10 @@ async function checkPermissions(context: ConfiguredContext): Promise<Finding[]> 
     await factOf('data.runtime_dir', config.data.runtimeDir, 'directory', line),
     await factOf('the tokens file', config.auth.tokensFile, 'tokens', line),
   ];
-  for (const { key, file } of namedFiles(context)) {
-    const isSecret = /key_file|password|token|secret/.test(key);
-    // A credential's is root's alone: systemd reads it.
-    const isCredential = file.startsWith('/etc/lineside/secrets/');
-    const user = isCredential ? undefined : /^(?:kafka|webhooks|upstream)\./.test(key) ? (hub ?? line) : line;
+  for (const { key, file, isSecret, reader } of namedFiles(context)) {
+    const user = { systemd: undefined, hub: hub ?? line, line }[reader];
     const fact = await factOf(`the file of ${key}`, file, isSecret ? 'secret' : 'public', user);
-    // The service makes this one; certificates are looked at by a check of their own.
+    // The service creates webhooks.key_file; certificates have a check of their own.
     if (fact.is !== 'missing' || !/^(?:tls\.|webhooks\.key_file$)/.test(key)) facts.push(fact);
   }
   const findings = [...facts.flatMap((fact) => [...judgeRights(fact)]), ...(await portRights(context, line))];

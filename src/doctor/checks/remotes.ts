@@ -3,7 +3,8 @@
 import { ClientError, Status } from 'nice-grpc';
 import type { BrokerState, KafkaOptions } from '../../hub/kafka/face.ts';
 import { isPlainLink, openCollector } from '../../hub/upstream/collector-channel.ts';
-import { type Clock, pause } from '../../shared/base/clock.ts';
+import { type Clock, pause, withLimit } from '../../shared/base/clock.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type Finding, failed, ok, skipped, warning } from '../check.ts';
@@ -202,18 +203,18 @@ async function checkUpstream(context: ConfiguredContext): Promise<Finding[]> {
 async function ask(context: CheckContext, config: Config, isPlain: boolean, ca: Buffer | undefined): Promise<Finding> {
   const token = await tokenOf(config);
   if (typeof token !== 'string') return token;
-  const over = new AbortController();
-  const limit = context.clock.timer(answerLimitMs, () => over.abort());
+  const never = new AbortController().signal;
   const channel = openCollector(config.upstream.collector, { isPlain, ca, token }, false);
   try {
     const asked = { deviceId: config.device.id, logId: 'doctor' };
-    await channel.client.getPosition(asked, { signal: over.signal, metadata: channel.metadata(token) });
+    await withLimit(context.clock, answerLimitMs, never, (signal) =>
+      channel.client.getPosition(asked, { signal, metadata: channel.metadata(token) }),
+    );
     return ok('the collector answers, and takes the token');
   } catch (error) {
-    if (over.signal.aborted) return judgeCollector('late');
+    if (error instanceof LinesideError) return judgeCollector('late');
     return judgeCollector(error instanceof ClientError ? (Status[error.code] ?? '') : '');
   } finally {
-    limit.cancel();
     channel.close();
   }
 }

@@ -5,8 +5,8 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { ClientError, Status } from 'nice-grpc';
-import type { Clock } from '../../shared/base/clock.ts';
-import { systemCode } from '../../shared/base/errors.ts';
+import { type Clock, withLimit } from '../../shared/base/clock.ts';
+import { LinesideError, systemCode } from '../../shared/base/errors.ts';
 import { pidsOfUnit } from '../../shared/base/processes.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
@@ -16,7 +16,8 @@ import { connectLine } from '../../shared/line-client/line-client.ts';
 import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import { type Check, type CheckContext, type ConfiguredContext, configured, within } from '../check-context.ts';
 import { Redactor } from '../redactor.ts';
-import { isThere, runTool } from '../safe-files.ts';
+import { isThere, runTool, type ToolAnswer } from '../safe-files.ts';
+import { connectCode } from './network.ts';
 
 const answerLimitMs = 4_000;
 /** /metrics of a box with many dictionaries has some 100 KB. */
@@ -29,6 +30,8 @@ type Answer =
       readonly detail: string;
       /** Why the line does not store its log; '': it does. */
       readonly notStored?: string;
+      /** The line's whole status, as protobuf's JSON. */
+      readonly json?: object;
     }
   /** No socket there; no process behind it; a connection, and no word; not for this user; turned away; not configured. */
   | { readonly kind: 'absent' | 'refused' | 'late' | 'denied' | 'none' }
@@ -139,43 +142,20 @@ async function askLine(clock: Clock, config: Config): Promise<Answer> {
   const path = socketOf(config.grpc.listen);
   const trouble = await socketTrouble(path);
   if (trouble !== undefined) return trouble;
-  const status = await lineStatus(clock, path);
-  if (status.kind !== 'status') return status;
-  const { version, detail, notStored } = status;
-  return { kind: 'answered', version, detail, notStored };
-}
-
-type LineAnswer =
-  | Exclude<Answer, { kind: 'answered' }>
-  | {
-      readonly kind: 'status';
-      readonly version: string;
-      readonly detail: string;
-      readonly notStored: string;
-      /** As protobuf's JSON. */
-      readonly json: unknown;
-    };
-
-export async function lineStatus(
-  clock: Clock,
-  path: string,
-): Promise<LineAnswer | { readonly kind: 'absent' | 'none' }> {
   const client = connectLine(path);
-  const over = new AbortController();
-  const limit = clock.timer(answerLimitMs, () => over.abort());
+  const never = new AbortController().signal;
   try {
-    const status = await client.line.getStatus({}, { signal: over.signal });
-    const json: unknown = lineside.v1.LineStatus.fromObject(status).toJSON();
+    const status = await withLimit(clock, answerLimitMs, never, (signal) => client.line.getStatus({}, { signal }));
+    const json: object = lineside.v1.LineStatus.fromObject(status).toJSON();
     const { version, portError, log } = status;
-    return { kind: 'status', version, detail: portError, notStored: log?.error ?? '', json };
+    return { kind: 'answered', version, detail: portError, notStored: log?.error ?? '', json };
   } catch (error) {
-    if (over.signal.aborted) return { kind: 'late' };
+    if (error instanceof LinesideError) return { kind: 'late' };
     if (!(error instanceof ClientError)) return { kind: 'failed', detail: 'no answer that can be understood' };
     if (error.code === Status.PERMISSION_DENIED || /EACCES/.test(error.details)) return { kind: 'denied' };
     if (error.code === Status.UNAVAILABLE) return { kind: 'refused' };
     return { kind: 'failed', detail: Status[error.code] ?? 'an error' };
   } finally {
-    limit.cancel();
     client.close();
   }
 }
@@ -283,16 +263,12 @@ async function troubleAt(clock: Clock, address: string): Promise<string> {
   const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(address) ?? [];
   const own = host === '[::]' ? '::1' : host === '0.0.0.0' ? '127.0.0.1' : host.replace(/^\[|\]$/g, '');
   const socket = connect(address.startsWith('/') ? { path: address } : { host: own, port: Number(port) });
-  const answered = new Promise<string>((resolve) => {
-    socket.once('connect', () => resolve(''));
-    socket.once('error', (error) => {
-      const code = systemCode(error);
-      resolve(code === 'EACCES' ? '' : `no connection is accepted (${code})`);
-    });
-  });
-  const trouble = await within(clock, answerLimitMs, answered, `no connection within ${answerLimitMs / 1000} s`);
+  const code = await connectCode(clock, socket, answerLimitMs);
   socket.destroy();
-  return trouble;
+  if (code === '' || code === 'EACCES') return '';
+  return code === 'ETIMEDOUT'
+    ? `no connection within ${answerLimitMs / 1000} s`
+    : `no connection is accepted (${code})`;
 }
 
 /** Lines of warnings and worse in the last day that are shown as the newest. */
@@ -300,7 +276,7 @@ const journalLimitMs = 8_000;
 const journalLines = 200;
 
 export interface JournalFacts {
-  readonly kind: 'read' | 'missing' | 'denied' | 'late' | 'failed';
+  readonly kind: ToolAnswer['kind'] | 'denied';
   readonly lines: readonly string[];
 }
 
@@ -325,8 +301,7 @@ async function checkJournal(context: CheckContext): Promise<Finding[]> {
     limitMs: journalLimitMs,
     limitBytes: 256 * 1024,
   });
-  if (kind === 'done' && /not seeing messages|insufficient permissions/i.test(stderr))
-    return judgeJournal({ kind: 'denied', lines: [] });
+  const isDenied = kind === 'done' && /not seeing messages|insufficient permissions/i.test(stderr);
   const lines = stdout.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('-- '));
-  return judgeJournal({ kind: kind === 'done' ? 'read' : kind, lines: kind === 'done' ? lines : [] });
+  return judgeJournal({ kind: isDenied ? 'denied' : kind, lines });
 }

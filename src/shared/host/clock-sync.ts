@@ -39,12 +39,12 @@ const lookMs = 1_000;
 export function createClockSync(options: ClockSyncOptions): ClockSync {
   const { file, clock, bootMs = kernelBootMs, bootIdFile = '/proc/sys/kernel/random/boot_id' } = options;
   const calls: (() => void)[] = [];
-  let now = look(file);
+  let now = clockState(file);
   let timer: Timer | undefined;
   const arm = (): void => {
     if (file === '' || now === 'synced') return;
     timer = clock.timer(lookMs, () => {
-      const found = look(file);
+      const found = clockState(file);
       const changed = found !== now;
       now = found;
       arm();
@@ -61,8 +61,8 @@ export function createClockSync(options: ClockSyncOptions): ClockSync {
   };
 }
 
-/** The directory belongs to the running time sync. */
-function look(file: string): ClockState {
+/** What the file says now. The directory belongs to the running time sync. */
+export function clockState(file: string): ClockState {
   if (file === '') return 'unknown';
   if (existsSync(file)) return 'synced';
   return existsSync(dirname(file)) ? 'unsynced' : 'unknown';
