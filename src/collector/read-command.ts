@@ -8,7 +8,7 @@ import type { CliIo } from '../cli/io.ts';
 import { EntryPrinter } from '../cli/output/entries.ts';
 import { safeText } from '../cli/output/hex.ts';
 import { entryJson, gapJson, type Json, jsonLine } from '../cli/output/json.ts';
-import { counted, exact, grouped, localTime, systemZone } from '../cli/output/numbers.ts';
+import { counted, exact, grouped, localTime } from '../cli/output/numbers.ts';
 import { Output } from '../cli/output/output.ts';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import { lineside } from '../shared/proto/services.ts';
@@ -67,7 +67,7 @@ function gapObject(gap: GapShown): Json {
 
 function textOf({ view, ids }: ReadOptions, out: Output, io: CliIo): (item: Shown) => string {
   const colour = out.isTerminal && (io.env['NO_COLOR'] ?? '') === '';
-  const look = { view, width: out.width, colour, ids: ids === true, zone: systemZone };
+  const look = { view, width: out.width, colour, ids: ids === true };
   let printer = new EntryPrinter(look);
   return (item) => {
     if (item.kind === 'gap') return `-- ${gapText(item.value)} --\n`;
@@ -91,8 +91,8 @@ function gapText(gap: GapShown): string {
   // Only what could not be stored was counted.
   const count = `${cause === 'notStored' ? '' : 'at most '}${counted(entries, 'entry', 'entries')}`;
   const what = openEnded ? 'an unknown number of entries' : `${count}, ids ${grouped(firstId)} to ${grouped(lastId)},`;
-  const from = localTime(fromMs, systemZone);
-  const to = localTime(toMs, systemZone);
+  const from = localTime(fromMs);
+  const to = localTime(toMs);
   const times = exact(toMs) === 0 ? '' : `, ${from.date} ${from.time} to ${to.date} ${to.time}`;
   return `${what} ${phrases[cause]}${times}${reason === '' ? '' : `: ${safeText(reason)}`}`;
 }

@@ -10,7 +10,7 @@ import { apiPath, type Query } from '../connection/hub-client.ts';
 import { exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { type Json, type JsonObject, jsonLine, shownJson } from '../output/json.ts';
-import { localTime, parseWhen, systemZone, wholeNumber } from '../output/numbers.ts';
+import { localTime, parseWhen, wholeNumber } from '../output/numbers.ts';
 import { labelledWrapped, table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
 
@@ -65,7 +65,7 @@ function cellsOf(cells: Cells, item: Fields): readonly Row[] {
 export function timeText(instant: string): string {
   const ms = Date.parse(instant);
   if (Number.isNaN(ms)) return safeText(instant);
-  const { date, time } = localTime(ms, systemZone);
+  const { date, time } = localTime(ms);
   return `${date} ${time.replace(/\.\d+$/, '')}`;
 }
 

@@ -10,7 +10,7 @@ import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { gapPhrase, jsonLines, logItems } from '../output/entries.ts';
 import { entryClockName } from '../output/json.ts';
-import { big, byteSize, counted, exact, grouped, systemZone, type Uint64, utcTime } from '../output/numbers.ts';
+import { big, byteSize, counted, exact, grouped, type Uint64, utcTime } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
 import { rangeOptions, rangeQuery } from './log-query.ts';
 import { announcer, LogReader } from './reader.ts';
@@ -83,7 +83,7 @@ function encoder(options: ExportOptions): Encoder {
 function captureBatch(batch: lineside.v1.LogBatch): Buffer {
   const packets: Buffer[] = [];
   for (const { kind, value } of logItems(batch)) {
-    if (kind === 'gap') packets.push(captureGap(value.fromMs, gapPhrase(value, systemZone)));
+    if (kind === 'gap') packets.push(captureGap(value.fromMs, gapPhrase(value)));
     else packets.push(capturePackets(value.entry, noteWithClock(value)));
   }
   return Buffer.concat(packets);

@@ -7,7 +7,7 @@ import { type Entry, type Given, option } from '../command.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { type DataView, EntryPrinter, jsonLines, logItems } from '../output/entries.ts';
-import { exact, parseUint64, systemZone } from '../output/numbers.ts';
+import { exact, parseUint64 } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
 import { exportLog, exportOptions } from './export.ts';
 import { beginOptions, type LogQuery, logQuery, type Position, rangeOptions } from './log-query.ts';
@@ -129,7 +129,7 @@ function renderer(call: Call<LogOptions>): (batch: lineside.v1.LogBatch) => stri
   if (call.json) return (batch) => jsonLines(batch, options.base64 === true ? 'base64' : 'hex');
   const view: DataView = views[0] ?? 'both';
   const colour = out.isTerminal && (io.env['NO_COLOR'] ?? '') === '';
-  const printer = new EntryPrinter({ view, width: out.width, colour, ids: options.ids === true, zone: systemZone });
+  const printer = new EntryPrinter({ view, width: out.width, colour, ids: options.ids === true });
   return (batch) => {
     let text = '';
     for (const item of logItems(batch)) text += printer.item(item);

@@ -5,47 +5,17 @@ import type { lineside, serial } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
 import { checkAnswer, type Service } from '../connection/service.ts';
 import { exitStatus, usageFailure } from '../failure.ts';
-import type { CliInput } from '../io.ts';
 import { EntryPrinter, logItems } from '../output/entries.ts';
 import { liveText, safeText } from '../output/hex.ts';
 import { directionName, portStateName } from '../output/json.ts';
-import { secondsAsMs, systemZone } from '../output/numbers.ts';
+import { secondsAsMs } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
 import type { Position } from './log-query.ts';
 import { LiveSession } from './reader.ts';
 import { settingsText } from './settings.ts';
 
-// The technician's terminal in raw mode, and back again whatever happens.
-
 /** Ctrl-] leaves, as in telnet: it is the one key that no device's prompt needs. */
 const leaveKey = 0x1d;
-
-class RawTerminal {
-  readonly #input: CliInput;
-  #raw = false;
-
-  constructor(input: CliInput) {
-    this.#input = input;
-  }
-
-  get isTerminal(): boolean {
-    return this.#input.isTTY === true && this.#input.setRawMode !== undefined;
-  }
-
-  /** Every key comes as it is, Ctrl-C too. A crash restores as well: Node resets the terminal on its way out. */
-  enter(): void {
-    if (!this.isTerminal) return;
-    this.#input.setRawMode?.(true);
-    this.#raw = true;
-  }
-
-  /** Idempotent. */
-  restore(): void {
-    if (!this.#raw) return;
-    this.#raw = false;
-    this.#input.setRawMode?.(false);
-  }
-}
 
 /** What the keys of one read mean: bytes to send, and whether they ask to leave. */
 export function keysToSend(data: Uint8Array, enter: Uint8Array): { bytes: Buffer; leave: boolean } {
@@ -140,7 +110,7 @@ const pollMs = 20;
 
 class Monitor {
   readonly #call: Call<MonitorOptions>;
-  readonly #terminal: RawTerminal;
+  readonly #isTerminal: boolean;
   readonly #leave = new AbortController();
   readonly #stop: AbortSignal;
   readonly #printer: EntryPrinter;
@@ -154,10 +124,10 @@ class Monitor {
 
   constructor(call: Call<MonitorOptions>) {
     this.#call = call;
-    this.#terminal = new RawTerminal(call.io.stdin);
+    this.#isTerminal = call.io.stdin.isTTY === true && call.io.stdin.setRawMode !== undefined;
     this.#stop = AbortSignal.any([call.stop, this.#leave.signal]);
     const width = call.out.width;
-    this.#printer = new EntryPrinter({ view: 'both', width, colour: false, ids: false, zone: systemZone });
+    this.#printer = new EntryPrinter({ view: 'both', width, colour: false, ids: false });
   }
 
   async run(): Promise<number> {
@@ -170,14 +140,15 @@ class Monitor {
       answered: (answer: serial.SendResponse) => this.#answered(answer),
     };
     this.#session = new LiveSession(service, position, settings, events);
-    this.#terminal.enter();
+    // Every key comes as it is, Ctrl-C too. After a crash Node resets the terminal on its way out.
+    if (this.#isTerminal) io.stdin.setRawMode?.(true);
     try {
       await Promise.race([this.#session.run(), this.#watchPort(service), this.#readInput(this.#session)]);
     } catch (error) {
       if (!this.#leave.signal.aborted || stop.aborted) throw error;
     } finally {
       this.#leave.abort();
-      this.#terminal.restore();
+      if (this.#isTerminal) io.stdin.setRawMode?.(false);
       io.stdin.destroy();
     }
     return this.#status;
@@ -191,7 +162,7 @@ class Monitor {
     this.#packetSize = requested?.packetSize ?? 0;
     this.#portState = portStateName(status.portState);
     const position = { afterId: status.log?.headId ?? Long.UZERO, logId: status.log?.logId ?? '' };
-    if (!this.#terminal.isTerminal) return position;
+    if (!this.#isTerminal) return position;
     const packets = this.#packetSize === 0 ? '' : ` Keys are sent in packets of ${this.#packetSize} bytes.`;
     const name = requested == null ? '' : `${safeText(requested.portName)} ${settingsText(requested)}`;
     await this.#notice(`${name}, ${this.#portState}. Ctrl-] leaves.${packets}`);
@@ -213,14 +184,14 @@ class Monitor {
     await session.standing;
     for await (const part of stdin) {
       const data = Buffer.from(part as Uint8Array | string);
-      if (this.#terminal.isTerminal) {
+      if (this.#isTerminal) {
         const { bytes, leave } = keysToSend(data, enter);
         await this.#send(session, bytes);
         if (leave) return await this.#farewell(session);
       } else for (const line of lines.push(data)) await this.#send(session, Buffer.concat([line, enter]));
     }
     for (const line of lines.end()) await this.#send(session, Buffer.concat([line, enter]));
-    if (!this.#terminal.isTerminal) await pause(clock, this.#call.options.wait, this.#stop);
+    if (!this.#isTerminal) await pause(clock, this.#call.options.wait, this.#stop);
     return await this.#farewell(session);
   }
 
@@ -229,7 +200,7 @@ class Monitor {
     const until = clock.monoMs() + farewellMs;
     while (session.waiting > 0 && clock.monoMs() < until && !this.#stop.aborted) await pause(clock, pollMs, this.#stop);
     if (this.#held.length > 0) await this.#notice(`${this.#held.length} bytes did not fill a packet and were not sent`);
-    if (this.#terminal.isTerminal) await this.#freshLine();
+    if (this.#isTerminal) await this.#freshLine();
     this.#leave.abort();
     throw new Error('left');
   }
@@ -261,7 +232,7 @@ class Monitor {
   async #answered(answer: serial.SendResponse): Promise<void> {
     const refused = answer.status !== 0;
     if (refused && !this.#refused) await this.#notice(`not sent: ${safeText(answer.error)}`);
-    if (refused && !this.#terminal.isTerminal) this.#status = exitStatus.refused;
+    if (refused && !this.#isTerminal) this.#status = exitStatus.refused;
     this.#refused = refused;
   }
 

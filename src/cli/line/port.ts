@@ -1,5 +1,6 @@
 /** devices, open, close, config, modem, break: the port, what it is open with, and the other wires of the line. */
-import type { serial } from '../../shared/proto/services.ts';
+import { parities, stopBits } from '../../shared/proto/line-status.ts';
+import { serial } from '../../shared/proto/services.ts';
 import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
 import { checkAnswer } from '../connection/service.ts';
 import { safeText } from '../output/hex.ts';
@@ -7,7 +8,7 @@ import { configJson, deviceJson } from '../output/json.ts';
 import { wholeNumber } from '../output/numbers.ts';
 import { table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
-import { parities, parseSettings, type Settings, settingsText, stopBitses, usualSettings } from './settings.ts';
+import { parseSettings, type Settings, settingsText, usualSettings } from './settings.ts';
 
 /** The contract's own limits are checked by the service; these keep a number from overflowing on its way. */
 const maxUint32 = 4_294_967_295;
@@ -15,8 +16,8 @@ const maxUint32 = 4_294_967_295;
 const openOptions = [
   option('--baud <n>', 'speed in baud', { parse: wholeNumber(0, maxUint32) }),
   option('--data-bits <n>', '5 to 8', { parse: wholeNumber(0, maxUint32) }),
-  option('--parity <mode>', 'parity mode', { choices: Object.keys(parities) as (keyof typeof parities)[] }),
-  option('--stop-bits <n>', 'stop bits', { choices: Object.keys(stopBitses) as (keyof typeof stopBitses)[] }),
+  option('--parity <mode>', 'parity mode', { choices: parities }),
+  option('--stop-bits <n>', 'stop bits', { choices: ['1', '2', '1.5'] }),
   option('--packet-size <bytes>', 'fixed payload size of a packet, 0: any', {
     parse: wholeNumber(0, maxUint32),
     usual: 0,
@@ -121,8 +122,7 @@ type OpenOptions = Given<typeof openOptions>;
 
 async function open(call: Call<OpenOptions>, { port = '', settings }: Args): Promise<number> {
   const config = openConfig(port, settings, call.options);
-  const { serial: contract } = await import('../../shared/proto/services.ts');
-  const request = contract.SerialConfig.fromObject(config);
+  const request = serial.SerialConfig.fromObject(config);
   checkAnswer(await call.line(({ serial }, options) => serial.open(request, options)));
   const now = await currentConfig(call);
   return call.tell({ open: true, ...configJson(now) }, `open: ${configText(now)}`);
@@ -130,14 +130,13 @@ async function open(call: Call<OpenOptions>, { port = '', settings }: Args): Pro
 
 export function openConfig(port: string, short: string | undefined, options: OpenOptions) {
   const merged: Settings = { ...usualSettings, ...(short === undefined ? {} : parseSettings(short)) };
-  const { packetSize } = options;
   return {
     portName: port,
     baudRate: options.baud ?? merged.baudRate,
     dataBits: options.dataBits ?? merged.dataBits,
-    parity: parities[options.parity ?? merged.parity],
-    stopBits: stopBitses[options.stopBits ?? merged.stopBits],
-    packetSize,
+    parity: parities.indexOf(options.parity ?? merged.parity),
+    stopBits: stopBits.findIndex((count) => String(count) === (options.stopBits ?? String(merged.stopBits))),
+    packetSize: options.packetSize,
   };
 }
 

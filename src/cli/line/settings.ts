@@ -1,22 +1,16 @@
 /** Line settings as people write them: 115200,8N1. The numbers are those of serial.Parity and serial.StopBits. Pure. */
+import { framing, parities, stopBits } from '../../shared/proto/line-status.ts';
 import { type CliFailure, usageFailure } from '../failure.ts';
-
-export const parities = { none: 0, even: 1, odd: 2, mark: 3, space: 4 } as const;
-export const stopBitses = { '1': 0, '1.5': 1, '2': 2 } as const;
-type ParityName = keyof typeof parities;
-type StopBitsName = keyof typeof stopBitses;
 
 export interface Settings {
   readonly baudRate: number;
   readonly dataBits: number;
-  readonly parity: ParityName;
-  readonly stopBits: StopBitsName;
+  readonly parity: (typeof parities)[number];
+  readonly stopBits: (typeof stopBits)[number];
 }
 
 /** What nearly every device speaks when its manual is silent. */
-export const usualSettings: Settings = { baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: '1' };
-
-const parityLetters: Readonly<Record<string, ParityName>> = { N: 'none', E: 'even', O: 'odd', M: 'mark', S: 'space' };
+export const usualSettings: Settings = { baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1 };
 
 /** "9600", "9600,7E1", "9600-8N1.5" and "9600 8N2". */
 export function parseSettings(text: string): Partial<Settings> {
@@ -26,36 +20,25 @@ export function parseSettings(text: string): Partial<Settings> {
   if (speed.length > 9) throw refused(text, `${speed} baud is too fast`);
   const baudRate = Number(speed);
   if (bits === undefined) return { baudRate };
-  const parity = parityLetters[letter.toUpperCase()];
+  const parity = parities.find((name) => name.startsWith(letter.toLowerCase()));
+  const stopped = stopBits.find((count) => String(count) === stops);
   if (!/[5-8]/.test(bits)) throw refused(text, `data bits are 5, 6, 7 or 8, not ${bits}`);
   if (parity === undefined) throw refused(text, `the parity is N, E, O, M or S, not ${letter}`);
-  if (!isStopBits(stops)) throw refused(text, `stop bits are 1, 1.5 or 2, not ${stops}`);
-  return { baudRate, dataBits: Number(bits), parity, stopBits: stops };
-}
-
-function isStopBits(text: string): text is StopBitsName {
-  return Object.hasOwn(stopBitses, text);
+  if (stopped === undefined) throw refused(text, `stop bits are 1, 1.5 or 2, not ${stops}`);
+  return { baudRate, dataBits: Number(bits), parity, stopBits: stopped };
 }
 
 function refused(text: string, why: string): CliFailure {
   return usageFailure(`"${text}" are not line settings: ${why}`, 'Write them like 115200,8N1.');
 }
 
-function parityName(number: number): string {
-  return Object.entries(parities).find(([, value]) => value === number)?.[0] ?? String(number);
-}
-
-function stopBitsName(number: number): string {
-  return Object.entries(stopBitses).find(([, value]) => value === number)?.[0] ?? String(number);
-}
-
 /** 115200,8N1 */
 export function settingsText(line: { baudRate: number; dataBits: number; parity: number; stopBits: number }): string {
-  const letter = parityName(line.parity).charAt(0).toUpperCase();
-  return `${line.baudRate},${line.dataBits}${letter}${stopBitsName(line.stopBits)}`;
+  const { parity, stopBits } = framing(line);
+  return `${line.baudRate},${line.dataBits}${parity.charAt(0).toUpperCase()}${stopBits}`;
 }
 
 /** Bits on the line for one byte: a start bit, the data, the parity bit if any, the stop bits rounded up. */
 export function bitsPerByte(line: { dataBits: number; parity: number; stopBits: number }): number {
-  return 1 + line.dataBits + (line.parity === parities.none ? 0 : 1) + (line.stopBits === stopBitses['1'] ? 1 : 2);
+  return 1 + line.dataBits + (parities[line.parity] === 'none' ? 0 : 1) + (stopBits[line.stopBits] === 1 ? 1 : 2);
 }

@@ -7,7 +7,7 @@ import { exitStatus } from '../failure.ts';
 import { gapPhrase } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
 import { clockStateName, type JsonObject, logStateName, portStateName, statusJson } from '../output/json.ts';
-import { byteSize, counted, exact, grouped, spanText, systemZone, type Zone } from '../output/numbers.ts';
+import { byteSize, counted, exact, grouped, spanText } from '../output/numbers.ts';
 import { labelled } from '../output/table.ts';
 import type { Call } from '../shell.ts';
 import { isWatched, type WatchOptions, watch, watched } from '../watch.ts';
@@ -49,7 +49,7 @@ async function show(call: Call<object>, lead: string): Promise<number> {
   const [now, host] = await Promise.all([asked, hostFacts(call)]);
   const healthy = isHealthy(now);
   const rows = host === undefined ? [] : hostRows(host);
-  const text = lead + statusText(now, call.out.width, systemZone, rows);
+  const text = lead + statusText(now, call.out.width, rows);
   await call.tell({ ...statusJson(now, healthy), host: host ?? null }, text);
   return healthy ? exitStatus.ok : exitStatus.refused;
 }
@@ -67,7 +67,6 @@ export function isHealthy(status: lineside.v1.LineStatus): boolean {
 export function statusText(
   status: lineside.v1.LineStatus,
   width: number,
-  zone: Zone = systemZone,
   more: readonly (readonly [string, string])[] = [],
 ): string {
   const rows: (readonly [string, string])[] = [['Port', portText(status)]];
@@ -75,7 +74,7 @@ export function statusText(
   if (status.requested != null) rows.push(['Settings', requestedText(status.requested, status.effective)]);
   if (status.counters != null) rows.push(...counterRows(status.counters));
   if (status.kernel != null) rows.push(['Driver', kernelText(status.kernel)]);
-  if (status.log != null) rows.push(...logRows(status.log, zone));
+  if (status.log != null) rows.push(...logRows(status.log));
   if (status.clock != null) rows.push(...clockRows(status.clock));
   rows.push(...faultRows('', status.configurationRefused, status.listenerFault));
   const { version, uptimeMs, residentBytes, subscribers } = status;
@@ -148,7 +147,7 @@ function kernelText(kernel: lineside.v1.KernelCounters): string {
     .join(', ');
 }
 
-function logRows(log: lineside.v1.LogStatus, zone: Zone): (readonly [string, string])[] {
+function logRows(log: lineside.v1.LogStatus): (readonly [string, string])[] {
   const failing = logStateName(log.state) === 'failing';
   const sizes = `${byteSize(log.usedBytes)} of ${byteSize(log.maxBytes)}`;
   const pending = ifAny(log.pendingEntries, `, ${counted(log.pendingEntries, 'entry', 'entries')} pending`);
@@ -162,7 +161,7 @@ function logRows(log: lineside.v1.LogStatus, zone: Zone): (readonly [string, str
       `${counted(log.lostEntries, 'entry', 'entries')} (${counted(log.lostBytes, 'byte')}) could not be stored`,
     ]);
   }
-  for (const gap of log.gaps) rows.push(['', `  ${gapPhrase(gap, zone)}`]);
+  for (const gap of log.gaps) rows.push(['', `  ${gapPhrase(gap)}`]);
   if (log.setAside !== '') rows.push(['', `a damaged log was set aside: ${safeText(log.setAside)}`]);
   return rows;
 }

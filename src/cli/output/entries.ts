@@ -2,7 +2,7 @@
 import type { lineside } from '../../shared/proto/services.ts';
 import { asciiColumn, escapedText, safeText, spacedHex } from './hex.ts';
 import { type DataForm, directionName, entryClockName, entryJson, gapJson, jsonLine } from './json.ts';
-import { counted, exact, localTime, type Uint64, type Zone } from './numbers.ts';
+import { counted, exact, localTime, type Uint64 } from './numbers.ts';
 
 export type DataView = 'hex' | 'text' | 'both';
 
@@ -12,7 +12,6 @@ export interface EntryLook {
   readonly width: number;
   readonly colour: boolean;
   readonly ids: boolean;
-  readonly zone: Zone;
 }
 
 /** What a batch holds, in log order. */
@@ -70,7 +69,7 @@ export class EntryPrinter {
   }
 
   #gap(gap: lineside.v1.LogGap): string {
-    return `${this.#painted('gap', `-- ${gapPhrase(gap, this.#look.zone)} --`)}\n`;
+    return `${this.#painted('gap', `-- ${gapPhrase(gap)} --`)}\n`;
   }
 
   #entry({ id, entry, clock }: lineside.v1.LogEntry): string {
@@ -85,7 +84,7 @@ export class EntryPrinter {
   }
 
   #when(timestamp: Uint64): { stamp: string; dayLine: string } {
-    const { date, time } = localTime(timestamp, this.#look.zone);
+    const { date, time } = localTime(timestamp);
     if (this.#look.width === 0) return { stamp: `${date} ${time}`.trim(), dayLine: '' };
     const dayLine = date === this.#day || date === '' ? '' : `-- ${date} --\n`;
     if (date !== '') this.#day = date;
@@ -112,9 +111,9 @@ export class EntryPrinter {
 }
 
 /** 123 entries (4,567 bytes) not stored: disk full, 12:00:01 to 12:05:00 */
-export function gapPhrase(gap: lineside.v1.LogGap, zone: Zone): string {
-  const from = localTime(gap.fromMs, zone);
-  const to = localTime(gap.toMs, zone);
+export function gapPhrase(gap: lineside.v1.LogGap): string {
+  const from = localTime(gap.fromMs);
+  const to = localTime(gap.toMs);
   const start = `${from.date} ${from.time}`.trim();
   const end = from.date === to.date ? to.time : `${to.date} ${to.time}`;
   const reason = gap.reason === '' ? '' : `${safeText(gap.reason)}, `;

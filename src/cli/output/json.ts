@@ -9,7 +9,7 @@ import {
 } from '../../shared/proto/line-status.ts';
 import type { lineside, serial } from '../../shared/proto/services.ts';
 import { plainHex } from './hex.ts';
-import { exact, type Uint64, utcTime } from './numbers.ts';
+import { exact, utcTime } from './numbers.ts';
 
 export interface JsonObject {
   readonly [key: string]: Json;
@@ -48,25 +48,13 @@ export function dataJson(data: Uint8Array, form: DataForm): { [key: string]: Jso
   return { base64: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64') };
 }
 
-export interface EntryFields {
-  readonly id: Uint64;
-  readonly entry: {
-    readonly dir: number;
-    readonly timestamp: Uint64;
-    readonly rawData: Uint8Array;
-    readonly note: string;
-  };
-  readonly clock?: number;
-  readonly uncorrectedTimestampMs?: Uint64;
-}
-
 /** '': not known. */
-export function entryClockName(clock: number | undefined): string {
-  const name = entryClocks[clock ?? 0] ?? 'unknown';
+export function entryClockName(clock: number): string {
+  const name = entryClocks[clock] ?? 'unknown';
   return name === 'unknown' ? '' : name;
 }
 
-export function entryJson({ id, entry, clock, uncorrectedTimestampMs = 0 }: EntryFields, form: DataForm): Json {
+export function entryJson({ id, entry, clock, uncorrectedTimestampMs }: lineside.v1.LogEntry, form: DataForm): Json {
   const known = entryClockName(clock);
   return {
     id: exact(id),
@@ -80,17 +68,9 @@ export function entryJson({ id, entry, clock, uncorrectedTimestampMs = 0 }: Entr
   };
 }
 
-export interface GapFields {
-  readonly firstId: Uint64;
-  readonly lastId: Uint64;
-  readonly entries: Uint64;
-  readonly bytes: Uint64;
-  readonly fromMs: Uint64;
-  readonly toMs: Uint64;
-  readonly reason: string;
-}
+type GapFields = 'firstId' | 'lastId' | 'entries' | 'bytes' | 'fromMs' | 'toMs' | 'reason';
 
-export function gapJson(gap: GapFields): { [key: string]: Json } {
+export function gapJson(gap: Pick<lineside.v1.LogGap, GapFields>): { [key: string]: Json } {
   return {
     firstId: exact(gap.firstId),
     lastId: exact(gap.lastId),

@@ -102,10 +102,6 @@ export function parseWhen(text: string, nowMs: number): number {
 /** The last millisecond that a Date can hold. */
 const lastDateMs = 8_640_000_000_000_000;
 
-/** A zone: minutes east of UTC at a moment. */
-export type Zone = (ms: number) => number;
-export const systemZone: Zone = (ms) => -new Date(ms).getTimezoneOffset();
-
 export interface LocalTime {
   /** 2026-01-31 */
   readonly date: string;
@@ -114,10 +110,10 @@ export interface LocalTime {
 }
 
 /** Local date and time to the millisecond; a stamp no calendar holds is shown as its number. */
-export function localTime(value: Uint64, zone: Zone): LocalTime {
+export function localTime(value: Uint64): LocalTime {
   const ms = Number(exact(value));
   if (ms > lastDateMs - 86_400_000) return { date: '', time: `${exact(value)} ms` };
-  const iso = new Date(ms + zone(ms) * 60_000).toISOString();
+  const iso = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString();
   const split = iso.indexOf('T');
   return { date: iso.slice(0, split), time: iso.slice(split + 1, -1) };
 }
