@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import Long from 'long';
 import { lineside, serial } from '../shared/proto/services.ts';
-import { type Item, readStored } from './read-command.ts';
+import { type Item, readStored } from './commands.ts';
 
 export const u64 = (value: number): Long => Long.fromNumber(value, true);
 

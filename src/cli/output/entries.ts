@@ -15,12 +15,15 @@ export interface EntryLook {
 }
 
 /** What a batch holds, in log order. */
-export type LogItem =
+export type LogItem<Gap = lineside.v1.LogGap> =
   | { readonly kind: 'entry'; readonly value: lineside.v1.LogEntry }
-  | { readonly kind: 'gap'; readonly value: lineside.v1.LogGap };
+  | { readonly kind: 'gap'; readonly value: Gap };
 
 /** Gaps stand before the entries that follow them. */
-export function* logItems(batch: lineside.v1.LogBatch): Generator<LogItem> {
+export function* logItems<Gap extends Pick<lineside.v1.LogGap, 'firstId'>>(batch: {
+  readonly entries: readonly lineside.v1.LogEntry[];
+  readonly gaps: readonly Gap[];
+}): Generator<LogItem<Gap>> {
   let next = 0;
   for (const value of batch.entries) {
     for (let gap = batch.gaps[next]; gap?.firstId.lessThan(value.id); gap = batch.gaps[next]) {

@@ -11,7 +11,7 @@ import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../shared/base/logger.ts';
 import { lineside } from '../shared/proto/services.ts';
 import { type BatchLike, batchOf, encoded, stored, temporaryDirectory, words } from './batches.fixture.ts';
-import { type ReadOptions, readCommand } from './read-command.ts';
+import { type ReadOptions, readCommand } from './commands.ts';
 import { realDisk, StoredLog } from './stored-log.ts';
 
 const { ENTRY_CLOCK_NOT_SET } = lineside.v1.EntryClock;
