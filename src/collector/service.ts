@@ -63,29 +63,23 @@ export function collectorService(parts: ServiceContext) {
   };
   const position = async (call: PositionCall): Promise<lineside.v1.Position.$Properties> => {
     const { deviceId, logId } = call.request;
-    const fault = idFault('device_id', deviceId) || idFault('log_id', logId);
-    if (fault !== '') throw new LinesideError('INVALID_ARGUMENT', fault);
+    check(idFault('device_id', deviceId) || idFault('log_id', logId));
     checkOwner(call, deviceId);
     sharedIds.seen(deviceId, call.getPeer());
     return { throughId: await store.position(deviceId, logId) };
   };
   return {
     getPosition: (call: PositionCall, callback: Answer<lineside.v1.Position.$Properties>) =>
-      void answered(position(call), callback, (error) => refusal(getPosition.path, call, error)),
+      void position(call).then(
+        (value) => callback(null, value),
+        (error: unknown) => callback(refusal(getPosition.path, call, error)),
+      ),
     push: (call: PushCall, callback: Answer<lineside.v1.PushResult.$Properties>) =>
-      void answered(push(parts, call), callback, (error) => refusal(pushMethod.path, call, error)),
+      void push(parts, call).then(
+        (value) => callback(null, value),
+        (error: unknown) => callback(refusal(pushMethod.path, call, error)),
+      ),
   };
-}
-
-async function answered<T>(work: Promise<T>, callback: Answer<T>, refusal: (error: unknown) => Outcome): Promise<void> {
-  let value: T;
-  try {
-    value = await work;
-  } catch (error) {
-    callback(refusal(error));
-    return;
-  }
-  callback(null, value);
 }
 
 /** Logged for the collector's operator; the box itself handles the others. */
@@ -146,21 +140,20 @@ async function authenticateAgain({ authenticate }: ServiceContext, call: PushCal
 }
 
 function decoded(bytes: Uint8Array): lineside.v1.UpstreamBatch {
-  let fault: string;
-  let batch: lineside.v1.UpstreamBatch | undefined;
   try {
-    fault = sizeFault(bytes);
-    if (fault === '') {
-      batch = lineside.v1.UpstreamBatch.decode(bytes);
-      fault = batchFault(batch);
-    }
+    check(sizeFault(bytes));
+    const batch = lineside.v1.UpstreamBatch.decode(bytes);
+    check(batchFault(batch));
+    return batch;
   } catch (error) {
-    throw new LinesideError('INVALID_ARGUMENT', 'the batch is no UpstreamBatch: its encoding is broken', {
-      cause: error,
-    });
+    if (error instanceof LinesideError) throw error;
+    const fault = 'the batch is no UpstreamBatch: its encoding is broken';
+    throw new LinesideError('INVALID_ARGUMENT', fault, { cause: error });
   }
-  if (fault !== '' || batch === undefined) throw new LinesideError('INVALID_ARGUMENT', fault);
-  return batch;
+}
+
+function check(fault: string): void {
+  if (fault !== '') throw new LinesideError('INVALID_ARGUMENT', fault);
 }
 
 const endedAs = {
