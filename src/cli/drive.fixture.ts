@@ -88,8 +88,8 @@ export function cleanEnv(more: Record<string, string> = {}): NodeJS.ProcessEnv {
 }
 
 /** A directory for the tests of a file, removed after them. */
-export function testFiles() {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-cli-'));
+export function testFiles(prefix = 'lineside-cli-') {
+  const dir = mkdtempSync(join(tmpdir(), prefix));
   after(() => rmSync(dir, { recursive: true }));
   const at = (name: string): string => join(dir, name);
   const file = (name: string, text: string | Uint8Array): string => {

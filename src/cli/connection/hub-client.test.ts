@@ -1,28 +1,14 @@
-/** The way to the hub and back: sockets, TLS, tokens, and every way in which an answer can fail to be one. */
+/** The way to the hub and back: its socket, and every way in which an answer can fail to be one. */
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer as createTcpServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
-import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
-import { drivesTerminal, type Outcome, run } from '../drive.fixture.ts';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import { drivesTerminal, type Outcome, run, testFiles } from '../drive.fixture.ts';
 import { FakeHub, quietOutbox, Refusal } from '../hub/fake-hub.fixture.ts';
 
-let dir: string;
+/** A path with characters that a URL would not have. */
+const { at } = testFiles('lineside hub%20:');
 let hub: FakeHub;
 let count = 0;
-const at = (name: string): string => join(dir, name);
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside hub%20:'));
-  makeCa(dir);
-  signed(dir, 'box', 'DNS:box.test,IP:127.0.0.1');
-  signed(dir, 'client', 'DNS:client.test');
-  await writeFile(at('token'), 'secret-1\n');
-  await writeFile(at('other-token'), 'secret-2\n');
-});
-after(() => rm(dir, { recursive: true }));
 beforeEach(() => {
   hub = new FakeHub();
 });
@@ -33,12 +19,6 @@ async function onSocket(): Promise<string> {
   const path = at(`${count}.sock`);
   await hub.listen(path);
   return path;
-}
-async function withTls(clientCa = false): Promise<string> {
-  const [cert, key, ca] = await Promise.all(['box.pem', 'box.key', 'ca.pem'].map((name) => readFile(at(name))));
-  assert.ok(cert !== undefined && key !== undefined && ca !== undefined);
-  const port = await hub.listen(0, { cert, key, ...(clientCa ? { ca, requestCert: true } : {}) });
-  return `127.0.0.1:${port}`;
 }
 function fails(outcome: Outcome, status: number, text: RegExp): void {
   assert.equal(outcome.status, status, outcome.stderr);
@@ -56,40 +36,9 @@ describe('the way to the hub', () => {
     assert.equal((await run(['alerts'], { env: { LINESIDE_SOCKET: httpSocket } })).status, 3);
   });
 
-  it('is TLS with the authority, the token and the certificate it is given', async () => {
-    hub.token = 'secret-1';
-    const trusted = ['alerts', '--host', await withTls(), '--ca', at('ca.pem')];
-    const known = [...trusted, '--token-file', at('token')];
-    assert.equal((await run(known)).stdout, 'no alerts\n');
-    assert.equal((await run([...known, '--server-name', 'box.test'])).status, 0);
-    fails(await run(trusted), 4, /--token-file FILE/);
-    fails(await run([...trusted, '--token-file', at('other-token')]), 4, /no valid token/);
-    fails(await run(known.toSpliced(3, 2, '--tls')), 3, /not trusted here\. .*--ca FILE/);
-    fails(await run([...known, '--server-name', 'other.test']), 3, /another name/);
-    fails(await run(['alerts', '--host', known[2] ?? '', '--timeout', '3']), 3, /ended the connection|broke/);
-  });
-
-  it('shows its client certificate', async () => {
-    const trusted = ['alerts', '--host', await withTls(true), '--ca', at('ca.pem')];
-    const own = ['--cert', at('client.pem'), '--key', at('client.key')];
-    assert.equal((await run([...trusted, ...own])).status, 0);
-    assert.equal((await run(trusted)).status, 3);
-  });
-
-  it('says why it ends: no socket, nobody listening, no such host, no TLS there', async () => {
-    fails(
-      await run(['outbox'], { httpSocket: at('none.sock') }),
-      3,
-      /no such socket\. .*systemctl status lineside-hub/,
-    );
-    const host = `127.0.0.1:${await hub.listen(0)}`;
-    fails(await run(['outbox', '--host', host, '--tls']), 3, /does not speak TLS/);
-    await hub.stop();
-    fails(await run(['outbox', '--host', host]), 3, /connection refused\. Is the service running\?/);
-    fails(await run(['outbox', '--host', 'no-such-host.invalid']), 3, /cannot be resolved|no such host/);
-    const json = await run(['outbox', '--json', '--host', host]);
-    const parsed = JSON.parse(json.stderr) as { error: { code: string; exitStatus: number } };
-    assert.deepEqual([parsed.error.code, parsed.error.exitStatus], ['ECONNREFUSED', 3]);
+  it('says that there is no socket', async () => {
+    const none = await run(['outbox'], { httpSocket: at('none.sock') });
+    fails(none, 3, /no such socket\. .*systemctl status lineside-hub/);
   });
 });
 

@@ -1,90 +1,27 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import { after, afterEach, before, describe, it } from 'node:test';
+import { afterEach, describe, it } from 'node:test';
 import type { Command } from 'commander';
-import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { commandTree, runCli } from '../cli.ts';
-import { cleanEnv, type Outcome, run } from '../drive.fixture.ts';
+import { cleanEnv, type Outcome, run, testFiles } from '../drive.fixture.ts';
 import { processIo } from '../io.ts';
-import { FakeService, type FakeTls } from '../line/fake-service.fixture.ts';
+import { FakeService } from '../line/fake-service.fixture.ts';
 
-let dir: string;
+const { dir, at, file } = testFiles();
 let service = new FakeService();
-const at = (name: string): string => join(dir, name);
-
-before(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'lineside-connect-'));
-  makeCa(dir);
-  signed(dir, 'box', 'DNS:box.test,IP:127.0.0.1');
-  signed(dir, 'client', 'DNS:client.test');
-});
-after(() => rm(dir, { recursive: true }));
 afterEach(() => service.stop());
 
-async function tls(clientCa = false): Promise<FakeTls> {
-  const [cert, key, ca] = await Promise.all(['box.pem', 'box.key', 'ca.pem'].map((name) => readFile(at(name))));
-  assert.ok(cert !== undefined && key !== undefined && ca !== undefined);
-  return { cert, key, ...(clientCa ? { clientCa: ca } : {}) };
-}
 function fails(outcome: Outcome, status: number, text: RegExp): void {
   assert.equal(outcome.status, status, outcome.stderr);
   assert.match(outcome.stderr, /^lineside: .+: .+\. .+\n$/);
   assert.match(outcome.stderr, text);
 }
-
-describe('from the laptop', () => {
-  it('speaks TLS with the authority, the token and the certificate it is given', async () => {
-    service = new FakeService();
-    service.token = 'secret-1';
-    const host = `127.0.0.1:${await service.listen('127.0.0.1:0', await tls())}`;
-    await writeFile(at('token'), 'secret-1\n');
-    const trusted = ['--host', host, '--ca', at('ca.pem')];
-    assert.equal((await run(['config', ...trusted, '--token-file', at('token')])).stdout, 'closed\n');
-    const env = { LINESIDE_HOST: host, LINESIDE_CA: at('ca.pem'), LINESIDE_TOKEN_FILE: at('token') };
-    assert.equal((await run(['config', '--tls'], { env })).stdout, 'closed\n');
-    fails(await run(['config', ...trusted]), 4, /--token-file FILE/);
-    await writeFile(at('bad-token'), 'two words\n');
-    fails(await run(['config', ...trusted, '--token-file', at('bad-token')]), 1, /does not hold one token/);
-    const missing = await run(['config', ...trusted, '--token-file', at('none')]);
-    assert.deepEqual(
-      [missing.status, missing.stderr],
-      [1, `lineside: cannot read ${at('none')}: there is no such file or directory.\n`],
-    );
-    fails(await run(['config', '--host', host, '--tls']), 3, /not trusted here\. .*--ca FILE/);
-    fails(await run(['config', ...trusted, '--server-name', 'other.test']), 3, /another name\. .*--server-name/);
-    assert.equal(
-      (await run(['config', ...trusted, '--server-name', 'box.test', '--token-file', at('token')])).status,
-      0,
-    );
-    assert.equal((await run(['config', '--host', host])).status, 3);
-  });
-
-  it('shows its client certificate', async () => {
-    service = new FakeService();
-    const host = `127.0.0.1:${await service.listen('127.0.0.1:0', await tls(true))}`;
-    const trusted = ['--host', host, '--ca', at('ca.pem')];
-    assert.equal((await run(['config', ...trusted, '--cert', at('client.pem'), '--key', at('client.key')])).status, 0);
-    assert.equal((await run(['config', ...trusted])).status, 3);
-  });
-
-  it('says when the other side speaks no TLS, or nobody listens', async () => {
-    service = new FakeService();
-    const host = `127.0.0.1:${await service.listen('127.0.0.1:0')}`;
-    assert.equal((await run(['config', '--host', host])).status, 0);
-    fails(await run(['config', '--host', host, '--tls']), 3, /does not speak TLS/);
-    service.stop();
-    fails(await run(['config', '--host', host]), 3, /connection refused\. Is the service running\?/);
-    fails(await run(['config', '--host', 'no-such-host.invalid']), 3, /cannot be resolved|no such host/);
-  });
-});
 
 describe('on the box', () => {
   it('names what is wrong with the socket', async () => {
@@ -96,8 +33,7 @@ describe('on the box', () => {
     const hub = createHttpServer((_, response) => response.end('{}')).listen(at('http.sock'));
     fails(await run(['status'], { socket: at('http.sock') }), 3, /it answers, but not in gRPC\. Check --socket/);
     hub.close();
-    await writeFile(at('stale.sock'), '');
-    fails(await run(['status', '--socket', at('stale.sock')]), 3, /refused|running/);
+    fails(await run(['status', '--socket', file('stale.sock', '')]), 3, /refused|running/);
     const json = await run(['status', '--json', '--socket', at('none.sock')]);
     const parsed = JSON.parse(json.stderr) as { error: { code: string; exitStatus: number } };
     assert.deepEqual([parsed.error.code, parsed.error.exitStatus], ['ENOENT', 3]);
