@@ -70,16 +70,18 @@ export function collectorService(parts: ServiceContext) {
   };
   return {
     getPosition: (call: PositionCall, callback: Answer<lineside.v1.Position.$Properties>) =>
-      void position(call).then(
-        (value) => callback(null, value),
-        (error: unknown) => callback(refusal(getPosition.path, call, error)),
-      ),
+      void answered(position(call), callback, (error) => refusal(getPosition.path, call, error)),
     push: (call: PushCall, callback: Answer<lineside.v1.PushResult.$Properties>) =>
-      void push(parts, call).then(
-        (value) => callback(null, value),
-        (error: unknown) => callback(refusal(pushMethod.path, call, error)),
-      ),
+      void answered(push(parts, call), callback, (error) => refusal(pushMethod.path, call, error)),
   };
+}
+
+async function answered<T>(work: Promise<T>, callback: Answer<T>, refusal: (error: unknown) => Outcome): Promise<void> {
+  const { error, value } = await work.then(
+    (value) => ({ error: null, value }),
+    (thrown: unknown) => ({ error: refusal(thrown), value: null }),
+  );
+  callback(error, value);
 }
 
 /** Logged for the collector's operator; the box itself handles the others. */

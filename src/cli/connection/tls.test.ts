@@ -138,7 +138,7 @@ describe('a box known by the fingerprint of its authority', () => {
       for (const form of [own, own.toLowerCase().replaceAll(':', '')])
         assert.equal((await ask(command, await serve('with its token'), form)).stdout, prints);
     const env = { LINESIDE_FINGERPRINT: own };
-    const known = ['config', '--host', `${await service('with its token')}`, '--tls', '--token-file', token];
+    const known = ['config', '--host', await service('with its token'), '--tls', '--token-file', token];
     const byVariable = await run(known, { env });
     assert.equal(byVariable.stdout, 'closed\n', byVariable.stderr);
     const byName = await run([...known, '--ca', trueCa, '--server-name', 'other.test'], { env });
