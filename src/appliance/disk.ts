@@ -13,10 +13,11 @@ import {
   openSync,
   renameSync,
   rmSync,
+  statfsSync,
   statSync,
   writeSync,
 } from 'node:fs';
-import { messageOf, systemCode } from '../shared/base/errors.ts';
+import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 
 export interface Disk {
   /** A whole new file, flushed; one of that name is emptied first. */
@@ -72,6 +73,26 @@ export function writeSynced(
   } finally {
     closeSync(fd);
   }
+}
+
+/** Bytes that may still be written to the file system of a directory. */
+export function freeBytes(dir: string): number {
+  const { bavail, bsize } = statfsSync(dir);
+  return bavail * bsize;
+}
+
+/** Throws STORAGE_FULL. */
+export function demandRoom(dir: string, needed: number, what: string, hint: string): void {
+  const free = freeBytes(dir);
+  if (free >= needed) return;
+  throw new LinesideError('STORAGE_FULL', `${dir} has ${free} bytes free, ${what} needs ${needed}`, { hint });
+}
+
+/** Of what was read back from the medium and is not what was written. */
+export function notStored(what: string, consequence = ''): LinesideError {
+  return new LinesideError('STORAGE_FAILED', `${what} does not hold what was written to it${consequence}`, {
+    hint: 'The card is failing: make a backup and write a new card.',
+  });
 }
 
 /** Why a file could not be opened, in words if it is missing. */

@@ -4,7 +4,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { type BackupList, listHashName, listName, sha256 } from '../../src/appliance/backup/backup-archive.ts';
+import { type BackupList, listHashName, listName } from '../../src/appliance/backup/backup-archive.ts';
+import { sha256 } from '../../src/appliance/hash.ts';
 import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
 import type { Site } from './backup-site.ts';
 

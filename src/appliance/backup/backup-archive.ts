@@ -3,12 +3,12 @@
  * belongs to them), and last a list of all of it with hashes. The hashes detect damage. They do not authenticate the file:
  * its author decides every content, so nothing else is left to the file (names, sizes, modes, owners, places).
  */
-import { createHash, type Hash } from 'node:crypto';
 import { fstatSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { isTokenLock } from '../../shared/auth/token-file.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { isDeviceId } from '../../shared/config/device-id.ts';
+import { type Measured, measured, sha256 } from '../hash.ts';
 import { Cursor, isPlainPath, type TarEntry, tarEntries } from '../tar.ts';
 
 export interface BackupList {
@@ -20,15 +20,13 @@ export interface BackupList {
   readonly createdAt: string;
   readonly deviceId: string;
   readonly schema: { readonly log?: number; readonly refdata?: number };
-  /** In the order of the file; directories have no hash. */
+  /** In the order of the file. */
   readonly files: readonly ListedFile[];
 }
 
-export interface ListedFile {
+/** A directory has 0 bytes and no hash. */
+export interface ListedFile extends Measured {
   readonly path: string;
-  readonly bytes: number;
-  /** Lower-case hex; '' of a directory. */
-  readonly sha256: string;
 }
 
 export const listName = 'manifest.json';
@@ -74,14 +72,13 @@ export function verifyBackup(fd: number, onPiece: (bytes: number) => void): Veri
     if (isList && entry.bytes > maxListBytes) throw malformed('its list is too long');
     if (!isList && texts.size > 0) throw malformed(`${entry.path} follows its list`);
     if (!isList) entries.add(entry);
-    const hash = createHash('sha256');
     let text = '';
-    for (const piece of hashed(content, hash)) {
+    const { bytes, sha256 } = measured(content, (piece) => {
       if (isList) text += piece.toString('latin1');
       onPiece(piece.length);
-    }
+    });
     if (isList) texts.set(entry.path, text);
-    else found.push({ path: entry.path, bytes: entry.bytes, sha256: entry.isDirectory ? '' : hash.digest('hex') });
+    else found.push({ path: entry.path, bytes, sha256: entry.isDirectory ? '' : sha256 });
   }
   const list = readList(texts.get(listName) ?? '', texts.get(listHashName) ?? '');
   if (JSON.stringify(list.files) !== JSON.stringify(found)) throw malformed('its files are not those of its list');
@@ -160,18 +157,6 @@ function parsed(bytes: Buffer): BackupList {
   throw malformed('its list is not valid');
 }
 
-/** The same pieces; `hash` has taken in each that was asked for. */
-export function* hashed(pieces: Iterable<Buffer>, hash: Hash): Generator<Buffer, void, void> {
-  for (const piece of pieces) {
-    hash.update(piece);
-    yield piece;
-  }
-}
-
-export function sha256(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
-}
-
 function malformed(what: string): LinesideError {
   return new LinesideError('MALFORMED', `the backup cannot be used: ${what}`, {
     hint: 'Nothing was changed. Copy it again from where it was kept.',
@@ -184,7 +169,7 @@ export type SourceFile = TarEntry & { readonly source: string };
 
 /** A directory before what is in it. Throws UNSUPPORTED for what is neither a file nor a directory. */
 export function etcEntries(etcDir: string): SourceFile[] {
-  const names = new Names();
+  const [userOf, groupOf] = [namesIn('/etc/passwd'), namesIn('/etc/group')];
   return readdirSync(etcDir, { recursive: true, encoding: 'utf8' })
     .filter((path) => !path.split('/').includes(restoreDirName) && path.split('/')[0] !== setupDirName)
     .filter((path) => !isTokenLock(basename(path)))
@@ -215,41 +200,18 @@ export function etcEntries(etcDir: string): SourceFile[] {
         bytes: isDirectory ? 0 : stat.size,
         mode: stat.mode,
         mtimeS: Math.max(0, Math.floor(stat.mtimeMs / 1000)),
-        owner: names.user(stat.uid),
-        group: names.group(stat.gid),
+        owner: userOf(stat.uid),
+        group: groupOf(stat.gid),
       };
     });
 }
 
-/** Users and groups of this machine, both ways. Names that no tar file can hold are left out. */
-export class Names {
-  readonly #users: readonly (readonly [string, number])[];
-  readonly #groups: readonly (readonly [string, number])[];
-
-  constructor(passwdFile = '/etc/passwd', groupFile = '/etc/group') {
-    this.#users = read(passwdFile);
-    this.#groups = read(groupFile);
+/** Users or groups of this machine by their numbers: the first name of each, '' if no tar file can hold it. */
+function namesIn(file: string): (id: number) => string {
+  const names = new Map<number, string>();
+  for (const line of readFileSync(file, 'utf8').split('\n').reverse()) {
+    const [name = '', , id = ''] = line.split(':');
+    if (/^[A-Za-z0-9._-]{1,31}$/.test(name) && id !== '') names.set(Number(id), name);
   }
-
-  user(id: number): string {
-    return this.#users.find(([, number]) => number === id)?.[0] ?? '';
-  }
-
-  group(id: number): string {
-    return this.#groups.find(([, number]) => number === id)?.[0] ?? '';
-  }
-
-  /** Root's if this machine has no such group. */
-  groupId(name: string): number {
-    return this.#groups.find(([one]) => one === name)?.[1] ?? 0;
-  }
-}
-
-function read(file: string): (readonly [string, number])[] {
-  return readFileSync(file, 'utf8')
-    .split('\n')
-    .map((line) => line.split(':'))
-    .flatMap(([name = '', , id = '']) =>
-      /^[A-Za-z0-9._-]{1,31}$/.test(name) && id !== '' ? [[name, Number(id)] as const] : [],
-    );
+  return (id) => names.get(id) ?? '';
 }

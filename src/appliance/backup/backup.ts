@@ -9,7 +9,6 @@ import {
   renameSync,
   rmSync,
   type Stats,
-  statfsSync,
   statSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -18,19 +17,18 @@ import { instantOfMs } from '../../shared/base/instant.ts';
 import { dropPages } from '../../shared/base/libc.ts';
 import { versionOf } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../../shared/storage/open.ts';
-import { asOwnerOf, syncPath, writeWhole } from '../disk.ts';
+import { asOwnerOf, demandRoom, syncPath, writeWhole } from '../disk.ts';
+import { hashed, sha256 } from '../hash.ts';
 import { filePieces, type TarEntry, tarEndBytes, tarEntryPieces } from '../tar.ts';
 import {
   type BackupList,
   backupFormat,
   dataFiles,
   etcEntries,
-  hashed,
   type ListedFile,
   listHashName,
   listName,
   type SourceFile,
-  sha256,
   verifyBackup,
 } from './backup-archive.ts';
 import type { DataPaths } from './data-paths.ts';
@@ -197,15 +195,7 @@ function checkSpace(out: string, databases: readonly SourceDatabase[], small: re
   const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
   // One database at a time lies there twice.
   const needed = sum(sizes) + Math.max(0, ...sizes) + sum(small.map(({ bytes }) => bytes)) + slackBytes;
-  const { bavail, bsize } = statfsSync(dirname(out));
-  if (bavail * bsize >= needed) return;
-  throw new LinesideError(
-    'STORAGE_FULL',
-    `${dirname(out)} has ${bavail * bsize} bytes free, the backup needs ${needed}`,
-    {
-      hint: 'Name a file on a larger medium; --no-log leaves the serial log out.',
-    },
-  );
+  demandRoom(dirname(out), needed, 'the backup', 'Name a file on a larger medium; --no-log leaves the serial log out.');
 }
 
 /** With what its write-ahead log holds beyond. */

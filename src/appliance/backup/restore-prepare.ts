@@ -10,7 +10,6 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
-  statfsSync,
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
@@ -20,11 +19,12 @@ import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { loadText } from '../../shared/config/load.ts';
 import { checkReadable } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../../shared/storage/open.ts';
-import { etc, SERVICE_GROUP } from '../box.ts';
-import { asOwnerOf, syncPath, writeSynced } from '../disk.ts';
+import { Box, etc, SERVICE_GROUP } from '../box.ts';
+import { asOwnerOf, demandRoom, syncPath, writeSynced } from '../disk.ts';
+import { hashed } from '../hash.ts';
 import { Cursor, type TarEntry, tarEntries } from '../tar.ts';
 import { withDeviceId } from '../toml-text.ts';
-import { dataFiles, hashed, Names, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
+import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
 import { allowedPaths, type DataPaths, dataPathsIn } from './data-paths.ts';
 import { type Move, preparedPath } from './restore-swap.ts';
 
@@ -216,12 +216,8 @@ function beginIn(dir: string, entries: readonly TarEntry[]): void {
   const work = join(dir, restoreDirName);
   asOwnerOf(dir, () => rmSync(work, { recursive: true, force: true }));
   const needed = entries.reduce((all, { bytes }) => all + bytes, slackBytes);
-  const { bavail, bsize } = statfsSync(dir);
-  if (bavail * bsize < needed) {
-    throw new LinesideError('STORAGE_FULL', `${dir} has ${bavail * bsize} bytes free, the restore needs ${needed}`, {
-      hint: 'What is there now is kept until the end. Where it is not wanted: lineside factory-reset, then restore.',
-    });
-  }
+  const hint = 'What is there now is kept until the end. Where it is not wanted: lineside factory-reset, then restore.';
+  demandRoom(dir, needed, 'the restore', hint);
   asOwnerOf(dir, () => {
     // Not recursive: what the service's user may have put there is not followed.
     mkdirSync(work, { mode: 0o700 });
@@ -237,7 +233,6 @@ function copyOut(
   wanted: (entry: TarEntry) => boolean,
   target: (entry: TarEntry) => string,
 ): void {
-  const names = new Names();
   const hashes = new Map(list.files.map(({ path, sha256 }) => [path, sha256]));
   for (const { entry, content } of tarEntries(new Cursor(fd, 0, fstatSync(fd).size))) {
     const hash = hashes.get(entry.path);
@@ -246,7 +241,7 @@ function copyOut(
     if (entry.isDirectory) mkdirSync(path);
     else writeFile(path, content, hash);
     // As root only: other users cannot give files away. What belongs to the service's users is written as they.
-    if (process.geteuid?.() === 0 && isEtc(entry)) chownSync(path, 0, groupOf(entry, names));
+    if (process.geteuid?.() === 0 && isEtc(entry)) chownSync(path, 0, groupOf(entry));
     chmodSync(path, modeOf(entry));
   }
 }
@@ -259,9 +254,9 @@ const tokensFile = `etc/${basename(etc.tokens)}`;
 const privateDirs = ['etc/ca', 'etc/secrets'];
 
 /** The group is kept if it is one of the service's: the archive could name any. Root owns all of /etc/lineside. */
-function groupOf({ path, group }: TarEntry, names: Names): number {
+function groupOf({ path, group }: TarEntry): number {
   const wanted = path === tokensFile ? SERVICE_GROUP : group;
-  return serviceGroups.includes(wanted) ? names.groupId(wanted) : 0;
+  return serviceGroups.includes(wanted) ? (new Box('/').group(wanted) ?? 0) : 0;
 }
 
 const serviceGroups = [SERVICE_GROUP, 'lineside-hub'];

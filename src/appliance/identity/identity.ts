@@ -161,32 +161,24 @@ export function planIdentity(box: Box, names: readonly string[], nowMs: number, 
 // How Avahi announces the box on the LAN (DNS-SD, avahi.service(5)): what `lineside discover` finds.
 
 /** What is known of the box; the record that the package brings knows neither. */
-interface Announced {
-  readonly deviceId?: string;
-  readonly version?: string;
-  /** Of the device's authority: SHA-256, hexadecimal, colons or not. */
-  readonly caFingerprint?: string;
-}
+type Announced = Partial<Pick<IdentityFile, 'deviceId' | 'caFingerprint'>>;
 
 const GRPC_PORT = 50_051;
 const HTTP_PORT = 8_443;
-/** A string of a TXT record carries its length in one byte (RFC 6763, 6.1). */
-const MAX_TXT_BYTES = 255;
 
-/** /etc/avahi/services/lineside.service, in which %h is the host's name. */
-export function avahiService({ deviceId, version, caFingerprint }: Announced): string {
+/**
+ * /etc/avahi/services/lineside.service, in which %h is the host's name. A device id needs no escaping in XML, and fits into a
+ * string of a TXT record (RFC 6763, 6.1: 255 bytes).
+ */
+export function avahiService({ deviceId, caFingerprint }: Announced): string {
   const known: readonly (readonly [string, string | undefined])[] = [
     ['http', String(HTTP_PORT)],
     ['id', deviceId],
-    ['version', version],
     ['fp', caFingerprint?.replaceAll(':', '').toLowerCase()],
   ];
-  const records = known.flatMap(([key, value]) => {
-    const text = `${key}=${value}`;
-    return value === undefined || new TextEncoder().encode(text).length > MAX_TXT_BYTES
-      ? []
-      : [`    <txt-record>${escaped(text)}</txt-record>\n`];
-  });
+  const records = known
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => `    <txt-record>${key}=${value}</txt-record>\n`);
   return `<?xml version="1.0" standalone='no'?>
 <!DOCTYPE service-group SYSTEM "avahi-service.dtd">
 <!-- Announces this box on the LAN (DNS-SD); the fingerprint is a hint for who compares it with the box itself. -->
@@ -198,13 +190,6 @@ export function avahiService({ deviceId, version, caFingerprint }: Announced): s
 ${records.join('')}  </service>
 </service-group>
 `;
-}
-
-const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-
-/** XML 1.0 has no way to write a control character at all. */
-function escaped(text: string): string {
-  return text.replace(/\p{Cc}/gu, '').replace(/[&<>"]/g, (char) => entities[char] ?? '');
 }
 
 // The authority and what it signs, made by the `openssl` command (3.0 and later).

@@ -1,5 +1,4 @@
 /** What the set-up remembers from one start to the next, in files of root's alone. */
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { Clock } from '../../shared/base/clock.ts';
 import { type Box, etc } from '../box.ts';
@@ -81,8 +80,4 @@ export function isBetween({ before, after }: Taking, bytes: Buffer): boolean {
 
 export function closed(place: string, content: string | Buffer | undefined): Change {
   return { place, content, mode: 0o600, dirMode: 0o700 };
-}
-
-export function sha256(bytes: Buffer | string): string {
-  return createHash('sha256').update(bytes).digest('hex');
 }

@@ -12,6 +12,7 @@ import { instantOfMs } from '../../shared/base/instant.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
 import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc, SERVICE_GROUP } from '../box.ts';
+import { sha256 } from '../hash.ts';
 import {
   authorityOf,
   findIdentity,
@@ -36,7 +37,6 @@ import {
   readApplied,
   readTaking,
   type SetupParts,
-  sha256,
   type Taking,
   takingChange,
 } from './setup-state.ts';

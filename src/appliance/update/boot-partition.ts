@@ -7,7 +7,7 @@ import { closeSync, constants, fsyncSync, openSync, readFileSync, readSync, stat
 import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
-import { syncPath, writeSynced } from '../disk.ts';
+import { notStored, syncPath, writeSynced } from '../disk.ts';
 import { isSlot, parseSlots, renderSlots, type Slot, type SlotState, settled, slotFileBytes } from './slots.ts';
 
 export interface UpdateTarget {
@@ -137,11 +137,8 @@ export function writeSlots(bootDir: string, state: SlotState): void {
     fsyncSync(fd);
     dropPages(fd);
     const back = Buffer.alloc(slotFileBytes);
-    if (written !== slotFileBytes || readSync(fd, back, 0, slotFileBytes, 0) !== slotFileBytes || !back.equals(bytes)) {
-      throw new LinesideError('STORAGE_FAILED', `${path} does not hold what was written to it`, {
-        hint: 'The card is failing: make a backup and write a new card.',
-      });
-    }
+    if (written !== slotFileBytes || readSync(fd, back, 0, slotFileBytes, 0) !== slotFileBytes || !back.equals(bytes))
+      throw notStored(path);
   } finally {
     closeSync(fd);
   }

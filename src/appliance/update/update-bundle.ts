@@ -2,20 +2,18 @@
  * An update bundle: "lineside-update 1 <bytes of the manifest>\n", the manifest's Ed25519 signature (64 bytes), the manifest,
  * and the parts it lists with their hashes, one behind the other and nothing after them. What is not signed is not read.
  */
-import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
+import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
 import { fstatSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { openFault, writeSynced } from '../disk.ts';
+import { type Measured, measured } from '../hash.ts';
 import { Cursor, filePieces, tarPieces } from '../tar.ts';
 import { parseVersion } from './release.ts';
 
-export interface Part {
+export interface Part extends Measured {
   readonly name: 'boot' | 'root';
-  readonly bytes: number;
-  /** Lower-case hex. */
-  readonly sha256: string;
 }
 
 export interface Manifest {
@@ -141,12 +139,8 @@ function isText(value: unknown): value is string {
 
 /** Throws MALFORMED where the content is not what was signed. */
 export function checkPart(bundle: Bundle, part: Part, onPiece: (bytes: number) => void): void {
-  const hash = createHash('sha256');
-  for (const piece of bundle.part(part.name).pieces(part.bytes)) {
-    hash.update(piece);
-    onPiece(piece.length);
-  }
-  if (hash.digest('hex') !== part.sha256) throw malformed(`its part "${part.name}" is not what was signed`);
+  const { sha256 } = measured(bundle.part(part.name).pieces(part.bytes), (piece) => onPiece(piece.length));
+  if (sha256 !== part.sha256) throw malformed(`its part "${part.name}" is not what was signed`);
 }
 
 /** A medium may read differently the second time, by age or on purpose: what is put in place is what was signed, or nothing. */
@@ -228,14 +222,4 @@ function bootEntries(bootDir: string, mtimeS: number): Parameters<typeof tarPiec
       const content = (): Iterable<Buffer> => filePieces(source, stat.size);
       return { ...common, isDirectory: false, bytes: stat.size, mode: 0o644, content };
     });
-}
-
-function measured(pieces: Iterable<Buffer>): Pick<Part, 'bytes' | 'sha256'> {
-  const hash = createHash('sha256');
-  let bytes = 0;
-  for (const piece of pieces) {
-    hash.update(piece);
-    bytes += piece.length;
-  }
-  return { bytes, sha256: hash.digest('hex') };
 }

@@ -13,13 +13,13 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
-  statfsSync,
   statSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
-import { openFault, syncPath, writeSynced, writeWhole } from '../disk.ts';
+import { freeBytes, notStored, openFault, syncPath, writeSynced, writeWhole } from '../disk.ts';
+import { hashed, measured } from '../hash.ts';
 import { Cursor, filePieces, tarEntries } from '../tar.ts';
 import {
   type BootFacts,
@@ -124,8 +124,7 @@ function checkRoom({ manifest }: Bundle, target: UpdateTarget, facts: BootFacts,
       hint: 'It is for a card with another layout: write a new card.',
     });
   }
-  const { bavail, bsize } = statfsSync(target.bootDir);
-  const free = bavail * bsize + bytesIn(join(target.bootDir, slot));
+  const free = freeBytes(target.bootDir) + bytesIn(slotDir(target, slot));
   if (boot.bytes > free) {
     throw new LinesideError('STORAGE_FULL', `the boot files have ${boot.bytes} bytes, the boot partition has ${free}`, {
       hint: "Remove from it what is not lineside's.",
@@ -214,8 +213,7 @@ function writeRoot(fd: number, part: Part, content: Cursor, onPiece: (bytes: num
   let first: Buffer | undefined;
   let at = 0;
   let unsynced = 0;
-  for (const piece of content.pieces(part.bytes)) {
-    hash.update(piece);
+  for (const piece of hashed(content.pieces(part.bytes), hash)) {
     if (first === undefined) {
       first = Buffer.from(piece);
       writeWhole(fd, Buffer.alloc(piece.length), 0);
@@ -239,19 +237,8 @@ function writeRoot(fd: number, part: Part, content: Cursor, onPiece: (bytes: num
 /** From the medium: the pages that the kernel keeps of it are dropped first. Throws STORAGE_FAILED. */
 function compareRoot(fd: number, part: Part, onPiece: (bytes: number) => void): void {
   dropPages(fd);
-  const hash = createHash('sha256');
-  for (const piece of new Cursor(fd, 0, part.bytes).pieces(part.bytes)) {
-    hash.update(piece);
-    onPiece(piece.length);
-  }
-  if (hash.digest('hex') === part.sha256) return;
-  throw new LinesideError(
-    'STORAGE_FAILED',
-    'the partition does not hold what was written to it: nothing was switched',
-    {
-      hint: 'The card is failing: make a backup and write a new card.',
-    },
-  );
+  const { sha256 } = measured(new Cursor(fd, 0, part.bytes).pieces(part.bytes), (piece) => onPiece(piece.length));
+  if (sha256 !== part.sha256) throw notStored('the partition', ': nothing was switched');
 }
 
 // The boot part of a bundle: what may be in it, and how it becomes the files of a slot on the boot partition.
@@ -314,11 +301,7 @@ function compareBoot(cursor: Cursor, dir: string): void {
     const stored = filePieces(path, entry.bytes);
     for (const piece of content) {
       const { value } = stored.next();
-      if (!(value instanceof Buffer && value.equals(piece))) {
-        throw new LinesideError('STORAGE_FAILED', `${path} does not hold what was written to it`, {
-          hint: 'The card is failing: make a backup and write a new card.',
-        });
-      }
+      if (!(value instanceof Buffer && value.equals(piece))) throw notStored(path);
     }
   }
 }
