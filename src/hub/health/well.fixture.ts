@@ -31,7 +31,7 @@ export const wellWebhooks: WebhookStatus = {
   offline: false,
   deliveredTotal: 7,
   plannedTotal: 7,
-  attemptsTotal: { '': 7, dns: 0, timeout: 0, ssrf: 0, tls: 0, connect: 0, http: 0 },
+  attemptsTotal: { accepted: 7, dns: 0, timeout: 0, ssrf: 0, tls: 0, connect: 0, http: 0 },
   historyBytes: 0,
 };
 

@@ -76,7 +76,7 @@ export class FakeWebhooks implements WebhookAdmin {
     offline: true,
     deliveredTotal: 101,
     plannedTotal: 102,
-    attemptsTotal: { '': 101, dns: 1, timeout: 2, ssrf: 3, tls: 4, connect: 5, http: 6 },
+    attemptsTotal: { accepted: 101, dns: 1, timeout: 2, ssrf: 3, tls: 4, connect: 5, http: 6 },
     historyBytes: 4_096,
   };
 

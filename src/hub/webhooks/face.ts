@@ -2,17 +2,11 @@
 
 import type { Alert } from '../../shared/base/alerts.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
-import type {
-  WebhookStatus as Answered,
-  Delivery,
-  DeliveryDetail,
-  PingResult,
-  Subscription,
-} from '../../shared/gen/http.ts';
+import type { Delivery, DeliveryDetail, PingResult, Subscription, WebhookStatus } from '../../shared/gen/http.ts';
 import type { Action, Category, Scope } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/paging.ts';
 
-export type { Delivery, DeliveryDetail, PingResult };
+export type { Delivery, DeliveryDetail, PingResult, WebhookStatus };
 
 /** A pattern of JSON Schema. */
 export const SUBSCRIPTION_NAME = '^[!-~]([ -~]{0,126}[!-~])?$';
@@ -86,11 +80,6 @@ export interface PingRequest {
   readonly url: string;
   readonly secret: string;
 }
-
-/** Of attempts, '' counts those that were accepted. */
-export type WebhookStatus = Omit<Answered, 'attemptsTotal'> & {
-  readonly attemptsTotal: Readonly<Record<Cause | '', number>>;
-};
 
 /**
  * Errors: NOT_FOUND (no such subscription or delivery), INVALID_ARGUMENT with every reason (the fields' own faults and the

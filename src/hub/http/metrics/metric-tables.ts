@@ -266,7 +266,7 @@ export const webhookMetrics: readonly Metric<WebhookStatus>[] = [
   [
     'attempts_total',
     'Attempts since the start, by what they failed of, or accepted.',
-    ({ attemptsTotal: { '': accepted, ...failed } }) => ({ accepted, ...failed }),
+    ({ attemptsTotal }) => attemptsTotal,
     'cause',
   ],
 ];

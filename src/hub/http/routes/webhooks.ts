@@ -111,11 +111,7 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
     id: 'getWebhooks',
     summary: 'What waits, what is for review, whether the device is offline',
     answer: { what: 'How it stands.', of: 'WebhookStatus' },
-    handle() {
-      const { attemptsTotal, ...rest } = webhooks.status();
-      const { '': accepted, ...failed } = attemptsTotal;
-      return { ...rest, attemptsTotal: { accepted, ...failed } };
-    },
+    handle: () => webhooks.status(),
   });
   route('POST /api/v1/admin/webhooks/test-ping', 'admin', {
     id: 'testPing',

@@ -11,8 +11,16 @@ import { BatchWriter } from '../../outbox/batch-writer.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import { failedOutcome, type Outcome } from '../egress/outcome.ts';
 import { Progress, type RunMs, type RunningTime } from '../progress.ts';
+import type { SubscriptionSource } from '../subscriptions/cache.ts';
+import type { Subscription } from '../subscriptions/subscription.ts';
 import type { BodySource } from './body-source.ts';
-import type { AfterRow, AttemptRow, DeliveryRows, PendingDelivery } from './delivery-rows.ts';
+import {
+  type AfterRow,
+  type AttemptRow,
+  type DeliveryRows,
+  deliveryIdOf,
+  type PendingDelivery,
+} from './delivery-rows.ts';
 import { nextOf } from './schedule.ts';
 
 export interface AttemptResult {
@@ -247,5 +255,75 @@ export class Outcomes {
     }
     this.#progress.saveRunning(this.#o.running);
     return written;
+  }
+}
+
+/** A subscriber that fails now and then is reported no more often. */
+const quietMs = 600_000;
+
+type Trouble = 'fails' | 'review';
+
+interface ReportedTrouble {
+  /** undefined: nothing that has not ended. */
+  trouble: Trouble | undefined;
+  readonly quietUntilMs: Record<Trouble, number>;
+}
+
+const words: Readonly<Record<Trouble, string>> = {
+  fails: 'a webhook subscriber fails: what is sent to it is tried again by the schedule',
+  review: 'webhook deliveries of a subscription are for review: they are not sent again automatically',
+};
+
+/**
+ * A line when a subscriber begins to fail, to refuse or to be blocked, with all that is needed to look further, and one when
+ * that has ended. Not a line for each delivery: there may be thousands.
+ */
+export class DeliveryLog {
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #reported = new Map<number, ReportedTrouble>();
+  /** Why, by subscription. */
+  readonly #blocked = new Map<number, string>();
+
+  constructor(logger: Logger, clock: Clock) {
+    this.#logger = logger;
+    this.#clock = clock;
+  }
+
+  /** Committed. */
+  ended({ delivery, attempt, after }: AttemptResult, { id, name }: Subscription): void {
+    const reported = this.#reported.get(id) ?? { trouble: undefined, quietUntilMs: { fails: 0, review: 0 } };
+    this.#reported.set(id, reported);
+    const about = { subscription: id, name, delivery: deliveryIdOf(delivery) };
+    if (after.state === 'delivered') {
+      if (reported.trouble !== undefined) this.#logger.info('a webhook subscriber takes deliveries again', about);
+      reported.trouble = undefined;
+      return;
+    }
+    const trouble: Trouble = after.endedAt === null ? 'fails' : 'review';
+    const nowMs = this.#clock.monoMs();
+    if (reported.trouble === trouble || nowMs < reported.quietUntilMs[trouble]) return;
+    reported.trouble = trouble;
+    reported.quietUntilMs[trouble] = nowMs + quietMs;
+    const { cause, message: error } = attempt;
+    this.#logger.warn(words[trouble], { ...about, state: after.state, attempts: delivery.attempts + 1, cause, error });
+  }
+
+  /** The subscriptions, or who may have what, may have changed. */
+  update(cache: SubscriptionSource): void {
+    for (const ids of [this.#reported, this.#blocked]) for (const id of ids.keys()) if (!cache.byId(id)) ids.delete(id);
+    for (const subscription of cache.all()) {
+      if (subscription.active) this.#updateBlocked(subscription, cache.blocked(subscription));
+      else this.#blocked.delete(subscription.id);
+    }
+  }
+
+  #updateBlocked({ id, name }: Subscription, why: string): void {
+    const before = this.#blocked.get(id) ?? '';
+    if (why === before) return;
+    this.#blocked.set(id, why);
+    const about = { subscription: id, name };
+    if (why === '') this.#logger.info('a webhook subscription is not blocked any more', about);
+    else this.#logger.warn('a webhook subscription is blocked: nothing is sent to it', { ...about, why });
   }
 }

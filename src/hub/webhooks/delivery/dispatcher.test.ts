@@ -49,7 +49,7 @@ test('a delivery is sent at once, and is delivered when its acceptance is commit
     { delivery_id: 1, attempt: 1, elapsed_ms: 20, status: 202, cause: '', message: '', answer: null },
   ]);
   const { waiting, deliveredTotal, attemptsTotal, inFlight } = rig.dispatcher.status();
-  assert.deepEqual([waiting, deliveredTotal, attemptsTotal[''], inFlight], [0, 1, 1, 0]);
+  assert.deepEqual([waiting, deliveredTotal, attemptsTotal.accepted, inFlight], [0, 1, 1, 0]);
   await rig.clock.pass(hourMs);
   assert.equal(rig.sender.calls.length, 1);
 });

@@ -16,6 +16,7 @@ import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import {
   type AttemptResult,
   attemptResultOf,
+  DeliveryLog,
   InFlight,
   type Moment,
   Outcomes,
@@ -24,7 +25,6 @@ import {
 } from './attempts.ts';
 import { Backlog, type Claim } from './backlog.ts';
 import type { BodySource } from './body-source.ts';
-import { DeliveryCounts, DeliveryLog } from './delivery-report.ts';
 import { DeliveryRows, type PendingDelivery } from './delivery-rows.ts';
 import { needsNoRoute, Offline, type OfflineOptions, type OfflineReason } from './offline.ts';
 import { FairScheduler, responseClassOf } from './schedule.ts';
@@ -66,13 +66,14 @@ export class Dispatcher {
   readonly #scheduler = new FairScheduler();
   readonly #backlog: Backlog;
   readonly #outcomes: Outcomes;
-  readonly #counts: DeliveryCounts;
   readonly #inFlight: InFlight;
   readonly #offline: Offline;
   readonly #log: DeliveryLog;
   readonly #loop: Loop;
   #state: 'new' | 'running' | 'stopped' = 'new';
   #turnAsked = false;
+  #deliveredTotal = 0;
+  readonly #attemptsTotal = { accepted: 0, dns: 0, timeout: 0, ssrf: 0, tls: 0, connect: 0, http: 0 };
   #timer: Timer | undefined;
 
   /** Not started yet. */
@@ -89,7 +90,6 @@ export class Dispatcher {
     const rows = new DeliveryRows(options.store.connection);
     this.#backlog = new Backlog({ ...options, rows });
     this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
-    this.#counts = new DeliveryCounts(rows, (error) => this.#backlog.couldNotRead(error));
     this.#inFlight = new InFlight(clock);
     this.#log = new DeliveryLog(logger, clock);
     this.#offline = new Offline({ ...options, onChanged: (reason) => this.#offlineChanged(reason) });
@@ -116,21 +116,21 @@ export class Dispatcher {
 
   /** Committed: deliveries to these. */
   planned(subscriptionIds: ReadonlySet<number>): void {
-    this.#counts.stale();
+    this.#backlog.recount();
     for (const id of subscriptionIds) this.#backlog.refresh(id);
     this.#wake();
   }
 
   /** Committed: deliveries of this one that had ended wait again. */
   resent(subscriptionId: number): void {
-    this.#counts.stale();
+    this.#backlog.recount();
     this.#backlog.refresh(subscriptionId);
     this.#wake();
   }
 
   /** Committed: deliveries were removed. */
   dropped(): void {
-    this.#counts.stale();
+    this.#backlog.recount();
   }
 
   /** Throws if its loop has stalled. */
@@ -140,16 +140,13 @@ export class Dispatcher {
 
   /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
   status(): DispatcherStatus {
-    const { waiting, rejected, failed } = this.#counts.now;
     return {
-      waiting,
-      rejected,
-      failed,
+      ...this.#backlog.counts(),
       oldestDueSeconds: this.#backlog.oldestDueSeconds(this.#o.running.now()),
       inFlight: this.#inFlight.attempts,
       offline: this.#offline.is,
-      deliveredTotal: this.#counts.deliveredTotal,
-      attemptsTotal: { ...this.#counts.attemptsTotal },
+      deliveredTotal: this.#deliveredTotal,
+      attemptsTotal: { ...this.#attemptsTotal },
     };
   }
 
@@ -198,13 +195,13 @@ export class Dispatcher {
   async #refreshPeriodically(): Promise<number> {
     this.#backlog.refreshAll();
     this.#wake();
-    if (this.#counts.now.waiting > 0) await this.#outcomes.saveSometimes();
+    if (this.#backlog.counts().waiting > 0) await this.#outcomes.saveSometimes();
     return refreshMs;
   }
 
   #subscriptionsChanged(): void {
     if (this.#state !== 'running') return;
-    this.#counts.stale();
+    this.#backlog.recount();
     this.#backlog.refreshAll();
     // At once: what is under way for one that was switched off ends here.
     this.#followSubscriptions();
@@ -279,7 +276,9 @@ export class Dispatcher {
       this.#release(delivery, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
       if (!kept) continue;
       const subscription = cache.byId(delivery.subscriptionId);
-      this.#counts.ended(attemptResult);
+      this.#backlog.recount();
+      if (attemptResult.called) this.#attemptsTotal[attemptResult.attempt.cause || 'accepted']++;
+      if (after.state === 'delivered') this.#deliveredTotal++;
       if (subscription !== undefined) this.#log.ended(attemptResult, subscription);
     }
     this.#wake();
