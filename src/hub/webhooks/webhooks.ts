@@ -72,7 +72,7 @@ const answerShare = 1 / 16;
 
 /** Nothing is sent before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openWebhooks(options: WebhooksOptions): Webhooks {
-  const { store, clock, logger, maxBytes, scheduleS } = options;
+  const { store, clock, maxBytes, scheduleS } = options;
   const { connection } = store;
   const resolver = new Resolver(clock);
   const egress = new EgressGuard({ ...options, resolver });
@@ -87,7 +87,8 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     planner: { caughtUp: () => caughtUp(), cursor: () => planner.cursor() },
   });
   const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
-  const planner = new Planner({ store, cache, running, clock, logger, randomHex, firstDelayS: scheduleS[0] ?? 0 });
+  const parts = { ...options, cache, bodies, sender, running };
+  const planner = new Planner({ ...parts, randomHex, firstDelayS: scheduleS[0] ?? 0 });
   let started = false;
   /** Before the start the consumers are not known: what a change had planned then would be planned for none of them. */
   const caughtUp = async (): Promise<void> => {
@@ -96,7 +97,6 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   };
   const retained = new RetainedEvents(connection, () => planner.cursor());
   const remotes = new RemoteHosts({ ...options, cache, egress, resolver });
-  const parts = { ...options, cache, bodies, sender, running };
   const dispatcher = new Dispatcher({ ...parts, remotes, online: hasRoute });
   planner.onPlanned((subscriptionIds) => dispatcher.planned(subscriptionIds));
   const retention = new Retention({

@@ -8,12 +8,11 @@ import { messageOf } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { BatchWriter } from '../../outbox/batch-writer.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
 import { failedOutcome, type Outcome } from '../egress/outcome.ts';
-import { Progress, type RunMs, type RunningTime } from '../progress.ts';
+import type { WebhookParts } from '../parts.ts';
+import { Progress, type RunMs } from '../progress.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
-import type { BodySource } from './body-source.ts';
 import {
   type AfterRow,
   type AttemptRow,
@@ -169,13 +168,8 @@ export interface Written {
   readonly kept: boolean;
 }
 
-export interface OutcomesOptions {
-  readonly store: ChangeStore;
+interface OutcomesOptions extends WebhookParts {
   readonly rows: DeliveryRows;
-  readonly bodies: Pick<BodySource, 'keep'>;
-  readonly running: RunningTime;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Committed. */
   readonly onWritten: (written: readonly Written[]) => void;
 }

@@ -3,24 +3,15 @@
  * it does not know. What cannot be read is tried again later, for each subscription separately.
  */
 import { messageOf } from '../../../shared/base/errors.ts';
-import type { Logger } from '../../../shared/base/logger.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { Message } from '../egress/sender.ts';
+import type { WebhookParts } from '../parts.ts';
 import type { RunMs } from '../progress.ts';
 import { storeFailure } from '../storage-failure.ts';
-import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
-import type { BodySource } from './body-source.ts';
 import { type Counts, type DeliveryRows, deliveryIdOf, type PendingDelivery } from './delivery-rows.ts';
 import { NextDueCache } from './schedule.ts';
 
-export interface BacklogOptions {
-  readonly store: ChangeStore;
-  readonly rows: DeliveryRows;
-  readonly cache: SubscriptionSource;
-  readonly bodies: Pick<BodySource, 'bodyOf' | 'templateOf'>;
-  readonly logger: Logger;
-}
+type BacklogOptions = WebhookParts & { readonly rows: DeliveryRows };
 
 export type Claim =
   | {

@@ -3,16 +3,14 @@
  * were planned or sent again, when an attempt has ended, when the earliest is due, and each minute. An outcome counts when
  * it is committed; a process that ends before makes the attempt again, with the same deliveryId and bytes.
  */
-import { type Clock, endsWithin, type Timer } from '../../../shared/base/clock.ts';
+import { endsWithin, type Timer } from '../../../shared/base/clock.ts';
 import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
-import type { Logger } from '../../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { Outcome } from '../egress/outcome.ts';
 import type { Sender } from '../egress/sender.ts';
 import type { WebhookStatus } from '../face.ts';
-import type { RunMs, RunningTime } from '../progress.ts';
-import type { SubscriptionSource } from '../subscriptions/cache.ts';
+import type { WebhookParts } from '../parts.ts';
+import type { RunMs } from '../progress.ts';
 import {
   type AttemptResult,
   attemptResultOf,
@@ -24,21 +22,14 @@ import {
   type Written,
 } from './attempts.ts';
 import { Backlog, type Claim } from './backlog.ts';
-import type { BodySource } from './body-source.ts';
 import { DeliveryRows, type PendingDelivery } from './delivery-rows.ts';
 import { needsNoRoute, Offline, type OfflineOptions, type OfflineReason } from './offline.ts';
 import { FairScheduler, responseClassOf } from './schedule.ts';
 
-export interface DispatcherOptions extends Pick<OfflineOptions, 'online' | 'remotes'> {
-  readonly store: ChangeStore;
-  readonly cache: SubscriptionSource;
-  readonly bodies: Pick<BodySource, 'bodyOf' | 'templateOf' | 'keep'>;
+export interface DispatcherOptions extends WebhookParts, Pick<OfflineOptions, 'online' | 'remotes'> {
   readonly sender: Pick<Sender, 'send' | 'close'>;
-  readonly running: RunningTime;
   /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. */
   readonly scheduleS: readonly number[];
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 type DispatcherStatus = Pick<

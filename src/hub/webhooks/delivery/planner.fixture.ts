@@ -114,7 +114,8 @@ export function plannerOn(
 ): Planner {
   let chance = 0;
   const randomHex = (): string => (++chance).toString(16).padStart(16, '0');
-  return new Planner({ store, cache, running: runningOn(store, clock), clock, logger, randomHex });
+  const bodies = new BodySource(store.connection);
+  return new Planner({ store, cache, bodies, running: runningOn(store, clock), clock, logger, randomHex });
 }
 
 /** The machine has been up all the time. */

@@ -3,33 +3,22 @@
  * inserts the deliveries: whatever is killed when, none is lost or planned twice. Events are read once, however many
  * subscriptions there are.
  */
-import type { Clock } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
-import type { Logger } from '../../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { Scope } from '../../outbox/event.ts';
 import { storageError } from '../../outbox/storage-errors.ts';
-import { Progress, type RunningTime } from '../progress.ts';
+import type { WebhookParts } from '../parts.ts';
+import { Progress } from '../progress.ts';
 import { storeFailure } from '../storage-failure.ts';
-import type { SubscriptionSource } from '../subscriptions/cache.ts';
-import { BodySource } from './body-source.ts';
 import { DeliveryRows } from './delivery-rows.ts';
 import { type Draft, Planning, type Recipient, type Recipients, recipientsIn } from './planning.ts';
 
-export interface PlannerOptions {
-  readonly store: ChangeStore;
-  readonly cache: SubscriptionSource;
-  readonly running: RunningTime;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface PlannerOptions extends WebhookParts {
   /** 16 hex digits of chance. */
   readonly randomHex: () => string;
   /** Before attempt 1. Default: none. */
   readonly firstDelayS?: number;
 }
-
-type PlannedListener = (subscriptionIds: ReadonlySet<number>, count: number) => void;
 
 /** After a commit; those of a burst become one transaction. */
 const planDelayMs = 20;
@@ -49,11 +38,10 @@ const stallMs = 180_000;
 export class Planner {
   readonly #o: PlannerOptions;
   readonly #rows: DeliveryRows;
-  readonly #templates: BodySource;
   readonly #progress: Progress;
   /** undefined: they have changed. */
   #recipients: Recipients | undefined;
-  readonly #listeners: PlannedListener[] = [];
+  #onPlanned: (subscriptionIds: ReadonlySet<number>) => void = () => {};
   readonly #loop: Loop;
   #cursor: number;
   #stored: number;
@@ -77,7 +65,6 @@ export class Planner {
       stalledMs: stallMs,
     });
     this.#rows = new DeliveryRows(store.connection);
-    this.#templates = new BodySource(store.connection);
     this.#progress = new Progress(store.connection);
     this.#stored = Math.min(this.#progress.cursor(), this.#progress.lastEvent());
     this.#cursor = this.#stored;
@@ -141,9 +128,9 @@ export class Planner {
     return this.#total;
   }
 
-  /** After each commit: whose they are and how many. */
-  onPlanned(listener: PlannedListener): void {
-    this.#listeners.push(listener);
+  /** Called after each commit, with the ids of the subscriptions that have new deliveries. */
+  onPlanned(listener: (subscriptionIds: ReadonlySet<number>) => void): void {
+    this.#onPlanned = listener;
   }
 
   async #pass(): Promise<number> {
@@ -205,8 +192,7 @@ export class Planner {
     this.#cursor = upTo;
     this.#isStored(upTo);
     this.#total += drafts.length;
-    const ids = new Set(drafts.map(({ recipient }) => recipient.subscription.id));
-    for (const listener of this.#listeners) listener(ids, drafts.length);
+    this.#onPlanned(new Set(drafts.map(({ recipient }) => recipient.subscription.id)));
     return true;
   }
 
@@ -239,8 +225,9 @@ export class Planner {
     const { id, templateId } = subscription;
     const scopes = subscription.scopes.filter((scope) => of.has(scope));
     const isWhole = scopes.length === subscription.scopes.length;
-    if (isWhole && this.#templates.hasTemplate(templateId)) return templateId;
-    return this.#templates.templateFor(id, { ...subscription, scopes });
+    const { bodies } = this.#o;
+    if (isWhole && bodies.hasTemplate(templateId)) return templateId;
+    return bodies.templateFor(id, { ...subscription, scopes });
   }
 
   /** Up to there nothing is for anybody. */

@@ -1,12 +1,10 @@
 /** Sends deliveries that have ended again: one, or those of a subscription and a time. */
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { type Instant, parseInstant } from '../../../shared/base/instant.ts';
-import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
-import type { BodySource } from '../delivery/body-source.ts';
+import type { Audit } from '../../outbox/change-store.ts';
 import { type Caller, type Delivery, type ResendRange, reviewStates } from '../face.ts';
-import { Progress, type RunningTime } from '../progress.ts';
+import { Progress } from '../progress.ts';
 import { readable } from '../storage-failure.ts';
-import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import {
   changeReasonFaults,
   idOf,
@@ -16,14 +14,10 @@ import {
   subjectOf,
 } from '../subscriptions/subscription.ts';
 import type { RetainedEvents } from './retained-events.ts';
-import type { Review } from './review.ts';
+import type { Review, ReviewOptions } from './review.ts';
 import { type DeliveryRow, type ResendSelection, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
-export interface ResendOptions {
-  readonly store: ChangeStore;
-  readonly cache: Pick<SubscriptionSource, 'byId'>;
-  readonly bodies: Pick<BodySource, 'bodyOf' | 'isKept'>;
-  readonly running: RunningTime;
+export interface ResendOptions extends ReviewOptions {
   readonly review: Review;
   /** Notified after the commit. */
   readonly dispatcher: { resent(subscriptionId: number): void };
@@ -92,7 +86,7 @@ export class Resend {
   ): Promise<{ readonly deliveries: number }> {
     const subscription = this.#o.cache.byId(idOf(id) ?? 0);
     if (subscription === undefined) throw noSubscription();
-    refuse('the request', [...rangeFaults(range), ...changeReasonFaults(reason)]);
+    const chosen = chosenOf(range, reason);
     if (this.#running.has(subscription.id)) {
       throw new LinesideError('TOO_MANY', 'deliveries of this subscription are being sent again already', {
         hint: 'Wait until they have been: webhook.resent in the audit shows the progress.',
@@ -100,7 +94,7 @@ export class Resend {
     }
     this.#running.add(subscription.id);
     try {
-      return { deliveries: await this.#walk({ caller, subscription, chosen: chosenOf(range), reason }) };
+      return { deliveries: await this.#walk({ caller, subscription, chosen, reason }) };
     } finally {
       this.#running.delete(subscription.id);
     }
@@ -191,29 +185,21 @@ export class Resend {
   }
 }
 
-/** Every fault of a range; empty: none. */
-function rangeFaults({ from, to, states }: ResendRange): readonly string[] {
-  const isTime = (text: string | undefined): boolean => text === undefined || parseInstant(text) !== undefined;
-  const faults = [
-    ...(isTime(from) ? [] : ['/from must be an RFC 3339 date-time with an offset']),
-    ...(isTime(to) ? [] : ['/to must be an RFC 3339 date-time with an offset']),
-    ...(states?.length === 0 ? ['/states must not be empty'] : []),
-    ...(states ?? []).flatMap((state, at) =>
+/** Throws INVALID_ARGUMENT with every fault of the range and of the reason. */
+function chosenOf({ from, to, states = reviewStates }: ResendRange, reason: string): Chosen {
+  const [begin, end] = [from, to].map((text) => (text === undefined ? null : parseInstant(text)));
+  const noTime = (field: string): string => `/${field} must be an RFC 3339 date-time with an offset`;
+  refuse('the request', [
+    ...(begin === undefined ? [noTime('from')] : []),
+    ...(end === undefined ? [noTime('to')] : []),
+    ...(states.length === 0 ? ['/states must not be empty'] : []),
+    ...states.flatMap((state, at) =>
       endStates.includes(state) ? [] : [`/states/${at} must be one of ${endStates.join(', ')}`],
     ),
-  ];
-  const [begin, end] = [from, to].map((text) => (text === undefined ? undefined : parseInstant(text)));
-  const isEmpty = begin !== undefined && end !== undefined && begin >= end;
-  return isEmpty ? [...faults, '/to must be after /from'] : faults;
-}
-
-/** Of a range without faults. */
-function chosenOf({ from, to, states = reviewStates }: ResendRange): Chosen {
-  return {
-    from: (from === undefined ? undefined : parseInstant(from)) ?? null,
-    to: (to === undefined ? undefined : parseInstant(to)) ?? null,
-    states: [...new Set(states)],
-  };
+    ...(begin && end && begin >= end ? ['/to must be after /from'] : []),
+    ...changeReasonFaults(reason),
+  ]);
+  return { from: begin ?? null, to: end ?? null, states: [...new Set(states)] };
 }
 
 interface Request {

@@ -13,8 +13,7 @@ import { BodySource } from '../delivery/body-source.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig, sentIn } from '../delivery/planner.fixture.ts';
 import { beforeCommits, count, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { RetainedEvents } from './retained-events.ts';
-import { dayMs } from './retention.fixture.ts';
-import { Retention } from './retention.ts';
+import { dayMs, retentionOf } from './retention.fixture.ts';
 
 const hourMs = 3_600_000;
 const weekMs = 7 * 24 * hourMs;
@@ -223,11 +222,7 @@ function sweptRig(t: TestContext): SweptRig {
       }),
     counts: () => ['outbox_events', 'webhook_bodies'].map((table) => count(connection, table)),
   };
-  const limits = { keepDeliveredDays: 7, keepFailedDays: 30, maxAnswerBytes: 1_000, maxBytes: 1e9 };
-  const parts = { store, clock, logger: silentLogger, running: { now: () => rig.runMs }, bodies: source };
-  const retention = new Retention({ ...parts, ...limits });
-  retention.start();
-  t.after(() => retention.stop());
+  retentionOf(t, { store, clock, running: { now: () => rig.runMs } }).start();
   kept.prune();
   return rig;
 }

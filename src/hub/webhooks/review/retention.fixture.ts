@@ -19,27 +19,31 @@ export interface Rig extends TemporaryStore {
 
 export function rigFor(t: TestContext, changes: Partial<RetentionOptions> = {}): Rig {
   const temporary = temporaryStore(t);
+  const { store } = temporary;
   let removed = 0;
-  const rig: Rig = {
-    ...temporary,
-    connection: temporary.store.connection,
-    retention: new Retention({
-      ...temporary,
-      bodies: new BodySource(temporary.store.connection),
-      running: { now: () => rig.runMs },
-      keepDeliveredDays: 7,
-      keepFailedDays: 30,
-      maxAnswerBytes: 64 * mib,
-      maxBytes: 1024 * mib,
-      logger: silentLogger,
-      onRemoved: () => removed++,
-      ...changes,
-    }),
-    removed: () => removed,
-    runMs: 0,
-  };
-  t.after(() => rig.retention.stop());
+  const running = { now: () => rig.runMs };
+  const retention = retentionOf(t, { ...temporary, running, onRemoved: () => removed++, ...changes });
+  const rig: Rig = { ...temporary, connection: store.connection, retention, removed: () => removed, runMs: 0 };
   return rig;
+}
+
+/** Not started; stopped after the test. */
+export function retentionOf(
+  t: TestContext,
+  options: Partial<RetentionOptions> & Pick<RetentionOptions, 'store' | 'clock' | 'running'>,
+): Retention {
+  const retention = new Retention({
+    bodies: new BodySource(options.store.connection),
+    keepDeliveredDays: 7,
+    keepFailedDays: 30,
+    maxAnswerBytes: 64 * mib,
+    maxBytes: 1024 * mib,
+    logger: silentLogger,
+    onRemoved: () => {},
+    ...options,
+  });
+  t.after(() => retention.stop());
+  return retention;
 }
 
 export function left({ connection }: Rig): readonly number[] {

@@ -2,11 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import { holdStore } from '../../outbox/change-store.fixture.ts';
-import { BodySource } from '../delivery/body-source.ts';
 import { failCommits } from '../delivery/dispatcher.fixture.ts';
 import { attempt, beforeCommits, count, countLooks, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
-import { dayMs, left, mib, rigFor } from './retention.fixture.ts';
-import { Retention } from './retention.ts';
+import { dayMs, left, retentionOf, rigFor } from './retention.fixture.ts';
 
 test('delivered ones go after 7 days of running time, rejected and failed after 30, and what waits never', async (t) => {
   const rig = rigFor(t);
@@ -78,18 +76,7 @@ test('200,000 old deliveries go in slices of 500, a few thousand rows looked at 
   let commits = 0;
   beforeCommits(store, () => commits++);
   const counted = countLooks(connection);
-  const retention = new Retention({
-    store,
-    bodies: new BodySource(connection),
-    running: { now: () => rig.runMs },
-    keepDeliveredDays: 7,
-    keepFailedDays: 30,
-    maxAnswerBytes: 64 * mib,
-    maxBytes: 1024 * mib,
-    clock,
-    logger: silentLogger,
-  });
-  t.after(() => retention.stop());
+  const retention = retentionOf(t, { store, clock, running: { now: () => rig.runMs } });
   let most = 0;
   let mostRemoved = 0;
   let before = 200_000;

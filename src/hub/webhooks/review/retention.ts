@@ -3,18 +3,13 @@
  * are too many bytes; in slices that hold neither the loop nor a change. By running time alone: the wall clock may jump by
  * years, and no history goes for that. What waits stays, however long; history never takes the room of changes.
  */
-import type { Clock } from '../../../shared/base/clock.ts';
-import type { Logger } from '../../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
-import type { BodySource } from '../delivery/body-source.ts';
+import type { WebhookParts } from '../parts.ts';
 import type { RunningTime } from '../progress.ts';
 import { storeFailure } from '../storage-failure.ts';
 import { type Ages, AnswerLimit, HistoryRows, type Slice } from './history.ts';
 
-export interface RetentionOptions {
-  readonly store: ChangeStore;
-  readonly bodies: Pick<BodySource, 'keep'>;
+export interface RetentionOptions extends Omit<WebhookParts, 'cache' | 'running'> {
   readonly running: Pick<RunningTime, 'now'>;
   readonly keepDeliveredDays: number;
   /** Of rejected and failed ones. */
@@ -23,10 +18,8 @@ export interface RetentionOptions {
   readonly maxAnswerBytes: number;
   /** Of refdata.db (outbox.max_bytes): shares of it bound the history. */
   readonly maxBytes: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Committed: deliveries were removed. */
-  readonly onRemoved?: () => void;
+  readonly onRemoved: () => void;
 }
 
 const dayMs = 86_400_000;
@@ -114,7 +107,7 @@ export class Retention {
     const excess = this.#excess();
     this.#sweepAtMs = nowMs + (this.#isFull ? sweepFullMs : sweepMs);
     const parts = { rows: this.#rows, answers: this.#answers, ages: () => this.#ages() };
-    return new Sweep({ onRemoved: () => {}, ...this.#o, ...parts }, excess);
+    return new Sweep({ ...this.#o, ...parts }, excess);
   }
 
   /** Whether there is room; answers how many bytes of bodies are too many, as of the last sweep. */
@@ -146,7 +139,7 @@ export class Retention {
   }
 }
 
-interface SweepOptions extends Required<Pick<RetentionOptions, 'store' | 'bodies' | 'onRemoved'>> {
+interface SweepOptions extends Pick<RetentionOptions, 'store' | 'bodies' | 'onRemoved'> {
   readonly rows: HistoryRows;
   readonly answers: AnswerLimit;
   /** Asked for each slice. */

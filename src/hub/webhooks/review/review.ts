@@ -1,23 +1,16 @@
 /** Deliveries for those who review them: by pages, each with its attempts. */
 
 import { LinesideError } from '../../../shared/base/errors.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { Page } from '../../outbox/paging.ts';
-import type { BodySource } from '../delivery/body-source.ts';
 import { deliveryIdOf, type PendingDelivery } from '../delivery/delivery-rows.ts';
 import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery, DeliveryState } from '../face.ts';
-import type { RunMs, RunningTime } from '../progress.ts';
+import type { WebhookParts } from '../parts.ts';
+import type { RunMs } from '../progress.ts';
 import { readable } from '../storage-failure.ts';
-import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import { idOf, noCursor, type Subscription } from '../subscriptions/subscription.ts';
 import { type AttemptRow, type ListedRow, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
-export interface ReviewOptions {
-  readonly store: ChangeStore;
-  readonly cache: Pick<SubscriptionSource, 'all' | 'byId'>;
-  readonly bodies: Pick<BodySource, 'bodyOf' | 'templateOf'>;
-  readonly running: RunningTime;
-}
+export type ReviewOptions = Pick<WebhookParts, 'store' | 'cache' | 'bodies' | 'running'>;
 
 /** Rows read for one page, some 5 ms: a page of a rare state may be short. */
 const pageLooked = 20_000;

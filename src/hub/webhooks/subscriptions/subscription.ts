@@ -4,7 +4,6 @@
  * fields. Pure.
  */
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { type ExpectedVersion, expectedText } from '../../../shared/base/expected-version.ts';
 import { DICTIONARY_NAME, type Scope, scopes } from '../../outbox/event.ts';
 import {
   actions,
@@ -38,7 +37,7 @@ export interface Secrets {
   readonly previous: string | undefined;
 }
 
-const defaultGraceSeconds = 86_400;
+export const defaultGraceSeconds = 86_400;
 /** A month: subscribers that are changed by hand are changed by then. */
 const maxGraceSeconds = 2_592_000;
 const minSecretBytes = 16;
@@ -102,16 +101,12 @@ function roleHint(closed: readonly Scope[]): string {
   return `choose other scopes, or use a token with the role refdata-${(closed.at(-1) ?? '').toLowerCase()}`;
 }
 
-export function rotationFaults({ secret, graceSeconds = defaultGraceSeconds }: SecretRotation): readonly string[] {
+export function rotationFaults({ secret, graceSeconds = 0 }: SecretRotation): readonly string[] {
   const inRange = Number.isInteger(graceSeconds) && graceSeconds >= 0 && graceSeconds <= maxGraceSeconds;
   return [
     ...secretFaults(secret),
     ...(inRange ? [] : [`/graceSeconds must be a whole number from 0 to ${maxGraceSeconds}`]),
   ];
-}
-
-export function graceSecondsOf({ graceSeconds = defaultGraceSeconds }: SecretRotation): number {
-  return graceSeconds;
 }
 
 export function changeReasonFaults(reason: string): readonly string[] {
@@ -123,15 +118,22 @@ export function changeReasonFaults(reason: string): readonly string[] {
 
 /** Of a request without faults. */
 export function termsOf(request: SubscriptionRequest, open: readonly Scope[]): Terms {
-  const { name, url, active = true } = request;
-  const none: Filter = { scopes: open, dictionaries: null, actions: null, categories: null };
-  return { name, url, active, ...filterBy(request, none, open) };
+  const everything = { scopes: open, dictionaries: null, actions: null, categories: null };
+  return patchedTerms({ name: '', url: '', active: true, ...everything }, request, open);
 }
 
-/** Of a patch without faults. */
-export function patchedTerms(terms: Terms, patch: SubscriptionPatch, open: readonly Scope[]): Terms {
-  const { name = terms.name, url = terms.url, active = terms.active } = patch;
-  return { name, url, active, ...filterBy(patch, terms, open) };
+/** Of a patch without faults. A list that is not given stays; `scopes: null` means every open scope. */
+export function patchedTerms(before: Terms, patch: SubscriptionPatch, open: readonly Scope[]): Terms {
+  const { name = before.name, url = before.url, active = before.active } = patch;
+  return {
+    name,
+    url,
+    active,
+    scopes: patch.scopes === undefined ? before.scopes : chosen(scopes, patch.scopes ?? open),
+    dictionaries: patch.dictionaries === undefined ? before.dictionaries : orAll([...new Set(patch.dictionaries)]),
+    actions: patch.actions === undefined ? before.actions : orAll(chosen(actions, patch.actions)),
+    categories: patch.categories === undefined ? before.categories : orAll(chosen(categories, patch.categories)),
+  };
 }
 
 /** Whether deliveries of the one would be made otherwise than those of the other. */
@@ -149,16 +151,6 @@ const filters = ['scopes', 'dictionaries', 'actions', 'categories'] as const;
 
 function isSame(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
-}
-
-/** A list that is not given stays; `scopes: null` is whatever is open. */
-function filterBy(given: SubscriptionPatch, before: Filter, open: readonly Scope[]): Filter {
-  return {
-    scopes: given.scopes === undefined ? before.scopes : chosen(scopes, given.scopes ?? open),
-    dictionaries: given.dictionaries === undefined ? before.dictionaries : orAll([...new Set(given.dictionaries)]),
-    actions: given.actions === undefined ? before.actions : orAll(chosen(actions, given.actions)),
-    categories: given.categories === undefined ? before.categories : orAll(chosen(categories, given.categories)),
-  };
 }
 
 /** In the order of `known`, each once. */
@@ -238,30 +230,12 @@ export function noSubscription(): LinesideError {
   });
 }
 
-export function tooManySubscriptions(limit: number): LinesideError {
-  return new LinesideError('CONFLICT', `there are ${limit} subscriptions, and no more can be served`, {
-    hint: 'Delete one that is not needed, or let one URL serve several filters.',
-  });
-}
-
-export function nameTaken(name: string, id: number): LinesideError {
-  return new LinesideError('CONFLICT', `there is a subscription named ${JSON.stringify(name)} already: ${id}`, {
-    hint: 'Choose another name, or change that subscription: a subscriber distinguishes its deliveries by the name.',
-  });
-}
-
 /** `subject`: what has the faults. Throws INVALID_ARGUMENT where there are any. */
 export function refuse(subject: string, reasons: readonly string[]): void {
   const [only] = reasons;
   if (only === undefined) return;
   const message = reasons.length === 1 ? only : `${subject} has ${reasons.length} faults`;
   throw new LinesideError('INVALID_ARGUMENT', message, { reasons });
-}
-
-export function staleVersion(now: number, expected: ExpectedVersion): LinesideError {
-  return new LinesideError('STALE_VERSION', `the subscription has version ${now} now, not ${expectedText(expected)}`, {
-    hint: 'Read the subscription again, then repeat the change if it still applies.',
-  });
 }
 
 export function noCursor(): LinesideError {

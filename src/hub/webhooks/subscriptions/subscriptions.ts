@@ -1,6 +1,6 @@
 /** Subscriptions as they are made, read, changed and deleted: each change in one transaction with its audit, and then in memory. */
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { type ExpectedVersion, isExpected } from '../../../shared/base/expected-version.ts';
+import { type ExpectedVersion, expectedText, isExpected } from '../../../shared/base/expected-version.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import type { Change, ChangeStore } from '../../outbox/change-store.ts';
 import type { Page, PageRequest } from '../../outbox/paging.ts';
@@ -22,10 +22,9 @@ import { SecretBox } from './secrets.ts';
 import {
   changeReasonFaults,
   changesOf,
-  graceSecondsOf,
+  defaultGraceSeconds,
   hasSameTemplate,
   idOf,
-  nameTaken,
   noCursor,
   noSubscription,
   openTo,
@@ -35,11 +34,9 @@ import {
   requestFaults,
   rotationFaults,
   type Subscription,
-  staleVersion,
   subjectOf,
   type Terms,
   termsOf,
-  tooManySubscriptions,
 } from './subscription.ts';
 
 export interface SubscriptionsOptions {
@@ -87,8 +84,14 @@ export function openSubscriptions(options: SubscriptionsOptions): Subscriptions 
   }
 }
 
-/** The room's own refusal inside a transaction: what was committed meanwhile is to be planned first. */
-class Unplanned extends LinesideError {}
+/** Rolls a change back: the planner must first plan what was committed meanwhile. */
+class Unplanned extends LinesideError {
+  constructor() {
+    super('TOO_MANY', 'changes come faster than webhook deliveries are planned', {
+      hint: 'Try again when the imports have ended.',
+    });
+  }
+}
 
 type Administration = Pick<
   WebhookAdmin,
@@ -140,7 +143,11 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     const terms = termsOf(request, openTo(bounds));
     await planner.caughtUp();
     const entry = await this.#commit(caller, reason, (change) => {
-      if ((this.#rows.sql.count.get() ?? 0) >= maxSubscriptions) throw tooManySubscriptions(maxSubscriptions);
+      if ((this.#rows.sql.count.get() ?? 0) >= maxSubscriptions) {
+        throw new LinesideError('CONFLICT', `there are ${maxSubscriptions} subscriptions, and no more can be served`, {
+          hint: 'Delete one that is not needed, or let one URL serve several filters.',
+        });
+      }
       this.#mustBeFree(terms.name);
       const { txTime } = change.stamp;
       const id = this.#rows.insert(consumer, txTime);
@@ -179,7 +186,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
         // Another change may have come between.
         refuse('the change', patchFaults(patch, bounds, stored.subscription.scopes));
         if (patch.name !== undefined && patch.name !== stored.subscription.name) this.#mustBeFree(patch.name);
-        this.#mustBePlanned();
+        if (this.#o.planner.cursor() < this.#progress.lastEvent()) throw new Unplanned();
         return this.#patched(change, stored, patchedTerms(stored.subscription, patch, openTo(bounds)));
       }),
     );
@@ -225,7 +232,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
   ): Promise<SubscriptionView> {
     const { subscription } = this.#entry(idOf(id));
     refuse('the request', [...rotationFaults(rotation), ...changeReasonFaults(reason)]);
-    const graceSeconds = graceSecondsOf(rotation);
+    const { graceSeconds = defaultGraceSeconds } = rotation;
     const entry = await this.#commit(caller, reason, (change) => {
       const rotated = this.#rotated(this.#stored(subscription.id, version), rotation.secret, graceSeconds, change);
       this.#rows.update(rotated);
@@ -262,6 +269,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     });
   }
 
+  /** An import may have held the write slot since: its events are for the subscription as it was. */
   async #afterPlanning<T>(commit: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       await this.#o.planner.caughtUp();
@@ -273,23 +281,17 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     }
   }
 
-  /** An import may have held the write slot since: its events are for the subscription as it was. */
-  #mustBePlanned(): void {
-    if (this.#o.planner.cursor() >= this.#progress.lastEvent()) return;
-    throw new Unplanned('TOO_MANY', 'changes come faster than webhook deliveries are planned', {
-      hint: 'Try again when the imports have ended.',
-    });
-  }
-
   /** Throws CONFLICT. */
   #mustBeFree(name: string): void {
     const id = this.#rows.sql.idOf.get(name);
-    if (id !== undefined) throw nameTaken(name, id);
+    if (id === undefined) return;
+    throw new LinesideError('CONFLICT', `there is a subscription named ${JSON.stringify(name)} already: ${id}`, {
+      hint: 'Choose another name, or change that subscription: a subscriber distinguishes its deliveries by the name.',
+    });
   }
 
   async #urlFaults(url: string): Promise<readonly string[]> {
-    const faults = await this.#o.egress.faults(url);
-    return faults.map((fault) => `/url: ${fault}`);
+    return (await this.#o.egress.faults(url)).map((fault) => `/url: ${fault}`);
   }
 
   #entry(id: number | undefined): StoredSubscription {
@@ -303,8 +305,10 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     const stored = this.#rows.one(id);
     if (stored === undefined) throw noSubscription();
     const { version: now } = stored.subscription;
-    if (version !== undefined && !isExpected(now, version)) throw staleVersion(now, version);
-    return stored;
+    if (version === undefined || isExpected(now, version)) return stored;
+    throw new LinesideError('STALE_VERSION', `the subscription has version ${now} now, not ${expectedText(version)}`, {
+      hint: 'Read the subscription again, then repeat the change if it still applies.',
+    });
   }
 
   #view({ subscription, createdAt, updatedAt }: StoredSubscription): SubscriptionView {

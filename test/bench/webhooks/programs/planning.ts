@@ -9,6 +9,7 @@ import { hubMigrations } from '../../../../src/hub/migrations.ts';
 import { openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
 import { openRefdataFile } from '../../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/transaction.ts';
+import { BodySource } from '../../../../src/hub/webhooks/delivery/body-source.ts';
 import { Planner } from '../../../../src/hub/webhooks/delivery/planner.ts';
 import { RunningTime } from '../../../../src/hub/webhooks/progress.ts';
 import type { SubscriptionSource } from '../../../../src/hub/webhooks/subscriptions/cache.ts';
@@ -58,7 +59,8 @@ async function secondsFor(cache: SubscriptionSource): Promise<number> {
     { id: 'bench', monoMs: () => performance.now() },
   );
   const randomHex = (): string => randomBytes(8).toString('hex');
-  const planner = new Planner({ store, cache, running, clock, logger, randomHex });
+  const bodies = new BodySource(connection);
+  const planner = new Planner({ store, cache, bodies, running, clock, logger, randomHex });
   planner.start();
   const begin = performance.now();
   await planner.caughtUp();
