@@ -30,6 +30,15 @@ export type Head<R> =
   /** None: the next row is among those passed over. */
   | { readonly kind: 'idle' };
 
+/** The scan does not wait for a queue whose row has been in flight for longer. */
+const promptMs = 1_000;
+
+export function isPrompt(head: Head<unknown>, nowMs: number): boolean {
+  return (
+    head.kind === 'ready' || ((head.kind === 'inFlight' || head.kind === 'settled') && nowMs - head.sinceMs < promptMs)
+  );
+}
+
 export class KeyQueue<R> {
   /** Of its key: hashed once. */
   readonly name: string;
@@ -37,7 +46,7 @@ export class KeyQueue<R> {
   readonly key: string;
   readonly slice: Slice;
   readonly topic: TopicState;
-  /** Set by LaneTable.move() only. */
+  /** Set by KeyQueues.move() only. */
   head: Head<R> = { kind: 'idle' };
   /** Its rows that were passed over. */
   readonly gap = new Gap();

@@ -3,16 +3,18 @@
  *
  * Each key has a queue with one head row (key-queue.ts). A few rows behind the head are held in memory (scheduler-state.ts);
  * others are passed over, and found again by another pass over the backlog (backlog.ts). A topic that refuses everything is
- * closed (topic-state.ts). scan-policy.ts decides what is done with a row as it is read; this file decides what becomes of
- * the row afterwards. So memory is bounded by queues and held rows, however many rows wait.
+ * closed (topic-state.ts). So memory is bounded by queues and held rows, however many rows wait.
  *
  * Invariant: each waiting row the scan has seen is a head, is held, or is not below the gap of its queue or slice.
  */
 import { backoffMs } from '../../../shared/base/backoff.ts';
 import type { Outcome } from '../../kafka/face.ts';
-import type { KeyQueue, RowHead } from './key-queue.ts';
-import { type ScanDecision, ScanPolicy } from './scan-policy.ts';
+import type { Gap } from './backlog.ts';
+import { isPrompt, type KeyQueue, type RowHead } from './key-queue.ts';
 import { type SchedulerLimits, SchedulerState } from './scheduler-state.ts';
+
+/** 'offer': now, then call taken(). 'next': the row is accounted for. 'wait': there is no room, ask again later. */
+type ScanDecision = 'offer' | 'next' | 'wait';
 
 /** To be written to the row before its queue advances; `attempt` while the row waits. */
 export type RowUpdate =
@@ -35,6 +37,9 @@ export interface BlockedRow {
   readonly reason: string;
   readonly retryInMs: number;
 }
+
+/** With so many prompt rows in flight the connection to the broker is busy, and the scan need not run ahead. */
+const busyRows = 64;
 
 /** After a refusal, and after a row came back unreached. */
 const firstRetryMs = 1_000;
@@ -67,22 +72,19 @@ const longPassMs = 60_000;
  * slices and topics do not wait. Only a slice that alone has more such keys than half the queues may never reach all of them.
  */
 export class PublishScheduler<R extends RowHead> {
-  readonly #limits: SchedulerLimits;
   readonly #state: SchedulerState<R>;
-  readonly #scan: ScanPolicy<R>;
   #resumedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(limits: SchedulerLimits) {
-    this.#limits = limits;
     this.#state = new SchedulerState(limits);
-    this.#scan = new ScanPolicy(this.#state);
   }
 
   // ---- rows as they are read
 
   /** Where reading resumes: rows behind `after`. `pass` changes whenever rows read before are to be dropped. */
   position(): { readonly after: number; readonly pass: number } {
-    return this.#scan.position();
+    if (this.#state.backlog.isSought) this.#beginPass();
+    return this.#state.backlog.position;
   }
 
   /** A row that is a head or held already is left out when rows are read. */
@@ -92,12 +94,115 @@ export class PublishScheduler<R extends RowHead> {
 
   /** About the next row behind position(). */
   decide(row: R, nowMs: number): ScanDecision {
-    return this.#scan.decide(row, nowMs);
+    const { backlog, queues } = this.#state;
+    if (backlog.isPassing && !backlog.isSeen(row.id)) {
+      this.#endPass();
+      return 'next';
+    }
+    const queue = queues.of(row);
+    const verdict = queue === undefined ? this.#decideForFreeKey(row) : this.#decideForQueue(queue, row, nowMs);
+    if (verdict === 'next') {
+      backlog.advance(row.id);
+      this.#leavePassIfIdle();
+    }
+    return verdict;
   }
 
   /** No row waits behind position(). */
   exhausted(): void {
-    this.#scan.exhausted();
+    if (this.#state.backlog.isPassing) this.#endPass();
+  }
+
+  #decideForFreeKey(row: R): ScanDecision {
+    const { backlog, queues, limits, topics } = this.#state;
+    const slice = topics.sliceOf(row);
+    const { gap, isOpen } = slice;
+    // In the first scan too: an earlier row of this key may be among those passed over.
+    if (!backlog.isWhole(gap) || !isOpen) return this.#passOver(gap, row.id);
+    if (queues.size < limits.keys) return this.#state.hasRoomFor(row) ? 'offer' : 'wait';
+    const idle = queues.in('idle');
+    if (idle.size === 0) {
+      const defer = this.#state.deferUnreached(slice);
+      if (defer === slice) return this.#passOver(gap, row.id);
+      return defer !== undefined && this.#state.hasRoomFor(row) ? 'offer' : 'wait';
+    }
+    // Queues that may have no row left make room: their gaps become gaps of their slices.
+    for (const queue of idle) this.#state.closeIntoSlice(queue);
+    backlog.seek();
+    return this.#passOver(gap, row.id);
+  }
+
+  #decideForQueue(queue: KeyQueue<R>, row: R, nowMs: number): ScanDecision {
+    const state = this.#state;
+    const { kind } = queue.head;
+    if (kind === 'idle' && !queue.slice.isOpen) {
+      this.#passOver(queue.gap, row.id);
+      state.closeIntoSlice(queue);
+      return 'next';
+    }
+    if (kind === 'backoff' || !state.isInTurn(queue)) return this.#passOver(queue.gap, row.id);
+    if (kind === 'idle') return state.hasRoomFor(row) ? 'offer' : 'wait';
+    if (this.#hold(queue, row)) return 'next';
+    if (!state.backlog.isPassing) {
+      if (this.#promptRows(nowMs) >= busyRows) return 'wait';
+      for (const each of state.held.queues()) if (!isPrompt(each.head, nowMs)) state.dropHeld(each);
+      // Unless this queue was itself slow: its earlier rows were passed over just now.
+      if (queue.gap.isEmpty && this.#hold(queue, row)) return 'next';
+    }
+    return this.#passOver(queue.gap, row.id);
+  }
+
+  #hold(queue: KeyQueue<R>, row: R): boolean {
+    const { backlog, held } = this.#state;
+    if (!held.hold(queue, row)) return false;
+    backlog.met(queue.gap, row.id);
+    backlog.found();
+    return true;
+  }
+
+  #passOver(gap: Gap, id: number): 'next' {
+    this.#state.backlog.passOver(gap, id);
+    return 'next';
+  }
+
+  #promptRows(nowMs: number): number {
+    const inFlight = this.#state.queues.in('inFlight');
+    let slow = 0;
+    // In the order in which they were taken.
+    for (const { head } of inFlight) {
+      if (isPrompt(head, nowMs)) break;
+      slow++;
+    }
+    return inFlight.size - slow;
+  }
+
+  // ---- passes over the backlog
+
+  #beginPass(): void {
+    const { backlog, queues, topics } = this.#state;
+    const gaps: Gap[] = [];
+    for (const queue of queues.in('idle')) {
+      if (queue.slice.isOpen) gaps.push(queue.gap);
+      else this.#state.closeIntoSlice(queue);
+    }
+    for (const { gap } of topics.sought()) gaps.push(gap);
+    backlog.beginPass(gaps);
+  }
+
+  /** Nothing is sought any more, and it does not fill up what is held either. */
+  #leavePassIfIdle(): void {
+    const { backlog, queues, held, topics } = this.#state;
+    if (!backlog.isPassing || queues.in('idle').size > 0) return;
+    if (!backlog.isIdle && !held.isFull) return;
+    if (!topics.sought().some(({ gap }) => backlog.hasNotSkipped(gap))) backlog.leavePass();
+  }
+
+  #endPass(): void {
+    const { backlog, queues, topics } = this.#state;
+    backlog.endPass([...topics.all(), ...queues.all()]);
+    const idle = queues.in('idle');
+    for (const queue of idle) if (queue.gap.isEmpty) queues.close(queue);
+    if (idle.size > 0 || topics.sought().length > 0) backlog.seek();
   }
 
   // ---- rows that are sent
@@ -164,7 +269,7 @@ export class PublishScheduler<R extends RowHead> {
         return undefined;
       case 'refused': {
         const { reason, permanent } = outcome;
-        if (permanent || attempts > this.#limits.maxAttempts) {
+        if (permanent || attempts > this.#state.limits.maxAttempts) {
           this.#state.queues.move(queue, { kind: 'settled', id, sinceMs: nowMs });
           return { kind: 'dead', id, attempts, reason, topic: queue.topicName, key: queue.key };
         }
