@@ -4,7 +4,7 @@ import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
-import type { ChangeStore } from '../change-store.ts';
+import type { Audit, ChangeStore } from '../change-store.ts';
 
 interface PrunerOptions {
   readonly store: ChangeStore;
@@ -15,17 +15,11 @@ interface PrunerOptions {
   readonly logger: Logger;
 }
 
-export interface Pruned {
-  readonly events: number;
-  /** Those of them that were still to be published. */
-  readonly waited: number;
-  readonly fromTxTime: Instant;
-  readonly toTxTime: Instant;
-}
-
-interface Oldest extends Pick<Pruned, 'fromTxTime' | 'toTxTime'> {
+interface Oldest {
   /** null: there is none. */
   readonly lastId: number | null;
+  readonly fromTxTime: Instant;
+  readonly toTxTime: Instant;
 }
 
 interface Slice {
@@ -48,6 +42,8 @@ export class Pruner {
   readonly #sql: ReturnType<typeof statements>;
   readonly #loop: Loop;
   #after = 0;
+  /** Events removed before they were published, because there was neither room nor a broker. */
+  prunedTotal = 0;
 
   constructor(options: PrunerOptions) {
     const { clock, logger } = options;
@@ -94,15 +90,30 @@ export class Pruner {
     return Math.min(upTo, this.#o.keepAbove?.() ?? upTo);
   }
 
-  /** A slice of the oldest events, whether they wait or not, dead letters excepted. Within a transaction. */
-  removeOldest(): Pruned | undefined {
+  /**
+   * Within a transaction: removes a slice of the oldest events, whether they wait or not, dead letters excepted. Returns what
+   * to do once that is committed (`onLeft`: how many no longer wait); undefined: no event may be removed.
+   */
+  makeRoom(audit: Audit, onLeft: (waited: number) => void): (() => void) | undefined {
     const { oldest, dropWaiting, dropPublished, dropEvents } = this.#sql;
-    const slice = oldest.get(this.#unneeded(Number.MAX_SAFE_INTEGER), sliceRows);
-    if (slice === undefined || slice.lastId === null) return undefined;
-    const waited = dropWaiting.run(slice.lastId).changes;
-    dropPublished.run(slice.lastId);
-    const events = dropEvents.run(slice.lastId).changes;
-    return { events, waited, fromTxTime: slice.fromTxTime, toTxTime: slice.toTxTime };
+    const { lastId = null, ...times } = oldest.get(this.#unneeded(Number.MAX_SAFE_INTEGER), sliceRows) ?? {};
+    if (lastId === null) return undefined;
+    const waited = dropWaiting.run(lastId).changes;
+    dropPublished.run(lastId);
+    const events = dropEvents.run(lastId).changes;
+    if (events === 0) return undefined;
+    if (waited > 0) {
+      const details = { events, waited, ...times };
+      audit(this.#o.store.now(), 'publisher', 'outbox.pruned', 'oldest events', details);
+    }
+    return () => {
+      if (waited > 0 && this.prunedTotal === 0) {
+        const what = 'oldest events pruned: outbox.max_bytes is reached and Kafka is not configured';
+        this.#o.logger.warn(what, { events: waited });
+      }
+      this.prunedTotal += waited;
+      onLeft(waited);
+    };
   }
 }
 

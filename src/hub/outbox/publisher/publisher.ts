@@ -8,14 +8,13 @@ import { messageOf } from '../../../shared/base/errors.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Broker, Settled } from '../../kafka/face.ts';
-import type { Audit, ChangeStore } from '../change-store.ts';
+import type { ChangeStore } from '../change-store.ts';
 import type { Scope } from '../event.ts';
 import { readFailure } from '../storage-errors.ts';
-import type { RowHead } from './key-queue.ts';
 import { Pruner } from './pruner.ts';
 import { PublishScheduler } from './publish-scheduler.ts';
 import { ResultWriter } from './result-writer.ts';
-import { type Read, ReadAhead, type StoredRow, WaitingRows } from './waiting-rows.ts';
+import { ReadAhead, type Row, WaitingRows } from './waiting-rows.ts';
 
 export interface PublisherOptions {
   readonly store: ChangeStore;
@@ -53,10 +52,6 @@ const busyRows = 1_000;
 /** Above this a refusal is the topic's rather than the key's. */
 const blockedKeys = 100;
 
-interface Row extends RowHead {
-  readonly body: string;
-}
-
 interface PassBudget {
   rowsLeft: number;
   readonly endMs: number;
@@ -75,20 +70,19 @@ export class Publisher {
   /** The broker reported it for an offered row; until the next change of the broker, or the next tick. */
   #offline = false;
   #passAsked = false;
-  /** The file could not be read, and that was logged. */
-  #unreadable = false;
-  #state: 'new' | 'running' | 'stopping' | 'stopped' = 'new';
+  readonly #reading: FailureLog;
+  #state: 'new' | 'running' | 'stopped' = 'new';
   #refusedTotal = 0;
   #unreachedTotal = 0;
-  #prunedTotal = 0;
 
   /** Not started yet. Counts the waiting rows: some 10 ms for a million. Throws if refdata.db cannot be read. */
   constructor(options: PublisherOptions) {
-    const { store, maxAttempts, inFlightBytes } = options;
+    const { store, broker, topicOf, maxAttempts, inFlightBytes, clock, logger } = options;
     this.#o = options;
-    const failures = new FailureLog(options.logger, 'the publisher failed', 'the publisher works again');
-    this.#loop = new Loop({ pass: () => this.#tick(), failures, clock: options.clock, stalledMs });
-    this.#rows = new WaitingRows(store.connection);
+    const failures = new FailureLog(logger, 'the publisher failed', 'the publisher works again');
+    this.#loop = new Loop({ pass: () => this.#tick(), failures, clock, stalledMs });
+    this.#reading = new FailureLog(logger, 'waiting rows could not be read', 'waiting rows can be read again');
+    this.#rows = new WaitingRows(store.connection, topicOf);
     this.#scheduler = new PublishScheduler({
       inFlightBytes,
       maxAttempts,
@@ -103,11 +97,11 @@ export class Publisher {
       isBusy: () => this.#scheduler.inFlight >= busyRows,
       onWritten: (ids, left) => this.#written(ids, left),
     });
-    this.#readAhead = new ReadAhead((after) => this.#read(after));
+    this.#readAhead = new ReadAhead((after) => this.#rows.read(after, (id) => this.#scheduler.isLoaded(id)));
     this.#pruner = new Pruner(options);
     this.#waiting = this.#rows.count();
     store.onCommitted((waiting) => this.#committed(waiting));
-    if (options.broker === undefined) store.makeRoomBy((audit) => this.#prune(audit));
+    if (broker === undefined) store.makeRoomBy((audit) => this.#pruner.makeRoom(audit, (waited) => this.#left(waited)));
   }
 
   start(): void {
@@ -124,12 +118,11 @@ export class Publisher {
   /** Nothing more is offered; waits up to limitMs for what is in flight, and writes what was acknowledged. */
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return;
-    this.#state = 'stopping';
+    this.#state = 'stopped';
     void this.#loop.stop();
     this.#pruner.stop();
     await this.#o.broker?.stop(limitMs);
     await this.#results.stop();
-    this.#state = 'stopped';
   }
 
   /** Throws if its loop has stalled. */
@@ -145,8 +138,7 @@ export class Publisher {
       publishedTotal: this.#results.publishedTotal,
       refusedTotal: this.#refusedTotal,
       unreachedTotal: this.#unreachedTotal,
-      /** Events removed before they were published, for want of room and of a broker. */
-      prunedTotal: this.#prunedTotal,
+      prunedTotal: this.#pruner.prunedTotal,
       blocked: this.#scheduler.blocked(this.#o.clock.monoMs()),
     };
   }
@@ -178,21 +170,9 @@ export class Publisher {
     this.#wake();
   }
 
-  /** Within a transaction. Without a broker no row has a queue. What webhooks still need stays. */
-  #prune(audit: Audit): (() => void) | undefined {
-    const pruned = this.#pruner.removeOldest();
-    if (pruned === undefined || pruned.events === 0) return undefined;
-    if (pruned.waited > 0) audit(this.#o.store.now(), 'publisher', 'outbox.pruned', 'oldest events', pruned);
-    return () => this.#pruned(pruned.waited);
-  }
-
-  #pruned(waited: number): void {
-    if (waited > 0 && this.#prunedTotal === 0) {
-      const what = 'oldest events pruned: outbox.max_bytes is reached and Kafka is not configured';
-      this.#o.logger.warn(what, { events: waited });
-    }
-    this.#waiting = Math.max(0, this.#waiting - waited);
-    this.#prunedTotal += waited;
+  /** So many rows no longer wait. */
+  #left(rows: number): void {
+    this.#waiting = Math.max(0, this.#waiting - rows);
   }
 
   #changed(): void {
@@ -221,7 +201,7 @@ export class Publisher {
   }
 
   #written(ids: readonly number[], left: number): void {
-    this.#waiting = Math.max(0, this.#waiting - left);
+    this.#left(left);
     for (const id of ids) this.#scheduler.written(id);
     this.#wake();
   }
@@ -242,19 +222,17 @@ export class Publisher {
       const turn = { rowsLeft: passRows, endMs: now + passMs };
       this.#scheduler.timePassed(now);
       if (this.#offerReady(turn) && this.#scan(turn)) this.#wake();
-      this.#unreadable = false;
+      this.#reading.recovered();
     } catch (error) {
       // The next tick retries.
       this.#readAhead.drop();
-      this.#readFailed('waiting rows could not be read', error);
+      this.#readFailed(error);
     }
   }
 
-  /** Logged once, until the file can be read again; damage is reported to the store. */
-  #readFailed(what: string, thrown: unknown): void {
-    const error = readFailure(this.#o.store, thrown);
-    if (!this.#unreadable) this.#o.logger.warn(what, { error: messageOf(error) });
-    this.#unreadable = true;
+  /** Damage is reported to the store. */
+  #readFailed(thrown: unknown): void {
+    this.#reading.failed(messageOf(readFailure(this.#o.store, thrown)));
   }
 
   #isSpent(turn: PassBudget): boolean {
@@ -266,21 +244,11 @@ export class Publisher {
     for (const { id, row } of this.#scheduler.readyRows()) {
       // Nothing is left of the pass for the scan either, which asks for the next one.
       if (this.#isSpent(turn)) break;
-      const again = row ?? this.#reread(id);
+      const again = row ?? this.#rows.one(id);
       if (again === undefined) this.#scheduler.removed(id);
       else if (!this.#scheduler.hasRoomFor(again) || !this.#offer(again)) return false;
     }
     return true;
-  }
-
-  #read(after: number): Read<Row> {
-    const { rows, readTo, ended } = this.#rows.read(after, (id) => this.#scheduler.isLoaded(id));
-    return { rows: rows.map((row) => this.#rowOf(row)), readTo, ended };
-  }
-
-  #reread(id: number): Row | undefined {
-    const stored = this.#rows.one(id);
-    return stored === undefined ? undefined : this.#rowOf(stored);
   }
 
   /** True: there are more rows to scan. */
@@ -311,7 +279,7 @@ export class Publisher {
     try {
       this.#waiting = this.#rows.count();
     } catch (error) {
-      this.#readFailed('waiting rows could not be counted', error);
+      this.#readFailed(error);
     }
   }
 
@@ -328,11 +296,5 @@ export class Publisher {
     if (offered === 'taken') this.#scheduler.taken(row, clock.monoMs());
     if (offered === 'offline') this.#offline = true;
     return offered === 'taken';
-  }
-
-  #rowOf({ id, scope, dictionary, businessKey, attempts, body }: StoredRow): Row {
-    const key = `${dictionary}:${businessKey}`;
-    const bytes = Buffer.byteLength(body) + Buffer.byteLength(key);
-    return { id, topic: this.#o.topicOf(scope), key, attempts, bytes, body };
   }
 }

@@ -2,13 +2,19 @@
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Scope } from '../event.ts';
+import type { RowHead } from './key-queue.ts';
 
-export interface StoredRow {
+interface StoredRow {
   readonly id: number;
   readonly scope: Scope;
   readonly dictionary: string;
   readonly businessKey: string;
   readonly attempts: number;
+  readonly body: string;
+}
+
+/** A row as it is sent. */
+export interface Row extends RowHead {
   readonly body: string;
 }
 
@@ -28,19 +34,21 @@ const scannedRows = 5_000;
 
 export class WaitingRows {
   readonly #sql: ReturnType<typeof statements>;
+  readonly #topicOf: (scope: Scope) => string;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, topicOf: (scope: Scope) => string) {
     this.#sql = statements(connection);
+    this.#topicOf = topicOf;
   }
 
   /** The next rows behind an id, without those that `skip` names. */
-  read(after: number, skip: (id: number) => boolean): Read<StoredRow> {
-    const rows: StoredRow[] = [];
+  read(after: number, skip: (id: number) => boolean): Read<Row> {
+    const rows: Row[] = [];
     let chars = 0;
     let scanned = 0;
     for (const row of this.#sql.after.iterate(after)) {
       if (!skip(row.id)) {
-        rows.push(row);
+        rows.push(this.#rowOf(row));
         chars += row.body.length;
       }
       if (rows.length >= readRows || chars >= readChars || ++scanned >= scannedRows) {
@@ -51,8 +59,15 @@ export class WaitingRows {
   }
 
   /** undefined: it no longer waits. */
-  one(id: number): StoredRow | undefined {
-    return this.#sql.one.get(id);
+  one(id: number): Row | undefined {
+    const stored = this.#sql.one.get(id);
+    return stored && this.#rowOf(stored);
+  }
+
+  #rowOf({ id, scope, dictionary, businessKey, attempts, body }: StoredRow): Row {
+    const key = `${dictionary}:${businessKey}`;
+    const bytes = Buffer.byteLength(body) + Buffer.byteLength(key);
+    return { id, topic: this.#topicOf(scope), key, attempts, bytes, body };
   }
 
   count(): number {

@@ -42,7 +42,9 @@ function rigFor(t: TestContext): Rig {
 function publish({ store }: Rig, upTo = Number.MAX_SAFE_INTEGER): Promise<unknown> {
   const waiting = store.connection.prepare<[], number>('SELECT id FROM outbox_waiting').pluck().all();
   const ids = waiting.filter((id) => id <= upTo);
-  return store.maintain(() => new WaitingRows(store.connection).markPublished(ids, '2000-01-01T00:00:00+00:00'));
+  return store.maintain(() =>
+    new WaitingRows(store.connection, String).markPublished(ids, '2000-01-01T00:00:00+00:00'),
+  );
 }
 
 /** Everything is published, an hour passes, and the pruner sweeps; the events that are left. */
