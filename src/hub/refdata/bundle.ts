@@ -10,8 +10,7 @@ import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
 import { type Instant, parseInstant } from '../../shared/base/instant.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import type { BundleFormat } from './face.ts';
-import { businessKeyFault, checkData } from './input-rules.ts';
-import { notAnInstant } from './validity.ts';
+import { businessKeyFault, checkData, notAnInstant } from './input-rules.ts';
 
 export interface Entry {
   /** "line 3", "item 3"; from 1. */

@@ -9,37 +9,32 @@ import { type Dictionaries, schemaFaults } from './dictionaries.ts';
 import type { Actor, Draft, DraftState, DraftStep } from './face.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
 
-/** What happens to a draft: the steps of the interface, with one act for each decision. */
-export type DraftAct = 'request-review' | 'approve' | 'reject' | 'publish' | 'withdraw';
-
-const leads: Readonly<Record<DraftState, Partial<Record<DraftAct, DraftState>>>> = {
-  draft: { 'request-review': 'inReview', withdraw: 'withdrawn' },
-  inReview: { approve: 'approved', reject: 'rejected', withdraw: 'withdrawn' },
-  approved: { publish: 'published', withdraw: 'withdrawn' },
-  rejected: {},
-  published: {},
-  withdrawn: {},
-};
-
-/** undefined: the step does not lead on from there. */
-export function stateAfter(state: DraftState, act: DraftAct): DraftState | undefined {
-  return leads[state][act];
+interface Act {
+  readonly from: readonly DraftState[];
+  readonly to: DraftState;
+  readonly event: DefinitionEventType;
+  readonly audit: string;
 }
+
+/** What happens to a draft: the steps of the interface, with one act for each decision. */
+export const acts = {
+  'request-review': { from: ['draft'], to: 'inReview', event: 'SchemaDraftReviewRequested', audit: 'reviewRequested' },
+  approve: { from: ['inReview'], to: 'approved', event: 'SchemaDraftDecided', audit: 'approved' },
+  reject: { from: ['inReview'], to: 'rejected', event: 'SchemaDraftDecided', audit: 'rejected' },
+  publish: { from: ['approved'], to: 'published', event: 'SchemaDraftPublished', audit: 'published' },
+  withdraw: {
+    from: ['draft', 'inReview', 'approved'],
+    to: 'withdrawn',
+    event: 'SchemaDraftWithdrawn',
+    audit: 'withdrawn',
+  },
+} as const satisfies Record<string, Act>;
 
 /** undefined: a decision is missing, or given where there is nothing to decide. */
-export function actOf(step: DraftStep, decision: 'approved' | 'rejected' | undefined): DraftAct | undefined {
-  if (step !== 'decide') return decision === undefined ? step : undefined;
-  if (decision === undefined) return undefined;
-  return decision === 'approved' ? 'approve' : 'reject';
+export function actOf(step: DraftStep, decision: 'approved' | 'rejected' | undefined): Act | undefined {
+  if (step !== 'decide') return decision === undefined ? acts[step] : undefined;
+  return decision && acts[decision === 'approved' ? 'approve' : 'reject'];
 }
-
-const eventsOfSteps: Readonly<Record<DraftAct, { readonly event: DefinitionEventType; readonly audit: string }>> = {
-  'request-review': { event: 'SchemaDraftReviewRequested', audit: 'draft.reviewRequested' },
-  approve: { event: 'SchemaDraftDecided', audit: 'draft.approved' },
-  reject: { event: 'SchemaDraftDecided', audit: 'draft.rejected' },
-  publish: { event: 'SchemaDraftPublished', audit: 'draft.published' },
-  withdraw: { event: 'SchemaDraftWithdrawn', audit: 'draft.withdrawn' },
-};
 
 interface StoredDraft extends Omit<Draft, 'schema'> {
   readonly schema: string;
@@ -67,7 +62,7 @@ export class Drafts {
       const row = { dictionaryId, state: 'draft', schema: JSON.stringify(schema), ...made } as const;
       const id = Number(this.#sql.insert.run(row).lastInsertRowid);
       const draft: Draft = { id, dictionary, state: 'draft', schema, ...made };
-      emitDraft(change, scope, 'SchemaDraftCreated', 'draft.created', draft);
+      emitDraft(change, scope, 'SchemaDraftCreated', 'created', draft);
       return draft;
     });
   }
@@ -105,18 +100,17 @@ export class Drafts {
     ]);
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
       const draft = this.one(actor, dictionary, id);
-      const state = act === undefined ? undefined : stateAfter(draft.state, act);
-      if (act === undefined || state === undefined) {
+      if (!act?.from.includes(draft.state)) {
         throw new LinesideError('CONFLICT', `draft ${id} is ${draft.state}: ${step} does not lead on from there`);
       }
       const head = this.#dictionaries.head(actor, dictionary);
       // The schema was written with the draft: its event goes to those who could see it then.
       const scope = narrowest(head.scope, this.#dictionaries.scopeAt(head, draft.createdAt));
-      if (act === 'publish') this.#publish(actor, change, draft, scope);
+      if (act === acts.publish) this.#publish(actor, change, draft, scope);
       const { txTime } = change.stamp;
-      this.#sql.update.run(state, actor.name, txTime, id);
-      const after: Draft = { ...draft, state, updatedBy: actor.name, updatedAt: txTime };
-      emitDraft(change, scope, eventsOfSteps[act].event, eventsOfSteps[act].audit, after);
+      this.#sql.update.run(act.to, actor.name, txTime, id);
+      const after: Draft = { ...draft, state: act.to, updatedBy: actor.name, updatedAt: txTime };
+      emitDraft(change, scope, act.event, act.audit, after);
       return after;
     });
   }
@@ -138,7 +132,7 @@ export class Drafts {
 
 function emitDraft(change: Change, scope: Scope, eventType: DefinitionEventType, audit: string, draft: Draft): void {
   change.emit({ kind: 'definition', eventType, scope, dictionary: draft.dictionary, data: { ...draft } });
-  change.audit(audit, `${draft.dictionary} draft ${draft.id}`, {
+  change.audit(`draft.${audit}`, `${draft.dictionary} draft ${draft.id}`, {
     state: draft.state,
     changeReason: change.stamp.changeReason,
   });

@@ -14,6 +14,12 @@ export interface Actor {
   readonly scopes: readonly Scope[];
 }
 
+/**
+ * When a version of a record holds. Versions overlay each other: at a time, the record is its newest version that is valid
+ * from then or before, if that version is still valid at the time.
+ */
+export type Validity = Pick<RecordVersion, 'validFrom' | 'validTo'>;
+
 export interface NewDictionary {
   readonly name: string;
   readonly title: string;

@@ -6,11 +6,10 @@ import { type Author, isWider } from '../outbox/event.ts';
 import { type BundleItem, entriesOf, maxEntryBytes, readItem } from './bundle.ts';
 import { type DictionaryHead, dictionaryStatements } from './dictionaries.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
-import type { DataCheck } from './json-schema.ts';
+import { openFrom } from './input-rules.ts';
+import { type DataCheck, Validators } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';
 import { Faults, isVisible, quotedName } from './refusals.ts';
-import { Validators } from './validators.ts';
-import { openFrom } from './validity.ts';
 
 // What passes between the import (import.ts) and its worker (import-worker.ts).
 

@@ -1,10 +1,11 @@
 /**
- * What names, titles, business keys, reasons and a record's data may be, whatever the dictionary says. Each check of a string
- * returns what is wrong, '' being nothing. Pure.
+ * What names, titles, business keys, reasons, times and a record's data may be, whatever the dictionary says. Each check of a
+ * string returns what is wrong, '' being nothing. Pure.
  */
 import { MAX_JSON_DEPTH } from '../../shared/base/exact-json.ts';
+import { FAR_FUTURE, type Instant, parseInstant } from '../../shared/base/instant.ts';
 import { DICTIONARY_NAME } from '../outbox/event.ts';
-import { CHANGE_REASON, PLAIN_TEXT } from './face.ts';
+import { CHANGE_REASON, PLAIN_TEXT, type Validity } from './face.ts';
 
 const maxTitleLength = 256;
 const maxKeyLength = 256;
@@ -55,13 +56,24 @@ function codePoints(text: string, enough: number): number {
   return text.length > 2 * enough ? enough + 1 : Array.from(text).length;
 }
 
+export const notAnInstant =
+  'must be an RFC 3339 time with an offset and at most six digits of a second, as in 2026-03-01T09:30:00.250000+00:00';
+
+/** `asked`: what the caller wrote, if anything. A string is the reason of a refusal. */
+export function openFrom(asked: string | undefined, txTime: Instant): Validity | string {
+  if (asked === undefined) return { validFrom: txTime, validTo: FAR_FUTURE };
+  const validFrom = parseInstant(asked);
+  if (validFrom === undefined) return notAnInstant;
+  return validFrom < FAR_FUTURE ? { validFrom, validTo: FAR_FUTURE } : 'must be before the end of time';
+}
+
 /** As UTF-8 JSON: a broker takes 1 MB a message by default, and an event holds the data twice. */
 const maxDataBytes = 256 * 1024;
 
-export type CheckedData = { readonly text: string; readonly fault?: never } | { readonly fault: string };
-
 /** The data's JSON as it is stored, or what is wrong with it. The reader of the data takes care of exact numbers (parseExactJson). */
-export function checkData(data: unknown): CheckedData {
+export function checkData(
+  data: unknown,
+): { readonly text: string; readonly fault?: never } | { readonly fault: string } {
   if (typeof data !== 'object' || data === null || Array.isArray(data)) return { fault: 'must be an object' };
   const shape = shapeFault(data);
   if (shape !== '') return { fault: shape };

@@ -10,9 +10,8 @@ import ajvFormats from 'ajv-formats';
 import { RE2JS } from 're2js';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { MAX_JSON_DEPTH } from '../../shared/base/exact-json.ts';
+import type { Connection } from '../../shared/storage/open.ts';
 import type { JsonObject } from '../outbox/event.ts';
-
-// Runs a plain function that may take too long, and ends it when it does: checks against a schema that someone else wrote.
 
 const script = new Script('run()');
 const context = createContext({ run: undefined });
@@ -52,7 +51,7 @@ function endedAfter<T extends object>(limitMs: number, run: () => T): T | undefi
 /** What is wrong with the data, each with its JSON pointer below `/data`. `length`: of the data's JSON, in characters. */
 export type DataCheck = (data: JsonObject, length: number) => readonly string[];
 
-export type CompiledSchema = { readonly check: DataCheck } | { readonly faults: readonly string[] };
+type CompiledSchema = { readonly check: DataCheck } | { readonly faults: readonly string[] };
 
 const maxSchemaBytes = 64 * 1024;
 /** Faults of one schema or one record: enough to correct it, and no megabyte of them. */
@@ -322,4 +321,43 @@ function isObject(value: unknown): value is Node {
 
 function escaped(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+/** Compiled, a small schema takes some 50 KB. */
+const maxKept = 100;
+
+const anyObject: DataCheck = () => [];
+
+/** The checks of dictionaries' schemas, compiled once for each version of a dictionary, on one connection. */
+export class Validators {
+  readonly #schema;
+  readonly #noTimeLimit: boolean;
+  /** By id and version; in the order of their last use. */
+  readonly #kept = new Map<string, DataCheck>();
+
+  /** `noTimeLimit`: off the main thread, where a check may take its time. */
+  constructor(connection: Connection, noTimeLimit: boolean) {
+    this.#schema = connection.prepare<[number], string | null>('SELECT schema FROM dictionaries WHERE id = ?').pluck();
+    this.#noTimeLimit = noTimeLimit;
+  }
+
+  /** Of a committed dictionary: what is kept here must not be rolled back. */
+  of(id: number, version: number): DataCheck {
+    const key = `${id}:${version}`;
+    const check = this.#kept.get(key) ?? this.#compiled(id);
+    this.#kept.delete(key);
+    this.#kept.set(key, check);
+    const oldest = this.#kept.keys().next();
+    if (this.#kept.size > maxKept && oldest.done !== true) this.#kept.delete(oldest.value);
+    return check;
+  }
+
+  #compiled(id: number): DataCheck {
+    const text = this.#schema.get(id);
+    if (text === undefined || text === null) return anyObject;
+    const compiled = compileSchema(JSON.parse(text) as JsonObject, '/schema', this.#noTimeLimit);
+    if ('check' in compiled) return compiled.check;
+    // It was taken once, by an older lineside or on an idler machine: data that cannot be checked is not taken.
+    return () => [`/data cannot be checked: the schema of its dictionary does not compile: ${compiled.faults[0]}`];
+  }
 }

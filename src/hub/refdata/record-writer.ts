@@ -4,8 +4,7 @@ import type { Connection } from '../../shared/storage/open.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { type Action, isWider, type JsonObject, narrowest, type RecordEvent, type Scope } from '../outbox/event.ts';
 import type { DictionaryHead } from './dictionaries.ts';
-import type { RecordVersion } from './face.ts';
-import { closedAt, type Validity } from './validity.ts';
+import type { RecordVersion, Validity } from './face.ts';
 
 /** The newest version of a business key. */
 export interface Newest extends Validity {
@@ -68,7 +67,10 @@ export class RecordWriter {
   /** The event holds the closed version's data: it goes to the narrower topic if that was written under a narrower scope. */
   close(change: Change, dictionary: DictionaryHead, businessKey: string, newest: Newest): RecordVersion {
     const data = JSON.parse(newest.data) as JsonObject;
-    const next: Next = { ...closedAt(newest, change.stamp.txTime), data, text: newest.data };
+    const { txTime } = change.stamp;
+    // Valid as the version before was, until now; what only lay ahead never comes to be.
+    const validFrom = newest.validFrom < txTime ? newest.validFrom : txTime;
+    const next: Next = { validFrom, validTo: txTime, data, text: newest.data };
     this.#sql.advance.run(newest.version + 1, 1, newest.id);
     const published = { ...dictionary, scope: narrowest(dictionary.scope, newest.scope) };
     return this.#write(change, published, businessKey, newest.id, newest.version + 1, 'closed', next, data);

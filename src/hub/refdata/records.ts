@@ -8,11 +8,10 @@ import type { JsonObject } from '../outbox/event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import type { Dictionaries, DictionaryHead } from './dictionaries.ts';
 import type { Actor, RecordChange, RecordVersion } from './face.ts';
-import { businessKeyFault, checkData } from './input-rules.ts';
+import { businessKeyFault, checkData, notAnInstant, openFrom } from './input-rules.ts';
+import { Validators } from './json-schema.ts';
 import { type Newest, RecordWriter } from './record-writer.ts';
 import { Faults, faultAt, quotedName, reasonFaults, refuseFaults, requireVersion } from './refusals.ts';
-import { Validators } from './validators.ts';
-import { notAnInstant, openFrom } from './validity.ts';
 
 /** A transaction of so many closings takes some 0.3 s of this thread. */
 const maxKeysClosed = 10_000;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { RecordVersion } from './face.ts';
+import { notAnInstant } from './input-rules.ts';
 import {
   auditActions,
   everyone,
@@ -12,7 +13,6 @@ import {
   whole,
   withTools,
 } from './refdata.fixture.ts';
-import { notAnInstant } from './validity.ts';
 
 describe('a version that waits for its time', () => {
   it('is where a stale write is sent to look: reading gives the one before, again and again', async (t) => {
