@@ -125,38 +125,6 @@ describe('a broker that has bad days', { skip }, () => {
     assert.equal(await hub.stop(), 0);
   });
 
-  test('killed between acknowledgement and published_at, the hub sends the row again: twice, never less', async () => {
-    const prefix = prefixOf('between');
-    const hub = await startHub({ config: plainKafka(broker, prefix) });
-    const api = apiOf(hub);
-    await dictionary(api, 'd');
-    await create(api, 'd', 'a', { n: 1 });
-    await drained(api);
-    broker.freeze();
-    await update(api, 'd', 'a', 1, { n: 2 });
-    await update(api, 'd', 'a', 2, { n: 3 });
-    await create(api, 'd', 'b', { n: 1 });
-    // Somebody else holds the database: what the broker acknowledges cannot be noted.
-    const holder = new Database(pathOf(hub));
-    holder.exec('BEGIN IMMEDIATE');
-    broker.thaw();
-    const arrived = ['d:a 1', 'd:a 2', 'd:b 1'];
-    await until('the rows are on the topic', async () => (await consumed(broker, prefix)).length >= arrived.length);
-    await hub.kill();
-    assert.equal(sql(hub, 'SELECT count(*) FROM outbox WHERE waiting = 1'), 3);
-    holder.exec('ROLLBACK');
-    holder.close();
-    // A version goes out when the one before it is noted, so versions never go back: the third was never sent.
-    assert.deepEqual(firsts(await consumed(broker, prefix)).sort(), arrived);
-
-    const again = await startHub({ dir: hub.dir });
-    const { messages, duplicates } = await complete(broker, again, prefix);
-    assert.equal(duplicates, 2, 'the two rows that were acknowledged and not noted');
-    const ofA = messages.filter(({ key }) => key === 'd:a').map(({ event }) => event.version);
-    assert.deepEqual(ofA, [1, 2, 2, 3]);
-    assert.equal(await again.stop(), 0);
-  });
-
   test('frozen when the hub is stopped: it ends within its limit, and the next start sends the rest', async () => {
     const prefix = prefixOf('frozen');
     const config = { ...plainKafka(broker, prefix), outbox: { stop_grace_ms: 500 } };
@@ -201,35 +169,6 @@ describe('a broker that has bad days', { skip }, () => {
     const { messages } = await complete(broker, hub, prefix);
     assert.equal(messages.length, 46);
     assert.equal((await outbox(api)).blockedKeyCount, 0);
-    assert.equal(await hub.stop(), 0);
-  });
-
-  test('refusals beyond outbox.max_attempts: dead letters with audit and alert, sent again on request', async () => {
-    const prefix = 'few.attempts';
-    const dir = temporaryDirectory();
-    await topicsFor(broker, prefix, ['public', 'internal']);
-    const hub = await startHub({ dir, config: { ...saslKafka(broker, dir, prefix), outbox: { max_attempts: 1 } } });
-    const api = apiOf(hub);
-    await dictionary(api, 'restricted', 'RESTRICTED');
-    await create(api, 'restricted', 'k', { n: 1 });
-    await update(api, 'restricted', 'k', 1, { n: 2 });
-    await create(api, 'restricted', 'other', { n: 1 });
-    await until('all three are dead letters', async () => (await outbox(api)).deadLetters === 3);
-    const { items: dead = [] } = await expect(200, api.get('/api/v1/admin/outbox/dead-letters'));
-    assert.ok(
-      dead.every(({ attempts, reason }) => attempts === 2 && /authoriz/i.test(String(reason))),
-      JSON.stringify(dead),
-    );
-    assert.equal((await auditOf(api, 'outbox.dlq')).length, 3);
-    assert.ok((await alerts(api)).includes(DLQ_ALERT));
-    assert.equal((await outbox(api)).waiting, 0);
-    await broker.admin.allow(writing(`${prefix}.restricted`));
-    // In the order of their ids: what was refused together goes out together.
-    const ids = dead.map(({ id }) => Number(id)).sort((a, b) => a - b);
-    for (const id of ids) await expect(204, api.post(`/api/v1/admin/outbox/dead-letters/${id}/requeue`, {}));
-    await complete(broker, hub, prefix, { order: false });
-    assert.equal((await auditOf(api, 'outbox.requeue')).length, 3);
-    assert.ok(!(await alerts(api)).includes(DLQ_ALERT));
     assert.equal(await hub.stop(), 0);
   });
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { LinesideError } from '../../shared/base/errors.ts';
 import { Admin, type OutboxAdmin } from './admin.ts';
 import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
 import { FakeBroker } from './publisher/broker.fixture.ts';
@@ -19,10 +18,6 @@ async function answered(rig: Rig, keys: readonly string[], answer: FakeBroker['a
   publisher.start();
   await change(store, keys);
   await settles('settled', clock, () => publisher.status().waiting === 0);
-}
-
-function is(code: string): (error: unknown) => boolean {
-  return (error) => error instanceof LinesideError && error.code === code;
 }
 
 const all = { limit: 1_000, cursor: undefined };
@@ -77,10 +72,10 @@ test('a dead letter is listed with its envelope, requeued once, and goes out aga
   assert.equal(publisher.status().waiting, 1);
   await settles('published', clock, () => publisher.status().waiting === 0);
   assert.deepEqual(broker.arrived.map(({ id }) => id).at(-1), 3);
-  await assert.rejects(admin.requeue(3, 'anna', ''), is('NOT_FOUND'));
+  await assert.rejects(admin.requeue(3, 'anna', ''), { code: 'NOT_FOUND' });
   await admin.discard(5, 'anna', 'no use');
-  await assert.rejects(admin.discard(5, 'anna', ''), is('NOT_FOUND'));
-  await assert.rejects(admin.discard(2, 'anna', ''), is('NOT_FOUND'));
+  await assert.rejects(admin.discard(5, 'anna', ''), { code: 'NOT_FOUND' });
+  await assert.rejects(admin.discard(2, 'anna', ''), { code: 'NOT_FOUND' });
   assert.deepEqual(
     admin.deadLetters(all).items.map(({ id }) => id),
     [1],
@@ -103,20 +98,6 @@ test('a dead letter is listed with its envelope, requeued once, and goes out aga
   });
 });
 
-test('a dead letter requeued while offline goes out with the others, whatever was read ahead', async (t) => {
-  const rig = adminFor(t);
-  const { admin, store, broker, publisher, clock } = rig;
-  await answered(rig, ['a', 'b', 'c'], ({ id }) => (id === 2 ? 'refuse for ever' : 'acknowledge'));
-  broker.connected = false;
-  await change(store, ['d', 'b']);
-  await turns();
-  await admin.requeue(2, 'anna', '');
-  broker.answer = () => 'acknowledge';
-  broker.connected = true;
-  await settles('all published', clock, () => publisher.status().waiting === 0);
-  assert.deepEqual(new Set(broker.arrived.map(({ id }) => id)), new Set([1, 2, 3, 4, 5]));
-});
-
 test('of two requeues or discards of a dead letter at once one does it, and the other finds none', async (t) => {
   const rig = adminFor(t);
   const { admin, broker, publisher, clock } = rig;
@@ -132,7 +113,7 @@ test('of two requeues or discards of a dead letter at once one does it, and the 
     admin.requeue(3, 'bert', ''),
   ]);
   assert.deepEqual(
-    results.map((result) => result.status === 'fulfilled' || is('NOT_FOUND')(result.reason)),
+    results.map((result) => result.status === 'fulfilled' || result.reason.code === 'NOT_FOUND'),
     results.map(() => true),
   );
   assert.deepEqual(
@@ -226,7 +207,7 @@ test('the audit is read newest first, by action, page by page', async (t) => {
     [20, 15, 10, 5, 0],
   );
   assert.deepEqual(admin.audit('none', all), { items: [], nextCursor: undefined });
-  assert.throws(() => admin.audit(undefined, { limit: 7, cursor: 'x' }), is('INVALID_ARGUMENT'));
+  assert.throws(() => admin.audit(undefined, { limit: 7, cursor: 'x' }), { code: 'INVALID_ARGUMENT' });
 });
 
 test('alerts tell of lag, dead letters and damage, with their age', async (t) => {

@@ -14,22 +14,17 @@ import {
 } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { LinesideError } from '../../shared/base/errors.ts';
 import { usOfInstant } from '../../shared/base/instant.ts';
-import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
+import { author, holdStore, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
 import type { Change, ChangeStore } from './change-store.ts';
 import { ImportConnection } from './refdata-file.ts';
 
 const yearMs = 365 * 86_400_000;
 
-function code(expected: string): (error: unknown) => boolean {
-  return (error) => error instanceof LinesideError && error.code === expected;
-}
-
 function refused(store: ChangeStore, expected: string): Promise<void> {
   return assert.rejects(
     store.commit(author, () => 0),
-    code(expected),
+    { code: expected },
   );
 }
 
@@ -93,10 +88,7 @@ test('while an import holds the write slot changes wait in order, reads go on, a
   store.onCommitted((waiting) => told.push(waiting));
   await store.commit(author, (change) => change.emit(recordEvent('first')));
   const order: number[] = [];
-  let end = (): void => {};
-  const ended = new Promise<void>((resolve) => {
-    end = resolve;
-  });
+  const ended = Promise.withResolvers<void>();
   const held = store.hold(async () => {
     const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
     side.change(author, (change) => {
@@ -106,7 +98,7 @@ test('while an import holds the write slot changes wait in order, reads go on, a
     assert.equal(store.connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 3);
     assert.throws(() => side.change(author, (change) => change.emit(recordEvent('z')) && assert.fail('no')), /no/);
     side.close();
-    await ended;
+    await ended.promise;
     order.push(0);
   });
   const waiting = Array.from({ length: 1_000 }, (_, n) =>
@@ -114,7 +106,7 @@ test('while an import holds the write slot changes wait in order, reads go on, a
   );
   await refused(store, 'TOO_MANY');
   const marked = store.maintain(() => order.push(-1));
-  end();
+  ended.resolve();
   await held;
   const ids = await Promise.all(waiting);
   await marked;
@@ -125,20 +117,13 @@ test('while an import holds the write slot changes wait in order, reads go on, a
 
 test('closing refuses what waits and waits for the import', async (t) => {
   const { store } = temporaryStore(t);
-  let end = (): void => {};
-  const held = store.hold(
-    () =>
-      new Promise<void>((resolve) => {
-        end = resolve;
-      }),
-  );
+  const release = holdStore(store);
   const late = store.commit(author, () => 0);
   const closed = store.close();
-  await assert.rejects(late, code('SHUTTING_DOWN'));
+  await assert.rejects(late, { code: 'SHUTTING_DOWN' });
   await refused(store, 'SHUTTING_DOWN');
   assert.equal(store.connection.open, true);
-  end();
-  await Promise.all([held, closed]);
+  await Promise.all([release(), closed]);
   assert.equal(store.connection.open, false);
 });
 
@@ -150,7 +135,7 @@ test('beyond the budget changes are refused, marks still go, and room made lets 
   const fill = async (): Promise<void> => {
     for (; stored < 100; stored++) await big(`k${stored}`);
   };
-  await assert.rejects(fill(), code('STORAGE_FULL'));
+  await assert.rejects(fill(), { code: 'STORAGE_FULL' });
   assert.ok(stored > 5 && stored < 100, `${stored} were stored`);
   assert.match(store.health().full, /outbox\.max_bytes is 1048576/);
   const mark = store.connection.prepare("INSERT INTO outbox_published SELECT id, '2026-01-01' FROM outbox_waiting");
@@ -166,7 +151,7 @@ test('a single change that would burst the budget is refused whole', async (t) =
   const burst = store.commit(author, (change) => {
     for (let n = 0; n < 10_000; n++) change.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(2_000) } }));
   });
-  await assert.rejects(burst, code('STORAGE_FULL'));
+  await assert.rejects(burst, { code: 'STORAGE_FULL' });
   assert.equal(store.connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 0);
   assert.equal(await store.commit(author, (change) => change.emit(recordEvent('a'))), 1);
 });
@@ -196,7 +181,7 @@ test('a lock of another program is STORAGE_FAILED, and a damaged page STORAGE_DA
     change.emit(recordEvent('late'));
     change.audit('a', 'b', {});
   });
-  await assert.rejects(work, code('STORAGE_DAMAGED'));
+  await assert.rejects(work, { code: 'STORAGE_DAMAGED' });
   assert.match(damaged.health().damage, /damaged/);
 });
 
@@ -207,7 +192,7 @@ test('while another program holds the lock only the first change waits for it, u
   const change = (): Promise<unknown> => store.commit(author, (one) => one.emit(recordEvent('k')));
   const refused = async (count: number): Promise<number> => {
     const began = performance.now();
-    for (let n = 0; n < count; n++) await assert.rejects(change(), code('STORAGE_FAILED'));
+    for (let n = 0; n < count; n++) await assert.rejects(change(), { code: 'STORAGE_FAILED' });
     return performance.now() - began;
   };
   for (let round = 0; round < 2; round++) {
@@ -281,15 +266,15 @@ for (const [name, harm] of Object.entries(losses)) {
     store.connection.pragma('wal_checkpoint(PASSIVE)');
     await harm(path, t);
     const change = store.commit(author, (one) => one.emit(recordEvent('late')));
-    await assert.rejects(change, code('STORAGE_FAILED'));
+    await assert.rejects(change, { code: 'STORAGE_FAILED' });
     assert.match(store.health().damage, /refdata\.db was (removed|replaced by another file|truncated|overwritten)/);
     await assert.rejects(
       store.hold(async () => 1),
-      code('STORAGE_FAILED'),
+      { code: 'STORAGE_FAILED' },
     );
     await assert.rejects(
       store.maintain(() => 1, 'promised'),
-      code('STORAGE_FAILED'),
+      { code: 'STORAGE_FAILED' },
     );
     assert.equal(await store.maintain(() => 1), 1);
     assert.ok(!existsSync(`${path}-wal`) || name === 'truncated', 'no other file gets this write-ahead log');
