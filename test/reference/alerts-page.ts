@@ -1,6 +1,6 @@
 /** The alerts as the Prometheus rules and as a table, from the rules that the rooms register. */
 import { certificateRules, lineRules, serviceRules } from '../../src/hub/health/alerts.ts';
-import { outboxRules } from '../../src/hub/outbox/alerts.ts';
+import { outboxRules } from '../../src/hub/outbox/admin.ts';
 import { upstreamRules } from '../../src/hub/upstream/status.ts';
 import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
 import { hostRules } from '../../src/shared/host/host-rules.ts';

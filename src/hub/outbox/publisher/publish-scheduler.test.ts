@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { Outcome } from '../../kafka/face.ts';
-import type { RowHead } from './key-queue.ts';
 import { PublishScheduler } from './publish-scheduler.ts';
-import type { SchedulerLimits } from './scheduler-state.ts';
+import type { RowHead, SchedulerLimits } from './scheduler-state.ts';
 import { ReadAhead } from './waiting-rows.ts';
 
 const ack: Outcome = { kind: 'acknowledged' };

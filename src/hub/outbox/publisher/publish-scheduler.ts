@@ -1,7 +1,7 @@
 /**
  * Which waiting row may go to the broker next. Pure: rows, outcomes and times come in, decisions go out.
  *
- * Each key has a queue with one head row (key-queue.ts). A few rows behind the head are held in memory (scheduler-state.ts);
+ * Each key has a queue with one head row, and a few rows behind it are held in memory (scheduler-state.ts);
  * others are passed over, and found again by another pass over the backlog (backlog.ts). A topic that refuses everything is
  * closed (topic-state.ts). So memory is bounded by queues and held rows, however many rows wait.
  *
@@ -10,8 +10,7 @@
 import { backoffMs } from '../../../shared/base/backoff.ts';
 import type { Outcome } from '../../kafka/face.ts';
 import type { Gap } from './backlog.ts';
-import { isPrompt, type KeyQueue, type RowHead } from './key-queue.ts';
-import { type SchedulerLimits, SchedulerState } from './scheduler-state.ts';
+import { isPrompt, type KeyQueue, type RowHead, type SchedulerLimits, SchedulerState } from './scheduler-state.ts';
 
 /** 'offer': now, then call taken(). 'next': the row is accounted for. 'wait': there is no room, ask again later. */
 type ScanDecision = 'offer' | 'next' | 'wait';

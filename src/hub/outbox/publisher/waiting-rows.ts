@@ -2,7 +2,7 @@
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Scope } from '../event.ts';
-import type { RowHead } from './key-queue.ts';
+import type { RowHead } from './scheduler-state.ts';
 
 interface StoredRow {
   readonly id: number;
