@@ -1,7 +1,6 @@
 /**
- * The Broker on librdkafka. One producer (session) at a time: while brokers come and go librdkafka connects again by
- * itself; after a fatal error, and as long as none was ever reached, it is replaced. Every message taken is settled
- * once: by its report, or as unreached when its producer goes.
+ * The Broker on librdkafka. One producer (session) at a time: librdkafka reconnects automatically; after a fatal error the
+ * producer is replaced. Every message taken is settled once: by its report, or as unreached when its producer is closed.
  */
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
@@ -21,6 +20,7 @@ import type {
 import {
   type Fault,
   fatalReason,
+  faultOf,
   isAllDown,
   isFatal,
   isLimitOutdated,
@@ -34,12 +34,12 @@ import type { Session, SessionListener } from './session.ts';
 import { QUEUE_MESSAGES } from './settings.ts';
 import { Topics } from './topics.ts';
 
-/** A producer that could not be made, or that had to be replaced, is followed by another after a pause that doubles between these. */
+/** The pause before a producer that failed is replaced doubles between these. */
 const RETRY_FIRST_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 /** A broker that has sent nothing for this long is probed, */
 const SILENCE_MS = 10_000;
-/** which it has to give within this. */
+/** and must answer within this. */
 const PROBE_LIMIT_MS = 3_000;
 /** While the broker is unreachable, this is the pause between two probes. */
 const UNREACHABLE_PAUSE_MS = 500;
@@ -115,7 +115,7 @@ export class KafkaBroker implements Broker {
     const outstanding = this.#outstanding;
     if (bytes > this.#options.maxMessageBytes) {
       const reason = `${bytes} bytes are more than kafka.max_message_bytes (${this.#options.maxMessageBytes}) allows`;
-      return this.#refuseUnsent(message, bytes, { kind: 'refused', reason, permanent: true });
+      return this.#refuseUnsent(message, { kind: 'refused', reason, permanent: true });
     }
     // A message larger than the whole window is sent when no other is in flight.
     const full =
@@ -124,12 +124,12 @@ export class KafkaBroker implements Broker {
     try {
       session.produce(message);
     } catch (error) {
-      const fault: Fault = { code: codeOf(error), text: messageOf(error).toLowerCase() };
+      const fault = faultOf(error);
       const outcome = thrownOutcome(fault, this.#sentMessage(message.topic, bytes));
       if (outcome === 'full') return this.#full();
-      // Its line in the log, which says why, usually comes first.
+      // The line of librdkafka's log with the reason usually comes first.
       if (isFatal(fault) && !this.#fatal) this.#fatallyFailed(this.#fatalReason);
-      return outcome === 'offline' ? 'offline' : this.#refuseUnsent(message, bytes, outcome);
+      return outcome === 'offline' ? 'offline' : this.#refuseUnsent(message, outcome);
     }
     outstanding.take(message.id, { topic: message.topic, bytes, takenMs: this.#clock.monoMs() });
     return 'taken';
@@ -151,13 +151,13 @@ export class KafkaBroker implements Broker {
     await endsWithin(this.#clock, CLOSE_LIMIT_MS, closed);
   }
 
-  /** The one loop: a session after the other, until stop(). */
+  /** One session after the other, until stop(). */
   async #run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
         await this.#oneSession(signal);
       } catch (error) {
-        // Nothing of the network ends here: the native module cannot be loaded, or librdkafka refuses the settings.
+        // No network failure arrives here: the native module cannot be loaded, or librdkafka refuses the settings.
         this.#disconnected(messageOf(error));
       }
       if (signal.aborted) return;
@@ -177,12 +177,12 @@ export class KafkaBroker implements Broker {
       await this.#watch(session, signal);
     } finally {
       if (this.#session === session) this.#session = undefined;
-      // Not waited for: a broker that hangs would hold up the next one.
+      // Not awaited: a broker that hangs would delay the next session.
       this.#closing = session.close();
     }
   }
 
-  /** While librdkafka keeps this producer usable: watches the connection, and checks the topics. */
+  /** Watches the connection and checks the topics while the producer is usable. */
   async #watch(session: Session, signal: AbortSignal): Promise<void> {
     const over = (): boolean => signal.aborted || this.#fatal;
     while (!over()) {
@@ -193,7 +193,7 @@ export class KafkaBroker implements Broker {
         if (!this.#connected) this.#topics.reconnected();
         if (this.#clock.monoMs() >= this.#topics.dueMs(!this.#connected)) {
           await this.#topics.check();
-          // That may have taken half a minute: whether the broker is still there is asked again.
+          // That may have taken half a minute: the broker is probed again.
           continue;
         }
         this.#reached();
@@ -207,12 +207,12 @@ export class KafkaBroker implements Broker {
     if (!signal.aborted) this.#replace();
   }
 
-  /** As long as acknowledgements come and nothing else happens. */
+  /** Waits while acknowledgements arrive and no other work is due. */
   async #idle(over: () => boolean, signal: AbortSignal): Promise<void> {
     while (this.#connected && !over()) {
-      // The answer to a probe would wait behind a large message: that one has a time limit of its own.
-      const isCarrying = this.#options.oneAtATime === true && this.#outstanding.size > 0;
-      const wait = isCarrying
+      // The answer to a probe would wait behind a large message, which has a time limit of its own.
+      const isSending = this.#options.oneAtATime === true && this.#outstanding.size > 0;
+      const wait = isSending
         ? SILENCE_MS
         : Math.min(this.#topics.dueMs(), this.#heardMs + SILENCE_MS) - this.#clock.monoMs();
       if (wait <= 0) return;
@@ -228,7 +228,7 @@ export class KafkaBroker implements Broker {
     this.#logger.warn('kafka producer replaced after a fatal error', { reason: this.#fatalReason });
   }
 
-  /** A session is silent once it is closed, and another one is opened only then. */
+  /** A closed session reports nothing, and the next one is opened only then. */
   readonly #sessionListener: SessionListener = {
     report: (id, fault) => this.#reported(id, fault),
     error: (fault) => {
@@ -241,7 +241,7 @@ export class KafkaBroker implements Broker {
     },
   };
 
-  /** The producer takes nothing any more; #watch replaces it. */
+  /** The producer takes no more messages; #watch replaces it. */
   #fatallyFailed(reason: string): void {
     this.#fatal = true;
     this.#fatalReason = reason;
@@ -265,7 +265,7 @@ export class KafkaBroker implements Broker {
     if (outcome.kind === 'refused') this.#lastRefusal = { topic: taken.topic, reason: outcome.reason };
     if (outcome.kind === 'unreached') {
       this.#window.timedOut(taken.takenMs, now);
-      // While a broker answers: a partition without a leader, or a line too slow for this message.
+      // The broker answers, so a partition has no leader, or the link is too slow for this message.
       this.#lastRefusal = { topic: taken.topic, reason: `${taken.topic}: ${outcome.reason}` };
     }
     const isNews = isTopicMissing(fault.text) || isLimitOutdated(fault, sent);
@@ -304,16 +304,13 @@ export class KafkaBroker implements Broker {
     }
   }
 
-  #refuseUnsent(message: OutgoingMessage, bytes: number, outcome: Outcome): Offered {
-    // Settled after offer() has returned, like all others.
-    this.#outstanding.take(message.id, { topic: message.topic, bytes, takenMs: this.#clock.monoMs() });
-    if (outcome.kind === 'refused') this.#lastRefusal = { topic: message.topic, reason: outcome.reason };
-    this.#outstanding.settle(message.id);
-    this.#settle(message.id, outcome);
+  #refuseUnsent({ id, topic }: OutgoingMessage, outcome: Outcome): Offered {
+    if (outcome.kind === 'refused') this.#lastRefusal = { topic, reason: outcome.reason };
+    this.#settle(id, outcome);
     return 'taken';
   }
 
-  /** Reports come in crowds: one call for all of this turn. */
+  /** One call to the listener for all reports of a turn, after offer() has returned. */
   #settle(id: number, outcome: Outcome): void {
     if (this.#settled.length === 0) setImmediate(() => this.#deliver());
     this.#settled.push({ id, outcome });
@@ -324,9 +321,8 @@ export class KafkaBroker implements Broker {
     if (batch.length === 0) return;
     this.#settled = [];
     this.#listener.settled(batch);
-    if (!this.#wasFull) return;
+    if (this.#wasFull) this.#listener.changed();
     this.#wasFull = false;
-    this.#listener.changed();
   }
 
   #full(): Offered {
@@ -344,10 +340,4 @@ function bytesOf(message: OutgoingMessage): number {
   for (const [name, value] of Object.entries(message.headers))
     bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
   return bytes;
-}
-
-function codeOf(error: unknown): number {
-  return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'number'
-    ? error.code
-    : 0;
 }

@@ -1,6 +1,6 @@
 /**
- * Why there is no connection: librdkafka's own words are explained, a refused certificate is diagnosed with Node's own TLS,
- * which reports the fault (librdkafka says no more than "certificate verify failed"), and each reason is logged once.
+ * Why there is no connection: librdkafka's texts are explained; a refused certificate is diagnosed with Node's TLS, because
+ * librdkafka reports only "certificate verify failed"; each reason is logged once.
  */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -11,7 +11,7 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { troubleOf } from './librdkafka-errors.ts';
 
 const CONNECTING = 'connecting';
-/** Lines in the log about one absence, each with another reason. */
+/** Log lines during one disconnection, each with another reason: librdkafka's texts may alternate for weeks. */
 const REASONS_LOGGED = 20;
 
 export class ConnectionFault {
@@ -19,12 +19,11 @@ export class ConnectionFault {
   readonly #logger: Logger;
   readonly #of: { readonly bootstrap: string; readonly caFile: string };
   #reason = 'not started';
-  /** Reasons of this absence: librdkafka's words may alternate for weeks. */
   readonly #logged = new Set<string>();
   #connected = false;
   #stopped = false;
   #isDiagnosing = false;
-  /** What is wrong with the certificate, while that is what is wrong. */
+  /** The fault of the certificate, while that is the reason. */
   #certificate = '';
 
   constructor(of: { readonly bootstrap: string; readonly caFile: string }, clock: Clock, logger: Logger) {
@@ -41,7 +40,6 @@ export class ConnectionFault {
     this.#reason = CONNECTING;
   }
 
-  /** Connected: whatever comes now is another story. */
   connected(): void {
     this.#connected = true;
     this.#certificate = '';
@@ -61,7 +59,7 @@ export class ConnectionFault {
     if (this.#reason === CONNECTING) this.setReason(`no broker answers at ${this.#of.bootstrap} (${text})`);
   }
 
-  /** The last reason: nothing is logged or diagnosed any more. */
+  /** Nothing is logged or diagnosed afterwards. */
   stop(): void {
     this.#stopped = true;
     this.setReason('stopped');
@@ -89,7 +87,7 @@ export class ConnectionFault {
 
 const DIAGNOSIS_LIMIT_MS = 5_000;
 
-/** In words; undefined: it could not be found out. Never rejects. */
+/** undefined: no fault was found. Never rejects. */
 function diagnoseTls(address: string, caFile: string, clock: Clock): Promise<string | undefined> {
   const colon = address.lastIndexOf(':');
   const [host, port] = [address.slice(0, colon).replaceAll(/[[\]]/g, ''), Number(address.slice(colon + 1))];

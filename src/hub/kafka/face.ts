@@ -1,14 +1,11 @@
-/**
- * What the rest of the hub sees of Kafka: messages are offered one by one, and each that was taken is settled exactly
- * once. Nothing here knows what the messages mean; nothing outside src/hub/kafka/ knows node-rdkafka.
- */
+/** The interface to Kafka: messages are offered one by one, and each that was taken is settled exactly once. */
 export interface OutgoingMessage {
   /** The caller's own, unique among the messages not yet settled. */
   readonly id: number;
   readonly topic: string;
   /** Same key, same partition. */
   readonly key: string;
-  /** Text goes as UTF-8. */
+  /** A string is sent as UTF-8. */
   readonly value: string | Uint8Array;
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -16,9 +13,9 @@ export interface OutgoingMessage {
 export type Outcome =
   /** All in-sync replicas have it (acks=all). */
   | { readonly kind: 'acknowledged' }
-  /** A broker was reached and refused it. `permanent`: it can never go as it is (too large). */
+  /** A broker was reached and refused it. `permanent`: it can never be accepted (too large). */
   | { readonly kind: 'refused'; readonly reason: string; readonly permanent: boolean }
-  /** It may or may not have arrived: no broker reached, timed out, the producer was replaced or stopped. Costs no attempt. */
+  /** It may have arrived or not: no broker reached, timed out, the producer was replaced or stopped. Not an attempt. */
   | { readonly kind: 'unreached'; readonly reason: string };
 
 export interface Settled {
@@ -34,15 +31,15 @@ export type Offered = 'taken' | 'full' | 'offline';
 
 export interface TopicReport {
   readonly name: string;
-  /** 0: it does not exist, or nothing is known of it yet. */
+  /** 0: it does not exist, or is not checked yet. */
   readonly partitions: number;
-  /** What it lacks of what was asked for, in words; reported, never changed. Empty: nothing. */
+  /** What it lacks of its specification; reported, never changed. */
   readonly lacks: readonly string[];
 }
 
 export interface BrokerState {
   readonly connected: boolean;
-  /** Why not, or what the last trouble was; '' when there is none. */
+  /** Why it is not connected, or the last refusal; '' when there is neither. */
   readonly reason: string;
   /** Monotonic milliseconds since `connected` last changed. */
   readonly forMs: number;
@@ -55,7 +52,7 @@ export interface BrokerState {
 }
 
 export interface BrokerListener {
-  /** In batches, as the reports come in; never before the offer() that took a message has returned. */
+  /** In batches; never before the offer() that took a message has returned. */
   settled(batch: readonly Settled[]): void;
   /** Connected, disconnected, or room in the queue again. */
   changed(): void;
@@ -63,21 +60,21 @@ export interface BrokerListener {
 
 /** Its one listener starts and stops it: in the hub that is the publisher. */
 export interface Broker {
-  /** Never calls settled() itself, also for a message that can never go: that comes in a later turn of the loop. */
+  /** Never calls settled() itself, not even for a message that is too large: that follows in a later turn of the loop. */
   offer(message: OutgoingMessage): Offered;
   state(): BrokerState;
   /** One listener; before start(). */
   listen(listener: BrokerListener): void;
-  /** Begins to connect, and keeps trying; never waits for a broker. */
+  /** Connects in the background and keeps trying. */
   start(): void;
   /**
-   * Gives what is outstanding up to `limitMs` to be acknowledged, then disconnects; what was not is settled as 'unreached'.
+   * Waits up to `limitMs` for acknowledgements, then disconnects; unacknowledged messages are settled as 'unreached'.
    * Always resolves within a second after the limit.
    */
   stop(limitMs: number): Promise<void>;
 }
 
-/** What a topic is asked to be when it is created, and compared with when it exists. */
+/** For the creation of a topic; an existing topic is compared with it. */
 export interface TopicSpec {
   readonly name: string;
   readonly partitions: number;
@@ -111,8 +108,8 @@ export interface KafkaOptions {
   /** Bytes of messages taken and not settled; beyond that, and on a slow line long before, offer() answers 'full'. */
   readonly queueBytes: number;
   /**
-   * No message is offered before the last one was settled: a refusal for its size is its own, and it may take minutes on a slow
-   * link, whatever messageTimeoutMs says.
+   * No message is offered before the last one was settled: a refusal for the size concerns only this message, and it may take
+   * minutes on a slow link, whatever messageTimeoutMs is.
    */
   readonly oneAtATime?: boolean;
   readonly topics: readonly TopicSpec[];

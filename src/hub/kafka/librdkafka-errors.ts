@@ -1,6 +1,6 @@
 /**
- * What librdkafka's words mean: for a message (refused, or not reached), and for the person who reads why there is no
- * connection. node-rdkafka drops the error codes of reports, so the text has to do. Pure.
+ * What librdkafka's texts mean: for a message (refused or unreached), and for the operator who reads why there is no connection.
+ * node-rdkafka drops the error codes of reports, so the texts are matched. Pure.
  */
 import type { Outcome } from './face.ts';
 import { BATCH_BYTES } from './settings.ts';
@@ -13,10 +13,19 @@ const UNKNOWN_PARTITION = -190;
 const INVALID_ARGUMENT = -186;
 const FATAL = -150;
 
-/** "broker: message size too large": as librdkafka says it, in lower case as node-rdkafka leaves it. */
+/** `text`: librdkafka's, in lower case as node-rdkafka leaves it: "broker: message size too large". */
 export interface Fault {
   readonly code: number;
   readonly text: string;
+}
+
+/** Anything that node-rdkafka throws or reports. */
+export function faultOf(error: unknown): Fault {
+  if (!(error instanceof Error)) return { code: -1, text: String(error).toLowerCase() };
+  const { code, origin } = error as Error & { code?: unknown; origin?: unknown };
+  const whole = /^(?:local|broker): /i.test(error.message) || typeof origin !== 'string' || origin === 'unknown';
+  const text = whole ? error.message : `${origin}: ${error.message}`;
+  return { code: typeof code === 'number' ? code : -1, text: text.toLowerCase() };
 }
 
 export interface SentMessage {
@@ -57,7 +66,7 @@ export function thrownOutcome(fault: Fault, sent: SentMessage): Outcome | 'full'
   }
 }
 
-/** A message that travelled alone, or that alone is above the topic's limit, will never fit. Others may be refused because of their batch. */
+/** A message that was sent alone, or that is itself above the topic's limit, never fits. Others may be refused because of their batch. */
 function tooLarge(sent: SentMessage): Outcome {
   const permanent =
     sent.alone === true || sent.bytes > BATCH_BYTES || (sent.topicLimit !== undefined && sent.bytes > sent.topicLimit);
@@ -82,12 +91,12 @@ function exceedsKnownLimit({ bytes, topicLimit }: SentMessage): boolean {
   return topicLimit === undefined || bytes <= topicLimit;
 }
 
-/** Thrown by produce(). The event of a fatal error carries only the error beneath it, as if it were any other. */
+/** Thrown by produce(); the event of a fatal error carries only the underlying error. */
 export function isFatal(fault: Fault): boolean {
   return fault.code === FATAL;
 }
 
-/** "[thrd:main]: Fatal error: Broker: Cluster authorization failed: ...": why the producer is at its end; undefined: no such line. */
+/** "[thrd:main]: Fatal error: Broker: Cluster authorization failed: ...": why the producer failed; undefined: no such line. */
 export function fatalReason(line: string): string | undefined {
   const said = /Fatal error: (.*)/.exec(line)?.[1];
   if (said === undefined) return undefined;
@@ -122,7 +131,7 @@ function explained(text: string, topic: string): string {
   }
 }
 
-/** Why there is no connection, from a line of librdkafka's log; each pattern with what to make of it. */
+/** Why there is no connection: patterns of lines of librdkafka's log, and the reason for the operator. */
 const troubles: readonly (readonly [RegExp, string])[] = [
   [
     /SASL.*(?:invalid credentials|Authentication failed)/i,
@@ -152,7 +161,7 @@ const troubles: readonly (readonly [RegExp, string])[] = [
   [/Disconnected|Connection reset|Broken pipe/i, 'the broker closed the connection'],
 ];
 
-export interface ConnectionTrouble {
+interface ConnectionTrouble {
   readonly reason: string;
   /** The certificate was refused: its fault can be diagnosed. */
   readonly certificate: boolean;

@@ -1,7 +1,6 @@
 /**
- * The few functions of librdkafka's C interface that node-rdkafka does not pass on: what a topic is like, and what it is
- * configured to be. Loading it takes about 12 ms, so it is loaded when a broker was reached. Calls that may wait run in
- * libuv's threads.
+ * The functions of librdkafka's C interface that node-rdkafka lacks: metadata, creation and configuration of topics. Loading it
+ * takes about 12 ms, so it is loaded when a broker was reached. Calls that may wait run in libuv's threads.
  */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -100,7 +99,7 @@ export class LibrdkafkaError extends Error {
   override readonly name = 'LibrdkafkaError';
 }
 
-/** A client for a few requests. What librdkafka or a broker refuses is thrown as LibrdkafkaError, with their own words. */
+/** A client for a few requests. What librdkafka or a broker refuses is thrown as LibrdkafkaError, with their text. */
 export class Handle {
   readonly pointer: Pointer;
   readonly #clock: Clock;
@@ -228,7 +227,7 @@ export function openHandle(settings: Readonly<Record<string, string>>, clock: Cl
   }
 }
 
-/** What a function makes that answers null and a text if it refuses. */
+/** Throws the text of a function that returns null when it refuses. */
 export function made(make: (...text: ErrorText) => Pointer | null): Pointer {
   const text = Buffer.alloc(ERROR_BYTES);
   const pointer = make(text, text.length);

@@ -1,23 +1,23 @@
 /**
- * How many bytes may be in flight: as many as the link carries in a few seconds. What is queued on a slow link for longer
- * times out, is sent again behind what is still in the link, and times out again: 4 MiB at once on 64 kbit/s never arrive.
- * The window grows while acknowledgements are prompt, and halves when they are late. Pure.
+ * How many bytes may be in flight: as many as the link carries in a few seconds. Messages queued on a slow link for longer time
+ * out, are sent again and time out again: 4 MiB at once never arrive at 64 kbit/s. The window grows while acknowledgements are
+ * prompt, and halves when they are late. Pure.
  */
 
-/** To begin with, and after a time-out: 8 s of 64 kbit/s uncompressed, and about 1 s as JSON is compressed. */
+/** At first, and after a time-out: 8 s at 64 kbit/s uncompressed, about 1 s of compressed JSON. */
 const FIRST_BYTES = 65_536;
-/** Never below: some ten ordinary events. */
+/** About ten ordinary events. */
 const LEAST_BYTES = 8_192;
 /** An acknowledgement within this makes the window grow by what it acknowledges: it doubles with each round trip. */
 const PROMPT_MS = 2_000;
-/** One later than this is late: below every time-out, and below the silence after which a broker is probed. */
+/** One later than this is late: less than every time-out, and than the silence after which a broker is probed. */
 const LATE_MS = 5_000;
 
 export class SendWindow {
   readonly #mostBytes: number;
   readonly #lateMs: number;
   #bytes: number;
-  /** What was taken before says nothing of the window as it is now. */
+  /** Acknowledgements of messages taken before do not count. */
   #shrunkMs = Number.NEGATIVE_INFINITY;
 
   constructor(mostBytes: number, messageTimeoutMs: number) {
@@ -54,7 +54,7 @@ interface Taken {
   readonly takenMs: number;
 }
 
-/** Messages that were taken and are not settled: each leaves exactly once. */
+/** Messages that were taken and are not settled. */
 export class Outstanding {
   #taken = new Map<number, Taken>();
   #bytes = 0;

@@ -1,16 +1,13 @@
-/**
- * One producer of node-rdkafka, from its first connection to its end: single use. Loads the native module, so it is
- * itself loaded only when there is a broker to talk to.
- */
+/** One producer of node-rdkafka: single use. Loads the native module, so it is itself loaded only when a broker is configured. */
 import kafka, { type LibrdKafkaError, type Metadata, type MetadataOptions } from 'node-rdkafka';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import type { KafkaOptions, OutgoingMessage } from './face.ts';
-import type { Fault } from './librdkafka-errors.ts';
+import { type Fault, faultOf } from './librdkafka-errors.ts';
 import { producerSettings, topicSettings } from './settings.ts';
 
-/** Reports come with a poll: this often while there is something to report, */
+/** Interval of the polls for reports while messages are unreported, */
 const POLL_BUSY_MS = 5;
-/** and this often for errors alone. */
+/** and otherwise, for errors alone. */
 const POLL_IDLE_MS = 200;
 
 /** Facilities of librdkafka's log that say what is wrong. */
@@ -59,7 +56,7 @@ export class Session {
     });
   }
 
-  /** Makes the client, which begins to connect and keeps trying. Rejects when the settings are refused. */
+  /** The client connects in the background and keeps trying. Rejects when the settings are refused. */
   async open(): Promise<void> {
     this.#opening = answered((done) => this.#producer.connect({}, done));
     const fault = await this.#opening;
@@ -82,13 +79,13 @@ export class Session {
     this.#pollWithin(POLL_BUSY_MS);
   }
 
-  /** Nothing is reported any more from now on; resolves when librdkafka has released everything. */
+  /** Nothing is reported afterwards; resolves when librdkafka has released everything. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     // Polling a producer that another thread destroys would touch freed memory.
     this.#poll?.cancel();
-    // A client that is just being made cannot be destroyed yet.
+    // A client that is still being created cannot be destroyed.
     if ((await this.#opening) === undefined)
       await new Promise<void>((resolve) => this.#producer.disconnect(0, () => resolve()));
   }
@@ -108,13 +105,4 @@ export class Session {
 
 function answered(ask: (done: (error: unknown) => void) => void): Promise<Fault | undefined> {
   return new Promise((resolve) => ask((error) => resolve(error == null ? undefined : faultOf(error))));
-}
-
-/** Anything that node-rdkafka throws or reports. */
-function faultOf(error: unknown): Fault {
-  if (!(error instanceof Error)) return { code: -1, text: String(error).toLowerCase() };
-  const { code, origin } = error as Error & { code?: unknown; origin?: unknown };
-  const whole = /^(?:local|broker): /i.test(error.message) || typeof origin !== 'string' || origin === 'unknown';
-  const text = whole ? error.message : `${origin}: ${error.message}`;
-  return { code: typeof code === 'number' ? code : -1, text: text.toLowerCase() };
 }

@@ -1,35 +1,35 @@
-/** The settings of librdkafka: KafkaOptions in its words, with the reasons. Pure. */
+/** KafkaOptions as settings of librdkafka, with the reasons. Pure. */
 import type { ProducerGlobalConfig, ProducerTopicConfig } from 'node-rdkafka';
 import { type KafkaOptions, LARGE_MESSAGE_MS } from './face.ts';
 
 /**
- * Bytes of a batch. One message that the broker finds too large takes its whole batch down with it, and no topic's
- * limit is sensibly below this: what is larger travels alone, so its refusal is its own.
+ * Bytes of a batch. The broker refuses a whole batch for one message that is too large, and no topic's limit is sensibly below
+ * this: larger messages are sent alone, so a refusal concerns only the message itself.
  */
 export const BATCH_BYTES = 131_072;
 /** Messages taken and not settled; librdkafka's own default, which bounds what small messages cost beside their bytes. */
 export const QUEUE_MESSAGES = 100_000;
-/** How long messages of a key wait for company: librdkafka's default, spelled out because latency depends on it. */
+/** How long messages wait for a batch: librdkafka's default, stated because latency depends on it. */
 const LINGER_MS = 5;
 /**
- * A connection that was up is tried again after a random part of ten times the first (so compiled by scripts/kafka-client:
- * a thousand boxes lose their broker at the same moment); then the wait doubles up to the second, and is anything from half
- * of that. A broker that was unreachable for a minute has all of them back within half a minute, some in each second.
+ * A lost connection is retried after a random part of ten times the first (compiled so by scripts/kafka-client: a thousand boxes
+ * lose their broker at the same moment); then the wait doubles up to the second, and is a random value from half of it. After an
+ * outage of a minute all boxes reconnect within half a minute, spread over the seconds.
  */
 const RECONNECT_FIRST_MS = 1_000;
 const RECONNECT_MAX_MS = 20_000;
-/** A broker that is busy for longer than this is as good as gone: the request is sent again elsewhere. */
+/** A request to a broker that is busy for longer is sent again elsewhere. */
 const REQUEST_TIMEOUT_MS = 10_000;
-/** Above the time-out of a request, so that the request's own comes first. */
+/** Above the time-out of a request, so that the request times out first. */
 const SOCKET_TIMEOUT_MS = 15_000;
-/** A topic that is missing for this long is gone: its messages are refused instead of waiting for it. */
+/** Messages for a topic that is missing for longer are refused. */
 const TOPIC_GONE_MS = 5_000;
-/** Partitions added and topics deleted are seen within this. */
+/** Added partitions and deleted topics are detected within this. */
 const METADATA_REFRESH_MS = 60_000;
-/** Beside key, value and headers librdkafka counts a few bytes of its own; the limit proper is checked before. */
+/** librdkafka counts a few bytes beside key, value and headers; the limit itself is checked before. */
 const MESSAGE_OVERHEAD_BYTES = 1_024;
 
-/** For every connection: whom to talk to, and how to be believed. */
+/** For every connection: address, authentication, encryption. */
 export function clientSettings(options: KafkaOptions): Record<string, string> {
   const { securityProtocol } = options;
   const settings: Record<string, string> = {
@@ -40,7 +40,7 @@ export function clientSettings(options: KafkaOptions): Record<string, string> {
     'reconnect.backoff.max.ms': String(RECONNECT_MAX_MS),
     'socket.timeout.ms': String(options.oneAtATime ? LARGE_MESSAGE_MS : SOCKET_TIMEOUT_MS),
     'socket.connection.setup.timeout.ms': String(REQUEST_TIMEOUT_MS),
-    // A cable that is pulled says nothing.
+    // A pulled cable is not reported.
     'socket.keepalive.enable': 'true',
   };
   if (securityProtocol.startsWith('sasl_')) {
@@ -65,7 +65,7 @@ export function producerSettings(options: KafkaOptions): ProducerGlobalConfig {
     'batch.size': BATCH_BYTES,
     'message.max.bytes': options.maxMessageBytes + MESSAGE_OVERHEAD_BYTES,
     'queue.buffering.max.messages': QUEUE_MESSAGES,
-    // The bytes are counted by us; this only has to be above.
+    // Must be above the limit of the broker's own count of bytes.
     'queue.buffering.max.kbytes':
       Math.ceil((2 * Math.max(options.queueBytes, options.maxMessageBytes)) / 1_024) + 1_024,
     'topic.metadata.refresh.interval.ms': METADATA_REFRESH_MS,

@@ -1,7 +1,4 @@
-/**
- * The topics as they were last seen: what each lacks of its specification, and when they are checked again: after a
- * connection, now and then, and when one is missing.
- */
+/** The topics as last checked: what each lacks of its specification, and when they are checked again. */
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
@@ -9,20 +6,17 @@ import type { KafkaOptions, TopicReport, TopicSpec } from './face.ts';
 import type { Handle } from './librdkafka.ts';
 import { clientSettings } from './settings.ts';
 
-/**
- * Topics are checked this often: a check takes two connections of its own, which a hundred thousand boxes would make 700
- * times a second if each did so every five minutes,
- */
+/** A check takes two connections of its own: at five minutes, 100,000 boxes would make 700 a second. */
 const CHECK_EVERY_MS = 3_600_000;
-/** and after a connection, or when a report says that one is missing, but not more often than this. */
+/** After a connection, or when a report says that a topic is missing, the topics are checked, but not more often than this. */
 const CHECK_AGAIN_MS = 5_000;
 /**
- * A broker that was unreachable for less than this is taken for the same broker with the same topics: they are checked some
- * time later, so that a fleet that reconnects makes one connection each at first, and not three.
+ * A broker that was unreachable for less than this is assumed to have the same topics: they are checked later, so that each box
+ * of a fleet that reconnects makes one connection at first instead of three.
  */
 const BRIEF_MS = 300_000;
 const LATER_MS = 30_000;
-/** Each request to the broker waits this long at most. */
+/** Of each request to the broker. */
 const ANSWER_LIMIT_MS = 5_000;
 
 interface CheckedTopic extends TopicReport {
@@ -31,7 +25,7 @@ interface CheckedTopic extends TopicReport {
   readonly limitBytes: number | undefined;
 }
 
-export interface FoundTopic {
+interface FoundTopic {
   /** 0: it does not exist. */
   readonly partitions: number;
   /** Its settings, or why they are not known. */
@@ -64,19 +58,18 @@ export class Topics {
     return this.#options.topics.map(({ name }) => ({ name, partitions: 0, lacks: [] }));
   }
 
-  /** Bytes that the topic takes, if that is known. */
+  /** Bytes of the largest message that the topic takes, if known. */
   limitOf(name: string): number | undefined {
     return this.#topics.find((one) => one.name === name)?.limitBytes;
   }
 
-  /** True: that is news. */
+  /** True: it was not known before. */
   topicMissing(): boolean {
     const before = this.#soon;
     this.#soon = true;
     return !before;
   }
 
-  /** The broker that answers next may be another. */
   disconnected(): void {
     this.#lostMs = this.#clock.monoMs();
   }
@@ -97,7 +90,7 @@ export class Topics {
     return this.#checkedMs + (this.#soon || connecting ? CHECK_AGAIN_MS : CHECK_EVERY_MS);
   }
 
-  /** Never rejects: a topic that could not be checked says so. */
+  /** Never rejects: the report of a topic contains why it could not be checked. */
   async check(): Promise<void> {
     this.#soon = false;
     this.#laterMs = undefined;
@@ -111,17 +104,17 @@ export class Topics {
     this.#checkedMs = this.#clock.monoMs();
     for (const topic of found) this.#log(topic);
     this.#topics = found;
-    // Not every broker of a cluster knows at once of a topic that was just created.
+    // Other brokers of a cluster learn of a new topic later.
     if (found.some(({ created, limitBytes }) => created && limitBytes === undefined)) this.#soon = true;
   }
 
-  /** Once for each change. */
+  /** Only changes are logged. */
   #log(topic: CheckedTopic): void {
     const { name, partitions, created } = topic;
     if (created) this.#logger.info('kafka topic created', { topic: name, partitions });
     const last = this.#topics.find((one) => one.name === name);
     const before = last?.partitions ?? 0;
-    // A key's partition is its hash by their number: its events before and after are in two of them.
+    // A key's partition is its hash modulo their number: its events before and after may be in two partitions.
     if (!created && before !== 0 && partitions !== 0 && partitions !== before) {
       const what = 'kafka topic has another number of partitions: the order of a key does not hold across the change';
       this.#logger.warn(what, { topic: name, before, now: partitions });
@@ -133,7 +126,6 @@ export class Topics {
   }
 }
 
-/** One report for each specification; a topic that could not be checked has its reason among what it lacks. Never rejects for a broker. */
 async function checkTopics(options: KafkaOptions, clock: Clock): Promise<CheckedTopic[]> {
   const { openHandle } = await import('./librdkafka.ts');
   const handle = openHandle(clientSettings(options), clock, ANSWER_LIMIT_MS);
@@ -180,7 +172,6 @@ async function checkTopic(handle: Handle, spec: TopicSpec, options: KafkaOptions
   }
 }
 
-/** What a topic lacks of its specification, in words. */
 export function lacksOf(spec: TopicSpec, found: FoundTopic, maxMessageBytes: number): string[] {
   const lacks: string[] = [];
   if (found.partitions < spec.partitions) {
