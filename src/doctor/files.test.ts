@@ -1,66 +1,36 @@
-/** The checks that look at files, on real ones: sound, and in each bad state. */
+/** The checks of files, on real ones: sound, and in each bad state. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import Database from 'better-sqlite3';
 import { migrations } from '../line/log/store/schema.ts';
 import { lasting, makeCa, signed } from '../shared/base/certificates.fixture.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
-import { holdersOf } from '../shared/base/processes.ts';
+import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { openDatabase } from '../shared/storage/open.ts';
 import { checkTarget, targetOf, writeBundle } from './bundle/bundle-target.ts';
 import { fitted } from './bundle/support-bundle.ts';
-import { type Finding, worst } from './check.ts';
-import { type CheckContext, machineRoots, readContext } from './check-context.ts';
-import { certificatesCheck } from './checks/configuration.ts';
+import { type CheckContext, readContext } from './check-context.ts';
+import { certificatesCheck, tokensCheck } from './checks/configuration.ts';
 import { databasesCheck, diskCheck } from './checks/disk.ts';
 import { permissionsCheck } from './checks/permissions.ts';
 import { consoleCheck } from './checks/uart.ts';
 import { runChecks } from './run-checks.ts';
 import { readSafely, runTool } from './safe-files.ts';
-
-function scratch(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-doctor-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
+import { contextIn, put, rootsIn, said } from './table.fixture.ts';
 
 function fifo(path: string): void {
   assert.equal(spawnSync('mkfifo', [path]).status, 0);
 }
 
-async function contextIn(dir: string, config: string, over: Partial<CheckContext> = {}): Promise<CheckContext> {
-  const file = join(dir, 'lineside.toml');
-  writeFileSync(
-    file,
-    `${config}\n[data]\ndir = "${dir}/data"\nruntime_dir = "${dir}/run"\n[auth]\ntokens_file = "${dir}/tokens.json"\n`,
-  );
-  const found = await readContext({ named: file, env: {}, clock: systemClock, version: '1.0' });
-  return { ...found, ...over };
-}
-
-function said(findings: Iterable<Finding>): string {
-  return [...findings].map(({ state, found, todo }) => `${state}: ${found} -> ${todo}`).join('\n');
-}
-
 describe('a configuration', () => {
-  it('is looked at where it is a FIFO, too large, binary or not there, and nobody waits', async (t) => {
-    const dir = scratch(t);
+  it('is checked if it is a FIFO, too large, binary or missing, without waiting', async (t) => {
+    const dir = temporaryDirectory(t);
     fifo(join(dir, 'fifo'));
     writeFileSync(join(dir, 'large'), Buffer.alloc(2 * 1024 * 1024, 0x23));
     writeFileSync(join(dir, 'binary'), Buffer.from([0, 255, 1, 2]));
@@ -71,8 +41,8 @@ describe('a configuration', () => {
     }
   });
 
-  it('that is faulty is looked at with the defaults of the faulty keys', async (t) => {
-    const dir = scratch(t);
+  it('that is faulty is checked with the defaults of the faulty keys', async (t) => {
+    const dir = temporaryDirectory(t);
     const { configFile, config } = await contextIn(
       dir,
       '[log]\nmax_bytes = "many"\n[kafka]\nbootstrap = "a:1"\nnone = 1',
@@ -85,7 +55,7 @@ describe('a configuration', () => {
 
 describe('files that others made', () => {
   it('are read to a limit, and a FIFO that takes the place of one is not waited for', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     writeFileSync(join(dir, 'a'), 'hello');
     fifo(join(dir, 'fifo'));
     const read = await readSafely(join(dir, 'a'), 3);
@@ -94,46 +64,29 @@ describe('files that others made', () => {
     assert.deepEqual(await readSafely(join(dir, 'a/b')), { kind: 'missing' });
     assert.equal((await readSafely('/proc/self/status')).kind, 'text');
   });
-
-  it('are known by who has them open', async (t) => {
-    const path = join(scratch(t), 'held');
-    writeFileSync(path, '');
-    const { spawn } = await import('node:child_process');
-    const holder = spawn('sh', ['-c', `exec 9<"${path}"; echo; exec sleep 1000`], {
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    t.after(() => holder.kill('SIGKILL'));
-    await new Promise((resolve) => holder.stdout.once('data', resolve));
-    const { holders } = await holdersOf('/proc', path);
-    assert.deepEqual(
-      holders.map(({ pid, isLineside }) => [pid, isLineside]),
-      [[holder.pid, false]],
-    );
-  });
 });
 
 describe('the disk', () => {
   it('takes a file, and nothing of it stays', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     mkdirSync(join(dir, 'data'));
     const context = await contextIn(dir, '[log]\nmax_bytes = 1048576\n[outbox]\nmax_bytes = 1048576');
-    const findings = await diskCheck.run(context);
-    assert.match(said(findings), /a file was written and synced/);
+    assert.match(await said(diskCheck, context), /a file was written and synced/);
     assert.deepEqual(readdirSync(join(dir, 'data')), []);
   });
 
   it('is said to be missing, or no directory', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     const context = await contextIn(dir, '');
-    assert.match(said(await diskCheck.run(context)), /warning: the data directory .* is not there yet/);
+    assert.match(await said(diskCheck, context), /warning: the data directory .* is not there yet/);
     writeFileSync(join(dir, 'data'), '');
-    assert.match(said(await diskCheck.run(context)), /failed: data\.dir names no directory/);
+    assert.match(await said(diskCheck, context), /failed: data\.dir names no directory/);
   });
 });
 
 describe('the databases', () => {
   it('are read without making anything beside them', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     const data = join(dir, 'data');
     mkdirSync(data);
     const context = await contextIn(dir, '');
@@ -146,19 +99,19 @@ describe('the databases', () => {
     });
     log.close();
     const before = readdirSync(data);
-    const findings = await databasesCheck.run(context);
-    assert.match(said(findings), /ok: log\.db: 0 MiB, readable/);
-    assert.match(said(findings), /skipped: there is no refdata\.db yet/);
+    const findings = await said(databasesCheck, context);
+    assert.match(findings, /ok: log\.db: 0 MiB, readable/);
+    assert.match(findings, /skipped: there is no refdata\.db yet/);
     assert.deepEqual(readdirSync(data), before);
   });
 
   it('are found damaged, cut short, empty, foreign, and left by a process that was killed', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     const data = join(dir, 'data');
     mkdirSync(data);
     const context = await contextIn(dir, '');
     const path = join(data, 'log.db');
-    const state = async (): Promise<string> => said(await databasesCheck.run(context)).split('\n')[0] ?? '';
+    const state = async (): Promise<string> => (await said(databasesCheck, context)).split('\n')[0] ?? '';
     writeFileSync(path, '');
     assert.match(await state(), /failed: log\.db is no SQLite database \(it is empty\)/);
     writeFileSync(path, 'x'.repeat(5000));
@@ -171,47 +124,40 @@ describe('the databases', () => {
     writeFileSync(`${path}-wal`, Buffer.alloc(5000));
     assert.match(await state(), /ok: log\.db: .* taken in at the next start/);
     rmSync(path);
-    mkdirSync(path);
+    fifo(path);
     assert.match(await state(), /failed: log\.db is no file/);
   });
 });
 
 describe('rights', () => {
-  it('of secrets are looked at, whatever lies there', async (t) => {
-    const dir = scratch(t);
+  it('of secrets are checked, whatever lies there', async (t) => {
+    const dir = temporaryDirectory(t);
     mkdirSync(join(dir, 'data'), { mode: 0o700 });
     const password = join(dir, 'password');
     const kafka = `[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\nbootstrap = "a:1"\npassword_file = "${password}"`;
+    const rights = async (): Promise<string> => said(permissionsCheck, await contextIn(dir, kafka));
     writeFileSync(password, 'secret', { mode: 0o600 });
-    assert.equal(worst([...(await permissionsCheck.run(await contextIn(dir, kafka)))]), 'ok');
+    assert.match(await rights(), /^ok: /);
     chmodSync(password, 0o644);
-    assert.match(
-      said(await permissionsCheck.run(await contextIn(dir, kafka))),
-      /warning: the file of kafka\.password_file may be read by everybody/,
-    );
+    assert.match(await rights(), /warning: the file of kafka\.password_file may be read by everybody/);
     rmSync(password);
-    assert.match(
-      said(await permissionsCheck.run(await contextIn(dir, kafka))),
-      /failed: the file of kafka\.password_file is missing/,
-    );
+    assert.match(await rights(), /failed: the file of kafka\.password_file is missing/);
     fifo(password);
-    assert.match(
-      said(await permissionsCheck.run(await contextIn(dir, kafka))),
-      /failed: the file of kafka\.password_file is a FIFO/,
-    );
+    assert.match(await rights(), /failed: the file of kafka\.password_file is a FIFO/);
+    fifo(join(dir, 'tokens.json'));
+    assert.match(await said(tokensCheck, await contextIn(dir, '')), /failed: the tokens file cannot be read: a FIFO/);
   });
 });
 
 describe('certificates', () => {
   const own = (dir: string, name: string, key = name): string =>
     `[tls]\ncert_file = "${dir}/${name}.pem"\nkey_file = "${dir}/${key}.key"\nclient_ca_file = "${dir}/ca.pem"`;
-  const check = async (dir: string, config: string): Promise<string> =>
-    said(await certificatesCheck.run(await contextIn(dir, config)));
+  const check = async (dir: string, ...names: [name: string, key?: string]): Promise<string> =>
+    said(certificatesCheck, await contextIn(dir, own(dir, ...names)));
 
   it('are told apart: good, of another key, expired, not yet valid, of another machine, none', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     makeCa(dir, 'ca', lasting);
-    const { hostname } = await import('node:os');
     const names = `DNS:${hostname()},IP:127.0.0.1`;
     signed(dir, 'good', names, { valid: lasting });
     signed(dir, 'other', 'DNS:elsewhere.example', { valid: lasting });
@@ -219,61 +165,46 @@ describe('certificates', () => {
     signed(dir, 'early', names, { valid: { from: '20980101000000Z', to: '20990101000000Z' } });
     writeFileSync(join(dir, 'garbage.pem'), '-----BEGIN CERTIFICATE-----\nxxxx\n-----END CERTIFICATE-----\n');
     assert.match(
-      await check(dir, own(dir, 'good')),
+      await check(dir, 'good'),
       /^ok: the certificate of tls\.cert_file is valid until 2099-01-01, its key fits/,
     );
-    assert.match(await check(dir, own(dir, 'good')), /ok: the file of tls\.client_ca_file: 1 authority/);
-    assert.match(
-      await check(dir, own(dir, 'good', 'other')),
-      /failed: tls\.key_file holds the key of another certificate/,
-    );
-    assert.match(await check(dir, own(dir, 'expired')), /failed: .* has expired on 2021-01-01/);
-    assert.match(await check(dir, own(dir, 'early')), /failed: .* is not valid before 2098-01-01/);
-    assert.match(await check(dir, own(dir, 'other')), /warning: .* for no name and no address of this machine/);
-    assert.match(await check(dir, own(dir, 'garbage', 'good')), /failed: .* no certificate that can be read/);
+    assert.match(await check(dir, 'good'), /ok: the file of tls\.client_ca_file: 1 authority/);
+    assert.match(await check(dir, 'good', 'other'), /failed: tls\.key_file holds the key of another certificate/);
+    assert.match(await check(dir, 'expired'), /failed: .* has expired on 2021-01-01/);
+    assert.match(await check(dir, 'early'), /failed: .* is not valid before 2098-01-01/);
+    assert.match(await check(dir, 'other'), /warning: .* for no name and no address of this machine/);
+    assert.match(await check(dir, 'garbage', 'good'), /failed: .* no certificate that can be read/);
     writeFileSync(join(dir, 'good.key'), 'no key');
-    assert.match(await check(dir, own(dir, 'good')), /failed: .* no private key that can be used/);
+    assert.match(await check(dir, 'good'), /failed: .* no private key that can be used/);
   });
 
-  it('that end within a month are a warning, and authorities are looked at alike', async (t) => {
-    const dir = scratch(t);
+  it('that end within a month are a warning, and authorities are checked alike', async (t) => {
+    const dir = temporaryDirectory(t);
     makeCa(dir);
-    const { hostname } = await import('node:os');
     signed(dir, 'soon', `DNS:${hostname()}`);
-    assert.match(await check(dir, own(dir, 'soon')), /warning: the certificate of tls\.cert_file ends in [01] days/);
+    assert.match(await check(dir, 'soon'), /warning: the certificate of tls\.cert_file ends in [01] days/);
     assert.match(
-      await check(dir, own(dir, 'soon')),
+      await check(dir, 'soon'),
       /warning: the file of tls\.client_ca_file: 1 of 1 certificates end within 30 days/,
     );
     writeFileSync(join(dir, 'ca.pem'), 'nothing');
-    assert.match(await check(dir, own(dir, 'soon')), /failed: the file of tls\.client_ca_file holds no certificate/);
+    assert.match(await check(dir, 'soon'), /failed: the file of tls\.client_ca_file holds no certificate/);
   });
 });
 
 describe('a console', () => {
   it('is found in the files of the kernel and of the firmware', async (t) => {
-    const root = scratch(t);
-    const put = (path: string, text: string): void => {
-      mkdirSync(join(root, path, '..'), { recursive: true });
-      writeFileSync(join(root, path), text);
-    };
-    put('proc/cmdline', 'console=serial0,115200 root=/dev/mmcblk0p2\n');
-    put('proc/77/comm', 'agetty\n');
-    put('proc/77/cmdline', '/sbin/agetty\0-o\0-p\0--keep-baud\0ttyAMA0\0');
-    put('sys/devices/platform/fe201000.serial/tty/ttyAMA0/type', '32\n');
-    put('dev/ttyAMA0', '');
+    const root = temporaryDirectory(t);
+    put(root, 'proc/cmdline', 'console=serial0,115200 root=/dev/mmcblk0p2\n');
+    put(root, 'proc/77/comm', 'agetty\n');
+    put(root, 'proc/77/cmdline', '/sbin/agetty\0-o\0-p\0--keep-baud\0ttyAMA0\0');
+    put(root, 'sys/devices/platform/fe201000.serial/tty/ttyAMA0/type', '32\n');
+    put(root, 'dev/ttyAMA0', '');
     mkdirSync(join(root, 'sys/class/tty'), { recursive: true });
     symlinkSync('../../../..', join(root, 'sys/devices/platform/fe201000.serial/tty/ttyAMA0/device'));
     symlinkSync('../../devices/platform/fe201000.serial/tty/ttyAMA0', join(root, 'sys/class/tty/ttyAMA0'));
     symlinkSync('ttyAMA0', join(root, 'dev/serial0'));
-    const roots = {
-      ...machineRoots,
-      proc: join(root, 'proc'),
-      sys: join(root, 'sys'),
-      dev: join(root, 'dev'),
-      boot: [join(root, 'boot')],
-    };
-    const findings = said(await consoleCheck.run(await contextIn(root, '', { roots })));
+    const findings = await said(consoleCheck, await contextIn(root, '', { roots: rootsIn(root) }));
     assert.match(findings, /the kernel has its console on ttyAMA0/);
     assert.match(findings, /a login waits on ttyAMA0/);
   });
@@ -324,7 +255,7 @@ describe('the end of a check', () => {
 
 describe('the file of a bundle', () => {
   it('is for its owner alone, and replaces nothing that is there', (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     const target = targetOf(join(dir, 'b.tar.gz'), false, 0);
     checkTarget(target);
     writeBundle(target, Buffer.from('one'));
@@ -338,7 +269,7 @@ describe('the file of a bundle', () => {
   });
 
   it('is refused early where it cannot be', (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     assert.throws(() => checkTarget(targetOf(join(dir, 'no/b'), false, 0)), /there is no directory/);
     assert.throws(() => checkTarget(targetOf(dir, true, 0)), /is there, and is no file/);
   });

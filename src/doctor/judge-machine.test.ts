@@ -1,6 +1,7 @@
 /** The findings of the checks of the machine: of the good state, and of every bad one. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
+import { wellHost } from '../shared/host/host-facts.fixture.ts';
 import type { HostFacts } from '../shared/host/host-facts.ts';
 import { type DiskFacts, isReadOnlyIn, judgeDatabase, judgeDisk } from './checks/disk.ts';
 import { judgeClock, judgeMachine, judgeSlots } from './checks/machine.ts';
@@ -80,27 +81,8 @@ judged('a database', judgeDatabase, database, [
   ['a locked one', { state: 'busy' }, 'warning', /locked/],
 ]);
 
-const host: HostFacts = {
-  bootId: '',
-  uptimeSeconds: 1,
-  ageSeconds: 0,
-  temperatureCelsius: 50,
-  throttled: 'no',
-  underVoltage: 'no',
-  clock: 'synced',
-  slot: null,
-  memory: { totalBytes: gib, availableBytes: gib / 2 },
-  load: { averages: [], processors: 4, usedPercent: null },
-  disk: {
-    totalBytes: gib,
-    freeBytes: gib,
-    writtenBytes: null,
-    writtenBytesEver: null,
-    lifeUsedPercent: null,
-    reserve: 'unknown',
-  },
-  boots: { count: null, powerLosses: null, afterPowerLoss: false },
-};
+const memory = { totalBytes: gib, availableBytes: gib / 2 };
+const host: HostFacts = { ...wellHost, temperatureCelsius: 50, memory };
 judged('the machine', judgeMachine, host, [
   ['a cool one', {}, 'ok', /50 °C, 512 MiB of memory available, supply good/],
   ['heat', { temperatureCelsius: 85 }, 'warning', /85 degrees/],

@@ -1,46 +1,22 @@
 /** The doctor beside systemd's units, by trees of files as the kernel shows them. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it, type TestContext } from 'node:test';
-import { systemClock } from '../shared/base/clock.ts';
-import type { Finding } from './check.ts';
-import { type CheckContext, machineRoots, readContext } from './check-context.ts';
+import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
+import type { CheckContext } from './check-context.ts';
 import { certificatesCheck } from './checks/configuration.ts';
 import { permissionsCheck } from './checks/permissions.ts';
 import { serviceCheck } from './checks/service.ts';
-
-function put(root: string, path: string, text: string): void {
-  mkdirSync(join(root, path, '..'), { recursive: true });
-  writeFileSync(join(root, path), text);
-}
+import { contextIn, put, rootsIn, said } from './table.fixture.ts';
 
 async function box(t: TestContext, config = ''): Promise<{ root: string; context: CheckContext }> {
-  const root = mkdtempSync(join(tmpdir(), 'lineside-units-'));
-  t.after(() => rmSync(root, { recursive: true, force: true }));
-  put(
-    root,
-    'c.toml',
-    `${config}\n[data]\ndir = "${root}/data"\nruntime_dir = "${root}/run"\n[auth]\ntokens_file = "${root}/tokens.json"\n`,
-  );
-  const roots = {
-    ...machineRoots,
-    proc: join(root, 'proc'),
-    sys: join(root, 'sys'),
-    etc: join(root, 'etc'),
-    dev: join(root, 'dev'),
-  };
-  const context = await readContext({ named: join(root, 'c.toml'), env: {}, clock: systemClock, version: '1', roots });
-  return { root, context: { ...context, isUnits: true } };
+  const root = temporaryDirectory(t);
+  return { root, context: await contextIn(root, config, { isUnits: true, roots: rootsIn(root) }) };
 }
 
-function said(findings: Iterable<Finding>): string {
-  return [...findings].map(({ state, found }) => `${state}: ${found}`).join('\n');
-}
-
-it('nobody connects to the sockets of a unit that does not run: systemd would start it', async (t) => {
+it('no connection is made to the sockets of a unit that does not run: systemd would start it', async (t) => {
   const { root, context } = await box(t);
   mkdirSync(join(root, 'run'));
   put(root, 'sys/fs/cgroup/system.slice/lineside-hub.service/cgroup.procs', '');
@@ -53,13 +29,13 @@ it('nobody connects to the sockets of a unit that does not run: systemd would st
     await new Promise<void>((resolve) => server.listen(join(root, 'run', name), resolve));
     t.after(() => server.close());
   }
-  const findings = said(await serviceCheck.run(context));
-  assert.match(findings, /failed: lineside\.service does not run\nfailed: lineside-hub\.service does not run/);
+  const findings = await said(serviceCheck, context);
+  assert.match(findings, /failed: lineside\.service does not run[^\n]*\nfailed: lineside-hub\.service does not run/);
   assert.equal(callers, 0);
   // The same sockets, had the units run.
   for (const unit of ['lineside', 'lineside-hub'])
     put(root, `sys/fs/cgroup/system.slice/${unit}.service/cgroup.procs`, '77\n');
-  assert.match(said(await serviceCheck.run(context)), /ok: lineside\.service and lineside-hub\.service run/);
+  assert.match(await said(serviceCheck, context), /ok: lineside\.service and lineside-hub\.service run/);
   assert.ok(callers > 0);
 });
 
@@ -74,27 +50,21 @@ it("rights are judged for the units' own users, whether they run or not", async 
   put(root, 'etc/group', 'dialout:x:20:\nlineside:x:991:\nadm:x:4:lineside\n');
   const owner = `owner ${process.getuid?.()}`;
   assert.match(
-    said(await permissionsCheck.run(context)),
+    await said(permissionsCheck, context),
     new RegExp(`failed: the service \\(user 990\\) may not write in data\\.dir \\(${owner}`),
   );
   // One that runs, as somebody else.
   put(root, 'sys/fs/cgroup/system.slice/lineside.service/cgroup.procs', '77\n');
   put(root, 'proc/77/status', 'Name:\tnode\nUid:\t1234\t1234\t1234\t1234\nGid:\t5\t5\t5\t5\nGroups:\t20 \n');
-  assert.match(
-    said(await permissionsCheck.run(context)),
-    /failed: the service \(user 1234\) may not write in data\.dir/,
-  );
+  assert.match(await said(permissionsCheck, context), /failed: the service \(user 1234\) may not write in data\.dir/);
 });
 
 it('a fresh box has no identity, which is no failure until it is on the network', async (t) => {
   const tls = '[tls]\ncert_file = "/nowhere/server.crt"\nkey_file = "credential:tls.key"\n';
   const fresh = await box(t, tls);
-  assert.match(said(await certificatesCheck.run(fresh.context)), /^skipped: tls\.cert_file names no file yet/);
-  assert.doesNotMatch(said(await permissionsCheck.run(fresh.context)), /failed: the file of tls/);
+  assert.match(await said(certificatesCheck, fresh.context), /^skipped: tls\.cert_file names no file yet/);
+  assert.doesNotMatch(await said(permissionsCheck, fresh.context), /failed: the file of tls/);
   const exposed = await box(t, `[grpc]\nlisten = ["0.0.0.0:50051", "unix:grpc.sock"]\n${tls}`);
-  assert.match(
-    said(await certificatesCheck.run(exposed.context)),
-    /^failed: the file of tls\.cert_file cannot be read/,
-  );
+  assert.match(await said(certificatesCheck, exposed.context), /^failed: the file of tls\.cert_file cannot be read/);
   assert.match(exposed.context.configFile.faults.map(({ path }) => path).join(' '), /grpc\.listen/);
 });

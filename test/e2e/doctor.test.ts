@@ -1,20 +1,20 @@
-/** lineside doctor as people run it: the built product, a real service, and real trouble. */
+/** lineside doctor as people run it: the built product, a real service, and real trouble with it, its servers or its user. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { after, describe, it, type TestContext } from 'node:test';
+import { after, describe, it } from 'node:test';
 import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
-import { signalPid, startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { MAIN, NODE, signalPid, startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort, RX } from './faults.ts';
 import { isAlive, startBoth } from './hub.ts';
 import { passwordFile, plainKafka, saslKafka } from './hub-support.ts';
 import { namedPty } from './pty.ts';
-import { type CliOutcome, runCli } from './run-cli.ts';
+import { type CliOutcome, runCli, startCli } from './run-cli.ts';
 
 interface Finding {
   readonly state: string;
@@ -29,8 +29,9 @@ interface Doctor {
   readonly state: (check: string) => string;
 }
 
-async function doctor(configFile: string): Promise<Doctor> {
-  const outcome = await runCli(['doctor', '--json', '--config', configFile]);
+/** `before`: a command that runs the doctor. */
+async function doctor(configFile: string, before: readonly string[] = []): Promise<Doctor> {
+  const outcome = await runCli(['doctor', '--json', '--config', configFile], { before });
   const { checks } = JSON.parse(outcome.stdout) as {
     checks: { name: string; state: string; findings: Finding[] }[];
   };
@@ -112,7 +113,8 @@ describe('a service that was killed', () => {
     const { said } = await doctor(service.configFile);
     assert.deepEqual(treeOf(service.dir), before);
     assert.match(said('databases'), /ok: log\.db: .*\n?.*ok: refdata\.db: .* taken in at the next start/);
-    assert.match(said('service'), /the line does not run/);
+    // The sockets are still there.
+    assert.match(said('service'), /failed: the line does not run[\s\S]*failed: the hub does not run/);
   });
 });
 
@@ -134,20 +136,19 @@ describe('a port', () => {
 });
 
 describe('a disk', () => {
-  /** The service's directory with a small tmpfs for its data; undefined: the test is skipped. */
-  const mounted = (t: TestContext, options: string): string | undefined => {
-    const dir = temporaryDirectory();
-    return mountSmall(t, join(dir, 'data'), options) ? dir : undefined;
-  };
-
-  it('that is full is told', async (t) => {
-    const dir = mounted(t, 'size=256k');
-    if (dir === undefined) return;
-    spawnSync('dd', ['if=/dev/zero', `of=${dir}/data/filler`, 'bs=64k']);
-    const { said, state } = await doctor(writeConfig(dir));
-    assert.equal(state('disk'), 'failed');
-    assert.match(said('disk'), /changes are refused[\s\S]*data is full/);
-  });
+  for (const [what, options, says] of [
+    ['full', 'size=256k', /changes are refused[\s\S]*data is full/],
+    ['read-only', 'ro,size=256k', /failed: \S+data is mounted read-only/],
+  ] as const) {
+    it(`that is ${what} is reported`, async (t) => {
+      const dir = temporaryDirectory();
+      if (!mountSmall(t, join(dir, 'data'), options)) return;
+      if (what === 'full') fill(join(dir, 'data/filler'));
+      const { said, state } = await doctor(writeConfig(dir));
+      assert.equal(state('disk'), 'failed');
+      assert.match(said('disk'), says);
+    });
+  }
 
   it('that is full under the log: that nothing is stored is a failure and an alert', async (t) => {
     const dir = temporaryDirectory();
@@ -168,13 +169,6 @@ describe('a disk', () => {
       JSON.stringify((await both.http('GET', '/api/v1/alerts')).body).includes('LineLogFailing');
     await until('the alert fires', fires, 60_000);
     assert.equal(await both.stop(), 0);
-  });
-
-  it('that is read-only is told', async (t) => {
-    const dir = mounted(t, 'ro,size=256k');
-    if (dir === undefined) return;
-    const { said } = await doctor(writeConfig(dir));
-    assert.match(said('disk'), /failed: \S+data is mounted read-only/);
   });
 });
 
@@ -263,42 +257,12 @@ describe('a server that says nothing', () => {
     await silent(join(dir, 'run/grpc.sock'));
     await silent(join(dir, 'run/http.sock'));
     const file = writeConfig(dir, { kafka: { bootstrap: `127.0.0.1:${port}`, security_protocol: 'ssl' } });
-    // Within the limit of any command in these tests, which is shorter than the doctor's own.
     const { said } = await doctor(file);
     assert.match(said('broker'), /takes the connection and does not answer TLS within 5 s/);
     assert.match(
       said('service'),
       /the line takes a connection and does not answer[\s\S]*the hub takes a connection and does not answer/,
     );
-  });
-
-  it('and FIFOs in place of files hold nobody up either', async () => {
-    const dir = temporaryDirectory();
-    const made = (name: string): string => {
-      assert.equal(spawnSync('mkfifo', [join(dir, name)]).status, 0);
-      return join(dir, name);
-    };
-    const file = writeConfig(dir, {
-      auth: { tokens_file: made('tokens') },
-      tls: { cert_file: made('cert'), key_file: made('key') },
-      kafka: {
-        bootstrap: '127.0.0.1:1',
-        security_protocol: 'sasl_ssl',
-        username: 'u',
-        password_file: made('password'),
-        ca_file: made('ca'),
-      },
-    });
-    mkdirSync(join(dir, 'data'));
-    made('data/log.db');
-    made('data/line-state.json');
-    const { said } = await doctor(file);
-    assert.match(said('tokens'), /failed: the tokens file cannot be read: a FIFO/);
-    assert.match(said('rights'), /the file of kafka\.password_file is a FIFO/);
-    assert.match(said('databases'), /failed: log\.db is no file/);
-    const asConfig = await doctor(made('config.toml'));
-    assert.match(asConfig.said('configuration'), /it is a FIFO/);
-    rmSync(join(dir, 'config.toml'));
   });
 });
 
@@ -325,5 +289,88 @@ describe('what was typed in the wrong place', () => {
       for (const secret of ['AbCdEfGh', 'Hunter2', 'Hunter3'])
         assert.ok(!`${stdout}${stderr}`.includes(secret), stdout);
     }
+  });
+});
+
+describe('the way of the serial log to a collector', () => {
+  it('is tried with its token: well, refused, and not there', async () => {
+    const dir = temporaryDirectory();
+    const [good, bad] = ['col_good-token-4730', 'col_bad-token-4731'];
+    writeFileSync(join(dir, 'tokens'), `box-1 ${createHash('sha256').update(good).digest('hex')}\n`, { mode: 0o600 });
+    const args = ['--listen', '127.0.0.1:0', '--dir', join(dir, 'logs'), '--tokens', join(dir, 'tokens')];
+    const collector = startCli(['collector', 'serve', ...args]);
+    const ready = await until('the collector', () =>
+      /collector ready listen=\S*?127\.0\.0\.1:(\d+)/.exec(collector.stderr()),
+    );
+    const tokenFile = join(dir, 'token');
+    const upstream = { to: 'collector', collector: `127.0.0.1:${ready[1] ?? ''}`, collector_token_file: tokenFile };
+    const file = writeConfig(dir, { device: { id: 'box-1' }, upstream });
+    const rows: readonly (readonly [string, RegExp])[] = [
+      [good, /ok: the collector answers, and takes the token/],
+      [bad, /failed: the collector refuses the token/],
+      ['two words', /failed: the file of upstream\.collector_token_file holds no token/],
+    ];
+    for (const [token, says] of rows) {
+      writeFileSync(tokenFile, `${token}\n`, { mode: 0o600 });
+      const { said, outcome } = await doctor(file);
+      assert.match(said('upstream'), says);
+      assert.match(said('network'), /ok: upstream\.collector: 127\.0\.0\.1 needs no DNS/);
+      assert.ok(!outcome.stdout.includes(token));
+    }
+    await collector.end('SIGTERM');
+    assert.match((await doctor(file)).said('upstream'), /failed: \S+: nothing listens there/);
+  });
+});
+
+describe('a user who is not root', () => {
+  const drop = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
+  const cannot =
+    spawnSync(drop[0] ?? '', [...drop.slice(1), NODE, '-e', `require('fs').readFileSync(${JSON.stringify(MAIN)})`])
+      .status !== 0;
+
+  it('is told what only root may see, and that is no failure', {
+    skip: cannot && 'this user may not read the build',
+  }, async () => {
+    const dir = temporaryDirectory();
+    chmodSync(dir, 0o755);
+    mkdirSync(join(dir, 'data'), { mode: 0o700 });
+    writeFileSync(join(dir, 'data/log.db'), 'x');
+    writeFileSync(join(dir, 'tokens.json'), '{"tokens":[]}', { mode: 0o600 });
+    const file = writeConfig(dir);
+    chmodSync(file, 0o644);
+    const { said, state } = await doctor(file, drop);
+    for (const check of ['disk', 'databases', 'tokens']) {
+      assert.equal(state(check), 'skipped', said(check));
+      assert.match(said(check), /cannot be seen by this user/);
+    }
+    chmodSync(file, 0o600);
+    assert.match((await doctor(file, drop)).said('configuration'), /^skipped: .* cannot be read by this user/);
+  });
+});
+
+describe('name servers that say nothing', () => {
+  const made = spawnSync('unshare', ['-mn', 'ip', 'link', 'set', 'lo', 'up']).status !== 0;
+
+  it('hold nobody up: the name is told, and the rest is looked at', {
+    skip: made && 'no namespaces can be made here',
+  }, async () => {
+    const dir = temporaryDirectory();
+    const script = join(dir, 'silent.mjs');
+    writeFileSync(
+      script,
+      `import { createSocket } from 'node:dgram';\ncreateSocket('udp4').bind(53, '127.0.0.1', () => console.error('bound'));\n`,
+    );
+    writeFileSync(join(dir, 'resolv.conf'), 'nameserver 127.0.0.1\noptions timeout:30 attempts:5\n');
+    writeFileSync(join(dir, 'nsswitch.conf'), 'hosts: files dns\n');
+    const inside = `ip link set lo up; for one in resolv.conf nsswitch.conf; do mount --bind "$DIR/$one" "/etc/$one"; done
+mkfifo "$DIR/bound"; "$NODE" "$DIR/silent.mjs" 2>"$DIR/bound" </dev/null >/dev/null & server=$!
+read -r bound <"$DIR/bound"; "$@"; status=$?; kill "$server"; exit "$status"`;
+    const file = writeConfig(dir, { kafka: { bootstrap: 'broker.example:9092' } });
+    const wrapper = ['env', `DIR=${dir}`, `NODE=${NODE}`, 'unshare', '-mn', 'sh', '-c', inside, 'sh'];
+    const { said, state } = await doctor(file, wrapper);
+    assert.equal(state('network'), 'failed');
+    assert.match(said('network'), /failed: DNS does not answer about broker\.example \(kafka\.bootstrap\) within 6 s/);
+    assert.match(said('broker'), /skipped: broker\.example:9092: its name cannot be resolved/);
+    assert.match(said('configuration'), /^ok: /);
   });
 });

@@ -15,10 +15,13 @@ export interface CliOutcome {
 export interface CliOptions {
   readonly stdin?: string | Uint8Array;
   readonly env?: Readonly<Record<string, string>>;
+  /** A command that runs it, such as setpriv with its options. */
+  readonly before?: readonly string[];
 }
 
 export async function runCli(args: readonly string[], options: CliOptions = {}): Promise<CliOutcome> {
-  const child = startProcess(NODE, [MAIN, ...args], environment(options.env));
+  const [program = NODE, ...words] = [...(options.before ?? []), NODE, MAIN, ...args];
+  const child = startProcess(program, words, environment(options.env));
   const { stdin, stdout, stderr } = child;
   if (stdin === null || stdout === null || stderr === null) throw new Error('no pipes to the command');
   // A command that has failed already does not read.

@@ -1,25 +1,19 @@
 /** A support bundle of pieces that were planted: what fails or hangs is left out and named, and all that is in it was redacted. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { newToken } from '../../shared/auth/tokens.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { type CheckContext, readContext } from '../check-context.ts';
 import { inChild } from '../commands.ts';
 import { Redactor } from '../redactor.ts';
 import { type Collector, collectors, isPart } from './bundle-parts.ts';
 import { targetOf } from './bundle-target.ts';
 import { collectBundle } from './support-bundle.ts';
-
-function scratch(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-bundle-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 function collector(what: string, collect: Collector['collect']): Collector {
   return { what, limitMs: 60_000, collect };
@@ -39,7 +33,7 @@ async function bundled(dir: string, all: readonly Collector[], env = {}): Promis
 
 describe('a bundle', () => {
   it('has what could be had, and names what could not', async (t) => {
-    const read = await bundled(scratch(t), [
+    const read = await bundled(temporaryDirectory(t), [
       collector('good', async () => [{ name: 'good.txt', content: 'all is well\n' }]),
       collector('bad', () => Promise.reject(Object.assign(new Error('x'), { code: 'EIO' }))),
       collector('odd', () => Promise.reject(new Error('password=Hunter2-4721'))),
@@ -56,7 +50,7 @@ describe('a bundle', () => {
   });
 
   it('knows the secrets of the box, and takes them out in whatever company they are', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     const token = newToken();
     const key = '-----BEGIN PRIVATE KEY-----\nTUlHSEFnRUFNQk1HQnlxR1NNNDlBZ0VH\n-----END PRIVATE KEY-----\n';
     writeFileSync(join(dir, 'tls.key'), key);
@@ -94,7 +88,7 @@ describe('a bundle', () => {
   });
 
   it('has the variables that lineside knows, and of others their number', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     const configuration = collectors.find(({ what }) => what === 'configuration');
     assert.ok(configuration);
     const read = await bundled(
@@ -116,7 +110,7 @@ describe('a bundle', () => {
   });
 
   it('takes the journal without its secrets, and says where there is none', async (t) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     const before = process.env['PATH'];
     t.after(() => {
       process.env['PATH'] = before;
@@ -149,7 +143,7 @@ describe('a bundle', () => {
 
 describe('the process that does the work', () => {
   const started = async (t: TestContext, code: string) => {
-    const dir = scratch(t);
+    const dir = temporaryDirectory(t);
     const before = process.argv[1] ?? '';
     t.after(() => {
       process.argv[1] = before;
