@@ -55,7 +55,6 @@ const MSG_NOSIGNAL = 0x4000;
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 const F_SETFD = 2;
-const F_GETFL = 3;
 const F_DUPFD_CLOEXEC = 1030;
 const O_CLOEXEC = 0o2000000;
 const POSIX_FADV_DONTNEED = 4;
@@ -175,11 +174,6 @@ export function writeSome(fd: number, data: Uint8Array): number {
 /** A second descriptor of the same open file. */
 export function duplicate(fd: number): number {
   return checked('fcntl', callFcntl(fd, F_DUPFD_CLOEXEC, 0));
-}
-
-/** The flags an open file has now (O_NONBLOCK and the like). */
-export function openFlags(fd: number): number {
-  return checked('fcntl', callFcntl(fd, F_GETFL, 0));
 }
 
 /** A new pseudo-terminal's master, with the path of its slave. */

@@ -8,7 +8,7 @@ import { constants, type Stats } from 'node:fs';
 import { open, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type ErrorCode, LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
-import { openFlags, tryLock } from '../../../shared/base/libc.ts';
+import { tryLock } from '../../../shared/base/libc.ts';
 import { holdersOf, processText, runningOf } from '../../../shared/base/processes.ts';
 import type { PortToOpen } from '../inventory.ts';
 import { deviceNumber, isTerminalOnly } from '../sysfs.ts';
@@ -40,8 +40,6 @@ export async function guardPort(port: PortToOpen): Promise<PortGuard> {
     if ((await file.stat()).rdev !== found.rdev) throw new LinesideError('PORT_IO', `${path} changed while opening`);
     const former = getTermios(file.fd);
     await refuseHeld(port, file.fd);
-    if ((openFlags(file.fd) & constants.O_NONBLOCK) === 0)
-      throw new LinesideError('PORT_IO', `${path} could not be opened without blocking`);
     return { fd: file.fd, former, close: () => file.close() };
   } catch (thrown) {
     await file.close().catch(() => {});
