@@ -111,7 +111,7 @@ async function build(
     descriptions: simulated === undefined ? {} : { [simulated.portName]: simulated.description },
   });
 
-  const memory = new LineMemory(join(config.data.dir, 'line-state.json'));
+  const memory = new LineMemory(join(config.data.dir, 'line-state.json'), clock, logger);
   const owner = new PortOwner({
     ...config.serial,
     inventory,

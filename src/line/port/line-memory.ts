@@ -4,8 +4,13 @@
  */
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
+import type { Logger } from '../../shared/base/logger.ts';
 import { type LineConfig, validateOpen } from './line-config.ts';
+
+/** Open and Close wait no longer than this for the disk: a Close behind an Open waits for two of them, and has 2 s. */
+const REMEMBER_LIMIT_MS = 900;
 
 interface Stored {
   readonly open: LineConfig | null;
@@ -13,11 +18,15 @@ interface Stored {
 
 export class LineMemory {
   readonly #path: string;
-  /** One write after the other: the last word wins. */
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  /** One write after the other: the last one wins. */
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(path: string) {
+  constructor(path: string, clock: Clock, logger: Logger) {
     this.#path = path;
+    this.#clock = clock;
+    this.#logger = logger;
   }
 
   /** undefined: nothing was open, or there is no file. Throws when the file makes no sense. */
@@ -37,10 +46,16 @@ export class LineMemory {
     }
   }
 
-  remember(config: LineConfig | undefined): Promise<void> {
+  /** Never rejects: a disk that stalls or fails must not keep a port from opening or closing. It costs the resume, and is logged. */
+  async remember(config: LineConfig | undefined): Promise<void> {
     const stored: Stored = { open: config ?? null };
     this.#writing = this.#writing.catch(() => undefined).then(() => this.#write(`${JSON.stringify(stored)}\n`));
-    return this.#writing;
+    try {
+      if (await endsWithin(this.#clock, REMEMBER_LIMIT_MS, this.#writing)) return;
+      this.#logger.warn('remembering what is open takes long: the disk is slow', { limitMs: REMEMBER_LIMIT_MS });
+    } catch (error) {
+      this.#logger.error('cannot remember what is open over a restart', { error: messageOf(error) });
+    }
   }
 
   async #write(text: string): Promise<void> {

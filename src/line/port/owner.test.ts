@@ -105,7 +105,7 @@ class World {
   appeared: () => void = () => undefined;
   relieved: () => void = () => undefined;
   pressed = false;
-  readonly memory = new LineMemory(join(this.dir, 'line-state.json'));
+  readonly memory = new LineMemory(join(this.dir, 'line-state.json'), this.clock, silentLogger);
   readonly owner = this.newOwner();
 
   newOwner(): PortOwner {

@@ -4,12 +4,20 @@
  */
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { BurstLog } from '../../shared/base/burst-log.ts';
-import { type Clock, endsWithin, type Timer } from '../../shared/base/clock.ts';
+import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { LineRecorder } from '../log/log-api.ts';
 import type { Inventory, Port } from './inventory.ts';
-import { type LineSnapshot, type ModemLines, newCounters, type ReceivedPacket, type SendRequest } from './line.ts';
+import {
+  type LineCounters,
+  type LineSnapshot,
+  type LineState,
+  type ModemLines,
+  newCounters,
+  type ReceivedPacket,
+  type SendRequest,
+} from './line.ts';
 import {
   type LineConfig,
   type LineSettings,
@@ -20,16 +28,13 @@ import {
 import type { LineMemory } from './line-memory.ts';
 import type { Device } from './linux/tty.ts';
 import { type OpenDevice, Opener, type Outcome } from './opener.ts';
-import { reportStep, snapshotOf } from './port-report.ts';
 import { PacketBuffer } from './receive-buffer.ts';
-import { type Effect, type Input, type State, step, type Target } from './state.ts';
+import { type Effect, type Input, logLine, type State, step, type Target } from './state.ts';
 import { type LineLimits, Traffic } from './traffic.ts';
 
 /** A lost port is tried again after 0.25 s, then after twice the time, up to 5 s; at once when a port appears. */
 const RETRY_FIRST_MS = 250;
 const RETRY_MAX_MS = 5_000;
-/** Remembering waits for the disk no longer than this: a Close behind an Open waits for two of them, and has 2 s. */
-const REMEMBER_LIMIT_MS = 900;
 /** Opens that wait for the one under way: people who press a key again, not a load. */
 const MAX_WAITING_OPENS = 16;
 /** The longest break that makes sense on any line (a break is a few hundred milliseconds at most). */
@@ -173,14 +178,23 @@ export class PortOwner {
   }
 
   snapshot(): LineSnapshot {
-    const current = this.#current;
-    return snapshotOf({
-      state: this.#state,
-      ageMs: this.#options.clock.monoMs() - this.#sinceMs,
-      current,
-      counters: this.#counters,
-      packets: this.#packets,
-    });
+    const [state, current] = [this.#state, this.#current];
+    return {
+      state: shownState(state, current !== undefined),
+      stateAgeMs: this.#options.clock.monoMs() - this.#sinceMs,
+      requested: current?.target.config ?? ('target' in state ? state.target.config : undefined),
+      effective: current?.device.effective,
+      devicePath: current?.device.path ?? '',
+      error: 'error' in state ? state.error.message : '',
+      kernel: current?.device.kernelCounters(),
+      counters: this.#countersNow(),
+    };
+  }
+
+  #countersNow(): LineCounters {
+    const { packets: rxBufferedPackets, bytes: rxBufferedBytes } = this.#packets ?? { packets: 0, bytes: 0 };
+    const { queuedPackets: txQueuedPackets = 0, queuedBytes: txQueuedBytes = 0 } = this.#current?.traffic ?? {};
+    return { ...this.#counters, rxBufferedPackets, rxBufferedBytes, txQueuedPackets, txQueuedBytes };
   }
 
   #connected(): Current {
@@ -227,11 +241,12 @@ export class PortOwner {
     let forgotten: Promise<void> | undefined;
     for (const effect of next.effects) {
       // Close has to end within 2 s: the port is forgotten while it is being closed. Open waits: its OK outlives a power cut.
-      if (effect.kind === 'remember' && input.kind === 'close') forgotten = this.#remember(undefined);
+      if (effect.kind === 'remember' && input.kind === 'close') forgotten = this.#options.memory.remember(undefined);
       else await this.#carryOut(effect);
     }
     await forgotten;
-    reportStep(this.#options.logger, before, next.state, this.#current?.device.path ?? '');
+    const line = logLine(before, next.state, this.#current?.device.path ?? '');
+    if (line !== undefined) this.#options.logger[line.level](line.message, line.fields);
   }
 
   #move(state: State): void {
@@ -269,7 +284,7 @@ export class PortOwner {
         this.#retry?.cancel();
         return;
       case 'remember':
-        return this.#remember(effect.config);
+        return this.#options.memory.remember(effect.config);
       case 'answerOpen':
         this.#answer?.(effect.error);
         this.#answer = undefined;
@@ -346,17 +361,12 @@ export class PortOwner {
     current.traffic.end(reason);
     await current.device.close();
   }
+}
 
-  /** A disk that hangs or fails must not keep a port from opening or closing: it costs the resume, and is said. */
-  async #remember(config: LineConfig | undefined): Promise<void> {
-    const { clock, logger, memory } = this.#options;
-    try {
-      if (await endsWithin(clock, REMEMBER_LIMIT_MS, memory.remember(config))) return;
-      logger.warn('remembering what is open takes long: the disk is slow', { limitMs: REMEMBER_LIMIT_MS });
-    } catch (error) {
-      logger.error('cannot remember what is open over a restart', { error: messageOf(error) });
-    }
-  }
+/** While another port is being tried the old one is still open; and opening is one word for both of its ways. */
+function shownState(state: State, connected: boolean): LineState {
+  if (state.kind === 'opening' && connected) return 'open';
+  return state.kind === 'restoring' ? 'opening' : state.kind;
 }
 
 function quoted(name: string): string {

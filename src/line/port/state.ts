@@ -220,3 +220,30 @@ function reopen(target: Target, attempt: number, error: LinesideError): Step {
 function stay(state: State): Step {
   return { state, effects: [] };
 }
+
+type Logged = {
+  readonly level: 'info' | 'warn';
+  readonly message: string;
+  readonly fields?: Record<string, string | number>;
+};
+
+/** The line of the operator's log for a change that matters; undefined for any other, such as an attempt like those before it. */
+export function logLine(before: State, now: State, device: string): Logged | undefined {
+  if (before.kind === now.kind) return undefined;
+  switch (now.kind) {
+    case 'open': {
+      const { portName, baudRate } = now.target.config;
+      return { level: 'info', message: 'port open', fields: { port: portName, device, baud: baudRate } };
+    }
+    case 'lost': {
+      if (before.kind === 'reopening' && now.attempt !== 1) return undefined;
+      const message =
+        before.kind === 'reopening' ? 'port cannot be opened yet, trying again' : 'port lost, waiting for it to return';
+      return { level: 'warn', message, fields: { port: now.target.config.portName, error: now.error.message } };
+    }
+    case 'closed':
+      return { level: 'info', message: 'port closed' };
+    default:
+      return undefined;
+  }
+}
