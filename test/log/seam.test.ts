@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { LogRun } from '../../src/line/log/log-api.ts';
 import type { SerialLog } from '../../src/line/log/serial-log.ts';
-import { iteratorOf, newEntry, openLog, temporaryDir } from './support.ts';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
+import { iteratorOf, newEntry, openLog } from './support.ts';
 
 type Step =
   | { readonly do: 'record'; readonly count: number; readonly size: number }
@@ -71,7 +72,7 @@ class Follower {
 
 test('random appends, commits, slow readers and resumes', async (t) => {
   // A tail of about 20 entries: readers cross the seam all the time, and lag behind what is not yet committed.
-  const log = await openLog(t, temporaryDir(t), { tailBytes: 8_000, commitMs: 2 });
+  const log = await openLog(t, temporaryDirectory(t), { tailBytes: 8_000, commitMs: 2 });
   await log.store(newEntry('first'));
   let head = 1;
   const run = async (steps: readonly Step[]): Promise<void> => {

@@ -1,12 +1,27 @@
 /** The serial log on a real file: what is stored, what is read, what survives. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { test } from 'node:test';
+import type { Worker } from 'node:worker_threads';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { everything, idsOf, iteratorOf, MiB, newEntry, openLog, readAll, temporaryDir, textsOf } from './support.ts';
+import {
+  everything,
+  idsOf,
+  iteratorOf,
+  MiB,
+  newEntry,
+  nextTexts,
+  openLog,
+  optionsFor,
+  readAll,
+  textsOf,
+} from './support.ts';
 
 test('a stored entry comes back as it was given, exact to 2^64 - 1', async (t) => {
-  const log = await openLog(t, temporaryDir(t));
+  const log = await openLog(t, temporaryDirectory(t));
   const times = [0, 2 ** 53 - 1, 2n ** 53n + 1n, 2n ** 64n - 1n];
   for (const [i, timestampMs] of times.entries()) {
     const stored = await log.store(
@@ -28,7 +43,7 @@ test('a stored entry comes back as it was given, exact to 2^64 - 1', async (t) =
 });
 
 test('ids go on after a clean stop, without a hole', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const first = await openLog(t, dir);
   for (let i = 0; i < 10; i++) first.record(1, i, Buffer.from(`a${i}`));
   await first.close();
@@ -39,7 +54,7 @@ test('ids go on after a clean stop, without a hole', async (t) => {
 });
 
 test('empty data, one megabyte and a thousand small entries share one order', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const log = await openLog(t, dir, { tailBytes: 1 });
   const big = Buffer.alloc(1024 * 1024, 'x');
   log.record(0, 1, Buffer.alloc(0));
@@ -57,7 +72,7 @@ test('empty data, one megabyte and a thousand small entries share one order', as
 });
 
 test('filters apply to stored and live entries alike', async (t) => {
-  const log = await openLog(t, temporaryDir(t), { tailBytes: 4_000 });
+  const log = await openLog(t, temporaryDirectory(t), { tailBytes: 4_000 });
   const huge = 2n ** 64n - 1n;
   for (let i = 1; i <= 100; i++) log.record(i % 2 === 0 ? 0 : 1, i * 10, Buffer.from('x'));
   await log.store(newEntry('far', { timestampMs: huge, dir: 0 }));
@@ -74,7 +89,7 @@ test('filters apply to stored and live entries alike', async (t) => {
 });
 
 test('the last entries include those that are not committed yet', async (t) => {
-  const log = await openLog(t, temporaryDir(t), { tailBytes: 1_000, commitMs: 60_000 });
+  const log = await openLog(t, temporaryDirectory(t), { tailBytes: 1_000, commitMs: 60_000 });
   for (let i = 1; i <= 20; i++) log.record(1, i, Buffer.from('stored'));
   await log.store(newEntry('21'));
   for (let i = 22; i <= 30; i++) log.record(1, i, Buffer.from('pending'));
@@ -90,12 +105,12 @@ test('the last entries include those that are not committed yet', async (t) => {
 });
 
 test('a reader stands from the call on, and ends with its signal or its return', async (t) => {
-  const log = await openLog(t, temporaryDir(t));
+  const log = await openLog(t, temporaryDirectory(t));
   log.record(1, 1, Buffer.from('before'));
   const control = new AbortController();
   const live = iteratorOf(log, { after: 'live', follow: true }, control.signal);
   log.record(1, 2, Buffer.from('after'));
-  assert.deepEqual(textsOf((await live.next()).value?.entries ?? []), ['after']);
+  assert.deepEqual(await nextTexts(live), ['after']);
   assert.equal(log.readers, 1);
   const waiting = live.next();
   control.abort();
@@ -109,7 +124,7 @@ test('a reader stands from the call on, and ends with its signal or its return',
 });
 
 test('close stores what is pending and ends readers after what they were still to get', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const log = await openLog(t, dir, { commitMs: 60_000 });
   const seen: string[] = [];
   const reading = (async () => {
@@ -134,7 +149,7 @@ test('close stores what is pending and ends readers after what they were still t
 });
 
 test('status tells what is stored and pending', async (t) => {
-  const log = await openLog(t, temporaryDir(t), { commitMs: 60_000 });
+  const log = await openLog(t, temporaryDirectory(t), { commitMs: 60_000 });
   await log.store(newEntry('one'));
   log.record(1, 1, Buffer.from('two'));
   const status = await log.status();
@@ -145,7 +160,7 @@ test('status tells what is stored and pending', async (t) => {
 });
 
 test('a reader of what is stored gets no entry before its commit, and is told what retention removed from the start', async (t) => {
-  const log = await openLog(t, temporaryDir(t), { maxBytes: MiB, commitMs: 1_000, tailBytes: MiB });
+  const log = await openLog(t, temporaryDirectory(t), { maxBytes: MiB, commitMs: 1_000, tailBytes: MiB });
   log.record(1, 1, Buffer.from('on its way'));
   const stored = { storedOnly: true };
   assert.deepEqual(idsOf((await readAll(log)).entries), [1]);
@@ -166,7 +181,7 @@ test('a reader of what is stored gets no entry before its commit, and is told wh
 });
 
 test('readers of large entries that never come back make others of their kind wait, and none that reads small entries', async (t) => {
-  const log = await openLog(t, temporaryDir(t), { tailBytes: 1 });
+  const log = await openLog(t, temporaryDirectory(t), { tailBytes: 1 });
   for (let i = 0; i < 12; i++) await log.store(newEntry('', { data: randomBytes(MiB) }));
   for (let i = 0; i < 300; i++) log.record(1, 1, Buffer.from('x'));
   await log.store(newEntry('last'));
@@ -180,4 +195,40 @@ test('readers of large entries that never come back make others of their kind wa
   assert.ok(served < lazy.length, 'some of them wait');
   for (const reader of lazy) void reader.return?.();
   assert.equal((await within('the large ones', readAll(log))).entries.length, 313);
+});
+
+test('a smaller limit of the log counts at once, a shorter commit from the next entry on', async (t) => {
+  const clock = new FakeClock();
+  const options = optionsFor(temporaryDirectory(t), { clock, commitMs: 60_000 });
+  const log = await openLog(t, options.dir, options);
+  for (let i = 0; i < 20; i++) await log.store(newEntry('', { data: Buffer.alloc(MiB / 4, i) }));
+  const before = await log.status();
+  assert.equal(before.firstId, 1);
+  log.limit({ ...options, maxBytes: 2 * MiB, commitMs: 50 });
+  await until('firstId > 1', async () => (await log.status()).firstId > 1);
+  await until('usedBytes <= 2 * MiB', async () => (await log.status()).usedBytes <= 2 * MiB);
+  assert.equal((await log.status()).maxBytes, 2 * MiB);
+  const { commits } = await log.status();
+  log.record(1, 0, Buffer.from('x'));
+  clock.advance(60);
+  await until('one more commit', async () => (await log.status()).commits > commits);
+});
+
+test('the worker answers behind what it does; one that has died is started again', async (t) => {
+  const workers: Worker[] = [];
+  const started = (message: unknown): void => void workers.push((message as { worker: Worker }).worker);
+  subscribe('worker_threads', started);
+  t.after(() => unsubscribe('worker_threads', started));
+  const log = await openLog(t, temporaryDirectory(t));
+  await log.answers();
+  await workers[0]?.terminate();
+  await assert.rejects(log.answers(), { code: 'WORKER_EXITED' });
+  await until('the limits hold', async () =>
+    log.answers().then(
+      () => true,
+      () => false,
+    ),
+  );
+  assert.equal((await log.store(newEntry('kept all the same'))).id, 1);
+  assert.equal(workers.length, 2);
 });

@@ -1,7 +1,4 @@
 /** Real logs in real directories for the tests of the log room. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { LogEntry, LogGap, NewEntry } from '../../src/line/log/entry.ts';
 import type { LogRun, ReadRequest } from '../../src/line/log/log-api.ts';
@@ -11,12 +8,6 @@ import { createLogger, type Logger, silentLogger } from '../../src/shared/base/l
 import { until } from '../../src/shared/base/wait.fixture.ts';
 
 export const MiB = 1024 * 1024;
-
-export function temporaryDir(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-log-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 export function optionsFor(dir: string, changes: Partial<SerialLogOptions> = {}): SerialLogOptions {
   return {
@@ -32,8 +23,8 @@ export function optionsFor(dir: string, changes: Partial<SerialLogOptions> = {})
   };
 }
 
-/** As its owner has it. Closed at the end of the test, however it ends. */
-export async function openOwned(
+/** Closed at the end of the test. */
+export async function openLog(
   t: TestContext,
   dir: string,
   changes: Partial<SerialLogOptions> = {},
@@ -45,10 +36,6 @@ export async function openOwned(
     async () => (await log.status()).error !== 'the log is being opened',
   );
   return log;
-}
-
-export function openLog(t: TestContext, dir: string, changes: Partial<SerialLogOptions> = {}): Promise<SerialLog> {
-  return openOwned(t, dir, changes);
 }
 
 /** Every line of the operator's log, as it is written. */
@@ -90,6 +77,11 @@ export function iteratorOf(
   signal: AbortSignal = new AbortController().signal,
 ): AsyncIterator<LogRun> {
   return log.read({ ...everything, ...request }, signal)[Symbol.asyncIterator]();
+}
+
+/** What a reader gets next, as strings. */
+export async function nextTexts(reader: AsyncIterator<LogRun>): Promise<string[]> {
+  return textsOf((await reader.next()).value?.entries ?? []);
 }
 
 export function idsOf(entries: readonly LogEntry[]): number[] {

@@ -7,8 +7,9 @@ import type { ReadRequest } from '../../src/line/log/log-api.ts';
 import { pack } from '../../src/line/log/packed.ts';
 import { openSerialLog, type SerialLog } from '../../src/line/log/serial-log.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { everything, idsOf, newEntry, openLog, optionsFor, readAll, recordingLogger, temporaryDir } from './support.ts';
+import { everything, idsOf, newEntry, openLog, optionsFor, readAll, recordingLogger } from './support.ts';
 
 /** One entry each: what single LogRaw calls, or a sentence a second, make in days. */
 const blocks = Number(process.env.LINESIDE_TEST_BLOCKS ?? 200_000);
@@ -65,7 +66,7 @@ function expectedFirst(sinceMs: number, untilMs: number): number {
 }
 
 test('the first entry of any time range is found without a scan, after clock steps and beside times that callers gave', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const clock = new FakeClock();
   const log = await filled(t, dir, { clock });
   const reader = new Database(join(dir, 'log.db'), { readonly: true });
@@ -93,7 +94,7 @@ test('the first entry of any time range is found without a scan, after clock ste
 });
 
 test('what is found by the index is what a scan finds, also after a restart, retention and an earlier version in between', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const log = await openLog(t, dir);
   const all: { id: number; ms: number }[] = [];
   const add = async (to: SerialLog, count: number): Promise<void> => {
@@ -135,7 +136,7 @@ test('what is found by the index is what a scan finds, also after a restart, ret
 });
 
 test('a commit, or a step of the index, that fails on a full disk hides no entry from a time filter', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const lines: string[] = [];
   const options = optionsFor(dir, { tailBytes: 1, logger: recordingLogger(lines) });
   const log = await openSerialLog(options);

@@ -1,13 +1,15 @@
 /** Stamps made before the time was known, on a real file: marked, corrected once it is, over restarts and kills. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import type { LogEntry } from '../../src/line/log/entry.ts';
 import type { TimeSource, TimeState } from '../../src/line/log/log-api.ts';
 import { openSerialLog, type SerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { idsOf, newEntry, openLog, optionsFor, readAll, temporaryDir, textsOf } from './support.ts';
+import { idsOf, newEntry, openLog, optionsFor, readAll, textsOf } from './support.ts';
 
 /** Wall clock minus the boot's clock, once it is right. */
 const TRUE_OFFSET_MS = 1_800_000_000_000;
@@ -79,10 +81,10 @@ function assertTrue(entries: readonly LogEntry[]): void {
 const clocksOf = (entries: readonly LogEntry[]): (string | undefined)[] => entries.map(({ clock }) => clock);
 
 test('entries from before are marked, then corrected: from the tail, from the file, in filters, and after a restart', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const boot = new Boot('a');
   for (const tailBytes of [1, 1_000_000]) {
-    const log = await opened(t, temporaryDir(t), boot.restarted(), { tailBytes });
+    const log = await opened(t, temporaryDirectory(t), boot.restarted(), { tailBytes });
     boot.become('unsynced');
     boot.set(GUESS_MS);
     boot.record(log, 5);
@@ -123,7 +125,7 @@ test('entries from before are marked, then corrected: from the tail, from the fi
 });
 
 test('a restart of the service in between: what the run before stamped is corrected too, once, and by the same', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const boot = new Boot('a');
   const first = await opened(t, dir, boot);
   boot.record(first, 4);
@@ -143,7 +145,7 @@ test('a restart of the service in between: what the run before stamped is correc
 });
 
 test('the clock is set by hand before the time is known: each stamp is corrected by what it was off', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const boot = new Boot('a');
   const log = await opened(t, dir, boot);
   boot.record(log, 2);
@@ -164,7 +166,7 @@ test('the clock is set by hand before the time is known: each stamp is corrected
 });
 
 test('a boot that never knew the time stays marked for ever; the next one touches it not', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const lost = new Boot('lost');
   const first = await opened(t, dir, lost);
   lost.record(first, 3);
@@ -180,7 +182,7 @@ test('a boot that never knew the time stays marked for ever; the next one touche
 });
 
 test("times that callers gave are left alone and unmarked, among the line's own, before and after", async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const boot = new Boot('a');
   const log = await opened(t, dir, boot, { tailBytes: 1 });
   for (let i = 0; i < 20; i++) {
@@ -207,7 +209,7 @@ test("times that callers gave are left alone and unmarked, among the line's own,
 });
 
 test('nobody tells the time: nothing is marked; when somebody does after all, it is corrected', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const boot = new Boot('a', 'unknown');
   const log = await opened(t, dir, boot);
   boot.record(log, 3);
@@ -221,7 +223,7 @@ test('nobody tells the time: nothing is marked; when somebody does after all, it
 });
 
 test('a log that cannot be opened at first: what was stamped meanwhile is corrected all the same', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const boot = new Boot('a');
   const first = await opened(t, dir, boot);
   boot.record(first, 2);
@@ -237,7 +239,7 @@ test('a log that cannot be opened at first: what was stamped meanwhile is correc
 });
 
 test('an earlier version goes on with the file: its entries are not marked, and not corrected with those before', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const boot = new Boot('a');
   const first = await opened(t, dir, boot);
   boot.record(first, 2);
@@ -266,7 +268,7 @@ test('an earlier version goes on with the file: its entries are not marked, and 
 });
 
 test('a file from before there were marks is read as it was, and goes on with marks', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const before = await openLog(t, dir);
   before.record(1, 5_000, Buffer.from('old'));
   await before.close();
@@ -287,11 +289,11 @@ test('a file from before there were marks is read as it was, and goes on with ma
 });
 
 test('retention lets go of what no entry needs any more', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   for (let round = 0; round < 6; round++) {
     const boot = new Boot(`boot-${round}`);
     const log = await opened(t, dir, boot, { maxBytes: 300_000 });
-    for (let i = 0; i < 5; i++) log.record(1, boot.wallMs, incompressible(30_000, round * 5 + i));
+    for (let i = 0; i < 5; i++) log.record(1, boot.wallMs, randomBytes(30_000));
     await log.store(newEntry('given', { timeGiven: true }));
     await log.close();
   }
@@ -310,7 +312,7 @@ test('retention lets go of what no entry needs any more', async (t) => {
 });
 
 test('a commit costs no more bytes for it: a segment is one row, and a steady log has no others', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const boot = new Boot('a', 'synced', TRUE_OFFSET_MS);
   for (let run = 0; run < 5; run++) {
     const log = await opened(t, dir, boot.restarted());
@@ -330,15 +332,4 @@ function asEarlierVersion(dir: string, act: (connection: Database.Database) => v
   } finally {
     connection.close();
   }
-}
-
-/** The same bytes for the same seed. */
-function incompressible(bytes: number, seed: number): Buffer {
-  let state = seed + 1;
-  return Buffer.from(
-    Array.from({ length: bytes }, () => {
-      state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-      return (state >> 16) & 0xff;
-    }),
-  );
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
 import { FakeLine, FakeLog, startTestServer } from '../../../test/grpc/fakes.ts';
-import { newEntry, openLog, temporaryDir } from '../../../test/log/support.ts';
+import { newEntry, openLog } from '../../../test/log/support.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
@@ -90,7 +90,7 @@ test('a call that never ends and a client that never reads do not hold up the st
 
 test('clients that take nothing lose their streams when others wait for what they hold, and the others read on', async (t) => {
   const clock = new FakeClock();
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const log = await openLog(t, dir, { clock });
   const large = Buffer.alloc(1024 * 1024, 1);
   for (let i = 0; i < 4; i++) await log.store(newEntry('', { data: large }));
