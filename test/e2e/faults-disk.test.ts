@@ -1,4 +1,4 @@
-/** The disk under the log hangs, fails or is full, while the line goes on: strace makes the system calls fail. */
+/** The disk under the log hangs or fails while the line continues: strace makes the system calls fail. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { ClientError, Status } from 'nice-grpc';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import type { lineside } from '../../src/shared/proto/services.ts';
 import { type Client, startDaemon } from './daemon.ts';
-import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, RX, startBox } from './faults.ts';
+import { everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, RX, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
 import { inject, straceWorks } from './strace.ts';
 
@@ -81,51 +81,6 @@ test('fsync fails for a while: the state says so, LogRaw is refused permanently,
     ['before', 'the line goes on', 'after'],
   );
   assert.equal((await logStatus(again.client)).setAside, '');
-  await again.stop();
-});
-
-test('the disk is full for a while: line and readers go on, the lost range is counted and shown', {
-  skip,
-}, async (t) => {
-  const { daemon, pty } = await startBox({ log: { queue_bytes: 64 * KIB, commit_ms: 50 } });
-  const { client } = daemon;
-  await client.serial.logRaw({ dir: RX, note: 'before' });
-  const reader = await LiveReader.start(client);
-  const injection = await inject(daemon.pid, 'pwrite64:error=ENOSPC:when=5+');
-  const flood = 400 * KIB;
-  await pty.write(randomBytes(flood));
-  await reader.has(flood);
-  await logState(client, LOG_STATE_FAILING);
-  const failing = await logStatus(client);
-  assert.match(failing.error ?? '', /SQLITE_FULL.*Free space/);
-  assert.ok(Number(failing.lostEntries) > 0 && Number(failing.lostBytes) > 200 * KIB, String(failing.lostBytes));
-  await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused' }));
-  const shown = await cli(daemon, 'status');
-  assert.match(shown.stdout, /Free space/);
-  await injection.end();
-  await logState(client, LOG_STATE_OK);
-  await client.serial.logRaw({ dir: RX, note: 'after' });
-
-  const status = await logStatus(client);
-  const lost = (status.gaps ?? []).reduce((sum, gap) => sum + Number(gap.entries), 0);
-  assert.equal(lost, Number(status.lostEntries));
-  assert.equal(reader.ended, '', 'the live reader lost nothing');
-  assert.equal(await daemon.stop(), 0);
-
-  // What is lost was still in memory for readers; after a restart there is only what was stored.
-  const again = await startDaemon({ dir: daemon.dir });
-  const entries = await everythingAfter(again.client, 0);
-  assert.equal(entries.length + lost, Number(status.headId), 'each id is an entry or lost');
-  const stored = entries.reduce((sum, { entry }) => sum + (entry?.rawData?.length ?? 0), 0);
-  assert.equal(stored + Number(status.lostBytes), flood);
-  assert.deepEqual(
-    entries.flatMap(({ entry }) => entry?.note || []),
-    ['before', 'after'],
-  );
-  const { stdout } = await cli(again, 'log', '--from-start');
-  const line = stdout.split('\n').find((one) => one.startsWith('-- '));
-  t.diagnostic(line ?? 'no gap line');
-  assert.match(line ?? '', /not stored|lost|missing/i);
   await again.stop();
 });
 
