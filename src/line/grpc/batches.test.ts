@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lineside } from '../../shared/proto/services.ts';
-import type { LogEntry } from '../log/entry.ts';
-import { signedSpan, withClockNote } from './batches.ts';
-import { encodeBatch, encodeEntry } from './encode.ts';
+import type { LogEntry, LogGap } from '../log/entry.ts';
+import { pieces, signedSpan, withClockNote } from './batches.ts';
+import { BATCH_ENTRIES } from './limits.ts';
 
 const entry: LogEntry = { id: 7, dir: 1, timestampMs: 1_800_000_000_000, data: Buffer.from('x'), note: '' };
 const corrected: LogEntry = {
@@ -37,24 +36,36 @@ test('spans have a sign and their two largest units', () => {
   for (const [ms, text] of table) assert.equal(signedSpan(ms), text);
 });
 
-test('a batch says of each entry what its clock was', () => {
-  const list: LogEntry[] = [entry, { ...entry, clock: 'known' }, { ...entry, clock: 'notSet' }, corrected];
-  const entries = list.map((one) => ({ ...one, bytes: encodeEntry(one, false) }));
-  const batch = lineside.v1.LogBatch.decode(
-    encodeBatch({ entries, gaps: [], logId: 'log', nextAfterId: 7, bootId: 'boot' }),
-  );
+test('runs are cut at the limits, each gap with the entries it lies between', () => {
+  const make = (id: number, bytes: number): LogEntry => ({ ...entry, id, data: new Uint8Array(bytes) });
+  const gap: LogGap = { firstId: 3, lastId: 4, entries: 2, bytes: 9, fromMs: 1, toMs: 2, reason: 'disk full' };
+  const many = Array.from({ length: BATCH_ENTRIES * 2 + 1 }, (_, i) => make(i + 10, 1));
+  const lost = [3, BATCH_ENTRIES + 15, 5_000].map((firstId) => ({ ...gap, firstId }));
+  const cut = [...pieces({ entries: many, gaps: lost, nextAfterId: 9_999, live: true }, () => 'boot')];
   assert.deepEqual(
-    batch.entries.map(({ clock, uncorrectedTimestampMs, entry: inner }) => [
-      clock,
-      Number(uncorrectedTimestampMs),
-      Number(inner?.timestamp),
-    ]),
+    cut.map((piece) => [piece.entries.length, piece.gaps.map(({ firstId }) => firstId), piece.nextAfterId]),
     [
-      [0, 0, entry.timestampMs],
-      [1, 0, entry.timestampMs],
-      [2, 0, entry.timestampMs],
-      [3, corrected.uncorrectedMs, entry.timestampMs],
+      [BATCH_ENTRIES, [3], BATCH_ENTRIES + 9],
+      [BATCH_ENTRIES, [BATCH_ENTRIES + 15], 2 * BATCH_ENTRIES + 9],
+      [1, [5_000], 9_999],
     ],
   );
-  assert.equal(batch.logId, 'log');
+  const large = [make(1, 1), make(2, 1_048_576), make(3, 1)];
+  assert.deepEqual(
+    [...pieces({ entries: large, gaps: [], nextAfterId: 3, live: true }, () => 'boot')].map((p) => p.entries.length),
+    [1, 1, 1],
+  );
+  const nothing = { entries: [], gaps: [], nextAfterId: 7, live: true };
+  assert.deepEqual([...pieces(nothing, () => 'boot')], [{ entries: [], gaps: [], nextAfterId: 7, bootId: '' }]);
+  const boots = [
+    ...pieces({ entries: many, gaps: [], nextAfterId: 9_999, live: true }, (id) => (id < 100 ? 'one' : 'two')),
+  ];
+  assert.deepEqual(
+    boots.map((piece) => [piece.bootId, piece.entries.length, piece.nextAfterId]),
+    [
+      ['one', 90, 99],
+      ['two', BATCH_ENTRIES, BATCH_ENTRIES + 99],
+      ['two', BATCH_ENTRIES + 1 - 90, 9_999],
+    ],
+  );
 });

@@ -2,7 +2,7 @@
 import type { LogEntry, LogGap } from '../log/entry.ts';
 import type { LogRun, ReadRequest } from '../log/log-api.ts';
 import type { Log } from '../log/serial-log.ts';
-import { encodeBatch, encodeEntry } from './encode.ts';
+import { encodeBatch, encodeEntry, type Piece } from './encode.ts';
 import { BATCH_BYTES, BATCH_ENTRIES, STREAM_BATCH_BYTES, STREAM_BATCH_ENTRIES } from './limits.ts';
 import type { Subscription } from './subscriptions.ts';
 import type { MessageBatch } from './wire.ts';
@@ -16,29 +16,22 @@ export function readBatches(
   request: ReadRequest,
   { signal, endStalled }: Pick<Subscription, 'signal' | 'endStalled'>,
   isShared: () => boolean,
-): AsyncGenerator<Buffer, void, undefined> {
-  return batches(log, log.read(request, signal, endStalled), request, isShared, signal);
-}
-
-async function* batches(
-  log: Log,
-  runs: AsyncIterable<LogRun>,
-  request: ReadRequest,
-  isShared: () => boolean,
-  signal: AbortSignal,
-): AsyncGenerator<Buffer, void, undefined> {
+): AsyncGenerator<Buffer, void> {
+  const runs = log.read(request, signal, endStalled);
   let logId = log.logId;
-  const encoded = (run: LogRun): Buffer[] =>
-    [...pieces(run, (id) => log.bootAt(id))].map((piece) => {
-      const batch = encodeBatch({ ...piece, entries: piece.entries.map(batchEntry(run.live && isShared())), logId });
-      logId = '';
-      return batch;
-    });
-  yield* encodedRuns(runs, encoded);
-  if (logId !== '' && !request.follow && !signal.aborted) {
+  const encode = (piece: Piece, shared: boolean): Buffer => {
+    const batch = encodeBatch(piece, logId, shared);
+    logId = '';
+    return batch;
+  };
+  const ofRun = (run: LogRun): Buffer[] =>
+    [...pieces(run, (id) => log.bootAt(id))].map((piece) => encode(piece, run.live && isShared()));
+  return (async function* () {
+    yield* encodedRuns(runs, ofRun);
+    if (logId === '' || request.follow || signal.aborted) return;
     const nextAfterId = typeof request.after === 'number' ? request.after : 0;
-    yield encodeBatch({ entries: [], gaps: [], logId, nextAfterId, bootId: '' });
-  }
+    yield encode({ entries: [], gaps: [], nextAfterId, bootId: '' }, false);
+  })();
 }
 
 /**
@@ -58,13 +51,6 @@ async function next<T>(runs: AsyncIterator<LogRun>, encode: (run: LogRun) => T[]
   const { done, value } = await runs.next();
   return done === true ? undefined : encode(value);
 }
-
-const batchEntry = (shared: boolean) => (entry: LogEntry) => ({
-  id: entry.id,
-  bytes: encodeEntry(entry, shared),
-  clock: entry.clock,
-  uncorrectedMs: entry.uncorrectedMs,
-});
 
 /** Entries as the contract has them, in batches (wire.ts). */
 export function readMessageBatches(
@@ -87,14 +73,6 @@ function* messageBatches(entries: readonly LogEntry[], shared: boolean): Generat
     bytes = 0;
   }
   if (messages.length > 0) yield messages;
-}
-
-interface Piece {
-  readonly entries: readonly LogEntry[];
-  readonly gaps: readonly LogGap[];
-  readonly nextAfterId: number;
-  /** Of all its entries; '' without any. */
-  readonly bootId: string;
 }
 
 /** Cuts a run at the limits and between two boots; each gap goes with the piece whose entries it lies before or between. */

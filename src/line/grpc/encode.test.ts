@@ -4,9 +4,7 @@ import fc from 'fast-check';
 import Long from 'long';
 import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LogEntry, LogGap } from '../log/entry.ts';
-import { pieces } from './batches.ts';
 import { encodeBatch, encodeEntry, fromU64, sessionResponse, u64 } from './encode.ts';
-import { BATCH_ENTRIES } from './limits.ts';
 
 const timestamps = fc.oneof(
   fc.nat(),
@@ -20,7 +18,11 @@ const entries: fc.Arbitrary<LogEntry> = fc.record({
   timestampMs: timestamps,
   data: fc.uint8Array({ maxLength: 300 }),
   note: fc.string({ unit: 'grapheme', maxLength: 60 }),
+  clock: fc.constantFrom(undefined, 'known', 'notSet', 'corrected'),
+  uncorrectedMs: fc.option(fc.maxSafeNat(), { nil: undefined }),
 });
+/** Their numbers in lineside.proto are their places. */
+const clocks: readonly LogEntry['clock'][] = [undefined, 'known', 'notSet', 'corrected'];
 
 function sameEntry(got: serial.SerialLogEntry.$Properties | null | undefined, entry: LogEntry): void {
   assert.equal(got?.dir, entry.dir);
@@ -38,7 +40,7 @@ test('an entry written by hand is what the generated code reads', () => {
 });
 
 test('an entry for many subscribers is encoded once', () => {
-  const entry: LogEntry = { id: 1, dir: 1, timestampMs: 5, data: Buffer.from('x'), note: '' };
+  const [entry] = fc.sample(entries, 1) as [LogEntry];
   assert.equal(encodeEntry(entry, true), encodeEntry(entry, true));
   assert.notEqual(encodeEntry(entry, false), encodeEntry(entry, true));
 });
@@ -53,25 +55,17 @@ test('a batch written by hand is what the generated code reads, also inside a se
       fc.string(),
       fc.maxSafeNat(),
       (list, gaps, id, next) => {
-        const encoded = list.map((entry) => ({ id: entry.id, bytes: encodeEntry(entry, false) }));
-        const bytes = encodeBatch({
-          entries: encoded,
-          gaps: gaps ? [gap] : [],
-          logId: id,
-          nextAfterId: next,
-          bootId: id,
-        });
+        const piece = { entries: list, gaps: gaps ? [gap] : [], nextAfterId: next, bootId: id };
+        const bytes = encodeBatch(piece, id, false);
         for (const batch of [
           lineside.v1.LogBatch.decode(bytes),
           lineside.v1.SessionResponse.decode(sessionResponse('log', bytes)).log,
         ]) {
           assert.deepEqual(
-            batch?.entries.map((entry) => Number(entry.id)),
-            list.map((entry) => entry.id),
+            batch?.entries.map((got) => [Number(got.id), got.clock, Number(got.uncorrectedTimestampMs)]),
+            list.map((entry) => [entry.id, clocks.indexOf(entry.clock), entry.uncorrectedMs ?? 0]),
           );
-          list.forEach((entry, i) => {
-            sameEntry(batch?.entries[i]?.entry, entry);
-          });
+          for (const [i, entry] of list.entries()) sameEntry(batch?.entries[i]?.entry, entry);
           assert.equal(batch?.logId, id.toWellFormed());
           assert.equal(Number(batch?.nextAfterId), next);
           assert.equal(batch?.bootId, id.toWellFormed());
@@ -92,47 +86,4 @@ test('64-bit numbers go both ways unharmed', () => {
     assert.equal(typeof value, text.length < 16 || text.endsWith('0991') ? 'number' : 'bigint');
     assert.equal(u64(value).toString(), text);
   }
-});
-
-test('runs are cut at the limits, each gap with the entries it lies between', () => {
-  const make = (id: number, bytes: number): LogEntry => ({
-    id,
-    dir: 1,
-    timestampMs: 1,
-    data: new Uint8Array(bytes),
-    note: '',
-  });
-  const many = Array.from({ length: BATCH_ENTRIES * 2 + 1 }, (_, i) => make(i + 10, 1));
-  const lost = [3, BATCH_ENTRIES + 15, 5_000].map((firstId) => ({ ...gap, firstId }));
-  const cut = [...pieces({ entries: many, gaps: lost, nextAfterId: 9_999, live: true }, () => 'boot')];
-  assert.deepEqual(
-    cut.map((piece) => piece.entries.length),
-    [BATCH_ENTRIES, BATCH_ENTRIES, 1],
-  );
-  assert.deepEqual(
-    cut.map((piece) => piece.gaps.map((g) => g.firstId)),
-    [[3], [BATCH_ENTRIES + 15], [5_000]],
-  );
-  assert.deepEqual(
-    cut.map((piece) => piece.nextAfterId),
-    [BATCH_ENTRIES + 9, 2 * BATCH_ENTRIES + 9, 9_999],
-  );
-  const large = [make(1, 1), make(2, 1_048_576), make(3, 1)];
-  assert.deepEqual(
-    [...pieces({ entries: large, gaps: [], nextAfterId: 3, live: true }, () => 'boot')].map((p) => p.entries.length),
-    [1, 1, 1],
-  );
-  const nothing = { entries: [], gaps: [], nextAfterId: 7, live: true };
-  assert.deepEqual([...pieces(nothing, () => 'boot')], [{ entries: [], gaps: [], nextAfterId: 7, bootId: '' }]);
-  const boots = [
-    ...pieces({ entries: many, gaps: [], nextAfterId: 9_999, live: true }, (id) => (id < 100 ? 'one' : 'two')),
-  ];
-  assert.deepEqual(
-    boots.map((piece) => [piece.bootId, piece.entries.length, piece.nextAfterId]),
-    [
-      ['one', 90, 99],
-      ['two', BATCH_ENTRIES, BATCH_ENTRIES + 99],
-      ['two', BATCH_ENTRIES + 1 - 90, 9_999],
-    ],
-  );
 });

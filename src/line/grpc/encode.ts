@@ -26,7 +26,7 @@ const MAX_UTF8_PER_UNIT = 3;
 
 const encoded = new WeakMap<LogEntry, Buffer>();
 
-/** serial.SerialLogEntry; kept for the next subscriber where it is shared. */
+/** serial.SerialLogEntry; `shared`: kept for the next subscriber. */
 export function encodeEntry(entry: LogEntry, shared: boolean): Buffer {
   if (!shared) return write(entry);
   let bytes = encoded.get(entry);
@@ -97,35 +97,37 @@ const clocks: Readonly<Record<EntryClock, lineside.v1.EntryClock>> = {
   corrected: lineside.v1.EntryClock.ENTRY_CLOCK_CORRECTED,
 };
 
-interface BatchEntry extends Pick<LogEntry, 'id' | 'clock' | 'uncorrectedMs'> {
-  readonly bytes: Buffer;
-}
-
-interface Batch {
-  readonly entries: readonly BatchEntry[];
+/** What a LogBatch holds. */
+export interface Piece {
+  readonly entries: readonly LogEntry[];
   readonly gaps: readonly LogGap[];
-  /** '' but in the first batch of a stream. */
-  readonly logId: string;
   readonly nextAfterId: number;
   /** Of all its entries; '': not known, or there are none. */
   readonly bootId: string;
 }
 
-/** lineside.v1.LogBatch: its fields may come in any order, so entries go first and the generated code does the rest. */
-export function encodeBatch({ entries, gaps, logId, nextAfterId, bootId }: Batch): Buffer {
-  const inner = entries.map(lengthOf);
+/**
+ * lineside.v1.LogBatch: its fields may come in any order, so entries go first and the generated code does the rest.
+ * `logId`: '' but in the first batch of a stream. `shared`: as in encodeEntry().
+ */
+export function encodeBatch({ entries, gaps, nextAfterId, bootId }: Piece, logId: string, shared: boolean): Buffer {
+  const inner = entries.map((entry) => {
+    const bytes = encodeEntry(entry, shared);
+    return { entry, bytes, length: batchEntryLength(entry, bytes.length) };
+  });
   const rest = lineside.v1.LogBatch.encode({
     ...(gaps.length > 0 && { gaps: gaps.map(gapMessage) }),
     ...(logId !== '' && { logId }),
     ...(nextAfterId !== 0 && { nextAfterId: u64(nextAfterId) }),
     ...(bootId !== '' && { bootId }),
   }).finish();
-  const size = inner.reduce((sum, length) => sum + 1 + varintBytes(length) + length, rest.length);
+  const size = inner.reduce((sum, { length }) => sum + 1 + varintBytes(length) + length, rest.length);
   const out = Buffer.allocUnsafe(size);
   let at = 0;
-  entries.forEach(({ id, bytes, clock, uncorrectedMs }, i) => {
+  for (const { entry, bytes, length } of inner) {
+    const { id, clock, uncorrectedMs } = entry;
     out[at++] = BATCH_ENTRY;
-    at = writeVarint(out, at, inner[i] ?? 0);
+    at = writeVarint(out, at, length);
     out[at++] = ENTRY_ID;
     at = writeVarint(out, at, id);
     out[at++] = ENTRY_ENTRY;
@@ -140,14 +142,14 @@ export function encodeBatch({ entries, gaps, logId, nextAfterId, bootId }: Batch
       out[at++] = ENTRY_UNCORRECTED;
       at = writeVarint(out, at, uncorrectedMs);
     }
-  });
+  }
   out.set(rest, at);
   return out;
 }
 
-function lengthOf({ id, bytes, clock, uncorrectedMs }: BatchEntry): number {
+function batchEntryLength({ id, clock, uncorrectedMs }: LogEntry, bytes: number): number {
   const marks = (clock === undefined ? 0 : 2) + (uncorrectedMs === undefined ? 0 : 1 + varintBytes(uncorrectedMs));
-  return 2 + varintBytes(id) + varintBytes(bytes.length) + bytes.length + marks;
+  return 2 + varintBytes(id) + varintBytes(bytes) + bytes + marks;
 }
 
 function gapMessage(gap: LogGap): lineside.v1.LogGap.$Properties {
@@ -175,7 +177,7 @@ export function u64(value: Uint64): Long {
   return typeof value === 'number' ? Long.fromNumber(value, true) : Long.fromBigInt(value, true);
 }
 
-/** As the rooms want them: a plain number where that is exact. */
+/** A plain number if that is exact. */
 export function fromU64(value: Long): Uint64 {
   return value.toUnsigned().greaterThan(Number.MAX_SAFE_INTEGER) ? value.toUnsigned().toBigInt() : value.toNumber();
 }

@@ -89,10 +89,8 @@ class Session {
   #following = false;
   #logBegun = false;
   #failure: unknown;
-  /** Wakes the writer (something to hand over), the reader (room for a packet), the log (its batch is taken). */
-  readonly #writer = new Waiter();
-  readonly #reader = new Waiter();
-  readonly #log = new Waiter();
+  /** The next change: something to hand over, room for a packet, a batch that was taken. Who waits checks its own condition again. */
+  #change = Promise.withResolvers<void>();
 
   constructor(parts: ServiceContext, caller: string, subscription: Subscription) {
     this.#parts = parts;
@@ -104,8 +102,7 @@ class Session {
   /** Ends when the client has ended its side, every answer is out, and the log (if begun) has ended; or by the signal. */
   async *run(requests: AsyncIterable<lineside.v1.SessionRequest>): AsyncGenerator<Buffer, void, undefined> {
     const signal = this.#signal;
-    const wake = (): void => this.#wakeAll();
-    signal.addEventListener('abort', wake, { once: true });
+    signal.addEventListener('abort', () => this.#changed(), { once: true });
     this.#watch(this.#read(requests), () => {
       this.#reading = false;
     });
@@ -113,27 +110,27 @@ class Session {
       const answer = this.#slots[0]?.answer;
       if (answer !== undefined) {
         this.#slots.shift();
-        this.#reader.wake();
+        this.#changed();
         yield answer;
       }
       const batch = this.#batch;
       if (batch !== undefined) {
         yield batch;
         this.#batch = undefined;
-        this.#log.wake();
+        this.#changed();
       }
       if (answer !== undefined || batch !== undefined) continue;
       if (this.#failure !== undefined) throw this.#failure;
       if (signal.aborted) return;
       if (!this.#reading && !this.#following && this.#slots.length === 0) return;
-      await this.#writer.wait();
+      await this.#change.promise;
     }
   }
 
   async #read(requests: AsyncIterable<lineside.v1.SessionRequest>): Promise<void> {
     const signal = this.#signal;
     for await (const { send, log } of requests) {
-      while (this.#slots.length >= MAX_SESSION_OUTSTANDING && !signal.aborted) await this.#reader.wait();
+      while (this.#slots.length >= MAX_SESSION_OUTSTANDING && !signal.aborted) await this.#change.promise;
       if (signal.aborted) return;
       if (send) this.#send(send);
       else if (log) this.#follow(log);
@@ -169,13 +166,13 @@ class Session {
     const signal = this.#signal;
     for await (const batch of batches) {
       this.#batch = sessionResponse('log', batch);
-      this.#writer.wake();
-      while (this.#batch !== undefined && !signal.aborted) await this.#log.wait();
+      this.#changed();
+      while (this.#batch !== undefined && !signal.aborted) await this.#change.promise;
       if (signal.aborted) return;
     }
   }
 
-  /** The writer hears of the end of everything, and of the first failure. */
+  /** The end of the work is a change; the first failure ends the stream. */
   #watch(work: Promise<void>, after?: () => void): void {
     work
       .catch((error: unknown) => {
@@ -184,44 +181,18 @@ class Session {
       })
       .then(() => {
         after?.();
-        this.#writer.wake();
+        this.#changed();
       }, unreachable);
   }
 
-  #wakeAll(): void {
-    this.#writer.wake();
-    this.#reader.wake();
-    this.#log.wake();
+  #changed(): void {
+    this.#change.resolve();
+    this.#change = Promise.withResolvers();
   }
 }
 
 /** Nothing in the chain above can throw. */
 function unreachable(): void {}
-
-/** One waits, others wake it; a wake that comes before the wait is not lost. */
-class Waiter {
-  #woken = false;
-  #resolve: (() => void) | undefined;
-
-  wake(): void {
-    if (this.#resolve === undefined) {
-      this.#woken = true;
-      return;
-    }
-    const resolve = this.#resolve;
-    this.#resolve = undefined;
-    resolve();
-  }
-
-  async wait(): Promise<void> {
-    if (!this.#woken) {
-      await new Promise<void>((resolve) => {
-        this.#resolve = resolve;
-      });
-    }
-    this.#woken = false;
-  }
-}
 
 // The state of the line and its log as lineside.v1.LineStatus.
 

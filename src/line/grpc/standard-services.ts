@@ -2,7 +2,7 @@
  * Health and reflection, for standard gRPC tools. Their packages are loaded at the first call (25 ms and 2.5 MB that
  * most boxes never need), so the methods are declared here by their paths and exchange bytes.
  */
-import type { CallContext, MethodDefinition, Server } from 'nice-grpc';
+import type { CallContext, Server } from 'nice-grpc';
 import type { HealthState } from 'nice-grpc-server-health';
 import { once } from '../../shared/base/once.ts';
 import type { ErrorMapper } from './error-mapper.ts';
@@ -12,40 +12,26 @@ const SERVICES = ['serial.SerialService', 'lineside.v1.LineService'];
 /** What reflection lists: the collector's service is another process's. */
 const LISTED = [...SERVICES, 'grpc.health.v1.Health'];
 
-type RawMethod<QS extends boolean, RS extends boolean> = MethodDefinition<
-  Uint8Array,
-  Uint8Array,
-  Uint8Array,
-  Uint8Array,
-  QS,
-  RS
->;
-
-function rawMethod<QS extends boolean, RS extends boolean>(path: string, requestStream: QS, responseStream: RS) {
-  const same = (bytes: Uint8Array): Uint8Array => bytes;
-  const method: RawMethod<QS, RS> = {
-    path,
-    requestStream,
-    responseStream,
-    requestSerialize: same,
-    requestDeserialize: same,
-    responseSerialize: same,
-    responseDeserialize: same,
-    options: {},
-  };
-  return method;
-}
+const same = (bytes: Uint8Array): Uint8Array => bytes;
+const raw = {
+  requestSerialize: same,
+  requestDeserialize: same,
+  responseSerialize: same,
+  responseDeserialize: same,
+  options: {},
+};
 
 const Health = {
-  check: rawMethod('/grpc.health.v1.Health/Check', false, false),
-  watch: rawMethod('/grpc.health.v1.Health/Watch', false, true),
+  check: { ...raw, path: '/grpc.health.v1.Health/Check', requestStream: false, responseStream: false },
+  watch: { ...raw, path: '/grpc.health.v1.Health/Watch', requestStream: false, responseStream: true },
 } as const;
 
 /** v1alpha has the same messages; older tools (Debian's grpc_cli among them) know no other. */
+const info = { ...raw, requestStream: true, responseStream: true } as const;
 const Reflection = {
-  v1: rawMethod('/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', true, true),
-  v1alpha: rawMethod('/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo', true, true),
-} as const;
+  v1: { ...info, path: '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo' },
+  v1alpha: { ...info, path: '/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo' },
+};
 
 export interface StandardServices {
   addTo(server: Server): void;
@@ -91,14 +77,14 @@ export function standardServices(subscriptions: Subscriptions, errorMapper: Erro
             }
           }),
       });
-      const info = async function* (requests: AsyncIterable<Uint8Array>, context: CallContext) {
+      const reflect = async function* (requests: AsyncIterable<Uint8Array>, context: CallContext) {
         const { service, codec } = await reflection();
         const decoded = mapped(requests, (bytes) => codec.requestDeserialize(Buffer.from(bytes)));
         for await (const answer of iterable(service.serverReflectionInfo(decoded, context))) {
           yield codec.responseSerialize(answer);
         }
       };
-      server.add(Reflection, { v1: info, v1alpha: info });
+      server.add(Reflection, { v1: reflect, v1alpha: reflect });
     },
     stop() {
       serving = false;
