@@ -81,12 +81,8 @@ test('a certificate that does not fit its key leaves loopback served, and the ne
       tls: { cert_file: one.certFile, key_file: keyFile },
       grpc: { listen: ['127.0.0.1:0', '0.0.0.0:0'] },
     });
-    const [loopback = '', lan = ''] = s.servers.addresses;
-    const address = lan.replace('0.0.0.0', '127.0.0.1');
-    const channel = createChannel(loopback);
-    t.after(() => channel.close());
-    const client = createClient(LineServiceDefinition, channel);
-    await client.getStatus({});
+    const address = s.servers.addresses[1]?.replace('0.0.0.0', '127.0.0.1') ?? '';
+    await s.client(LineServiceDefinition).getStatus({});
     await assert.rejects(subjectAt(address));
     assert.match(s.servers.faults().join(), /TLS CERTIFICATE FAULTY/);
     const good: Config = { ...s.config, tls: { ...s.config.tls, keyFile: one.keyFile } };
@@ -104,11 +100,9 @@ test('TLS comes to an address in the clear with a restart only', async (t) => {
   assert.deepEqual(await s.servers.configure(secured), pairKeys);
 });
 
-test('a changed number of log streams counts from the next one on', async (t) => {
+test('a changed number of log streams counts from the next one on', async () => {
   await using s = await startTestServer();
-  const channel = createChannel(s.address);
-  t.after(() => channel.close());
-  const client = createClient(SerialServiceDefinition, channel);
+  const client = s.client(SerialServiceDefinition);
   const ends = new AbortController();
   const read = async (): Promise<string> => {
     try {

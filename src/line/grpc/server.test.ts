@@ -6,9 +6,8 @@ import { createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
-import { FakeLine, FakeLog, startTestServer } from '../../../test/grpc/fakes.ts';
+import { FakeLine, startTestServer } from '../../../test/grpc/fakes.ts';
 import { newEntry, openLog } from '../../../test/log/support.ts';
-import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
@@ -134,14 +133,6 @@ test('clients that take nothing lose their streams when others wait for what the
   }
 });
 
-test('a killed client frees its reader', async () => {
-  await using s = await startTestServer();
-  const client = await spawnReader(s.address);
-  await until('it reads', () => s.log.readers === 1);
-  client.kill('SIGKILL');
-  await until('it is freed', () => s.log.readers === 0);
-});
-
 /** Another process with a StreamLog that stands. */
 async function spawnReader(address: string): Promise<ChildProcess> {
   const program = `
@@ -203,11 +194,7 @@ test('a connection that speaks no gRPC gets no further', async () => {
   assert.equal(response, 'refused');
 });
 
-async function startAt(listen: string[]) {
-  const { config } = parseConfig({ grpc: { listen } }, {});
-  const parts = { line: new FakeLine(), log: new FakeLog(), clock: systemClock, logger: silentLogger, version: '1' };
-  return startGrpcServers({ config, ...parts });
-}
+const startAt = (listen: readonly string[]) => startTestServer({ grpc: { listen } });
 
 test('the Unix socket is for owner and group, calls on it have a caller each, and it goes with the service', async () => {
   await using s = await startTestServer({ grpc: { listen: ['unix:grpc.sock'] } });
@@ -233,12 +220,10 @@ test('a socket left behind is replaced; one in use, or another file, is not', as
   const leave = `require('node:net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`;
   await new Promise((resolve) => spawn(process.execPath, ['-e', leave]).once('exit', resolve));
   assert.ok(existsSync(path));
-  const servers = await startAt([`unix:${path}`]);
+  const s = await startAt([`unix:${path}`]);
   await assert.rejects(startAt([`unix:${path}`]), isInvalid(/another process listens/));
-  const channel = createChannel(`unix://${path}`, undefined, local);
-  assert.equal((await createClient(SerialServiceDefinition, channel).close({})).status, 0, 'the first still serves');
-  channel.close();
-  await servers.stop();
+  assert.equal(await closePort(path), 0, 'the first still serves');
+  await s[Symbol.asyncDispose]();
   writeFileSync(path, 'precious');
   await assert.rejects(startAt([`unix:${path}`]), isInvalid(/no socket/));
   assert.equal(statSync(path).size, 8);
@@ -252,12 +237,9 @@ test('an address in use is named if there is no other, and does not take the oth
     const taken = `127.0.0.1:${typeof address === 'object' ? address?.port : 0}`;
     await assert.rejects(startAt([taken]), isInvalid(new RegExp(`cannot listen on ${taken}`)));
     const path = join(temporaryDirectory(t), 's');
-    const servers = await startAt([taken, `unix:${path}`]);
-    assert.deepEqual(servers.faults(), [`NOT LISTENING on ${taken}`]);
-    const channel = createChannel(`unix://${path}`, undefined, local);
-    assert.equal((await createClient(SerialServiceDefinition, channel).close({})).status, 0);
-    channel.close();
-    await servers.stop();
+    await using s = await startAt([taken, `unix:${path}`]);
+    assert.deepEqual(s.servers.faults(), [`NOT LISTENING on ${taken}`]);
+    assert.equal(await closePort(path), 0);
   } finally {
     blocker.close();
   }
@@ -275,6 +257,14 @@ test('listens on IPv6 loopback where there is one', async (t) => {
   assert.match(s.address, /^\[::1\]:\d+$/);
   assert.equal((await s.client(SerialServiceDefinition).close({})).status, 0);
 });
+
+/** The answer to a Close on a Unix socket. */
+async function closePort(path: string): Promise<number> {
+  const channel = createChannel(`unix://${path}`, undefined, local);
+  const { status } = await createClient(SerialServiceDefinition, channel).close({});
+  channel.close();
+  return status;
+}
 
 function isInvalid(text: RegExp): (error: unknown) => boolean {
   return (error) => error instanceof LinesideError && error.code === 'CONFIG_INVALID' && text.test(error.message);
