@@ -208,7 +208,7 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
     config,
     refdata: options.refdata?.(real) ?? real,
     outbox: options.outbox?.(store) ?? outbox,
-    webhooks,
+    webhooks: webhooks.adminOn(store, join(dir, 'webhooks.key')),
     host,
     line: undefined,
     consoleDir: join(dir, 'console'),

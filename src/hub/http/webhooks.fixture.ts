@@ -1,33 +1,14 @@
-/**
- * The admin of webhooks in memory, by a script: this room's tests are of what it is asked and what it shows. Requests are
- * judged as the real one judges them, so that the two sides' reasons are seen together.
- */
-import assert from 'node:assert/strict';
+/** Webhooks for this room's tests: real subscriptions; deliveries and pings by a script. What was asked of them is noted. */
 import type { Alert } from '../../shared/base/alerts.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { type ExpectedVersion, isExpected } from '../../shared/base/expected-version.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
+import type { ChangeStore } from '../outbox/change-store.ts';
+import { scopes } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/paging.ts';
 import { parseUrl } from '../webhooks/egress/endpoint.ts';
-import type {
-  Attempt,
-  Caller,
-  Delivery,
-  DeliveryDetail,
-  DeliveryQuery,
-  PingRequest,
-  PingResult,
-  ResendRange,
-  SubscriptionRequest,
-  SubscriptionView,
-  WebhookAdmin,
-  WebhookStatus,
-} from '../webhooks/face.ts';
-import {
-  changeReasonFaults,
-  patchFaults,
-  requestFaults,
-  rotationFaults,
-} from '../webhooks/subscriptions/subscription.ts';
+import type { Attempt, Delivery, PingResult, WebhookAdmin, WebhookStatus } from '../webhooks/face.ts';
+import { lastEvent } from '../webhooks/subscriptions/subscriptions.fixture.ts';
+import { openSubscriptions } from '../webhooks/subscriptions/subscriptions.ts';
 
 const at = '2026-03-01T09:30:00+00:00';
 
@@ -41,12 +22,14 @@ export const attempt: Attempt = {
   responseBody: '{"error":"signature"}',
 };
 
-export class FakeWebhooks implements WebhookAdmin {
-  /** What it was asked to do, with all arguments but the caller's scopes; secrets as their length. */
+/** Those are noted that change something, and how deliveries are listed. */
+const unnoted: ReadonlySet<string> = new Set(['subscriptions', 'subscription', 'delivery', 'status', 'alerts']);
+
+export class FakeWebhooks {
+  /** What was asked, with all arguments; of the caller the name, of a secret the length. */
   steps: unknown[] = [];
   /** What the next call throws. */
   failure: unknown;
-  kept: SubscriptionView[] = [];
   sent: Delivery[] = [7, 6, 5].map((id) => ({
     deliveryId: `${id}-00c0ffee00c0ffee`,
     subscription: '1',
@@ -80,159 +63,82 @@ export class FakeWebhooks implements WebhookAdmin {
     historyBytes: 4_096,
   };
 
-  subscriptions(page: PageRequest): Page<SubscriptionView> {
-    this.#note();
-    return paged(this.kept, page);
-  }
-  subscription(id: string): SubscriptionView {
-    this.#note();
-    return this.#subscriptionOf(id);
-  }
-  subscribe: WebhookAdmin['subscribe'] = async (caller, request, reason) => {
-    const { secret, ...shown } = request;
-    this.#note('subscribe', caller.name, { ...shown, secret: secret.length }, reason);
-    checkTypes(request);
-    refuse([
-      ...requestFaults(request, { consumer: caller.scopes, caller: caller.scopes }),
-      ...urlFaults(request.url),
-      ...changeReasonFaults(reason),
-    ]);
-    const { name, url, consumer = caller.name, active = true } = request;
-    const made: SubscriptionView = {
-      id: String(this.kept.length + 1),
-      name,
-      url,
-      consumer,
-      active,
-      scopes: caller.scopes,
-      dictionaries: null,
-      actions: ['closed'],
-      categories: null,
-      createdAt: at,
-      updatedAt: at,
-      version: 1,
-      blocked: '',
-    };
-    this.kept.push(made);
-    return made;
-  };
-  update: WebhookAdmin['update'] = async (caller, id, patch, version, reason) => {
-    this.#note('update', caller.name, id, patch, version, reason);
-    const found = this.#subscriptionOf(id);
-    checkTypes({ name: '', url: '', ...patch });
-    refuse([
-      ...patchFaults(patch, { consumer: caller.scopes, caller: caller.scopes }, found.scopes),
-      ...(patch.url === undefined ? [] : urlFaults(patch.url)),
-      ...changeReasonFaults(reason),
-    ]);
-    this.#expected(id, version);
-    const { name = found.name, url = found.url, active = found.active } = patch;
-    return this.#keep({ ...found, name, url, active, version: found.version + 1 });
-  };
-  #expected(id: string, version: ExpectedVersion | undefined): SubscriptionView {
-    const found = this.#subscriptionOf(id);
-    if (version !== undefined && !isExpected(found.version, version))
-      throw new LinesideError('STALE_VERSION', 'another version');
-    return found;
-  }
-  async unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void> {
-    this.#note('unsubscribe', caller.name, id, reason);
-    const found = this.#expected(id, version);
-    this.kept = this.kept.filter((one) => one !== found);
-  }
-  rotateSecret: WebhookAdmin['rotateSecret'] = async (caller, id, rotation, reason, version) => {
-    const { secret, ...rest } = rotation;
-    this.#note('rotateSecret', caller.name, id, { ...rest, secret: secret.length }, reason);
-    const found = this.#expected(id, version);
-    refuse([...rotationFaults(rotation), ...changeReasonFaults(reason)]);
-    return this.#keep({ ...found, version: found.version + 1 });
-  };
-  deliveries(query: DeliveryQuery): Page<Delivery> {
-    this.#note('deliveries', query.state, query.subscription);
-    const { state, subscription } = query;
-    const found = this.sent.filter((one) => (state ?? one.state) === one.state);
-    return paged(
-      found.filter((one) => (subscription ?? one.subscription) === one.subscription),
-      query,
-    );
-  }
-  delivery(caller: Caller, deliveryId: string): DeliveryDetail {
-    this.#note();
-    const body = caller.scopes.includes('RESTRICTED') ? `{"deliveryId":"${deliveryId}"}` : null;
-    return { ...this.#deliveryOf(deliveryId), body, attemptList: [attempt, { ...attempt, statusCode: null }] };
-  }
-  async resend(caller: Caller, deliveryId: string, reason: string): Promise<Delivery> {
-    this.#note('resend', caller.name, deliveryId, reason);
-    const found = this.#deliveryOf(deliveryId);
-    if (found.state === 'pending') throw new LinesideError('CONFLICT', 'it waits already');
-    const waiting: Delivery = { ...found, state: 'pending', nextAttemptInSeconds: 0, endedAt: null };
-    this.sent = this.sent.map((one) => (one === found ? waiting : one));
-    return waiting;
-  }
-  async resendAll(caller: Caller, id: string, range: ResendRange, reason: string): Promise<{ deliveries: number }> {
-    this.#note('resendAll', caller.name, id, range, reason);
-    this.#subscriptionOf(id);
-    refuse(range.from === 'soon' ? ['from is no time'] : []);
-    return { deliveries: this.sent.length };
-  }
-  async testPing(request: PingRequest): Promise<PingResult> {
-    this.#note('testPing', request.url, request.secret.length);
-    refuse(request.secret.length < 16 ? ['/secret must have 16 to 1024 bytes in UTF-8'] : []);
-    return this.pinged;
-  }
   status(): WebhookStatus {
     return this.now;
   }
-  alerts(): readonly Alert[] {
-    return this.standing;
-  }
 
-  #subscriptionOf(id: string): SubscriptionView {
-    return found(this.kept.find((one) => one.id === id));
+  adminOn(store: ChangeStore, keyFile: string): WebhookAdmin {
+    const real = openSubscriptions({
+      store,
+      keyFile,
+      egress: { faults: async (url) => urlFaults(url) },
+      consumers: { scopesOf: () => scopes, onChanged: () => {} },
+      runningNow: () => 0,
+      planner: { caughtUp: async () => {}, cursor: () => lastEvent(store) },
+      logger: silentLogger,
+    });
+    const admin: WebhookAdmin = {
+      subscriptions: (page) => real.subscriptions(page),
+      subscription: (id) => real.subscription(id),
+      subscribe: (...asked) => real.subscribe(...asked),
+      update: (...asked) => real.update(...asked),
+      unsubscribe: (...asked) => real.unsubscribe(...asked),
+      rotateSecret: (...asked) => real.rotateSecret(...asked),
+      deliveries: (query) => paged(this.sent, query),
+      delivery: (caller, id) => ({
+        ...this.#deliveryOf(id),
+        body: caller.scopes.includes('RESTRICTED') ? `{"deliveryId":"${id}"}` : null,
+        attemptList: [attempt, { ...attempt, statusCode: null }],
+      }),
+      resend: async (_, id) => ({ ...this.#deliveryOf(id), state: 'pending', nextAttemptInSeconds: 0, endedAt: null }),
+      resendAll: async (_, id, range) => {
+        real.subscription(id);
+        refuse(range.from === 'soon' ? ['from is no time'] : []);
+        return { deliveries: this.sent.length };
+      },
+      testPing: async ({ secret }) => {
+        refuse(secret.length < 16 ? ['/secret must have 16 to 1024 bytes in UTF-8'] : []);
+        return this.pinged;
+      },
+      status: () => this.now,
+      alerts: () => this.standing,
+    };
+    const call = <K extends keyof WebhookAdmin>(name: K) => {
+      const method = admin[name] as (...asked: unknown[]) => unknown;
+      return (...asked: unknown[]): unknown => {
+        if (!unnoted.has(name)) this.steps.push([name, ...asked.map(shown)]);
+        const { failure } = this;
+        if (name !== 'status' && name !== 'alerts') this.failure = undefined;
+        if (failure !== undefined) throw failure;
+        return method(...asked);
+      };
+    };
+    const names = Object.keys(admin) as (keyof WebhookAdmin)[];
+    return Object.fromEntries(names.map((name) => [name, call(name)])) as unknown as WebhookAdmin;
   }
 
   #deliveryOf(id: string): Delivery {
-    return found(this.sent.find((one) => one.deliveryId === id));
-  }
-
-  #keep(changed: SubscriptionView): SubscriptionView {
-    this.kept = this.kept.map((one) => (one.id === changed.id ? changed : one));
-    return changed;
-  }
-
-  #note(...step: readonly unknown[]): void {
-    if (step.length > 0) this.steps.push(step);
-    const { failure } = this;
-    this.failure = undefined;
-    if (failure !== undefined) throw failure;
+    const found = this.sent.find(({ deliveryId }) => deliveryId === id);
+    if (found === undefined) throw new LinesideError('NOT_FOUND', 'there is no such delivery');
+    return found;
   }
 }
 
-function found<T>(thing: T | undefined): T {
-  if (thing === undefined) throw new LinesideError('NOT_FOUND', 'there is no such thing');
-  return thing;
+function shown(asked: unknown): unknown {
+  if (typeof asked !== 'object' || asked === null) return asked;
+  if ('roles' in asked && 'name' in asked) return asked.name;
+  return 'secret' in asked ? { ...asked, secret: String(asked.secret).length } : asked;
 }
 
 function paged<T>(all: readonly T[], { limit, cursor }: PageRequest): Page<T> {
   const from = Number(cursor ?? 0);
-  return {
-    items: all.slice(from, from + limit),
-    nextCursor: from + limit < all.length ? `${from + limit}` : undefined,
-  };
+  const nextCursor = from + limit < all.length ? `${from + limit}` : undefined;
+  return { items: all.slice(from, from + limit), nextCursor };
 }
 
-/** What the guard says of a URL that needs no look at the network. */
+/** What the guard says of a URL without the network. */
 function urlFaults(url: string): readonly string[] {
-  const faults = [...parseUrl(url).faults, ...(url.includes('10.0.0.') ? ['10.0.0.0/8 is not public'] : [])];
-  return faults.map((fault) => `/url: ${fault}`);
-}
-
-/** What the room may count on is asserted: a value of another type is a fault of the routes, and is seen as 500. */
-function checkTypes({ name, url, consumer, active, ...lists }: Omit<SubscriptionRequest, 'secret'>): void {
-  for (const text of [name, url, consumer ?? '']) assert.equal(typeof text, 'string');
-  assert.equal(typeof (active ?? true), 'boolean');
-  for (const list of [lists.scopes, lists.dictionaries, lists.actions, lists.categories])
-    for (const item of list ?? []) assert.equal(typeof item, 'string', 'a list holds texts alone');
+  return [...parseUrl(url).faults, ...(url.includes('10.0.0.') ? ['10.0.0.0/8 is not public'] : [])];
 }
 
 function refuse(reasons: readonly string[]): void {

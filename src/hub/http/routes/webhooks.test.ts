@@ -81,7 +81,7 @@ describe('subscriptions over HTTP', () => {
     webhooks.steps.length = 0;
     const ended = await ask('DELETE', `${all}/1`, undefined, { 'x-change-reason': 'moved' });
     assert.deepEqual([ended.status, ended.text], [204, '']);
-    assert.deepEqual(webhooks.steps, [['unsubscribe', 'all', '1', 'moved']]);
+    assert.deepEqual(webhooks.steps, [['unsubscribe', 'all', '1', 'moved', undefined]]);
     assert.equal((await ask('DELETE', `${all}/1`)).status, 404);
     assert.equal((await ask('DELETE', `${all}/1`, undefined, { 'x-change-reason': 'x'.repeat(1_001) })).status, 422);
   });
@@ -93,7 +93,7 @@ describe('subscriptions over HTTP', () => {
     assert.deepEqual([rotated.status, rotated.headers.etag], [200, '"2"']);
     assert.ok(!rotated.text.includes(secret));
     assert.deepEqual(webhooks.steps, [
-      ['rotateSecret', 'all', '1', { secret: secret.length, graceSeconds: 0 }, 'leak'],
+      ['rotateSecret', 'all', '1', { secret: secret.length, graceSeconds: 0 }, 'leak', undefined],
     ]);
     assert.equal((await ask('POST', one, { secret }, { 'if-match': '"1"' })).status, 412);
     assert.equal((await ask('POST', one, { secret }, { 'if-match': '"2"' })).status, 200);
@@ -146,7 +146,7 @@ describe('faults of a subscription', () => {
       '/url: 10.0.0.0/8 is not public',
       '/changeReason must have at most 1000 characters',
     ]);
-    assert.equal(server.webhooks.kept.length, 0);
+    assert.deepEqual((await server.ask('GET', all)).json.items, []);
     const patch = await (await subscribed(t)).ask('PATCH', `${all}/1`, {
       name: '',
       url: 'http://10.0.0.1/',
@@ -164,7 +164,7 @@ describe('faults of a subscription', () => {
     ]);
     for (const nothing of [{}, undefined])
       assert.deepEqual(await reasonsOf(server, nothing), ['name is missing', 'url is missing', 'secret is missing']);
-    assert.equal(server.webhooks.kept.length, 0);
+    assert.deepEqual((await server.ask('GET', all)).json.items, []);
     for (const said of [
       'url: it cannot be parsed',
       'the URL cannot be parsed',
@@ -274,11 +274,9 @@ describe('deliveries over HTTP', () => {
     assert.deepEqual(first.json, { items: webhooks.sent.slice(0, 2), nextCursor: '2' });
     const rest = await ask('GET', `${hooks}/deliveries?limit=2&cursor=2`);
     assert.deepEqual(rest.json, { items: webhooks.sent.slice(2), nextCursor: null });
-    assert.deepEqual((await ask('GET', `${hooks}/deliveries?state=failed`)).json, { items: [], nextCursor: null });
     assert.deepEqual(webhooks.steps, [
-      ['deliveries', 'rejected', '1'],
-      ['deliveries', undefined, undefined],
-      ['deliveries', 'failed', undefined],
+      ['deliveries', { limit: 2, cursor: undefined, state: 'rejected', subscription: '1' }],
+      ['deliveries', { limit: 2, cursor: '2', state: undefined, subscription: undefined }],
     ]);
     assert.deepEqual((await ask('GET', `${hooks}/deliveries?state=dead`)).json.reasons, [
       'state must be one of pending, retrying, delivered, rejected, failed, not "dead"',
@@ -303,13 +301,12 @@ describe('deliveries over HTTP', () => {
     const id = webhooks.sent[0]?.deliveryId ?? '';
     const again = await ask('POST', `${hooks}/deliveries/${id}/resend`, { changeReason: 'fixed' });
     assert.deepEqual([again.status, again.json.state, again.json.deliveryId], [200, 'pending', id]);
-    assert.equal((await ask('POST', `${hooks}/deliveries/${id}/resend`)).status, 409);
     assert.equal((await ask('POST', `${hooks}/deliveries/1-0/resend`)).status, 404);
     const range = { from: '2026-03-01T00:00:00+00:00', to: '2026-03-02T00:00:00+00:00', states: ['failed'] };
     const resent = await ask('POST', `${all}/1/resend`, { ...range, changeReason: 'outage' });
     assert.deepEqual([resent.status, resent.json], [200, { deliveries: 3 }]);
     assert.equal((await ask('POST', `${all}/1/resend`)).status, 200);
-    assert.deepEqual(webhooks.steps.slice(3), [
+    assert.deepEqual(webhooks.steps.slice(2), [
       ['resendAll', 'all', '1', range, 'outage'],
       ['resendAll', 'all', '1', {}, ''],
     ]);
@@ -327,7 +324,7 @@ describe('the test-ping over HTTP', () => {
     const { ask, webhooks } = await startTestServer(t);
     const { url } = wanted;
     assert.deepEqual((await ask('POST', ping, { url, secret })).json, webhooks.pinged);
-    assert.deepEqual(webhooks.steps, [['testPing', url, secret.length]]);
+    assert.deepEqual(webhooks.steps, [['testPing', { url, secret: secret.length }]]);
     const error = { kind: 'ssrf', message: 'may not be called', reasons: ['10.0.0.0/8 is not public'] } as const;
     webhooks.pinged = { success: false, statusCode: null, responseBody: '', elapsedMs: 3, error };
     const failed = await ask('POST', ping, { url, secret });
