@@ -13,6 +13,7 @@ const alert: Alert = { name: 'A', severity: 'warning', forSeconds: 0, summary: '
 class Rig {
   readonly clock = new FakeClock();
   readonly lines: string[] = [];
+  readonly levels: string[] = [];
   alerts: () => readonly Alert[] = () => [];
   getStatus: () => Promise<object> = async () => ({});
   closedSockets: readonly string[] = [];
@@ -20,8 +21,10 @@ class Rig {
   readonly watch: Watch;
 
   constructor(hasLine = true) {
-    const say = (message: string, fields?: object): number =>
+    const say = (level: string) => (message: string, fields?: object) => {
+      this.levels.push(level);
       this.lines.push(`${message} ${Object.values(fields ?? {}).join(' ')}`.trim());
+    };
     const client = { line: { getStatus: () => this.getStatus() } } as unknown as LineClient;
     this.watch = startWatch({
       client: hasLine ? client : undefined,
@@ -30,7 +33,7 @@ class Rig {
       hubFaults: () => this.hubFaults,
       sources: [{ alerts: () => this.alerts() }],
       clock: this.clock,
-      logger: { ...silentLogger, info: say, warn: say, error: say },
+      logger: { ...silentLogger, info: say('info'), warn: say('warn'), error: say('error') },
     });
   }
 
@@ -56,10 +59,29 @@ test('what fires anywhere is told within ten seconds, and when it has ended, and
   rig.alerts = () => [alert];
   assert.deepEqual(await rig.pass(10), ['alert fired A warning it is wrong']);
   assert.deepEqual(await rig.pass(600), []);
-  rig.alerts = () => [];
-  assert.deepEqual(await rig.pass(80), ['alert ended A 600']);
+  const others: Alert[] = [
+    { ...alert, name: 'B', severity: 'critical' },
+    { ...alert, name: 'C', severity: 'info' },
+  ];
+  rig.alerts = () => others;
+  assert.equal((await rig.pass(50)).length, 2);
+  assert.deepEqual(await rig.pass(20), ['alert ended A 600']);
+  rig.alerts = () => [alert, ...others];
+  assert.equal((await rig.pass(10)).length, 1);
+  assert.deepEqual(rig.levels, ['warn', 'error', 'info', 'info', 'warn']);
   await rig.watch.stop();
   assert.equal(rig.clock.pendingTimers, 0);
+});
+
+test('one that wavers about its limit for an hour makes two lines', async () => {
+  const rig = new Rig();
+  let looks = 0;
+  rig.alerts = () => (looks++ % 2 === 0 ? [alert] : []);
+  await rig.pass(3_600);
+  rig.alerts = () => [];
+  await rig.pass(70);
+  assert.deepEqual(rig.levels, ['warn', 'info']);
+  await rig.watch.stop();
 });
 
 test('a socket unit that is not open is an alert within a minute', async () => {

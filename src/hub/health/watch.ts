@@ -189,7 +189,7 @@ interface Told {
 }
 
 /** Alerts in the operator's log: one line when one fires, one when it has ended, however often they are read. */
-export class AlertJournal {
+class AlertJournal {
   readonly #clock: Clock;
   readonly #logger: Logger;
   /** By name: as many as there are rules at most. */

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { revokeToken } from '../../shared/auth/token-file.ts';
-import { scopesOf } from '../../shared/auth/tokens.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import type { JsonObject } from '../outbox/event.ts';
@@ -106,11 +105,5 @@ describe('roles', () => {
     }
     assert.equal(mayCall(['admin', 'writer', 'reader', 'viewer', 'refdata-restricted'], 'operator'), false);
     assert.equal(mayCall(['writer', 'reader', 'refdata-internal', 'refdata-restricted'], 'viewer'), false);
-  });
-
-  it('opens scopes by their own roles only', () => {
-    assert.deepEqual(scopesOf(['admin']), ['PUBLIC']);
-    assert.deepEqual(scopesOf(['refdata-internal']), ['PUBLIC', 'INTERNAL']);
-    assert.deepEqual(scopesOf(['reader', 'refdata-restricted']), ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
   });
 });

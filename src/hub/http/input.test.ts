@@ -97,22 +97,21 @@ describe('bad input', () => {
       assert.equal((await ask('POST', bulk, { businessKeys, changeReason: long })).status, 422);
   });
 
-  it('of thousands of unknown fields is counted, not listed', async (t) => {
+  it('of thousands of fields or items is counted, not listed', async (t) => {
     const { ask } = await startTestServer(t);
-    const body = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`k${i}`, 1]));
-    const { status, json } = await ask('POST', '/api/v1/dictionaries', body);
-    assert.deepEqual([status, json.reasons], [422, ['the body has 10000 fields; no request has more than a handful']]);
-  });
-
-  it('of a list far too long is not looked into', async (t) => {
-    const { ask } = await startTestServer(t);
-    const lists = [
-      ['/api/v1/dictionaries/d/bulk-close', { businessKeys: Array.from({ length: 250_000 }, () => 1) }],
-      ['/api/v1/admin/webhooks/subscriptions', { scopes: Array.from({ length: 250_000 }, () => 'a') }],
-    ] as const;
-    for (const [path, body] of lists) {
+    const items = Array.from({ length: 250_000 }, () => 'a');
+    const list = 'the body has a list of 250000 items; no request has so many';
+    for (const [path, body, reason] of [
+      [
+        '/api/v1/dictionaries',
+        Object.fromEntries(items.slice(0, 10_000).map((_, i) => [`k${i}`, 1])),
+        'the body has 10000 fields; no request has more than a handful',
+      ],
+      ['/api/v1/dictionaries/d/bulk-close', { businessKeys: items }, list],
+      ['/api/v1/admin/webhooks/subscriptions', { scopes: items }, list],
+    ] as const) {
       const { status, json } = await ask('POST', path, body);
-      assert.deepEqual([status, json.reasons], [422, ['the body has a list of 250000 items; no request has so many']]);
+      assert.deepEqual([status, json.reasons], [422, [reason]]);
     }
   });
 

@@ -81,6 +81,7 @@ describe('the line over HTTP', () => {
       ['PORT_BUSY', 409],
       ['PORT_PERMISSION', 409],
       ['PORT_IO', 503],
+      ['NOT_CONNECTED', 409],
       ['NOT_SENT', 503],
       ['QUEUE_FULL', 503],
       ['INTERNAL', 500],
@@ -177,13 +178,6 @@ describe('sending over HTTP', () => {
       assert.deepEqual([status, problem.code], [422, 'INVALID_ARGUMENT'], JSON.stringify(json));
     }
     assert.deepEqual(line.sends, []);
-  });
-
-  it('without an open port is 409', async (t) => {
-    const { call, tokens, line } = await startWithLine(t);
-    line.failure = new LinesideError('NOT_CONNECTED', 'no port is open');
-    const { status, json } = await call('POST', '/api/v1/line/send', { token: tokens.operator, json: { hex: '00' } });
-    assert.deepEqual([status, json.code, json.detail], [409, 'NOT_CONNECTED', 'no port is open']);
   });
 
   it('is taken back when the client goes away before the bytes have reached the port', async (t) => {
