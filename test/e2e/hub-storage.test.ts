@@ -148,31 +148,7 @@ test('outbox.max_bytes is used up: 507 says so, reads go on, and changes with a 
   assert.equal(await again.stop(), 0);
 });
 
-test('fsync fails: 503 and nothing is kept; when the disk works again, so do changes', {
-  skip: straceWorks() ? false : 'strace cannot trace here',
-}, async () => {
-  const dir = temporaryDirectory();
-  const hub = await startHub({ dir, config: alone });
-  const api = apiOf(hub);
-  await dictionary(api, 'd');
-  const probe = new Probe(hub);
-  await expect(201, probe.create(api));
-  const injection = await inject(hub.pid(), 'fsync,fdatasync:error=EIO');
-  for (let i = 0; i < 3; i++) await refused(503, 'STORAGE_FAILED', probe.create(api));
-  await refused(503, 'STORAGE_FAILED', probe.bundle(api, 50));
-  await expect(200, api.get(recordPath('d', 'C-1')));
-  await injection.end();
-  await until('changes go on', async () => (await probe.create(api)).status === 201);
-  await expect(200, probe.bundle(api, 50));
-  probe.settle();
-  await hub.kill();
-  const again = await startHub({ dir });
-  probe.settle();
-  assert.equal(await again.stop(), 0);
-  sound(dir);
-});
-
-test('killed right after an fsync failed: what was refused is not there after the restart either', {
+test('fsync fails: 503 and nothing is kept, also if the hub is killed right after; when the disk works again, so do changes', {
   skip: straceWorks() ? false : 'strace cannot trace here',
 }, async () => {
   const dir = temporaryDirectory();
@@ -180,11 +156,22 @@ test('killed right after an fsync failed: what was refused is not there after th
   let api = apiOf(hub);
   await dictionary(api, 'd');
   const probe = new Probe(hub);
-  for (const attempt of [() => probe.create(api), () => probe.bundle(api, 200)]) {
-    await expect(201, probe.create(api));
+  await expect(201, probe.create(api));
+  const refuse = async (...attempts: readonly (() => Promise<Answer>)[]): Promise<void> => {
     const injection = await inject(hub.pid(), 'fsync,fdatasync:error=EIO');
-    await refused(503, 'STORAGE_FAILED', attempt());
+    for (const attempt of attempts) await refused(503, 'STORAGE_FAILED', attempt());
+    await expect(200, api.get(recordPath('d', 'C-1')));
     await injection.end();
+  };
+  const one = (): Promise<Answer> => probe.create(api);
+  const many = (): Promise<Answer> => probe.bundle(api, 200);
+  await refuse(one, one, one, many);
+  await until('changes go on', async () => (await one()).status === 201);
+  await expect(200, many());
+  probe.settle();
+  for (const attempt of [one, many]) {
+    await expect(201, one());
+    await refuse(attempt);
     // Nothing was written since.
     await hub.kill();
     hub = await startHub({ dir });

@@ -8,9 +8,9 @@ import { FakeBroker } from '../outbox/publisher/broker.fixture.ts';
 import { publisherOn } from '../outbox/publisher/publisher.fixture.ts';
 import { type Answer, startTestServer } from './server.fixture.ts';
 
-it('a row that can never go is seen as dead letter, alert and audit record, sent again or given up', async (t) => {
+it('rows that can never be published are dead letters, alert and audit records; one is requeued, one discarded', async (t) => {
   const broker = new FakeBroker();
-  broker.answer = ({ key }) => (key.endsWith(':bad') ? 'refuse for ever' : 'acknowledge');
+  broker.answer = ({ key }) => (/:(bad|worse)$/.test(key) ? 'refuse for ever' : 'acknowledge');
   const { ask } = await startTestServer(t, {
     outbox: (store) => {
       const publisher = publisherOn(store, broker, systemClock);
@@ -23,30 +23,38 @@ it('a row that can never go is seen as dead letter, alert and audit record, sent
   const letters = '/api/v1/admin/outbox/dead-letters';
   const records = '/api/v1/dictionaries/d/records';
   await ask('POST', '/api/v1/dictionaries', { name: 'd', title: 'D', scope: 'PUBLIC' });
-  for (const businessKey of ['good', 'bad']) await ask('POST', records, { businessKey, data: { a: 1 } });
+  for (const businessKey of ['good', 'bad', 'worse']) await ask('POST', records, { businessKey, data: { a: 1 } });
   const published = async (): Promise<unknown> => (await ask('GET', '/api/v1/admin/outbox')).json.publishedTotal;
-  const [dead] = await until('the dead letter', async () => {
+  const dead = await until('the dead letters', async () => {
     const found = items(await ask('GET', letters));
-    return found.length === 1 && found;
+    return found.length === 2 && found;
   });
-  assert.deepEqual([dead?.businessKey, dead?.dictionary, dead?.action], ['bad', 'd', 'created']);
+  const shown = dead.map(({ businessKey, dictionary, action }) => [businessKey, dictionary, action]);
+  assert.deepEqual(
+    shown,
+    ['bad', 'worse'].map((key) => [key, 'd', 'created']),
+  );
   await until('the good one to be published', async () => (await published()) === 1);
 
   const [audited] = items(await ask('GET', '/api/v1/admin/audit?action=outbox.dlq'));
   assert.equal(audited?.action, 'outbox.dlq');
   assert.ok(items(await ask('GET', '/api/v1/alerts')).some(({ name }) => name === 'RefdataOutboxDLQNonEmpty'));
-  assert.match((await ask('GET', '/metrics')).text, /^lineside_outbox_dead_letters 1$/m);
+  assert.match((await ask('GET', '/metrics')).text, /^lineside_outbox_dead_letters 2$/m);
 
   broker.answer = () => 'acknowledge';
-  assert.equal(
-    (await ask('POST', `${letters}/${String(dead?.id)}/requeue`, { changeReason: 'ACL fixed' })).status,
-    204,
-  );
+  const [bad, worse] = dead.map(({ id }) => `${letters}/${String(id)}`);
+  assert.equal((await ask('POST', `${bad}/requeue`)).status, 204);
   await until('it to be published', async () => (await published()) === 2);
+  assert.equal((await ask('POST', `${worse}/discard`, { changeReason: 'too large' })).status, 204);
   assert.deepEqual(items(await ask('GET', letters)), []);
-  assert.equal((await ask('POST', `${letters}/${String(dead?.id)}/discard`)).status, 404);
-  const [requeued] = items(await ask('GET', '/api/v1/admin/audit?action=outbox.requeue'));
-  assert.equal(requeued?.actor, 'all');
+  for (const gone of [bad, worse, `${letters}/one`]) assert.equal((await ask('POST', `${gone}/discard`)).status, 404);
+  for (const [step, reason] of [
+    ['requeue', ''],
+    ['discard', 'too large'],
+  ]) {
+    const [{ actor, details } = {}] = items(await ask('GET', `/api/v1/admin/audit?action=outbox.${step}`));
+    assert.deepEqual([actor, (details as { reason?: string }).reason], ['all', reason], step);
+  }
   assert.equal((await ask('GET', '/api/v1/admin/audit?limit=2')).json.nextCursor === null, false);
 });
 

@@ -10,7 +10,7 @@ import { addToken } from '../../shared/auth/token-file.ts';
 import { type Role } from '../../shared/auth/tokens.ts';
 import type { Alert } from '../../shared/base/alerts.ts';
 import { systemClock } from '../../shared/base/clock.ts';
-import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
+import { type ErrorCode, errorCatalogue } from '../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
 import type { AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus } from '../outbox/admin.ts';
@@ -27,7 +27,6 @@ import { FakeWebhooks } from './webhooks.fixture.ts';
 /** The admin of an outbox in memory: this room's tests are of what it shows, not of how rows are kept. */
 export class FakeOutbox implements OutboxAdmin {
   letters: DeadLetter[] = [1, 2, 3].map((id) => deadLetter(id));
-  steps: string[] = [];
   standing: Alert[] = [
     { name: 'RefdataOutboxLagHigh', severity: 'warning', forSeconds: 3, summary: '120 wait', value: 120 },
   ];
@@ -67,12 +66,8 @@ export class FakeOutbox implements OutboxAdmin {
     const items = this.letters.slice(from, from + limit);
     return { items, nextCursor: from + limit < this.letters.length ? String(from + limit) : undefined };
   }
-  async requeue(id: number, by: string, reason: string): Promise<void> {
-    this.#step('requeue', id, by, reason);
-  }
-  async discard(id: number, by: string, reason: string): Promise<void> {
-    this.#step('discard', id, by, reason);
-  }
+  async requeue(): Promise<void> {}
+  async discard(): Promise<void> {}
   audit(action: string | undefined): Page<AuditRecord> {
     this.#fail();
     const record = {
@@ -87,13 +82,6 @@ export class FakeOutbox implements OutboxAdmin {
   alerts(): readonly Alert[] {
     this.#fail();
     return this.standing;
-  }
-
-  #step(step: string, id: number, by: string, reason: string): void {
-    this.#fail();
-    if (!this.letters.some((letter) => letter.id === id)) throw new LinesideError('NOT_FOUND', 'no such dead letter');
-    this.letters = this.letters.filter((letter) => letter.id !== id);
-    this.steps.push(`${step} ${id} ${by} ${reason}`);
   }
 
   #fail(): void {

@@ -103,7 +103,7 @@ export class FakeWebhooks {
       status: () => this.now,
       alerts: () => this.standing,
     };
-    const call = <K extends keyof WebhookAdmin>(name: K) => {
+    const call = (name: keyof WebhookAdmin) => {
       const method = admin[name] as (...asked: unknown[]) => unknown;
       return (...asked: unknown[]): unknown => {
         if (!unnoted.has(name)) this.steps.push([name, ...asked.map(shown)]);

@@ -280,14 +280,4 @@ describe('operations over HTTP', () => {
       outbox.letters.map(() => true),
     );
   });
-
-  it('requeue and discard dead letters in the name of the caller', async (t) => {
-    const { ask, outbox } = await startTestServer(t);
-    const letters = '/api/v1/admin/outbox/dead-letters';
-    assert.equal((await ask('POST', `${letters}/1/requeue`)).status, 204);
-    assert.equal((await ask('POST', `${letters}/2/discard`, { changeReason: 'too large' })).status, 204);
-    assert.deepEqual(outbox.steps, ['requeue 1 all ', 'discard 2 all too large']);
-    assert.equal((await ask('POST', `${letters}/1/requeue`)).status, 404);
-    assert.equal((await ask('POST', `${letters}/one/requeue`)).status, 404);
-  });
 });
