@@ -4,19 +4,17 @@
  * shown on /metrics.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { statusWith } from '../../src/hub/health/status.fixture.ts';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import type { LineNumbers } from '../../src/shared/proto/line-status.ts';
 import { alertRules } from '../reference/alerts-page.ts';
 import { Box, type Facts, well } from './box.ts';
+import { promtool, skip } from './promtool.ts';
 
 const rulesFile = resolve(import.meta.dirname, '../../systemd/monitoring/prometheus-rules.yml');
-const present = spawnSync('promtool', ['--version']).status === 0;
-const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
 
 type Changes = Partial<Pick<Facts, 'damage' | 'full' | 'certificates' | 'closedSockets' | 'hubFaults'>> & {
   readonly [K in 'outbox' | 'webhooks' | 'host' | 'upstream']?: Partial<Facts[K]>;
@@ -186,33 +184,19 @@ function cases(rules: string, all: readonly Lived[]): string {
   return JSON.stringify({ rule_files: [rules], evaluation_interval: '1m', tests });
 }
 
-function promtool(file: string): { readonly status: number | null; readonly output: string } {
-  const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', file], {
-    encoding: 'utf8',
-    timeout: 60_000,
-  });
-  return { status, output: stdout + stderr };
-}
-
-function workDir(t: { after(fn: () => void): void }): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-alerts-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
-
 test('every minute the same alerts fire on the device and in Prometheus', { skip }, async (t) => {
   const all = await Promise.all(Object.values(lives).map(live));
   const seen = new Set(all.flatMap(({ fired }) => fired.flat()).map((name) => name.split(' ')[0] ?? ''));
   assert.deepEqual([...seen].sort(), alertRules.map(({ name }) => name).sort(), 'each alert has to fire in some life');
-  const file = join(workDir(t), 'cases.yml');
+  const file = join(temporaryDirectory(t), 'cases.yml');
   writeFileSync(file, cases(rulesFile, all));
-  const { status, output } = promtool(file);
+  const { status, output } = promtool(['test', 'rules', file]);
   assert.equal(status, 0, output);
 });
 
 test('a rule of Prometheus that is a little wrong does not agree', { skip }, async (t) => {
   const all = await Promise.all(Object.values(lives).map(live));
-  const dir = workDir(t);
+  const dir = temporaryDirectory(t);
   writeFileSync(join(dir, 'cases.yml'), cases('rules.yml', all));
   const text = readFileSync(rulesFile, 'utf8');
   for (const [right, wrong] of [
@@ -257,6 +241,6 @@ test('a rule of Prometheus that is a little wrong does not agree', { skip }, asy
   ] as const) {
     assert.ok(text.includes(right), right);
     writeFileSync(join(dir, 'rules.yml'), text.replace(right, wrong));
-    assert.notEqual(promtool(join(dir, 'cases.yml')).status, 0, wrong);
+    assert.notEqual(promtool(['test', 'rules', join(dir, 'cases.yml')]).status, 0, wrong);
   }
 });

@@ -3,17 +3,15 @@
  * every figure is there, and asks only for metrics and labels that the list of them has.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { Box, well } from './box.ts';
 import { golden } from './golden.ts';
+import { promtool, skip } from './promtool.ts';
 
 const file = resolve(import.meta.dirname, '../../systemd/monitoring/grafana-dashboard.json');
-const present = spawnSync('promtool', ['--version']).status === 0;
-const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
 
 interface Panel {
   readonly id: number;
@@ -102,11 +100,10 @@ describe('the dashboard', () => {
   });
 
   test('every expression is PromQL, and shows something of a box whose every figure is there', { skip }, async (t) => {
-    const dir = mkdtempSync(join(tmpdir(), 'lineside-dashboard-'));
-    t.after(() => rmSync(dir, { recursive: true, force: true }));
+    const dir = temporaryDirectory(t);
     const records = expressions.map(({ expr }, n) => ({ record: `panel:${n}`, expr: filled(expr) }));
     writeFileSync(join(dir, 'rules.yml'), JSON.stringify({ groups: [{ name: 'dashboard', rules: records }] }));
-    promtool('check', 'rules', join(dir, 'rules.yml'));
+    pass('check', 'rules', join(dir, 'rules.yml'));
     const input = [
       ...(await everySeries()),
       'up{instance="box"} 1',
@@ -118,11 +115,11 @@ describe('the dashboard', () => {
       exp_samples: one,
     }));
     writeFileSync(join(dir, 'cases.yml'), casesOf(input, asked));
-    promtool('test', 'rules', join(dir, 'cases.yml'));
+    pass('test', 'rules', join(dir, 'cases.yml'));
     // A panel that shows nothing would have been found.
     const nothing = { expr: 'group(lineside_nothing{instance="box"})', eval_time: '80m', exp_samples: one };
     writeFileSync(join(dir, 'cases.yml'), casesOf(input, [nothing]));
-    assert.throws(() => promtool('test', 'rules', join(dir, 'cases.yml')));
+    assert.throws(() => pass('test', 'rules', join(dir, 'cases.yml')));
   });
 });
 
@@ -170,7 +167,7 @@ function casesOf(input: readonly string[], promql_expr_test: readonly object[]):
   return JSON.stringify({ evaluation_interval: '1m', rule_files: [], tests });
 }
 
-function promtool(...args: string[]): void {
-  const { status, stdout, stderr } = spawnSync('promtool', args, { encoding: 'utf8', timeout: 60_000 });
-  assert.equal(status, 0, stdout + stderr);
+function pass(...args: string[]): void {
+  const { status, output } = promtool(args);
+  assert.equal(status, 0, output);
 }

@@ -3,18 +3,17 @@
  * a scrape of the running service. Prometheus' own checker finds no fault in that scrape.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from '../e2e/daemon.ts';
+import { openPort } from '../e2e/faults.ts';
 import { startBoth } from '../e2e/hub.ts';
 import { namedPty } from '../e2e/pty.ts';
 import { Box } from './box.ts';
 import { golden, goldenLine } from './golden.ts';
+import { promtool, skip } from './promtool.ts';
 import { scraped } from './scrape.ts';
 
-const present = spawnSync('promtool', ['--version']).status === 0;
-const skip = present ? false : "promtool is not installed (Debian's package prometheus)";
 const REASON = `Dashboards, rules and scripts in the field are built on these names: a metric that is renamed, loses a label or
 changes its type breaks them without a word. Leave it as it is and add a new one beside it. Where a line is only new,
 add it to test/metrics/metrics.golden.txt, to systemd/monitoring/grafana-dashboard.json where people should see it, and run
@@ -44,7 +43,7 @@ test('a scrape of the service is what the list says, the line among it, and says
   const port = namedPty(temporaryDirectory());
   const both = await startBoth({ config: { serial: { extra_ports: [port.portName] } } });
   const metrics = async (): Promise<string> => String((await both.http('GET', '/metrics')).body);
-  await both.client.serial.open({ portName: port.portName, baudRate: 115_200, dataBits: 8 });
+  await openPort(both.client, port.portName);
   port.write(Buffer.from('hello'));
   const text = await until('the line has received', async () => {
     const text = await metrics();
@@ -89,7 +88,7 @@ test('a scrape of the service is what the list says, the line among it, and says
   });
   assert.match(lost, /^lineside_line_port_open 0$/m);
   assert.match(lost, /^lineside_line_losses_total 1$/m);
-  if (present) checked(text);
+  if (skip === false) checked(text);
   await both.stop();
 });
 
@@ -102,7 +101,5 @@ test('a full scrape passes "promtool check metrics"', { skip }, async () => {
 });
 
 function checked(text: string): void {
-  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });
-  assert.equal(stdout + stderr, '');
-  assert.equal(status, 0);
+  assert.deepEqual(promtool(['check', 'metrics'], text), { status: 0, output: '' });
 }
